@@ -190,7 +190,7 @@ def test_status_is_waiting_input_while_a_person_has_a_menu_open(claudes: ClaudeI
             with suppress(AssertionError):  # claude loses keys while it draws
                 until(lambda: claudes.session(editor)["status"] == "waiting_input", "the menu is open", 10)
                 break
-        opened = claudes.says(editor, "waiting_input", "")
+        opened = claudes.says(editor, "waiting_input", "transcript view" if closes == "C-o" else "")
         assert opened["status_source"] == "screen"
         claudes.keys(editor, closes)
         claudes.idle(editor)
@@ -336,13 +336,16 @@ def test_completed_session_is_reopened_by_a_new_prompt_only(claudes: ClaudeInsta
 def test_status_comes_from_the_state_file_when_hooks_are_disabled(api: ScriptedApi) -> None:
     with ClaudeInstance(api) as instance:
         (instance.home / ".claude" / "settings.json").write_text('{"disableAllHooks": true}')
-        session_id = instance.spawn("Plain", "silent-1 [[text:x]][[hold:silent]]")["session_id"]
+        spawned = instance.spawn("Plain", "silent-1 [[text:x]][[hold:silent]]")
+        session_id = spawned["session_id"]
+        (warning,) = spawned["warnings"]
+        assert "hooks are turned off in" in warning and "sm cannot answer permissions" in warning
         api.wait_for_hold("silent")
         running = instance.says(session_id, "running", "")
         assert running["status_source"] == "state file"
         api.release("silent")
         assert instance.idle(session_id)["status_source"] == "state file"
-        assert "no hook of this process has reported yet" in instance.why(session_id)["facts"]
+        assert {"no hook of this process has reported yet", warning} <= {*instance.why(session_id)["facts"]}
         progress: dict[str, Any] = until(
             lambda: instance.progress(session_id)["tokens"]["output"] and instance.progress(session_id),
             "tokens",
@@ -372,6 +375,18 @@ def test_status_is_waiting_input_when_one_of_two_sub_agents_asks(
     assert moves(claudes, editor, since) == ["running", "waiting_input"]
     claudes.keys(editor, "Enter")
     assert idle_again(claudes, editor, since) == ["running", "waiting_input", "running", "idle"]
+
+
+def test_hooks_are_off_as_the_warning_says_when_a_project_disables_them(api: ScriptedApi) -> None:
+    with ClaudeInstance(api) as instance:
+        settings = instance.work / ".claude" / "settings.local.json"
+        settings.parent.mkdir()
+        settings.write_text('{"disableAllHooks": true}')
+        spawned = instance.spawn("Plain", "project-1 [[text:x]]")
+        assert str(settings) in spawned["warnings"][0]
+        wait_answers(api, "project-1")
+        assert instance.idle(spawned["session_id"])["status_source"] == "state file"
+        assert any(str(settings) in fact for fact in instance.why(spawned["session_id"])["facts"])
 
 
 def test_turn_continues_when_a_users_stop_hook_blocks_its_end(api: ScriptedApi) -> None:

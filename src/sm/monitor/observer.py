@@ -151,6 +151,7 @@ class Observer:
         facts = []
         if agent is not None and agent.ready and not agent.hook_seen:
             facts.append("no hook of this process has reported yet")
+            facts += await self._setup_warnings(agent)
         ending = (await self._store.measures.facts(session_id)).get("ending")
         session = self._store.sessions.get(session_id)
         if ending is not None and agent is None and session is not None:
@@ -158,6 +159,13 @@ class Observer:
             event = f"{hooks.ending_event}: " if hooks is not None else ""
             facts.append(f"the agent announced its end ({event}{ending})")
         return facts
+
+    async def _setup_warnings(self, agent: Agent) -> tuple[str, ...]:
+        session = self._store.sessions.get(agent.session_id)
+        setup = None if session is None else self._manager.provider(session).setup
+        if setup is None or session is None or agent.environment is None:
+            return ()
+        return await asyncio.to_thread(setup.session_warnings, agent.environment, session.working_dir)
 
     def activity(self, session_id: str) -> str | None:
         agent = self._agents.get(session_id)

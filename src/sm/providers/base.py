@@ -211,10 +211,16 @@ class TrustEntry:
 
 
 class Setup(Protocol):
-    """The installation of an agent CLI on this machine, for commands of the operator. Reads and writes its files.
+    """The installation of an agent CLI on this machine. Reads and writes its files, so every method blocks.
 
     `environ`: the environment of the operator's shell.
     """
+
+    def session_warnings(self, environment: Mapping[str, str], working_dir: str) -> tuple[str, ...]:
+        """Settings of the user or the project that limit `sm` in a session, as sentences.
+
+        `environment`: that of the agent's process.
+        """
 
     def checks(self, environ: Mapping[str, str], current_dir: str) -> Iterable[Finding]:
         """Check everything that may block an agent when it starts in `current_dir`."""

@@ -1,9 +1,7 @@
 """Plans a spawn: turns a request into a session and the command of its process. Does not write."""
 
-import asyncio
 import secrets
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,11 +21,11 @@ from sm.policy.access import Action, may_at_all
 from sm.policy.trust import child_trust, normalize_trust_level
 from sm.providers.base import AgentPlan, PlanContext, Provider
 from sm.sessions.environment import Environments, check_variables, without
+from sm.sessions.setup_checks import require_ready, session_warnings
 from sm.sessions.workdir import WorkDirectories, require_directory, worktree
 from sm.store import Store
 
 _ARGUMENT_MAX = 4096
-_SETUP_WITHIN_S = 2.0
 _NO_SANDBOX = (
     "this version has no sandbox: the session runs directly on this host "
     "(trust level sandboxed, effective mode direct)"
@@ -125,8 +123,9 @@ class SpawnPlanner:
             session, plan, inherited, added, provider, grants, has_prompt=prompt is not None
         )
         if not (runs or request.skip_checks):
-            await _require_ready(provider, session, launch)
-        warnings = (*warnings, *types.unread, *grants.warnings, *plan.warnings)
+            await require_ready(provider, session, launch)
+        limits = await session_warnings(provider, launch)
+        warnings = (*warnings, *types.unread, *grants.warnings, *plan.warnings, *limits)
         return SpawnPlan(session, launch, prompt, token, warnings)
 
     async def plan_restore(self, session: Session) -> tuple[Launch, str, tuple[str, ...]]:
@@ -208,7 +207,8 @@ class SpawnPlanner:
         launch = self._launch(
             session, plan, before.inherited, before.added, provider, grants, has_prompt=False
         )
-        warnings = (*_missing_type_warnings(session, types), *types.unread, *grants.warnings, *plan.warnings)
+        lasting = (*types.unread, *grants.warnings, *plan.warnings, *await session_warnings(provider, launch))
+        warnings = (*_missing_type_warnings(session, types), *lasting)
         return launch, plan, warnings
 
     async def agent_types(
@@ -367,17 +367,6 @@ class SpawnPlanner:
                 f"this version has no sandbox, and a child of sandboxed session {parent.id} needs one"
             )
         return level, TrustLevel.DIRECT, (_NO_SANDBOX,)
-
-
-async def _require_ready(provider: Provider, session: Session, launch: Launch) -> None:
-    """Check the installation of the agent CLI on this host. Raises SetupRequired."""
-    if provider.setup is None or session.effective_mode is not TrustLevel.DIRECT:
-        return
-    with suppress(TimeoutError):  # a slow file system proves no open dialog
-        async with asyncio.timeout(_SETUP_WITHIN_S):
-            await asyncio.to_thread(
-                provider.setup.require_ready, launch.environment, launch.argv, launch.working_dir
-            )
 
 
 def _missing_type_warnings(session: Session, types: Catalog) -> tuple[str, ...]:

@@ -294,6 +294,40 @@ def test_doctor_reports_when_bypassing_permissions_was_not_accepted(machine: Sm,
     assert problems(machine("doctor")) == []
 
 
+@pytest.mark.parametrize(
+    ("user", "project", "local", "names"),
+    [
+        (True, None, None, "{home}/.claude/settings.json"),
+        (None, True, None, "{project}/.claude/settings.json"),
+        (None, None, True, "{project}/.claude/settings.local.json"),
+        (True, True, False, None),
+        (True, False, None, None),
+        (False, None, None, None),
+    ],
+)
+def test_doctor_names_the_file_that_turns_off_all_hooks_of_claude(
+    machine: Sm, home: Path, monkeypatch: pytest.MonkeyPatch,
+    user: bool | None, project: bool | None, local: bool | None, names: str | None,
+) -> None:  # fmt: skip
+    directory = home / "shop"
+    (directory / ".claude").mkdir(parents=True)
+    monkeypatch.chdir(directory)
+
+    def settings(value: bool | None) -> dict[str, object]:
+        return {} if value is None else {"disableAllHooks": value}
+
+    set_up_claude(home, settings=ACCEPTED | settings(user))
+    (directory / ".claude" / "settings.json").write_text(json.dumps(settings(project)))
+    (directory / ".claude" / "settings.local.json").write_text(json.dumps(settings(local)))
+    found = problems(machine("doctor"))
+    if names is None:
+        assert found == []
+    else:
+        path = names.format(home=home, project=directory)
+        assert f"hooks are turned off in {path} (disableAllHooks): sm cannot answer permissions" in found[0]
+        assert found[0].endswith(f"-> remove disableAllHooks from {path}")
+
+
 def test_doctor_reports_bypassing_permissions_as_root(machine: Sm, home: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("only for root")

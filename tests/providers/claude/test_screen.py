@@ -359,7 +359,7 @@ def test_composer_is_none_when_the_screen_has_no_box() -> None:
         ("error-500-retrying-01", "API error, retrying in 2s (attempt 3/10)"),
         ("dialog-rewind-01", "the Rewind dialog is open"),
         ("config-80", "the Settings dialog is open"),
-        ("transcript-view-01", "a dialog is open: Showing detailed transcript"),
+        ("transcript-view-01", "the transcript view is open (Ctrl+O closes it)"),
         ("idle-fresh-01", "claude is at its prompt"),
         ("idle-draft-01", "claude is at its prompt, with a draft"),
         ("flag-bad-session-id-01", "claude has ended: its session id is not a UUID"),

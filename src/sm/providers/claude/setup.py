@@ -3,6 +3,7 @@
 The checks run only `claude --version` and read no credentials. Measured with 2.1.197.
 """
 
+import json
 import os
 import re
 import shlex
@@ -12,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from sm.config import Claude
 from sm.errors import ExternalError, UsageError
+from sm.linux.files import read_file
 from sm.providers.base import Finding, TrustEntry
 from sm.providers.claude.home import ClaudeHome, read_object
 from sm.providers.claude.options import is_sandbox_environment, merge_options
@@ -37,6 +39,8 @@ from sm.providers.claude.trust import accept_bypass, trust
 _MEASURED = "2.1.197"
 _OLDEST = "2.1"
 _VERSION_S = 10
+_HOOKS_OFF = "disableAllHooks"
+_PROJECT_SETTINGS_MAX_BYTES = 1024 * 1024
 
 
 class ClaudeSetup:
@@ -58,6 +62,10 @@ class ClaudeSetup:
 
     def require_ready(self, environment: Mapping[str, str], argv: Sequence[str], directory: str) -> None:
         require_ready(environment, argv, directory)
+
+    def session_warnings(self, environment: Mapping[str, str], working_dir: str) -> tuple[str, ...]:
+        off = _hooks_off_in(ClaudeHome(environment), working_dir)
+        return () if off is None else (_hooks_off(off),)
 
     def _agent_environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """The variables of an agent spawned from this shell. Its claude may use other files than the operator's."""
@@ -94,6 +102,9 @@ class ClaudeSetup:
         else:
             yield Finding(False, "claude has not finished its first-time setup", RUN_ONCE)
         settings = read_settings(home)
+        off = _hooks_off_in(home, current_dir)
+        if off is not None:
+            yield Finding(False, f"claude: {_hooks_off(off)}", f"remove disableAllHooks from {off}")
         yield _login(home, state, settings, given, environ)
         yield _trust(state, given, current_dir)
         yield from self._bypass(given, accepted=accepts_bypass(state, settings))
@@ -153,6 +164,30 @@ def _version(path: str) -> Finding:
         return Finding(False, too_old, f"{INSTALL}@latest")
     note = "" if version == _MEASURED else f"; sm was tested with {_MEASURED}"
     return Finding(True, f"claude {version} at {path}{note}")
+
+
+def _hooks_off(path: str) -> str:
+    return (
+        f"hooks are turned off in {path} (disableAllHooks): sm cannot answer permissions of claude, only a person at "
+        "its terminal can"
+    )
+
+
+def _hooks_off_in(home: ClaudeHome, directory: str) -> str | None:
+    """The settings file that turns off all hooks, those of sm included; None: hooks run.
+
+    A later file overrides an earlier one. The project's files may belong to an agent, so links are not followed.
+    """
+    project = f"{directory.rstrip('/')}/.claude/settings"
+    off = home.settings if read_settings(home).get(_HOOKS_OFF) is True else None
+    for path in (f"{project}.json", f"{project}.local.json"):
+        try:
+            value = json.loads(read_file(path, _PROJECT_SETTINGS_MAX_BYTES).data)
+        except (OSError, ValueError, RecursionError):
+            continue
+        if isinstance(value, dict) and isinstance(value.get(_HOOKS_OFF), bool):
+            off = path if value[_HOOKS_OFF] else None
+    return off
 
 
 def _login(

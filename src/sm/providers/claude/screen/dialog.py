@@ -199,6 +199,9 @@ _LEAVES = re.compile(
 )
 
 
+_TRANSCRIPT_VIEW = "Showing detailed transcript"
+
+
 def _menu(dialog: _Dialog) -> ScreenContent | None:
     """Read any other dialog: a list of options, or a title and a line that describes keys."""
     # Right-aligned text does not belong to the wrapped line at the left.
@@ -211,10 +214,18 @@ def _menu(dialog: _Dialog) -> ScreenContent | None:
     # The end of a draft taller than the pane also has a rule and a footer.
     if not (dialog.options or (dialog.ruled and (leaves or titled))):
         return None
+    if _TRANSCRIPT_VIEW in keys:
+        return ScreenContent(
+            State.DIALOG, "the transcript view is open (Ctrl+O closes it)", hint=_close_with(leaves)
+        )
     title = short(re.split(r" · | {2,}", dialog.title)[0], 60) if dialog.ruled else ""
     what = f"the {title} dialog is open" if title and titled else f"a dialog is open: {title}".rstrip(": ")
+    return ScreenContent(State.DIALOG, what, hint=_close_with(leaves))
+
+
+def _close_with(leaves: Sequence[str]) -> str:
     key = "Escape" if "Esc" in leaves or not leaves else leaves[0]
-    return ScreenContent(State.DIALOG, what, hint=f"close the dialog in the terminal: press {key}")
+    return f"close the dialog in the terminal: press {key}"
 
 
 _OTHERS = re.compile(r"enter to \w+ · ")
