@@ -208,3 +208,48 @@ def test_adopted_claude_that_its_shell_has_stopped_is_waiting_input(
     claudes.tmux("send-keys", "-t", pane, "Enter")
     turn_request(api, "shell-2")
     claudes.idle(session_id)
+
+
+def test_fork_that_ended_before_its_first_prompt_is_forked_again(
+    claudes: ClaudeInstance, api: ScriptedApi
+) -> None:
+    session_id = claudes.spawn("Plain", "origin-1")["session_id"]
+    claudes.idle(session_id)
+    fork_id = claudes.json("fork", session_id)["session_id"]
+    for _ in range(2):
+        claudes.idle(fork_id)
+        claudes.sm("kill", "--force", fork_id)
+        assert claudes.sm("restore", fork_id).startswith("Restored ")
+    assert claudes.session(fork_id)["status"] in ("running", "idle")
+    second_id = claudes.json("fork", fork_id)["session_id"]
+    for number, copy in enumerate((fork_id, second_id)):
+        claudes.idle(copy)
+        claudes.prompt(copy, f"own-{number}")
+        assert "origin-1" in json.dumps(turn_request(api, f"own-{number}").body["messages"])
+        claudes.idle(copy)
+    conversations = {conversation(claudes, each) for each in (session_id, fork_id, second_id)}
+    assert len(conversations) == 3
+    before = conversation(claudes, fork_id)
+    claudes.sm("kill", fork_id)
+    claudes.sm("restore", fork_id)
+    claudes.idle(fork_id)
+    assert conversation(claudes, fork_id) == before
+    claudes.prompt(fork_id, "own-later")
+    assert "own-0" in json.dumps(turn_request(api, "own-later").body["messages"])
+
+
+def test_restore_fails_when_claude_does_not_find_the_conversation(claudes: ClaudeInstance) -> None:
+    session_id = claudes.spawn("Plain", "lost-1")["session_id"]
+    claudes.idle(session_id)
+    wait_output_tokens(claudes, session_id)
+    transcript = claudes.transcript(conversation(claudes, session_id))
+    claudes.sm("kill", session_id)
+    transcript.unlink()
+    done = claudes.run("restore", session_id)
+    # A busy machine may need more time than a restore waits. Then the command must not claim a success.
+    too_slow = "it is not known yet whether the agent accepts its conversation" in done.stdout
+    assert done.returncode == (0 if too_slow else 9), done
+    assert too_slow or f"the agent of session {session_id} ended at its start" in done.stderr
+    ended = claudes.ended(session_id)
+    assert ended["status"] == "error"
+    assert "the conversation to resume does not exist" in ended["status_reason"]

@@ -84,6 +84,14 @@ class AgentPlan:
     warnings: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """A conversation and its copy, by their ids."""
+
+    original: str
+    copy: str
+
+
 class InputMethod(StrEnum):
     """The way an agent receives messages."""
 
@@ -303,9 +311,13 @@ class Provider(Protocol):
     def resume(self, start: PlanContext, flags: Sequence[str], conversation: str, *, fork: bool) -> AgentPlan:
         """Plan the process that continues a conversation, or a copy (`fork`) for a separate session.
 
-        `flags`: those of the plan with which the conversation began. Raises UsageError for a provider without
+        The copy gets the id that `start.session` has as its conversation; without one, or with that of the original,
+        a new id. `flags`: those of the plan with which the conversation began. Raises UsageError for a provider without
         conversations, and IllegalState for an invalid id.
         """
+
+    def fork_in(self, argv: Sequence[str]) -> Fork | None:
+        """The copy that the process with this `AgentPlan.argv` makes of a conversation; None: it makes none."""
 
     def read_exit(
         self, exit: Exit, emitted_at: str, *, screen: Sequence[str] = (), session: Session

@@ -57,6 +57,9 @@ class CommandProvider(Provider):
             f"agent type {start.session.agent_type} runs a command, which has no conversation to resume"
         )
 
+    def fork_in(self, argv: Sequence[str]) -> None:
+        return None
+
     def read_exit(
         self, exit: Exit, emitted_at: str, *, screen: Sequence[str] = (), session: Session
     ) -> Signal:

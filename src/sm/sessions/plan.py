@@ -20,6 +20,7 @@ from sm.paths import InstancePaths
 from sm.policy.access import Action, may_at_all
 from sm.policy.trust import child_trust, normalize_trust_level
 from sm.providers.base import AgentPlan, PlanContext, Provider
+from sm.sessions.conversations import ConversationSource, source_of
 from sm.sessions.environment import Environments, check_variables, without
 from sm.sessions.setup_checks import require_ready, session_warnings
 from sm.sessions.workdir import WorkDirectories, require_directory, worktree
@@ -146,7 +147,8 @@ class SpawnPlanner:
             environment = self._environments.restored(session, launch.environment)
             return replace(launch, environment=environment), token, ()
         parent = self._store.sessions.get(session.parent_id or "")
-        resumed, _, warnings = await self._resumed(session, parent, launch, _conversation(session))
+        source = await source_of(session, launch, self._providers[session.provider])
+        resumed, _, warnings = await self._resumed(session, parent, launch, source)
         return resumed, token, warnings
 
     async def plan_fork(
@@ -161,7 +163,6 @@ class SpawnPlanner:
         Raises UsageError and IllegalState without a conversation, InvalidPath when the directory is gone.
         """
         provider = self._providers[original.provider]
-        conversation = _conversation(original) if provider.has_turns else ""
         await require_directory(original.working_dir)
         session, token = self._new(
             caller,
@@ -178,7 +179,9 @@ class SpawnPlanner:
             effective_mode=original.effective_mode,
         )
         launch = await self._store.launch(original.id)
-        forked, plan, warnings = await self._resumed(session, parent, launch, conversation, forked_by=caller)
+        id = (await source_of(original, launch, provider)).id if provider.has_turns else ""
+        source = ConversationSource(id, copied=True)
+        forked, plan, warnings = await self._resumed(session, parent, launch, source, forked_by=caller)
         return SpawnPlan(replace(session, conversation=plan.conversation), forked, None, token, warnings)
 
     async def _resumed(
@@ -186,13 +189,13 @@ class SpawnPlanner:
         session: Session,
         parent: Session | None,
         before: Launch,
-        conversation: str,
+        source: ConversationSource,
         *,
         forked_by: Caller | None = None,
     ) -> tuple[Launch, AgentPlan, tuple[str, ...]]:
-        """Plan a process of `session` that resumes a conversation. `before`: the launch of the last process.
+        """Plan a process of `session` that resumes a conversation. `before`: the launch of an earlier process.
 
-        `forked_by`: the caller who asked for a copy of the conversation; None: resume the session's own.
+        `forked_by`: the caller who asked for a new session; None: the session exists.
         """
         provider = self._providers[session.provider]
         place = self._directories.workspace_of(session)
@@ -203,7 +206,7 @@ class SpawnPlanner:
         if forked_by is not None:
             parent_launch, kind = await self._launch_of(parent), types.find(session.agent_type)
             context = replace(context, at_most=_at_most(forked_by, session, parent, parent_launch, kind))
-        plan = provider.resume(context, before.flags, conversation, fork=forked_by is not None)
+        plan = provider.resume(context, before.flags, source.id, fork=source.copied)
         launch = self._launch(
             session, plan, before.inherited, before.added, provider, grants, has_prompt=False
         )
@@ -400,11 +403,3 @@ def _defaults(config: Config) -> Capabilities:
     return Capabilities(
         *(None if names == "all" else names for names in (given.mcps, given.skills, given.agents))
     )
-
-
-def _conversation(session: Session) -> str:
-    if session.conversation is None:
-        raise IllegalState(
-            f"session {session.id} has no conversation to resume", "start a new session: sm spawn AGENT_TYPE"
-        )
-    return session.conversation

@@ -11,13 +11,13 @@ from sm.core.models import Caller, Launch, RequestKey, Session, Signal, ancestor
 from sm.core.states import EventType, SignalKind
 from sm.core.statuses import Status
 from sm.core.wording import subject
-from sm.errors import IllegalState, NameTaken, NoServer, NotFound, SmError, WaitTimeout
+from sm.errors import AgentStartFailed, IllegalState, NameTaken, NoServer, NotFound, SmError, WaitTimeout
 from sm.linux import processes
 from sm.policy.access import Action
 from sm.sandboxes.base import Sandbox
 from sm.sessions.manager import Manager, SessionResult
 from sm.sessions.plan import SpawnPlanner
-from sm.sessions.spawn import START_WAIT_S, Spawner, as_payload
+from sm.sessions.spawn import NOT_STARTED, START_WAIT_S, Spawner, as_payload
 from sm.sessions.tree import SessionTree
 from sm.state.endings import LossCause
 from sm.state.sessions import move
@@ -28,6 +28,8 @@ RESTORE = "restore"
 """Source of the status of a restored session."""
 
 _KILLED_WITHIN_S = 5.0
+_ACCEPTED_WITHIN_S = 20.0
+"""A claude that resumes a conversation is ready, or has refused it, after about a second on an idle machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +61,20 @@ class Restorer:
         tree: bool,
         is_connected: Callable[[], bool] = lambda: True,
     ) -> RestoreResult:
-        """Start an ended session in a new process; return when the process runs, or has run and ended.
+        """Start an ended session in a new process; return when the agent has accepted its conversation.
+
+        Returns earlier with a session that still starts after `_ACCEPTED_WITHIN_S`, or that waits for a person. A
+        program without conversations need only run.
 
         `tree`: also restore the ended descendants that are not archived, parents before children, even if the
         session itself is live. The named session is unarchived. Raises IllegalState when there is nothing to
-        restore, NameTaken, InvalidPath, and the errors of a spawn.
+        restore, NameTaken, InvalidPath, AgentStartFailed when the agent has ended at its start, and the errors of a
+        spawn.
         """
         session = self._manager.find(caller, reference, Action.RESTORE)
         if not tree:
             await self._begin_restart(caller, session.id, key, await self._panes())
-            restored = await self._spawner.wait_for_start(caller, session.id, START_WAIT_S, is_connected)
+            restored = await self._wait_for_agent(caller, session.id, is_connected)
             return RestoreResult((restored,))
 
         def ended(tx: Transaction) -> list[Session]:
@@ -126,7 +132,7 @@ class Restorer:
 
         async def started(session_id: str) -> Session | None:
             try:
-                return await self._spawner.wait_for_start(caller, session_id, START_WAIT_S, is_connected)
+                return await self._wait_for_agent(caller, session_id, is_connected)
             except SmError as error:
                 failed[session_id] = error
                 return None
@@ -135,6 +141,27 @@ class Restorer:
         return RestoreResult(
             tuple(session for session in running if session is not None),
             tuple((s, failed[s]) for s in wanted if s in failed),
+        )
+
+    async def _wait_for_agent(
+        self, caller: Caller, session_id: str, is_connected: Callable[[], bool]
+    ) -> Session:
+        """Wait until the agent has accepted its conversation; see `restore`."""
+        session = await self._spawner.wait_for_start(caller, session_id, START_WAIT_S, is_connected)
+        if not self._manager.provider(session).has_turns:
+            return session
+
+        def now() -> Session:
+            return self._store.sessions.get(session_id, session)
+
+        await self._store.wait_until(lambda: now().status not in NOT_STARTED, _ACCEPTED_WITHIN_S)
+        if now().status is not Status.ERROR:
+            return now()
+        if is_connected():
+            await self._manager.acknowledge_endings(caller, [session_id])
+        raise AgentStartFailed(
+            f"the agent of session {session_id} ended at its start: {now().status_reason}",
+            f"read its last output: sm output {session_id}",
         )
 
     async def _begin_restart(

@@ -24,7 +24,8 @@ from sm.store import Effect, Store, Transaction
 START_WAIT_S = 20.0
 """Default time limit of a start, shorter than a client's time limit for an answer."""
 
-_NOT_STARTED = frozenset({Status.SPAWNED, Status.STARTING})
+NOT_STARTED = frozenset({Status.SPAWNED, Status.STARTING})
+"""Statuses of an agent with turns that has not reported ready."""
 
 
 class Spawner:
@@ -189,7 +190,7 @@ class Spawner:
         Raises AgentStartFailed when a dialog or an error prevents that, and WaitTimeout.
         """
         sessions = self._store.sessions
-        if not await self._store.wait_until(lambda: sessions[session_id].status not in _NOT_STARTED, wait_s):
+        if not await self._store.wait_until(lambda: sessions[session_id].status not in NOT_STARTED, wait_s):
             raise WaitTimeout(
                 f"session {session_id} is not ready after {wait_s:g} s; the start continues",
                 f"sm why {session_id}",
@@ -205,7 +206,7 @@ class Spawner:
 
     def _has_process(self, session_id: str) -> bool:
         session = self._store.sessions[session_id]
-        return session.process is not None or session.status not in _NOT_STARTED
+        return session.process is not None or session.status not in NOT_STARTED
 
     # Reports of the outbox
 

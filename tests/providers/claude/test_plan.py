@@ -14,7 +14,7 @@ from sm.core.states import SignalKind
 from sm.core.statuses import Status
 from sm.errors import IllegalState, UsageError
 from sm.providers import PROVIDERS
-from sm.providers.base import AgentPlan, GrantedCapabilities, InputMethod, PlanContext
+from sm.providers.base import AgentPlan, Fork, GrantedCapabilities, InputMethod, PlanContext
 from sm.providers.claude import ClaudeProvider
 from sm.providers.claude.briefing import TEMPLATE, briefing
 from sm.providers.claude.hooks import EVENTS
@@ -25,6 +25,7 @@ from tests import samples
 
 UUID = "7b3f6e0e-6b1c-4a8e-9b7a-0c1d2e3f4a5b"
 OLD = "0f0e0d0c-0b0a-4908-8706-050403020100"
+COPY = "5e55bbbb-0000-4000-8000-000000000002"
 SM = "/home/ann/its state/bin/sm"
 HOOK = f"'{SM}' hook claude 2>/dev/null || :"
 PROMPT_FILE = "/s/launch/1a2b3c4d.prompt"
@@ -308,6 +309,23 @@ def test_fork_gets_a_new_conversation_id() -> None:
     planned = provider().resume(start(), ("claude",), OLD, fork=True)
     assert planned.argv[:6] == ("claude", "--resume", OLD, "--fork-session", "--session-id", UUID)
     assert planned.conversation == UUID
+    assert provider().fork_in(planned.argv) == Fork(OLD, UUID)
+
+
+def test_fork_keeps_the_conversation_id_of_a_session_that_forks_again() -> None:
+    context = start()
+    context = replace(context, session=replace(context.session, conversation=COPY))
+    planned = provider().resume(context, ("claude", "--model", "haiku"), OLD, fork=True)
+    assert provider().fork_in(planned.argv) == Fork(OLD, COPY)
+    again = replace(context, session=replace(context.session, conversation=OLD))
+    assert provider().resume(again, ("claude",), OLD, fork=True).conversation == UUID
+
+
+@pytest.mark.parametrize(
+    "argv", [(), ("claude", "--resume", "x"), ("claude", "--", "--resume x --fork-session")]
+)
+def test_fork_in_is_none_for_a_process_that_makes_no_copy(argv: tuple[str, ...]) -> None:
+    assert provider().fork_in(argv) is None
 
 
 def test_resume_works_when_the_agent_type_is_no_longer_configured() -> None:

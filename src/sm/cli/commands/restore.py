@@ -4,6 +4,9 @@ Each session gets a new process and keeps its ID, names, terminal, directory and
 coding agent starts from the beginning. Processes that the old agent left running are ended first. An archived session
 is unarchived.
 
+The command waits until each coding agent has accepted its conversation. If an agent ends at its start, the command
+fails. If the agent takes longer than 20 seconds, the command says that the result is not known yet.
+
 If the command fails for one session, it continues with the next one. The exit code is that of the first failure.
 
 The JSON is the session, with its restored descendants in "restored_too". With several sessions or --all, it is an
@@ -23,9 +26,10 @@ from sm.cli.call import Call, json_option
 from sm.cli.display.errors import Failures
 from sm.cli.display.output import print_json
 from sm.cli.display.sessions import label
-from sm.cli.display.text import JsonObject
+from sm.cli.display.text import JsonObject, line
 from sm.cli.options import session_names
 from sm.client.http import session_path
+from sm.core.statuses import Status
 from sm.errors import SmError, UsageError, from_wire
 from sm.wire import encode
 
@@ -70,6 +74,17 @@ def command(sessions: tuple[str, ...], every: bool, tree: bool, call: Call) -> i
     return failures.code
 
 
+def _doubt(session: JsonObject) -> str:
+    """Say that the agent has not accepted its conversation yet; empty if it has."""
+    match session["status"]:
+        case Status.STARTING | Status.SPAWNED:
+            return f"; it is not known yet whether the agent accepts its conversation: sm why {session['session_id']}"
+        case Status.WAITING_INPUT:
+            return f"; the agent waits: {line(session['status_reason'] or '')}"
+        case _:
+            return ""
+
+
 def _print(answer: JsonObject, *, every: bool) -> None:
     if every:
         restored = answer["restored"]
@@ -77,6 +92,6 @@ def _print(answer: JsonObject, *, every: bool) -> None:
         first = [answer] if answer["session_id"] in answer["restored"] else []
         restored = [*first, *answer["restored_too"]]
     for session in restored:
-        click.echo(f"Restored {label(session)}")
+        click.echo(f"Restored {label(session)}{_doubt(session)}")
     if every and not restored and not answer["failed"]:
         click.echo("no sessions to restore")

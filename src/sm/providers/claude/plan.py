@@ -17,7 +17,7 @@ from sm.core.statuses import Status
 from sm.core.text import folded
 from sm.core.usage import Usage
 from sm.errors import IllegalState, UsageError
-from sm.providers.base import AgentPlan, CapabilitySources, InputMethod, PlanContext, Provider
+from sm.providers.base import AgentPlan, CapabilitySources, Fork, InputMethod, PlanContext, Provider
 from sm.providers.claude import trouble
 from sm.providers.claude.box_reader import ClaudeBoxReader
 from sm.providers.claude.briefing import TEMPLATE, briefing
@@ -160,7 +160,8 @@ class ClaudeProvider(Provider):
         flags, warnings = self._allowed(tuple(flags) or self._claude.default_command, start)
         argv = (*flags, *_model(flags, start.session.model), "--resume", conversation)
         if fork:
-            conversation = self._new_id()
+            own = start.session.conversation
+            conversation = self._new_id() if own is None or own == conversation else own
             argv += ("--fork-session", "--session-id", conversation)
         return AgentPlan(
             (*argv, *self._session_options(start)),
@@ -170,6 +171,14 @@ class ClaudeProvider(Provider):
             conversation=conversation,
             warnings=warnings,
         )
+
+    def fork_in(self, argv: Sequence[str]) -> Fork | None:
+        """`argv`: as `resume` builds it."""
+        for at in range(len(argv) - 4):
+            resume, original, fork, own, copy = argv[at : at + 5]
+            if (resume, fork, own) == ("--resume", "--fork-session", "--session-id"):
+                return Fork(original, copy)
+        return None
 
     def flags_of(self, argv: Sequence[str]) -> tuple[str, ...]:
         """The configured program, with the options of an adopted claude that are kept."""
