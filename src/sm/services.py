@@ -376,7 +376,8 @@ class DaemonInfo:
     socket: str
     started_s: float
     """time.monotonic() at the start."""
-    trouble: Sequence[str]
+    trouble: Callable[[], Sequence[str]]
+    """The current failures of the daemon's functions."""
     stopping: asyncio.Event
     """Set to stop the daemon."""
 

@@ -495,6 +495,38 @@ def test_spawn_is_refused_and_leaves_nothing_behind_when_the_disk_is_full(
     assert seqs == list(range(1, len(seqs) + 1))
 
 
+def test_status_shows_a_full_disk_and_output_is_archived_when_there_is_room(small_disk: Instance) -> None:
+    instance = small_disk
+    session = instance.spawn("Sh", "read -r line; echo last words")["session_id"]
+    filler = fill(instance)
+    (trouble,) = instance.json("status")["trouble"]
+    assert trouble.startswith(f"the disk is full: {instance.state}/sm.db cannot grow")
+    instance.tmux("send-keys", "-t", f"=command-{session}:", "Enter")
+    log = instance.state / "log" / "daemon.log"
+    archive = instance.state / "archives" / f"{session}.txt"
+    until(lambda: instance.tmux("list-panes", "-a", "-f", "#{pane_dead}").strip(), "the agent has ended")
+    filler.unlink()
+    until(archive.exists, f"the output is archived; the log: {log}")
+    assert "last words" in archive.read_text()
+    assert instance.json("status")["trouble"] == []
+    assert instance.json("status")["dead_letters"] == 0
+
+
+def test_doctor_reports_a_read_only_state_directory(small_disk: Instance) -> None:
+    instance = small_disk
+    remount = ["mount", "-o", "remount,ro", str(instance.state)]
+    subprocess.run(remount, check=True, timeout=scaled(20))
+    try:
+        doctor = instance.run("doctor")
+    finally:
+        subprocess.run([*remount[:2], "remount,rw", remount[3]], check=True, timeout=scaled(20))
+    assert doctor.returncode == 9
+    assert (
+        f"state directory {instance.state}: {instance.state} is read-only  -> mount its file" in doctor.stdout
+    )
+    assert "is read-only" not in instance.run("doctor").stdout
+
+
 def test_daemon_starts_or_reports_a_full_disk(small_disk: Instance) -> None:
     instance = small_disk
     session = instance.spawn("Sleeper")

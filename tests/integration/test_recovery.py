@@ -238,6 +238,16 @@ def test_sessions_are_stale_but_running_when_tmux_does_not_answer_at_the_start(i
     assert instance.ended(lives["session_id"])["exit_signal"] == signal.SIGUSR1
 
 
+def test_status_shows_that_tmux_does_not_answer_until_it_answers_again(instance: Instance) -> None:
+    instance.spawn("Sleeper")
+    assert instance.json("status")["trouble"] == []
+    with stopped_tmux(instance):
+        trouble = until(lambda: instance.json("status")["trouble"], "the status shows the problem")
+        assert trouble[0].startswith("tmux did not respond")
+        assert "Problem:   tmux did not respond" in instance.sm("status")
+    until(lambda: instance.json("status")["trouble"] == [], "the status shows no problem")
+
+
 def test_daemon_stops_when_tmux_does_not_answer(instance: Instance) -> None:
     session = instance.spawn("Sleeper")
     with stopped_tmux(instance):

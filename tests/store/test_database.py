@@ -321,6 +321,20 @@ async def test_insert_raises_storage_full_and_changes_nothing_when_disk_is_full(
     assert [e.seq for e in await store.events(sessions=None)] == [1, 2]
 
 
+async def test_trouble_names_a_full_disk_until_a_write_succeeds(store: Store) -> None:
+    assert store.trouble() is None
+    pages = await store._writer.execute_fetchall("PRAGMA page_count")
+    await store._writer.execute(f"PRAGMA max_page_count = {next(iter(pages))[0]}")
+    with pytest.raises(StorageFull):
+        await insert(store, replace(session("aaaa1111"), title="x" * 100_000))
+    assert "the disk is full" in str(store.trouble())
+    await store._writer.execute("PRAGMA max_page_count = 1000000")
+    await store.prune(AT)  # changes nothing
+    assert store.trouble() is not None
+    await insert(store, session("aaaa1111"))
+    assert store.trouble() is None
+
+
 async def test_write_ahead_log_is_recovered_after_a_kill(store: Store, path: str) -> None:
     await insert(store, session("aaaa1111"))
     assert os.path.getsize(path + "-wal") == 4 * 1024 * 1024

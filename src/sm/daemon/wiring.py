@@ -124,6 +124,10 @@ class DaemonParts:
         summary = Summary(next(filter(None, summarizers), None), f"{paths.state}/what")
         workspaces = Workspaces(store, manager, spawner, ProjectItems(providers, agreements))
         requests = Requests(store, manager, reports, dialogs)
+
+        def trouble() -> list[str]:
+            return [*loaded.warnings, *filter(None, (store.trouble(), terminals.trouble))]
+
         services = Services(
             sessions=Sessions(store, manager, workspaces, spawner, kills, timers, terminals),
             records=Records(store, manager),
@@ -139,7 +143,7 @@ class DaemonParts:
             monitor=Monitor(config, store, manager, observer, watcher, usage, summary, terminals, archives),
             terminals=terminals,
             store=Reads(store),
-            daemon=DaemonInfo(paths.socket, started_s, loaded.warnings, stopping),
+            daemon=DaemonInfo(paths.socket, started_s, trouble, stopping),
         )
         self.server = ApiServer(services, audit.record)
         self.identity = Identity(store.index, terminals, watcher.tty_owner)

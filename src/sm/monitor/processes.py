@@ -190,8 +190,9 @@ class Watcher:
             if watched.pane is not None and s in sessions and is_live(sessions[s].status)
         }
         cause, reason = TERMINAL_CLOSED
+        look = bool(expected) or self._terminals.trouble is not None  # also to notice that tmux answers again
         try:
-            gone = expected.keys() - (await self._terminals.snapshot()).keys() if expected else set[str]()
+            gone = expected.keys() - (await self._terminals.snapshot()).keys() if look else set[str]()
         except NoServer:
             gone, (cause, reason) = set(expected), SERVER_GONE
         for session_id in gone & missing:

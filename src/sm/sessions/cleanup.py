@@ -11,7 +11,7 @@ from datetime import datetime
 from sm.config.model import Cleanup, KeepTerminals
 from sm.core.effects import EffectKind
 from sm.core.models import Session
-from sm.errors import NoServer, NoTerminal, SmError
+from sm.errors import NoServer, NoTerminal, SmError, StorageFull
 from sm.sessions.manager import Manager
 from sm.store import Store
 from sm.terminals.archives import Archives
@@ -127,7 +127,7 @@ class TerminalCleanup:
             return True
         try:
             reason = await self._archives.keep(session.id, session.terminal)
-        except (NoTerminal, NoServer):
+        except (NoTerminal, NoServer, StorageFull):  # with a full disk, the next round tries again
             return False
         if reason is not None:
             self._unsaved.add(session.id)

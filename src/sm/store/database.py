@@ -7,6 +7,7 @@ wait at the same time share one commit and its fsync. Readers see only committed
 import asyncio
 import functools
 import logging
+import os
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
@@ -35,6 +36,7 @@ from sm.store.usage import MeasureReads
 log = logging.getLogger(__name__)
 
 _MOST_IN_A_COMMIT = 64
+_LOW_BYTES = 1024 * 1024
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
 
@@ -79,6 +81,8 @@ class Store:
         self._inside: asyncio.Task[Any] | None = None
         """The task that runs the body of a transaction."""
         self._ended = False
+        self._is_full = False
+        """The last write failed because the disk is full. A commit without changes needs no room and proves nothing."""
         self._writing = asyncio.Lock()
         self._committed = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
@@ -227,8 +231,10 @@ class Store:
         except aiosqlite.Error as error:
             if self._writer.in_transaction:
                 await self._writer.execute("ROLLBACK")
+            refused = refusal(self._path, error)
+            self._is_full |= isinstance(refused, StorageFull)
             for turn in batch:
-                turn.fail(refusal(self._path, error))
+                turn.fail(refused)
             return
         except BaseException:
             for turn in batch:
@@ -238,6 +244,7 @@ class Store:
         for turn in done:
             turn.succeed()
         if changed:
+            self._is_full = False
             async with self._committed:
                 self._committed.notify_all()
 
@@ -361,6 +368,13 @@ class Store:
         """Rows of the outbox in `state`, in order. New rows arrive in `effects`."""
         rows = await self._read(f"{OUTBOX.select} WHERE state = ? ORDER BY id", (state,))
         return [OUTBOX.load(row) for row in rows]
+
+    def trouble(self) -> str | None:
+        """The reason why writes fail, or will soon fail."""
+        disk = os.statvfs(os.path.dirname(self._path))
+        if self._is_full or disk.f_bavail * disk.f_frsize < _LOW_BYTES:
+            return f"the disk is full: {self._path} cannot grow; sm postpones or refuses changes"
+        return None
 
     async def dead_letters(self, sessions: Collection[str] | None = None) -> int:
         """Count the failed effects and the undelivered messages of these sessions (None: of all)."""

@@ -1,11 +1,12 @@
 """Keeps the output of an ended session's terminal as a file: `archives/ID.txt`, 0600 in a directory of 0700."""
 
 import asyncio
+import errno
 import os
 from collections import deque
 from contextlib import suppress
 
-from sm.errors import ExternalError
+from sm.errors import ExternalError, StorageFull
 from sm.terminals.base import Screen
 
 _LINES_MAX = 50_000
@@ -22,11 +23,19 @@ class Archives:
         return f"{self._directory}/{session_id}.txt"
 
     async def keep(self, session_id: str, terminal: str) -> str | None:
-        """Write the terminal's output. Return the reason for a failed write. Raises NoTerminal, NoServer."""
+        """Write the terminal's output. Return the reason for a failed write.
+
+        Raises NoTerminal, NoServer, and StorageFull when the disk is full: try again later.
+        """
         lines = await self._screen.capture(terminal, _LINES_MAX)
         try:
             await asyncio.to_thread(_write, self._directory, self.path(session_id), lines)
         except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise StorageFull(
+                    f"the disk is full: the output of session {session_id} could not be saved in {self._directory}",
+                    "free disk space",
+                ) from None
             return f"its output could not be saved in {self._directory}: {error.strerror}"
         return None
 
@@ -68,6 +77,11 @@ def _write(directory: str, path: str, lines: list[str]) -> None:
     with suppress(FileNotFoundError):
         os.unlink(new)
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "w", encoding="utf-8", errors="replace") as file:
-        file.writelines(f"{line}\n" for line in lines)
-    os.rename(new, path)
+    try:
+        with open(descriptor, "w", encoding="utf-8", errors="replace") as file:
+            file.writelines(f"{line}\n" for line in lines)
+        os.rename(new, path)
+    except OSError:
+        with suppress(OSError):  # a partial file would only keep the disk full
+            os.unlink(new)
+        raise

@@ -52,6 +52,10 @@ class Lifecycle(Protocol):
     bounded in time and may be repeated. After a failure the next call reconnects.
     """
 
+    @property
+    def trouble(self) -> str | None:
+        """The reason why the terminal server did not answer the last call; None when it answered or does not run."""
+
     async def snapshot(self) -> Mapping[str, Pane]:
         """Every terminal of this instance by session id. Raises NoServer, TerminalUnreachable."""
 

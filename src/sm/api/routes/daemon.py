@@ -61,7 +61,7 @@ async def status(request: ApiRequest, query: StatusQuery) -> StatusOverview:
         "inbox": len(inbox),
         "inbox_lines": lines[:_STATUS_LINES],
         "trouble": [
-            *services.daemon.trouble,
+            *services.daemon.trouble(),
             *(f"tmux does not respond for session {name}" for name in tmux_silent),
         ],
     }

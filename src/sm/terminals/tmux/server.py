@@ -6,7 +6,7 @@ import logging
 import os
 import re
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from sm.errors import NoServer, TerminalError, TerminalUnreachable
@@ -55,6 +55,8 @@ class TmuxServer:
         self._control: Control | None = None
         self._tmux_checked = False
         self._crashes_on_manual = False
+        self.trouble: str | None = None
+        """The reason why tmux did not answer the last command; None when it answered or does not run."""
         self._subscription: tuple[str, Callable[[str], None]] | None = None
 
     async def ask(self, *commands: Command, start: bool = False) -> list[list[str]]:
@@ -64,28 +66,43 @@ class TmuxServer:
         keeper's name is taken.
         """
         # With `start` retry once: the effects of the line are gone with a server that has ended.
-        for _ in range(2 if start else 1):
-            control = await self._connected(start=start)
-            try:
-                return await control.ask(*commands)
-            except Refused:
-                raise
-            except TerminalUnreachable:
-                if not await self._is_gone():
+        with self._tracked():
+            for _ in range(2 if start else 1):
+                control = await self._connected(start=start)
+                try:
+                    return await control.ask(*commands)
+                except Refused:
                     raise
-        raise NoServer("the tmux server has ended")
+                except TerminalUnreachable:
+                    if not await self._is_gone():
+                        raise
+            raise NoServer("the tmux server has ended")
 
     async def ask_for_text(self, command: Command) -> list[str]:
         """As `ask` for one command that prints text of an agent (see `control.Replies`)."""
-        control = await self._connected(start=False)
+        with self._tracked():
+            control = await self._connected(start=False)
+            try:
+                return await control.ask_for_text(command)
+            except Refused:
+                raise
+            except TerminalUnreachable:
+                if await self._is_gone():
+                    raise NoServer("the tmux server has ended") from None
+                raise
+
+    @contextlib.contextmanager
+    def _tracked(self) -> Iterator[None]:
+        """Keep the reason in `trouble` while tmux does not answer."""
         try:
-            return await control.ask_for_text(command)
-        except Refused:
+            yield
+        except (Refused, NoServer):
+            self.trouble = None
             raise
-        except TerminalUnreachable:
-            if await self._is_gone():
-                raise NoServer("the tmux server has ended") from None
+        except TerminalUnreachable as error:
+            self.trouble = error.message
             raise
+        self.trouble = None
 
     async def pid(self) -> int:
         """Raises NoServer, TerminalUnreachable."""

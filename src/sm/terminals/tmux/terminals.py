@@ -92,6 +92,10 @@ class Tmux:
                 await self._server.retire()
         await self.aclose()
 
+    @property
+    def trouble(self) -> str | None:
+        return self._server.trouble
+
     async def snapshot(self) -> Mapping[str, Pane]:
         return await self._finder.snapshot()
 
