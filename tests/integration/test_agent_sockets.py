@@ -24,6 +24,7 @@ OPERATOR_ROUTES = {
     "GET /v1/sessions/{ref}/attach",
     "POST /v1/workspaces",
     "POST /v1/workspaces/{slug}",
+    "POST /v1/workspaces/{slug}/agree",
     "POST /v1/workspaces/{slug}/delete",
 }
 AGENT_ROUTES = {f"{r.method} {r.path}" for routes in TABLE.values() for r in routes if r.agents}

@@ -58,7 +58,8 @@ def test_record_command_prints_no_json_when_its_only_session_is_refused(
     assert shown.out == ""
     assert json.loads(shown.err) == {"error": {"code": "not_permitted", "message": "no", "hint": None}}
     assert run(command, "..", code=3).err == "sm: no such session: '..'\nhint: list sessions: sm all\n"
-    assert run(command, code=2).err.startswith("sm: missing argument")
+    missing = "sm: give either SESSION or --ended" if command == "rm" else "sm: missing argument"
+    assert run(command, code=2).err.startswith(missing)
 
 
 def test_record_command_removes_control_characters_from_names(run: Sm, peer: Peer) -> None:
