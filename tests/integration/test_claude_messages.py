@@ -131,6 +131,7 @@ def test_message_is_delivered_immediately_when_claude_is_idle(
     sent = {f"idle-{number}": send(claudes, editor, f"idle-{number}") for number in range(5)}
     assert {message["evidence"] for message in sent.values()} <= {
         "its UserPromptSubmit hook",
+        "its transcript",
         "its transcript: queued",
     }
     history = conversation(claudes, api, editor)

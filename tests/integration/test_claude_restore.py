@@ -3,7 +3,10 @@
 import json
 import os
 import signal
+import sqlite3
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from sm.core.models import Process
 from sm.linux import platform, processes
@@ -31,6 +34,26 @@ def conversation(claudes: ClaudeInstance, session_id: str) -> str:
 
 def wait_output_tokens(claudes: ClaudeInstance, session_id: str, output: int = 5) -> None:
     until(lambda: claudes.progress(session_id)["tokens"]["output"] == output, "its transcript")
+
+
+def find_message(claudes: ClaudeInstance, session_id: str, number: int) -> dict[str, Any]:
+    log = claudes.json("log", session_id)
+    return next(message for message in log if message["message_id"] == number)
+
+
+def project_with_blocking_hook(claudes: ClaudeInstance) -> Path:
+    """A directory whose UserPromptSubmit hook never returns for a prompt that contains `perish`.
+
+    claude writes a prompt to its transcript only after all hooks have returned.
+    """
+    project = claudes.work / "blocking"
+    os.makedirs(project / ".claude")
+    os.mkfifo(project / "never")
+    script = f"case $(cat) in *perish*) exec cat {project}/never;; esac"
+    hook = {"type": "command", "command": script}
+    settings = {"hooks": {"UserPromptSubmit": [{"hooks": [hook]}]}}
+    (project / ".claude" / "settings.json").write_text(json.dumps(settings))
+    return project
 
 
 def test_interrupt_ends_the_turn_and_is_refused_when_claude_is_idle(
@@ -90,6 +113,42 @@ def test_restore_resumes_the_conversation_when_claude_was_killed(
     assert "haiku" in str(request.body["model"])
     assert "sm checkpoint" in request.system
     assert b"acceptEdits" in Path(f"/proc/{after['pid']}/cmdline").read_bytes()
+
+
+def test_message_that_died_with_claude_is_unconfirmed_and_never_acknowledged(
+    claudes: ClaudeInstance, api: ScriptedApi
+) -> None:
+    project = project_with_blocking_hook(claudes)
+    spawned = claudes.spawn("Plain", "remember-1", "--working-dir", str(project))
+    session_id = spawned["session_id"]
+    claudes.idle(session_id)
+    wait_output_tokens(claudes, session_id)
+    sent = claudes.json("send", session_id, "perish-1", "--wait", "30")
+    assert (sent["status"], sent["evidence"]) == ("submitted", "its UserPromptSubmit hook")
+    number = sent["message_id"]
+    os.kill(spawned["pid"], signal.SIGKILL)
+    claudes.ended(session_id)
+    lost = find_message(claudes, session_id, number)
+    assert (lost["status"], lost["submitted_at"]) == ("unconfirmed", None)
+    assert "did not store it in its conversation" in lost["reason"]
+    until(lambda: f"message {number} to" in claudes.sm("inbox"), "its sender is told")
+
+    claudes.kill_daemon()
+    with closing(sqlite3.connect(claudes.state / "sm.db")) as database:
+        # An earlier version left such a message submitted.
+        database.execute(
+            "UPDATE messages SET state = 'submitted', submitted_at = ? WHERE id = ?",
+            (sent["submitted_at"], number),
+        )
+        database.commit()
+    claudes.sm("restore", session_id)
+    assert find_message(claudes, session_id, number)["status"] == "unconfirmed"
+    claudes.idle(session_id)
+    claudes.prompt(session_id, "later-1")
+    assert "perish-1" not in json.dumps(turn_request(api, "later-1").body["messages"])
+    wait_output_tokens(claudes, session_id, 10)
+    claudes.idle(session_id)
+    assert find_message(claudes, session_id, number)["status"] == "unconfirmed"
 
 
 def test_restore_ends_the_background_inbox_wait_of_a_killed_claude(

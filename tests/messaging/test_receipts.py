@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
-from sm.core.messages import INBOX, QUEUED_BY_AGENT, SM_ITSELF, TERMINAL, Message, Notice
+from sm.core.messages import IN_CONVERSATION, INBOX, QUEUED_BY_AGENT, SM_ITSELF, TERMINAL, Message, Notice
+from sm.core.models import Exit
 from sm.core.observation import Source
 from sm.core.states import EventType, MessageMode, MessageState, NoticeKind
 from sm.core.statuses import Status
 from sm.core.text import render_message
 from sm.messaging.receipts import DeliveryReceipts
 from sm.providers.readers import AcceptedInput
+from sm.sessions.manager import Manager
 from sm.store import Store
 from tests import samples
 from tests.session_manager import open_manager
@@ -29,6 +31,7 @@ class Mail:
     """Two claude sessions, their messages and the daemon's clock."""
 
     store: Store
+    manager: Manager
     receipts: DeliveryReceipts
     clock: list[int]
 
@@ -68,6 +71,11 @@ class Mail:
             ID, AcceptedInput(text, self.at(second), parent=parent), Source.TRANSCRIPT
         )
 
+    async def end_process(self) -> None:
+        """Record the end of the agent's process, as the process watcher does."""
+        await self.manager.process_ended(ID, None, Exit(None, 9))
+        self.receipts.process_gone(ID)
+
     async def state(self, number: int) -> MessageState:
         return (await self.message(number)).state
 
@@ -87,7 +95,7 @@ async def mail(tmp_path: Path) -> AsyncIterator[Mail]:
             for session_id in (ID, OTHER):
                 session = replace(samples.session(session_id, status=Status.IDLE), provider="claude")
                 await tx.insert(session, samples.LAUNCH, None)
-        yield Mail(store, DeliveryReceipts(store, manager), clock)
+        yield Mail(store, manager, DeliveryReceipts(store, manager), clock)
 
 
 async def test_prompt_hook_marks_the_message_submitted(mail: Mail) -> None:
@@ -103,11 +111,13 @@ async def test_repeated_evidence_marks_the_message_submitted_once(mail: Mail) ->
     await mail.report(sent, 1, Source.TRANSCRIPT, queued=True)
     assert (await mail.message(57)).evidence == QUEUED_BY_AGENT
     await mail.report(sent, 4)
+    assert (await mail.message(57)).evidence == HOOK
     await mail.report(sent, 5, Source.TRANSCRIPT)
+    await mail.report(sent, 6)
     found = await mail.message(57)
     assert (found.state, found.evidence, found.submitted_at) == (
         MessageState.SUBMITTED,
-        HOOK,
+        IN_CONVERSATION,
         "2026-01-27T15:10:01.000Z",
     )
     assert len(await mail.store.events(sessions=[ID], type=EventType.MESSAGE)) == 1
@@ -279,6 +289,55 @@ async def test_turn_end_acknowledges_no_message_of_another_session_or_a_later_ti
     await mail.receipts.turn_ended(OTHER, mail.at(1))
     await mail.receipts.turn_ended(ID, mail.at(3))
     assert (await mail.state(57), await mail.state(58)) == (MessageState.ACKNOWLEDGED, MessageState.SUBMITTED)
+
+
+# ------------------------------------------------------------------------------------ lost with the process
+
+
+async def test_message_is_unconfirmed_when_the_process_ends_before_its_conversation_holds_it(
+    mail: Mail,
+) -> None:
+    sent = await mail.add(57)
+    await mail.report(sent, 1)
+    await mail.end_process()
+    found = await mail.message(57)
+    assert (found.state, found.submitted_at, found.acknowledged_at) == (MessageState.UNCONFIRMED, None, None)
+    assert (found.reason or "").endswith(
+        "the agent accepted the message, but did not store it in its conversation"
+    )
+    assert "message:57" in mail.undelivered(), "the sender gets a notice"
+    await mail.receipts.turn_ended(ID, mail.at(9))
+    assert await mail.state(57) is MessageState.UNCONFIRMED, "the next process works without the message"
+    await mail.report_prompt(sent, 1, "a1")
+    assert await mail.state(57) is MessageState.SUBMITTED, "the end of the transcript was read late"
+
+
+async def test_message_stays_submitted_when_the_process_ends_after_its_conversation_holds_it(
+    mail: Mail,
+) -> None:
+    sent = await mail.add(57)
+    await mail.report(sent, 1)
+    await mail.report_prompt(sent, 1, "a1")
+    await mail.end_process()
+    assert await mail.state(57) is MessageState.SUBMITTED
+    await mail.receipts.turn_ended(ID, mail.at(9))
+    assert await mail.state(57) is MessageState.ACKNOWLEDGED, "the restored process has the message"
+
+
+async def test_notice_goes_to_the_operator_when_it_is_lost_with_the_process(mail: Mail) -> None:
+    text = "child claude-5e6f7a8b has ended"
+    async with mail.store.transaction() as tx:
+        message = Message(
+            57, ID, SM_ITSELF, MessageMode.AUTO, MessageState.DELIVERING, samples.AT, samples.AT, via=TERMINAL
+        )
+        notice = Notice(3, OTHER, ID, NoticeKind.ENDING, "ending:1", text, samples.AT)
+        await tx.mail.add_notice(notice)
+        tx.mail.add_message(message, text)
+        tx.mail.finish_notices([notice], "sent", 57)
+    await mail.report(render_message("sm", 57, text), 1)
+    assert await mail.state(57) is MessageState.SUBMITTED
+    await mail.end_process()
+    assert (text, None) in [(n.text, n.recipient) for n in mail.store.mail.open.notices.values()]
 
 
 # --------------------------------------------------------------------------------------------------- returned

@@ -10,6 +10,8 @@ SM_ITSELF = "sm"
 INBOX = "inbox"
 TERMINAL = "terminal"
 """The two ways of delivery: the recipient reads its inbox, or the daemon types into the terminal."""
+IN_CONVERSATION = "its transcript"
+"""Evidence that the conversation of the agent contains a message, so that a restored agent has the message too."""
 QUEUED_BY_AGENT = "its transcript: queued"
 """Evidence that the agent CLI has queued a message, which the agent has not read yet."""
 

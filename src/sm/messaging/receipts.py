@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sm.core.messages import QUEUED_BY_AGENT, SM_ITSELF, TERMINAL, Message
+from sm.core.messages import IN_CONVERSATION, QUEUED_BY_AGENT, SM_ITSELF, TERMINAL, Message
 from sm.core.observation import Source
 from sm.core.states import MessageState
 from sm.core.statuses import Status
@@ -150,6 +150,14 @@ class DeliveryReceipts(AgentListener):
             await arrive(tx, message, at, _evidence(accepted, source))
         elif is_queued and not accepted.queued:
             tx.mail.move_message(message, message.state, at, evidence=_evidence(accepted, source))
+        elif (
+            message.state is MessageState.SUBMITTED
+            and source is Source.TRANSCRIPT
+            and not accepted.queued
+            and message.evidence != IN_CONVERSATION
+        ):
+            # Without this evidence, the end of the process makes the message unconfirmed.
+            tx.mail.move_message(message, message.state, message.state_at, evidence=IN_CONVERSATION)
 
     async def _arrive_changed(self, tx: Transaction, message: Message) -> None:
         if message.state in _WAITED_FOR and message.state is not MessageState.UNCONFIRMED:
@@ -270,7 +278,10 @@ class DeliveryReceipts(AgentListener):
 
     @durable
     async def turn_ended(self, session_id: str, at: float) -> None:
-        """Acknowledge the messages that the agent read before `at`, also in an interrupted turn."""
+        """Acknowledge the messages that the agent read before `at`, also in an interrupted turn.
+
+        Messages of an earlier process are among them only if its conversation contains them (`finish_unread`).
+        """
         if session_id in self._acknowledged:
             return
         ended = iso(at)
@@ -327,4 +338,4 @@ async def _typed_to(tx: Transaction, number: int, session_id: str) -> Message | 
 def _evidence(accepted: AcceptedInput, source: Source) -> str:
     if source is Source.HOOK:
         return f"its {accepted.hook} hook"
-    return QUEUED_BY_AGENT if accepted.queued else "its transcript"
+    return QUEUED_BY_AGENT if accepted.queued else IN_CONVERSATION

@@ -20,6 +20,7 @@ from sm.sessions.plan import SpawnPlanner
 from sm.sessions.spawn import NOT_STARTED, START_WAIT_S, Spawner, as_payload
 from sm.sessions.tree import SessionTree
 from sm.state.endings import LossCause
+from sm.state.messages import finish_unread
 from sm.state.sessions import move
 from sm.store import Store, Transaction
 from sm.terminals.base import Lifecycle, Pane
@@ -228,6 +229,9 @@ class Restorer:
             token_hash=token_hash,
             archived=False,
         )
+        # Messages of an earlier version of sm, which left them submitted at the end of the process.
+        own = await finish_unread(tx, self._manager.notices, after, f"session {after.id} was restored")
+        await tx.mail.reopen_notices(own, after.id)
         if session.archived:
             line = f"{subject(after)} unarchived"
             await tx.event(EventType.ARCHIVED, after, tx.now, line, {"archived": False})

@@ -1,11 +1,14 @@
 """Moves messages to a final state: submitted, failed, expired or unconfirmed."""
 
-from sm.core.messages import QUEUED_BY_AGENT, SM_ITSELF, Message
+from sm.core.messages import IN_CONVERSATION, QUEUED_BY_AGENT, SM_ITSELF, Message
 from sm.core.models import Session
 from sm.core.states import EventType, MessageState
 from sm.core.wording import TOLD_AGAIN, message_finished_event, sender_label
 from sm.state.notices import Notices
 from sm.store import Transaction
+
+_IN_QUEUE = "the message was still in the agent's own queue"
+_NOT_STORED = "the agent accepted the message, but did not store it in its conversation"
 
 
 async def arrive(tx: Transaction, message: Message, at: str, evidence: str) -> Message:
@@ -62,18 +65,31 @@ async def return_messages(tx: Transaction, notices: Notices, session: Session) -
             message.sender == SM_ITSELF
         ):  # also if the message may have arrived: a duplicate is better than a loss
             unclaimed.append(message.id)
-        line = message_finished_event(session, after, sender_label(after.sender, tx.find(after.sender)))
-        metadata = {"message_id": after.id, "state": after.state}
-        await tx.event(EventType.MESSAGE, session, tx.now, line, metadata)
+        await _record(tx, after)
         await notices.add_for_undelivered(tx, session, after)
-    for message in await tx.mail.unacknowledged(session.id):
-        if message.evidence == QUEUED_BY_AGENT:  # the process ended before the agent read the message
-            lost = f"{reason}; the message was still in the agent's own queue"
-            after = tx.mail.move_message(message, MessageState.UNCONFIRMED, tx.now, reason=lost)
-            if message.sender == SM_ITSELF:
-                unclaimed.append(message.id)
-            await notices.add_for_undelivered(tx, session, after)
+    unclaimed += await finish_unread(tx, notices, session, reason)
     await notices.return_notices(tx, session, unclaimed)
+
+
+async def finish_unread(tx: Transaction, notices: Notices, session: Session, reason: str) -> list[int]:
+    """Mark the messages as unconfirmed that an ended process accepted, but that its conversation does not contain.
+
+    A restored process continues without them. Notifies their senders. Returns the ids of the messages of sm itself,
+    whose notices still need a recipient.
+    """
+    own = []
+    for message in await tx.mail.unacknowledged(session.id):
+        if message.evidence == IN_CONVERSATION:
+            continue
+        why = _IN_QUEUE if message.evidence == QUEUED_BY_AGENT else _NOT_STORED
+        after = tx.mail.move_message(
+            message, MessageState.UNCONFIRMED, tx.now, reason=f"{reason}; {why}", submitted_at=None
+        )
+        await _record(tx, after)
+        await notices.add_for_undelivered(tx, session, after)
+        if message.sender == SM_ITSELF:
+            own.append(message.id)
+    return own
 
 
 async def _record(tx: Transaction, message: Message) -> None:
