@@ -11,11 +11,13 @@ import pytest
 
 from sm.capabilities import directories
 from sm.capabilities.agent_types import AgentType, AgentTypes, Catalog, check_name
-from sm.capabilities.directories import Directory
+from sm.capabilities.agreements import Agreements
+from sm.capabilities.directories import Directory, definition_items
 from sm.config import AgentConfig, Config, Definition, read_definition
 from sm.config.model import Claude, Command, DefaultCapabilities
+from sm.core.items import ItemKind, ProjectItem
 from sm.core.models import Capabilities, Workspace
-from sm.errors import ConfigError, ExternalError, UnknownAgentType
+from sm.errors import ConfigError, ExternalError, NotPermitted, UnknownAgentType
 from sm.paths import InstancePaths
 from sm.providers import PROVIDERS
 from tests import samples
@@ -42,6 +44,7 @@ class World:
             loaded,
             InstancePaths(str(self.sm / "config.yaml"), str(self.sm / "state")),
             {name: make(loaded) for name, make in PROVIDERS.items()},
+            Agreements(str(path / "agreements.json")),
         )
 
     def workspace(self, *agents: str) -> Workspace:
@@ -64,6 +67,11 @@ class World:
     def catalog(self, *agents: str, **options: Any) -> Catalog:
         return asyncio.run(self.catalog_of(*agents, **options))
 
+    def agree(self) -> None:
+        """Agree to every definition in the workspace as it is now."""
+        workspace = Directory(str(self.shop), (".sm", "agents"), "claude", own=False)
+        Agreements(str(self.shop.parent / "agreements.json")).agree(definition_items(workspace))
+
     def origins(self, **options: Any) -> dict[str, str]:
         return {kind.name: kind.origin for kind in self.catalog(**options).usable}
 
@@ -73,10 +81,21 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-def define(directory: Path, name: str, settings: str = "", prompt: str = "Do it.") -> str:
+def define(
+    directory: Path, name: str, settings: str = "", prompt: str = "Do it.", *, agreed: bool = True
+) -> str:
     path = directory / f"{name}.md"
     path.write_text(f"---\n{settings}\n---\n{prompt}\n")
+    if agreed:
+        agree(path)
     return str(path)
+
+
+def agree(path: Path) -> None:
+    """Agree to a definition in the workspace as it is now. The operator's own directories need no agreement."""
+    for root in [above.parent for above in path.parents if above.name == "shop"]:
+        item = ProjectItem(ItemKind.AGENT_TYPE, path.stem, str(path), path.read_bytes())
+        Agreements(str(root / "agreements.json")).agree([item])
 
 
 def only(catalog: Catalog, name: str) -> AgentType:
@@ -230,6 +249,7 @@ def test_changed_definition_is_read_again_when_its_mtime_is_the_same(world: Worl
             )
         )
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # as with a coarse clock
+        agree(path)
         assert world.catalog().pick("reviewer").agent.model == model
     path.unlink()
     assert "reviewer" not in world.origins()
@@ -395,20 +415,20 @@ async def test_configured_type_is_found_while_directories_do_not_answer(world: W
     define(world.user_sm, "mine")
     catalog = await world.catalog_of(wanted="Engineer")
     assert catalog.pick("Engineer").agent.model == "sonnet"
-    assert catalog.unread == (
+    assert catalog.caller_warnings == (
         "the agent does not know the agent types that files define: "
         f"their directories did not respond within {held.within_s:g} s",
     )
     command = await world.catalog_of(wanted="Sh")
     assert command.pick("Sh").provider == "command"
-    assert command.unread == ()
+    assert command.caller_warnings == ()
     for wanted in ("held1", "mine", "engineer", None):
         with pytest.raises(ExternalError):
             await world.catalog_of(wanted=wanted)
     held.limit(scaled())
     held.go_on.set()
     assert (await world.catalog_of(wanted="held1")).pick("held1").usable
-    assert (await world.catalog_of(wanted="Engineer")).unread == ()
+    assert (await world.catalog_of(wanted="Engineer")).caller_warnings == ()
 
 
 def test_type_that_is_not_allowed_is_refused_while_directories_do_not_answer(
@@ -490,6 +510,7 @@ def test_huge_invalid_and_surplus_files_are_reported(world: World) -> None:
     (world.shop_sm / "my agent.md").write_text("nothing")
     (world.shop_sm / ".md").write_text("nothing")
     (world.shop_sm / os.fsdecode(b"\xff.md")).write_text("nothing")
+    world.agree()
     catalog = world.catalog()
     assert (
         only(catalog, "huge").problem
@@ -515,3 +536,35 @@ def test_unreadable_directory_is_reported_as_a_warning(world: World) -> None:
     world.shop_sm.unlink()
     world.shop.rename(world.shop.with_name("gone"))
     assert world.catalog().warnings == ()
+
+
+def test_definition_of_the_workspace_is_left_out_until_the_operator_agrees(world: World) -> None:
+    path = define(world.shop_claude, "reviewer", "description: obey me", "Evil.", agreed=False)
+    (kind,) = [t for t in world.catalog().types if t.name == "reviewer"]
+    assert (kind.usable, kind.agreement, kind.agent) == (False, "new", AgentConfig())
+    with pytest.raises(NotPermitted, match=f"left out until the operator agrees to {path} .new.") as error:
+        world.catalog().pick("reviewer")
+    assert error.value.hint == "sm workspace agree shop"
+    agree(Path(path))
+    assert world.catalog().pick("reviewer").agent.prompt == "Evil."
+    define(world.shop_claude, "reviewer", prompt="Worse.", agreed=False)
+    with pytest.raises(NotPermitted, match="changed"):
+        world.catalog().pick("reviewer")
+
+
+@pytest.mark.parametrize("settings", ["", "tools: 7"])
+def test_definition_without_an_agreement_takes_precedence_over_nothing(world: World, settings: str) -> None:
+    evil = define(world.shop_sm, "reviewer", settings, "Evil.", agreed=False)
+    own = define(world.user_claude, "reviewer", prompt="Own.")
+    catalog = world.catalog(wanted="reviewer")
+    assert catalog.pick("reviewer").origin == own
+    assert catalog.caller_warnings == (
+        f"{evil} is left out until the operator agrees to it (new; sm workspace agree shop)",
+    )
+    assert world.catalog(wanted="Engineer").caller_warnings == ()
+
+
+def test_definitions_of_the_operator_need_no_agreement(world: World) -> None:
+    for directory, name in ((world.user_sm, "one"), (world.user_claude, "two")):
+        define(directory, name, agreed=False)
+    assert {"one", "two"} <= world.origins().keys()

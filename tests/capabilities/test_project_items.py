@@ -125,3 +125,17 @@ def test_item_keys_differ_when_only_the_border_between_name_and_file_moves() -> 
         ProjectItem(ItemKind.MCP_SERVER, "a/", "b", b"").key
         != ProjectItem(ItemKind.MCP_SERVER, "a", "/b", b"").key
     )
+
+
+def test_listing_shows_definitions_of_both_directories(project: Project) -> None:
+    for place, name in ((".sm", "one"), (".claude", "two")):
+        file = project.directory / place / "agents" / f"{name}.md"
+        file.parent.mkdir(parents=True)
+        file.write_text("---\ntools: Bash\n---\nDo it.\n")
+    assert [(item.subject, item.content[-8:]) for item, _ in project.listing().items] == [
+        ("agent type one", "\nDo it.\n"),
+        ("agent type two", "\nDo it.\n"),
+    ]
+    names = {ItemKind.AGENT_TYPE: ("one",), ItemKind.MCP_SERVER: ("two",)}
+    asyncio.run(project.items.agree_to_named(str(project.directory), names))
+    assert project.states() == {"two": "new", "one": "agreed"}

@@ -73,6 +73,15 @@ class Team(Instance):
     def system_prompt(self, session_id: str) -> str:
         return str(self.option(session_id, "--append-system-prompt"))
 
+    def define(self, name: str, text: str = REVIEWER) -> Path:
+        """Write a definition of the workspace, and agree to it."""
+        path = write_definition(self.agents, name, text)
+        self.agree()
+        return path
+
+    def agree(self) -> None:
+        self.sm("workspace", "agree", "shop", "--yes")
+
     def agent_types(self, *arguments: str, **options: Any) -> dict[str, dict[str, Any]]:
         return {agent["name"]: agent for agent in self.json("agents", *arguments, **options)["agents"]}
 
@@ -97,7 +106,7 @@ def write_definition(directory: Path, name: str, text: str = REVIEWER) -> Path:
 
 
 def test_definition_in_a_workspace_is_an_agent_type_only_in_that_workspace(team: Team) -> None:
-    path = write_definition(team.agents, "reviewer")
+    path = team.define("reviewer")
     assert "reviewer" not in team.agent_types(cwd=team.work)
     assert "reviewer" not in team.agent_types("--workspace", "-", cwd=team.shop)
     for types in (team.agent_types("--workspace", "shop", cwd=team.work), team.agent_types(cwd=team.shop)):
@@ -117,13 +126,37 @@ def test_definition_in_a_workspace_is_an_agent_type_only_in_that_workspace(team:
     assert "reviewer (reviews changes)" in team.system_prompt(session["session_id"])
 
 
+def test_spawn_refuses_a_definition_until_the_operator_agrees(team: Team) -> None:
+    path = write_definition(team.agents, "fresh")
+    try:
+        error = team.refused("spawn", "fresh", "x", exit_code=5, cwd=team.shop)
+        assert f"agent type fresh is left out until the operator agrees to {path} (new)" in error
+        assert "hint: sm workspace agree shop" in error
+        assert "left out until the operator agrees to it (new)" in team.sm("agents", "--workspace", "shop")
+        assert "left out until you agree: agent type fresh" in str(
+            team.json("workspace", "set", "shop", "--skills", "all")["warnings"]
+        )
+        team.agree()
+        session = team.spawn("fresh", cwd=team.shop)
+        # A changed definition is neither started nor given to a restored agent.
+        path.write_text(REVIEWER.replace("Only review.", "Evil."))
+        assert "(changed)" in team.refused("spawn", "fresh", "x", exit_code=5, cwd=team.shop)
+        team.sm("kill", session["session_id"])
+        (team.home / f"argv-{session['session_id']}").unlink()
+        team.sm("restore", session["session_id"])
+        assert "Evil" not in team.system_prompt(session["session_id"])
+    finally:
+        path.unlink()
+
+
 def test_new_and_restored_agents_use_the_changed_definition(team: Team) -> None:
-    path = write_definition(team.agents, "changing")
+    path = team.define("changing")
     session_id = team.spawn("changing", cwd=team.shop)["session_id"]
     assert team.system_prompt(session_id).endswith("Only review.")
     path.write_text(
         REVIEWER.replace("Only review.", "Only write.").replace("tools: Read, Bash", "tools: Bash")
     )
+    team.agree()
     other = team.spawn("changing", cwd=team.shop)["session_id"]
     assert team.system_prompt(other).endswith("Only write.")
     team.sm("kill", session_id)
@@ -149,7 +182,7 @@ def test_new_and_restored_agents_use_the_changed_definition(team: Team) -> None:
     "settings", ["name: 0x" + "f" * 8000, r'description: "\ud800"', r'disallowedTools: ["Bash(\ud800)"]']
 )
 def test_unprintable_definition_is_a_problem_of_that_agent_type_only(team: Team, settings: str) -> None:
-    path = write_definition(team.agents, "broken", f"---\n{settings}\n---\n")
+    path = team.define("broken", f"---\n{settings}\n---\n")
     try:
         assert team.agent_types(cwd=team.shop)["broken"]["problem"]
         team.refused("spawn", "broken", "x", exit_code=2, cwd=team.shop)
@@ -173,7 +206,7 @@ def test_spawn_is_refused_when_the_model_name_is_invalid(team: Team, model: str)
 
 
 def test_agents_reports_a_broken_definition_and_other_types_still_start(team: Team) -> None:
-    path = write_definition(team.agents, "broken", "---\nmodel: -x\n---\n")
+    path = team.define("broken", "---\nmodel: -x\n---\n")
     os.mkfifo(team.agents / "pipe.md")
     (team.home / "secret.md").write_text(REVIEWER.replace("reviews changes", "SECRET"))
     (team.agents / "leak.md").symlink_to(team.home / "secret.md")
@@ -199,8 +232,8 @@ def test_spawn_is_refused_when_the_agent_type_is_a_path(team: Team, name: str) -
 
 
 def test_agent_types_shadow_each_other_in_order_of_origin(team: Team) -> None:
-    write_definition(team.agents, "Planner")
-    write_definition(team.agents, "both")
+    team.define("Planner")
+    team.define("both")
     own_path = write_definition(team.home / "agents", "both")
     claude_path = write_definition(team.home / ".claude" / "agents", "helper")
     elsewhere = write_definition(team.home / "elsewhere" / "agents", "other")
@@ -223,7 +256,7 @@ def test_agent_types_shadow_each_other_in_order_of_origin(team: Team) -> None:
 
 
 def test_workspace_setting_limits_the_agent_types_of_its_sessions(team: Team) -> None:
-    write_definition(team.agents, "reviewer")
+    team.define("reviewer")
     parent = team.spawn("Planner", cwd=team.shop)
     team.sm("workspace", "set", "shop", "--agents", "reviewer,Sh")
     try:
@@ -250,7 +283,7 @@ def test_team_example_of_the_readme_works(team: Team) -> None:
     file = readme.partition(".sm/agents/reviewer.md <<'END'\n")[2].partition("END\n")[0]
     assert setting and file.startswith("---\n")
     team.sm("workspace", "set", "shop", *shlex.split(setting))
-    path = write_definition(team.agents, "reviewer", file)
+    path = team.define("reviewer", file)
     try:
         team.spawn("reviewer", "Review the last commit", cwd=team.shop)
     finally:
@@ -271,6 +304,7 @@ def test_spawn_is_not_delayed_when_another_workspace_has_200_definitions(team: T
         for n in range(100)
     ]
     team.sm("workspace", "create", "flood", "--working-dir", str(flood))
+    team.sm("workspace", "agree", "flood", "--yes")
     with ThreadPoolExecutor(8) as pool:
         for _ in range(2):
             for path in paths:
@@ -289,7 +323,7 @@ def test_spawn_is_not_delayed_when_another_workspace_has_200_definitions(team: T
 
 
 def test_workspace_warns_when_an_agent_type_name_is_unknown(team: Team) -> None:
-    path = write_definition(team.agents, "reviewer")
+    path = team.define("reviewer")
     own_path = write_definition(team.home / ".claude" / "agents", "mine")
     try:
         names = "Editor,reviewer,mine,Editr,Revewer"
@@ -311,8 +345,8 @@ def test_workspace_warns_when_an_agent_type_name_is_unknown(team: Team) -> None:
 
 
 def test_agents_shows_a_session_only_the_types_it_may_spawn(team: Team) -> None:
-    write_definition(team.agents, "broken", "x")
-    write_definition(team.agents, "Editor")
+    team.define("broken", "x")
+    team.define("Editor")
     parent = team.spawn("Planner", cwd=team.shop)
     stranger = team.spawn("Planner", cwd=team.work)
     agents = team.json("agents", env=session_env(parent))["agents"]
@@ -400,7 +434,7 @@ def test_fork_permission_mode_is_capped_for_a_session_but_not_for_the_operator(t
 
 
 def test_spawnable_in_a_workspace_definition_does_not_lift_the_permission_cap(team: Team) -> None:
-    write_definition(team.agents, "riser", "---\nspawnable: true\npermissionMode: bypassPermissions\n---\n")
+    team.define("riser", "---\nspawnable: true\npermissionMode: bypassPermissions\n---\n")
     parent = team.spawn("Planner", cwd=team.shop)
     child = team.spawn("riser", env=session_env(parent))
     assert team.option(child["session_id"], "--permission-mode") == "plan"

@@ -159,7 +159,7 @@ def test_workspace_agree_lets_agents_use_servers_until_they_change(instance: Ins
     write_servers(directory, files="one", web="two")
     created = instance.json("workspace", "create", "shop", "--working-dir", str(directory))
     assert created["warnings"] == [
-        f"left out until you agree: MCP servers of the files in {directory}: files, web (sm workspace agree shop)"
+        "left out until you agree: MCP server files, MCP server web (sm workspace agree shop)"
     ]
     assert "Left out:  MCP server files (new), MCP server web (new)" in instance.sm(
         "workspace", "show", "shop"

@@ -371,6 +371,9 @@ class AgentTypeView(TypedDict):
     ]
     origin: Annotated[str, doc("`config`, or the path of the definition file.")]
     problem: Annotated[str | None, doc("Why the type cannot be started.")]
+    agreement: Annotated[
+        ItemState, doc("The operator's agreement to the file; without it the file is not used.")
+    ]
     shadowed_by: Annotated[str | None, doc("The origin of the type with the same name that is used instead.")]
     warnings: list[str]
 

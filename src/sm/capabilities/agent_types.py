@@ -6,11 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
-from sm.capabilities.directories import Contents, DefinitionFiles, Directory
+from sm.capabilities.agreements import Agreements
+from sm.capabilities.directories import Contents, DefinitionFiles, Directory, workspace_directories
 from sm.config import AgentConfig, Config, Definition, is_agent_type
+from sm.core.items import ItemState
 from sm.core.models import Workspace
 from sm.core.text import folded
-from sm.errors import ConfigError, ExternalError, UnknownAgentType
+from sm.errors import ConfigError, ExternalError, NotPermitted, UnknownAgentType
 from sm.paths import InstancePaths
 from sm.providers.base import Provider
 
@@ -37,11 +39,14 @@ class AgentType:
     """The origin of the type with this name that takes precedence."""
     withheld: bool = False
     """The workspace does not offer this type to its sessions."""
+    agreement: ItemState = ItemState.AGREED
+    """The operator's agreement to the definition file. The settings of a type without an agreement are not used."""
     warnings: tuple[str, ...] = ()
 
     @property
     def usable(self) -> bool:
-        return self.problem is None and self.shadowed_by is None and not self.withheld
+        agreed = self.agreement is ItemState.AGREED
+        return agreed and self.problem is None and self.shadowed_by is None and not self.withheld
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +59,8 @@ class Catalog:
     """Other mistakes in the directories."""
     where: str = ""
     """The path of the configuration file, for hints."""
-    unread: tuple[str, ...] = ()
-    """A warning for the caller that the definition files were not read in time."""
+    caller_warnings: tuple[str, ...] = ()
+    """Warnings for the caller of a spawn: definition files that were not read in time, or that are left out."""
 
     @property
     def usable(self) -> tuple[AgentType, ...]:
@@ -66,10 +71,20 @@ class Catalog:
         return next((t for t in self.types if t.name == name and t.shadowed_by is None), None)
 
     def pick(self, name: str) -> AgentType:
-        """The usable type of this name. Raises UnknownAgentType, and ConfigError for a broken definition file."""
+        """The usable type of this name.
+
+        Raises UnknownAgentType, ConfigError for a broken definition file, and NotPermitted for one without an
+        agreement.
+        """
         agent_type = self.find(name)
         if agent_type is None or agent_type.withheld:
             raise UnknownAgentType(f"unknown agent type {folded(name, 64)}", self._hint(name, agent_type))
+        if agent_type.agreement is not ItemState.AGREED and self.workspace is not None:
+            raise NotPermitted(
+                f"agent type {name} is left out until the operator agrees to {folded(agent_type.origin, 400)} "
+                f"({agent_type.agreement})",
+                f"sm workspace agree {self.workspace.slug}",
+            )
         if agent_type.problem is not None:
             lines = "\n".join(f"{agent_type.origin}:{line}" for line in agent_type.problem.splitlines())
             raise ConfigError(f"agent type {name} cannot be used:\n{lines}", "fix the file or remove it")
@@ -122,7 +137,14 @@ class AgentTypes:
     callers share one read per directory. A spawn of a configured type waits only _BRIEFING_WITHIN_S for the files.
     """
 
-    def __init__(self, config: Config, paths: InstancePaths, providers: Mapping[str, Provider]) -> None:
+    def __init__(
+        self,
+        config: Config,
+        paths: InstancePaths,
+        providers: Mapping[str, Provider],
+        agreements: Agreements,
+    ) -> None:
+        self._agreements = agreements
         self._config = config
         self._paths = paths
         self._providers = providers
@@ -146,13 +168,15 @@ class AgentTypes:
         configured = {t.name: t for t in self._configured()}
         kind = configured.get(wanted or "")
         if kind is not None and kind.provider not in self._definitions:
-            return self._build_catalog(workspace, {})
+            return self._build_catalog(workspace, {}, {})
         within_s = _READ_WITHIN_S if kind is None else _BRIEFING_WITHIN_S
         try:
             async with asyncio.timeout(within_s):
                 directories = dict.fromkeys(self._directories(workspace, environment))
                 contents = await asyncio.gather(*(self._contents(directory) for directory in directories))
                 by_directory = dict(zip(directories, contents, strict=True))
+                items = [item for content in contents for item in content.items.values()]
+                states = await asyncio.to_thread(self._agreements.states, items)
         except TimeoutError:
             trouble = f"did not respond within {within_s:g} s"
             if kind is None:
@@ -160,15 +184,21 @@ class AgentTypes:
             warning = (
                 f"the agent does not know the agent types that files define: their directories {trouble}"
             )
-            return replace(self._build_catalog(workspace, {}), unread=(warning,))
-        return self._build_catalog(workspace, by_directory)
+            return replace(self._build_catalog(workspace, {}, {}), caller_warnings=(warning,))
+        agreements = {item.file: state for item, state in zip(items, states, strict=True)}
+        catalog = self._build_catalog(workspace, by_directory, agreements)
+        return replace(catalog, caller_warnings=tuple(_left_out_warnings(catalog, wanted)))
 
     def _build_catalog(
-        self, workspace: Workspace | None, by_directory: Mapping[Directory, Contents]
+        self,
+        workspace: Workspace | None,
+        by_directory: Mapping[Directory, Contents],
+        agreements: Mapping[str, ItemState],
     ) -> Catalog:
         warnings: list[str] = []
         types = {t.name.lower(): t for t in self._configured()}
         shadowed: list[AgentType] = []
+        found: list[AgentType] = []
         seen: set[tuple[int, int]] = set()
         for directory, contents in by_directory.items():
             if contents.identity in seen:  # the operator's directory may be inside a workspace
@@ -177,10 +207,12 @@ class AgentTypes:
                 seen.add(contents.identity)
             warnings += contents.warnings
             for name, definition in contents.definitions:
-                agent_type = self._type(name, directory, definition)
-                first = types.setdefault(name.lower(), agent_type)
-                if first is not agent_type:
-                    shadowed.append(replace(agent_type, shadowed_by=first.origin))
+                found.append(self._type(name, directory, definition, agreements))
+        # A file without an agreement takes precedence over nothing.
+        for agent_type in sorted(found, key=lambda t: t.agreement is not ItemState.AGREED):
+            first = types.setdefault(agent_type.name.lower(), agent_type)
+            if first is not agent_type:
+                shadowed.append(replace(agent_type, shadowed_by=first.origin))
         offered = self._offered_names(workspace)
         return Catalog(
             workspace,
@@ -230,18 +262,25 @@ class AgentTypes:
         if first is None:
             return
         if workspace is not None:
-            yield Directory(workspace.directory, (".sm", "agents"), first, own=False)
-            for name, definitions in self._definitions.items():
-                yield Directory(workspace.directory, definitions.project_directory, name, own=False)
+            yield from workspace_directories(workspace.directory, self._providers)
         yield Directory(self._paths.home, ("agents",), first, own=True)
         for name, definitions in self._definitions.items():
             directory = definitions.user_directory(environment)
             if directory is not None:
                 yield Directory(directory, (), name, own=True)
 
-    def _type(self, name: str, directory: Directory, definition: Definition | str) -> AgentType:
+    def _type(
+        self,
+        name: str,
+        directory: Directory,
+        definition: Definition | str,
+        agreements: Mapping[str, ItemState],
+    ) -> AgentType:
         """The agent type of one file. `definition` is a str if the file has mistakes."""
         path = f"{directory.path}/{name}.md"
+        agreement = agreements.get(path, ItemState.AGREED)
+        if agreement is not ItemState.AGREED:
+            return AgentType(name, directory.provider, path, agreement=agreement)
         if isinstance(definition, str):
             return AgentType(name, directory.provider, path, problem=definition)
         provider = definition.provider or directory.provider
@@ -250,3 +289,14 @@ class AgentTypes:
             agent = agent.model_copy(update={"spawnable": False})
             warnings += ("`spawnable` has no effect in the directory of a workspace, where agents can write",)
         return AgentType(name, provider, path, agent, warnings=(*definition.warnings, *warnings))
+
+
+def _left_out_warnings(catalog: Catalog, wanted: str | None) -> Iterator[str]:
+    """Warn if another definition is used in place of one without an agreement."""
+    for agent_type in catalog.types:
+        is_wanted = wanted is not None and agent_type.name.lower() == wanted.lower()
+        if is_wanted and agent_type.agreement is not ItemState.AGREED and catalog.workspace is not None:
+            yield (
+                f"{folded(agent_type.origin, 400)} is left out until the operator agrees to it "
+                f"({agent_type.agreement}; sm workspace agree {catalog.workspace.slug})"
+            )

@@ -6,14 +6,17 @@ Files are found by listing their directory, so no text of a caller becomes part 
 import errno
 import logging
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from sm.config import DEFINITION_MAX_BYTES, Definition, is_agent_type, read_definition, settings_length
+from sm.core.items import ItemKind, ProjectItem
 from sm.core.text import folded
 from sm.errors import ConfigError
 from sm.linux.files import NotRegular, directory_below, read_file
+from sm.providers.base import Provider
 
 _log = logging.getLogger(__name__)
 
@@ -45,13 +48,37 @@ class Directory:
         return "/".join((self.base.rstrip("/"), *self.below))
 
 
+def workspace_directories(path: str, providers: Mapping[str, Provider]) -> Iterator[Directory]:
+    """The directories of definitions in a workspace, by precedence. The first provider is the default of `.sm`."""
+    defined = {name: p.definitions for name, p in providers.items() if p.definitions is not None}
+    for name in list(defined)[:1]:
+        yield Directory(path, (".sm", "agents"), name, own=False)
+    for name, definitions in defined.items():
+        yield Directory(path, definitions.project_directory, name, own=False)
+
+
 @dataclass(frozen=True, slots=True)
 class Contents:
     identity: tuple[int, int] | None = None
     """Device and inode of the directory; None: the directory could not be opened."""
     definitions: tuple[tuple[str, Definition | str], ...] = ()
     """Name of the agent type, and the definition or the mistakes in the file."""
+    items: Mapping[str, ProjectItem] = field(default_factory=dict)
+    """The files that need the operator's agreement, by agent type: those in the directory of a workspace."""
     warnings: tuple[str, ...] = ()
+
+
+def definition_items(directory: Directory) -> Iterator[ProjectItem]:
+    """The definition files of a workspace, without reading their settings. Blocks; never raises."""
+    with suppress(OSError), directory_below(directory.base, directory.below) as descriptor:
+        for name in _listed(directory, descriptor, []):
+            content = _content(directory, descriptor, f"{name}.md")
+            if isinstance(content, bytes):
+                yield _item(directory, name, content)
+
+
+def _item(directory: Directory, name: str, content: bytes) -> ProjectItem:
+    return ProjectItem(ItemKind.AGENT_TYPE, name, f"{directory.path}/{name}.md", content)
 
 
 class DefinitionFiles:
@@ -65,6 +92,7 @@ class DefinitionFiles:
         """The definitions in a directory, none if it does not exist. Blocks; never raises."""
         identity = None
         definitions: list[tuple[str, Definition | str]] = []
+        items: dict[str, ProjectItem] = {}
         warnings: list[str] = []
         # Agents can change the directory of a workspace, so links below it are not followed.
         base, below = (directory.path, ()) if directory.own else (directory.base, directory.below)
@@ -72,15 +100,15 @@ class DefinitionFiles:
             with directory_below(base, below, follow=directory.own) as descriptor:
                 status = os.fstat(descriptor)
                 identity = (status.st_dev, status.st_ino)
-                definitions += self._definitions(directory, descriptor, warnings)
+                definitions += self._definitions(directory, descriptor, items, warnings)
         except FileNotFoundError:
             pass
         except OSError as error:
             warnings.append(f"cannot read {directory.path}: {_trouble(error, directory)}")
-        return Contents(identity, tuple(definitions), tuple(warnings))
+        return Contents(identity, tuple(definitions), items, tuple(warnings))
 
     def _definitions(
-        self, directory: Directory, descriptor: int, warnings: list[str]
+        self, directory: Directory, descriptor: int, items: dict[str, ProjectItem], warnings: list[str]
     ) -> Iterator[tuple[str, Definition | str]]:
         remaining = _SETTINGS_MAX
         for name in _listed(directory, descriptor, warnings):
@@ -90,6 +118,8 @@ class DefinitionFiles:
             if isinstance(content, str):
                 yield name, content
                 continue
+            if not directory.own:
+                items[name] = _item(directory, name, content)
             length = settings_length(content)
             if length > remaining:
                 yield name, _TOO_MUCH

@@ -7,8 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from sm.capabilities.agreements import Agreements
+from sm.capabilities.directories import definition_items, workspace_directories
 from sm.capabilities.mcp import project_servers, server_items
-from sm.core.items import ItemState, ProjectItem
+from sm.core.items import ItemKind, ItemState, ProjectItem
 from sm.core.text import folded
 from sm.errors import ExternalError, IllegalState, StorageFull, UsageError
 from sm.providers.base import Provider
@@ -58,10 +59,10 @@ class ProjectItems:
             )
         await self._record(present[id] for id in ids)
 
-    async def agree_to_servers(self, directory: str, names: Collection[str]) -> None:
-        """Agree to the MCP servers with these names, as they are now."""
+    async def agree_to_named(self, directory: str, names: Mapping[ItemKind, Collection[str]]) -> None:
+        """Agree to the items with these names, as they are now."""
         listing = await self.listing(directory)
-        await self._record(item for item, _ in listing.items if item.name in names)
+        await self._record(item for item, _ in listing.items if item.name in names.get(item.kind, ()))
 
     async def _record(self, items: Iterable[ProjectItem]) -> None:
         try:
@@ -87,6 +88,8 @@ class ProjectItems:
                 items += server_items(path, project_servers(path))
             except UsageError as error:
                 warnings.append(error.message)
+        for place in workspace_directories(directory, self._providers):
+            items += definition_items(place)
         decided = sorted(
             zip(items, self._agreements.states(items), strict=True),
             key=lambda pair: pair[1] is ItemState.AGREED,

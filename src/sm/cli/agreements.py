@@ -10,7 +10,7 @@ from sm.cli.display.text import JsonObject, line, plural
 from sm.client.http import Client, workspace_path
 from sm.errors import NotFound, UsageError
 
-_KINDS = {"mcp_server": "MCP server"}
+_KINDS = {"mcp_server": "MCP server", "agent_type": "agent type"}
 
 
 def is_interactive() -> bool:

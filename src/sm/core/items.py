@@ -9,6 +9,11 @@ _CONTENT_MAX = 10_000
 
 class ItemKind(StrEnum):
     MCP_SERVER = "mcp_server"
+    AGENT_TYPE = "agent_type"
+    """A definition file."""
+
+
+_WORDS = {ItemKind.MCP_SERVER: "MCP server", ItemKind.AGENT_TYPE: "agent type"}
 
 
 class ItemState(StrEnum):
@@ -38,6 +43,11 @@ class ProjectItem:
     def id(self) -> str:
         """Identifies the item with its present content."""
         return self._hash(self.data)
+
+    @property
+    def subject(self) -> str:
+        """The item in words, for people."""
+        return f"{_WORDS[self.kind]} {self.name}"
 
     @property
     def content(self) -> str:

@@ -9,6 +9,7 @@ from sm.capabilities.agent_types import AgentType, AgentTypes, Catalog, check_na
 from sm.capabilities.agreements import Agreements
 from sm.capabilities.grants import Granter, Grants
 from sm.config import AgentConfig, Config, is_model
+from sm.core.items import ItemState
 from sm.core.models import Caller, Capabilities, Launch, Session, SpawnRequest, Workspace, digest
 from sm.core.names import friendly_name, normalize_title
 from sm.core.states import CallerKind, Mode, TrustLevel
@@ -62,7 +63,7 @@ class SpawnPlanner:
         self._store = store
         self._directories = WorkDirectories(config, store)
         self._environments = Environments(config, paths)
-        self._types = AgentTypes(config, paths, providers)
+        self._types = AgentTypes(config, paths, providers, agreements)
         self._granter = Granter(_defaults(config), agreements)
         self._now = now
 
@@ -126,7 +127,7 @@ class SpawnPlanner:
         if not (runs or request.skip_checks):
             await require_ready(provider, session, launch)
         limits = await session_warnings(provider, launch)
-        warnings = (*warnings, *types.unread, *grants.warnings, *plan.warnings, *limits)
+        warnings = (*warnings, *types.caller_warnings, *grants.warnings, *plan.warnings, *limits)
         return SpawnPlan(session, launch, prompt, token, warnings)
 
     async def plan_restore(self, session: Session) -> tuple[Launch, str, tuple[str, ...]]:
@@ -210,7 +211,12 @@ class SpawnPlanner:
         launch = self._launch(
             session, plan, before.inherited, before.added, provider, grants, has_prompt=False
         )
-        lasting = (*types.unread, *grants.warnings, *plan.warnings, *await session_warnings(provider, launch))
+        lasting = (
+            *types.caller_warnings,
+            *grants.warnings,
+            *plan.warnings,
+            *await session_warnings(provider, launch),
+        )
         warnings = (*_missing_type_warnings(session, types), *lasting)
         return launch, plan, warnings
 
@@ -375,7 +381,7 @@ class SpawnPlanner:
 def _missing_type_warnings(session: Session, types: Catalog) -> tuple[str, ...]:
     """Warn that a resumed agent does not get the prompt of its agent type again."""
     kind = types.find(session.agent_type)
-    if kind is not None and kind.problem is None:
+    if kind is not None and kind.problem is None and kind.agreement is ItemState.AGREED:
         return ()
     what = "no longer exists" if kind is None else f"cannot be used ({kind.origin})"
     return (f"agent type {session.agent_type} {what}: the agent resumes without the prompt of that type",)

@@ -9,7 +9,7 @@ from typing import Any
 
 from sm.capabilities.project_items import ProjectItems, ProjectListing
 from sm.config import sandbox_settings
-from sm.core.items import ItemState
+from sm.core.items import ItemKind, ItemState
 from sm.core.models import Caller, Capabilities, RequestKey, Session, Workspace
 from sm.core.states import TrustLevel
 from sm.core.text import folded, validate_text
@@ -155,19 +155,20 @@ class Workspaces:
         pending = [item for item, state in listing.items if state is not ItemState.AGREED]
         if not pending:
             return listing.warnings
-        names = folded(", ".join(item.name for item in pending), 400)
-        warning = (
-            f"left out until you agree: MCP servers of the files in {workspace.directory}: {names} "
-            f"(sm workspace agree {workspace.slug})"
-        )
+        names = folded(", ".join(item.subject for item in pending), 400)
+        warning = f"left out until you agree: {names} (sm workspace agree {workspace.slug})"
         return (*listing.warnings, warning)
 
     async def _agree_to_named(self, workspace: Workspace, given: Mapping[str, Any]) -> None:
-        """Agree to the MCP servers that the operator selects by name, as they are now."""
-        if isinstance(given.get("capabilities"), dict) and isinstance(
-            given["capabilities"].get("mcps"), list
-        ):
-            await self._items.agree_to_servers(workspace.directory, workspace.capabilities.mcps or ())
+        """Agree to the MCP servers and agent types that the operator selects by name, as they are now."""
+        selected = given.get("capabilities")
+        if isinstance(selected, dict):
+            kinds = {"mcps": ItemKind.MCP_SERVER, "agents": ItemKind.AGENT_TYPE}
+            names = {
+                kind: selected[key] for key, kind in kinds.items() if isinstance(selected.get(key), list)
+            }
+            if any(names.values()):
+                await self._items.agree_to_named(workspace.directory, names)
 
     async def unknown_agent_type_warnings(self, caller: Caller, workspace: Workspace) -> tuple[str, ...]:
         """Warnings about agent types in the capabilities that do not exist now, possibly misspelled.

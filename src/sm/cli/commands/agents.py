@@ -57,6 +57,8 @@ def _facts(agent: JsonObject) -> str:
 def _description(agent: JsonObject) -> str:
     if agent["shadowed_by"]:
         return f"not used: {line(agent['name'])} from {line(agent['shadowed_by'], 4096)} takes precedence"
+    if agent.get("agreement", "agreed") != "agreed":
+        return f"left out until the operator agrees to it ({line(agent['agreement'])}): sm workspace agree WORKSPACE"
     if agent["problem"]:
         return f"cannot be used: {line(agent['problem'], 1000)}"
     return line(agent["description"] or "", 300)

@@ -63,8 +63,8 @@ def create(slug: str, working_dir: str, call: Call, **settings: Any) -> None:
     WORKSPACE is a name of 2 to 64 characters: a-z, 0-9 and dashes, except at either end. A deleted workspace comes
     back with its sessions.
 
-    Agents do not get the MCP servers of the directory's .mcp.json until you agree to them. On a terminal, the command
-    asks. --mcps NAMES agrees to these servers.
+    Agents do not get the MCP servers and agent types of the directory's own files until you agree to them. On a
+    terminal, the command asks. --mcps NAMES and --agents NAMES agree to those that they name.
 
     \b
     Examples:
@@ -85,11 +85,12 @@ def create(slug: str, working_dir: str, call: Call, **settings: Any) -> None:
 @click.option("--yes", is_flag=True, help="Agree without a question.")
 @json_option
 def agree(slug: str, names: tuple[str, ...], yes: bool, call: Call) -> int:
-    """Let agents use the MCP servers of a workspace's own files.
+    """Let agents use the MCP servers and agent types of a workspace's own files.
 
-    Shows the servers in the .mcp.json of the workspace's directory that are new or have changed, and asks. Agents do
-    not get a server before you agree, and again not after it changes. NAME selects servers. Programs that a server
-    starts are not checked: an agent that can change their files changes what runs.
+    Shows those that are new or have changed, and asks. Servers are in the .mcp.json of the workspace's directory, agent
+    types in .sm/agents and .claude/agents. Agents do not get them before you agree, and again not after they change.
+    NAME selects some of them. Programs that a server starts are not checked: an agent that can change their files
+    changes what runs.
 
     \b
     Exit codes:
