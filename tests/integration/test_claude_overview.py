@@ -79,7 +79,7 @@ def test_operator_is_told_the_last_words_of_a_turn_without_sm_complete_once(
     done = claudes.spawn("Editor", f"{tool('Bash', command='sm complete ready')}[[then]][[text:bye]]")
     until(lambda: any(done["session_id"] in m["text"] for m in claudes.json("inbox")), "its completion", 60)
     silent = claudes.spawn("Editor")
-    claudes.says(silent["session_id"], "idle", "waits for its first input")
+    claudes.idle(silent["session_id"])
     parent = claudes.spawn("Sh", "sm inbox --take --wait; exec sleep 1000")
     child = claudes.spawn("Editor", "[[text:to my parent]]", "--parent", parent["session_id"])
     until(

@@ -102,6 +102,7 @@ def test_claude_executes_nothing_before_its_directory_is_trusted(
     if workspace:
         untrusting.sm("workspace", "create", "shop", "--working-dir", str(repository.directory))
         untrusting.sm("workspace", "agree", "shop", "--yes")
-    session_id = untrusting.spawn("Plain", "Hello", "--working-dir", str(repository.directory))["session_id"]
+    where = ("--working-dir", str(repository.directory))
+    session_id = untrusting.spawn("Plain", "Hello", "--skip-checks", *where)["session_id"]
     untrusting.says(session_id, "waiting_input", "asks whether the directory is trusted")
     assert repository.ran() == set()
