@@ -476,17 +476,17 @@ state=$HOME/.claude/sessions/$$.json
 mkdir -p "$HOME/.claude/sessions"
 say() {
     about='{"pid": %s, "sessionId": "%s", "status": "%s", "statusUpdatedAt": %s}'
-    printf "$about" $$ TALK "$1" "$(date +%s%3N)" > "$state.new"
-    mv "$state.new" "$state"
+    printf "$about" $$ TALK "$1" "$(date +%s%3N < /dev/null)" > "$state.new"
+    mv "$state.new" "$state" < /dev/null
 }
 stty -icanon -echo min 1
 say busy
 echo "$$ $*" | head -n 1 >> "$HOME/work/claudes"
 echo "what it shows"
-while key=$(dd bs=1 count=1 2> /dev/null); do
+while IFS= read -r -N 1 key; do
     case $key in
         b) say busy ;;
-        m) sm me --json > "$HOME/work/me.new" 2>&1; mv "$HOME/work/me.new" "$HOME/work/me" ;;
+        m) sm me --json > "$HOME/work/me.new" 2>&1 < /dev/null; mv "$HOME/work/me.new" "$HOME/work/me" ;;
         x) exit 5 ;;
         *) say idle ;;
     esac
@@ -502,7 +502,7 @@ class User:
         # A stand-in for claude: a shell that the kernel shows as started from a file named `claude`.
         answer_first_questions(instance.home)
         self.program = instance.work / "claude"
-        self.program.symlink_to("/bin/sh")
+        self.program.symlink_to("/bin/bash")  # reads single keys itself, as claude does
         self.script = instance.work / "fake"
         self.script.write_text(FAKE)
         command = json.dumps([str(self.program), str(self.script)])

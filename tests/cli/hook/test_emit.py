@@ -264,7 +264,7 @@ def test_hook_sends_the_token_to_an_agent_socket(hook: Hook, home: Path, state: 
 def test_hook_spools_event_when_daemon_is_overloaded(hook: Hook, peer: Peer, status: int) -> None:
     peer.script(HOOKS, error("limit_reached", "too much", status))
     hook(EVENT)
-    assert "authorization" not in peer.received[0].headers
+    assert peer.received[0].headers["authorization"] == "Bearer s3cret"
     assert len(hook.spooled()) == 1
 
 

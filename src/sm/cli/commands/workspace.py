@@ -85,7 +85,7 @@ def create(slug: str, working_dir: str, call: Call, **settings: Any) -> None:
 @click.option("--yes", is_flag=True, help="Agree without a question.")
 @json_option
 def agree(slug: str, names: tuple[str, ...], yes: bool, call: Call) -> int:
-    """Let agents use the MCP servers and agent types of a workspace's own files.
+    """Agree to MCP servers and agent types of a workspace.
 
     Shows those that are new or have changed, and asks. Servers are in the .mcp.json of the workspace's directory, agent
     types in .sm/agents and .claude/agents. Agents do not get them before you agree, and again not after they change.
