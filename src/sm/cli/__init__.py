@@ -31,7 +31,7 @@ COMMANDS = (
     (AGENTS, "prune", "Delete all ended sessions, or those of a certain age."),
     (AGENTS, "agents", "List the agent types that you can spawn."),
     (AGENTS, "workspace", "Manage workspaces: teams of agents with a directory."),
-    (STATE, "ls", "List agents: first those that need a word."),
+    (STATE, "ls", "List agents: first those that need attention."),
     (STATE, "all", "List all sessions as a tree."),
     (STATE, "children", "List the children of a session."),
     (STATE, "who", "List the other children of my parent."),

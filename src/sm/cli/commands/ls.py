@@ -1,7 +1,7 @@
-"""List agents: first those that need a word.
+"""List agents: first those that need attention.
 
-An agent needs a word if it waits for an answer, a permission or a dialog. Then come the agents that work, then the idle
-ones. The members of a tree stay together. sm ps is the same command.
+An agent needs attention if it waits for an answer, a permission or a dialog. Then come the agents that work, then the
+idle ones. The members of a tree stay together. sm ps is the same command.
 
 \b
 Columns:
