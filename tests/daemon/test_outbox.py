@@ -1,5 +1,6 @@
 """Processes that an ended agent left behind are found by SM_SESSION_ID in their environment."""
 
+import secrets
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,7 +14,8 @@ from tests import samples
 
 pytestmark = pytest.mark.processes
 
-ID, OTHER = "1a2b3c4d", "5e6f7a8b"
+# Not the ids of other tests: the search finds the processes of tests that run in parallel.
+ID, OTHER = secrets.token_hex(4), secrets.token_hex(4)
 
 
 def identified(pid: int) -> Process:

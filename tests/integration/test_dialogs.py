@@ -439,7 +439,10 @@ def test_answer_is_late_when_the_turn_ended_though_the_hook_still_waits(stage: S
     dialog.start_wait()
     agent.send_event("Stop")
     error = stage.refused("deny", dialog.name, exit_code=4)
-    assert f"{dialog.name} was answered in the terminal at " in error
+    # On a loaded machine, tmux may not show in time that the dialog is gone.
+    assert (
+        f"{dialog.name} was answered in the terminal at " in error or "no longer waits for an answer" in error
+    )
     assert dialog.answer()["state"] == "over"
 
 
