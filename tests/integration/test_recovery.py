@@ -125,7 +125,9 @@ def test_acknowledged_reports_survive_when_the_daemon_is_killed_under_load(insta
     events = instance.events()
     assert [e["seq"] for e in events] == list(range(1, len(events) + 1))
     for session, acknowledged in zip(busy, acknowledged_counts, strict=True):
-        messages = [c["message"] for c in instance.json("checkpoints", session["session_id"])]
+        messages = [
+            c["message"] for c in instance.json("checkpoints", session["session_id"], "--limit", "200")
+        ]
         assert messages == [str(n) for n in range(len(messages))]
         assert len(messages) in (
             acknowledged,
@@ -384,7 +386,9 @@ def test_invalid_spool_files_are_removed_without_effect(instance: Instance) -> N
     (spool.parent / "file").write_text("x")
     (spool.parent / "link").symlink_to(spool)
     instance.sm("daemon", "start")
-    assert [c["message"] for c in instance.json("checkpoints", session["session_id"])] == ["good"]
+    assert [c["message"] for c in instance.json("checkpoints", session["session_id"], "--limit", "200")] == [
+        "good"
+    ]
     assert instance.session(session["session_id"])["status"] == "running"
     assert [e["type"] for e in instance.events()] == ["spawned", "started", "checkpoint"]
     assert secret.exists()
@@ -411,7 +415,9 @@ def test_failing_spooled_report_stops_neither_the_daemon_nor_other_reports(insta
     broken(1)
     (spool / "2-00000000.json").write_text(json.dumps({**value, "emitted_at": "0001-01-01T00:00:00+14:00"}))
     instance.sm("daemon", "start")
-    assert [c["message"] for c in instance.json("checkpoints", session["session_id"])] == ["good"]
+    assert [c["message"] for c in instance.json("checkpoints", session["session_id"], "--limit", "200")] == [
+        "good"
+    ]
     assert list(spool.iterdir()) == []
     broken(3)
     until(lambda: not list(spool.iterdir()), "the running daemon has read the report")

@@ -50,7 +50,7 @@ _PRINTED_WITHIN_S = 3.0
 _QUIET_S = 1.5
 """A dialog counts as answered when its session has not waited for this time: another dialog may open immediately."""
 _LOOK_EVERY_S = 0.5
-_SCREEN_WITHIN_S = 2.0
+_SCREEN_WITHIN_S = 5.0
 _AT_ITS_TERMINAL = "answered in the terminal"
 
 
