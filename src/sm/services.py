@@ -290,7 +290,7 @@ class Waits:
                 self._timers.hold_notice(session.id, caller.session_id)
         verdict = self._verdict(wanted, until, any_of=any_of)
         if verdict is not None:
-            self._waiting.end_wait(caller.session_id)
+            self._waiting.end_wait(caller.session_id, WaitKind.SESSIONS)
         return WaitResult(verdict, sessions)
 
     def _verdict(self, session_ids: Sequence[str], until: str, *, any_of: bool) -> bool | None:
@@ -346,7 +346,7 @@ class Waits:
             with self._waiting.count_wait(asker_id, WaitKind.ANSWER):
                 answered = await long_poll(is_over, wait_s)
             if answered:
-                self._waiting.end_wait(asker_id)
+                self._waiting.end_wait(asker_id, WaitKind.ANSWER)
         return await self._store.mail.request(request.id)
 
 

@@ -4,10 +4,13 @@ import json
 import os
 import signal
 import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from tests.api_client import ApiClient
 from tests.fixtures import context_fixture
 from tests.instance import SM, Instance, until
 from tests.load import scaled
@@ -312,6 +315,25 @@ def test_answer_comes_as_a_message_when_the_asker_does_not_wait(home: Instance) 
     home.sm("answer", request["request_id"], "tomorrow")
     until(lambda: texts(home.work / "when"), "the answer")
     assert texts(home.work / "when") == [f"answer to {request['request_id']}: tomorrow"]
+
+
+def test_answer_is_no_message_when_the_waiting_command_confirms_it_late(home: Instance) -> None:
+    proxy = str(Path(__file__).with_name("session_proxy.py"))
+    asker_id = home.spawn("Sh", f"exec {sys.executable} {proxy}")["session_id"]
+    until((home.work / "proxy").exists, "the proxy listens")
+    asker, operator = ApiClient(home.work / "proxy"), ApiClient(home.socket)
+    name = asker.post("/v1/requests", question="Now?", options=[])["request_id"]
+    with ThreadPoolExecutor() as pool:
+        wait = pool.submit(asker.get, "/v1/requests/{ref}", name, wait_s=60)
+        home.in_status(asker_id, "waiting_input")
+        operator.post("/v1/requests/{ref}/answer", name, approved=True, answers=["yes"])
+        assert wait.result()["state"] == "answered"
+    # The status shows that the daemon has handled the end of the wait.
+    until(lambda: operator.get("/v1/sessions/{ref}", asker_id)["status"] == "running", "the asker goes on")
+    for question in ("A?", "B?"):  # each change of the mail runs the timers
+        asker.post("/v1/requests", question=question, options=[])
+    asker.post("/v1/requests/{ref}/taken", name)
+    assert log_of(home, asker_id) == []
 
 
 def test_answer_survives_when_the_daemon_and_the_waiting_command_are_killed(home: Instance) -> None:

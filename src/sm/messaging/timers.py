@@ -211,9 +211,12 @@ class MailTimers:
         return waits
 
     def _may_be_claimed(self, session_id: str) -> bool:
-        session = self._store.sessions.get(session_id)
-        return self._waiting.is_waiting(session_id, WaitKind.ANSWER) or (
-            session is not None and session.status is Status.WAITING_INPUT
+        session, waiting = self._store.sessions.get(session_id), self._waiting
+        # The status changes when the daemon has sent the answer, before the command has confirmed that it printed it.
+        return (
+            waiting.is_waiting(session_id, WaitKind.ANSWER)
+            or waiting.has_just_succeeded(session_id, WaitKind.ANSWER)
+            or (session is not None and session.status is Status.WAITING_INPUT)
         )
 
     def _seconds_left(self, kind: str, number: int, within_s: float) -> float:

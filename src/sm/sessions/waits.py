@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 _BETWEEN_S = 1.0
 _AFTER_A_RESTART_S = 7.0  # longer than a session's command retries while the daemon is stopped
+_CONFIRM_WITHIN_S = 8.0
+"""How long a command may take to confirm what its successful wait returned."""
 
 
 class WaitKind(StrEnum):
@@ -52,6 +54,8 @@ class WaitingSessions:
         self._waits: Counter[tuple[str, WaitKind]] = Counter()
         self._until: dict[str, float] = {}
         """The time at which a session without a wait becomes running again (time.monotonic())."""
+        self._succeeded: dict[tuple[str, WaitKind], float] = {}
+        """The time of the last successful wait (time.monotonic())."""
         self._poked = asyncio.Event()
 
     @contextmanager
@@ -69,14 +73,20 @@ class WaitingSessions:
             self._until[session_id] = time.monotonic() + _BETWEEN_S
             self._poked.set()
 
-    def end_wait(self, session_id: str | None) -> None:
+    def end_wait(self, session_id: str | None, what: WaitKind) -> None:
         """Make the session running again without a delay, because its wait succeeded."""
         if session_id is not None:
             self._until[session_id] = 0.0
+            self._succeeded[session_id, what] = time.monotonic()
             self._poked.set()
 
     def is_waiting(self, session_id: str, what: WaitKind) -> bool:
         return self._waits[session_id, what] > 0
+
+    def has_just_succeeded(self, session_id: str, what: WaitKind) -> bool:
+        """True while the waiting command may still confirm what it got."""
+        at = self._succeeded.get((session_id, what))
+        return at is not None and time.monotonic() - at < _CONFIRM_WITHIN_S
 
     async def run(self) -> None:
         """Never returns."""
@@ -111,6 +121,7 @@ class WaitingSessions:
                     log.exception("could not update a status", extra={"sm_session": session_id})
                     await asyncio.sleep(_BETWEEN_S)
         self._waits = +self._waits
+        self._succeeded = {wait: at for wait, at in self._succeeded.items() if now - at < _CONFIRM_WITHIN_S}
         # Keep the times that were set while a status was written: the next refresh handles them.
         self._until = {s: u for s, u in self._until.items() if u > now or before.get(s) != u}
         return max(0.0, min(self._until.values()) - now) if self._until else None
