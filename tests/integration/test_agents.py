@@ -36,6 +36,7 @@ claude:
 CLAUDE = """#!/bin/sh
 printf '%s\\0' "$@" > "$HOME/argv-$SM_SESSION_ID.new"
 mv "$HOME/argv-$SM_SESSION_ID.new" "$HOME/argv-$SM_SESSION_ID"
+stty raw -echo
 exec sleep 1000
 """
 REVIEWER = """---

@@ -159,7 +159,8 @@ class Stage(Instance):
     def __init__(self) -> None:
         super().__init__(config="{}")
         claude = self.home / "stand-in"
-        claude.write_text("#!/bin/sh\nexec sleep 1000\n")
+        # In line mode, it would count as suspended.
+        claude.write_text("#!/bin/sh\nstty raw -echo\nexec sleep 1000\n")
         claude.chmod(0o755)
         self.config.write_text(CONFIG.format(claude=claude))
         self.start_daemon()

@@ -21,6 +21,7 @@ PROXY = Path(__file__).with_name("session_proxy.py")
 TALK = "0f0e0d0c-0b0a-4908-8706-050403020100"
 # A stand-in for claude, run as a shell of that name: it passes each line of its prompt to its hook and waits.
 CLAUDE = """
+stty raw -echo  # in line mode, it would count as suspended
 for prompt; do :; done
 [ "${prompt# }" != proxy ] || exec PYTHON PROXY
 [ -z "$SM_SESSION_ID" ] || echo "$prompt" | while read -r event; do echo "$event" | sm hook claude; done

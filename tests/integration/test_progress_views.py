@@ -26,7 +26,8 @@ child_agents: {{progress: {{snapshot_interval: 1}}}}
 """
 # Each line of the prompt is a hook event or a shell command.
 CLAUDE = """#!{python}
-import subprocess, sys, time
+import subprocess, sys, time, tty
+tty.setraw(0)  # in line mode, it would count as suspended
 for line in sys.argv[-1].strip().splitlines():
     if line.startswith("$"):
         subprocess.run(["sh", "-c", line[1:]])
