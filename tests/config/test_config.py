@@ -143,10 +143,51 @@ child_agents:
     ).config.claude
     assert claude.default_command == ("claude",)
     assert claude.default_args == ("--bypass-permissions",)
-    assert list(claude.agent_configs) == ["Engineer", "general-purpose"]
-    assert claude.presets == {
+    assert list(claude.agent_configs) == ["Engineer", "Architect", "Explore", "general-purpose"]
+    assert claude.agent_configs["Engineer"].args == ("--bypass-permissions",)
+    assert claude.presets == Claude().presets | {
         "quick-fix": ModelArgs(model="sonnet", args=("--bypass-permissions", "--compact"))
     }
+
+
+def test_map_merges_with_the_default_entries_key_by_key(path: Path) -> None:
+    claude = loaded(
+        path,
+        """
+claude:
+  agent_configs:
+    engineer: {auto_allow: [Read]}
+    Explore: null
+    Mine: {model: opus}
+    Empty:
+  presets: {quick-fix: , new: {model: haiku}}
+""",
+    ).config.claude
+    default = Claude()
+    assert claude.agent_configs == {
+        "engineer": default.agent_configs["Engineer"].model_copy(update={"auto_allow": ("Read",)}),
+        "Architect": default.agent_configs["Architect"],
+        "general-purpose": default.agent_configs["general-purpose"],
+        "Mine": AgentConfig(model="opus"),
+        "Empty": AgentConfig(),
+    }
+    assert claude.presets == {
+        "deep-analysis": default.presets["deep-analysis"],
+        "new": ModelArgs(model="haiku"),
+    }
+
+
+@pytest.mark.parametrize("nothing", ["", "{}", "null"])
+def test_map_without_entries_keeps_the_default_entries(path: Path, nothing: str) -> None:
+    claude = loaded(path, f"claude:\n  agent_configs: {nothing}\n").config.claude
+    assert claude == Claude()
+
+
+def test_mistake_in_an_entry_that_overrides_a_default_has_its_own_place(path: Path) -> None:
+    assert mistakes(path, "claude: {agent_configs: {explore: {model: 5}, Engineer: 7}}") == [
+        "1:43: claude.agent_configs.explore.model: must be text, not 5: put it in quotes",
+        "1:57: claude.agent_configs.Engineer: must be a mapping of keys to values, `key: value`",
+    ]
 
 
 def test_config_reads_every_key_of_claude(path: Path) -> None:
@@ -177,7 +218,8 @@ child_agents: {{progress: {{enable_token_tracking: false, enable_tool_tracking: 
         prompt_via="file",
         env={"IS_SANDBOX": "1"},
         briefing=str(briefing),
-        agent_configs={
+        agent_configs=Claude().agent_configs
+        | {
             "Tester": AgentConfig(
                 model="claude-opus-4-8",
                 args=("--plan",),
@@ -188,7 +230,7 @@ child_agents: {{progress: {{enable_token_tracking: false, enable_tool_tracking: 
             ),
             "Other": AgentConfig(),
         },
-        presets={"fast": ModelArgs(model="haiku"), "none": ModelArgs()},
+        presets=Claude().presets | {"fast": ModelArgs(model="haiku"), "none": ModelArgs()},
         what=Claude().what.model_copy(update={"enabled": True, "model": "sonnet", "timeout_s": 5}),
         prices={
             "claude-opus": ModelPrices(input=1, output=2.5, cache_read=0, cache_write=0.5),

@@ -13,6 +13,10 @@ _HEAD = """\
 # Configuration of sm: every key with its default. sm reads $SM_HOME/config.yaml or, without
 # SM_HOME, $XDG_CONFIG_HOME/sm/config.yaml (~/.config/sm/config.yaml). Apply a change with
 # `sm daemon restart`.
+#
+# A key that is not in your file keeps its default. Sections merge key by key, also those with names,
+# such as agent types: your entry overrides the keys that it contains, and `NAME: null` removes a
+# shipped entry. A list replaces the default list.
 """
 _EXAMPLES: Mapping[str, tuple[str, BaseModel]] = {
     "commands": ("Reviewer", Command(command=("python3", "review.py"), env={"REVIEW_DEPTH": "2"})),

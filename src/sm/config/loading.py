@@ -185,9 +185,10 @@ def load(path: str) -> LoadedConfig:
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}:{yaml_mistake(error, text)}", _HINT) from None
     warnings += _take_not_yet(document.data)
-    config = document.validate(Config)
     for key_path, what in _duplicates(document.data):
         document.mistake(key_path, what, in_key=True)
+    document.data = _merged(document.data, Config())
+    config = document.validate(Config)
     if config is not None and config.claude.briefing is not None:
         try:
             read_briefing(config.claude.briefing)
@@ -260,6 +261,39 @@ def _take_not_yet(data: Any) -> tuple[str, ...]:
                 yield f"`{'.'.join((*path, key))}` has no effect in this version"
 
     return tuple(sentence for dotted in NOT_YET for sentence in find(data, dotted.split("."), ()))
+
+
+def _merged(data: Any, defaults: BaseModel) -> Any:
+    """The data with the default entries of every map whose defaults are not empty.
+
+    An entry of the data overrides the keys that it contains, and null removes a default entry. Upper and lower case of
+    its name do not matter. Other values do not change.
+    """
+    if not isinstance(data, dict):
+        return data
+    merged = dict(data)
+    for name in data.keys() & type(defaults).model_fields.keys():
+        default = getattr(defaults, name)
+        if isinstance(default, BaseModel):
+            merged[name] = _merged(data[name], default)
+        elif isinstance(default, dict) and default and isinstance(data[name] or {}, dict):
+            merged[name] = _merged_map(data[name] or {}, default)
+    return merged
+
+
+def _merged_map(entries: dict[str, Any], defaults: dict[str, BaseModel]) -> dict[str, Any]:
+    given = {name.lower(): name for name in entries}
+    merged: dict[str, Any] = {}
+    for name, default in defaults.items():
+        own = given.get(name.lower())
+        if own is None:
+            merged[name] = default.model_dump(exclude_unset=True)
+        elif isinstance(entries[own], dict):
+            merged[own] = default.model_dump(exclude_unset=True) | entries[own]
+        elif entries[own] is not None:
+            merged[own] = entries[own]
+    shipped = {name.lower() for name in defaults}
+    return merged | {name: entry for name, entry in entries.items() if name.lower() not in shipped}
 
 
 def read_briefing(path: str) -> str:

@@ -158,13 +158,13 @@ class Claude(Section):
         "Explore": AgentConfig(model="haiku", args=_BYPASS, description="searches and reads, quickly"),
         "general-purpose": AgentConfig(model="sonnet", description="any other task"),
     }
-    """Agent types that run Claude Code, by name. If this key is set, its types replace the default types."""
+    """Agent types that run Claude Code, by name. Your types are added to these; `NAME: null` removes one of these."""
     presets: Annotated[dict[Name, ModelArgs], NOTHING] = {
         "quick-fix": ModelArgs(model="sonnet", args=_BYPASS),
         "deep-analysis": ModelArgs(model="opus", args=_PLAN),
     }
-    """Settings that `sm spawn --preset NAME` adds, by name. If this key is set, its presets replace the
-    default presets."""
+    """Settings that `sm spawn --preset NAME` adds, by name. Your presets are added to these; `NAME: null` removes one
+    of these."""
     what: SummarizerSettings = SummarizerSettings()
     """How `sm what` writes the summary of a session."""
     prices: Annotated[dict[Model, ModelPrices], NOTHING] = {}
