@@ -31,7 +31,7 @@ PASSED_ON = {
     "sm/cli/display/errors.py:_usage_error": "<message of the command line parser>",
     "sm/cli/display/errors.py:print_error": "<file or the system>: <reason>",
     "sm/cli/instance.py:__call__": "<message of the lost connection>",
-    "sm/cli/worktrees.py:_git": "<message of git>",
+    "sm/cli/git.py:git": "<message of git>",
     "sm/client/http.py:__exit__": "the daemon closed the connection during its answer",
     "sm/client/http.py:_refusal": "<message of the daemon>",
     "sm/config/definitions.py:_document": "<line>:<column>: <mistake in the YAML>",

@@ -25,6 +25,8 @@ COMMANDS = (
     (AGENTS, "fork", "Start an agent from a copy of another agent's conversation."),
     (AGENTS, "adopt", "Manage an agent you started yourself in a tmux pane."),
     (AGENTS, "reparent", "Move a session under another parent."),
+    (AGENTS, "diff", "Show what an agent changed since it began."),
+    (AGENTS, "merge", "Merge the branch of an agent's worktree into your branch."),
     (AGENTS, "archive", "Hide ended sessions from lists."),
     (AGENTS, "unarchive", "Show archived sessions in lists again."),
     (AGENTS, "rm", "Delete ended sessions and their files."),

@@ -4,7 +4,8 @@ Deletes a session's messages, terminal and files; its events are kept.
 
 A git worktree from sm spawn --worktree is deleted too, including files that git ignores. The worktree is kept if it
 has uncommitted or untracked files, a commit that is in no branch or tag, or an unfinished rebase, merge or bisect.
-It is also kept if another session works in it. Its branch is kept if it has commits that exist nowhere else.
+It is also kept if another session works in it. Its branch is kept if it has commits that exist nowhere else. sm diff
+shows this work and sm merge merges it; --discard deletes it.
 
 With --ended: every ended session that is not archived; from an agent, only its descendants. A session whose process
 still runs is skipped. On a terminal, the command asks before. sm prune chooses by age.
@@ -29,6 +30,7 @@ from sm.cli.display.output import now
 from sm.cli.display.text import JsonObject, line
 from sm.cli.options import optional_sessions, workspace_option
 from sm.cli.selection import check, confirm, ended, yes_option
+from sm.errors import UsageError
 
 
 @click.command(help=__doc__)
@@ -39,14 +41,23 @@ from sm.cli.selection import check, confirm, ended, yes_option
     is_flag=True,
     help="Delete all ended sessions, with --workspace those of one workspace.",
 )
+@click.option(
+    "--discard",
+    is_flag=True,
+    help="Delete worktrees and branches with unmerged work too. Only with SESSION.",
+)
 @workspace_option
 @yes_option
 @json_option
-def command(sessions: tuple[str, ...], every: bool, workspace: str | None, yes: bool, call: Call) -> int:
+def command(
+    sessions: tuple[str, ...], every: bool, discard: bool, workspace: str | None, yes: bool, call: Call
+) -> int:
     check(sessions, "--ended", every=every, workspace=workspace)
+    if every and discard:
+        raise UsageError("--discard needs SESSION", "sm rm SESSION --discard")
     if every:
         return remove_chosen(call, ended(call.client, workspace, call.instance.session_id, now()), yes=yes)
-    return _remove(call, sessions)
+    return _remove(call, sessions, discard=discard)
 
 
 def remove_chosen(call: Call, sessions: Sequence[JsonObject], *, yes: bool) -> int:
@@ -58,7 +69,7 @@ def remove_chosen(call: Call, sessions: Sequence[JsonObject], *, yes: bool) -> i
     return _remove(call, [session["session_id"] for session in sessions], chosen=True)
 
 
-def _remove(call: Call, sessions: Sequence[str], *, chosen: bool = False) -> int:
+def _remove(call: Call, sessions: Sequence[str], *, chosen: bool = False, discard: bool = False) -> int:
     removed: list[JsonObject] = []
 
     def done(session: JsonObject) -> str:
@@ -70,6 +81,6 @@ def _remove(call: Call, sessions: Sequence[str], *, chosen: bool = False) -> int
         if session.get("worktree") is not None:
             from sm.cli.worktrees import clean
 
-            warning = clean(session)
+            warning = clean(session, discard=discard)
             print_warnings([warning] if warning else [])
     return code

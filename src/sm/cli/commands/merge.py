@@ -1,0 +1,48 @@
+"""Merge the branch of an agent's worktree into your branch.
+
+Merges into the branch of the git worktree around the current directory, or else of the repository's main directory.
+With --squash, all changes become one commit.
+
+The command changes nothing, and says why, if the agent has uncommitted changes, if your directory has uncommitted
+changes to tracked files or no branch, or if the merge has conflicts. git runs as you, without the repository's
+hooks, and not at all where a sandboxed agent could have configured it.
+
+The worktree and its branch stay until sm rm.
+
+\b
+Examples:
+  sm diff engineer-login && sm merge engineer-login
+  sm merge engineer-login --squash
+"""
+
+import click
+
+from sm.cli.call import Call, json_option
+from sm.cli.display.text import line, plural
+from sm.cli.options import session_argument
+
+
+@click.command(help=__doc__)
+@session_argument
+@click.option("--squash", is_flag=True, help="Make one commit of all changes.")
+@json_option
+def command(session: str, squash: bool, call: Call) -> None:
+    from sm.cli.work import merge, work_of
+
+    work = work_of(call.client, session)
+    done = merge(work, squash=squash)
+    document = {
+        "session_id": work.session["session_id"],
+        "branch": work.branch,
+        "into": done and done.into,
+        "directory": done and done.top,
+        "commit": done and done.commit,
+        "commits": done.commits if done else 0,
+    }
+    if done is None:
+        text = f"Nothing to merge: {line(work.branch)} has no new commits"
+    else:
+        commits = plural(done.commits, "commit")
+        commits += " as one" if squash and done.commits > 1 else ""
+        text = f"Merged {line(work.branch)} into {line(done.into)} in {line(done.top)}: {commits}, now at {done.commit}"
+    call.show_value(document, lambda _: [text])

@@ -1,0 +1,219 @@
+"""`sm diff`, `sm merge` and `sm rm --discard`: the work of an agent comes back, or is discarded on purpose."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fixtures import context_fixture
+from tests.instance import Instance
+from tests.integration.test_worktree import branches, commit, git
+
+shared = context_fixture("module", Instance)
+
+
+@pytest.fixture
+def repo(shared: Instance, request: pytest.FixtureRequest) -> Path:
+    """A repository with one commit, of which git knows the committer."""
+    path: Path = shared.work / request.node.name.replace("[", "-").rstrip("]")
+    (path / "api").mkdir(parents=True)
+    git(path, "init", "-q", "-b", "main")
+    git(path, "config", "user.name", "x")
+    git(path, "config", "user.email", "x@localhost")
+    (path / "api" / "a.txt").write_text("a\n")
+    git(path, "add", ".")
+    git(path, "commit", "-q", "-m", "first")
+    return path
+
+
+def spawn(shared: Instance, repo: Path) -> tuple[str, Path]:
+    """Spawn a session in a worktree; return its id and the worktree."""
+    session = shared.spawn("Sleeper", "x", "--worktree", cwd=repo)
+    return session["session_id"], Path(session["worktree"]["path"])
+
+
+def files(shared: Instance, session_id: str) -> dict[str, tuple[int | None, int | None]]:
+    shown = shared.json("diff", session_id)
+    return {file["path"]: (file["added"], file["deleted"]) for file in shown["files"]}
+
+
+def test_diff_shows_commits_changes_and_new_files(shared: Instance, repo: Path) -> None:
+    session_id, path = spawn(shared, repo)
+    start = git(repo, "rev-parse", "HEAD")
+    assert shared.sm("diff", session_id) == ""
+    commit(path, "b\n")
+    (path / "api" / "a.txt").write_text("b\nc\n")
+    (path / "new file.txt").write_text("new\n")
+    (path / "picture").write_bytes(bytes(range(256)))
+    before = (path / ".git").read_text(), git(path, "status", "--porcelain")
+    commit(repo, "the branch of the person goes on\n")
+    shown = shared.json("diff", session_id)
+    assert (shown["base"], shown["directory"]) == (start, str(path))
+    assert files(shared, session_id) == {"api/a.txt": (2, 1), "new file.txt": (1, 0), "picture": (None, None)}
+    assert shared.sm("diff", session_id, "--name-only").split("\n")[:2] == ["api/a.txt", "new file.txt"]
+    assert " api/a.txt    |   3 ++-\n" in shared.sm("diff", session_id, "--stat")
+    patch = shared.sm("diff", session_id)
+    assert "+c\n" in patch
+    assert "+new\n" in patch
+    assert ((path / ".git").read_text(), git(path, "status", "--porcelain")) == before
+
+
+def test_diff_of_a_shared_directory_begins_at_the_commit_of_the_spawn(shared: Instance, repo: Path) -> None:
+    before = git(repo, "rev-parse", "HEAD")
+    session_id = shared.spawn("Sleeper", "x", cwd=repo / "api")["session_id"]
+    (repo / "api" / "a.txt").write_text("b\n")
+    assert files(shared, session_id) == {"api/a.txt": (1, 1)}
+    assert shared.json("diff", session_id)["base"] == before
+    problem = shared.refused("merge", session_id, exit_code=4, cwd=repo)
+    assert "has no worktree of its own" in problem
+
+
+def test_diff_does_not_run_programs_that_the_repository_configures(shared: Instance, repo: Path) -> None:
+    session_id, path = spawn(shared, repo)
+    ran = shared.home / "ran"
+    program = shared.home / "evil"
+    program.write_text(f"#!/bin/sh\ntouch {ran}\ncat\n")
+    program.chmod(0o755)
+    for key in ("diff.external", "diff.evil.textconv", "core.pager", "pager.diff", "core.fsmonitor"):
+        git(repo, "config", key, str(program))
+    (path / ".gitattributes").write_text("* diff=evil\n")
+    (path / "api" / "a.txt").write_text("b\n")
+    assert "+b" in shared.sm("diff", session_id)
+    assert not ran.exists()
+
+
+def test_diff_is_refused_when_there_is_no_repository(shared: Instance) -> None:
+    session_id = shared.spawn("Sleeper", "x", cwd=shared.home)["session_id"]
+    problem = shared.refused("diff", session_id, exit_code=4)
+    assert "does not work in a git repository" in problem
+    assert "sm spawn --worktree" in problem
+    shared.refused("diff", "nobody", exit_code=3)
+    shared.refused("diff", session_id, "--stat", "--json", exit_code=2)
+
+
+@pytest.mark.parametrize("squash", [False, True])
+def test_merge_brings_the_commits_into_the_branch_of_the_main_directory(
+    shared: Instance, repo: Path, squash: bool
+) -> None:
+    session_id, path = spawn(shared, repo)
+    commit(path, "b\n")
+    commit(path, "c\n")
+    (repo / "own.txt").write_text("untracked files stay\n")
+    option = ["--squash"] if squash else []
+    # The current directory is outside of the repository.
+    done = shared.json("merge", session_id, *option, cwd=shared.home)
+    assert {key: done[key] for key in ("into", "directory", "commits")} == {
+        "into": "main",
+        "directory": str(repo),
+        "commits": 2,
+    }
+    assert (repo / "api" / "a.txt").read_text() == "c\n"
+    assert git(repo, "rev-list", "--count", "HEAD") == ("2" if squash else "3")
+    assert git(repo, "status", "--porcelain") == "?? own.txt"
+    assert path.exists()
+    if not squash:
+        assert "Nothing to merge: " in shared.sm("merge", session_id)
+
+
+def test_merge_targets_the_worktree_around_the_current_directory(shared: Instance, repo: Path) -> None:
+    session_id, path = spawn(shared, repo)
+    commit(path, "b\n")
+    other = shared.work / f"{repo.name}-other"
+    git(repo, "worktree", "add", "-q", "-b", "topic", str(other))
+    assert " into topic in " in shared.sm("merge", session_id, cwd=other / "api")
+    assert (other / "api" / "a.txt").read_text() == "b\n"
+    assert (repo / "api" / "a.txt").read_text() == "a\n"
+
+
+@pytest.mark.parametrize("left", ["changed", "new"])
+def test_merge_is_refused_when_the_agent_has_uncommitted_work(
+    shared: Instance, repo: Path, left: str
+) -> None:
+    session_id, path = spawn(shared, repo)
+    commit(path, "b\n")
+    file = path / "api" / "a.txt" if left == "changed" else path / "new.txt"
+    file.write_text("c\n")
+    problem = shared.refused("merge", session_id, exit_code=4, cwd=repo)
+    assert f"has uncommitted changes, which a merge would leave behind: {file.relative_to(path)}" in problem
+    assert git(repo, "rev-list", "--count", "HEAD") == "1"
+
+
+def test_merge_is_refused_when_the_target_is_not_clean(shared: Instance, repo: Path) -> None:
+    session_id, path = spawn(shared, repo)
+    commit(path, "b\n")
+    (repo / "api" / "a.txt").write_text("mine\n")
+    assert "has uncommitted changes: api/a.txt" in shared.refused("merge", session_id, exit_code=4, cwd=repo)
+    assert (repo / "api" / "a.txt").read_text() == "mine\n"
+    git(repo, "checkout", "-q", "api/a.txt")
+    git(repo, "checkout", "-q", "--detach")
+    assert "no branch is checked out" in shared.refused("merge", session_id, exit_code=4, cwd=repo)
+
+
+@pytest.mark.parametrize("squash", [False, True])
+def test_merge_changes_nothing_when_there_are_conflicts(shared: Instance, repo: Path, squash: bool) -> None:
+    session_id, path = spawn(shared, repo)
+    commit(path, "theirs\n")
+    head = commit(repo, "mine\n")
+    (repo / "own.txt").write_text("stays\n")
+    problem = shared.refused("merge", session_id, *(["--squash"] if squash else []), exit_code=4, cwd=repo)
+    assert "conflicts in api/a.txt; nothing was changed" in problem
+    assert git(repo, "rev-parse", "HEAD") == head
+    assert git(repo, "status", "--porcelain") == "?? own.txt"
+    assert (repo / "api" / "a.txt").read_text() == "mine\n"
+
+
+def test_merge_changes_nothing_when_git_cannot_commit(shared: Instance, repo: Path) -> None:
+    session_id, path = spawn(shared, repo)
+    commit(path, "b\n")
+    head = commit(repo, "mine\n")
+    git(repo, "checkout", "-q", "-B", "main", "HEAD~1")
+    (repo / "other.txt").write_text("x\n")
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "other")
+    git(repo, "config", "user.useConfigOnly", "true")
+    git(repo, "config", "--unset", "user.name")
+    git(repo, "config", "--unset", "user.email")
+    head = git(repo, "rev-parse", "HEAD")
+    problem = shared.refused("merge", session_id, exit_code=4, cwd=repo)
+    assert "nothing was changed" in problem
+    assert git(repo, "rev-parse", "HEAD") == head
+    assert git(repo, "status", "--porcelain") == ""
+
+
+def remove(shared: Instance, session_id: str, *options: str) -> Any:
+    shared.sm("kill", session_id)
+    return shared.run("rm", session_id, *options)
+
+
+def test_rm_discard_deletes_unmerged_work(shared: Instance, repo: Path) -> None:
+    session_id, path = spawn(shared, repo)
+    commit(path, "b\n")
+    (path / "new.txt").write_text("x\n")
+    done = remove(shared, session_id, "--discard")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not path.exists()
+    assert branches(repo) == ["main"]
+
+
+def test_rm_discard_keeps_a_worktree_that_another_session_uses(shared: Instance, repo: Path) -> None:
+    session_id, path = spawn(shared, repo)
+    shared.spawn("Sleeper", "x", cwd=path)
+    assert "another session works there" in remove(shared, session_id, "--discard").stderr
+    assert path.exists()
+
+
+def test_rm_discard_deletes_the_branch_of_a_worktree_that_is_gone(shared: Instance, repo: Path) -> None:
+    session_id, path = spawn(shared, repo)
+    commit(path, "b\n")
+    os.rename(path, shared.work / f"{repo.name}-moved")
+    assert "does not exist" in shared.refused("diff", session_id, exit_code=4)
+    assert remove(shared, session_id, "--discard").stderr == ""
+    assert branches(repo) == ["main"]
+
+
+def test_rm_discard_needs_named_sessions(shared: Instance) -> None:
+    assert "--discard needs SESSION" in shared.refused("rm", "--ended", "--discard", "--yes", exit_code=2)
+    error = json.loads(shared.refused("rm", "--ended", "--discard", "--yes", "--json", exit_code=2))
+    assert error["error"]["code"] == "usage"
