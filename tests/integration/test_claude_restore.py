@@ -199,6 +199,33 @@ def test_restore_all_resumes_every_session_when_the_tmux_server_was_killed(
         assert f"member-{number}" in json.dumps(turn_request(api, f"back-{number}").body["messages"])
 
 
+def test_restore_all_continue_sends_only_interrupted_agents_on(
+    claudes: ClaudeInstance, api: ScriptedApi
+) -> None:
+    cut_off = claudes.spawn("Plain", "cut-1 [[text:x]][[hold:cut]]", "--name", "cut")["session_id"]
+    rests = claudes.spawn("Plain", "rests-1", "--name", "rests")["session_id"]
+    claudes.idle(rests)
+    wait_output_tokens(claudes, rests)
+    api.wait_for_hold("cut")
+    claudes.says(cut_off, "running", "")
+    os.kill(int(claudes.tmux("display-message", "-p", "#{pid}")), signal.SIGKILL)
+    for session_id in (cut_off, rests):
+        assert claudes.ended(session_id)["status"] == "error"
+    lines = claudes.sm("restore", "--all", "--continue").splitlines()
+    assert [line for line in lines if "; it goes on with its turn" in line] == [
+        line for line in lines if "plain-cut" in line
+    ]
+    assert len(lines) == 2
+    api.release("cut")
+    request = turn_request(api, "was started again")
+    assert "cut-1" in json.dumps(request.body["messages"])
+    claudes.idle(cut_off)
+    claudes.idle(rests)
+    assert claudes.json("log", rests) == []
+    (message,) = claudes.json("log", cut_off)
+    assert message["from"] == "operator"
+
+
 def test_fork_copies_the_conversation_and_continues_separately(
     claudes: ClaudeInstance, api: ScriptedApi
 ) -> None:

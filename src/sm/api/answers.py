@@ -110,11 +110,13 @@ class RestoredView(SessionView):
 
     restored: Annotated[list[str], doc("The ids of all restored sessions.")]
     restored_too: Annotated[list[SessionView], doc("The restored descendants.")]
+    continued: Annotated[list[str], doc("The ids of the sessions that were told to go on with their turn.")]
     failed: list[FailureView]
 
 
 class AllRestoredView(TypedDict):
     restored: list[SessionView]
+    continued: Annotated[list[str], doc("As in RestoredView.")]
     failed: list[FailureView]
 
 

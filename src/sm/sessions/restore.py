@@ -7,8 +7,9 @@ from weakref import WeakValueDictionary
 
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_ended, is_live
+from sm.core.messages import Message
 from sm.core.models import Caller, Launch, RequestKey, Session, Signal, ancestors, digest
-from sm.core.states import EventType, SignalKind
+from sm.core.states import EventType, MessageMode, MessageState, SignalKind
 from sm.core.statuses import Status
 from sm.core.wording import subject
 from sm.errors import AgentStartFailed, IllegalState, NameTaken, NoServer, NotFound, SmError, WaitTimeout
@@ -28,6 +29,11 @@ from sm.terminals.base import Lifecycle, Pane
 RESTORE = "restore"
 """Source of the status of a restored session."""
 
+GO_ON = "Your process ended during your last turn, and was started again. Check how far you got, and go on."
+"""The message to a restored agent whose turn was cut off."""
+
+_GOES_ON = " goes on"
+"""Ends the remembered result of a restart with that message."""
 _KILLED_WITHIN_S = 5.0
 _ACCEPTED_WITHIN_S = 20.0
 """A claude that resumes a conversation is ready, or has refused it, after about a second on an idle machine."""
@@ -39,6 +45,8 @@ class RestoreResult:
 
     sessions: tuple[Session, ...]
     failed: tuple[tuple[str, SmError], ...] = ()
+    continued: tuple[str, ...] = ()
+    """The ids of the sessions that go on with a turn."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,6 +68,7 @@ class Restorer:
         key: RequestKey | None,
         *,
         tree: bool,
+        go_on: bool = False,
         is_connected: Callable[[], bool] = lambda: True,
     ) -> RestoreResult:
         """Start an ended session in a new process; return when the agent has accepted its conversation.
@@ -68,15 +77,16 @@ class Restorer:
         program without conversations need only run.
 
         `tree`: also restore the ended descendants that are not archived, parents before children, even if the
-        session itself is live. The named session is unarchived. Raises IllegalState when there is nothing to
+        session itself is live. The named session is unarchived. `go_on`: tell an agent whose turn was cut off to go
+        on. Raises IllegalState when there is nothing to
         restore, NameTaken, InvalidPath, AgentStartFailed when the agent has ended at its start, and the errors of a
         spawn.
         """
         session = self._manager.find(caller, reference, Action.RESTORE)
         if not tree:
-            await self._begin_restart(caller, session.id, key, await self._panes())
+            continued = await self._begin_restart(caller, session.id, key, await self._panes(), go_on=go_on)
             restored = await self._wait_for_agent(caller, session.id, is_connected)
-            return RestoreResult((restored,))
+            return RestoreResult((restored,), continued=(session.id,) if continued else ())
 
         def ended(tx: Transaction) -> list[Session]:
             session_tree = SessionTree({s.id: s for s in tx.all_sessions()})
@@ -87,14 +97,20 @@ class Restorer:
                 _refuse(now)
             return [now, *descendants] if _is_over(now) else descendants
 
-        return await self._restore_each(caller, key, ended, is_connected)
+        return await self._restore_each(caller, key, ended, is_connected, go_on=go_on)
 
     async def restore_all(
-        self, caller: Caller, key: RequestKey | None, is_connected: Callable[[], bool] = lambda: True
+        self,
+        caller: Caller,
+        key: RequestKey | None,
+        *,
+        go_on: bool = False,
+        is_connected: Callable[[], bool] = lambda: True,
     ) -> RestoreResult:
         """Restore every session that ended with the machine or the tmux server, parents before children.
 
-        Archived sessions stay ended, and so does a session whose terminal was closed, probably on purpose.
+        Archived sessions stay ended, and so does a session whose terminal was closed, probably on purpose. `go_on`: as
+        in `restore`.
         """
         self._manager.require(caller, Action.RESTORE_ALL)
 
@@ -102,7 +118,7 @@ class Restorer:
             sessions = [s for s in tx.all_sessions() if _was_lost(s) and _is_over(s) and not s.archived]
             return sorted(sessions, key=lambda s: len(list(ancestors(s, tx.find))))
 
-        return await self._restore_each(caller, key, lost, is_connected)
+        return await self._restore_each(caller, key, lost, is_connected, go_on=go_on)
 
     async def _restore_each(
         self,
@@ -110,6 +126,8 @@ class Restorer:
         key: RequestKey | None,
         chosen: Callable[[Transaction], Sequence[Session]],
         is_connected: Callable[[], bool],
+        *,
+        go_on: bool,
     ) -> RestoreResult:
         """Begin one restore after the other, so that a parent exists before its children; then wait for all."""
         async with self._store.transaction(caller, key) as tx:
@@ -121,11 +139,13 @@ class Restorer:
                 wanted = tx.replayed.split()
         panes = await self._panes() if wanted else {}
         begun: list[str] = []
+        continued: list[str] = []
         failed: dict[str, SmError] = {}
         for session_id in wanted:
             part = None if key is None else RequestKey(f"{key.text}/{session_id}", key.fingerprint)
             try:
-                await self._begin_restart(caller, session_id, part, panes)
+                if await self._begin_restart(caller, session_id, part, panes, go_on=go_on):
+                    continued.append(session_id)
             except SmError as error:
                 failed[session_id] = error
             else:
@@ -142,6 +162,7 @@ class Restorer:
         return RestoreResult(
             tuple(session for session in running if session is not None),
             tuple((s, failed[s]) for s in wanted if s in failed),
+            tuple(s for s in continued if s not in failed),
         )
 
     async def _wait_for_agent(
@@ -166,12 +187,21 @@ class Restorer:
         )
 
     async def _begin_restart(
-        self, caller: Caller, session_id: str, key: RequestKey | None, panes: Mapping[str, Pane]
-    ) -> None:
-        """Commit the restart, once for each `key`; the outbox starts the process."""
+        self,
+        caller: Caller,
+        session_id: str,
+        key: RequestKey | None,
+        panes: Mapping[str, Pane],
+        *,
+        go_on: bool,
+    ) -> bool:
+        """Commit the restart, once for each `key`; the outbox starts the process.
+
+        Returns True if the agent is told to go on with its turn.
+        """
         async with self._store.transaction(caller, key) as tx:
             if tx.replayed is not None:
-                return
+                return tx.replayed.endswith(_GOES_ON)
         session = self._store.sessions.get(session_id)
         if session is None:
             raise NotFound(f"no such session: {session_id}", "list sessions: sm all")
@@ -185,12 +215,13 @@ class Restorer:
         async with lock:
             async with self._store.transaction(caller, key) as tx:
                 if tx.replayed is not None:
-                    return
+                    return tx.replayed.endswith(_GOES_ON)
                 self._check_restorable(tx, caller, session_id)
             # Writing the token file before the commit is safe: the process with the old token is gone.
             await self._sandbox.prepare(session_id, launch, token)
             async with self._store.transaction(caller, key) as tx:
                 now = self._check_restorable(tx, caller, session_id)
+                goes_on = go_on and await self._was_cut_off(tx, now)
                 await self._restart(tx, now, caller, digest(token), warnings)
                 # The outbox closes the old terminal first. Its process identifies the terminal, because a start
                 # repeated after a crash finds the new terminal, possibly dead, under the same id.
@@ -200,7 +231,16 @@ class Restorer:
                     "process": None if now.process is None else as_payload(now.process),
                 }
                 await tx.effect(EffectKind.START, session_id, payload, tx.now)
-                tx.remember(session_id)
+                if goes_on:
+                    _send_go_on(tx, now, caller)
+                tx.remember(session_id + (_GOES_ON if goes_on else ""))
+                return goes_on
+
+    async def _was_cut_off(self, tx: Transaction, session: Session) -> bool:
+        """True if the agent had a turn when its process ended."""
+        if session.status is Status.COMPLETED or not self._manager.provider(session).has_turns:
+            return False
+        return await tx.status_before_end(session.id) in (Status.RUNNING, Status.WAITING_INPUT)
 
     def _check_restorable(self, tx: Transaction, caller: Caller, session_id: str) -> Session:
         """The session, if it may start again. Raises IllegalState, NameTaken, LimitReached."""
@@ -279,6 +319,19 @@ class Restorer:
         parent = next(living, None)
         planned = await self._planner.plan_fork(caller, original, parent, name)
         return await self._spawner.begin(caller, planned, key, START_WAIT_S, is_connected)
+
+
+def _send_go_on(tx: Transaction, session: Session, caller: Caller) -> None:
+    message = Message(
+        id=tx.mail.new_id("messages"),
+        session_id=session.id,
+        sender=caller.session_id or "operator",
+        mode=MessageMode.AUTO,
+        state=MessageState.QUEUED,
+        created_at=tx.now,
+        state_at=tx.now,
+    )
+    tx.mail.add_message(message, GO_ON)
 
 
 def _is_over(session: Session) -> bool:

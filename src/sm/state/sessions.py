@@ -4,7 +4,7 @@ import logging
 from typing import Any
 
 from sm.core.effects import EffectKind
-from sm.core.lifecycle import decide
+from sm.core.lifecycle import decide, is_ended
 from sm.core.models import Process, Session, Signal
 from sm.core.statuses import Status
 from sm.core.wording import move_event
@@ -29,6 +29,8 @@ async def move(tx: Transaction, notices: Notices, session_id: str, signal: Signa
     await notices.add_for_move(tx, after, decision)
     if decision.event is not None:
         metadata: dict[str, Any] = {"source": signal.source, "reason": signal.reason}
+        if is_ended(decision.after) and not is_ended(decision.before):
+            metadata["status_before"] = decision.before.value
         if signal.exit is not None:
             metadata |= {"exit_code": signal.exit.code, "exit_signal": signal.exit.signal}
         if signal.message is not None:

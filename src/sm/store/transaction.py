@@ -14,6 +14,7 @@ from sm.core.lifecycle import Decision, is_ended, is_live
 from sm.core.models import Caller, Checkpoint, Event, Launch, RequestKey, Session, Workspace
 from sm.core.session_index import is_unfinished
 from sm.core.states import EventType
+from sm.core.statuses import Status
 from sm.errors import IllegalState, InternalError, NotFound, SmError
 from sm.store.connection import Script, Statement
 from sm.store.idempotency import IdempotencyKey
@@ -282,6 +283,15 @@ class Transaction:
             (parent_id,),
         )
         return rows[0][0] if rows else None
+
+    async def status_before_end(self, session_id: str) -> Status | None:
+        """The status that the session's last end ended; None if no stored event says so."""
+        rows = await self.read(
+            "SELECT json_extract(metadata, '$.status_before') FROM events WHERE session_id = ?"
+            " AND json_extract(metadata, '$.status_before') IS NOT NULL ORDER BY seq DESC LIMIT 1",
+            (session_id,),
+        )
+        return Status(rows[0][0]) if rows else None
 
     async def checkpoint(self, session: Session, checkpoint: Checkpoint, message: str) -> None:
         """Record the checkpoint, and its event with the text `message`.

@@ -75,6 +75,11 @@ class KillBody(Body):
 
 class RestoreBody(Body):
     tree: Annotated[bool | None, doc("Restore the ended descendants too.")] = None
+    go_on: Annotated[bool | None, doc("Tell agents whose turn was cut off to go on with it.")] = None
+
+
+class RestoreAllBody(Body):
+    go_on: Annotated[bool | None, doc("As in RestoreBody.")] = None
 
 
 class ForkBody(Body):
@@ -215,23 +220,35 @@ async def restore(request: ApiRequest, body: RestoreBody, key: RequestKey | None
     """Start an ended session again, in a new process."""
     services, target = request.services, request.session()
     done = await services.restorer.restore(
-        request.caller, target.id, key, tree=bool(body.tree), is_connected=request.is_connected
+        request.caller,
+        target.id,
+        key,
+        tree=bool(body.tree),
+        go_on=bool(body.go_on),
+        is_connected=request.is_connected,
     )
     return {
         **request.views.session(services.store.sessions.get(target.id, target)),
         "restored": [s.id for s in done.sessions],
         "restored_too": request.views.sessions(s for s in done.sessions if s.id != target.id),
+        "continued": list(done.continued),
         "failed": failures_json(done),
     }
 
 
 @routes.route("POST", "/v1/restore", agents=False)
 async def restore_all(
-    request: ApiRequest, body: EmptyBody, key: RequestKey | None
+    request: ApiRequest, body: RestoreAllBody, key: RequestKey | None
 ) -> answers.AllRestoredView:
     """Start all sessions again that lived when tmux or the machine went down."""
-    done = await request.services.restorer.restore_all(request.caller, key, request.is_connected)
-    return {"restored": request.views.sessions(done.sessions), "failed": failures_json(done)}
+    done = await request.services.restorer.restore_all(
+        request.caller, key, go_on=bool(body.go_on), is_connected=request.is_connected
+    )
+    return {
+        "restored": request.views.sessions(done.sessions),
+        "continued": list(done.continued),
+        "failed": failures_json(done),
+    }
 
 
 @routes.route("POST", "/v1/sessions/{ref}/interrupt", agents=True)

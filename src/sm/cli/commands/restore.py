@@ -7,6 +7,9 @@ is unarchived.
 The command waits until each coding agent has accepted its conversation. If an agent ends at its start, the command
 fails. If the agent takes longer than 20 seconds, the command says that the result is not known yet.
 
+With --continue, an agent whose turn was cut off gets a message that tells it to check its work and go on. An agent that
+was idle stays idle.
+
 If the command fails for one session, it continues with the next one. The exit code is that of the first failure.
 
 The JSON is the session, with its restored descendants in "restored_too". With several sessions or --all, it is an
@@ -15,7 +18,7 @@ array of the restored sessions.
 \b
 Examples:
   sm restore engineer-login
-  sm restore --all
+  sm restore --all --continue
 """
 
 from typing import Any
@@ -46,8 +49,9 @@ _START_S = 120.0
     help="Restore every session that ran when the machine or the tmux server went down.",
 )
 @click.option("--tree", is_flag=True, help="Restore all ended descendants too, parents before children.")
+@click.option("--continue", "go_on", is_flag=True, help="Tell agents whose turn was cut off to go on.")
 @json_option
-def command(sessions: tuple[str, ...], every: bool, tree: bool, call: Call) -> int:
+def command(sessions: tuple[str, ...], every: bool, tree: bool, go_on: bool, call: Call) -> int:
     if bool(sessions) is every:
         raise UsageError("give either SESSION or --all", "sm restore --help")
     if every and tree:
@@ -58,7 +62,8 @@ def command(sessions: tuple[str, ...], every: bool, tree: bool, call: Call) -> i
     for session in [None] if every else sessions:
         try:
             path = "/v1/restore" if session is None else session_path(session, "/restore")
-            answer = client.post(path, {} if every else {"tree": tree}, timeout_s=_START_S)
+            body = {"go_on": go_on} if every else {"tree": tree, "go_on": go_on}
+            answer = client.post(path, body, timeout_s=_START_S)
         except SmError as error:
             if len(sessions) <= 1:
                 raise
@@ -92,6 +97,7 @@ def _print(answer: JsonObject, *, every: bool) -> None:
         first = [answer] if answer["session_id"] in answer["restored"] else []
         restored = [*first, *answer["restored_too"]]
     for session in restored:
-        click.echo(f"Restored {label(session)}{_doubt(session)}")
+        going = "; it goes on with its turn" if session["session_id"] in answer["continued"] else ""
+        click.echo(f"Restored {label(session)}{going}{_doubt(session)}")
     if every and not restored and not answer["failed"]:
         click.echo("no sessions to restore")
