@@ -11,6 +11,9 @@ from sm.cli.commands.doctor import tmux_version
 from tests.cli.conftest import Done, Sm
 from tests.cli.peer import Peer, answer
 
+# Entries of agent_configs that remove the shipped agent types.
+NO_SHIPPED_TYPES = "Engineer: null, Architect: null, Explore: null, general-purpose: null"
+
 HEALTH = {"pid": 1, "uptime_s": 1, "socket": "x", "sessions": 2}
 
 
@@ -184,7 +187,7 @@ def test_doctor_exits_0_with_install_command_when_claude_is_missing(machine: Sm,
 
 def test_doctor_skips_claude_when_no_agent_type_uses_claude(machine: Sm, home: Path) -> None:
     (home / "bin" / "claude").unlink()
-    (home / "config.yaml").write_text("claude: {agent_configs: {}}\n")
+    (home / "config.yaml").write_text(f"claude: {{agent_configs: {{{NO_SHIPPED_TYPES}}}}}\n")
     done = machine("doctor")
     assert problems(done) == []
     assert "claude" not in done.out
@@ -337,6 +340,8 @@ def test_doctor_reports_bypassing_permissions_as_root(machine: Sm, home: Path) -
 
 
 def test_doctor_reports_forbidden_option_of_claude(machine: Sm, home: Path) -> None:
-    (home / "config.yaml").write_text("claude: {agent_configs: {A: {args: [--print]}}}\n")
+    (home / "config.yaml").write_text(
+        f"claude: {{agent_configs: {{{NO_SHIPPED_TYPES}, A: {{args: [--print]}}}}}}\n"
+    )
     (line,) = problems(machine("doctor"))
     assert "A: claude's option --print cannot be used with sm" in line
