@@ -5,7 +5,16 @@ from collections.abc import Callable
 import pytest
 
 from sm.core.observation import Activity, Observation, Source
-from sm.monitor.evidence import AGREEMENT_S, FRESH_S, LAG_S, PUBLISHED_S, SETTLED_S, STUCK_S, Ledger
+from sm.monitor.evidence import (
+    AGREEMENT_S,
+    FIRST_TURN_SETTLES_S,
+    FRESH_S,
+    LAG_S,
+    PUBLISHED_S,
+    SETTLED_S,
+    STUCK_S,
+    Ledger,
+)
 
 BUSY, BLOCKED, IDLE = Activity.BUSY, Activity.BLOCKED, Activity.IDLE
 PROCESS, HOOK, FILE, TRANSCRIPT, TITLE, SCREEN = Source
@@ -338,16 +347,29 @@ def test_agent_that_starts_with_a_prompt_is_busy_before_its_first_turn() -> None
     assert activity_at(ledger, 6) is IDLE
 
 
-def test_awaits_turn_until_a_later_hook_or_transcript_line_or_the_end_of_patience() -> None:
+def test_awaits_first_turn_until_the_agent_had_time_to_draw_its_box_after_the_prompt() -> None:
     starts = Observation(HOOK, BUSY, 1, "the session is starting", patience_s=30)
     ledger = after(starts, published(1.2, IDLE), title(2, BUSY))
-    assert ledger.awaits_turn(2)
-    assert not ledger.awaits_turn(31)
-    assert not after(starts, hook(2, BUSY, "p1")).awaits_turn(2)
-    assert not after(starts, line(2, BUSY)).awaits_turn(2)
-    assert after(line(0.5, IDLE), starts).awaits_turn(2)
-    assert not after(hook(1, IDLE, final=True)).awaits_turn(2)
-    assert not after().awaits_turn(2)
+    assert ledger.awaits_first_turn(2)
+    assert not ledger.awaits_first_turn(31)
+    for prompt in (hook(2, BUSY, "p1"), line(2, BUSY)):
+        ledger = after(starts, prompt)
+        assert ledger.awaits_first_turn(2 + FIRST_TURN_SETTLES_S / 2)
+        assert not ledger.awaits_first_turn(2 + FIRST_TURN_SETTLES_S)
+    ledger = after(starts, hook(2, BUSY, "p1"), line(2.1, BUSY), hook(9, BUSY, "p2"), line(9, BUSY))
+    assert not ledger.awaits_first_turn(9.1)
+    assert after(line(0.5, IDLE), starts).awaits_first_turn(2)
+    assert not after(hook(1, IDLE, final=True)).awaits_first_turn(2)
+    assert not after(hook(1, BUSY, "p1")).awaits_first_turn(1)
+    assert not after().awaits_first_turn(2)
+
+
+def test_awaits_first_turn_for_a_moment_when_the_prompt_hook_arrives_late() -> None:
+    ledger = Ledger()
+    ledger.add(Observation(HOOK, BUSY, 1, "the session is starting", patience_s=30), 8)
+    ledger.add(hook(2, BUSY, "p1"), 9)
+    # The agent draws its box after the return of the hook.
+    assert ledger.awaits_first_turn(9.1)
 
 
 def test_idle_state_file_from_before_a_turn_is_not_believed_while_the_title_moves() -> None:

@@ -141,15 +141,11 @@ class ComposerDriver(AgentListener):
             return held(delivery.busy_reason(state.rests), rest_s)
         if (why := await self._monitor.blocked_reason(delivery.session_id)) is not None:
             return held(delivery.busy_reason(why))
-        awaited, state.awaits_first_turn = (
-            state.awaits_first_turn,
-            self._monitor.awaits_first_turn(delivery.session_id),
-        )
-        if awaited or state.awaits_first_turn:
+        if self._monitor.awaits_first_turn(delivery.session_id):
             # The agent draws its box anew after it has accepted the prompt: an earlier paste would be lost.
             return held(
                 delivery.busy_reason("the agent has not accepted its first prompt"),
-                timing.FIRST_TURN_SETTLES_S,
+                timing.FIRST_TURN_LOOK_S,
             )
         if await delivery.is_behind_queue():
             return held(

@@ -98,7 +98,7 @@ class DialogMonitor(Protocol):
         """True if the agent works on a turn now."""
 
     def awaits_first_turn(self, session_id: str) -> bool:
-        """True while an agent that was started with a prompt has not accepted that prompt."""
+        """True until an agent that was started with a prompt has accepted the prompt and drawn its box anew."""
 
 
 class ComposerTerminal(Protocol):
@@ -149,8 +149,6 @@ class ComposerState:
     """The text whose removal from the box has begun and may be unfinished."""
     removing_shown: str = ""
     """The draft that the box showed for `removing` before the first key."""
-    awaits_first_turn: bool = False
-    """At the last attempt the agent had not accepted its first prompt."""
     over_a_draft: bool = False
     """A draft is put aside for the current message."""
     put_aside: str = ""

@@ -16,8 +16,8 @@ DRAWN_WITHIN_S = 0.2
 LOST_AFTER_S = 3.0
 """How long an open box must be empty, after the agent has read all input, until a paste counts as lost."""
 PASTES_MAX = 4
-FIRST_TURN_SETTLES_S = 0.5
-"""How long an agent may take to draw its box anew after it has accepted a prompt."""
+FIRST_TURN_LOOK_S = 0.25
+"""Pause between two looks whether an agent has accepted its first prompt and drawn its box anew."""
 AGAIN_AFTER_S = 1.5
 """Time after which an Enter without evidence counts as lost. If its hook comes later, the message arrives twice."""
 AGAIN_OVER_A_DRAFT_S = 10.0

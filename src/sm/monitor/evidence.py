@@ -45,6 +45,8 @@ LAG_S = 0.4
 """A title and a screen lag: their observations count when they are newer by this much."""
 STUCK_S = 5.0
 """A state file that says busy this long after a turn's end, while the agent looks idle, is not updated any more."""
+FIRST_TURN_SETTLES_S = 0.5
+"""How long an agent may take to draw its box anew after it has accepted the prompt of its start."""
 AHEAD_S = 1.0
 """An observation this far in the future dates from before the clock was set back."""
 _TURNS_KEPT = 64
@@ -64,6 +66,8 @@ class Ledger:
         """The open dialogs, by sub-agent (empty: the agent itself) and tool use."""
         self._worked_at = 0.0
         """The time of the last report of activity by a source other than hooks: the expected work has begun."""
+        self._first_turn_seen = float("-inf")
+        """The time of the report that the turn announced by a hook had begun."""
 
     @property
     def entries(self) -> Mapping[Source, Entry]:
@@ -87,11 +91,14 @@ class Ledger:
             if not self._in_turn(observation):
                 return False
             observation = self._dialog_first(observation)
+        is_expected = self._expects_turn(seen)
         same = (
             known is not None and known.observation.activity is observation.activity and not observation.final
         )
         since = known.since if same and known is not None else observation.at
         self._entries[observation.source] = Entry(observation, since, max(observation.at, seen))
+        if is_expected and not self._expects_turn(seen):
+            self._first_turn_seen = seen
         return True
 
     def is_late(self, source: Source, at: float, now: float) -> bool:
@@ -272,8 +279,11 @@ class Ledger:
             dues.append(self._worked_at + AGREEMENT_S)
         return min((due - now for due in dues if due > now), default=None)
 
-    def awaits_turn(self, now: float) -> bool:
-        """True while the agent has not begun the turn that its last hook announced."""
+    def awaits_first_turn(self, now: float) -> bool:
+        """True until the agent has begun the turn that its last hook announced, and has drawn its box after that."""
+        return self._expects_turn(now) or now - self._first_turn_seen < FIRST_TURN_SETTLES_S
+
+    def _expects_turn(self, now: float) -> bool:
         hook, transcript = self._entries.get(Source.HOOK), self._entries.get(Source.TRANSCRIPT)
         return (
             hook is not None

@@ -201,7 +201,7 @@ class Observer:
 
     def awaits_first_turn(self, session_id: str) -> bool:
         agent = self._agents.get(session_id)
-        return agent is not None and agent.ledger.awaits_turn(self._clock())
+        return agent is not None and agent.ledger.awaits_first_turn(self._clock())
 
     def is_stale(self, session_id: str) -> bool:
         agent = self._agents.get(session_id)
