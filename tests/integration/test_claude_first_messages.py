@@ -1,11 +1,17 @@
 """Messages sent right after a spawn with a prompt reach the real Claude Code once and in order.
 
 claude submits the prompt that it got as an argument, and then draws its input box anew: an earlier paste is lost.
+`SM_LONG=1` spawns 200 sessions in place of 12, `SM_SPAWNS` sets another number.
 """
 
 import os
 import random
+import traceback
+from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import cycle, islice
 
 import pytest
@@ -15,48 +21,135 @@ from tests.claude_instance import ClaudeInstance
 from tests.instance import until
 from tests.scripted_api import ScriptedApi
 
-SPAWNS = 200 if os.environ.get("SM_LONG") == "1" else 12
+TOGETHER = {1: 66, 3: 67, 8: 67} if os.environ.get("SM_LONG") == "1" else {1: 4, 3: 4, 8: 4}
+"""By the number of spawns at the same time: the number of spawns."""
+if "SM_SPAWNS" in os.environ:
+    TOGETHER = dict.fromkeys(TOGETHER, int(os.environ["SM_SPAWNS"]) // len(TOGETHER))
 WITHIN_S = 120.0
 TURNS = ("[[text:done]]", "[[wait:1.5]][[text:done]]", "[[tool:Bash:sleep 1]][[then]][[text:done]]")
+ARRIVED = ("submitted", "acknowledged")
 
 api = scripted_api("module")
 claudes = claude_instance("module")
 
 
-def finished(claudes: ClaudeInstance, session_id: str, numbers: list[int]) -> list[str] | None:
-    log = {m["message_id"]: m["status"] for m in claudes.json("log", session_id)}
-    statuses = [log[number] for number in numbers]
-    return None if {"queued", "delivering"} & set(statuses) else statuses
+@dataclass
+class FirstMessages:
+    """The result of one spawn with a prompt and two messages."""
+
+    name: str
+    statuses: list[str] = field(default_factory=list)
+    """The final status of each message."""
+    texts: list[str] = field(default_factory=list)
+    """The texts of the user in the conversation of the agent."""
+    waits_s: list[float] = field(default_factory=list)
+    """The time from the request of each message until its confirmation."""
+    log: object = None
+    error: str = ""
+
+    @property
+    def words(self) -> list[str]:
+        """The words of this spawn in the conversation."""
+        return [word for text in self.texts for word in text.split() if word.startswith(f"{self.name}-")]
+
+    @property
+    def messages(self) -> list[str]:
+        return [f"{self.name}-{number}" for number in (1, 2)]
+
+    @property
+    def delivered(self) -> int:
+        return sum(word in self.words for word in self.messages)
+
+    @property
+    def doubled(self) -> int:
+        return sum(self.words.count(word) > 1 for word in self.messages)
+
+    @property
+    def is_in_order(self) -> bool:
+        found = [word for word in self.words if word in self.messages]
+        return found == sorted(found)
+
+    @property
+    def unconfirmed(self) -> int:
+        return sum(status not in ARRIVED for status in self.statuses)
+
+    @property
+    def is_right(self) -> bool:
+        """True if the conversation has the prompt, both messages and the last message, each as a separate text."""
+        expected = [f"{self.name}-{end}" for end in ("prompt", "1", "2", "probe")]
+        separate = all(sum(word in text.split() for word in expected) <= 1 for text in self.texts)
+        return not self.error and self.words == expected and separate and not self.unconfirmed
 
 
-def assert_messages_arrive_after_a_spawn(
-    claudes: ClaudeInstance, api: ScriptedApi, name: str, turn: str
-) -> None:
-    """Spawn a session with a prompt, send two messages at once, and check the texts of its conversation."""
-    session_id = claudes.spawn("Editor", f"{name}-prompt {turn}")["session_id"]
-    sent = [claudes.json("send", session_id, f"{name}-{n}", "--no-wait")["message_id"] for n in (1, 2)]
-    statuses = until(lambda: finished(claudes, session_id, sent), f"{name}: both are finished", WITHIN_S)
-    assert set(statuses) <= {"submitted", "acknowledged"}, claudes.json("log", session_id)
+def send_first_messages(claudes: ClaudeInstance, api: ScriptedApi, first: FirstMessages, turn: str) -> None:
+    """Spawn a session with a prompt, send two messages at once, and record what its conversation contains."""
+    session_id = claudes.spawn("Editor", f"{first.name}-prompt {turn}")["session_id"]
+    sent = [claudes.json("send", session_id, text, "--no-wait")["message_id"] for text in first.messages]
+
+    def finished() -> bool:
+        log = {message["message_id"]: message for message in claudes.json("log", session_id)}
+        first.log = log
+        first.statuses = [log[number]["status"] for number in sent]
+        first.waits_s = [_wait_s(log[number]) for number in sent if log[number]["submitted_at"]]
+        return not {"queued", "delivering"} & set(first.statuses)
+
+    until(finished, f"{first.name}: both messages are finished", WITHIN_S)
     claudes.idle(session_id)
-    claudes.sm("send", session_id, f"{name}-probe", "--wait", "60")
-    asked = api.wait_for(lambda: api.turns(f"{name}-probe")[-1:], f"{name}-probe")[0]
-    words = [word for text in asked.user_texts for word in text.split() if word.startswith(f"{name}-")]
-    expected = [f"{name}-{end}" for end in ("prompt", "1", "2", "probe")]
-    assert words == expected, (asked.user_texts, claudes.json("log", session_id))
+    claudes.sm("send", session_id, f"{first.name}-probe", "--wait", "60")
+    asked = api.wait_for(lambda: api.turns(f"{first.name}-probe")[-1:], f"{first.name}-probe")[0]
+    first.texts = asked.user_texts
     claudes.sm("kill", session_id, "--force")
 
 
-@pytest.mark.parametrize("together", [1, 3, 8])
+def _wait_s(message: dict[str, str]) -> float:
+    sent, submitted = (datetime.fromisoformat(message[at]) for at in ("created_at", "submitted_at"))
+    return (submitted - sent).total_seconds()
+
+
+def run_first_messages(
+    claudes: ClaudeInstance, api: ScriptedApi, first: FirstMessages, turn: str
+) -> FirstMessages:
+    """As `send_first_messages`, and record an error, so that one failure does not hide the other results."""
+    try:
+        send_first_messages(claudes, api, first, turn)
+    except Exception:  # noqa: BLE001 - the test reports the error
+        first.error = traceback.format_exc()
+    return first
+
+
+def summary(together: int, results: Sequence[FirstMessages]) -> str:
+    statuses = Counter(status for first in results for status in first.statuses)
+    numbers = {
+        "messages": 2 * len(results),
+        "delivered": sum(first.delivered for first in results),
+        "doubled": sum(first.doubled for first in results),
+        "out of order": sum(not first.is_in_order for first in results),
+        "unconfirmed": sum(first.unconfirmed for first in results),
+    }
+    longest_s = max((wait_s for first in results for wait_s in first.waits_s), default=0.0)
+    told = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
+    return (
+        f"{len(results)} spawns, {together} at a time: "
+        + ", ".join(f"{number} {name}" for name, number in numbers.items())
+        + f" ({told}); longest wait {longest_s:.1f} s"
+    )
+
+
+@pytest.mark.timeout(200 + 30 * max(TOGETHER.values()))
+@pytest.mark.parametrize("together", TOGETHER)
 def test_two_messages_right_after_a_spawn_arrive_once_and_in_order(
-    claudes: ClaudeInstance, api: ScriptedApi, together: int
+    claudes: ClaudeInstance, api: ScriptedApi, capsys: pytest.CaptureFixture[str], together: int
 ) -> None:
-    names = [f"t{together}-{number}-{random.randrange(10**9)}" for number in range(SPAWNS // 3)]
+    firsts = [
+        FirstMessages(f"t{together}-{number}-{random.randrange(10**9)}")
+        for number in range(TOGETHER[together])
+    ]
     with ThreadPoolExecutor(together) as pool:
-        turns = islice(cycle(TURNS), len(names))
-        list(
-            pool.map(
-                lambda name, turn: assert_messages_arrive_after_a_spawn(claudes, api, name, turn),
-                names,
-                turns,
-            )
+        turns = islice(cycle(TURNS), len(firsts))
+        results = list(
+            pool.map(lambda first, turn: run_first_messages(claudes, api, first, turn), firsts, turns)
         )
+    with capsys.disabled():
+        print(f"\n{summary(together, results)}")  # noqa: T201 - shown in the output of the run
+    wrong = [first for first in results if not first.is_right]
+    assert not wrong, "\n\n".join(map(str, wrong))
