@@ -1,6 +1,6 @@
 from dataclasses import fields, replace
 
-from sm.api.answers import EventView
+from sm.api.answers.events import EventView
 from sm.api.views import build_view, nest, session_json
 from sm.core.models import Event, Exit, Process, Session
 from sm.core.states import EventType

@@ -6,7 +6,11 @@ from typing import Any, TypeVar, cast
 
 import orjson
 
-from sm.api import answers
+from sm.api.answers.events import EventView
+from sm.api.answers.messages import LetterView, MessageView
+from sm.api.answers.requests import RequestView
+from sm.api.answers.sessions import FailureView, SessionView, StartedView
+from sm.api.answers.workspaces import WorkspaceView
 from sm.core.lifecycle import is_live
 from sm.core.messages import Message
 from sm.core.models import Caller, Event, Session, Workspace
@@ -30,19 +34,19 @@ class Views:
     caller: Caller
     texts: SessionTexts
 
-    def session(self, session: Session) -> answers.SessionView:
+    def session(self, session: Session) -> SessionView:
         """The session without names that are hidden from the caller. The session itself sees its hidden parent."""
         monitor = self.services.monitor
         shown = self.services.sessions.without_hidden_names(self.caller, session)
         return session_json(shown, monitor.activity_s(session.id), stale=monitor.is_stale(session.id))
 
-    def sessions(self, sessions: Iterable[Session]) -> list[answers.SessionView]:
+    def sessions(self, sessions: Iterable[Session]) -> list[SessionView]:
         """As `session`, with cached texts of sessions that the caller sees completely."""
         shown, caller = self.services.sessions.without_hidden_names, self.caller
         sees_all = caller.session_id is None
         views = [self._text(s) if sees_all or shown(caller, s) is s else self.session(s) for s in sessions]
         # orjson serializes a fragment as its object.
-        return cast("list[answers.SessionView]", views)
+        return cast("list[SessionView]", views)
 
     def _text(self, session: Session) -> orjson.Fragment:
         monitor = self.services.monitor
@@ -54,23 +58,23 @@ class Views:
         self.texts[session.id] = (session, activity_s, stale, text)
         return text
 
-    def started(self, result: SessionResult) -> answers.StartedView:
+    def started(self, result: SessionResult) -> StartedView:
         """The answer of a route that starts or ends a session."""
         return {**self.session(result.session), "warnings": list(result.warnings)}
 
-    def event(self, event: Event) -> answers.EventView:
+    def event(self, event: Event) -> EventView:
         sessions = self.services.sessions
         caller_session = sessions.caller_session(self.caller)
         own = caller_session is None or caller_session.id == event.session_id
         if not own and sessions.is_hidden(caller_session, event.parent_session_id):
             event = replace(event, parent_session_id=None)
-        return build_view(answers.EventView, event)
+        return build_view(EventView, event)
 
-    def workspace(self, workspace: Workspace) -> answers.WorkspaceView:
+    def workspace(self, workspace: Workspace) -> WorkspaceView:
         sessions = self.services.workspaces.sessions(self.caller, workspace.slug)
         given = asdict(workspace.capabilities)
         return build_view(
-            answers.WorkspaceView,
+            WorkspaceView,
             workspace,
             working_dir=workspace.directory,
             capabilities={kind: "all" if names is None else names for kind, names in given.items()},
@@ -78,10 +82,10 @@ class Views:
             live=sum(is_live(s.status) for s in sessions),
         )
 
-    def request(self, request: Request) -> answers.RequestView:
+    def request(self, request: Request) -> RequestView:
         session = self.services.store.sessions.get(request.session_id)
         return build_view(
-            answers.RequestView,
+            RequestView,
             request,
             request_id=request.name,
             name=session.display_name if session else None,
@@ -96,13 +100,11 @@ def build_view(view: type[View], source: object, **own: Any) -> View:
     return cast(View, {name: own[name] if name in own else getattr(source, name) for name in fields})
 
 
-def session_json(
-    session: Session, activity_s: int | None = None, *, stale: bool = False
-) -> answers.SessionView:
+def session_json(session: Session, activity_s: int | None = None, *, stale: bool = False) -> SessionView:
     """One session, without `children`. `activity_s`: the time of the last output in its terminal."""
     process, exit = session.process, session.exit
     return build_view(
-        answers.SessionView,
+        SessionView,
         session,
         session_id=session.id,
         status_stale=stale,
@@ -121,10 +123,10 @@ def nest(
     sessions: Iterable[Session],
     children: Mapping[str, Sequence[Session]],
     wanted: Collection[str],
-    view: Callable[[Session], answers.SessionView],
-) -> list[answers.SessionView]:
+    view: Callable[[Session], SessionView],
+) -> list[SessionView]:
     """The wanted sessions as a tree, with all their ancestors. `children`: by the id of the parent."""
-    nested: list[answers.SessionView] = []
+    nested: list[SessionView] = []
     for session in sessions:
         descendants = nest(children.get(session.id, ()), children, wanted, view)
         if descendants or session.id in wanted:
@@ -132,17 +134,15 @@ def nest(
     return nested
 
 
-def message_json(message: Message) -> answers.MessageView:
+def message_json(message: Message) -> MessageView:
     return build_view(
-        answers.MessageView, message, message_id=message.id, status=message.state, **{"from": message.sender}
+        MessageView, message, message_id=message.id, status=message.state, **{"from": message.sender}
     )
 
 
-def rendered_message_json(rendered: RenderedMessage) -> answers.LetterView:
+def rendered_message_json(rendered: RenderedMessage) -> LetterView:
     return {**message_json(rendered.message), "text": rendered.text, "shown": rendered.shown}
 
 
-def failures_json(done: RestoreResult) -> list[answers.FailureView]:
-    return [
-        build_view(answers.FailureView, error, session_id=session_id) for session_id, error in done.failed
-    ]
+def failures_json(done: RestoreResult) -> list[FailureView]:
+    return [build_view(FailureView, error, session_id=session_id) for session_id, error in done.failed]

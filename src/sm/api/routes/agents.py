@@ -2,7 +2,19 @@
 
 from typing import Annotated, cast
 
-from sm.api import answers
+from sm.api.answers.agents import (
+    ActionView,
+    AgentTypesView,
+    AgentTypeView,
+    AttachView,
+    CheckpointView,
+    EvidenceView,
+    OutputView,
+    ProgressView,
+    SummaryView,
+    WhyView,
+)
+from sm.api.answers.sessions import SessionView, StartedView
 from sm.api.body import Body
 from sm.api.context import ApiRequest
 from sm.api.fields import Anything, LongText, NeededText, Time, count, doc, words
@@ -65,7 +77,7 @@ class CompleteBody(Body):
 
 
 @routes.route("GET", "/v1/agents", agents=True, audit="agents")
-async def agent_types(request: ApiRequest, query: AgentTypesQuery) -> answers.AgentTypesView:
+async def agent_types(request: ApiRequest, query: AgentTypesQuery) -> AgentTypesView:
     """List the agent types that the caller can spawn."""
     variables = {name: getattr(query, name.lower()) for name in LOCATION_VARIABLES}
     variables = {name: value for name, value in variables.items() if value}
@@ -83,7 +95,7 @@ async def agent_types(request: ApiRequest, query: AgentTypesQuery) -> answers.Ag
 
 
 @routes.route("GET", "/v1/sessions/{ref}/output", agents=True)
-async def output(request: ApiRequest, query: OutputQuery) -> answers.OutputView:
+async def output(request: ApiRequest, query: OutputQuery) -> OutputView:
     """Show the last lines of a session's terminal, or of its saved output once the terminal is closed."""
     session = request.session(Action.READ)
     shown = await request.services.monitor.output(session, query.lines)
@@ -91,7 +103,7 @@ async def output(request: ApiRequest, query: OutputQuery) -> answers.OutputView:
 
 
 @routes.route("GET", "/v1/sessions/{ref}/attach", agents=False)
-async def attach(request: ApiRequest) -> answers.AttachView:
+async def attach(request: ApiRequest) -> AttachView:
     """Show the command that attaches a person's terminal to a session."""
     terminals, session = request.services.terminals, request.session(Action.ATTACH)
     try:
@@ -107,21 +119,21 @@ async def attach(request: ApiRequest) -> answers.AttachView:
 
 
 @routes.route("GET", "/v1/sessions/{ref}/progress", agents=True)
-async def progress(request: ApiRequest, query: ProgressQuery) -> answers.ProgressView:
+async def progress(request: ApiRequest, query: ProgressQuery) -> ProgressView:
     """Show the progress of a session."""
     services, session = request.services, request.session()
     may_read = services.sessions.may_read(request.caller, session)
     shown = await services.monitor.progress(session, query.checkpoints, may_read=may_read)
-    return cast(answers.ProgressView, shown)
+    return cast(ProgressView, shown)
 
 
 @routes.route("GET", "/v1/sessions/{ref}/why", agents=True)
-async def why(request: ApiRequest) -> answers.WhyView:
+async def why(request: ApiRequest) -> WhyView:
     """Explain the status of a session."""
     services, session = request.services, request.session()
     ledger = services.monitor.ledger(session.id)
     answer = build_view(
-        answers.WhyView,
+        WhyView,
         session,
         session_id=session.id,
         status_stale=services.monitor.is_stale(session.id),
@@ -135,56 +147,50 @@ async def why(request: ApiRequest) -> answers.WhyView:
 
 
 @routes.route("GET", "/v1/sessions/{ref}/actions", agents=True)
-async def actions(request: ApiRequest, query: ActionsQuery) -> list[answers.ActionView]:
+async def actions(request: ApiRequest, query: ActionsQuery) -> list[ActionView]:
     """List the last actions of an agent, oldest first."""
     acts = await request.services.monitor.actions(request.session(Action.READ), query.lines)
-    return [
-        build_view(answers.ActionView, act)
-        for act in acts
-        if query.after is None or act.timestamp > query.after
-    ]
+    return [build_view(ActionView, act) for act in acts if query.after is None or act.timestamp > query.after]
 
 
 @routes.route("POST", "/v1/sessions/{ref}/what", agents=True)
-async def what(request: ApiRequest) -> answers.SummaryView:
+async def what(request: ApiRequest) -> SummaryView:
     """Summarize a session in a few sentences."""
     session = request.session(Action.READ)
     summary = await request.services.monitor.summarize(session)
-    return build_view(answers.SummaryView, summary, session_id=session.id)
+    return build_view(SummaryView, summary, session_id=session.id)
 
 
 # Reports
 
 
 @routes.route("GET", "/v1/sessions/{ref}/checkpoints", agents=True)
-async def checkpoints(request: ApiRequest, query: CheckpointsQuery) -> list[answers.CheckpointView]:
+async def checkpoints(request: ApiRequest, query: CheckpointsQuery) -> list[CheckpointView]:
     """List the newest milestones of a session, oldest first."""
     return [
-        build_view(answers.CheckpointView, c)
+        build_view(CheckpointView, c)
         for c in await request.services.store.checkpoints(request.session().id, query.limit)
     ]
 
 
 @routes.route("POST", "/v1/sessions/me/checkpoints", agents=True)
-async def checkpoint(
-    request: ApiRequest, body: CheckpointBody, key: RequestKey | None
-) -> answers.CheckpointView:
+async def checkpoint(request: ApiRequest, body: CheckpointBody, key: RequestKey | None) -> CheckpointView:
     """Report a milestone of the calling session."""
     reports = request.services.reports
     return build_view(
-        answers.CheckpointView,
+        CheckpointView,
         await reports.checkpoint(request.caller, body.message, body.metadata or {}, key),
     )
 
 
 @routes.route("POST", "/v1/sessions/me/note", agents=True)
-async def note(request: ApiRequest, body: NoteBody, key: RequestKey | None) -> answers.SessionView:
+async def note(request: ApiRequest, body: NoteBody, key: RequestKey | None) -> SessionView:
     """Report the current activity of the calling session."""
     return request.views.session(await request.services.reports.note(request.caller, body.text or "", key))
 
 
 @routes.route("POST", "/v1/sessions/me/complete", agents=True)
-async def complete(request: ApiRequest, body: CompleteBody, key: RequestKey | None) -> answers.StartedView:
+async def complete(request: ApiRequest, body: CompleteBody, key: RequestKey | None) -> StartedView:
     """Report that the calling session is done."""
     reports, status = request.services.reports, body.status or "completed"
     return request.views.started(await reports.complete(request.caller, body.message, status, key))
@@ -193,10 +199,10 @@ async def complete(request: ApiRequest, body: CompleteBody, key: RequestKey | No
 # Shapes
 
 
-def agent_type_json(kind: AgentType) -> answers.AgentTypeView:
+def agent_type_json(kind: AgentType) -> AgentTypeView:
     agent = kind.agent
     return build_view(
-        answers.AgentTypeView,
+        AgentTypeView,
         kind,
         model=agent.model,
         description=agent.description,
@@ -218,7 +224,7 @@ def _withheld(catalog: Catalog) -> list[str]:
     return [f"{types} not given to sessions of workspace {slug} (sm workspace set {slug} --agents NAMES)"]
 
 
-def evidence_json(ledger: Ledger, now: float) -> list[answers.EvidenceView]:
+def evidence_json(ledger: Ledger, now: float) -> list[EvidenceView]:
     """The report of each source, strongest first."""
     verdict = ledger.verdict(now)
     overruled = {} if verdict is None else verdict.overruled

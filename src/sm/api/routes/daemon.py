@@ -5,7 +5,7 @@ import time
 from collections import Counter
 
 from sm import __version__
-from sm.api.answers import DaemonView, HealthView, StatusOverview, StoppedView
+from sm.api.answers.daemon import DaemonView, HealthView, StatusOverview, StoppedView
 from sm.api.body import Body
 from sm.api.context import ApiRequest
 from sm.api.query import Query, WorkspaceName

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from sm.api.answers import EventsView
+from sm.api.answers.events import EventsView
 from sm.api.context import ApiRequest
 from sm.api.query import LISTED, EventsQuery, Limit
 from sm.api.route import RouteTable

@@ -2,7 +2,8 @@
 
 from typing import Annotated, cast
 
-from sm.api.answers import LetterView, LoggedView, MessageView, SentView, SessionView
+from sm.api.answers.messages import LetterView, LoggedView, MessageView, SentView
+from sm.api.answers.sessions import SessionView
 from sm.api.body import Body
 from sm.api.context import ApiRequest
 from sm.api.fields import NeededText, Seconds, WholeNumber, choice, doc, schema

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from sm.api.answers import RequestView
+from sm.api.answers.requests import RequestView
 from sm.api.body import Body
 from sm.api.context import ApiRequest
 from sm.api.fields import LongText, NeededText, Present, Seconds, doc, schema

@@ -5,7 +5,19 @@ from typing import Annotated, cast
 
 from pydantic import Field
 
-from sm.api import answers
+from sm.api.answers import EmptyView
+from sm.api.answers.sessions import (
+    AllRestoredView,
+    InterruptedView,
+    KilledView,
+    OverviewView,
+    RemovedView,
+    RestoredView,
+    SessionView,
+    SessionWithOutput,
+    StartedView,
+    WaitView,
+)
 from sm.api.body import Body, EmptyBody
 from sm.api.context import ApiRequest
 from sm.api.fields import LongText, NeededText, NeededTexts, Present, Seconds, choice, doc
@@ -114,13 +126,13 @@ class AcknowledgeBody(Body):
 
 
 @routes.route("GET", "/v1/sessions", agents=True, audit="all")
-async def all_sessions(request: ApiRequest, query: ListQuery) -> list[answers.SessionView]:
+async def all_sessions(request: ApiRequest, query: ListQuery) -> list[SessionView]:
     """List all sessions, oldest first."""
     return request.views.sessions(request.services.sessions.list_sessions(request.caller, query.filter()))
 
 
 @routes.route("GET", "/v1/overview", agents=True)
-async def overview(request: ApiRequest, query: OverviewQuery) -> list[answers.OverviewView]:
+async def overview(request: ApiRequest, query: OverviewQuery) -> list[OverviewView]:
     """List sessions with their current tasks, oldest first."""
     services, caller = request.services, request.caller
     sessions = services.sessions.list_sessions(caller, query.filter())
@@ -135,35 +147,35 @@ async def overview(request: ApiRequest, query: OverviewQuery) -> list[answers.Ov
 
 
 @routes.route("GET", "/v1/me", agents=True)
-async def me(request: ApiRequest) -> answers.SessionView:
+async def me(request: ApiRequest) -> SessionView:
     """Show the calling session; 404 for the operator."""
     return request.views.session(request.services.sessions.find(request.caller, "me"))
 
 
 @routes.route("GET", "/v1/who", agents=True)
-async def who(request: ApiRequest, query: ListQuery) -> list[answers.SessionView]:
+async def who(request: ApiRequest, query: ListQuery) -> list[SessionView]:
     """List the other children of the caller's parent; for the operator the sessions without a parent."""
     return request.views.sessions(request.services.sessions.siblings(request.caller, query.filter()))
 
 
 @routes.route("GET", "/v1/others", agents=True)
-async def others(request: ApiRequest, query: ListQuery) -> list[answers.SessionView]:
+async def others(request: ApiRequest, query: ListQuery) -> list[SessionView]:
     """List the other sessions of the caller's workspace."""
     return request.views.sessions(request.services.sessions.others(request.caller, query.filter()))
 
 
 @routes.route("GET", "/v1/sessions/{ref}", agents=True)
-async def session(request: ApiRequest) -> answers.SessionWithOutput:
+async def session(request: ApiRequest) -> SessionWithOutput:
     """Show a session."""
     shown = request.session()
-    view = cast(answers.SessionWithOutput, request.views.session(shown))
+    view = cast(SessionWithOutput, request.views.session(shown))
     if is_ended(shown.status) and request.services.sessions.may_read(request.caller, shown):
         view["last_output"] = await request.services.monitor.last_output(shown)
     return view
 
 
 @routes.route("GET", "/v1/sessions/{ref}/children", agents=True)
-async def children(request: ApiRequest, query: ChildrenQuery) -> list[answers.SessionView]:
+async def children(request: ApiRequest, query: ChildrenQuery) -> list[SessionView]:
     """List the children of a session; of the caller if `ref` is `-`."""
     sessions, views, caller = request.services.sessions, request.views, request.caller
     top = sessions.children(caller, request.name, archived=query.archived)
@@ -181,7 +193,7 @@ async def children(request: ApiRequest, query: ChildrenQuery) -> list[answers.Se
 
 
 @routes.route("POST", "/v1/sessions", agents=True)
-async def spawn(request: ApiRequest, body: SpawnBody, key: RequestKey | None) -> answers.StartedView:
+async def spawn(request: ApiRequest, body: SpawnBody, key: RequestKey | None) -> StartedView:
     """Start an agent.
 
     Answers when the process runs, or has run and ended; with `wait_s` when the agent is ready.
@@ -200,7 +212,7 @@ async def spawn(request: ApiRequest, body: SpawnBody, key: RequestKey | None) ->
 
 
 @routes.route("POST", "/v1/sessions/{ref}/kill", agents=True)
-async def kill(request: ApiRequest, body: KillBody, key: RequestKey | None) -> answers.KilledView:
+async def kill(request: ApiRequest, body: KillBody, key: RequestKey | None) -> KilledView:
     """End the process of a session, and answer when the process is gone."""
     killed = await request.services.sessions.kill(
         request.caller,
@@ -216,7 +228,7 @@ async def kill(request: ApiRequest, body: KillBody, key: RequestKey | None) -> a
 
 
 @routes.route("POST", "/v1/sessions/{ref}/restore", agents=True)
-async def restore(request: ApiRequest, body: RestoreBody, key: RequestKey | None) -> answers.RestoredView:
+async def restore(request: ApiRequest, body: RestoreBody, key: RequestKey | None) -> RestoredView:
     """Start an ended session again, in a new process."""
     services, target = request.services, request.session()
     done = await services.restorer.restore(
@@ -237,9 +249,7 @@ async def restore(request: ApiRequest, body: RestoreBody, key: RequestKey | None
 
 
 @routes.route("POST", "/v1/restore", agents=False)
-async def restore_all(
-    request: ApiRequest, body: RestoreAllBody, key: RequestKey | None
-) -> answers.AllRestoredView:
+async def restore_all(request: ApiRequest, body: RestoreAllBody, key: RequestKey | None) -> AllRestoredView:
     """Start all sessions again that lived when tmux or the machine went down."""
     done = await request.services.restorer.restore_all(
         request.caller, key, go_on=bool(body.go_on), is_connected=request.is_connected
@@ -252,7 +262,7 @@ async def restore_all(
 
 
 @routes.route("POST", "/v1/sessions/{ref}/interrupt", agents=True)
-async def interrupt(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> answers.InterruptedView:
+async def interrupt(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> InterruptedView:
     """Interrupt the current turn of an agent."""
     done = await request.services.interrupts.interrupt(request.caller, request.name, key)
     view = request.views.session(done.session)
@@ -260,7 +270,7 @@ async def interrupt(request: ApiRequest, body: EmptyBody, key: RequestKey | None
 
 
 @routes.route("POST", "/v1/sessions/{ref}/fork", agents=True)
-async def fork(request: ApiRequest, body: ForkBody, key: RequestKey | None) -> answers.StartedView:
+async def fork(request: ApiRequest, body: ForkBody, key: RequestKey | None) -> StartedView:
     """Start a session from a copy of the conversation of another one."""
     restorer = request.services.restorer
     return request.views.started(
@@ -269,7 +279,7 @@ async def fork(request: ApiRequest, body: ForkBody, key: RequestKey | None) -> a
 
 
 @routes.route("POST", "/v1/adopt", agents=False)
-async def adopt(request: ApiRequest, body: AdoptBody, key: RequestKey | None) -> answers.StartedView:
+async def adopt(request: ApiRequest, body: AdoptBody, key: RequestKey | None) -> StartedView:
     """Manage an agent that already runs in a tmux pane."""
     fields = body.model_dump(exclude={"pane"})
     return request.views.started(
@@ -283,28 +293,28 @@ async def adopt(request: ApiRequest, body: AdoptBody, key: RequestKey | None) ->
 
 
 @routes.route("POST", "/v1/sessions/{ref}/reparent", agents=True)
-async def reparent(request: ApiRequest, body: ReparentBody, key: RequestKey | None) -> answers.SessionView:
+async def reparent(request: ApiRequest, body: ReparentBody, key: RequestKey | None) -> SessionView:
     """Move a session under another parent; null: the operator."""
     records = request.services.records
     return request.views.session(await records.reparent(request.caller, request.name, body.parent, key))
 
 
 @routes.route("POST", "/v1/sessions/{ref}/archive", agents=True)
-async def archive(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> answers.SessionView:
+async def archive(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> SessionView:
     """Hide an ended session from lists."""
     records = request.services.records
     return request.views.session(await records.archive(request.caller, request.name, key, archived=True))
 
 
 @routes.route("POST", "/v1/sessions/{ref}/unarchive", agents=True)
-async def unarchive(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> answers.SessionView:
+async def unarchive(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> SessionView:
     """Show an archived session in lists again."""
     records = request.services.records
     return request.views.session(await records.archive(request.caller, request.name, key, archived=False))
 
 
 @routes.route("POST", "/v1/sessions/{ref}/remove", agents=True)
-async def remove(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> answers.RemovedView:
+async def remove(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> RemovedView:
     """Delete the record of an ended session."""
     records = request.services.records
     removed = await records.remove(request.caller, request.name, key)
@@ -323,7 +333,7 @@ async def remove(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -
 
 
 @routes.route("POST", "/v1/wait", agents=True)
-async def wait(request: ApiRequest, body: WaitBody) -> answers.WaitView:
+async def wait(request: ApiRequest, body: WaitBody) -> WaitView:
     """Wait until sessions have a status."""
     until, wait_s = body.until or ENDED_OF_ANY_KIND, body.wait_s or 0
     result = await request.services.waits.sessions(
@@ -333,7 +343,7 @@ async def wait(request: ApiRequest, body: WaitBody) -> answers.WaitView:
 
 
 @routes.route("POST", "/v1/wait/heard", agents=True)
-async def heard(request: ApiRequest, body: AcknowledgeBody) -> answers.EmptyView:
+async def heard(request: ApiRequest, body: AcknowledgeBody) -> EmptyView:
     """Acknowledge the endings in an answer, so that the caller gets no notice of them."""
     await request.services.sessions.acknowledge_endings(request.caller, body.sessions or ())
     return {}
@@ -344,7 +354,7 @@ async def heard(request: ApiRequest, body: AcknowledgeBody) -> answers.EmptyView
 
 def overview_json(
     request: ApiRequest, session: Session, requests: Sequence[Request], glance: Glance
-) -> answers.OverviewView:
+) -> OverviewView:
     """A row of the overview. A caller that may not read the session does not see its texts."""
     may_read = request.services.sessions.may_read(request.caller, session)
     texts = (glance.activity, glance.answer) if may_read else (None, None)

@@ -5,7 +5,13 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, SkipValidation, with_config
 from typing_extensions import TypedDict  # pydantic supports `typing.TypedDict` only from Python 3.12 on
 
-from sm.api.answers import ChangedWorkspaceView, Names, ProjectItemView, ShownWorkspaceView, WorkspaceView
+from sm.api.answers.workspaces import (
+    ChangedWorkspaceView,
+    Names,
+    ProjectItemView,
+    ShownWorkspaceView,
+    WorkspaceView,
+)
 from sm.api.body import Body, EmptyBody
 from sm.api.context import ApiRequest
 from sm.api.fields import REQUIRED, NeededText, NeededTexts, Present, doc, schema

@@ -1,0 +1,39 @@
+"""The JSON objects in the answers of the routes of the daemon."""
+
+from typing import Annotated
+
+from typing_extensions import TypedDict  # pydantic reads the one of `typing` only from Python 3.12 on
+
+from sm.api.fields import doc
+
+
+class DaemonView(TypedDict):
+    """The process of the daemon."""
+
+    pid: int
+    version: str
+    uptime_s: float
+
+
+class HealthView(DaemonView):
+    """The daemon, and its socket."""
+
+    socket: str
+    sessions: Annotated[int, doc("The number of live sessions.")]
+
+
+class StatusOverview(TypedDict):
+    """An overview in numbers."""
+
+    daemon: DaemonView
+    sessions: Annotated[dict[str, int], doc("The number of sessions by status.")]
+    orphans: Annotated[int, doc("Live sessions whose parent's process has ended.")]
+    dead_letters: Annotated[int, doc("Abandoned effects and undelivered messages.")]
+    requests_open: int
+    inbox: Annotated[int, doc("The number of messages that wait for the caller.")]
+    inbox_lines: Annotated[list[str], doc("The first lines of these messages.")]
+    trouble: Annotated[list[str], doc("Current failures of the daemon.")]
+
+
+class StoppedView(TypedDict):
+    killed: list[str]

@@ -1,0 +1,44 @@
+"""The JSON objects in the answers of the routes of messages."""
+
+from typing import Annotated, NotRequired
+
+from typing_extensions import TypedDict  # pydantic reads the one of `typing` only from Python 3.12 on
+
+from sm.api.fields import Time, doc
+from sm.core.states import MessageMode, MessageState
+
+_Sender = TypedDict("_Sender", {"from": Annotated[str, doc("`operator`, `sm`, or the id of a session.")]})
+
+
+class MessageView(_Sender):
+    """A message to a session, without its text."""
+
+    message_id: Annotated[int | None, doc("Null: the text answered a question.")]
+    session_id: Annotated[str | None, doc("The recipient; null: the operator's inbox.")]
+    status: MessageState
+    mode: MessageMode
+    evidence: Annotated[str | None, doc("The proof of delivery.")]
+    reason: Annotated[str | None, doc("Why the message is not delivered, or not yet.")]
+    created_at: Time
+    submitted_at: Annotated[Time | None, doc("When the recipient confirmed the message.")]
+    acknowledged_at: Time | None
+    expires_at: Time | None
+
+
+class SentView(MessageView):
+    """A sent message."""
+
+    request_id: NotRequired[Annotated[str, doc("The question that the text answered.")]]
+
+
+class LoggedView(MessageView):
+    """A message of the log."""
+
+    text: Annotated[str, doc("The first 2,000 characters.")]
+
+
+class LetterView(MessageView):
+    """A message with its text."""
+
+    text: str
+    shown: Annotated[str, doc("The text under the header that only the daemon writes.")]

@@ -1,0 +1,50 @@
+"""The JSON objects in the answers of the routes of requests."""
+
+from typing import Annotated
+
+from typing_extensions import TypedDict  # pydantic reads the one of `typing` only from Python 3.12 on
+
+from sm.api.fields import Anything, Time, doc
+from sm.core.states import RequestKind, RequestState
+
+
+class QuestionView(TypedDict):
+    question: str
+    options: list[str]
+    multiple: Annotated[bool, doc("Several of the options may be chosen.")]
+
+
+class AnswerView(TypedDict):
+    approved: bool
+    answers: list[str]
+    message: str | None
+
+
+class RequestView(TypedDict):
+    """A question or a permission that a session waits for."""
+
+    request_id: Annotated[str, doc("", pattern="^r[1-9][0-9]*$")]
+    session_id: Annotated[str, doc("The session that asks.")]
+    name: Annotated[str | None, doc("The display name of that session.")]
+    kind: RequestKind
+    tool: Annotated[str | None, doc("Of a permission: the tool.")]
+    arguments: Annotated[Anything | None, doc("Of a permission: the arguments of the tool.")]
+    agent: Annotated[str | None, doc("The sub-agent that asks; null: the agent itself.")]
+    cut: Annotated[bool, doc("The arguments were too long: their texts are cut.")]
+    questions: list[QuestionView]
+    options: Annotated[list[str], doc("The options of the only question.")]
+    state: RequestState
+    answer: AnswerView | None
+    answered_by: Annotated[
+        str | None,
+        doc(
+            "`operator`, a session's id, `rule` (the configuration), or `terminal` (a person at the terminal)."
+        ),
+    ]
+    reason: Annotated[str | None, doc("Why the request ended without an answer; the rule that decided it.")]
+    confirmed: Annotated[
+        bool,
+        doc("The answer decided. False: no answer yet, or the agent has not shown that it took the answer."),
+    ]
+    created_at: Time
+    expires_at: Time | None

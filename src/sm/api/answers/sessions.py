@@ -1,0 +1,136 @@
+"""The JSON objects in the answers of the routes of sessions."""
+
+from typing import Annotated, NotRequired
+
+from typing_extensions import TypedDict  # pydantic reads the one of `typing` only from Python 3.12 on
+
+from sm.api.fields import Time, doc
+from sm.core.attention import Attention, TaskKind
+from sm.core.states import Mode, TrustLevel
+from sm.core.statuses import Status
+
+
+class WorktreeView(TypedDict):
+    """A git worktree that the client made for a session and removes again."""
+
+    path: str
+    branch: str | None
+
+
+class SessionView(TypedDict):
+    """One agent, alive or ended."""
+
+    session_id: Annotated[str, doc("8 hexadecimal digits.", pattern="^[0-9a-f]{8}$")]
+    name: Annotated[str, doc("`TYPE-ID`. It never changes.")]
+    friendly_name: Annotated[str | None, doc("`TYPE-NAME`, unique among live sessions.")]
+    title: Annotated[str | None, doc("One line for people.")]
+    agent_type: str
+    provider: Annotated[str, doc("The driver of the agent: `command` or `claude`.")]
+    model: str | None
+    status: Status
+    status_source: Annotated[str, doc("The source of the status.")]
+    status_reason: Annotated[str, doc("The reason for the status, for people.")]
+    status_at: Time
+    status_stale: Annotated[bool, doc("True while no source confirms the status.")]
+    mode: Annotated[Mode, doc("Who decides that the session is finished.")]
+    parent_session_id: Annotated[str | None, doc("Null: the operator is the parent.")]
+    created_by: Annotated[str, doc("`operator`, or the session that spawned this one.")]
+    working_dir: str
+    workspace: Annotated[str | None, doc("A slug.")]
+    trust_level: Annotated[TrustLevel, doc("The requested trust level.")]
+    effective_mode: Annotated[TrustLevel, doc("The trust level in force. Every rule reads this one.")]
+    tmux_session: str
+    pid: int | None
+    exit_code: int | None
+    exit_signal: int | None
+    created_at: Time
+    started_at: Time | None
+    completed_at: Time | None
+    completion_status: Annotated[str | None, doc("The result that the session reported.")]
+    completion_message: str | None
+    note: Annotated[str | None, doc("The activity that the session reported last.")]
+    last_activity_at: Time
+    archived: bool
+    worktree: WorktreeView | None
+    children: Annotated["list[SessionView]", doc("Filled only with `recursive`.")]
+
+
+class OverviewView(SessionView):
+    """A session with its current task and its usage."""
+
+    attention: Annotated[Attention, doc("`waiting`: for a word of a person or of the parent.")]
+    task: Annotated[str, doc("What the session does or waits for; never empty.")]
+    task_kind: Annotated[TaskKind, doc("The source of `task`.")]
+    requests: Annotated[list[str], doc("The open requests that the caller may see, such as `r57`.")]
+    context_percent: Annotated[int | None, doc("The used part of the context window.")]
+    cost_usd: float | None
+
+
+class StartedView(SessionView):
+    """A session with warnings about its start or its end."""
+
+    warnings: Annotated[list[str], doc("Sentences for people.")]
+
+
+class SessionWithOutput(SessionView):
+    """A session; an ended one with the last lines of its terminal."""
+
+    last_output: NotRequired[
+        Annotated[list[str], doc("Only of an ended session, and only for callers that may read the session.")]
+    ]
+
+
+class FailureView(TypedDict):
+    """A session that could not be restored, and the reason."""
+
+    session_id: str
+    code: str
+    message: str
+    hint: str | None
+
+
+class KilledView(SessionView):
+    """A killed session, and every session that was killed with it."""
+
+    killed: Annotated[list[str], doc("The ids of all killed sessions.")]
+    killed_too: Annotated[list[SessionView], doc("The killed descendants.")]
+
+
+class RestoredView(SessionView):
+    """A restored session, and every session that was restored with it."""
+
+    restored: Annotated[list[str], doc("The ids of all restored sessions.")]
+    restored_too: Annotated[list[SessionView], doc("The restored descendants.")]
+    continued: Annotated[list[str], doc("The ids of the sessions that were told to go on with their turn.")]
+    failed: list[FailureView]
+
+
+class AllRestoredView(TypedDict):
+    restored: list[SessionView]
+    continued: Annotated[list[str], doc("As in RestoredView.")]
+    failed: list[FailureView]
+
+
+class InterruptedView(SessionView):
+    """A session after an interrupt."""
+
+    interrupted: Annotated[
+        bool | None,
+        doc("False: the agent still works; null: unknown, because the agent has no turns or was suspended."),
+    ]
+    continued: Annotated[bool, doc("The agent was suspended, and works again. No key was pressed.")]
+
+
+class RemovedView(TypedDict):
+    """A removed session, and facts for the removal of its worktree."""
+
+    removed: str
+    effective_mode: TrustLevel | None
+    worktree: WorktreeView | None
+    used: Annotated[bool, doc("Another session works in the worktree.")]
+    sandboxed: Annotated[bool, doc("A sandboxed session may have changed programs that git runs in it.")]
+
+
+class WaitView(TypedDict):
+    reached: Annotated[bool | None, doc("False: the status can no longer be reached; null: not yet.")]
+    sessions: list[SessionView]
