@@ -109,9 +109,12 @@ class _Growing:
         self._wait_quiet()
 
     def _wait_ended(self, ids: Sequence[str]) -> None:
+        def has_exited(session: dict[str, Any]) -> bool:
+            return session["exit_code"] is not None or session["exit_signal"] is not None
+
         get = self.instance.client.get
         for session_id in ids:
-            until(lambda: get(f"/v1/sessions/{session_id}")["exit_code"] is not None, "an agent has ended")  # noqa: B023
+            until(lambda: has_exited(get(f"/v1/sessions/{session_id}")), "an agent has ended")  # noqa: B023
 
     def _wait_quiet(self) -> None:
         """Wait until the daemon has closed the terminals of ended sessions that it does not keep."""
@@ -137,6 +140,8 @@ class _Growing:
             took.append(timed_ms(lambda: answer.append(connection.ask("POST", "/v1/sessions", request))))  # noqa: B023
             ids.append(answer[0]["session_id"])
             connection.raw("POST", f"/v1/sessions/{ids[-1]}/kill", {"force": True})
+            # The daemon ends the agent after its answer: that work must not overlap with the next spawn.
+            self._wait_ended(ids[-1:])
         self._wait_quiet()
         return took[1:]
 

@@ -10,7 +10,7 @@ import pytest
 import sm
 from sm.core.lifecycle import Decision
 from sm.core.models import OPERATOR, Exit, RequestKey, Signal
-from sm.core.session_index import is_unfinished
+from sm.core.session_index import is_unfinished, oldest_first
 from sm.core.states import EventType, SignalKind
 from sm.core.statuses import Status
 from sm.errors import IllegalState, InternalError, StorageFull
@@ -411,7 +411,8 @@ async def test_unfinished_sessions_are_those_of_a_scan_in_every_transaction_of_a
             check(tx)
 
     def check(tx: Transaction) -> None:
-        assert tx.unfinished_sessions() == [s for s in tx.all_sessions() if is_unfinished(s)]
+        scanned = [s for s in tx.all_sessions() if is_unfinished(s)]
+        assert sorted(tx.unfinished_sessions(), key=oldest_first) == sorted(scanned, key=oldest_first)
 
     await asyncio.gather(*map(change, range(4)))
     assert sorted(store.index.unfinished) == [SESSION.id, "cccc0000"]

@@ -12,6 +12,11 @@ def is_unfinished(session: Session) -> bool:
     return session.exit is None or is_live(session.status)
 
 
+def oldest_first(session: Session) -> tuple[str, str]:
+    """The key by which sessions are sorted by age; sessions of the same time by id."""
+    return session.created_at, session.id
+
+
 class SessionIndex:
     """Sessions by id, by name and by the start of their id, and the unfinished ones."""
 

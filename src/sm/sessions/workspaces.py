@@ -11,6 +11,7 @@ from sm.capabilities.project_items import ProjectItems, ProjectListing
 from sm.config import sandbox_settings
 from sm.core.items import ItemKind, ItemState
 from sm.core.models import Caller, Capabilities, RequestKey, Session, Workspace
+from sm.core.session_index import oldest_first
 from sm.core.states import TrustLevel
 from sm.core.text import folded, validate_text
 from sm.errors import ExternalError, IllegalState, InvalidPath, NameTaken, UsageError
@@ -126,7 +127,8 @@ class Workspaces:
             if tx.replayed is not None:
                 return now
             _refuse_deleted(now)
-            living = [s.id for s in tx.unfinished_sessions() if s.workspace == slug and s.exit is None]
+            unfinished = sorted(tx.unfinished_sessions(), key=oldest_first)
+            living = [s.id for s in unfinished if s.workspace == slug and s.exit is None]
             if living:
                 raise IllegalState(
                     f"workspace {slug} has {len(living)} sessions whose processes still run",

@@ -9,6 +9,7 @@ from sm.config import Config
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_live
 from sm.core.models import Exit, Session, Signal
+from sm.core.session_index import oldest_first
 from sm.core.states import EventType, SignalKind
 from sm.core.statuses import Status
 from sm.core.wording import label, subject
@@ -96,7 +97,8 @@ class Endings:
         if self._on_parent_end == "keep":
             return
         reason = f"the parent {session.id} has ended"
-        for child in [s for s in tx.unfinished_sessions() if s.parent_id == session.id and s.exit is None]:
+        children = [s for s in tx.unfinished_sessions() if s.parent_id == session.id and s.exit is None]
+        for child in sorted(children, key=oldest_first):
             if self._on_parent_end == "adopt":
                 await set_parent(tx, child, notice_recipient(tx, session), at, reason)
             elif is_live(child.status):

@@ -1,8 +1,10 @@
 """One commit of several transactions: the turns of the callers, and the changes to publish after the commit."""
 
 import asyncio
-from collections.abc import Mapping
+from collections import ChainMap
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
+from typing import cast
 
 from sm.core.effects import Effect
 from sm.core.models import Event, Session, Workspace
@@ -80,7 +82,9 @@ class Changes:
 
     def apply_to(self, committed: Mapping[str, Session]) -> Mapping[str, Session]:
         """The committed sessions, some or all, as the next transaction of the batch sees them; plus changed ones."""
-        before = {**committed, **self.sessions} if self.sessions else committed
+        # Not a copy: there may be thousands of ended sessions. Transactions only read it.
+        below = cast(MutableMapping[str, Session], committed)
+        before = ChainMap(self.sessions, below) if self.sessions else committed
         return {key: s for key, s in before.items() if key not in self.removed} if self.removed else before
 
     def add(self, tx: Transaction) -> None:

@@ -165,10 +165,9 @@ class Transaction:
         return [s for s in (*changed, *new) if s.id not in self.removed]
 
     def unfinished_sessions(self) -> list[Session]:
-        """The sessions that are live or whose process runs, oldest first, without a scan of the ended ones."""
+        """The sessions that are live or whose process runs, in no fixed order, without a scan of the ended ones."""
         known = {**self._unfinished, **self.sessions}
-        unfinished = [s for s in known.values() if is_unfinished(s) and s.id not in self.removed]
-        return sorted(unfinished, key=lambda s: (s.created_at, s.id))
+        return [s for s in known.values() if is_unfinished(s) and s.id not in self.removed]
 
     def workspace(self, slug: str) -> Workspace | None:
         """The workspace, also if it is deleted."""

@@ -175,6 +175,19 @@ async def test_terminal_is_still_used_when_a_person_moved_its_pane(world: World,
     assert "mine" in world.sessions()
 
 
+async def test_pane_id_of_another_terminal_is_not_taken_for_the_last_known_one(
+    world: World, tmux: Tmux
+) -> None:
+    """Two terminals exchange their marks, as after a restart of tmux, which gives out the same ids again."""
+    panes = [(await tmux.open(f"{n:08x}", f"command-{n:08x}", "/", FOREVER)).pane_id for n in range(2)]
+    tags = [world.tmux("show-options", "-p", "-v", "-t", pane, "@sm_agent")[0] for pane in panes]
+    for pane, tag in zip(panes, reversed(tags), strict=True):
+        world.tmux("set-option", "-p", "-t", pane, "@sm_agent", tag)
+    world.tmux("send-keys", "-t", panes[0], "first", "")
+    assert await until_async(lambda: tmux.capture("command-00000001", 5)) == ["first"]
+    assert await tmux.capture("command-00000000", 5) == []
+
+
 async def test_close_ends_the_pane_when_a_grouped_session_also_shows_it(world: World, tmux: Tmux) -> None:
     pane = await tmux.open(ID, NAME, "/", FOREVER)
     world.tmux("new-session", "-d", "-s", "beside", "-t", f"={NAME}")

@@ -10,6 +10,7 @@ For the options of adopted panes see `adopt`.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 
 from sm.errors import NoTerminal
 from sm.terminals.base import Pane
@@ -23,7 +24,7 @@ class Finder:
 
     def __init__(self, server: TmuxServer) -> None:
         self._server = server
-        self._seen: dict[str, tuple[str, str | None]] = {}
+        self._seen: dict[str, panes.Row] = {}
 
     async def snapshot(self) -> Mapping[str, Pane]:
         (lines,) = await self._server.ask(panes.panes(f"#{{m:{self._server.instance} *,#{{@sm_agent}}}}"))
@@ -32,7 +33,16 @@ class Finder:
         return {row.pane.session_id: self.remember(row) for row in rows}
 
     async def pane(self, name: str) -> Pane:
-        """Raises NoTerminal, and as `TmuxServer.ask`."""
+        """Raises NoTerminal, and as `TmuxServer.ask`.
+
+        Ask for the last known pane first: tmux takes 10 us for each pane of a list, and a pane keeps its id.
+        """
+        seen = self._seen.get(name)
+        if seen is not None:
+            ((line,),) = await self._server.ask(panes.pane(seen.pane.pane_id))
+            row = panes.row_of(line, panes.tag(self._server.instance, seen.pane.session_id, name))
+            if row is not None:
+                return self.remember(row)
         mine = f"#{{m:{self._server.instance} * {panes.word(name)},#{{@sm_agent}}}}"
         (lines,) = await self._server.ask(panes.panes(mine))
         for row in panes.rows(lines):
@@ -47,17 +57,21 @@ class Finder:
         return pane
 
     def remember(self, row: panes.Row) -> Pane:
-        """Remember the name of the tmux session, and the pane when it was adopted."""
-        self._seen[row.pane.name] = row.session_name, row.pane.pane_id if row.adopted else None
+        self._seen[row.pane.name] = row
         return row.pane
 
     def last_seen(self, name: str) -> tuple[str, str | None]:
         """The last known name of the tmux session, and the pane when it was adopted."""
-        return self._seen.get(name, (name, None))
+        row = self._seen.get(name)
+        if row is None:
+            return name, None
+        return row.session_name, row.pane.pane_id if row.adopted else None
 
     def forget_pane(self, name: str) -> None:
         """Forget the adopted pane of a terminal."""
-        self._seen[name] = self.last_seen(name)[0], None
+        row = self._seen.get(name)
+        if row is not None:
+            self._seen[name] = replace(row, adopted=False)
 
     def forget(self, name: str) -> None:
         self._seen.pop(name, None)

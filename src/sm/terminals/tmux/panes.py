@@ -60,6 +60,16 @@ def panes(where: str) -> Command:
     return ("list-panes", "-a", "-f", where, "-F", f"#{{@sm_agent}} {ROW}")
 
 
+def pane(pane_id: str) -> Command:
+    """The command that prints one pane; `row_of` parses its output."""
+    return ("display-message", "-p", "-t", pane_id, f"#{{@sm_agent}} {ROW}")
+
+
+def row_of(line: str, tag: str) -> Row | None:
+    """The pane, if it carries this tag. For a missing pane tmux prints empty fields, or those of another one."""
+    return rows([line])[0] if line.startswith(f"{tag} ") else None
+
+
 def rows(lines: Sequence[str]) -> list[Row]:
     try:
         return [row(line) for line in lines]
