@@ -470,8 +470,7 @@ def command(keys: str) -> str:
         ("text", "1:1: must be a mapping of keys to values, `key: value`"),
         (
             "default_trust: root",
-            "1:16: default_trust: unknown trust level 'root'; "
-            "use one of: direct, sandboxed, trusted, full, vault, untrusted",
+            "1:16: default_trust: unknown trust level 'root': use sandboxed or direct",
         ),
         ("default_trust: true", "1:16: default_trust: must be text, not true: put it in quotes"),
         ("default_trust: 5", "1:16: default_trust: must be text, not 5: put it in quotes"),

@@ -163,7 +163,7 @@ def test_request_notice_ends_with_the_command_to_answer(subject: Session, text: 
     single = replace(REQUEST, questions=(Question(text, (text, text), multiple=True),))
     assert request_notice(subject, single).endswith("; answer with: sm answer r7 TEXT")
     assert request_notice(subject, replace(COMPLETION, questions=(Question(text),))).endswith(
-        "; answer with: sm approve r7, or: sm reject r7 WHY"
+        "; answer with: sm approve r7, or: sm deny r7 WHY"
     )
     assert request_notice(subject, replace(PERMISSION, tool=text)).endswith(
         "; answer with: sm approve r7, or: sm deny r7 WHY"
@@ -199,16 +199,20 @@ def test_notices_have_the_documented_wording() -> None:
         " answer with: sm answer r7 TEXT TEXT TEXT TEXT TEXT TEXT"
     )
     assert request_notice(CHILD, COMPLETION) == (
-        f'{name} proposes its completion: "all green"; answer with: sm approve r7, or: sm reject r7 WHY'
+        f'{name} proposes its completion: "all green"; answer with: sm approve r7, or: sm deny r7 WHY'
     )
     assert request_notice(CHILD, PERMISSION) == (
-        f'{name} asks for permission to use "Bash command=rm -rf build"; answer with: sm approve r7, or: sm deny r7 WHY'
+        f'{name} asks for permission to use "Bash: rm -rf build"; answer with: sm approve r7, or: sm deny r7 WHY'
     )
     assert request_notice(CHILD, replace(PERMISSION, tool=None, arguments=None)) == (
         f'{name} asks for permission to use "a tool"; answer with: sm approve r7, or: sm deny r7 WHY'
     )
+    more = {"timeout": 5, "command": "rm -rf build"}
+    assert '"Bash: rm -rf build" (shortened, see: sm requests r7);' in request_notice(
+        CHILD, replace(PERMISSION, arguments=more)
+    )
     assert request_notice(CHILD, replace(PERMISSION, cut=True)) == (
-        f'{name} asks for permission to use "Bash command=rm -rf build" (shortened, see: sm requests r7);'
+        f'{name} asks for permission to use "Bash: rm -rf build" (shortened, see: sm requests r7);'
         " answer with: sm approve r7, or: sm deny r7 WHY"
     )
     assert request_notice(CHILD, PLAN, "1. look\n2. leap") == (
@@ -277,7 +281,7 @@ def test_words_are_marked_untrusted_by_the_effective_trust_level() -> None:
     [
         (QUESTION, 'Child 1a2b3c4d asks "which one?" (r7)'),
         (COMPLETION, 'Child 1a2b3c4d proposes its completion - "all green" (r7)'),
-        (PERMISSION, 'Child 1a2b3c4d asks for permission to use "Bash command=rm -rf build" (r7)'),
+        (PERMISSION, 'Child 1a2b3c4d asks for permission to use "Bash: rm -rf build" (r7)'),
     ],
 )
 def test_request_opened_event_contains_the_question(request_: Request, line: str) -> None:
@@ -294,10 +298,10 @@ def test_request_opened_event_contains_the_plan() -> None:
     [
         (replace(QUESTION, answer=Answer(True, ("this",))), "this"),
         (replace(QUESTION, answer=Answer(True, ("this", "so"))), "this / so"),
-        (replace(QUESTION, answer=Answer(False, (), "not now")), "declined: not now"),
-        (replace(QUESTION, answer=Answer(False)), "declined"),
+        (replace(QUESTION, answer=Answer(False, (), "not now")), "denied: not now"),
+        (replace(QUESTION, answer=Answer(False)), "denied"),
         (replace(COMPLETION, answer=Answer(True)), "approved"),
-        (replace(COMPLETION, answer=Answer(False, (), "tests?")), "rejected: tests?"),
+        (replace(COMPLETION, answer=Answer(False, (), "tests?")), "denied: tests?"),
         (replace(PERMISSION, answer=Answer(True, (), "once")), "approved: once"),
         (replace(QUESTION, state=RequestState.EXPIRED), "expired"),
     ],
@@ -319,7 +323,7 @@ def test_request_finished_event_names_the_answerer_and_the_reason() -> None:
         reason="auto_deny: Bash",
     )
     assert request_finished_event(CHILD, ruled) == (
-        'Child 1a2b3c4d: r7 answered by a rule - "rejected" (auto_deny: Bash)'
+        'Child 1a2b3c4d: r7 answered by a rule - "denied" (auto_deny: Bash)'
     )
     at_terminal = replace(ruled, answered_by=BY_TERMINAL, answer=Answer(True), reason="it was answered there")
     assert (

@@ -374,6 +374,6 @@ def test_why_names_the_interrupt_that_closed_a_dialog(claudes: ClaudeInstance, a
     (request,) = until(lambda: claudes.json("requests", session_id), "the request")
     claudes.sm("interrupt", session_id)
     until(lambda: not claudes.json("requests", session_id), "no request is open")
-    assert "declined in the terminal (the agent was interrupted by operator)" in claudes.sm(
+    assert "denied in the terminal (the agent was interrupted by operator)" in claudes.sm(
         "why", request["request_id"]
     )

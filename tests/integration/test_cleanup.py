@@ -251,7 +251,7 @@ def test_rejected_session_gets_the_reason_and_can_propose_again(supervised: Inst
     supervised.sm("reject", session_id, "it leaks")
     message = until(lambda: (supervised.work / "why.txt").read_text(), "the session has the message")
     assert "[sm] from operator, message" in message
-    assert f"your completion ({first['request_id']}) was rejected: it leaks" in message
+    assert f"your completion ({first['request_id']}) was denied: it leaks" in message
     until(
         lambda: [r for r in supervised.json("requests") if r["session_id"] == session_id], "it proposes again"
     )

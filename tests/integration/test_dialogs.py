@@ -382,7 +382,7 @@ def test_refusal_is_corrected_and_reported_when_a_long_tool_ends(fresh: Stage) -
         return [text for text in texts if f"your answer to {dialog.name} of child " in text]
 
     (text,) = until(notice, "its parent is notified")
-    assert text.endswith('approved in the terminal, and the tool ran: "Bash command=deploy"')
+    assert text.endswith('approved in the terminal, and the tool ran: "Bash: deploy"')
     assert any("came too late" in event["message"] for event in fresh.events())
 
 
@@ -564,7 +564,7 @@ def test_send_never_answers_a_permission_or_a_plan(stage: Stage) -> None:
     assert stage.messages(agent) == ["yes", "yes"]
 
 
-def test_deny_declines_a_question(stage: Stage) -> None:
+def test_deny_refuses_a_question(stage: Stage) -> None:
     dialog = stage.agent().open_dialog("AskUserQuestion", {"questions": [SIZE]})
     dialog.start_wait()
     refusal = stage.start_command("deny", dialog.name, "decide yourself")

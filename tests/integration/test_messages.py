@@ -350,7 +350,7 @@ def test_answer_survives_when_the_daemon_and_the_waiting_command_are_killed(home
     assert texts(home.work / "later") == [f"answer to {request['request_id']}: go on"]
 
 
-def test_question_can_expire_be_cancelled_and_be_declined(home: Instance) -> None:
+def test_question_can_expire_be_cancelled_and_be_denied(home: Instance) -> None:
     expired = home.spawn(
         "Sh", "sm ask 'Soon?' --expires 1 --wait 60 2> soon; echo $? >> soon; exec sleep 1000"
     )
@@ -363,13 +363,13 @@ def test_question_can_expire_be_cancelled_and_be_declined(home: Instance) -> Non
     (request,) = home.json("requests", ended, "--all")
     assert (request["state"], request["reason"]) == ("cancelled", f"session {ended} has ended")
     home.refused("answer", request["request_id"], "you", exit_code=4)
-    declined = home.spawn("Sh", "sm ask 'Please?' --wait 60 2> please; echo $? >> please; exec sleep 1000")[
+    denied = home.spawn("Sh", "sm ask 'Please?' --wait 60 2> please; echo $? >> please; exec sleep 1000")[
         "session_id"
     ]
-    home.in_status(declined, "waiting_input")
-    assert home.sm("deny", declined, "not today").startswith("Denied r")
+    home.in_status(denied, "waiting_input")
+    assert home.sm("deny", denied, "not today").startswith("Denied r")
     until(lambda: (home.work / "please").read_text().endswith("\n4\n"), "the refusal")
-    assert "was declined: not today" in (home.work / "please").read_text()
+    assert "was denied: not today" in (home.work / "please").read_text()
 
 
 def test_session_cannot_answer_requests_of_other_sessions(home: Instance) -> None:

@@ -173,6 +173,7 @@ def use_message_routes(session: ApiClient, operator: ApiClient, proxy: str) -> N
     operator.get("/v1/messages/{id}", sent["message_id"], wait_s=5)
     assert operator.get("/v1/messages", session=proxy, limit=5)[0]["text"] == "hello"
     assert len(operator.get("/v1/audience", recursive=1)) == 1
+    assert operator.get("/v1/audience", workspace="-") == operator.get("/v1/audience")
 
 
 def use_request_routes(session: ApiClient, operator: ApiClient, proxy: str) -> None:

@@ -356,6 +356,10 @@ def test_lists_are_filtered_by_the_workspace_option_not_by_the_directory(instanc
     assert tree["children"][0]["session_id"] == child["session_id"]
     assert instance.json("status", "--workspace", "shop")["sessions"] == {"running": 2}
     assert {e["session_id"] for e in instance.json("events", "--workspace", "shop")} == team
+    assert ids("broadcast", "hello", "--no-wait", "--workspace", "shop") == team
+    assert "no such workspace: bank" in instance.refused(
+        "broadcast", "hello", "--workspace", "bank", exit_code=3
+    )
 
 
 def test_title_accepts_only_letters_digits_and_a_few_signs_on_one_line(instance: Instance) -> None:

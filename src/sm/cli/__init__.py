@@ -55,7 +55,7 @@ COMMANDS = (
     (MESSAGES, "requests", "List open requests, or show one in full."),
     (MESSAGES, "approve", "Approve a permission, plan or proposed completion."),
     (MESSAGES, "deny", "Deny a permission, plan, question or proposed completion."),
-    (MESSAGES, "reject", "Reject a request; the same as sm deny."),
+    (MESSAGES, "reject", "Deny a request; the same as sm deny."),
     (MESSAGES, "answer", "Answer an agent's question."),
     (REPORTS, "checkpoint", "Report a milestone."),
     (REPORTS, "note", "Set a one-line note about the current work."),

@@ -1,4 +1,4 @@
-"""Chooses all sessions of a kind, for `sm kill --all`, `sm rm --ended`, `sm prune` and `sm attach`."""
+"""Chooses all sessions of a kind, for `sm kill --all`, `sm rm --ended`, `sm prune` and `sm attach`, and asks before."""
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -60,13 +60,18 @@ def ended(
 
 
 def confirm(verb: str, sessions: Iterable[JsonObject], *, yes: bool) -> None:
-    """Ask a person at a terminal. Raises IllegalState if the answer is not yes."""
-    if yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return
+    """Ask a person at a terminal, as `ask`."""
     names = [label(session) for session in sessions]
     more = f" and {len(names) - _SHOWN_MAX} more" if len(names) > _SHOWN_MAX else ""
     shown = f"{', '.join(names[:_SHOWN_MAX])}{more}"
-    click.echo(f"{verb} {plural(len(names), 'session')}: {shown}? [y/N] ", nl=False, err=True)
+    ask(f"{verb} {plural(len(names), 'session')}: {shown}?", yes=yes)
+
+
+def ask(question: str, *, yes: bool) -> None:
+    """Ask a person at a terminal; without one, do not ask. Raises IllegalState if the answer is not yes."""
+    if yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return
+    click.echo(f"{question} [y/N] ", nl=False, err=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise IllegalState("cancelled")
 

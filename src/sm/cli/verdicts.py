@@ -12,7 +12,7 @@ from sm.errors import NotFound
 
 
 def verdict_command(help: str | None, *, approved: bool, done: str) -> click.Command:
-    """Build a command that approves or declines a request. `done` begins its output."""
+    """Build a command that approves or denies a request. `done` begins its output."""
 
     @click.command(help=help)
     @request_argument

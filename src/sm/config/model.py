@@ -218,7 +218,7 @@ class Progress(Section):
 class ChildAgents(Section):
     mode: Literal["auto", "manual", "supervised"] = "auto"
     """Completion of a session. auto, manual: the session itself decides, with `sm complete`. supervised: its parent
-    decides, with `sm approve` or `sm reject`."""
+    decides, with `sm approve` or `sm deny`."""
     on_parent_end: Literal["adopt", "abandon", "keep"] = "adopt"
     """Effect on children when their parent's process ends. adopt: they move to the nearest live ancestor, or to
     the operator. abandon: sm interrupts them and marks them as abandoned. keep: they do not change."""

@@ -8,6 +8,7 @@ from sm.core.models import Session
 from sm.core.requests import Request
 from sm.core.states import RequestKind
 from sm.core.statuses import ENDED, Status
+from sm.core.text import tool_use
 
 
 class Attention(StrEnum):
@@ -83,12 +84,5 @@ def _request_text(requests: Sequence[Request]) -> str:
         case RequestKind.COMPLETION:
             what = f"proposes its completion: {first.text or 'done'}"
         case _:
-            what = f"asks for permission: {_tool(first)}"
+            what = f"asks for permission: {tool_use(first.tool, first.arguments)}"
     return f"{first.name} {what}" + (f" (and {more} more)" if more else "")
-
-
-def _tool(request: Request) -> str:
-    """The tool with its first text argument: `Bash: npm install`."""
-    arguments = (request.arguments or {}).values()
-    argument = next((value for value in arguments if isinstance(value, str) and value.strip()), "")
-    return ": ".join(filter(None, (request.tool or "a tool", argument)))

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from sm.errors import InvalidText
 
@@ -11,6 +11,7 @@ PROMPT_MAX = 10_000
 REPORT_MAX = 10_000
 NOTE_MAX = 200
 QUOTE_MAX = 500
+TOOL_USE_MAX = 400
 LINE_MAX_BYTES = 4_000
 """Limit of a typed line: the kernel's line buffer holds 4,095 bytes (termios(3), canonical mode)."""
 ENTRY_MAX_BYTES = 3_900
@@ -164,3 +165,21 @@ def quoted(text: str, limit: int = QUOTE_MAX, *, untrusted: bool = False) -> str
     """
     words = cut_to_bytes(folded(text, limit).replace("\\", "\\\\").replace('"', '\\"'), 1_200)
     return f'"{words}" (untrusted)' if untrusted else f'"{words}"'
+
+
+def tool_use(tool: str | None, arguments: Mapping[str, object] | None) -> str:
+    """A tool with its first text argument, for lists: `Bash: npm install`. Not folded."""
+    return ": ".join(filter(None, (tool or "a tool", _first_text(arguments)[1])))
+
+
+def is_whole_tool_use(tool: str | None, arguments: Mapping[str, object] | None) -> bool:
+    """False if `tool_use` leaves out arguments, or is so long that a list cuts it."""
+    name, _ = _first_text(arguments)
+    return len(tool_use(tool, arguments)) <= TOOL_USE_MAX and all(key == name for key in arguments or ())
+
+
+def _first_text(arguments: Mapping[str, object] | None) -> tuple[str | None, str]:
+    for name, value in (arguments or {}).items():
+        if isinstance(value, str) and value.strip():
+            return name, value
+    return None, ""

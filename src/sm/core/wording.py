@@ -7,7 +7,7 @@ from sm.core.models import Session, Signal
 from sm.core.requests import BY_RULE, BY_TERMINAL, Question, Request
 from sm.core.states import EventType, MessageState, RequestKind, SignalKind, TrustLevel
 from sm.core.statuses import Status
-from sm.core.text import folded, quoted
+from sm.core.text import TOOL_USE_MAX, folded, is_whole_tool_use, quoted, tool_use
 
 TOLD_AGAIN = "(told again) "
 """Prefix of a notice in a second message, because the recipient may have read the first one."""
@@ -121,15 +121,17 @@ def request_notice(session: Session, request: Request, plan: str | None = None) 
             return f"{who} asks {_questions(session, request)}; answer with: sm answer {name}{arguments}"
         case RequestKind.COMPLETION:
             summary = quote_session(session, request.text or "done", 400)
-            return f"{who} proposes its completion: {summary}; answer with: sm approve {name}, or: sm reject {name} WHY"
+            return f"{who} proposes its completion: {summary}; answer with: sm approve {name}, or: sm deny {name} WHY"
         case _:
-            more = f" (shortened, see: sm requests {name})" if request.cut else ""
+            is_whole = not request.cut and (
+                plan is not None or is_whole_tool_use(request.tool, request.arguments)
+            )
+            more = "" if is_whole else f" (shortened, see: sm requests {name})"
             if plan is not None:
                 what = f"asks to approve its plan: {quote_session(session, plan, 400)}"
             else:
-                what = (
-                    f"asks for permission to use {quote_session(session, tool_and_arguments(request), 400)}"
-                )
+                tool = tool_use(request.tool, request.arguments)
+                what = f"asks for permission to use {quote_session(session, tool, TOOL_USE_MAX)}"
             return f"{who} {what}{more}; answer with: sm approve {name}, or: sm deny {name} WHY"
 
 
@@ -157,11 +159,6 @@ def _options(session: Session, request: Request, question: Question, count: int,
     return f"{'options (several possible: 1,2)' if question.multiple else 'options'} {shown}{left}"
 
 
-def tool_and_arguments(request: Request) -> str:
-    arguments = " ".join(f"{name}={value}" for name, value in (request.arguments or {}).items())
-    return f"{request.tool or 'a tool'} {arguments}".strip()
-
-
 def request_opened_event(session: Session, request: Request, plan: str | None = None) -> str:
     """Text of the event for a new request. `plan`: as in `request_notice`."""
     match request.kind:
@@ -171,7 +168,7 @@ def request_opened_event(session: Session, request: Request, plan: str | None = 
             what = f"proposes its completion - {quoted(request.text or 'done')}"
         case _:
             what = (
-                f"asks for permission to use {quoted(tool_and_arguments(request))}"
+                f"asks for permission to use {quoted(tool_use(request.tool, request.arguments))}"
                 if plan is None
                 else f"asks to approve its plan - {quoted(plan)}"
             )
@@ -201,7 +198,7 @@ def late_answer_notice(session: Session, request: Request) -> str:
     """Entry of a notice about an answer that came too late. `request` has the decision in the terminal."""
     approved = request.answer is not None and request.answer.approved
     ran = ", and the tool ran" if approved and request.kind is RequestKind.PERMISSION else ""
-    tool = quote_session(session, tool_and_arguments(request), 400)
+    tool = quote_session(session, tool_use(request.tool, request.arguments), TOOL_USE_MAX)
     return (
         f"your answer to {request.name} of {notice_subject(session)} came too late: the request was "
         f"{_terminal_decision(request)} in the terminal{ran}: {tool}"
@@ -210,9 +207,9 @@ def late_answer_notice(session: Session, request: Request) -> str:
 
 def _terminal_decision(request: Request) -> str:
     approved = request.answer is not None and request.answer.approved
-    if request.kind is RequestKind.QUESTION:
-        return "answered" if approved else "declined"
-    return "approved" if approved else "rejected"
+    if not approved:
+        return "denied"
+    return "answered" if request.kind is RequestKind.QUESTION else "approved"
 
 
 def decider(request: Request) -> str:
@@ -232,8 +229,8 @@ def outcome(request: Request) -> str:
             return " / ".join(answer.answers)
         if answer.approved:
             return request.reason or "answered"
-        return f"declined: {answer.message}" if answer.message else "declined"
-    decided = "approved" if answer.approved else "rejected"
+        return f"denied: {answer.message}" if answer.message else "denied"
+    decided = "approved" if answer.approved else "denied"
     return f"{decided}: {answer.message}" if answer.message else decided
 
 

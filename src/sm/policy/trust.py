@@ -20,7 +20,7 @@ def normalize_trust_level(value: str) -> TrustLevel:
     """
     level = _LEVELS.get(value.strip().lower())
     if level is None:
-        raise ValueError(f"unknown trust level {value!r}; use one of: {', '.join(_LEVELS)}")
+        raise ValueError(f"unknown trust level {value!r}: use sandboxed or direct")
     return level
 
 

@@ -45,8 +45,8 @@ def test_demo_runs_as_planned_and_removes_everything(run: Sm) -> None:
         r'\] error: Child \w{8} failed - "2 of 14 tests fail"',
         r"\] error: Child \w{8} crashed \(exit code 1\)",
         r'\] completed: Session \w{8} completed - "',
-        r"\n  └─ builder-login \(\w{8}\)   \| completed \|",
-        r"\n     └─ linter-form \(\w{8}\)  \| completed \|",
+        r"\n  ├─ builder-login \(\w{8}\)   \| completed \|",
+        r"\n  │  └─ linter-form \(\w{8}\)  \| completed \|",
         r"\n  tester-login \(\w{8}\) reported: 2 of 14 tests fail",
         r"\n  fetcher-icons \(\w{8}\) crashed: the process ended with exit code 1",
     ):

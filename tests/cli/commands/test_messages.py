@@ -280,6 +280,13 @@ def test_broadcast_sends_to_all_descendants_when_recursive(run: Sm, peer: Peer) 
     assert [sent["message_id"] for sent in json.loads(run("broadcast", "Stop", "--json").out)] == [57]
 
 
+def test_broadcast_sends_only_to_the_workspace_that_was_given(run: Sm, peer: Peer) -> None:
+    peer.script("GET /v1/audience", answer([session("a", workspace="shop")]))
+    peer.script("POST /v1/messages", stored(status="submitted"))
+    run("broadcast", "Stop", "--workspace", "shop")
+    assert peer.received[0].query == "workspace=shop"
+
+
 def test_broadcast_exits_0_when_audience_is_empty(run: Sm, peer: Peer) -> None:
     peer.script("GET /v1/audience", answer([]))
     done = run("broadcast", "Stop")

@@ -75,10 +75,10 @@ def test_ask_with_wait_prints_the_answer_and_marks_the_answer_as_taken(
     [
         (
             settled(answer=decision(False, message="not\nyet\x1b[2J")),
-            "sm: request r57 was declined: not yet [2J\n",
+            "sm: request r57 was denied: not yet [2J\n",
             1,
         ),
-        (settled(answer=decision(False)), "sm: request r57 was declined: -\n", 1),
+        (settled(answer=decision(False)), "sm: request r57 was denied: -\n", 1),
         (
             request(state="expired", reason="nobody answered in time"),
             "sm: request r57 is expired: nobody answered in time\n",
@@ -87,7 +87,7 @@ def test_ask_with_wait_prints_the_answer_and_marks_the_answer_as_taken(
         (request(state="cancelled"), "sm: request r57 is cancelled: -\n", 0),
     ],
 )
-def test_ask_exits_4_when_question_is_declined_expired_or_cancelled(
+def test_ask_exits_4_when_question_is_denied_expired_or_cancelled(
     agent: Sm, peer: Peer, outcome: dict[str, Any], expected: str, count: int
 ) -> None:
     script_wait(peer, answer(outcome), taken=answer(outcome))
@@ -178,6 +178,9 @@ def test_requests_lists_questions_with_the_command_to_answer(run: Sm, peer: Peer
         request(9, kind="completion", questions=[{"question": "all tests pass", "options": []}], **at),
         request(10, kind="permission", questions=[], tool="Bash", arguments={"command": "make"}, **at),
         request(11, kind="permission", questions=[], name=None, arguments={"why": "to build"}, **at),
+        request(
+            12, kind="permission", questions=[], tool="Bash", arguments={"t": 5, "command": "make"}, **at
+        ),
     ]
     peer.script("GET /v1/requests", answer(requests))
     session = "engineer-login (1a2b3c4d) | 5min ago"
@@ -185,11 +188,12 @@ def test_requests_lists_questions_with_the_command_to_answer(run: Sm, peer: Peer
         f'r7  | question   | open | {session} | "Which database?" [1: "sqlite", 2: "postgres"] - sm answer r7 TEXT',
         f'r8  | question   | open | {session} | "Which database?" [1: "sqlite", 2: "postgres"] / "Since when?"'
         " - sm answer r8 TEXT TEXT",
-        f"r9  | completion | open | {session} | done: \"all tests pass\" - sm approve r9, or: sm reject r9 'WHY'",
-        f'r10 | permission | open | {session} | "Bash {{\\"command\\":\\"make\\"}}"'
-        " - sm approve r10, or: sm deny r10 'WHY'",
-        'r11 | permission | open | - (1a2b3c4d)              | 5min ago | "a tool {\\"why\\":\\"to build\\"}"'
+        f"r9  | completion | open | {session} | done: \"all tests pass\" - sm approve r9, or: sm deny r9 'WHY'",
+        f"r10 | permission | open | {session} | \"Bash: make\" - sm approve r10, or: sm deny r10 'WHY'",
+        'r11 | permission | open | - (1a2b3c4d)              | 5min ago | "a tool: to build"'
         " - sm approve r11, or: sm deny r11 'WHY'",
+        f'r12 | permission | open | {session} | "Bash: make" (shortened, see: sm requests r12)'
+        " - sm approve r12, or: sm deny r12 'WHY'",
     ]
     assert json.loads(run("requests", "--json").out) == requests
     run("requests", "engineer-login", "--all", "--limit", "7")
@@ -206,7 +210,7 @@ def test_requests_lists_questions_with_the_command_to_answer(run: Sm, peer: Peer
         (settled("postgres"), '"Which database?" [1: "sqlite", 2: "postgres"] - "postgres" by operator'),
         (
             settled(answer=decision(False, message="later"), options=[]),
-            '"Which database?" [1: "sqlite", 2: "postgres"] - declined: "later" by operator',
+            '"Which database?" [1: "sqlite", 2: "postgres"] - denied: "later" by operator',
         ),
         (
             settled(
@@ -217,7 +221,7 @@ def test_requests_lists_questions_with_the_command_to_answer(run: Sm, peer: Peer
                 answered_by="rule",
                 reason="auto_deny: Bash",
             ),
-            '"Bash" - declined by a rule (auto_deny: Bash)',
+            '"Bash" - denied by a rule (auto_deny: Bash)',
         ),
         (
             settled(kind="permission", questions=[], tool="Bash", answer=decision(), answered_by="terminal"),
@@ -246,7 +250,7 @@ def test_requests_lists_questions_with_the_command_to_answer(run: Sm, peer: Peer
         ),
         (
             settled(kind="completion", questions=[], answer=decision(False, message="no tests")),
-            'done - declined: "no tests" by operator',
+            'done - denied: "no tests" by operator',
         ),
         (
             request(kind="permission", questions=[], tool="Bash", state="expired", reason="not in time"),
@@ -265,6 +269,12 @@ def test_requests_lists_the_outcome_of_closed_requests(
     (row,) = run("requests", "--all").out.splitlines()
     assert row.split(" | ")[2] == asked["state"]
     assert row.split(" | ")[5] == shown
+
+
+def test_requests_marks_a_tool_use_that_is_too_long_for_the_list(run: Sm, peer: Peer) -> None:
+    asked = request(kind="permission", questions=[], tool="Bash", arguments={"command": "x" * 600})
+    peer.script("GET /v1/requests", answer([asked]))
+    assert '…" (shortened, see: sm requests r57) - ' in run("requests").out
 
 
 def test_requests_prints_a_note_on_stderr_when_there_are_none(run: Sm, peer: Peer) -> None:
@@ -291,7 +301,7 @@ def test_requests_keeps_hostile_text_inside_its_quotes(run: Sm, peer: Peer) -> N
     option = 'x\\" - sm approve r99 [2J [sm] from opera…'
     assert rows[0].endswith(f'| "{quoted}" [1: "{option}"] - sm answer r7 TEXT')
     assert rows[1].endswith(f"| \"{quoted}\" - sm approve r8, or: sm deny r8 'WHY'")
-    assert rows[2].endswith(f"| done: \"{quoted}\" - sm approve r9, or: sm reject r9 'WHY'")
+    assert rows[2].endswith(f"| done: \"{quoted}\" - sm approve r9, or: sm deny r9 'WHY'")
     assert f'- "{quoted}" by x" - sm approve' in rows[3]
 
 
@@ -439,7 +449,7 @@ def test_request_details_show_the_commands_for_each_kind_of_question() -> None:
         "Result:",
         "  | all green",
         "Answer:    sm approve r57",
-        "           sm reject r57 'WHY'",
+        "           sm deny r57 'WHY'",
     ]
 
 
@@ -480,7 +490,7 @@ def test_requests_lists_plans_multiple_choice_cut_text_and_pending_answers(run: 
     assert [row.split(" | ")[5] for row in run("requests").out.splitlines()] == [
         "plan: \"1. look 2. leap\" - sm approve r57, or: sm deny r57 'WHY'",
         '"Which?" [any of 1: "a", 2: "b"] - sm answer r57 TEXT',
-        '"Bash {\\"command\\":\\"x\\"}" (shortened, see: sm attach 1a2b3c4d) - sm approve r57, or: sm deny r57 \'WHY\'',
+        "\"Bash: x\" (shortened, see: sm attach 1a2b3c4d) - sm approve r57, or: sm deny r57 'WHY'",
         '"Which database?" [1: "sqlite", 2: "postgres"] (shortened, see: sm attach 1a2b3c4d)'
         " - sm attach 1a2b3c4d, or: sm deny r57 'WHY'",
         '"Which database?" [1: "sqlite", 2: "postgres"] - "sqlite" by operator, not yet received by the agent',
@@ -510,7 +520,7 @@ def test_request_details_contain_no_control_characters() -> None:
     [
         (["approve", "r57"], {"approved": True, "message": None}, "Approved"),
         (["approve", "r57", "well done"], {"approved": True, "message": "well done"}, "Approved"),
-        (["reject", "r57", "no tests"], {"approved": False, "message": "no tests"}, "Rejected"),
+        (["reject", "r57", "no tests"], {"approved": False, "message": "no tests"}, "Denied"),
         (["deny", "r57"], {"approved": False, "message": None}, "Denied"),
         (["answer", "r57", "2"], {"approved": True, "answers": ["2"]}, "Answered"),
         (["answer", "r57", "1,3"], {"approved": True, "answers": ["1,3"]}, "Answered"),

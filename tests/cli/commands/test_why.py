@@ -133,11 +133,11 @@ def test_why_exits_3_when_session_is_unknown(run: Sm, peer: Peer) -> None:
         ({"answer": decision(), "kind": "permission", "state": "answered"}, "approved by operator"),
         (
             {"answer": decision(False, message="not here"), "kind": "permission", "state": "answered"},
-            "declined by operator: not here",
+            "denied by operator: not here",
         ),
         (
             {"answer": decision(False), "kind": "permission", "state": "answered", "confirmed": False},
-            "declined by operator; the agent has not confirmed the answer yet",
+            "denied by operator; the agent has not confirmed the answer yet",
         ),
         (
             {"answer": decision(), "answered_by": "aaaa1111"},
@@ -151,7 +151,7 @@ def test_why_exits_3_when_session_is_unknown(run: Sm, peer: Peer) -> None:
                 "answered_by": "rule",
                 "reason": 'auto_deny: Bash(rm *) matches "rm x"',
             },
-            'declined by a rule: auto_deny: Bash(rm *) matches "rm x"',
+            'denied by a rule: auto_deny: Bash(rm *) matches "rm x"',
         ),
         (
             {"answer": decision(), "kind": "permission", "state": "answered", "answered_by": "terminal"},

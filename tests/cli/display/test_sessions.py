@@ -55,17 +55,24 @@ def test_session_table_shows_in_progress_when_running_session_has_no_note() -> N
     assert [row.split(" | ")[3:] for row in session_rows(rows, AT)] == [["In progress"], ["reading"], []]
 
 
-def test_session_tree_is_drawn_as_in_seed_003() -> None:
+def test_session_tree_connects_all_children_with_their_parent() -> None:
     fix = session("aaa11111", friendly_name="engineer-fix", status="completed", status_at=ago(minutes=3))
     deep = session("bbb11111", friendly_name="x", status="idle", status_at=ago(minutes=1))
     sessions = [
-        TASK | {"children": [{**fix, "children": [deep]}]},
+        TASK
+        | {
+            "children": [
+                {**fix, "children": [deep]},
+                session("ccc11111", friendly_name="y", status_at=ago(minutes=1)),
+            ]
+        },
         session("def45678", friendly_name="engineer-task1043", status_at=ago(minutes=2)),
     ]
     assert session_rows(tree_rows(sessions), AT, with_words=False) == [
         "engineer-task1042 (abc12345) | completed | 5min ago",
-        "  └─ engineer-fix (aaa11111) | completed | 3min ago",
-        "     └─ x (bbb11111)         | idle      | 1min ago",
+        "  ├─ engineer-fix (aaa11111) | completed | 3min ago",
+        "  │  └─ x (bbb11111)         | idle      | 1min ago",
+        "  └─ y (ccc11111)            | running   | 1min ago",
         "engineer-task1043 (def45678) | running   | 2min ago",
     ]
 
@@ -76,9 +83,16 @@ def test_tree_makes_a_root_of_a_session_whose_parent_is_unknown() -> None:
         session("00000002", parent_session_id="00000001"),
         session("00000003", parent_session_id="gone0000"),
         session("00000004", parent_session_id="00000002"),
+        session("00000005", parent_session_id="00000001"),
     ]
     rows = [(indent, shown["session_id"]) for indent, shown in tree_rows_of_list(flat)]
-    assert rows == [("", "00000001"), ("  └─ ", "00000002"), ("     └─ ", "00000004"), ("", "00000003")]
+    assert rows == [
+        ("", "00000001"),
+        ("  ├─ ", "00000002"),
+        ("  │  └─ ", "00000004"),
+        ("  └─ ", "00000005"),
+        ("", "00000003"),
+    ]
 
 
 def test_stale_status_has_a_question_mark_and_an_age() -> None:

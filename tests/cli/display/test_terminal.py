@@ -1,6 +1,7 @@
 """The layout of tables on a pseudo-terminal of a given width."""
 
 import fcntl
+import json
 import os
 import pty
 import re
@@ -15,7 +16,7 @@ import pytest
 from sm.cli.display.text import columns
 from tests.cli.conftest import Sm
 from tests.cli.peer import Peer, answer
-from tests.cli.samples import overview_row, request, session
+from tests.cli.samples import message, overview_row, request, session
 
 
 def screen(
@@ -120,11 +121,40 @@ def test_terminal_width_takes_precedence_over_columns_variable(run: Sm, sessions
     )
 
 
-def test_suggested_commands_are_wrapped_and_never_cut(run: Sm, peer: Peer) -> None:
-    peer.script("GET /v1/requests", answer([request()]))
-    shown = lines(run, "requests", width=90)
-    assert "sm answer r57 TEXT" in " ".join(line.rpartition("|")[2].strip() for line in shown)
-    assert max(map(columns, shown)) <= 90
+@pytest.mark.parametrize("width", [80, 100])
+def test_requests_are_blocks_with_whole_commands_on_a_terminal(run: Sm, peer: Peer, width: int) -> None:
+    command = f"npm install {'x' * 100}"
+    asked = {"kind": "permission", "questions": [], "tool": "Bash"}
+    peer.script(
+        "GET /v1/requests",
+        answer(
+            [
+                request(7),
+                request(8, **asked, arguments={"command": command, "run_in_background": True}),
+                request(
+                    9, **asked, arguments={"command": "make"}, state="cancelled", reason="the process ended"
+                ),
+            ]
+        ),
+    )
+    shown = [re.sub(r"\d+d ago", "now", line) for line in lines(run, "requests", "--all", width=width)]
+    assert max(map(columns, shown)) <= width
+    assert shown[:3] == [
+        "r7 | question of engineer-login (1a2b3c4d) | open | now",
+        '  "Which database?" [1: "sqlite", 2: "postgres"]',
+        "  sm answer r7 TEXT",
+    ]
+    assert shown[3:5] == ["", "r8 | permission of engineer-login (1a2b3c4d) | open | now"]
+    bars = [line.removeprefix("  | ") for line in shown if line.startswith("  | ")]
+    assert json.loads("".join(bars)) == {"command": command, "run_in_background": True}
+    words = "".join(shown[5 : shown.index(f"  | {bars[0]}")])
+    assert words.replace(" ", "") == f'"Bash: {command}"'.replace(" ", "")
+    assert "  sm approve r8, or: sm deny r8 'WHY'" in shown
+    assert shown[-3:] == [
+        "",
+        "r9 | permission of engineer-login (1a2b3c4d) | cancelled | now",
+        '  "Bash: make" - the process ended',
+    ]
 
 
 def test_plain_output_never_loads_rich(run: Sm, sessions: Peer) -> None:
@@ -184,6 +214,27 @@ def test_kill_all_asks_on_a_terminal(run: Sm, peer: Peer) -> None:
     assert len(peer.received) == 1
     assert "Killed engineer-00000006" in screen(run, "kill", "--all", typed="y\n", width=200)
     assert "[y/N]" not in screen(run, "kill", "--all", "--yes", typed=" ", width=200)
+
+
+def test_broadcast_names_the_workspaces_it_reaches_and_asks_on_a_terminal(run: Sm, peer: Peer) -> None:
+    audience = [
+        session(f"0000000{n}", workspace=slug) for n, slug in enumerate(["shop", None, "shop", "api"])
+    ]
+    peer.script("GET /v1/audience", answer(audience))
+    peer.script("POST /v1/messages", answer(message(status="submitted")))
+    question = "Send to 4 agents: 2 of workspace shop, 1 without a workspace, 1 of workspace api? [y/N] "
+    assert question in screen(run, "broadcast", "Stop", typed="n\n", code=4, width=200)
+    assert len(peer.received) == 1
+    assert "Input sent to session 1a2b3c4d" in screen(run, "broadcast", "Stop", typed="y\n", width=200)
+    assert len(peer.requests_to("/v1/messages")) == 4
+    assert "[y/N]" not in screen(run, "broadcast", "Stop", "--yes", typed=" ", width=200)
+
+
+def test_broadcast_of_an_agent_does_not_ask_on_a_terminal(agent: Sm, peer: Peer) -> None:
+    peer.script("GET /v1/audience", answer([session("00000001")]))
+    peer.script("POST /v1/messages", answer(message(status="submitted")))
+    assert "[y/N]" not in screen(agent, "broadcast", "Stop", typed="n\n")
+    assert len(peer.requests_to("/v1/messages")) == 1
 
 
 def test_attach_without_a_session_shows_a_menu_on_a_terminal(run: Sm, overview: Peer) -> None:

@@ -644,7 +644,7 @@ def test_last_actions_describe_marks_in_words() -> None:
     assert [f"{a.kind}: {a.text}" for a in last_actions(lines, 20)] == [
         "mark: queued: hi",
         "prompt: hi",
-        "mark: a person rejected the tool",
+        "mark: a person denied the tool",
         "mark: interrupted",
         "mark: removed from the queue: ho",
         "mark: command /clear",

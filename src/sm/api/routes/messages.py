@@ -7,7 +7,7 @@ from sm.api.answers.sessions import SessionView
 from sm.api.body import Body
 from sm.api.context import ApiRequest
 from sm.api.fields import NeededText, Seconds, WholeNumber, choice, doc, schema
-from sm.api.query import LISTED, Limit, Query, Recursive, SessionName, WaitQuery
+from sm.api.query import LISTED, Limit, Query, Recursive, SessionName, WaitQuery, WorkspaceName
 from sm.api.route import RouteTable
 from sm.api.routes.sessions import WaitS
 from sm.api.views import message_json, rendered_message_json
@@ -17,6 +17,7 @@ from sm.core.states import MessageMode, MessageState
 from sm.core.wording import outcome
 from sm.errors import NotFound
 from sm.policy.access import Action
+from sm.services import SessionFilter
 
 routes = RouteTable()
 
@@ -32,6 +33,7 @@ class InboxQuery(Query):
 
 class AudienceQuery(Query):
     recursive: Recursive = False
+    workspace: WorkspaceName | None = None
 
 
 class SendBody(Body):
@@ -91,8 +93,10 @@ async def message(request: ApiRequest, query: WaitQuery) -> MessageView:
 @routes.route("GET", "/v1/audience", agents=True)
 async def audience(request: ApiRequest, query: AudienceQuery) -> list[SessionView]:
     """List the recipients of the caller's broadcast."""
-    recipients = request.services.messages.audience(request.caller, recursive=query.recursive)
-    return request.views.sessions(recipients)
+    services, caller = request.services, request.caller
+    recipients = services.messages.audience(caller, recursive=query.recursive)
+    filter = SessionFilter(workspace=query.workspace)
+    return request.views.sessions(services.sessions.apply_filter(caller, recipients, filter))
 
 
 @routes.route("GET", "/v1/inbox", agents=True)

@@ -28,7 +28,7 @@ class AskBody(Body):
 
 
 class AnswerBody(Body):
-    approved: Annotated[bool | None, doc("False also declines a question.")] = None
+    approved: Annotated[bool | None, doc("False also denies a question.")] = None
     answers: Annotated[list[str] | None, doc("One for each question.")] = None
     message: LongText | None = None
 

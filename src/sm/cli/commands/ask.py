@@ -9,7 +9,7 @@ The JSON is the request.
 \b
 Exit codes with --wait:
   0   answered
-  4   declined, expired or cancelled
+  4   denied, expired or cancelled
   10  timed out; the answer will arrive as a message
 
 \b
@@ -74,4 +74,4 @@ def command(
     if answer is None:
         raise IllegalState(f"request {name} is {line(closed['state'])}: {line(closed['reason'] or '-')}")
     if not answer["approved"]:
-        raise IllegalState(f"request {name} was declined: {line(answer['message'] or '-')}")
+        raise IllegalState(f"request {name} was denied: {line(answer['message'] or '-')}")

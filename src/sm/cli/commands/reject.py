@@ -1,4 +1,4 @@
-"""Reject a request; the same as sm deny.
+"""Deny a request; the same as sm deny.
 
 REQUEST is a request ID, such as r57; sm requests lists them. Instead, you can give a SESSION that has exactly one
 open request.
@@ -18,4 +18,4 @@ Examples:
 
 from sm.cli.verdicts import verdict_command
 
-command = verdict_command(__doc__, approved=False, done="Rejected")
+command = verdict_command(__doc__, approved=False, done="Denied")

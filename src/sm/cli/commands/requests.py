@@ -16,7 +16,7 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import Table, now, width
-from sm.cli.display.requests import request_details, request_line
+from sm.cli.display.requests import request_block, request_details, request_line
 from sm.cli.display.text import JsonObject, age, line
 from sm.cli.options import REQUEST_NAME, number_option, requests_and_sessions
 
@@ -29,7 +29,10 @@ from sm.cli.options import REQUEST_NAME, number_option, requests_and_sessions
 def command(asked: str | None, everything: bool, limit: int, call: Call) -> None:
     def layout(requests: list[JsonObject]) -> Table | list[str]:
         if not requests or asked is None or (everything and len(requests) > 1):
-            return _table(requests, now())
+            columns = width()
+            if columns is None or not requests:
+                return _table(requests, now())
+            return ["\n\n".join("\n".join(request_block(r, now(), columns)) for r in requests)]
         blocks = ["\n".join(request_details(request, now(), width())) for request in requests]
         return ["\n\n".join(blocks)]
 
@@ -51,4 +54,4 @@ def _table(requests: list[JsonObject], at: datetime) -> Table:
         )
         for r in requests
     ]
-    return Table(rows, aligned=5, empty="no requests", is_cut=False)
+    return Table(rows, aligned=5, empty="no requests")

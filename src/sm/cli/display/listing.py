@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from sm.cli.display.sessions import name_of, status_of
+from sm.cli.display.sessions import BRANCHES, name_of, status_of
 from sm.cli.display.text import JsonObject, columns, line, seconds_since, span
 
 _HEADER = ("NAME", "STATUS", "AGE", "MODEL", "CTX", "COST", "TASK")
@@ -64,9 +64,9 @@ def ordered(sessions: Sequence[JsonObject]) -> Iterator[tuple[str, str, JsonObje
     def below(session: JsonObject, group: str, indent: str) -> Iterator[tuple[str, str, JsonObject]]:
         nested = sorted(children.get(session["session_id"], ()), key=rank)
         for child in nested:
-            is_last = child is nested[-1]
-            yield group, indent + ("└─ " if is_last else "├─ "), child
-            yield from below(child, group, indent + ("   " if is_last else "│  "))
+            branch, more = BRANCHES[child is nested[-1]]
+            yield group, indent + branch, child
+            yield from below(child, group, indent + more)
 
     for root in sorted(children.get("", ()), key=rank):
         group = _ORDER[rank(root)]

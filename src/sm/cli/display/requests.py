@@ -20,17 +20,43 @@ _PLAN = "ExitPlanMode"
 
 def request_line(request: JsonObject) -> str:
     """Summarise a request: its subject, and the answer or the commands that answer it."""
-    if request["state"] != "open":
-        result = _result(request)
-    elif request["answer"] is not None:
-        result = f"{_result(request)}, not yet received by the agent"
-    else:
-        result = ", or: ".join(_answer_commands(request))
-    return f"{_subject(request)} - {result}"
+    return f"{_subject(request)}{_shortened(request)} - {_answer_or_commands(request)}"
+
+
+def request_block(request: JsonObject, at: datetime, width: int) -> list[str]:
+    """Summarise a request in lines of `width` columns, with all arguments of an open permission as JSON."""
+    if not _needs_answer(request):
+        words = f"{_subject(request)} - {_answer_or_commands(request)}"
+        return [request_head(request, at), *_indented(words, width)]
+    from sm.core.text import is_whole_tool_use
+
+    lines = [request_head(request, at), *_indented(_subject(request), width)]
+    arguments = request["arguments"] if request["kind"] == "permission" else None
+    if not is_whole_tool_use(request["tool"], arguments) and _plan(request) is None:
+        lines += quotation(encode(arguments), 1, width)
+    if request.get("cut"):
+        lines += _indented(_shortened(request).strip(), width)
+    return [*lines, *_indented(_answer_or_commands(request), width)]
+
+
+def _indented(text: str, width: int) -> list[str]:
+    return [f"  {piece}" for piece in _wrap(text, width - 2)]
+
+
+def _needs_answer(request: JsonObject) -> bool:
+    return request["state"] == "open" and request["answer"] is None
+
+
+def _answer_or_commands(request: JsonObject) -> str:
+    if _needs_answer(request):
+        return ", or: ".join(_answer_commands(request))
+    is_open = request["state"] == "open"
+    return f"{_result(request)}{', not yet received by the agent' if is_open else ''}"
 
 
 def _subject(request: JsonObject) -> str:
-    from sm.core.text import quoted  # marks the end of an agent's words, because a command to type follows
+    # `quoted` marks the end of an agent's words, because a command to type follows.
+    from sm.core.text import quoted, tool_use
 
     if request["kind"] == "question":
         subject = " / ".join(map(_question, request["questions"]))
@@ -40,9 +66,20 @@ def _subject(request: JsonObject) -> str:
     elif (plan := _plan(request)) is not None:
         subject = f"plan: {quoted(plan)}"
     else:
-        arguments = encode(request["arguments"]) if request["arguments"] else ""
-        subject = quoted(f"{request['tool'] or 'a tool'} {arguments}".rstrip())
-    return f"{subject} (shortened, see: sm attach {request['session_id']})" if request.get("cut") else subject
+        subject = quoted(tool_use(request["tool"], request["arguments"]))
+    return subject
+
+
+def _shortened(request: JsonObject) -> str:
+    """The command that shows what `_subject` leaves out; empty: it is complete."""
+    from sm.core.text import is_whole_tool_use
+
+    if request.get("cut"):
+        return f" (shortened, see: sm attach {request['session_id']})"
+    is_whole = request["kind"] != "permission" or _plan(request) is not None
+    if is_whole or is_whole_tool_use(request["tool"], request["arguments"]):
+        return ""
+    return f" (shortened, see: sm requests {request['request_id']})"
 
 
 def _question(question: JsonObject) -> str:
@@ -62,7 +99,7 @@ def _plan(request: JsonObject) -> str | None:
 def _answer_commands(request: JsonObject) -> list[str]:
     name = request["request_id"]
     if request["kind"] == "completion":
-        return [f"sm approve {name}", f"sm reject {name} 'WHY'"]
+        return [f"sm approve {name}", f"sm deny {name} 'WHY'"]
     if request["kind"] != "question":
         return [f"sm approve {name}", f"sm deny {name} 'WHY'"]
     if request.get("cut"):
@@ -104,7 +141,7 @@ def verdict(request: JsonObject) -> str:
 
 def _decision(request: JsonObject) -> str:
     if not request["answer"]["approved"]:
-        return "declined"
+        return "denied"
     return "answered" if request["kind"] == "question" else "approved"
 
 
@@ -120,7 +157,7 @@ def _by(request: JsonObject) -> str:
 
 
 def _remark(request: JsonObject) -> str:
-    """Quote the reason if `sm interrupt` declined the dialog, or another answer came too late; empty otherwise."""
+    """Quote the reason if `sm interrupt` denied the request, or another answer came too late; empty otherwise."""
     reason = line(request["reason"] or "")
     tells = "interrupted" in reason or "came too late" in reason
     return f" ({reason})" if request["answered_by"] == "terminal" and tells else ""

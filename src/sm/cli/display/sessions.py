@@ -1,6 +1,6 @@
 """Formats sessions as rows, as a tree, or one in full. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 from sm.cli.display.output import Table
@@ -15,6 +15,9 @@ COLOURS: dict[str, str] = {
     Status.ABANDONED: "yellow",
     Status.COMPLETED: "dim",
 }
+
+BRANCHES = {False: ("├─ ", "│  "), True: ("└─ ", "   ")}
+"""The line to a session of a tree, and the indentation of its children. True: the last child."""
 
 
 def name_of(session: JsonObject) -> str:
@@ -63,13 +66,20 @@ def flat_rows(sessions: Sequence[JsonObject]) -> list[tuple[str, JsonObject]]:
     return [("", session) for session in sessions]
 
 
-def tree_rows(sessions: Sequence[JsonObject], depth: int = 0) -> list[tuple[str, JsonObject]]:
+def tree_rows(sessions: Sequence[JsonObject]) -> list[tuple[str, JsonObject]]:
     """Format sessions, with the `children` inside them, as rows of a tree."""
     rows: list[tuple[str, JsonObject]] = []
     for session in sessions:
-        rows.append(("  " + "   " * (depth - 1) + "└─ " if depth else "", session))
-        rows += tree_rows(session.get("children") or [], depth + 1)
+        rows += [("", session), *_branches(session, "  ")]
     return rows
+
+
+def _branches(session: JsonObject, indent: str) -> Iterator[tuple[str, JsonObject]]:
+    children = session.get("children") or []
+    for child in children:
+        branch, below = BRANCHES[child is children[-1]]
+        yield indent + branch, child
+        yield from _branches(child, indent + below)
 
 
 def tree_rows_of_list(sessions: Sequence[JsonObject]) -> list[tuple[str, JsonObject]]:

@@ -63,7 +63,7 @@ _MARKS: Mapping[MarkKind, tuple[str, str]] = {
     MarkKind.TEXT: ("text", "{text}"),
     MarkKind.TURN_FINISHED: ("mark", "turn finished"),
     MarkKind.INTERRUPTED: ("mark", "interrupted"),
-    MarkKind.REJECTED: ("mark", "a person rejected the tool"),
+    MarkKind.REJECTED: ("mark", "a person denied the tool"),
     MarkKind.API_ERROR: ("mark", "{detail}: {text}"),
     MarkKind.ENQUEUED: ("mark", "queued: {text}"),
     MarkKind.WITHDRAWN: ("mark", "removed from the queue: {text}"),
