@@ -12,7 +12,7 @@ from sm.core.messages import QUEUED_BY_AGENT, TERMINAL, Message
 from sm.core.states import MessageMode, MessageState
 from sm.core.statuses import Status
 from sm.core.timestamps import iso
-from sm.messaging.delivery import DeliveryRecord, StoredDelivery
+from sm.messaging.delivery_record import DeliveryRecord, StoredDelivery
 from sm.messaging.receipts import DeliveryReceipts
 from sm.providers.claude.box_reader import ClaudeBoxReader
 from sm.sessions.manager import Manager

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from sm.providers.base import BoxReader
+from sm.providers.base import Box, BoxReader
 
 
 class Proof(StrEnum):
@@ -153,3 +153,12 @@ class ComposerState:
     """A draft is put aside for the current message."""
     put_aside: str = ""
     """The draft that was put aside last: it comes back unchanged, without another wait for the person."""
+
+    def holds_only_message(self, delivery: ComposerDelivery, box: Box) -> bool:
+        """True if the box holds the message and nothing else. Remembers how the box shows the message."""
+        # A restored draft may look like the message: the box abbreviates two texts of as many lines in the same way.
+        is_restored = self.over_a_draft and box.draft == self.put_aside
+        if is_restored or not delivery.box_reader.shows_message(box.draft, delivery.text, self.shown or None):
+            return False
+        self.shown = self.shown or box.draft
+        return True

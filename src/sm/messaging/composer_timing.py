@@ -1,4 +1,6 @@
-"""Defines the time limits of the composer, in seconds, and its limits on retries."""
+"""Defines the clock of the composer, its time limits in seconds, and its limits on retries."""
+
+import asyncio
 
 TOOL_WAITS_S = 0.4
 """How long a delivery may delay the start of a tool."""
@@ -48,3 +50,8 @@ PUT_ASIDE_WITHIN_S = 1.0
 DRAFT_LOOK_S = 0.5
 TOOLS_WAITED_FOR = 3
 DRAWN_AGAIN_AFTER_S = 60.0
+
+
+def now() -> float:
+    """The time of the running event loop."""
+    return asyncio.get_running_loop().time()

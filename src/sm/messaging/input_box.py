@@ -1,12 +1,12 @@
-"""Reads an agent's input box, and presses single keys in it."""
+"""Reads an agent's input box, presses single keys in it, and removes messages from it."""
 
 import asyncio
 import logging
 from itertools import cycle
 
 from sm.errors import TerminalBusy, TerminalUnreachable
-from sm.messaging.composer_state import ComposerDelivery, ComposerTerminal
-from sm.messaging.composer_timing import DRAWN_WITHIN_S
+from sm.messaging import composer_timing as timing
+from sm.messaging.composer_state import ComposerDelivery, ComposerState, ComposerTerminal, DialogMonitor
 from sm.providers.base import Box
 
 log = logging.getLogger(__name__)
@@ -22,8 +22,9 @@ _BEGINNING_MIN = 4
 class InputBox:
     """The input box of a delivery's terminal. Every method may raise NoTerminal and NoServer."""
 
-    def __init__(self, terminal: ComposerTerminal) -> None:
+    def __init__(self, terminal: ComposerTerminal, monitor: DialogMonitor) -> None:
         self._terminal = terminal
+        self._monitor = monitor
 
     async def look(self, delivery: ComposerDelivery) -> Box | None:
         """The box as the terminal shows it; None: the terminal did not answer."""
@@ -41,7 +42,7 @@ class InputBox:
     async def is_drawn(self, delivery: ComposerDelivery) -> bool:
         """True if the box shows all keys that a person has pressed; False also when the terminal did not answer."""
         try:
-            return await self._terminal.key_pause_s(delivery.terminal) >= DRAWN_WITHIN_S
+            return await self._terminal.key_pause_s(delivery.terminal) >= timing.DRAWN_WITHIN_S
         except TerminalUnreachable:
             return False
 
@@ -74,8 +75,56 @@ class InputBox:
             )
         return True
 
-    async def remove(self, delivery: ComposerDelivery, text: str, *, begun: bool = False) -> bool:
-        """Remove the message `text` if the box holds nothing else. The caller holds the lock.
+    async def is_enterable(self, delivery: ComposerDelivery, state: ComposerState) -> bool:
+        """True if no dialog is open and the box holds only the message."""
+        if delivery.is_gone() or await self._monitor.blocked_reason(delivery.session_id) is not None:
+            return False
+        box = await self.look(delivery)  # last, right before the Enter
+        return box is not None and box.closed is None and state.holds_only_message(delivery, box)
+
+    async def redraw(
+        self, delivery: ComposerDelivery, state: ComposerState, box: Box, after_s: float
+    ) -> None:
+        """Redraw a screen that was unknown for `after_s`: claude may have drawn one thing over another.
+
+        A dialog is never redrawn: it is a known screen, or the agent publishes it.
+        """
+        if not box.unknown or delivery.box_reader.redraw_key is None or delivery.is_gone():
+            return
+        if state.garbled_s is None:
+            state.garbled_s = timing.now()
+        if timing.now() >= state.garbled_s + after_s:
+            state.garbled_s = timing.now() + timing.DRAWN_AGAIN_AFTER_S
+            await self.press(delivery, delivery.box_reader.redraw_key)
+
+    async def remove(self, delivery: ComposerDelivery, state: ComposerState, text: str, shown: str) -> None:
+        """Remove a message that the box shows as the draft `shown`. The caller holds the lock.
+
+        The removal ends early when the screen is read half drawn, or when the agent is stopped. The next delivery
+        continues it: otherwise the rest would look like a person's draft, and be put aside.
+        """
+        begun = state.removing == text
+        state.removing, state.removing_shown = text, shown
+        if await self._press_clearing_keys(delivery, text, begun=begun):
+            state.removing = ""
+
+    async def clear(self, delivery: ComposerDelivery, state: ComposerState) -> None:
+        """Remove the copy of the delivered message that the box may hold."""
+        async with state.lock:
+            box = await self.look(delivery)
+            # A box that never showed the message holds no copy of it, even if the draft looks like one.
+            if (
+                box is None
+                or box.closed is not None
+                or not delivery.box_reader.shows_message(box.draft, delivery.text, state.shown)
+                or not state.holds_only_message(delivery, box)
+            ):
+                return
+            await self.remove(delivery, state, delivery.text, box.draft)
+        await delivery.message_in_draft(box.draft)
+
+    async def _press_clearing_keys(self, delivery: ComposerDelivery, text: str, *, begun: bool) -> bool:
+        """Remove the message `text` if the box holds nothing else.
 
         Each key waits for the effect of the one before: an agent takes several keys read at once for text.
         `begun`: an earlier call pressed keys, so the box may hold a beginning of the message. Returns False if a part
@@ -101,14 +150,14 @@ class InputBox:
                 return not box.draft
             if box.draft != before:
                 unseen = 0
-            elif asyncio.get_running_loop().time() < pressed_s + _KEY_SHOWS_S:
+            elif timing.now() < pressed_s + _KEY_SHOWS_S:
                 await asyncio.sleep(_LOOK_S)
                 continue
             elif (unseen := unseen + 1) >= _KEYS_UNSEEN_MAX:
                 return False
             else:
                 key = next(keys)  # the last key has no effect at this position of the cursor
-            before, pressed_s, pressed = box.draft, asyncio.get_running_loop().time(), pressed + 1
+            before, pressed_s, pressed = box.draft, timing.now(), pressed + 1
             await self.press(delivery, key)
             await asyncio.sleep(_LOOK_S)
         return False

@@ -1,0 +1,134 @@
+"""Records the progress of deliveries in the database, and lets the composer follow a stored message."""
+
+import time
+from dataclasses import dataclass
+
+from sm.core.lifecycle import is_ended
+from sm.core.messages import QUEUED_BY_AGENT, TERMINAL, Message
+from sm.core.models import Signal
+from sm.core.states import MessageState, SignalKind
+from sm.core.statuses import Status
+from sm.core.timestamps import iso
+from sm.core.wording import typed_words_line
+from sm.linux.processes import is_alive
+from sm.messaging.composer_state import Proof
+from sm.messaging.holds import busy_reason
+from sm.messaging.receipts import DeliveryReceipts
+from sm.providers.base import BoxReader
+from sm.sessions.manager import Manager
+from sm.state.messages import finish
+from sm.state.sessions import move
+from sm.store import Store, durable
+
+_QUEUE_STARTS_S = 15.0
+"""How long after a turn's end a busy machine may need to begin the turn that reads the agent's own queue."""
+_BEING_TYPED = "sm is typing the message"
+
+
+class DeliveryRecord:
+    """Records the progress of deliveries in the database."""
+
+    def __init__(self, store: Store, manager: Manager) -> None:
+        self._store = store
+        self._manager = manager
+
+    async def take(self, message: Message) -> Message | None:
+        """Mark a message before its first key, so that it is never typed twice. None: the message is not queued."""
+        async with self._store.transaction() as tx:
+            now = tx.mail.open.messages.get(message.id)
+            session = tx.find(message.session_id)
+            if now is None or now.state is not MessageState.QUEUED or session is None:
+                return None
+            if is_ended(session.status) and session.exit is None:
+                signal = Signal(SignalKind.REOPENED, TERMINAL, "the agent got a message", tx.now)
+                await move(tx, self._manager.notices, session.id, signal)
+            return tx.mail.move_message(
+                now, MessageState.DELIVERING, tx.now, via=TERMINAL, evidence=None, reason=_BEING_TYPED
+            )
+
+    @durable
+    async def explain(self, message: Message, why: str, state: MessageState | None = None) -> None:
+        """Record why a message waits. An unchanged reason is not written again."""
+        now = self._store.mail.open.messages.get(message.id)
+        if now is None or (now.reason == why and state in (None, now.state)):
+            return
+        async with self._store.transaction() as tx:
+            now = tx.mail.open.messages.get(message.id)
+            if now is not None:
+                tx.mail.move_message(now, state or now.state, tx.now, reason=why)
+
+    @durable
+    async def finish(
+        self, message: Message, state: MessageState, reason: str, expected: bool = False
+    ) -> None:
+        """End the delivery, or put the message back into the queue. `expected`: the sender gets no notice."""
+        notices = self._manager.notices
+        async with self._store.transaction() as tx:
+            now = tx.mail.open.messages.get(message.id)
+            if now is None:
+                return  # the end of the session has finished the message
+            if state is MessageState.QUEUED:
+                tx.mail.move_message(now, state, tx.now, reason=reason)
+            elif now.state is MessageState.QUEUED:  # nothing was typed
+                await finish(tx, notices, now, MessageState.FAILED, reason)
+            else:
+                await finish(tx, notices, now, state, reason, expected=expected)
+
+
+@dataclass(eq=False)
+class StoredDelivery:
+    """A `ComposerDelivery` of a message in the database."""
+
+    _store: Store
+    _record: DeliveryRecord
+    _receipts: DeliveryReceipts
+    _message: Message
+    session_id: str
+    terminal: str
+    box_reader: BoxReader
+    text: str
+    interrupt: str | None
+
+    async def begin(self) -> bool:
+        return await self._record.take(self._message) is not None
+
+    async def explain(self, why: str) -> None:
+        await self._record.explain(self._message, why)
+
+    async def message_in_draft(self, draft: str) -> str | None:
+        return await self._receipts.message_in_draft(self.session_id, draft)
+
+    def busy_reason(self, why: str) -> str:
+        session = self._store.sessions.get(self.session_id)
+        return why if session is None else busy_reason(session, self._store.mail.open, why)
+
+    def is_gone(self) -> bool:
+        session = self._store.sessions.get(self.session_id)
+        process = None if session is None or session.exit is not None else session.process
+        return process is None or not is_alive(process)
+
+    async def is_behind_queue(self) -> bool:
+        session = self._store.sessions.get(self.session_id)
+        since = iso(time.time() - _QUEUE_STARTS_S)
+        if session is None or session.status is not Status.IDLE or session.status_at < since:
+            return False
+        read = await self._store.mail.unacknowledged(self.session_id)
+        return any(m.evidence == QUEUED_BY_AGENT for m in read)
+
+    def typed_words(self) -> str:
+        words = self._receipts.take_typed_words(self.session_id, self._message.id)
+        return typed_words_line(self._message, words) if words else ""
+
+    async def proof(self, within_s: float) -> Proof:
+        if self._is_delivering() and within_s > 0:
+            await self._store.wait_until(lambda: not self._is_delivering(), within_s)
+        if self._is_delivering():
+            return Proof.NONE
+        message = await self._store.mail.message(self._message.id)
+        if message.state is not MessageState.SUBMITTED:
+            return Proof.OVER
+        return Proof.QUEUED if message.evidence == QUEUED_BY_AGENT else Proof.TAKEN
+
+    def _is_delivering(self) -> bool:
+        now = self._store.mail.open.messages.get(self._message.id)
+        return now is not None and now.state is MessageState.DELIVERING
