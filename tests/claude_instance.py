@@ -63,6 +63,13 @@ class ClaudeInstance(Instance):
             if name in ("CLAUDE_CONFIG_DIR", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL")
         }
 
+    def other_home(self, name: str, **seed: bool) -> dict[str, str]:
+        """The environment of a user who has not answered all questions of claude's first start."""
+        config = claude_cli.seed(self.home / name, **seed)
+        state = config / ".claude.json"
+        state.write_text(state.read_text().replace(str(self.home / name), str(self.home)))
+        return {"CLAUDE_CONFIG_DIR": str(config)}
+
     def why(self, session_id: str) -> dict[str, Any]:
         found: dict[str, Any] = Client(str(self.socket)).get(f"/v1/sessions/{session_id}/why")
         return found

@@ -31,6 +31,10 @@ PERMISSION = replace(
 )
 COMPLETION = replace(QUESTION, id=59, kind=RequestKind.COMPLETION, questions=(Question("all 26 tests pass"),))
 
+SETUP = replace(
+    QUESTION, id=60, kind=RequestKind.SETUP, questions=(Question("Trust /srv/shop for Claude Code?"),)
+)
+
 
 @pytest.mark.parametrize(
     ("status", "requests", "expected"),
@@ -59,6 +63,7 @@ def test_attention_follows_from_status_and_open_requests(
         ([replace(PERMISSION, arguments=None)], "r58 asks for permission: Bash"),
         ([replace(PERMISSION, tool=None, arguments={"n": 1})], "r58 asks for permission: a tool"),
         ([COMPLETION], "r59 proposes its completion: all 26 tests pass"),
+        ([SETUP], "r60 Trust /srv/shop for Claude Code?"),
         ([QUESTION, PERMISSION, COMPLETION], "r57 asks: Which database? (and 2 more)"),
     ],
 )

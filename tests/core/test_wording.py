@@ -87,6 +87,7 @@ SANDBOXED = replace(CHILD, effective_mode=TrustLevel.SANDBOXED)
 MESSAGE = Message(57, CHILD.id, "aaaa1111", MessageMode.AUTO, MessageState.EXPIRED, AT, AT, reason="too late")
 REQUEST = Request(7, CHILD.id, RequestKind.QUESTION, RequestState.OPEN, AT, AT)
 QUESTION = replace(REQUEST, questions=(Question("which one?", ("this", "that")),))
+SETUP = replace(REQUEST, kind=RequestKind.SETUP, questions=(Question("Trust /srv/shop?"),))
 COMPLETION = replace(REQUEST, kind=RequestKind.COMPLETION, questions=(Question("all green"),))
 PLAN = replace(REQUEST, kind=RequestKind.PERMISSION, tool="ExitPlanMode", arguments={})
 PERMISSION = replace(REQUEST, kind=RequestKind.PERMISSION, tool="Bash", arguments={"command": "rm -rf build"})
@@ -117,9 +118,14 @@ ENTRIES: dict[str, Entry] = {
     ),
     "plan": lambda s, text: request_notice(s, replace(PLAN, cut=True), text),
     "completion": lambda s, text: request_notice(s, replace(COMPLETION, questions=(Question(text),))),
+    "setup": lambda s, text: request_notice(s, replace(SETUP, questions=(Question(text),))),
     "permission": lambda s, text: request_notice(s, replace(PERMISSION, tool=text, arguments={text: text})),
 }
-QUOTING = [*"ending milestone question completion permission plan".split(), "open question", "ten questions"]
+QUOTING = [
+    *"ending milestone question completion permission plan setup".split(),
+    "open question",
+    "ten questions",
+]
 """Entries that quote text of the session."""
 TEXTS = st.one_of(st.text(), st.lists(st.sampled_from([EVIL, "\n", '"', "\\", "x", "三"])).map("".join))
 
@@ -164,6 +170,9 @@ def test_request_notice_ends_with_the_command_to_answer(subject: Session, text: 
     assert request_notice(subject, single).endswith("; answer with: sm answer r7 TEXT")
     assert request_notice(subject, replace(COMPLETION, questions=(Question(text),))).endswith(
         "; answer with: sm approve r7, or: sm deny r7 WHY"
+    )
+    assert request_notice(subject, SETUP).endswith(
+        "; answer with: sm approve r7, or end the agent: sm deny r7"
     )
     assert request_notice(subject, replace(PERMISSION, tool=text)).endswith(
         "; answer with: sm approve r7, or: sm deny r7 WHY"

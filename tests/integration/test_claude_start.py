@@ -60,13 +60,6 @@ class Claude(ClaudeInstance):
         self.env["PATH"] = f"{self.env['PATH']}:{Path(binary).parent}"
         self.claude_home = self.home / ".claude"
 
-    def other_home(self, name: str, **seed: bool) -> dict[str, str]:
-        """The environment of a user who has not answered all questions of claude's first start."""
-        config = claude_cli.seed(self.home / name, **seed)
-        state = config / ".claude.json"
-        state.write_text(state.read_text().replace(str(self.home / name), str(self.home)))
-        return {"CLAUDE_CONFIG_DIR": str(config)}
-
     def spawn_until(self, status: str, words: str, *arguments: str, **options: Any) -> dict[str, Any]:
         """Spawn a session and return it once it has this status and a reason with these words."""
         session_id = self.spawn(*arguments, **options)["session_id"]

@@ -24,6 +24,7 @@ REPORT              no        s     s     s     s
 KILL                yes       d     d     -     d
 READ                yes       d     d     -     d
 ANSWER              yes       d     d     -     d
+ANSWER_SETUP        yes       -     -     -     -
 ARCHIVE             yes       d     d     -     d
 REMOVE              yes       d     d     -     d
 REPARENT            yes       d     d     -     d

@@ -12,7 +12,16 @@ from sm.core.observation import Activity, Observation, Source
 from sm.core.requests import Request
 from sm.core.states import RequestKind
 from sm.core.usage import ActionLine, Todo
-from sm.providers.readers import AcceptedInput, Dialog, HookEvent, Readers, StartProblem, TranscriptDelta
+from sm.providers.readers import (
+    AcceptedInput,
+    Dialog,
+    HookEvent,
+    Readers,
+    SetupDialog,
+    SetupQuestion,
+    StartProblem,
+    TranscriptDelta,
+)
 
 _ACTIVITIES = {"idle": Activity.IDLE, "busy": Activity.BUSY, "asks": Activity.BLOCKED}
 
@@ -113,6 +122,11 @@ class ScriptedScreen:
 
     def start_problem(self, lines: Sequence[str], working_dir: str) -> StartProblem | None:
         return StartProblem("it is not logged in", "log in") if list(lines[-1:]) == ["login"] else None
+
+    def setup_dialog(self, lines: Sequence[str], directory: str) -> SetupDialog | None:
+        if list(lines[-1:]) != ["trust?"]:
+            return None
+        return SetupDialog(SetupQuestion.TRUST, f"Trust {directory}?", "Enter")
 
 
 READERS = Readers(ScriptedHooks(), ScriptedState(), ScriptedTranscripts(), ScriptedScreen())

@@ -273,3 +273,4 @@ def test_screen_reader_reads_the_title_of_a_busy_agent(screen: ScreenReader, sam
 def test_screen_reader_never_raises_and_is_deterministic(screen: ScreenReader, lines: list[str]) -> None:
     assert screen.screen(lines, AT) == screen.screen(lines, AT)
     assert screen.start_problem(lines, "/srv/shop") == screen.start_problem(lines, "/srv/shop")
+    assert screen.setup_dialog(lines, "/srv/shop") == screen.setup_dialog(lines, "/srv/shop")

@@ -35,8 +35,14 @@ def send_verdict(call: Call, reference: str, verdict: Mapping[str, object], done
 
 
 def _open_end(request: JsonObject) -> str:
-    """The warning after a refusal that the agent has not confirmed: the tool may run."""
+    """The effect on an agent in a first-start dialog; the warning after a refusal that the agent has not confirmed."""
     answer = request["answer"]
+    if request["kind"] == "setup" and answer is not None:
+        return (
+            ": its dialog is answered, the agent starts"
+            if answer["approved"]
+            else ": the agent has been ended"
+        )
     if (
         request["state"] != "answered"
         or answer is None

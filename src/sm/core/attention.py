@@ -83,6 +83,8 @@ def _request_text(requests: Sequence[Request]) -> str:
             what = f"asks: {first.text}"
         case RequestKind.COMPLETION:
             what = f"proposes its completion: {first.text or 'done'}"
+        case RequestKind.SETUP:
+            what = first.text
         case _:
             what = f"asks for permission: {tool_use(first.tool, first.arguments)}"
     return f"{first.name} {what}" + (f" (and {more} more)" if more else "")

@@ -121,6 +121,8 @@ class RequestKind(Tolerant):
     PERMISSION = "permission"
     QUESTION = "question"
     COMPLETION = "completion"
+    SETUP = "setup"
+    """A first-start dialog of an agent. Only the operator may answer."""
 
 
 class RequestState(Tolerant):

@@ -122,6 +122,11 @@ def request_notice(session: Session, request: Request, plan: str | None = None) 
         case RequestKind.COMPLETION:
             summary = quote_session(session, request.text or "done", 400)
             return f"{who} proposes its completion: {summary}; answer with: sm approve {name}, or: sm deny {name} WHY"
+        case RequestKind.SETUP:
+            return (
+                f"{who} waits in a first-start dialog: {quote_session(session, request.text, 400)}; "
+                f"answer with: sm approve {name}, or end the agent: sm deny {name}"
+            )
         case _:
             is_whole = not request.cut and (
                 plan is not None or is_whole_tool_use(request.tool, request.arguments)
@@ -166,6 +171,8 @@ def request_opened_event(session: Session, request: Request, plan: str | None = 
             what = f"asks {' / '.join(quoted(q.question) for q in request.questions)}"
         case RequestKind.COMPLETION:
             what = f"proposes its completion - {quoted(request.text or 'done')}"
+        case RequestKind.SETUP:
+            what = f"waits in a first-start dialog: {quoted(request.text)}"
         case _:
             what = (
                 f"asks for permission to use {quoted(tool_use(request.tool, request.arguments))}"

@@ -144,6 +144,7 @@ async def run(
                 "timers": parts.timers.run(),
                 "waiting": parts.waiting.run(),
                 "dialogs": parts.dialogs.run(),
+                "setup dialogs": parts.setup_dialogs.run(),
                 "cleanup": parts.cleanup.run(),
                 "upkeep": upkeep(paths, store, parts.reports, parts.messages, parts.observer),
                 "lock": _end_without(lock, paths),

@@ -18,8 +18,8 @@ from sm.monitor import AgentListener, Monitor, Observer, Summary, UsageMeter, Wa
 from sm.notifiers import NOTIFIERS
 from sm.paths import InstancePaths
 from sm.providers import PROVIDERS
-from sm.providers.readers import ToolEnd
-from sm.requests import Dialogs, Requests
+from sm.providers.readers import SetupDialog, ToolEnd
+from sm.requests import Dialogs, Requests, SetupDialogs
 from sm.sandboxes.host import HostSandbox
 from sm.server import ApiServer
 from sm.services import DaemonInfo, Reads, Services, Sessions, Waits
@@ -48,13 +48,17 @@ def now() -> str:
 
 
 class DialogListener(AgentListener):
-    """Passes the end of a tool to the dialogs, whose package must not import the monitor's protocol."""
+    """Passes events to the dialogs, whose package must not import the monitor's protocol."""
 
-    def __init__(self, dialogs: Dialogs) -> None:
+    def __init__(self, dialogs: Dialogs, setup: SetupDialogs) -> None:
         self._dialogs = dialogs
+        self._setup = setup
 
     async def tool_ended(self, session_id: str, end: ToolEnd) -> None:
         await self._dialogs.tool_ended(session_id, end)
+
+    async def setup_dialog(self, session_id: str, dialog: SetupDialog | None) -> None:
+        await self._setup.dialog_shown(session_id, dialog)
 
 
 def terminals_of(config: Config, paths: InstancePaths, store: Store, umask: int) -> Tmux:
@@ -113,9 +117,10 @@ class DaemonParts:
         self.watcher = watcher = Watcher(store, manager, terminals, observer)
         composer = ComposerDriver(terminals, observer)
         self.dialogs = dialogs = Dialogs(store, manager, terminals)
+        self.setup_dialogs = setup_dialogs = SetupDialogs(store, manager, terminals, kills)
         self.messages = messages = Messages(store, manager, dialogs)
         receipts = DeliveryReceipts(store, manager)
-        for listener in (receipts, composer, DialogListener(dialogs)):
+        for listener in (receipts, composer, DialogListener(dialogs, setup_dialogs)):
             observer.register(listener)
         self.worker = DeliveryWorker(store, manager, terminals, composer, receipts)
         self.timers = timers = MailTimers(store, manager, kills, waiting)
@@ -123,7 +128,7 @@ class DaemonParts:
         summarizers = (provider.summarizer for provider in providers.values())
         summary = Summary(next(filter(None, summarizers), None), f"{paths.state}/what")
         workspaces = Workspaces(store, manager, spawner, ProjectItems(providers, agreements))
-        requests = Requests(store, manager, reports, dialogs)
+        requests = Requests(store, manager, reports, dialogs, setup_dialogs)
 
         def trouble() -> list[str]:
             return [*loaded.warnings, *filter(None, (store.trouble(), terminals.trouble))]

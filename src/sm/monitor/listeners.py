@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from sm.core.observation import Source
 from sm.monitor.agent import Agent
-from sm.providers.readers import AcceptedInput, HookEvent, ToolEnd, TranscriptDelta
+from sm.providers.readers import AcceptedInput, HookEvent, SetupDialog, ToolEnd, TranscriptDelta
 
 T = TypeVar("T")
 
@@ -44,6 +44,9 @@ class AgentListener:
 
     async def turn_ended(self, session_id: str, at: float) -> None:
         """A turn has ended at `at`, in seconds since the epoch."""
+
+    async def setup_dialog(self, session_id: str, dialog: SetupDialog | None) -> None:
+        """An agent that has not started shows this first-start dialog. None: it has started, or shows another one."""
 
     def process_gone(self, session_id: str) -> None:
         """The agent's process is gone: earlier events mean nothing for a later process of the session."""
@@ -89,6 +92,10 @@ class AgentListeners:
             await self._tool_ended(session_id, end)
         if delta.turn_finished is not None:
             await self._turn_ended(session_id, min(delta.turn_finished, self._clock()))
+
+    async def setup_dialog(self, session_id: str, dialog: SetupDialog | None) -> None:
+        for listener in self._listeners:
+            await listener.setup_dialog(session_id, dialog)
 
     def process_gone(self, session_id: str) -> None:
         for listener in self._listeners:

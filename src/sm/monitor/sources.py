@@ -74,6 +74,7 @@ class Sources:
         ):  # the screen may show a problem that must be recorded before the agent counts as ready
             await self._screen(agent)
         agent.ready = True
+        await self._listeners.setup_dialog(agent.session_id, None)
         await self._recorder.record_start(agent.session_id, source, reason)
 
     async def read_state_file(self, agent: Agent) -> Observation | None:
@@ -150,6 +151,9 @@ class Sources:
             if problem is None and _shows_no_box(reader.screen(lines, now)):
                 problem = unknown_problem(agent, lines, now)
             if problem is not None:
+                # First: a daemon that ends in between must find the request, or an agent that is still starting.
+                dialog = reader.setup_dialog(lines, agent.real_dir or session.working_dir)
+                await self._listeners.setup_dialog(session.id, dialog)
                 await self._recorder.record_obstacle(
                     session, f"{problem.message}; hint: {problem.hint}", iso(now)
                 )

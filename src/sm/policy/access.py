@@ -22,6 +22,7 @@ class Action(StrEnum):
     REPORT = "report for"
     SEND = "send messages to"
     ANSWER = "answer requests of"
+    ANSWER_SETUP = "answer the first-start dialog of"
     ARCHIVE = "archive"
     REMOVE = "remove"
     REPARENT = "reparent"
@@ -92,6 +93,8 @@ _TARGETS: Mapping[Action, frozenset[Position]] = {
     Action.READ: _DESCENDANTS,
     # Approve, deny and answer requests of the target, and approve its completion.
     Action.ANSWER: _DESCENDANTS,
+    # The answer changes what the agent CLI asks the user in future.
+    Action.ANSWER_SETUP: _NOBODY,
     Action.ARCHIVE: _DESCENDANTS,
     Action.REMOVE: _DESCENDANTS,
     Action.REPARENT: _DESCENDANTS,

@@ -8,7 +8,7 @@ from typing import Protocol
 from sm.config import AgentConfig, Definition
 from sm.core.models import Exit, Session, Signal, SpawnRequest
 from sm.core.usage import Usage
-from sm.providers.readers import Readers
+from sm.providers.readers import Readers, SetupQuestion
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +249,12 @@ class Setup(Protocol):
         """Accept for all agents that they may bypass permissions. Idempotent.
 
         `by` is empty. Raises SmError; then nothing is changed.
+        """
+
+    def approve(self, environment: Mapping[str, str], question: SetupQuestion, directory: str) -> None:
+        """Store the operator's approval of a first-start dialog, as `trust` and `accept_bypass` do.
+
+        `environment`: that of the agent that shows the dialog. `directory`: its working directory, without links.
         """
 
     def require_ready(self, environment: Mapping[str, str], argv: Sequence[str], directory: str) -> None:

@@ -6,6 +6,7 @@ because agents can write the input.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Protocol
 
 from sm.core.models import Process
@@ -16,6 +17,9 @@ from sm.core.usage import ActionLine, Todo, ToolUse, Usage
 
 FIRST_TURN_S = 30.0
 """Time after its start for which an agent may report `idle` before the turn of its prompt begins."""
+
+CONFIRM_KEY = "Enter"
+"""The key that confirms the selected option of a `SetupDialog`."""
 
 ANSWER_MAX = 500
 """Characters of an agent's last words that are kept."""
@@ -134,6 +138,31 @@ class StartProblem:
     hint: str
 
 
+class SetupQuestion(StrEnum):
+    """The subject of a first-start dialog that the operator can answer with `sm`. Stored in requests."""
+
+    TRUST = "trust"
+    """Trust in the working directory."""
+    BYPASS = "bypass"
+    """Permission to bypass permissions."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetupDialog:
+    """A first-start dialog on the screen: a list of options, of which one is selected."""
+
+    question: SetupQuestion
+    text: str
+    """The question, for the operator."""
+    key: str
+    """The key (tmux(1), send-keys) that moves the selection towards the option that approves, or confirms it."""
+
+    @property
+    def confirms(self) -> bool:
+        """`key` approves: the option is selected."""
+        return self.key == CONFIRM_KEY
+
+
 class HookReader(Protocol):
     """Reads the events that an agent CLI sends through `sm hook`, and writes the answers that its hooks return."""
 
@@ -202,6 +231,13 @@ class ScreenReader(Protocol):
         """The problem that keeps a running agent from starting in `working_dir`; None: no known problem.
 
         Call only before the agent reported ready. For an ended process use `Provider.read_exit`.
+        """
+
+    def setup_dialog(self, lines: Sequence[str], directory: str) -> SetupDialog | None:
+        """The first-start dialog in these visible lines that `sm` can answer; None: no such dialog.
+
+        `directory`: the working directory, without links. Call only before the agent reported ready: later it could
+        imitate the dialog.
         """
 
 

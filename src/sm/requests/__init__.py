@@ -2,5 +2,6 @@
 
 from sm.requests.answers import Requests
 from sm.requests.dialogs import Dialogs
+from sm.requests.setup import SetupDialogs
 
-__all__ = ["Dialogs", "Requests"]
+__all__ = ["Dialogs", "Requests", "SetupDialogs"]

@@ -13,6 +13,7 @@ from sm.core.wording import outcome
 from sm.errors import IllegalState, NotFound, UsageError
 from sm.policy.access import Action, may
 from sm.requests.dialogs import Dialogs
+from sm.requests.setup import SetupDialogs
 from sm.sessions.manager import Manager
 from sm.sessions.reports import Reports
 from sm.state.requests import (
@@ -42,11 +43,14 @@ class RequestReply:
 
 
 class Requests:
-    def __init__(self, store: Store, manager: Manager, reports: Reports, dialogs: Dialogs) -> None:
+    def __init__(
+        self, store: Store, manager: Manager, reports: Reports, dialogs: Dialogs, setup: SetupDialogs
+    ) -> None:
         self._store = store
         self._manager = manager
         self._reports = reports
         self._dialogs = dialogs
+        self._setup = setup
 
     async def ask(
         self,
@@ -127,8 +131,9 @@ class Requests:
         Raises IllegalState when the request is closed (the error names its outcome), when no hook takes the answer,
         or when the session does not have exactly one open request; UsageError when the answer does not fit.
         """
-        request_id, session_id = await self._resolve(caller, reference, reply)
-        session = self._manager.find(caller, session_id, Action.ANSWER)
+        request_id, session_id, kind = await self._resolve(caller, reference, reply)
+        is_setup = kind is RequestKind.SETUP
+        session = self._manager.find(caller, session_id, Action.ANSWER_SETUP if is_setup else Action.ANSWER)
         await self._dialogs.refresh(request_id)
         async with self._store.transaction(caller, key) as tx:
             request = await tx.mail.request(request_id)
@@ -137,14 +142,16 @@ class Requests:
                     raise too_late(request)
                 request = await self._carry_out(tx, tx.session(session.id), request, reply, caller)
                 tx.remember(request.name)
-        return await self._dialogs.wait_until_taken(request, caller)
+        return await (self._setup.wait if is_setup else self._dialogs.wait_until_taken)(request, caller)
 
-    async def _resolve(self, caller: Caller, reference: str, reply: RequestReply) -> tuple[int, str]:
-        """The ids of the request that `reference` names, and of its session."""
+    async def _resolve(
+        self, caller: Caller, reference: str, reply: RequestReply
+    ) -> tuple[int, str, RequestKind]:
+        """The id of the request that `reference` names, the id of its session, and its kind."""
         name = _NAME.fullmatch(reference.lower())
         if name is not None:
             request = await self.find(caller, reference)
-            return request.id, request.session_id
+            return request.id, request.session_id, request.kind
         session = self._manager.find(caller, reference, Action.ANSWER)
         requests = open_of(self._store.mail.open.requests, session.id, list(RequestKind))
         has_answers = bool(reply.answers)
@@ -155,7 +162,7 @@ class Requests:
                 f"session {session.id} has {len(fitting) or 'no'} open requests{f': {names}' if names else ''}",
                 f"choose one, such as {fitting[0].name}" if fitting else "list requests: sm requests",
             )
-        return fitting[0].id, session.id
+        return fitting[0].id, session.id, fitting[0].kind
 
     async def _carry_out(
         self, tx: Transaction, session: Session, request: Request, reply: RequestReply, caller: Caller
@@ -176,6 +183,8 @@ class Requests:
                 f"sm approve {request.name}, or: sm deny {request.name}",
             )
         answer = Answer(reply.approved, (), message)
+        if request.kind is RequestKind.SETUP:
+            return await self._setup.answer(tx, session, request, answer, caller)
         if request.kind is not RequestKind.COMPLETION:
             return await decide(tx, self._dialogs, session, request, answer, caller)
         done = await finish_request(tx, session, request, tx.now, **_decided(caller, answer), taken_at=tx.now)

@@ -46,6 +46,19 @@ class Kills:
                 await self._order(tx, session, victims, caller, force=force)
                 tx.remember(session.id)
         self._manager.record_allowed(caller, Action.KILL, descendants)
+        await self.wait_until_ended(victims, caller)
+        return [self._store.sessions[v.id] for v in victims if v.id in self._store.sessions]
+
+    async def order(self, tx: Transaction, session: Session, caller: Caller) -> None:
+        """Order the end of one session, for a caller that may answer for it. `wait_until_ended` follows the commit.
+
+        Raises IllegalState when the session has ended already.
+        """
+        victims = [session] if session.exit is None else []
+        await self._order(tx, session, victims, caller, force=False)
+
+    async def wait_until_ended(self, victims: Sequence[Session], caller: Caller) -> None:
+        """Wait until the processes of sessions are gone whose end was ordered. Raises ExternalError."""
         killing = Counter((v.id, caller.session_id) for v in victims)
         self.killing += killing
         try:
@@ -57,7 +70,6 @@ class Kills:
                 )
         finally:
             self.killing -= killing
-        return [self._store.sessions[v.id] for v in victims if v.id in self._store.sessions]
 
     async def _order(
         self, tx: Transaction, session: Session, victims: Sequence[Session], caller: Caller, *, force: bool

@@ -14,7 +14,7 @@ from sm.core.lifecycle import Decision, is_ended, is_live
 from sm.core.messages import SM_ITSELF, Message, Notice
 from sm.core.models import Checkpoint, Session, Signal, ancestors
 from sm.core.requests import Request
-from sm.core.states import EventType, MessageState, NoticeKind
+from sm.core.states import EventType, MessageState, NoticeKind, RequestKind
 from sm.core.statuses import Status
 from sm.core.wording import (
     checkpoint_notice,
@@ -137,7 +137,9 @@ class Notices:
         """`plan`: the plan to approve, for a permission to leave plan mode."""
         text = request_notice(session, request, plan)
         occasion = request_occasion(request)
-        await self._note(tx, session, NoticeKind.REQUEST, occasion, text, EventType.REQUEST)
+        # No parent may answer a first-start dialog.
+        recipient = None if request.kind is RequestKind.SETUP else notice_recipient(tx, session)
+        await self._add(tx, session, recipient, NoticeKind.REQUEST, occasion, text, EventType.REQUEST)
 
     async def add_for_undelivered(self, tx: Transaction, session: Session, message: Message) -> None:
         """Notify the sender of `message` that `session` did not get it, or may not have."""
@@ -210,7 +212,18 @@ class Notices:
         text: str,
         event: EventType | None = None,
     ) -> None:
-        recipient = notice_recipient(tx, session)
+        await self._add(tx, session, notice_recipient(tx, session), kind, occasion, text, event)
+
+    async def _add(
+        self,
+        tx: Transaction,
+        session: Session,
+        recipient: str | None,
+        kind: NoticeKind,
+        occasion: str,
+        text: str,
+        event: EventType | None,
+    ) -> None:
         notice = Notice(tx.mail.new_id("notices"), session.id, recipient, kind, occasion, text, tx.now)
         if await tx.mail.add_notice(notice) and recipient is None:
             await self._tell_operator(tx, session, notice, event)

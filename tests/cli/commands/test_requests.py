@@ -539,6 +539,36 @@ def test_answer_command_sends_the_decision_and_confirms(
     assert json.loads(run(*words, "--json").out) == settled("2")
 
 
+SETUP: dict[str, Any] = {
+    "kind": "setup",
+    "questions": [{"question": "Trust /srv/shop for Claude Code?", "options": []}],
+}
+
+
+def test_request_details_of_a_first_start_dialog_name_the_effect_of_each_answer() -> None:
+    assert details(request(**SETUP))[1:6] == [
+        "Question:",
+        "  | Trust /srv/shop for Claude Code?",
+        "Answer:    sm approve r57",
+        "           sm deny r57",
+        "Effect:    sm approve lets the agent start, sm deny ends it",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("verb", "approved", "output"),
+    [
+        ("approve", True, "Approved r57 of session 1a2b3c4d: its dialog is answered, the agent starts\n"),
+        ("deny", False, "Denied r57 of session 1a2b3c4d: the agent has been ended\n"),
+    ],
+)
+def test_answer_to_a_first_start_dialog_prints_its_effect(
+    run: Sm, peer: Peer, verb: str, approved: bool, output: str
+) -> None:
+    peer.script("POST /v1/requests/r57/answer", answer(settled(**SETUP, answer=decision(approved))))
+    assert run(verb, "r57").out == output
+
+
 def test_deny_warns_when_the_agent_has_not_confirmed_the_refusal(run: Sm, peer: Peer) -> None:
     refused = permission(state="answered", answer=decision(False), answered_by="operator", confirmed=False)
     peer.script("POST /v1/requests/r57/answer", answer(refused))

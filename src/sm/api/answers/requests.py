@@ -27,8 +27,13 @@ class RequestView(TypedDict):
     session_id: Annotated[str, doc("The session that asks.")]
     name: Annotated[str | None, doc("The display name of that session.")]
     kind: RequestKind
-    tool: Annotated[str | None, doc("Of a permission: the tool.")]
-    arguments: Annotated[Anything | None, doc("Of a permission: the arguments of the tool.")]
+    tool: Annotated[str | None, doc("Of a permission: the tool; else null.")]
+    arguments: Annotated[
+        Anything | None,
+        doc(
+            "Of a permission: the arguments of the tool. Of a setup: `dialog` (`trust` or `bypass`) and `directory`."
+        ),
+    ]
     agent: Annotated[str | None, doc("The sub-agent that asks; null: the agent itself.")]
     cut: Annotated[bool, doc("The arguments were too long: their texts are cut.")]
     questions: list[QuestionView]

@@ -5,13 +5,15 @@ open request. To see
 exactly what the agent asks for, run sm requests r57.
 
 If you approve a permission or a plan, the agent continues and gets MESSAGE. If you approve a completion, the session
-ends. The first answer wins.
+ends. If you approve a dialog of an agent's start (kind setup), sm stores your answer for claude and presses the keys in
+the dialog, and the agent starts. The first answer wins.
 
 \b
 Exit codes:
   0  answered
   3  no such request or session
   4  the request is already closed, or the session has none, or several
+  5  an agent may not answer a dialog of an agent's start
 
 \b
 Examples:

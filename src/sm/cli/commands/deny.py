@@ -5,6 +5,8 @@ open request.
 
 MESSAGE tells the agent why, and what to do instead. The first answer wins. sm reject does the same.
 
+If you deny a dialog of an agent's start (kind setup), the agent is ended.
+
 If a person allowed a tool in the terminal just before, the tool runs. Then the command fails, or you get a notice
 later.
 

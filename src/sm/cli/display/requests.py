@@ -60,6 +60,8 @@ def _subject(request: JsonObject) -> str:
 
     if request["kind"] == "question":
         subject = " / ".join(map(_question, request["questions"]))
+    elif request["kind"] == "setup":
+        subject = quoted(request["questions"][0]["question"])  # an agent may have named the directory
     elif request["kind"] == "completion":
         words = " ".join(question["question"] for question in request["questions"])
         subject = f"done: {quoted(words)}" if words else "done"
@@ -100,6 +102,8 @@ def _answer_commands(request: JsonObject) -> list[str]:
     name = request["request_id"]
     if request["kind"] == "completion":
         return [f"sm approve {name}", f"sm deny {name} 'WHY'"]
+    if request["kind"] == "setup":
+        return [f"sm approve {name}", f"sm deny {name}"]
     if request["kind"] != "question":
         return [f"sm approve {name}", f"sm deny {name} 'WHY'"]
     if request.get("cut"):
@@ -199,6 +203,8 @@ def request_details(request: JsonObject, at: datetime, width: int | None = None)
         return [*lines, f"Because:   {explanation(request)}"]
     commands = _question_commands(request) if request["kind"] == "question" else _answer_commands(request)
     lines += [f"{'' if number else 'Answer:':<10} {text}" for number, text in enumerate(commands)]
+    if request["kind"] == "setup":
+        lines.append("Effect:    sm approve lets the agent start, sm deny ends it")
     if request["expires_at"]:
         lines.append(f"Expires:   {expires(request, at)}")
     return lines

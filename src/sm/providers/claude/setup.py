@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import assert_never
 
 from sm.config import Claude
 from sm.errors import ExternalError, UsageError
@@ -35,6 +36,7 @@ from sm.providers.claude.readiness import (
 )
 from sm.providers.claude.trouble import INSTALL
 from sm.providers.claude.trust import accept_bypass, trust
+from sm.providers.readers import SetupQuestion
 
 _MEASURED = "2.1.197"
 _OLDEST = "2.1"
@@ -59,6 +61,16 @@ class ClaudeSetup:
 
     def accept_bypass(self, environ: Mapping[str, str]) -> TrustEntry:
         return accept_bypass(ClaudeHome(self._agent_environment(environ)))
+
+    def approve(self, environment: Mapping[str, str], question: SetupQuestion, directory: str) -> None:
+        home = ClaudeHome(environment)
+        match question:
+            case SetupQuestion.TRUST:
+                trust(home, directory)
+            case SetupQuestion.BYPASS:
+                accept_bypass(home)
+            case _:
+                assert_never(question)
 
     def require_ready(self, environment: Mapping[str, str], argv: Sequence[str], directory: str) -> None:
         require_ready(environment, argv, directory)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from sm.core.observation import Activity, Observation, Source
 from sm.core.text import folded
-from sm.providers.claude.screen import Obstacle, State, read_screen, read_title
+from sm.providers.claude.screen import Obstacle, State, find_start_dialog, read_screen, read_title
 from sm.providers.claude.trouble import explain
-from sm.providers.readers import StartProblem
+from sm.providers.readers import CONFIRM_KEY, SetupDialog, SetupQuestion, StartProblem
 
 _STOP_HOOK = "running stop hook"
 _ACTIVITIES = {
@@ -53,3 +53,19 @@ class ClaudeScreenReader:
         ):  # the exit of the process follows and is reported with the same text
             return None
         return StartProblem(folded(problem.message, 300), folded(problem.hint, 300))
+
+    def setup_dialog(self, lines: Sequence[str], directory: str) -> SetupDialog | None:
+        dialog = find_start_dialog(lines)
+        if dialog is None:
+            return None
+        key = CONFIRM_KEY if dialog.steps == 0 else "Down" if dialog.steps > 0 else "Up"
+        match dialog.obstacle:
+            case Obstacle.TRUST:
+                return SetupDialog(SetupQuestion.TRUST, f"Trust {directory} for Claude Code?", key)
+            case Obstacle.BYPASS_WARNING:
+                text = (
+                    "Allow agents of Claude Code to bypass permissions and run every command without asking?"
+                )
+                return SetupDialog(SetupQuestion.BYPASS, text, key)
+            case _:
+                return None

@@ -11,13 +11,20 @@ Only the bottom matters. claude indents the chat and the draft, so a real rule b
 one never does. Other screens are `unknown`: an error here would type a message into a dialog and so answer it.
 """
 
-from sm.providers.claude.screen.reading import last_words, read_end, read_screen, read_title
+from sm.providers.claude.screen.reading import (
+    find_start_dialog,
+    last_words,
+    read_end,
+    read_screen,
+    read_title,
+)
 from sm.providers.claude.screen.states import Obstacle, ScreenContent, State
 
 __all__ = [
     "Obstacle",
     "ScreenContent",
     "State",
+    "find_start_dialog",
     "last_words",
     "read_end",
     "read_screen",

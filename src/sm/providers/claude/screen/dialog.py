@@ -138,13 +138,18 @@ def _first_run(dialog: _Dialog) -> ScreenContent | None:
             "bare": [] if dialog.ruled or _LEAVES.search(one_line(dialog.last)) else dialog.head,
         }[where]
         if any(pattern.match(text) for text in texts):
-            return ScreenContent(
-                State.BLOCKED,
-                f"claude has not started: {obstacle}",
-                hint="run claude yourself in the same directory and answer the question",
-                obstacle=obstacle,
-            )
+            return blocked_start(obstacle)
     return None
+
+
+def blocked_start(obstacle: Obstacle) -> ScreenContent:
+    """The content of a first-run dialog."""
+    return ScreenContent(
+        State.BLOCKED,
+        f"claude has not started: {obstacle}",
+        hint="run claude yourself in the same directory and answer the question",
+        obstacle=obstacle,
+    )
 
 
 _TALK = "Chat about this"

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from sm.providers.claude.screen.box import read_box
-from sm.providers.claude.screen.dialog import read_agents_view, read_dialog_screen
+from sm.providers.claude.screen.dialog import blocked_start, read_agents_view, read_dialog_screen
 from sm.providers.claude.screen.ending import read_ended, read_exit_reason, read_refusal, without_end_marks
 from sm.providers.claude.screen.rows import is_rule, trim
+from sm.providers.claude.screen.start_dialog import StartDialog, read_start_dialog
 from sm.providers.claude.screen.states import ScreenContent, State
 
 
@@ -18,11 +19,24 @@ def read_screen(lines: Sequence[str]) -> ScreenContent:
         read_ended(rows)
         or read_agents_view(rows)
         or read_box(rows)
+        or _start_dialog_content(rows)
         or read_dialog_screen(rows)
         or read_dialog_screen(_above_a_rule(rows))
         or read_refusal(rows)
         or ScreenContent(State.UNKNOWN, "sm does not recognize the screen")
     )
+
+
+def find_start_dialog(lines: Sequence[str]) -> StartDialog | None:
+    """The first-start dialog on the screen that sm can answer; None: there is none."""
+    content = read_screen(lines)
+    dialog = read_start_dialog(trim(lines)) if content.state is State.BLOCKED else None
+    return dialog if dialog is not None and content.obstacle is dialog.obstacle else None
+
+
+def _start_dialog_content(rows: Sequence[str]) -> ScreenContent | None:
+    dialog = read_start_dialog(rows)
+    return None if dialog is None else blocked_start(dialog.obstacle)
 
 
 def _above_a_rule(rows: Sequence[str]) -> Sequence[str]:

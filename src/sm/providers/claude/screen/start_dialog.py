@@ -1,0 +1,55 @@
+# ruff: noqa: RUF001  (claude's pointer looks like a greater-than sign, and is not one)
+"""Reads the first-start dialogs that sm can answer: trust in the directory, and permission to bypass permissions.
+
+The options have numbers in claude 2.1.197 and none in 2.1.330, so they are found by their text and by claude's pointer.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sm.providers.claude.screen.rows import is_rule, last_paragraph, one_line
+from sm.providers.claude.screen.states import Obstacle
+
+_OPTION = re.compile(r" {0,3}(?P<pointer>❯| ) +(?:\d\. *)?(?P<label>\S.*)")
+_REFUSE = "No, exit"
+_DIALOGS = (
+    (Obstacle.TRUST, re.compile(r"Yes, I trust this folder"), re.compile(r" ?Accessing workspace:")),
+    (
+        Obstacle.BYPASS_WARNING,
+        re.compile(r"Yes, I accept"),
+        re.compile(r" *WARNING: .*Bypass Permissions mode"),
+    ),
+)
+_KEYS = re.compile(r"enter to confirm\b.*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class StartDialog:
+    obstacle: Obstacle
+    steps: int
+    """The options from the selected one down to the one that approves; 0: that one is selected."""
+
+
+def read_start_dialog(rows: Sequence[str]) -> StartDialog | None:
+    """The dialog that fills the bottom of the screen; None: no dialog that sm can answer.
+
+    `rows` end with claude's line of keys. The screen shows the title, both options and nothing below the keys: a dialog
+    that is taller than the terminal is not answered.
+    """
+    if not _KEYS.match(one_line(last_paragraph(rows))):
+        return None
+    above = list(rows[: len(rows) - len(last_paragraph(rows))])
+    while above and not above[-1]:
+        above.pop()
+    options = [_OPTION.fullmatch(row) for row in above[-2:]]
+    labels = [option["label"] for option in options if option is not None]
+    pointers = [option is not None and option["pointer"] == "❯" for option in options]
+    if len(labels) != 2 or sum(pointers) != 1 or _REFUSE not in labels:
+        return None
+    approves = 1 - labels.index(_REFUSE)
+    first = max((number for number, row in enumerate(above) if is_rule(row)), default=-1) + 1
+    for obstacle, label, title in _DIALOGS:
+        if label.fullmatch(labels[approves]) and any(title.match(row) for row in above[first:-2]):
+            return StartDialog(obstacle, approves - pointers.index(True))
+    return None
