@@ -5,7 +5,6 @@ A script that records its arguments stands in for claude.
 
 import json
 import os
-import shlex
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -276,20 +275,6 @@ def test_workspace_setting_limits_the_agent_types_of_its_sessions(team: Team) ->
         assert "Editor" in team.agent_types(cwd=team.work)
     finally:
         team.sm("workspace", "set", "shop", "--agents", "all")
-
-
-def test_team_example_of_the_readme_works(team: Team) -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
-    setting = readme.partition("$ sm workspace set shop ")[2].partition("\n")[0].partition("#")[0]
-    file = readme.partition(".sm/agents/reviewer.md <<'END'\n")[2].partition("END\n")[0]
-    assert setting and file.startswith("---\n")
-    team.sm("workspace", "set", "shop", *shlex.split(setting))
-    path = team.define("reviewer", file)
-    try:
-        team.spawn("reviewer", "Review the last commit", cwd=team.shop)
-    finally:
-        team.sm("workspace", "set", "shop", "--mcps", "all", "--agents", "all")
-        path.unlink()
 
 
 def test_spawn_is_not_delayed_when_another_workspace_has_200_definitions(team: Team) -> None:

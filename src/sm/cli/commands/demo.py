@@ -130,7 +130,7 @@ def _instance(pace_s: float) -> Iterator[Instance]:
     environ = {key: value for key, value in os.environ.items() if not key.startswith("SM_")}
     instance = Instance({**environ, "SM_HOME": home})
     with open(instance.paths.config, "x", encoding="utf-8") as file:
-        json.dump(_config(name, pace_s), file)  # every JSON is YAML
+        json.dump(configuration(name, pace_s), file)  # every JSON is YAML
     with _signals():
         try:
             yield instance
@@ -172,7 +172,8 @@ def _block_signals() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _config(socket_name: str, pace_s: float) -> dict[str, object]:
+def configuration(socket_name: str, pace_s: float) -> dict[str, object]:
+    """The configuration of the demo's instance. `pace_s`: how long one step of an agent takes."""
     return {
         "default_trust": "direct",
         "tmux": {"socket_name": socket_name},
