@@ -16,7 +16,7 @@ from tests.typist import DETACH, INTERRUPT, Typist, plain
 
 _ID = re.compile(r"\b(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{8}\b")
 _STATUS_LINE = r"\d\d:\d\d \d\d-\w{3}-\d\d"
-_QUESTION = re.compile(r"(.*\[y/N\]: )(\w*)")
+_QUESTION = re.compile(r"(.*\[y/N\]:? )(\w*)")
 _EXAMPLES = {
     r"\[?\d\d:\d\d(?::\d\d)?\]?": r"\[?[\d :-]*\d\d:\d\d(?::\d\d)?\]?",  # another day shows its date
     r"\b\d+(?:s|m|h) ago": r"\d+(?:s|m|h) ago",

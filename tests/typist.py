@@ -49,7 +49,7 @@ class Typist:
         self._until(_PROMPT, WITHIN_S)
 
     def type(
-        self, command: str, answers: Mapping[str, str] | None = None, within_s: float = 120
+        self, command: str, answers: Mapping[str, str] | None = None, within_s: float = 60
     ) -> tuple[int, str]:
         """Type a command with its here-documents; return its exit code and its output with the control sequences.
 
@@ -64,7 +64,7 @@ class Typist:
         rest, code = self._until(_PROMPT, within_s)
         return int(code), output + rest
 
-    def leave(self, command: str, shown: str, keys: str = INTERRUPT, within_s: float = 120) -> str:
+    def leave(self, command: str, shown: str, keys: str = INTERRUPT, within_s: float = 60) -> str:
         """Type a command that runs until `keys` are pressed, and press them once its output matches `shown`."""
         self.press(command + "\n")
         before, _ = self._until(re.compile(shown), within_s)
