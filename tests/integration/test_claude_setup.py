@@ -134,6 +134,38 @@ def test_trust_dialog_and_bypass_warning_are_two_requests(
     claudes.sm("kill", session_id)
 
 
+def test_sm_trust_lets_the_agents_go_on_that_wait_in_the_directory(
+    claudes: ClaudeInstance, api: ScriptedApi, tmp_path: Path
+) -> None:
+    env = claudes.other_home("by-command", trusted=False)
+    for name in ("shop", "shop/below", "shop-2"):
+        (tmp_path / name).mkdir()
+    places = [tmp_path / "shop", tmp_path / "shop/below", tmp_path / "shop-2"]
+    asked = [waiting(claudes, env, f"In {p.name} [[text:so]]", "--working-dir", str(p)) for p in places]
+    output = claudes.sm("trust", str(tmp_path / "shop"), env=env)
+    for request_here in asked[:2]:
+        session_id = request_here["session_id"]
+        assert f" ({session_id}) goes on ({request_here['request_id']})\n" in output
+        claudes.idle(session_id)
+    assert asked[2]["session_id"] not in output
+    assert [len(api.turns(f"In {p.name} ")) for p in places] == [1, 1, 0]
+    assert request(claudes, asked[2]["request_id"])["state"] == "open"
+    assert claudes.json("trust", str(tmp_path / "shop"), env=env)["answered"] == []
+    claudes.sm("kill", *(a["session_id"] for a in asked))
+
+
+def test_sm_trust_with_bypass_lets_an_agent_go_on_that_waits_in_both_dialogs(
+    claudes: ClaudeInstance, api: ScriptedApi, tmp_path: Path
+) -> None:
+    env = {**claudes.other_home("both", trusted=False), "IS_SANDBOX": "1"}
+    asked = waiting(claudes, env, "In both [[text:so]]", "--working-dir", str(tmp_path), agent="Bypass")
+    output = claudes.sm("trust", str(tmp_path), "--bypass", env=env)
+    assert f" ({asked['session_id']}) goes on ({asked['request_id']})\n" in output
+    claudes.idle(asked["session_id"])
+    assert len(api.turns("In both")) == 1
+    claudes.sm("kill", asked["session_id"])
+
+
 def test_request_is_closed_when_a_person_answers_the_dialog(claudes: ClaudeInstance, tmp_path: Path) -> None:
     env = claudes.other_home("by-hand", trusted=False)
     asked = waiting(claudes, env, "By hand", "--working-dir", str(tmp_path))

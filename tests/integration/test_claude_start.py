@@ -586,8 +586,9 @@ def test_untrusted_directory_can_be_trusted_by_a_key_press_or_by_sm_trust(
         start = ("Plain", "Waits", "--skip-checks", *where)
         waiting = claude.spawn_until("waiting_input", "sm trust", *start, env=env)
         output = claude.sm("trust", str(tmp_path), env=env)
-        assert "; claude is running (pid " in output and output.endswith(
-            ") and has not overwritten the entry\n"
+        assert f" ({waiting['session_id']}) goes on (r" in output
+        assert "; claude is running (pid " in output and output.splitlines()[0].endswith(
+            ") and has not overwritten the entry"
         ), output
         claude.sm("kill", "--force", waiting["session_id"])
         claude.prompt(by_command["session_id"], "Once more")

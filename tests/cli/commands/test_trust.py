@@ -11,6 +11,8 @@ import pytest
 
 from sm.linux.processes import identify
 from tests.cli.conftest import Sm
+from tests.cli.peer import Peer, answer, error
+from tests.cli.samples import decision, request
 
 KEPT = {
     "numStartups": 3,
@@ -94,7 +96,8 @@ def test_trust_prints_the_result_as_json(run: Sm, claude: Path, project: Path) -
     (project / "sub").mkdir()
     first = json.loads(run("trust", str(project), "--json").out)
     assert first == {
-        "directory": str(project), "trusted_by": str(project), "changed": True, "file": str(claude)
+        "directory": str(project), "trusted_by": str(project), "changed": True, "file": str(claude),
+        "answered": [],
     }  # fmt: skip
     second = json.loads(run("trust", str(project / "sub"), "--json").out)
     assert second == first | {"directory": str(project / "sub"), "changed": False}
@@ -287,8 +290,10 @@ def test_trust_bypass_adds_one_setting_and_keeps_the_others(run: Sm, claude: Pat
     assert stat.S_IMODE(settings.stat().st_mode) == 0o640
     assert json.loads(claude.read_text()) == KEPT
     again = run("trust", "--bypass", "--json")
-    answer = {"directory": None, "trusted_by": None, "changed": False, "file": str(settings)}
-    assert json.loads(again.out) == answer
+    expected = {
+        "directory": None, "trusted_by": None, "changed": False, "file": str(settings), "answered": []
+    }  # fmt: skip
+    assert json.loads(again.out) == expected
 
 
 def test_trust_bypass_creates_the_settings_of_claude(run: Sm, claude: Path, project: Path) -> None:
@@ -308,3 +313,42 @@ def test_trust_bypass_is_refused_to_a_session(run: Sm, claude: Path) -> None:
 
 def test_trust_needs_a_path_or_bypass(run: Sm, claude: Path) -> None:
     assert "sm trust ." in run("trust", code=2).err
+
+
+def waiting(number: int, dialog: str, directory: str, **more: Any) -> dict[str, Any]:
+    arguments = {"dialog": dialog, "directory": directory}
+    questions = [{"question": "Trust it?", "options": []}]
+    return request(number, kind="setup", arguments=arguments, questions=questions, **more)
+
+
+def test_trust_approves_the_dialogs_of_agents_that_wait_in_the_directory(
+    run: Sm, peer: Peer, claude: Path, project: Path
+) -> None:
+    requests = [
+        waiting(1, "trust", str(project)),
+        waiting(2, "trust", f"{project}/below"),
+        waiting(3, "trust", f"{project}-2"),
+        waiting(4, "bypass", str(project)),
+        waiting(5, "trust", str(project), answer=decision(True)),
+        request(6),
+        waiting(7, "trust", str(project)),
+    ]
+    peer.script("GET /v1/requests", answer(requests))
+    for number in (1, 2):
+        peer.script(f"POST /v1/requests/r{number}/answer", answer(requests[number - 1]))
+    peer.script("POST /v1/requests/r7/answer", error("illegal_state", "the dialog is gone", 409))
+    done = run("trust", str(project))
+    assert [line.rpartition(" goes on ")[2] for line in done.out.splitlines()[1:]] == ["(r1)", "(r2)"]
+    assert "still waits (r7): the dialog is gone\n" in done.err
+    posted = [received for received in peer.received if received.path.endswith("/answer")]
+    assert [received.json for received in posted] == [{"approved": True}] * 3
+
+
+def test_trust_with_bypass_alone_approves_only_the_warning_about_bypassed_permissions(
+    run: Sm, peer: Peer, home: Path, project: Path
+) -> None:
+    (home / ".claude").mkdir()
+    requests = [waiting(1, "trust", str(project)), waiting(2, "bypass", str(project))]
+    peer.script("GET /v1/requests", answer(requests))
+    peer.script("POST /v1/requests/r2/answer", answer(requests[1]))
+    assert json.loads(run("trust", "--bypass", "--json").out)["answered"] == ["r2"]

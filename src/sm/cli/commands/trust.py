@@ -1,18 +1,18 @@
 """Mark a directory as trusted for claude.
 
 claude asks before it works in a new directory, and an agent cannot start until the question is answered. This command
-answers it in advance, for PATH and everything below, in the .claude.json that agents use. If an agent already waits
-at the question, answer it in the agent's terminal (sm attach), or start the agent again.
+answers it in advance, for PATH and everything below, in the .claude.json that agents use. Agents that already wait at
+the question go on.
 
 In a trusted directory, claude runs programs and applies permissions from the files of the project without a question.
 The command shows those of PATH. On a terminal it asks before it trusts them. It does not show those of directories
 below PATH, and claude asks about none that you clone there later. So trust single projects.
 
 With --bypass, the command accepts claude's warning about agents that bypass permissions, in claude's settings.json.
-Without PATH, it does only that.
+Agents that wait at the warning go on. Without PATH, it does only that.
 
-Agents cannot run this command. The JSON is {"directory", "trusted_by", "changed", "file"}; after --bypass without
-PATH, the first two are null.
+Agents cannot run this command. The JSON is {"directory", "trusted_by", "changed", "file", "answered"}; after --bypass
+without PATH, the first two are null. "answered" lists the requests (sm requests) of agents that go on.
 
 \b
 Exit codes:
@@ -26,20 +26,26 @@ Examples:
 """
 
 import os
+import time
+from collections.abc import Iterator
 
 import click
 
 from sm.cli.agreements import agree, is_interactive, pending
 from sm.cli.call import Call, json_option
-from sm.cli.display.text import line
+from sm.cli.display.text import JsonObject, line
 from sm.cli.setup_questions import find_setup, show_effects
-from sm.client.http import workspace_path
+from sm.client.http import Client, session_path, workspace_path
 from sm.errors import IllegalState, InvalidPath, NotPermitted, SmError, UsageError
 
 TYPE_CHECKING = False  # see wire.py
 if TYPE_CHECKING:
     from sm.cli.instance import Instance
     from sm.providers.base import TrustEntry
+
+_NEXT_DIALOG_WITHIN_S = 25.0
+"""How long to wait for the dialog after an answered one. The daemon reads the screen of a starting agent every 15 s."""
+_LOOK_EVERY_S = 0.5
 
 
 @click.command(help=__doc__)
@@ -70,15 +76,64 @@ def command(directory: str | None, bypass: bool, yes: bool, call: Call) -> None:
             raise IllegalState(f"{path} is not trusted: you did not agree")
         result = setup.trust(os.environ, path)
         lines.append(_trusted(provider, path, result))
+    answered = _answer_waiting(call.instance, path, bypass=bypass)
+    lines += [f"{line(r['name'] or '-')} ({r['session_id']}) goes on ({r['request_id']})" for r in answered]
     answer = {
         "directory": path,
         "trusted_by": result.by or None,
         "changed": result.changed,
         "file": result.file,
+        "answered": [r["request_id"] for r in answered],
     }
     call.show_value(answer, lambda _: lines)
     if path is not None and is_interactive() and not call.as_json:
         _ask_for_agreement(call.instance, path)
+
+
+def _answer_waiting(instance: "Instance", path: str | None, *, bypass: bool) -> list[JsonObject]:
+    """Approve the first-start dialogs in which agents wait, as `sm approve` does, and return their requests.
+
+    `path`: the directory that is trusted now; `bypass`: the warning about bypassed permissions is accepted.
+    """
+    try:
+        client = instance.client(start=False)
+        answered = list(_approve_all(client, path, bypass=bypass))
+        if bypass and path is not None:
+            # The warning opens after the dialog about trust.
+            deadline = time.monotonic() + _NEXT_DIALOG_WITHIN_S
+            while _are_starting(client, answered) and time.monotonic() < deadline:
+                time.sleep(_LOOK_EVERY_S)
+                answered += _approve_all(client, path, bypass=bypass)
+    except SmError:
+        return []  # without a daemon, no agent can be found
+    return answered
+
+
+def _approve_all(client: Client, path: str | None, *, bypass: bool) -> Iterator[JsonObject]:
+    for request in client.get("/v1/requests"):
+        if request["kind"] != "setup" or request["answer"] is not None or not _covers(request, path, bypass):
+            continue
+        try:
+            yield client.post(f"/v1/requests/{request['request_id']}/answer", {"approved": True})
+        except SmError as error:
+            session = f"{line(request['name'] or '-')} ({request['session_id']})"
+            click.echo(f"warning: {session} still waits ({request['request_id']}): {error.message}", err=True)
+
+
+def _are_starting(client: Client, answered: list[JsonObject]) -> bool:
+    ids = {request["session_id"] for request in answered}
+    return any(client.get(session_path(i))["status"] in ("starting", "waiting_input") for i in ids)
+
+
+def _covers(request: JsonObject, path: str | None, bypass: bool) -> bool:
+    directory = request["arguments"]["directory"]
+    match request["arguments"]["dialog"]:
+        case "trust":
+            return path is not None and os.path.commonpath((path, directory)) == path
+        case "bypass":
+            return bypass
+        case _:
+            return False
 
 
 def _trusted(provider: str, path: str, result: "TrustEntry") -> str:
