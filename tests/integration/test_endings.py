@@ -266,6 +266,21 @@ def test_exit_codes_are_right_when_agents_end_while_no_daemon_runs(instance: Ins
     ]
 
 
+def test_kill_says_that_the_end_is_not_known_when_tmux_does_not_answer(instance: Instance) -> None:
+    instance.sm("status")
+    session = spawn_script(instance, "exec sleep 1000")
+    server = tmux_server(instance)
+    os.kill(server, signal.SIGSTOP)
+    try:
+        error = instance.refused("kill", session["session_id"], exit_code=9)
+        assert f"it is not known whether session {session['session_id']} has ended" in error
+        assert "because tmux does not respond" in error and "did not end" not in error
+        assert gone(session["pid"])
+    finally:
+        os.kill(server, signal.SIGCONT)
+    assert instance.ended(session["session_id"])["status"] == "killed"
+
+
 def test_status_is_marked_stale_when_tmux_does_not_answer(instance: Instance) -> None:
     instance.sm("status")
     session = spawn_script(instance, "exec sleep 1000")

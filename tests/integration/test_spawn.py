@@ -290,3 +290,15 @@ def test_50_simultaneous_spawns_start_50_agents(instance: Instance) -> None:
     assert [s["status"] for s in listed] == ["running"] * 50
     panes = instance.tmux("list-panes", "-a", "-F", "#{pane_pid}").split()
     assert {s["pid"] for s in listed} <= {int(p) for p in panes}
+
+
+def test_spawn_refuses_a_name_and_a_directory_that_are_not_utf_8(instance: Instance) -> None:
+    bad = os.fsdecode(b"caf\xe9")
+    directory = os.fsencode(instance.work) + b"/caf\xe9"
+    os.mkdir(directory)
+    before = instance.json("all")
+    for option, value in (("--name", bad), ("--working-dir", os.fsdecode(directory))):
+        error = instance.refused("spawn", "Sleeper", option, value, exit_code=2)
+        assert "caf\\xe9 is not valid UTF-8" in error
+        assert option.removeprefix("--").replace("-", " ") in error
+    assert instance.json("all") == before

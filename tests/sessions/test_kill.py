@@ -28,7 +28,7 @@ async def test_kill_of_a_tree_writes_audit_lines_after_the_commit(tmp_path: Path
         async with store.transaction() as tx:
             for inserted in (session(PARENT), session(CHILD, parent=PARENT)):
                 await tx.insert(inserted, LAUNCH, None)
-        kill = Kills(store, manager).kill(OPERATOR, PARENT, None, force=False, tree=True)
+        kill = Kills(store, manager, lambda: None).kill(OPERATOR, PARENT, None, force=False, tree=True)
         killing = asyncio.create_task(kill)
         async with asyncio.timeout(scaled()):
             await is_written.wait()

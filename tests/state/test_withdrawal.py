@@ -132,7 +132,7 @@ async def test_notice_is_not_sent_again_when_its_request_was_closed_meanwhile(ma
     async with mail.store.transaction() as tx:
         await finish(tx, mail.manager.notices, sent, MessageState.UNCONFIRMED, "not confirmed")
     waiting = WaitingSessions(mail.store, mail.manager)
-    timers = MailTimers(mail.store, mail.manager, Kills(mail.store, mail.manager), waiting)
+    timers = MailTimers(mail.store, mail.manager, Kills(mail.store, mail.manager, lambda: None), waiting)
     running = asyncio.create_task(timers.run())
     try:
         assert await mail.store.wait_until(lambda: not mail.store.mail.open.notices, scaled(20))

@@ -16,6 +16,7 @@ from sm.client.connection import (
 )
 from sm.errors import (
     DaemonUnavailable,
+    InvalidText,
     NotFound,
     NotPermitted,
     ProtocolMismatch,
@@ -130,7 +131,7 @@ class Client:
         timeout_s: float = TIMEOUT_S,
     ) -> str:
         """Return the body of the answer without decoding it."""
-        target, content = _target(path, query), None if body is None else encode(body)
+        target, content = _target(path, query), None if body is None else _content(body)
         self.repeated = False
         while True:
             try:
@@ -184,6 +185,26 @@ def decode_answer(text: str) -> "Any":
         return decode(text)
     except ValueError as error:
         raise ProtocolMismatch(f"invalid answer from the daemon: {error}", "sm daemon restart") from None
+
+
+def _content(body: "Mapping[str, object]") -> str:
+    """Encode a body. Raises InvalidText for a value of the shell that is not UTF-8."""
+    text = encode(body)
+    if "\\udc" in text:  # Python passes such bytes on as lone surrogates
+        for name, value in body.items():
+            if isinstance(value, str) and (shown := _bad_text(value)) is not None:
+                raise InvalidText(f"{name.replace('_', ' ')} {shown} is not valid UTF-8")
+    return text
+
+
+def _bad_text(text: str) -> str | None:
+    """A beginning of `text` with its invalid bytes as `\\xNN`; None: the text is valid."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        first = text[max(0, error.start - 40) : error.start + 40]
+        return first.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return None
 
 
 def _target(path: str, query: "Mapping[str, object] | None") -> str:

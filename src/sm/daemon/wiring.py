@@ -101,7 +101,7 @@ class DaemonParts:
         agreements = Agreements(paths.agreements)
         planner = SpawnPlanner(config, paths, providers, store, agreements, now)
         spawner = Spawner(store, manager, planner, sandbox)
-        kills = Kills(store, manager)
+        kills = Kills(store, manager, lambda: terminals.trouble)
         self.reports = reports = Reports(store, manager)
         restorer = Restorer(store, manager, spawner, planner, sandbox, terminals)
         self.waiting = waiting = WaitingSessions(store, manager)

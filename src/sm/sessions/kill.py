@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_live
@@ -17,11 +17,15 @@ _KILLED_WITHIN_S = 20.0
 
 
 class Kills:
-    """Orders kills. The outbox ends the processes, and the process watcher records how they ended."""
+    """Orders kills. The outbox ends the processes, and the process watcher records how they ended.
 
-    def __init__(self, store: Store, manager: Manager) -> None:
+    `trouble`: as `Lifecycle.trouble` of the terminals.
+    """
+
+    def __init__(self, store: Store, manager: Manager, trouble: Callable[[], str | None]) -> None:
         self._store = store
         self._manager = manager
+        self._trouble = trouble
         self.killing: Counter[tuple[str, str | None]] = Counter()
         """Pairs of a session being killed and the calling session, which learns the end from the answer."""
 
@@ -64,6 +68,12 @@ class Kills:
         try:
             if not await self._store.wait_until(lambda: not self._unkilled(victims), _KILLED_WITHIN_S):
                 left = ", ".join(self._unkilled(victims))
+                if (trouble := self._trouble()) is not None:
+                    # The process may be gone: only tmux knows how it ended.
+                    raise ExternalError(
+                        f"it is not known whether session {left} has ended, because tmux does not respond: {trouble}",
+                        f"sm status {left.partition(',')[0]}",
+                    )
                 raise ExternalError(
                     f"session {left} did not end within {_KILLED_WITHIN_S:g} s",
                     f"sm kill --force {left.replace(',', '')}",
