@@ -52,6 +52,12 @@ def test_definition_uses_defaults_when_keys_are_missing() -> None:
     assert read_definition(b"---\n# nothing\n---\n \n", "reviewer").agent == AgentConfig()
 
 
+def test_definition_lists_the_keys_that_sm_does_not_read() -> None:
+    read = read_definition(file("descripton: x\nspawnable: true\ncolor: red"), "reviewer")
+    assert read.other_keys == ("descripton", "color")
+    assert read_definition(b"---\n---", "reviewer").other_keys == ()
+
+
 def test_definition_ignores_keys_that_only_claude_reads() -> None:
     assert agent("color: red\nhooks: {Stop: [{x: 1}]}\nmcpServers: [a]\nmaxTurns: 3") == AgentConfig(
         prompt="Be strict."

@@ -118,6 +118,13 @@ def test_definition_in_a_workspace_is_an_agent_type_only_in_that_workspace(team:
     assert listing.stdout.startswith("In workspace shop:\n")
     assert "`spawnable` has no effect" in listing.stderr
     assert "unknown agent type" in team.refused("spawn", "reviewer", "x", exit_code=2, cwd=team.work)
+    outside = team.work / "project"
+    file = write_definition(outside / ".claude" / "agents", "auditor")
+    (outside / "src").mkdir()
+    assert (
+        f"{file} is used only by agents of a workspace in {outside}: sm workspace create SLUG"
+        in team.refused("spawn", "auditor", "x", exit_code=2, cwd=outside / "src")
+    )
 
     session = team.spawn("reviewer", "look", cwd=team.shop)
     assert (session["agent_type"], session["provider"], session["model"]) == ("reviewer", "claude", "opus")

@@ -120,6 +120,9 @@ class ScriptedScreen:
         activity = _ACTIVITIES.get(lines[-1]) if lines else None
         return None if activity is None else Observation(Source.SCREEN, activity, at, "its screen says so")
 
+    def output(self, lines: Sequence[str]) -> Sequence[str]:
+        return [line for line in lines if line not in _ACTIVITIES]
+
     def start_problem(self, lines: Sequence[str], working_dir: str) -> StartProblem | None:
         return StartProblem("it is not logged in", "log in") if list(lines[-1:]) == ["login"] else None
 

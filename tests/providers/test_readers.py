@@ -254,6 +254,11 @@ def test_screen_reader_reads_an_agent_at_its_prompt_as_idle(screen: ScreenReader
     assert screen.start_problem(sample.screen, "/srv/shop") is None
 
 
+def test_screen_reader_leaves_the_input_out_of_the_output(screen: ScreenReader, sample: Sample) -> None:
+    assert list(screen.output(["said", *sample.screen]))[:1] == ["said"]
+    assert len(screen.output(["said", *sample.screen])) < len(sample.screen) + 1
+
+
 def test_start_problem_has_a_message_and_a_hint(screen: ScreenReader, sample: Sample) -> None:
     problem = screen.start_problem(sample.login, "/srv/shop")
     assert problem is not None
@@ -272,5 +277,6 @@ def test_screen_reader_reads_the_title_of_a_busy_agent(screen: ScreenReader, sam
 @given(lines=st.lists(st.text(alphabet="x >\u276f\u2500\u25021.")))
 def test_screen_reader_never_raises_and_is_deterministic(screen: ScreenReader, lines: list[str]) -> None:
     assert screen.screen(lines, AT) == screen.screen(lines, AT)
+    assert {row.rstrip() for row in screen.output(lines)} <= {line.rstrip() for line in lines}
     assert screen.start_problem(lines, "/srv/shop") == screen.start_problem(lines, "/srv/shop")
     assert screen.setup_dialog(lines, "/srv/shop") == screen.setup_dialog(lines, "/srv/shop")

@@ -3,7 +3,13 @@
 Only the daemon and the commands that show or check the configuration import this room: pydantic takes 100 ms.
 """
 
-from sm.config.definitions import DEFINITION_MAX_BYTES, Definition, read_definition, settings_length
+from sm.config.definitions import (
+    DEFINITION_KEYS,
+    DEFINITION_MAX_BYTES,
+    Definition,
+    read_definition,
+    settings_length,
+)
 from sm.config.example import example
 from sm.config.fields import is_agent_type, is_model
 from sm.config.loading import LoadedConfig, load, read_briefing
@@ -21,6 +27,7 @@ from sm.config.model import (
 from sm.config.settings import sandbox_settings
 
 __all__ = [
+    "DEFINITION_KEYS",
     "DEFINITION_MAX_BYTES",
     "AgentConfig",
     "Claude",

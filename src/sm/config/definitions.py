@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import yaml
@@ -35,6 +35,8 @@ class Definition:
     disallowed_tools: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     """Sentences for the author of the file."""
+    other_keys: tuple[str, ...] = ()
+    """The keys that `sm` does not read. The agent CLI may know them."""
 
 
 def _names(value: object) -> object:
@@ -82,6 +84,10 @@ class _Settings(Section):
     spawnable: bool = False
 
 
+DEFINITION_KEYS = tuple(_Settings.model_fields)
+"""The keys of a definition file that `sm` reads."""
+
+
 def settings_length(content: bytes) -> int:
     """The number of YAML characters that `read_definition` would parse."""
     try:
@@ -101,7 +107,8 @@ def read_definition(content: bytes, name: str, providers: Sequence[str]) -> Defi
     if settings is None or document.mistakes:
         shown, more = document.mistakes, document.more_mistakes
         raise ConfigError("\n".join((*shown, f"1:1: and {more:,} more mistakes") if more else shown))
-    return _defined(settings, prompt, name)
+    other_keys = tuple(key for key in document.data or () if key not in DEFINITION_KEYS)
+    return replace(_defined(settings, prompt, name), other_keys=other_keys)
 
 
 def _document(text: str) -> Document:

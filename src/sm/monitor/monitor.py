@@ -139,6 +139,8 @@ class Monitor:
             self._store.checkpoints(session.id, max(count, TASK_CHECKPOINTS)), self._measured(session)
         )
         output = await self.last_output(session) if may_read else []
+        if (screen := self._manager.provider(session).readers.screen) is not None:
+            output = list(screen.output(output))
         shown = report(session, checkpoints, output, self._manager.now(), measured)
         shown["checkpoints"] = shown["checkpoints"][max(0, len(checkpoints) - count) :]
         return shown if may_read else without_words(shown, session)

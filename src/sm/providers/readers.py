@@ -227,6 +227,9 @@ class ScreenReader(Protocol):
     def screen(self, lines: Sequence[str], at: float) -> Observation | None:
         """The state that the visible lines show at `at`; None: the lines show nothing known."""
 
+    def output(self, lines: Sequence[str]) -> Sequence[str]:
+        """The lines without the parts that the agent CLI draws for its user, such as an input box."""
+
     def start_problem(self, lines: Sequence[str], working_dir: str) -> StartProblem | None:
         """The problem that keeps a running agent from starting in `working_dir`; None: no known problem.
 

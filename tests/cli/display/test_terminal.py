@@ -16,7 +16,7 @@ import pytest
 from sm.cli.display.text import columns
 from tests.cli.conftest import Sm
 from tests.cli.peer import Peer, answer
-from tests.cli.samples import message, overview_row, request, session
+from tests.cli.samples import message, overview_row, progress, request, session
 
 
 def screen(
@@ -155,6 +155,21 @@ def test_requests_are_blocks_with_whole_commands_on_a_terminal(run: Sm, peer: Pe
         "r9 | permission of engineer-login (1a2b3c4d) | cancelled | now",
         '  "Bash: make" - the process ended',
     ]
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_watched_progress_is_cut_to_the_width_and_has_the_word_of_the_lists(
+    run: Sm, peer: Peer, width: int
+) -> None:
+    output = [f"{n} {'日本' * 40}" for n in range(3)]
+    answered = answer(progress(last_output=output, is_complete=True))
+    peer.script("GET /v1/sessions/1a2b3c4d/progress", answered)
+    shown = screen(run, "progress", "1a2b3c4d", "--watch", width=width, environ={"NO_COLOR": "1"})
+    assert "engineer-task1043 (1a2b3c4d) | running | 3min elapsed" in shown
+    rows = [row for row in re.sub("\x1b\\[[0-9;?]*[A-Za-z]", "", shown).splitlines() if "日" in row]
+    assert rows
+    assert all(row[2].isdigit() and columns(row) <= width for row in rows)
+    assert "| working |" in run("progress", "1a2b3c4d").out
 
 
 def test_plain_output_never_loads_rich(run: Sm, sessions: Peer) -> None:

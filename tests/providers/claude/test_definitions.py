@@ -48,6 +48,22 @@ def test_disallowed_tools_become_an_option_of_claude() -> None:
     assert warnings == ()
 
 
+def test_definition_warns_of_keys_that_neither_sm_nor_claude_reads() -> None:
+    known = "color: red\nhooks: {Stop: [{x: 1}]}\nmcpServers: [a]\nmaxTurns: 3\nmemory: user\neffort: high"
+    assert applied(f"{known}\nskills: [x]\nbackground: true\nisolation: worktree\ninitialPrompt: x")[1] == ()
+    assert applied("descripton: reviews\nmaxturns: 3\nzzz: 1")[1] == (
+        "unknown key 'descripton' (did you mean `description`?)",
+        "unknown key 'maxturns' (did you mean `maxTurns`?)",
+        "unknown key 'zzz'",
+    )
+
+
+def test_definition_names_only_a_few_of_many_unknown_keys() -> None:
+    _, warnings = applied("\n".join(f"zzz{n}: 1" for n in range(9)))
+    assert len(warnings) == 6
+    assert warnings[-1] == "4 more unknown keys"
+
+
 def test_definition_without_claude_settings_is_unchanged() -> None:
     config = AgentConfig(model="opus", description="reviews", prompt="Be strict.", spawnable=True)
     assert DEFINITIONS.apply(Definition(config)) == (config, ())

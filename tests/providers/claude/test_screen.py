@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sm.providers.claude.screen import Obstacle, State, read_end, read_screen, read_title
+from sm.providers.claude.screen import Obstacle, State, read_end, read_output, read_screen, read_title
 
 DATA = Path(__file__).parents[2] / "data/screens"
 CAPTURES = {
@@ -49,6 +49,21 @@ def quoted(name: str) -> str:
 @pytest.mark.parametrize("name", CAPTURES)
 def test_captured_screen_is_read_as_its_label(name: str) -> None:
     assert read_screen(capture(name)).state == label(name)
+
+
+def test_output_is_the_chat_without_input_box_footer_and_rules() -> None:
+    chat = f"❯ do it\n\n{RULE}\n● done"
+    assert read_output(boxed(chat, "a draft\nof two lines")) == ["❯ do it", "", "● done"]
+    assert read_output(["$ make", "", ""]) == ["$ make"]
+
+
+@pytest.mark.parametrize("name", [name for name in CAPTURES if label(name) in ("idle", "working")])
+def test_output_of_a_captured_screen_has_no_rule_and_no_footer(name: str) -> None:
+    shown = read_output(capture(name))
+    text = "\n".join(shown)
+    assert not [row for row in shown if row.startswith("─" * 10)]
+    assert "? for shortcuts" not in text
+    assert "esc to interrupt ·" not in text
 
 
 def rewrapped(lines: list[str], columns: int) -> list[str]:

@@ -60,9 +60,9 @@ def _display(*, as_json: bool) -> Iterator[Callable[[JsonObject], None]]:
     if as_json:
         yield lambda progress: print_json(encode(progress))
     elif not sys.stdout.isatty():
-        yield lambda progress: print_lines([*progress_block(progress, now(), None), ""])
+        yield lambda progress: print_lines([*progress_block(progress, now(), None, watched=True), ""])
     else:
         from sm.cli.display.terminal import live_lines
 
         with live_lines() as show:
-            yield lambda progress: show(progress_block(progress, now(), None))
+            yield lambda progress: show(progress_block(progress, now(), None, watched=True))

@@ -41,7 +41,7 @@ from sm.cli.options import (
     workspaces,
 )
 from sm.client.http import TIMEOUT_S, Client, decode_answer, new_key
-from sm.errors import InvalidText, SetupRequired, SmError, UsageError
+from sm.errors import InvalidText, SetupRequired, SmError, UnknownAgentType, UsageError
 
 
 @click.command(help=__doc__, cls=TextCommand)
@@ -160,10 +160,14 @@ def command(
         timeout_s = TIMEOUT_S + (settings["wait_s"] or 0)
         text = _post(client, body, timeout_s, ask=not call.as_json and instance.session_id is None)
     except SmError as error:
+        if isinstance(error, UnknownAgentType) and instance.session_id is None:
+            from sm.cli.project_definitions import explain
+
+            error = explain(error, instance, body.get("working_dir") or body["cwd"], body["agent_type"])
         # After a retry, the daemon may have executed the first request.
         if tree is not None and not client.repeated:
             tree.roll_back(client, error)
-        raise
+        raise error from None
     call.show_with_warnings(
         text, lambda session: [f"Spawned {label(session)} in tmux session {line(session['tmux_session'])}"]
     )

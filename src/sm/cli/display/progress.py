@@ -6,14 +6,21 @@ from datetime import datetime, tzinfo
 from sm.cli.display.text import JsonObject, age, agent_line, checkpoint_line, line, span
 
 _TODO_MAX = 12
+_STATUSES = {"working": "running"}
 _BOXES = {"completed": "x", "in_progress": ">"}
 
 
-def progress_block(progress: JsonObject, now: datetime, zone: tzinfo | None) -> list[str]:
-    """Format the output of `sm progress`. Fields without a measurement have no line."""
+def progress_block(
+    progress: JsonObject, now: datetime, zone: tzinfo | None, *, watched: bool = False
+) -> list[str]:
+    """Format the output of `sm progress`. Fields without a measurement have no line.
+
+    `watched`: show the status in the word of the other commands. A snapshot has the word of its JSON.
+    """
     name = line(progress.get("name") or progress["session_id"])
     elapsed = span(progress["elapsed_seconds"])
-    lines = [f"{name} ({progress['session_id']}) | {line(progress['status'])} | {elapsed} elapsed"]
+    status = _STATUSES.get(progress["status"], progress["status"]) if watched else progress["status"]
+    lines = [f"{name} ({progress['session_id']}) | {line(status)} | {elapsed} elapsed"]
     lines += _tokens(progress)
     if progress.get("tools_used"):
         used = " ".join(f"{line(tool)}({count})" for tool, count in progress["tools_used"].items())

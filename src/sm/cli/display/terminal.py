@@ -41,9 +41,14 @@ def print_table(table: Table) -> None:
 
 @contextmanager
 def live_lines() -> Iterator[Callable[[Iterable[str]], None]]:
-    """Yield a function that replaces the lines that it printed before."""
+    """Yield a function that replaces the lines that it printed before. Each line is cut to the width."""
     with Live(console=_console(), auto_refresh=False) as live:
-        yield lambda lines: live.update(Text("\n".join(lines)), refresh=True)
+
+        def show(lines: Iterable[str]) -> None:
+            live.console.width = _width()  # a person may have resized the terminal
+            live.update(Text("\n".join(cut(line, live.console.width) for line in lines)), refresh=True)
+
+        yield show
 
 
 def print_listing(listing: Listing) -> None:

@@ -7,7 +7,14 @@ from collections.abc import Sequence
 
 from sm.core.observation import Activity, Observation, Source
 from sm.core.text import folded
-from sm.providers.claude.screen import Obstacle, State, find_start_dialog, read_screen, read_title
+from sm.providers.claude.screen import (
+    Obstacle,
+    State,
+    find_start_dialog,
+    read_output,
+    read_screen,
+    read_title,
+)
 from sm.providers.claude.trouble import explain
 from sm.providers.readers import CONFIRM_KEY, SetupDialog, SetupQuestion, StartProblem
 
@@ -45,6 +52,9 @@ class ClaudeScreenReader:
         if activity is None or _STOP_HOOK in content.what:  # the turn is over: claude waits for `sm hook`
             return None
         return Observation(Source.SCREEN, activity, at, folded(content.what, 200))
+
+    def output(self, lines: Sequence[str]) -> Sequence[str]:
+        return read_output(lines)
 
     def start_problem(self, lines: Sequence[str], working_dir: str) -> StartProblem | None:
         problem = explain(lines, working_dir=working_dir, exited=False)

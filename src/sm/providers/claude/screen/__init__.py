@@ -15,6 +15,7 @@ from sm.providers.claude.screen.reading import (
     find_start_dialog,
     last_words,
     read_end,
+    read_output,
     read_screen,
     read_title,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "find_start_dialog",
     "last_words",
     "read_end",
+    "read_output",
     "read_screen",
     "read_title",
 ]

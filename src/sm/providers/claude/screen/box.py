@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from sm.providers.claude.screen.dialog import OPTION
-from sm.providers.claude.screen.rows import columns, indent, is_rule, one_line, paragraph
+from sm.providers.claude.screen.rows import columns, indent, is_rule, one_line, paragraph, trim
 from sm.providers.claude.screen.states import Obstacle, ScreenContent, State, short
 
 
@@ -49,6 +49,12 @@ def _box(rows: Sequence[str]) -> _Box | None:
     if OPTION.match(inside[0]) and "Esc to cancel" in one_line(below):
         return None
     return _Box(top, bottom, text)
+
+
+def without_box(rows: Sequence[str]) -> list[str]:
+    """The rows above the input box, without rules."""
+    box = _box(rows)
+    return trim([row for row in (rows if box is None else rows[: box.top]) if not is_rule(row)])
 
 
 _BUSY = re.compile(r"esc to(?: int\w*)?(?: ?…)?")

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sm.providers.claude.screen.box import read_box
+from sm.providers.claude.screen.box import read_box, without_box
 from sm.providers.claude.screen.dialog import blocked_start, read_agents_view, read_dialog_screen
 from sm.providers.claude.screen.ending import read_ended, read_exit_reason, read_refusal, without_end_marks
 from sm.providers.claude.screen.rows import is_rule, trim
@@ -37,6 +37,11 @@ def find_start_dialog(lines: Sequence[str]) -> StartDialog | None:
 def _start_dialog_content(rows: Sequence[str]) -> ScreenContent | None:
     dialog = read_start_dialog(rows)
     return None if dialog is None else blocked_start(dialog.obstacle)
+
+
+def read_output(lines: Sequence[str]) -> list[str]:
+    """The lines without the input box, its footer and all rules, and without blank lines at the end."""
+    return without_box(trim(lines))
 
 
 def _above_a_rule(rows: Sequence[str]) -> Sequence[str]:
