@@ -217,3 +217,79 @@ def test_rm_discard_needs_named_sessions(shared: Instance) -> None:
     assert "--discard needs SESSION" in shared.refused("rm", "--ended", "--discard", "--yes", exit_code=2)
     error = json.loads(shared.refused("rm", "--ended", "--discard", "--yes", "--json", exit_code=2))
     assert error["error"]["code"] == "usage"
+
+
+def test_merge_warns_when_the_agent_still_works(shared: Instance, repo: Path) -> None:
+    session_id, path = spawn(shared, repo)
+    commit(path, "b\n")
+    done = shared.run("merge", session_id, cwd=repo)
+    assert done.returncode == 0
+    assert "still works (running): merge again when it has finished" in done.stderr
+    shared.sm("kill", session_id)
+    commit(path, "c\n")
+    assert shared.run("merge", session_id, cwd=repo).stderr == ""
+
+
+def test_merge_is_refused_when_commits_are_not_on_the_branch(shared: Instance, repo: Path) -> None:
+    session_id, path = spawn(shared, repo)
+    git(path, "checkout", "-q", "--detach")
+    commit(path, "b\n")
+    before = git(repo, "rev-parse", "HEAD")
+    problem = shared.refused("merge", session_id, exit_code=4, cwd=repo)
+    assert "has a commit that is not on its branch" in problem
+    git(path, "switch", "-q", "-c", "elsewhere")
+    assert "has a commit that is not on its branch" in shared.refused(
+        "merge", session_id, exit_code=4, cwd=repo
+    )
+    assert git(repo, "rev-parse", "HEAD") == before
+
+
+def test_merge_is_refused_during_a_rebase_of_the_agent(shared: Instance, repo: Path) -> None:
+    session_id, path = spawn(shared, repo)
+    commit(path, "b\n")
+    git(path, "-c", "sequence.editor=sed -i s/^pick/edit/", "rebase", "-q", "-i", "HEAD~1")
+    problem = shared.refused("merge", session_id, exit_code=4, cwd=repo)
+    assert "has not finished a rebase, merge, cherry-pick or bisect" in problem
+
+
+def test_merge_overwrites_no_ignored_file_of_the_target(shared: Instance, repo: Path) -> None:
+    session_id, path = spawn(shared, repo)
+    (path / ".env").write_text("of the agent\n")
+    (path / "cache").mkdir()
+    (path / "cache" / "x").write_text("of the agent\n")
+    git(path, "add", "--force", ".")
+    git(path, "commit", "-q", "-m", "add files")
+    (repo / ".git" / "info" / "exclude").write_text(".env\ncache\n")
+    (repo / ".env").write_text("secret\n")
+    (repo / "cache").write_text("precious\n")
+    before = git(repo, "rev-parse", "HEAD")
+    for option in ((), ("--squash",)):
+        problem = shared.refused("merge", session_id, *option, exit_code=4, cwd=repo)
+        assert "the merge would overwrite files that git does not track" in problem
+        assert ".env, cache" in problem
+    assert (repo / ".env").read_text() == "secret\n"
+    assert (repo / "cache").read_text() == "precious\n"
+    assert git(repo, "rev-parse", "HEAD") == before
+    (repo / ".env").unlink()
+    (repo / "cache").unlink()
+    shared.sm("merge", session_id, cwd=repo)
+    assert (repo / "cache" / "x").read_text() == "of the agent\n"
+
+
+def test_merge_sees_changes_in_a_submodule_that_the_repository_ignores(shared: Instance, repo: Path) -> None:
+    library = repo.parent / f"{repo.name}-library"
+    library.mkdir()
+    git(library, "init", "-q", "-b", "main")
+    (library / "l.txt").write_text("l\n")
+    git(library, "add", ".")
+    git(library, "-c", "user.name=x", "-c", "user.email=x@localhost", "commit", "-q", "-m", "first")
+    add = ("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(library), "lib")
+    git(repo, *add)
+    git(repo, "config", "-f", ".gitmodules", "submodule.lib.ignore", "all")
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "library")
+    session_id, path = spawn(shared, repo)
+    git(path, "-c", "protocol.file.allow=always", "submodule", "update", "--init", "-q")
+    (path / "lib" / "l.txt").write_text("changed\n")
+    problem = shared.refused("merge", session_id, exit_code=4, cwd=repo)
+    assert "has uncommitted changes, which a merge would leave behind: lib" in problem

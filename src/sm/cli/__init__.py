@@ -63,7 +63,7 @@ COMMANDS = (
     (REPORTS, "complete", "Report that the work is done, or why it failed."),
     (SETUP, "demo", "Run a demo: a small team of agents at work."),
     (SETUP, "doctor", "Check this machine for what sm needs."),
-    (SETUP, "config", "Show or check the configuration."),
+    (SETUP, "config", "Show, check or edit the configuration."),
     (SETUP, "trust", "Mark a directory as trusted for claude."),
     (SETUP, "daemon", "Start, stop and inspect the daemon."),
     (SETUP, "service", "Run the daemon as a systemd user service."),

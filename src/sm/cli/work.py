@@ -116,6 +116,7 @@ def merge(work: Work, *, squash: bool) -> Merge | None:
             f"{name} has no worktree of its own: its changes are already in {folded(work.top, 4096)}",
             f"sm diff {work.session['session_id']}",
         )
+    _refuse_unfinished(work, name)
     if left := _uncommitted(work.top):
         raise IllegalState(
             f"{name} has uncommitted changes, which a merge would leave behind: {_named(left)}",
@@ -135,8 +136,49 @@ def merge(work: Work, *, squash: bool) -> Merge | None:
     commits = int(git(target, "rev-list", "--count", f"HEAD..refs/heads/{work.branch}"))
     if not commits:
         return None
+    if lost := _overwritten(target, work):
+        raise IllegalState(
+            f"the merge would overwrite files that git does not track in {where}: {_named(lost)}",
+            "move them away first",
+        )
     _merge_branch(target, work, squash=squash)
     return Merge(into, target, git(target, "rev-parse", "--short", "HEAD"), commits)
+
+
+def _refuse_unfinished(work: Work, name: str) -> None:
+    """Raises IllegalState if the branch does not have all commits of the worktree."""
+    session_id = work.session["session_id"]
+    if is_in_operation(git(work.top, "rev-parse", "--absolute-git-dir")):
+        raise IllegalState(
+            f"{name} has not finished a rebase, merge, cherry-pick or bisect in its worktree",
+            f"sm send {session_id} 'Finish or abort the operation of git'",
+        )
+    if git(work.top, "rev-list", "--max-count=1", "HEAD", f"^refs/heads/{work.branch}"):
+        raise IllegalState(
+            f"{name} has a commit that is not on its branch {work.branch}, which a merge would leave behind",
+            f"sm send {session_id} 'Bring your commits to the branch {work.branch}'",
+        )
+
+
+def _overwritten(target: str, work: Work) -> list[str]:
+    """Untracked files of the target at the place of a file of the branch. git overwrites those that it ignores."""
+    change = f"HEAD...refs/heads/{work.branch}"
+    listed = git(target, *_DIFF, "--name-only", "--no-renames", "--diff-filter=A", "-z", change, "--")
+    lost: dict[str, None] = {}
+    for path in filter(None, listed.split("\0")):
+        parts = path.split("/")
+        above = ("/".join(parts[:count]) for count in range(1, len(parts)))
+        in_the_way = [way for way in above if _is_no_directory(os.path.join(target, way))]
+        if os.path.lexists(os.path.join(target, path)):
+            in_the_way.append(path)
+        for way in in_the_way[:1]:
+            if not git(target, "--literal-pathspecs", "ls-files", "--", way):
+                lost[way] = None
+    return list(lost)
+
+
+def _is_no_directory(path: str) -> bool:
+    return os.path.lexists(path) and (os.path.islink(path) or not os.path.isdir(path))
 
 
 def _merge_branch(target: str, work: Work, *, squash: bool) -> None:
@@ -193,7 +235,8 @@ def _head_at(top: str, at: str) -> str:
 
 
 def _uncommitted(top: str, *, new_files: bool = True) -> list[str]:
-    listed = git(top, *_DIFF, "--name-only", "-z", "HEAD", "--")
+    # The repository's configuration could hide the changes of a submodule.
+    listed = git(top, *_DIFF, "--ignore-submodules=none", "--name-only", "-z", "HEAD", "--")
     if new_files:
         listed += "\0" + git(top, "ls-files", "--others", "--exclude-standard", "-z")
     return [path for path in listed.split("\0") if path]

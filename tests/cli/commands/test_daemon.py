@@ -129,6 +129,19 @@ def test_first_command_prints_config_errors_when_daemon_cannot_start(live: Sm, h
     assert live("config", "--check", code=2).err
 
 
+def test_config_edit_restarts_the_daemon_and_keeps_its_agents(live: Sm, home: Path) -> None:
+    session, pid = spawn(live, "sleep 60"), health(live)["pid"]
+    environ = {"EDITOR": 'sh -c \'echo "limits: {max_depth: 1}" >> "$0"\''}
+    done = live("config", "edit", environ=environ)
+    after = health(live)["pid"]
+    assert done.out == f"saved {home}/config.yaml; daemon restarted, pid {after}\n"
+    assert after != pid
+    assert status(live, session) == "running"
+    broken = live("config", "edit", environ={"EDITOR": "sh -c 'echo nonsense: 1 >> \"$0\"'"}, code=2)
+    assert "nonsense" in broken.err
+    assert health(live)["pid"] == after
+
+
 def test_session_is_spawned_shown_and_killed(live: Sm, home: Path) -> None:
     script = "echo 'its output'; sm note Waiting; sm checkpoint 'Half (1/2)' --metadata a=1; exec sleep 60"
     done = live("spawn", "Sh", script, "--name", "one", "--working-dir", str(home))

@@ -1,7 +1,7 @@
-"""Show or check the configuration.
+"""Show, check or edit the configuration.
 
 Prints the configuration as YAML, including defaults. The daemon reads the file only when it starts; to apply a
-change, run sm daemon restart.
+change, run sm daemon restart. sm config edit does both.
 
 \b
 Exit codes:
@@ -12,6 +12,7 @@ Exit codes:
 Examples:
   sm config --check
   sm config --example > config.yaml
+  sm config edit
 """
 
 import os
@@ -21,16 +22,59 @@ import click
 from sm.cli.display.errors import print_warnings
 from sm.cli.display.text import plain_line
 from sm.cli.instance import Instance
-from sm.errors import UsageError
+from sm.errors import NotPermitted, UsageError
 
 
-@click.command(help=__doc__)
+@click.group(help=__doc__, invoke_without_command=True)
 @click.option("--path", "path_only", is_flag=True, help="Print only the path of the file.")
 @click.option(
     "--example", is_flag=True, help="Print an example file: every key with its meaning and default."
 )
 @click.option("--check", is_flag=True, help="Check the file without printing it.")
-def command(path_only: bool, example: bool, check: bool) -> None:
+@click.pass_context
+def command(context: click.Context, path_only: bool, example: bool, check: bool) -> None:
+    if context.invoked_subcommand is None:
+        _show(path_only=path_only, example=example, check=check)
+    elif path_only or example or check:
+        raise UsageError(f"sm config {context.invoked_subcommand} has no options")
+
+
+@command.command("edit")
+def edit_command() -> None:
+    """Edit the configuration, and restart the daemon.
+
+    Opens a copy of the file in your editor (VISUAL or EDITOR). The copy replaces the file only if it has no mistakes;
+    else the command shows them, and on a terminal you can edit again. Then it restarts the daemon if it runs. Agents
+    keep running.
+
+    \b
+    Exit codes:
+      0  the file is saved, or unchanged
+      2  the text has mistakes; the file is unchanged
+      4  another program changed the file meanwhile
+      9  the editor failed
+
+    \b
+    Examples:
+      EDITOR=nano sm config edit
+    """
+    from sm.cli.commands.daemon import restart_running
+    from sm.cli.config_editor import edit
+
+    instance = Instance(os.environ)
+    if instance.session_id is not None:
+        raise NotPermitted("only the operator may change the configuration")
+    path = instance.paths.config
+    if not edit(path):
+        click.echo(f"no changes: {path}", err=True)
+        return
+    pid = restart_running(instance)
+    click.echo(
+        f"saved {path}; {'the daemon is not running' if pid is None else f'daemon restarted, pid {pid}'}"
+    )
+
+
+def _show(*, path_only: bool, example: bool, check: bool) -> None:
     if path_only + example + check > 1:
         raise UsageError("--path, --example and --check cannot be used together")
     path = Instance(os.environ).paths.config

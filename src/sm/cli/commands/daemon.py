@@ -160,10 +160,7 @@ def restart() -> None:
     instance = Instance(os.environ)
     # A configuration that the next daemon would refuse must not stop the running one.
     load(instance.paths.config)
-    _unmark_stopped(instance)
-    stop(instance, everything=False)
-    start(instance)
-    click.echo(f"daemon restarted, pid {instance.client(start=False).get('/v1/health')['pid']}")
+    click.echo(f"daemon restarted, pid {_restart(instance)}")
 
 
 @command.command()
@@ -222,6 +219,22 @@ def logs(lines: int, following: bool, as_json: bool) -> None:
     if following:
         for record in _follow(path, file):
             click.echo(_format(record, as_json=as_json))
+
+
+def restart_running(instance: Instance) -> int | None:
+    """Restart the daemon and return its pid. None: no daemon runs."""
+    try:
+        instance.client(start=False).daemon_pid()
+    except DaemonAway:
+        return None
+    return _restart(instance)
+
+
+def _restart(instance: Instance) -> int:
+    _unmark_stopped(instance)
+    stop(instance, everything=False)
+    start(instance)
+    return int(instance.client(start=False).get("/v1/health")["pid"])
 
 
 def stop(instance: Instance, *, everything: bool) -> str:

@@ -3,9 +3,12 @@
 Merges into the branch of the git worktree around the current directory, or else of the repository's main directory.
 With --squash, all changes become one commit.
 
-The command changes nothing, and says why, if the agent has uncommitted changes, if your directory has uncommitted
-changes to tracked files or no branch, or if the merge has conflicts. git runs as you, without the repository's
-hooks, and not at all where a sandboxed agent could have configured it.
+The command changes nothing, and says why, if the agent has uncommitted changes, commits that are not on its branch or
+an unfinished rebase or merge, if your directory has uncommitted changes to tracked files or no branch, if the merge
+would overwrite files that git does not track, or if it has conflicts. git runs as you, without the repository's hooks,
+and not at all where a sandboxed agent could have configured it.
+
+If the agent still works, the command merges its commits and warns that more may follow.
 
 The worktree and its branch stay until sm rm.
 
@@ -18,8 +21,11 @@ Examples:
 import click
 
 from sm.cli.call import Call, json_option
+from sm.cli.display.errors import print_warnings
+from sm.cli.display.sessions import label
 from sm.cli.display.text import line, plural
 from sm.cli.options import session_argument
+from sm.core.statuses import ENDED, Status
 
 
 @click.command(help=__doc__)
@@ -31,6 +37,10 @@ def command(session: str, squash: bool, call: Call) -> None:
 
     work = work_of(call.client, session)
     done = merge(work, squash=squash)
+    status = work.session["status"]
+    if status not in ENDED and status != Status.IDLE:
+        name = label(work.session)
+        print_warnings([f"{name} still works ({line(status)}): merge again when it has finished"])
     document = {
         "session_id": work.session["session_id"],
         "branch": work.branch,

@@ -1,0 +1,117 @@
+"""Edits the configuration file in the user's editor. Only a text without mistakes replaces the file."""
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+
+import click
+
+from sm.cli.display.errors import print_error, print_warnings
+from sm.cli.display.text import line
+from sm.errors import ConfigError, ExternalError, IllegalState, UsageError
+
+_EDITORS = ("sensible-editor", "nano", "vi")
+_EMPTY = """\
+# The configuration of sm. To see every key with its meaning and default: sm config --example
+# For example, to start agents without a sandbox when nothing else says so:
+#default_trust: direct
+"""
+
+
+def edit(path: str) -> bool:
+    """Let the user edit the file, again as long as it has mistakes. False: the file is unchanged.
+
+    Raises ConfigError if the user gives up, and IllegalState if another program changed the file meanwhile; the draft
+    is kept then.
+    """
+    path = os.path.realpath(path)  # the link of a user who keeps such files in one place stays
+    editor = _editor()
+    try:
+        os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+        before = _content(path)
+        # In the same directory, because the configuration may name files relative to its own.
+        number, draft = tempfile.mkstemp(".yaml", "config-draft-", os.path.dirname(path))
+        with open(number, "wb") as file:
+            file.write(_EMPTY.encode() if before is None else before)
+        if before is not None:
+            shutil.copymode(path, draft)
+    except OSError as error:
+        raise ExternalError(f"cannot write in {os.path.dirname(path)}: {error.strerror}") from None
+    kept = False
+    try:
+        _edit_until_valid(editor, draft, path)
+        after = _content(draft)
+        if after == before or (before is None and after == _EMPTY.encode()):
+            return False
+        if _content(path) != before:
+            raise IllegalState(
+                f"{path} was changed meanwhile; your text is in {draft}", f"diff {path} {draft}"
+            )
+        os.replace(draft, path)
+        return True
+    except (ConfigError, IllegalState):
+        kept = True
+        raise
+    finally:
+        if not kept:
+            with suppress(FileNotFoundError):
+                os.unlink(draft)
+
+
+def _edit_until_valid(editor: list[str], draft: str, path: str) -> None:
+    from sm.config import load
+
+    while True:
+        _run(editor, draft)
+        try:
+            print_warnings(text.replace(draft, path) for text in load(draft).warnings)
+            return
+        except ConfigError as error:
+            mistakes = error.message.replace(draft, path)
+        message = f"{mistakes}\nthe configuration is unchanged; your text is in {draft}"
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise ConfigError(message, f"correct it, then: mv {draft} {path}")
+        print_error(ConfigError(mistakes))
+        click.echo("Edit again? [Y/n] ", nl=False, err=True)
+        if sys.stdin.readline().strip().lower() not in ("", "y", "yes"):
+            raise ConfigError(message, f"correct it, then: mv {draft} {path}")
+
+
+def _run(editor: list[str], draft: str) -> None:
+    shown = line(shlex.join(editor), 200)
+    try:
+        code = subprocess.run([*editor, draft], check=False).returncode
+    except OSError as error:
+        raise ExternalError(
+            f"cannot run {shown}: {(error.strerror or str(error)).lower()}", "set EDITOR"
+        ) from None
+    if code:
+        raise ExternalError(
+            f"the editor {shown} failed with exit code {code}; the configuration is unchanged"
+        )
+
+
+def _editor() -> list[str]:
+    """VISUAL, else EDITOR (environ(7)), else an editor that is installed."""
+    for name in ("VISUAL", "EDITOR"):
+        if value := os.environ.get(name, "").strip():
+            try:
+                return shlex.split(value)
+            except ValueError:
+                raise UsageError(f"{name} is not a command: {line(value, 200)}") from None
+    for name in _EDITORS:
+        if shutil.which(name):
+            return [name]
+    raise ExternalError("no editor is installed", "set EDITOR to your editor")
+
+
+def _content(path: str) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
