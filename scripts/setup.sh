@@ -8,6 +8,14 @@ fail() {
     [ -z "${2:-}" ] || printf 'hint: %s\n' "$2" >&2
     exit 1
 }
+# Run a command without its output, which goes to a file that a failure names.
+quietly() {
+    : "${log:=$(mktemp "${TMPDIR:-/tmp}/sm-setup-XXXXXX")}"
+    printf '$ %s\n' "$*" >>"$log"
+    if "$@" >>"$log" 2>&1; then return; else code=$?; fi
+    say "the output of the failed command is in $log"
+    return $code
+}
 have() { command -v "$1" >/dev/null 2>&1; }
 
 # Remove settings of the caller that would install packages elsewhere or prevent their compilation. Keep the settings
@@ -37,11 +45,11 @@ install_with() {
     fi
     if [ "${1%% *}" = apt-get ] && [ -z "${refreshed:-}" ]; then
         say "updating the package list: apt-get update"
-        $sudo apt-get -qq update
+        quietly $sudo apt-get -qq update
         refreshed=yes
     fi
     say "installing: $*"
-    $sudo env DEBIAN_FRONTEND=noninteractive $* >/dev/null
+    quietly $sudo env DEBIAN_FRONTEND=noninteractive $*
 }
 
 # $@: the missing programs: tmux, git, npm, python, pythonX.Y, or venv (the module for the Python in $python).
@@ -125,17 +133,39 @@ setup_venv() {
     fi
     if [ ! -e $venv ]; then
         say "creating a virtual environment in $venv with $("$python" --version)"
-        "$python" -m venv $venv || fail "the virtual environment could not be created"
+        quietly "$python" -m venv $venv || fail "the virtual environment could not be created"
     fi
     printf '%s' "$PWD" >$venv/.place
     # An environment with the extra dev also serves without it.
     case "$(cat $venv/.installed 2>/dev/null)" in "$wanted ${1:-}" | "$wanted dev") return ;; esac
     say "installing sm${1:+, its checks} and its dependencies into $venv"
-    $venv/bin/python -m pip install -q -e ".${1:+[$1]}" ||
+    quietly $venv/bin/python -m pip install -q -e ".${1:+[$1]}" ||
         fail "pip could not install sm" "check the network; HTTPS_PROXY and PIP_INDEX_URL configure the access"
     # Compile now, so that the first command is fast, and also later commands of users who cannot write here.
     $venv/bin/python -m compileall -q src
     printf '%s' "$wanted ${1:-}" >$venv/.installed
+}
+
+# On a terminal, offer a link to sm in ~/.local/bin, which most systems have in PATH. Else print the command.
+offer_link() {
+    target=$PWD/$venv/bin/sm place=$HOME/.local/bin/sm
+    if [ -e "$place" ] && [ "$(readlink -f "$place")" = "$(readlink -f "$target")" ]; then return; fi
+    if [ -e "$place" ] || [ -L "$place" ]; then
+        say "$place is another program; it stays"
+        return 0
+    fi
+    answer=""
+    if [ -t 0 ] && [ -t 1 ]; then
+        printf 'Link sm into ~/.local/bin? [y/N] '
+        read -r answer || answer=""
+    fi
+    case $answer in
+    [yY] | [yY][eE][sS])
+        mkdir -p "$HOME/.local/bin" && ln -s "$target" "$place" && say "linked $place"
+        case ":$PATH:" in *":$HOME/.local/bin:"*) ;; *) say "add ~/.local/bin to your PATH" ;; esac
+        ;;
+    *) say "to type sm anywhere: mkdir -p ~/.local/bin && ln -s '$target' ~/.local/bin/sm" ;;
+    esac
 }
 
 # Install the real Claude Code for the tests that run it. If it cannot be installed, print one line; the tests are

@@ -1,0 +1,56 @@
+"""scripts/setup.sh: output of foreign programs, and the link to sm."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.processes
+
+SCRIPT = Path(__file__).parents[1] / "scripts" / "setup.sh"
+
+
+def shell(code: str, home: Path) -> str:
+    """Run shell code after setup.sh, as quickstart does; stdin is no terminal."""
+    environ = {"PATH": os.environ["PATH"], "HOME": str(home), "TMPDIR": str(home)}
+    done = subprocess.run(
+        ["sh", "-euc", f". {SCRIPT}\n{code}"],
+        cwd=home,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_quietly_prints_nothing_of_a_command_that_succeeds(tmp_path: Path) -> None:
+    assert shell("quietly sh -c 'echo noise; echo more >&2'; echo after", tmp_path) == "after\n"
+
+
+def test_quietly_names_the_file_with_the_output_of_a_command_that_fails(tmp_path: Path) -> None:
+    out = shell("quietly sh -c 'echo noise; echo more >&2; exit 3' || echo code $?", tmp_path)
+    (log,) = tmp_path.glob("sm-setup-*")
+    assert out == f"-- the output of the failed command is in {log}\ncode 3\n"
+    assert log.read_text().endswith("noise\nmore\n")
+
+
+def test_offer_link_only_names_the_command_when_there_is_no_terminal(tmp_path: Path) -> None:
+    out = shell("venv=.venv; offer_link", tmp_path)
+    assert f"ln -s '{tmp_path}/.venv/bin/sm' ~/.local/bin/sm" in out
+    assert not (tmp_path / ".local").exists()
+
+
+def test_offer_link_keeps_another_program_and_accepts_its_own_link(tmp_path: Path) -> None:
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / ".venv" / "bin" / "sm").touch()
+    place = tmp_path / ".local" / "bin" / "sm"
+    place.parent.mkdir(parents=True)
+    place.write_text("another")
+    assert shell("venv=.venv; offer_link", tmp_path) == f"-- {place} is another program; it stays\n"
+    place.unlink()
+    place.symlink_to(tmp_path / ".venv" / "bin" / "sm")
+    assert shell("venv=.venv; offer_link", tmp_path) == ""
