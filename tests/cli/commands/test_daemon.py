@@ -3,6 +3,7 @@
 import json
 import os
 import secrets
+import shlex
 import signal
 import subprocess
 import sys
@@ -304,6 +305,40 @@ def test_attach_is_refused_inside_tmux_of_another_server(live: Sm) -> None:
     assert os.waitstatus_to_exitcode(ended) == 2
     assert b"a different tmux server" in output
     assert b"env -u TMUX tmux" in output
+    assert b"nest the terminals (to come back: C-b C-b d)" in output
+    assert b"detach first" not in output
+
+
+def test_attach_inside_tmux_names_the_keys_that_come_back(live: Sm, home: Path) -> None:
+    session = json.loads(live("spawn", "Cat", "--json").out)["session_id"]
+    socket = (home / "config.yaml").read_text().partition("socket_name: ")[2].partition("}")[0]
+
+    def tmux(*arguments: str) -> str:
+        argv = ["tmux", "-L", socket, *arguments]
+        return subprocess.run(argv, capture_output=True, text=True, check=True, env=live.environ).stdout
+
+    tmux("set-option", "-g", "prefix", "C-a")
+    variables = [f"{name}={value}" for name, value in live.environ.items()]
+    inside = shlex.join(["env", *variables, *live.argv("attach", session)])
+    import pty
+
+    pid, terminal = pty.fork()
+    if pid == 0:
+        argv = ["tmux", "-L", socket, "new-session", "-s", "person", f"{inside}; exec sleep 1000"]
+        os.execvpe("tmux", argv, live.environ | {"TERM": "xterm"})
+    try:
+        until(
+            lambda: f"command-{session}" in tmux("list-clients", "-F", "#{session_name}"),
+            "the client shows the agent",
+        )
+        assert "to come back, press C-a L" in tmux("capture-pane", "-p", "-t", "=person:")
+        os.write(terminal, b"\x01L")
+        until(lambda: "person" in tmux("list-clients", "-F", "#{session_name}"), "the client is back")
+    finally:
+        tmux("kill-session", "-t", "=person")
+        os.close(terminal)
+        os.waitpid(pid, 0)
+    assert status(live, session) == "running"
 
 
 def test_daemon_logs_prints_no_control_characters(run: Sm, state: Path) -> None:

@@ -2,7 +2,8 @@
 
 Without SESSION: the only live session, or one that you choose from a list.
 
-To detach, press the tmux prefix key, then d (Ctrl-b d by default). The agent keeps running.
+To detach, press the tmux prefix key, then d (Ctrl-b d by default). The agent keeps running. Inside tmux, the command
+switches your tmux client to the agent, and prints the keys that come back.
 
 \b
 Examples:
@@ -11,6 +12,7 @@ Examples:
 
 import os
 import shlex
+import subprocess
 import sys
 
 import click
@@ -19,6 +21,9 @@ from sm.cli.instance import Instance
 from sm.cli.options import optional_session
 from sm.client.http import Client, session_path
 from sm.errors import ExternalError, NotFound, UsageError
+
+_SHOWN_MS = 5_000
+_TMUX_S = 5
 
 
 @click.command(help=__doc__)
@@ -55,16 +60,54 @@ def attach(client: Client, session: str) -> None:
     tmux = os.environ.get("TMUX")
     if tmux:
         if not _is_same_server(tmux, argv):
+            outer = _prefix(["tmux", "-S", tmux.rsplit(",", 2)[0]], None)
+            inner = _prefix(*_server_and_target(argv))
+            keys = f"{inner} {inner} d" if inner == outer else f"{inner} d"
             raise UsageError(
                 "cannot attach from inside a different tmux server",
-                f"detach first, or nest the terminals: env -u TMUX {command_line}",
+                f"nest the terminals (to come back: {keys}): env -u TMUX {command_line}",
             )
-        argv = ["switch-client" if part == "attach-session" else part for part in argv]
+        server, target = _server_and_target(argv)
+        back = _way_back(server, target)
+        click.echo(back, err=True)
+        show = [";", "display-message", "-d", str(_SHOWN_MS), back]
+        argv = [*("switch-client" if part == "attach-session" else part for part in argv), *show]
     sys.stdout.flush()
     try:
         os.execvp(argv[0], argv)
     except OSError as error:
         raise ExternalError(f"cannot run {argv[0]}: {error.strerror}", "sm doctor") from None
+
+
+def _server_and_target(argv: list[str]) -> tuple[list[str], str | None]:
+    """The part of `tmux ... attach-session -t TARGET` that chooses the server, and the target."""
+    at = argv.index("attach-session") if "attach-session" in argv else len(argv)
+    options = argv[at:]
+    return argv[:at], options[options.index("-t") + 1] if "-t" in options else None
+
+
+def _way_back(server: list[str], target: str | None) -> str:
+    """The keys of this server that return to the previous session: the prefix, then the key of `switch-client -l`."""
+    for row in _tmux(server, "list-keys", "-T", "prefix").splitlines():
+        words = row.split()  # bind-key [-r] -T prefix L switch-client -l
+        if words[-2:] == ["switch-client", "-l"] and len(words) >= 5:
+            return f"to come back, press {_prefix(server, target)} {words[-3]}"
+    return "to come back, run: tmux switch-client -l"
+
+
+def _prefix(server: list[str], target: str | None) -> str:
+    of_session = ["-A", "-t", target] if target else ["-g"]
+    return _tmux(server, "show-options", "-v", *of_session, "prefix").strip() or "C-b"
+
+
+def _tmux(server: list[str], *arguments: str) -> str:
+    """The output of tmux; empty if it fails."""
+    try:
+        return subprocess.run(
+            [*server, *arguments], capture_output=True, text=True, timeout=_TMUX_S, check=False
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
 
 
 def _is_same_server(tmux: str, argv: list[str]) -> bool:
