@@ -9,7 +9,17 @@ import pytest
 from bench.__main__ import GROUPS
 from bench.row import Effort, Judged, Row, table
 
-TINY = Effort(pairs=1, stored=3, sessions=2, restored=2, restarts=1, watch_s=0.2, live=(1, 2), ended=(2,))
+TINY = Effort(
+    pairs=1,
+    stored=3,
+    sessions=2,
+    restored=2,
+    restarts=1,
+    watch_s=0.2,
+    live=(1, 2),
+    ended=(2,),
+    transcript_mb=1,
+)
 
 
 @pytest.mark.parametrize("name", GROUPS)
