@@ -28,6 +28,7 @@ def session(id: str = "1a2b3c4d", **more: Any) -> dict[str, Any]:
         "session_id": id,
         "name": f"engineer-{id}",
         "friendly_name": None,
+        "label": more.get("friendly_name") or more.get("name", f"engineer-{id}"),
         "title": None,
         "agent_type": "Engineer",
         "provider": "claude",
@@ -39,6 +40,7 @@ def session(id: str = "1a2b3c4d", **more: Any) -> dict[str, Any]:
         "status_stale": False,
         "mode": "auto",
         "parent_session_id": None,
+        "parent_label": None,
         "created_by": "operator",
         "working_dir": "/work",
         "workspace": None,
@@ -63,7 +65,7 @@ def session(id: str = "1a2b3c4d", **more: Any) -> dict[str, Any]:
 
 def overview_row(id: str = "1a2b3c4d", **more: Any) -> dict[str, Any]:
     extra = {"attention": "working", "task": "the process started", "task_kind": "reason", "requests": []}
-    return session(id) | extra | {"context_percent": None, "cost_usd": None} | more
+    return session(id, **more) | extra | {"context_percent": None, "cost_usd": None} | more
 
 
 def event(seq: int = 1, type: str = "spawned", **more: Any) -> dict[str, Any]:
@@ -83,6 +85,8 @@ def message(id: int | None = 57, **more: Any) -> dict[str, Any]:
         "message_id": id,
         "session_id": "1a2b3c4d",
         "from": "operator",
+        "from_label": more.get("from", "operator"),
+        "label": more.get("session_id", "1a2b3c4d") or "operator",
         "status": "queued",
         "mode": "auto",
         "evidence": None,
@@ -101,6 +105,7 @@ def request(number: int = 57, **more: Any) -> dict[str, Any]:
         "request_id": f"r{number}",
         "session_id": "1a2b3c4d",
         "name": "engineer-login",
+        "label": more.get("name", "engineer-login") or "1a2b3c4d",
         "kind": "question",
         "tool": None,
         "arguments": None,
@@ -111,6 +116,7 @@ def request(number: int = 57, **more: Any) -> dict[str, Any]:
         "state": "open",
         "answer": None,
         "answered_by": None,
+        "answered_by_label": more.get("answered_by"),
         "reason": None,
         "confirmed": more.get("state") == "answered",
         "created_at": "2026-01-27T15:10:00Z",

@@ -1,5 +1,6 @@
 """The index of sessions agrees with a scan of all sessions after every change."""
 
+from collections import Counter
 from dataclasses import replace
 
 from hypothesis import given
@@ -38,6 +39,10 @@ def test_index_agrees_with_a_scan_after_every_change(changes: list[Session | str
             expected[change.id] = change
         assert index.sessions == expected
         assert list(index.sessions) == list(expected)
+        names = Counter(s.friendly_name or s.id for s in expected.values())
+        shared = {s.id for s in expected.values() if names[s.friendly_name or s.id] > 1}
+        assert {s.id for s in index.sessions.values() if s.shares_name} == shared
+        assert {s.id for s in index.unfinished.values() if s.shares_name} == shared & set(index.unfinished)
         assert index.unfinished == {s.id: s for s in expected.values() if is_unfinished(s)}
         for word in (*filter(None, NAMES), "y", "engineer-aaaa1111", "none"):
             named = {s.id for s in expected.values() if has_name(s, word)}

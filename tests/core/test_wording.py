@@ -25,9 +25,9 @@ from sm.core.wording import (
     checkpoint_notice,
     ending_notice,
     idle_notice,
-    label,
     message_finished_event,
     move_event,
+    name_and_id,
     notice_subject,
     outcome,
     quote_session,
@@ -53,17 +53,17 @@ def test_spawn_event_names_a_child_or_a_session() -> None:
 @pytest.mark.parametrize(
     ("subject", "kind", "type", "extra", "line"),
     [
-        (CHILD, "reported_completed", "completed", {"message": "X done"}, 'Child 1a2b3c4d completed - "X done"'),
-        (CHILD, "reported_completed", "completed", {}, "Child 1a2b3c4d completed"),
+        (CHILD, "reported_completed", "completed", {"message": "X done"}, 'Child engineer-abc123 completed - "X done"'),
+        (CHILD, "reported_completed", "completed", {}, "Child engineer-abc123 completed"),
         (ROOT, "reported_error", "error", {"message": "no key"}, 'Session 1a2b3c4d failed - "no key"'),
-        (CHILD, "crashed", "error", {"exit": Exit(3)}, "Child 1a2b3c4d crashed (exit code 3)"),
-        (CHILD, "crashed", "error", {"exit": Exit(None, 11)}, "Child 1a2b3c4d crashed (signal 11)"),
-        (CHILD, "exited", "completed", {"exit": Exit(0)}, "Child 1a2b3c4d completed (exited with code 0)"),
-        (CHILD, "terminal_lost", "error", {}, "Child 1a2b3c4d ended with an error: the reason"),
-        (CHILD, "killed", "killed", {}, "Child 1a2b3c4d was killed (the reason)"),
-        (CHILD, "start_failed", "error", {}, "Child 1a2b3c4d did not start: the reason"),
-        (CHILD, "started", "started", {}, "Child 1a2b3c4d is running"),
-        (CHILD, "asked", "waiting_input", {}, "Child 1a2b3c4d is waiting for input: the reason"),
+        (CHILD, "crashed", "error", {"exit": Exit(3)}, "Child engineer-abc123 crashed (exit code 3)"),
+        (CHILD, "crashed", "error", {"exit": Exit(None, 11)}, "Child engineer-abc123 crashed (signal 11)"),
+        (CHILD, "exited", "completed", {"exit": Exit(0)}, "Child engineer-abc123 completed (exited with code 0)"),
+        (CHILD, "terminal_lost", "error", {}, "Child engineer-abc123 ended with an error: the reason"),
+        (CHILD, "killed", "killed", {}, "Child engineer-abc123 was killed (the reason)"),
+        (CHILD, "start_failed", "error", {}, "Child engineer-abc123 did not start: the reason"),
+        (CHILD, "started", "started", {}, "Child engineer-abc123 is running"),
+        (CHILD, "asked", "waiting_input", {}, "Child engineer-abc123 is waiting for input: the reason"),
     ],
 )  # fmt: skip
 def test_move_event_describes_each_status_change_in_one_line(
@@ -275,7 +275,7 @@ def test_ending_notice_has_wording_for_every_signal_that_ends_a_session() -> Non
 
 def test_sender_label_uses_the_name_when_the_session_is_known() -> None:
     assert sender_label("operator", None) == "operator"
-    assert sender_label("1a2b3c4d", CHILD) == label(CHILD) == "engineer-abc123 (1a2b3c4d)"
+    assert sender_label("1a2b3c4d", CHILD) == name_and_id(CHILD) == "engineer-abc123 (1a2b3c4d)"
     assert sender_label("1a2b3c4d", None) == "1a2b3c4d"
 
 
@@ -288,9 +288,9 @@ def test_words_are_marked_untrusted_by_the_effective_trust_level() -> None:
 @pytest.mark.parametrize(
     ("request_", "line"),
     [
-        (QUESTION, 'Child 1a2b3c4d asks "which one?" (r7)'),
-        (COMPLETION, 'Child 1a2b3c4d proposes its completion - "all green" (r7)'),
-        (PERMISSION, 'Child 1a2b3c4d asks for permission to use "Bash: rm -rf build" (r7)'),
+        (QUESTION, 'Child engineer-abc123 asks "which one?" (r7)'),
+        (COMPLETION, 'Child engineer-abc123 proposes its completion - "all green" (r7)'),
+        (PERMISSION, 'Child engineer-abc123 asks for permission to use "Bash: rm -rf build" (r7)'),
     ],
 )
 def test_request_opened_event_contains_the_question(request_: Request, line: str) -> None:
@@ -299,7 +299,7 @@ def test_request_opened_event_contains_the_question(request_: Request, line: str
 
 def test_request_opened_event_contains_the_plan() -> None:
     line = request_opened_event(CHILD, PLAN, "# look\nleap")
-    assert line == 'Child 1a2b3c4d asks to approve its plan - "# look leap" (r7)'
+    assert line == 'Child engineer-abc123 asks to approve its plan - "# look leap" (r7)'
 
 
 @pytest.mark.parametrize(
@@ -323,7 +323,9 @@ def test_request_finished_event_names_the_answerer_and_the_reason() -> None:
     answered = replace(
         QUESTION, state=RequestState.ANSWERED, answer=Answer(True, ("this",)), answered_by="operator"
     )
-    assert request_finished_event(CHILD, answered) == 'Child 1a2b3c4d: r7 answered by operator - "this"'
+    assert (
+        request_finished_event(CHILD, answered) == 'Child engineer-abc123: r7 answered by operator - "this"'
+    )
     ruled = replace(
         PERMISSION,
         state=RequestState.ANSWERED,
@@ -332,32 +334,35 @@ def test_request_finished_event_names_the_answerer_and_the_reason() -> None:
         reason="auto_deny: Bash",
     )
     assert request_finished_event(CHILD, ruled) == (
-        'Child 1a2b3c4d: r7 answered by a rule - "denied" (auto_deny: Bash)'
+        'Child engineer-abc123: r7 answered by a rule - "denied" (auto_deny: Bash)'
     )
     at_terminal = replace(ruled, answered_by=BY_TERMINAL, answer=Answer(True), reason="it was answered there")
     assert (
         request_finished_event(CHILD, at_terminal)
-        == 'Child 1a2b3c4d: r7 answered in the terminal - "approved"'
+        == 'Child engineer-abc123: r7 answered in the terminal - "approved"'
     )
     assert (
         request_finished_event(CHILD, replace(at_terminal, answer=None))
-        == "Child 1a2b3c4d: r7 answered in the terminal"
+        == "Child engineer-abc123: r7 answered in the terminal"
     )
     late = replace(at_terminal, reason="the answer by operator came too late")
     assert request_corrected_event(CHILD, late) == (
-        "Child 1a2b3c4d: r7 was approved in the terminal; the answer by operator came too late"
+        "Child engineer-abc123: r7 was approved in the terminal; the answer by operator came too late"
     )
     expired = replace(QUESTION, state=RequestState.EXPIRED, reason="nobody answered in time")
-    assert request_finished_event(CHILD, expired) == "Child 1a2b3c4d: r7 expired: nobody answered in time"
+    assert (
+        request_finished_event(CHILD, expired) == "Child engineer-abc123: r7 expired: nobody answered in time"
+    )
 
 
 def test_message_finished_event_names_sender_and_state() -> None:
     submitted = replace(MESSAGE, state=MessageState.SUBMITTED)
     assert (
-        message_finished_event(CHILD, submitted, "operator") == "Child 1a2b3c4d got message 57 from operator"
+        message_finished_event(CHILD, submitted, "operator")
+        == "Child engineer-abc123 got message 57 from operator"
     )
     assert message_finished_event(CHILD, MESSAGE, "operator") == (
-        "Child 1a2b3c4d: message 57 from operator expired: too late"
+        "Child engineer-abc123: message 57 from operator expired: too late"
     )
 
 

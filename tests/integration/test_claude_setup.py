@@ -69,7 +69,7 @@ def test_approval_of_a_trust_dialog_starts_the_agent(
     assert not is_trusted(env, tmp_path)
 
     output = claudes.sm("approve", name)
-    assert output == f"Approved {name} of session {session_id}: its dialog is answered, the agent starts\n"
+    assert output == f"Approved {name} of {asked['label']}: its dialog is answered, the agent starts\n"
     assert is_trusted(env, tmp_path)
     claudes.idle(session_id)
     assert [turn.prompt for turn in api.turns("Once trusted")] == ["Once trusted [[text:hello]]"]

@@ -249,10 +249,7 @@ def test_status_is_waiting_input_while_claude_is_suspended(claudes: ClaudeInstan
     hint = f"it is suspended; hint: continue it: sm interrupt {session_id}"
     waiting = claudes.says(session_id, "waiting_input", hint)
     assert waiting["status_source"] == "process"
-    assert (
-        claudes.sm("interrupt", session_id)
-        == f"Continued {waiting['name']} ({session_id}): it was suspended\n"
-    )
+    assert claudes.sm("interrupt", session_id) == f"Continued {waiting['name']}: it was suspended\n"
     assert claudes.session(session_id)["status"] == "idle"
     claudes.prompt(session_id, "continued-1")
     wait_answers(api, "continued-1")

@@ -157,8 +157,8 @@ def test_permission_can_be_approved_or_denied_but_not_answered_with_text(home: I
     assert "is not a question" in home.refused("answer", "r1", "yes", exit_code=2)
     sent = home.sm("send", session, "yes", "--no-wait")
     assert "queued" in sent, "text answers questions only"
-    assert home.sm("approve", "r1") == f"Approved r1 of session {session}\n"
-    assert home.sm("deny", session, "not that") == f"Denied r2 of session {session}\n"
+    assert home.sm("approve", "r1") == f"Approved r1 of sh-{session}\n"
+    assert home.sm("deny", session, "not that") == f"Denied r2 of sh-{session}\n"
     assert "was answered by operator" in home.refused("deny", "r1", exit_code=4)
     granted, denied = home.json("requests", "--all")
     assert granted["answer"] == {"approved": True, "answers": [], "message": None}

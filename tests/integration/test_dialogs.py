@@ -412,7 +412,7 @@ def test_refusal_is_confirmed_by_the_transcript(stage: Stage) -> None:
     refusal = stage.start_command("deny", dialog.name)
     dialog.take_decision()
     agent.write_hook_refusal(dialog, "operator said no")
-    assert finish(refusal) == (0, f"Denied {dialog.name} of session {agent.id}\n", "")
+    assert finish(refusal) == (0, f"Denied {dialog.name} of {dialog.request['name']}\n", "")
     assert (dialog.request["answered_by"], dialog.request["confirmed"]) == ("operator", True)
 
 

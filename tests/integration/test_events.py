@@ -144,10 +144,46 @@ def test_events_are_printed_as_specified(instance: Instance) -> None:
     instance.sm("complete", "Feature X done", env=as_child)
     lines = [line.partition("] ")[2] for line in instance.sm("events", parent).splitlines()]
     assert f"spawned: Child sleeper-abc123 ({child}) started" in lines
-    assert f'checkpoint: Child {child} - "Found 15 files"' in lines
-    assert f'completed: Child {child} completed - "Feature X done"' in lines
+    assert 'checkpoint: Child sleeper-abc123 - "Found 15 files"' in lines
+    assert 'completed: Child sleeper-abc123 completed - "Feature X done"' in lines
     (checkpoint,) = instance.json("checkpoints", child)
     assert (checkpoint["message"], checkpoint["metadata"]) == ("Found 15 files", {"files": "15"})
+
+
+def test_people_read_names_and_ids_only_of_sessions_that_are_alike(instance: Instance) -> None:
+    parent = instance.spawn("Sleeper", "x", "--name", "lead")["session_id"]
+    first = instance.spawn("Sleeper", "x", "--name", "one", "--parent", parent)["session_id"]
+    unnamed = instance.spawn("Sleeper", "x")
+    named = [
+        instance.sm("status", "one"),
+        instance.sm("kill", "one"),
+        instance.refused("send", "one", "more work", exit_code=4),
+        instance.sm("reparent", "one", "--operator"),
+        instance.sm("archive", "one"),
+        instance.sm("unarchive", "one"),
+    ]
+    assert "Parent:    sleeper-lead\n" in named[0]
+    assert named[1:] == [
+        "Killed sleeper-one\n",
+        "sm: session sleeper-one has ended (killed): it cannot receive messages\nhint: sm restore sleeper-one\n",
+        "sleeper-one now belongs to the operator\n",
+        "Archived sleeper-one\n",
+        "Unarchived sleeper-one\n",
+    ]
+    second = instance.spawn("Sleeper", "x", "--name", "one")["session_id"]
+    assert instance.sm("kill", second) == f"Killed sleeper-one ({second})\n"
+    events = instance.sm("events")
+    assert "killed: Child sleeper-one was killed" in events
+    assert f"killed: Session sleeper-one ({second}) was killed" in events
+    assert {s["session_id"]: s["label"] for s in instance.json("all")} == {
+        parent: "sleeper-lead",
+        first: f"sleeper-one ({first})",
+        second: f"sleeper-one ({second})",
+        unnamed["session_id"]: unnamed["name"],
+    }
+    assert instance.refused("send", second, "x", exit_code=4).endswith(f"\nhint: sm restore {second}\n")
+    assert instance.sm("rm", first) == f"Removed sleeper-one ({first})\n"
+    assert instance.refused("send", second, "x", exit_code=4).endswith("\nhint: sm restore sleeper-one\n")
 
 
 def test_follower_exits_silently_when_its_output_is_closed(instance: Instance) -> None:

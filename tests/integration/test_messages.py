@@ -288,7 +288,7 @@ def test_first_answer_wins_and_a_late_answer_is_refused(home: Instance) -> None:
     (request,) = home.json("requests", session_id)
     assert (
         home.sm("answer", request["request_id"], "2")
-        == f"Answered {request['request_id']} of session {session_id}\n"
+        == f"Answered {request['request_id']} of {asker['label']}\n"
     )
     until(lambda: (home.work / "way").read_text() == "right\n", "the answer")
     error = home.refused("answer", request["request_id"], "1", exit_code=4)

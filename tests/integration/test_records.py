@@ -42,7 +42,7 @@ def test_archived_session_is_hidden_from_lists_until_it_is_unarchived(shared: In
     session_id = spawn_ended(shared)
     child = shared.spawn("Sleeper")["session_id"]
     name = shared.session(session_id)["name"]
-    assert shared.sm("archive", session_id) == f"Archived {name} ({session_id})\n"
+    assert shared.sm("archive", session_id) == f"Archived {name}\n"
     lists = (("all",), ("children",), ("who",), ("others",), ("children", "--recursive"))
     for command in lists:
         assert session_id not in listed(shared, *command), command
@@ -265,7 +265,7 @@ def test_next_daemon_finishes_a_removal_that_a_crash_interrupted(instance: Insta
     server = tmux_server(instance)
     os.kill(server, 19)  # its terminal cannot be closed
     try:
-        assert instance.sm("rm", session_id) == f"Removed {session_id}\n"
+        assert instance.sm("rm", session_id) == f"Removed sleeper-{session_id}\n"
         assert rows(instance, "SELECT state FROM outbox WHERE kind = 'remove'") == [("pending",)]
         instance.kill_daemon()
     finally:

@@ -85,7 +85,7 @@ def test_restore_starts_a_new_process_with_the_same_identity(shared: Instance, e
     token = (shared.state / "launch" / f"{session_id}.token").read_text()
     (shared.work / f"{name}.go").touch()
 
-    assert shared.sm("restore", session_id) == f"Restored sh-{name} ({session_id})\n"
+    assert shared.sm("restore", session_id) == f"Restored sh-{name}\n"
 
     after = shared.session(session_id)
     assert after["status"] == "running"
@@ -322,7 +322,7 @@ def test_restore_all_continues_when_one_session_cannot_be_restored(instance: Ins
     directory.rmdir()
     done = instance.run("restore", "--all")
     assert done.returncode == 2
-    assert done.stdout == f"Restored {good['name']} ({good['session_id']})\n"
+    assert done.stdout == f"Restored {good['name']}\n"
     assert f"{directory} does not exist" in done.stderr
 
 
@@ -422,7 +422,7 @@ def test_interrupt_is_sent_once_for_each_idempotency_key(shared: Instance) -> No
     session = shared.spawn("Sh", CATCHES_SIGINT.format("int"))
     session_id, out = session["session_id"], shared.work / "int"
     wait_line(out)
-    assert shared.sm("interrupt", session_id) == f"Interrupt sent to {session['name']} ({session_id})\n"
+    assert shared.sm("interrupt", session_id) == f"Interrupt sent to {session['name']}\n"
     until(lambda: out.read_text() == "ready\ncaught\n", "the first interrupt")
     client, key = Client(str(shared.socket)), new_key()
     answers = [client.post(f"/v1/sessions/{session_id}/interrupt", {}, key=key) for _ in range(3)]

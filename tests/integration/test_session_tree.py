@@ -298,7 +298,7 @@ def test_reparent_moves_a_session_and_its_notices_to_the_new_parent(shared: Inst
     before, after = spawn_child(shared, None), spawn_child(shared, None)
     moved = spawn_child(shared, before)
     text = shared.sm("reparent", moved["session_id"], after["session_id"])
-    assert text == f"{moved['name']} ({moved['session_id']}) now belongs to {after['session_id']}\n"
+    assert text == f"{moved['label']} now belongs to {after['label']}\n"
     assert parent_of(shared, moved) == after["session_id"]
     for _ in range(2):  # repeating the command writes no event
         shared.sm("reparent", moved["session_id"], after["session_id"])

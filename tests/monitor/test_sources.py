@@ -32,25 +32,25 @@ def agent() -> Agent:
 
 def test_unknown_problem_quotes_the_screen_of_an_agent_that_does_not_start(agent: Agent) -> None:
     assert ClaudeScreenReader().start_problem(SETTINGS_ERROR, "/srv") is None
-    assert unknown_problem(agent, SETTINGS_ERROR, 1007.0) is None
-    problem = unknown_problem(agent, SETTINGS_ERROR, 1011.0)
+    assert unknown_problem(agent, "engineer-x", SETTINGS_ERROR, 1007.0) is None
+    problem = unknown_problem(agent, "engineer-x", SETTINGS_ERROR, 1011.0)
     assert problem is not None
     assert problem.message.startswith(
         "it does not start, and its screen shows: Settings Error / /home/kim/.claude/settings.json / "
         "model: Expected string, but received number / permissions.allow: "
     )
-    assert problem.hint == f"answer in its terminal: sm attach {ID}"
+    assert problem.hint == "answer in its terminal: sm attach engineer-x"
     assert len(problem.message) < 260, "at most 200 characters of the screen"
 
 
 def test_unknown_problem_waits_until_the_screen_no_longer_changes(agent: Agent) -> None:
-    assert unknown_problem(agent, ["loading 10%"], 1011.0) is None
+    assert unknown_problem(agent, "engineer-x", ["loading 10%"], 1011.0) is None
     assert agent.screen_due_s == 1013.0
-    assert unknown_problem(agent, ["loading 20%"], 1013.0) is None
-    assert unknown_problem(agent, ["loading 20%"], 1015.0) is not None
+    assert unknown_problem(agent, "engineer-x", ["loading 20%"], 1013.0) is None
+    assert unknown_problem(agent, "engineer-x", ["loading 20%"], 1015.0) is not None
 
 
 @pytest.mark.parametrize("lines", [[], ["", "   "], ["─────", "╭──╮"]])
 def test_unknown_problem_is_none_for_a_screen_without_words(agent: Agent, lines: list[str]) -> None:
-    assert unknown_problem(agent, lines, 1011.0) is None
-    assert unknown_problem(agent, lines, 1030.0) is None
+    assert unknown_problem(agent, "engineer-x", lines, 1011.0) is None
+    assert unknown_problem(agent, "engineer-x", lines, 1030.0) is None

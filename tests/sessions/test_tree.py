@@ -60,13 +60,13 @@ def test_find_accepts_id_prefix_name_and_friendly_name(reference: str) -> None:
 
 def test_find_returns_newest_session_when_friendly_names_are_equal() -> None:
     old, new = replace(CHILD, friendly_name="engineer-x"), replace(OTHER, friendly_name="engineer-x")
-    assert session_tree(old, new).find(None, "engineer-x") is new
+    assert session_tree(old, new).find(None, "engineer-x") == new
 
 
 def test_find_returns_live_session_when_friendly_names_are_equal() -> None:
     living = replace(CHILD, friendly_name="engineer-x")
     ended = replace(OTHER, friendly_name="engineer-x", status=Status.KILLED)
-    assert session_tree(living, ended).find(None, "engineer-x") is living
+    assert session_tree(living, ended).find(None, "engineer-x") == living
 
 
 def test_find_prefers_name_over_equal_friendly_name() -> None:

@@ -11,6 +11,7 @@ from sm.api.answers.messages import LetterView, MessageView
 from sm.api.answers.requests import RequestView
 from sm.api.answers.sessions import FailureView, SessionView, StartedView
 from sm.api.answers.workspaces import WorkspaceView
+from sm.core.labels import label, label_of, short_label
 from sm.core.lifecycle import is_live
 from sm.core.messages import Message
 from sm.core.models import Caller, Event, Session, Workspace
@@ -22,7 +23,7 @@ from sm.sessions.manager import SessionResult
 from sm.sessions.restore import RestoreResult
 
 View = TypeVar("View")
-SessionTexts = dict[str, tuple[Session, int | None, bool, orjson.Fragment]]
+SessionTexts = dict[str, tuple[Session, int | None, bool, str | None, orjson.Fragment]]
 """A cache of each session's JSON text with all values that it depends on, because long lists are frequent."""
 
 
@@ -38,7 +39,12 @@ class Views:
         """The session without names that are hidden from the caller. The session itself sees its hidden parent."""
         monitor = self.services.monitor
         shown = self.services.sessions.without_hidden_names(self.caller, session)
-        return session_json(shown, monitor.activity_s(session.id), stale=monitor.is_stale(session.id))
+        return session_json(
+            shown,
+            monitor.activity_s(session.id),
+            stale=monitor.is_stale(session.id),
+            parent_label=self._parent_label(shown),
+        )
 
     def sessions(self, sessions: Iterable[Session]) -> list[SessionView]:
         """As `session`, with cached texts of sessions that the caller sees completely."""
@@ -51,12 +57,20 @@ class Views:
     def _text(self, session: Session) -> orjson.Fragment:
         monitor = self.services.monitor
         activity_s, stale = monitor.activity_s(session.id), monitor.is_stale(session.id)
+        parent_label = self._parent_label(session)
         cached = self.texts.get(session.id)
-        if cached is not None and cached[0] is session and cached[1:3] == (activity_s, stale):
-            return cached[3]
-        text = orjson.Fragment(orjson.dumps(session_json(session, activity_s, stale=stale)))
-        self.texts[session.id] = (session, activity_s, stale, text)
+        if cached is not None and cached[0] is session and cached[1:4] == (activity_s, stale, parent_label):
+            return cached[4]
+        view = session_json(session, activity_s, stale=stale, parent_label=parent_label)
+        text = orjson.Fragment(orjson.dumps(view))
+        self.texts[session.id] = (session, activity_s, stale, parent_label, text)
         return text
+
+    def _parent_label(self, session: Session) -> str | None:
+        return None if session.parent_id is None else self._label_of(session.parent_id)
+
+    def _label_of(self, word: str) -> str:
+        return label_of(word, self.services.store.sessions.get(word))
 
     def started(self, result: SessionResult) -> StartedView:
         """The answer of a route that starts or ends a session."""
@@ -82,6 +96,25 @@ class Views:
             live=sum(is_live(s.status) for s in sessions),
         )
 
+    def message(self, message: Message) -> MessageView:
+        return build_view(
+            MessageView,
+            message,
+            message_id=message.id,
+            status=message.state,
+            **{"from": message.sender},
+            from_label=self._label_of(message.sender),
+            label=self.recipient(message.session_id),
+        )
+
+    def letter(self, rendered: RenderedMessage) -> LetterView:
+        return {**self.message(rendered.message), "text": rendered.text, "shown": rendered.shown}
+
+    def recipient(self, session_id: str | None) -> str:
+        """The recipient of a message, for people."""
+        session = self.services.store.sessions.get(session_id or "")
+        return short_label(session) if session else session_id or "operator"
+
     def request(self, request: Request) -> RequestView:
         session = self.services.store.sessions.get(request.session_id)
         return build_view(
@@ -89,6 +122,8 @@ class Views:
             request,
             request_id=request.name,
             name=session.display_name if session else None,
+            label=self._label_of(request.session_id),
+            answered_by_label=request.answered_by and self._label_of(request.answered_by),
             agent=request.agent or None,
             options=request.questions[0].options if len(request.questions) == 1 else [],
         )
@@ -100,13 +135,21 @@ def build_view(view: type[View], source: object, **own: Any) -> View:
     return cast(View, {name: own[name] if name in own else getattr(source, name) for name in fields})
 
 
-def session_json(session: Session, activity_s: int | None = None, *, stale: bool = False) -> SessionView:
+def session_json(
+    session: Session,
+    activity_s: int | None = None,
+    *,
+    stale: bool = False,
+    parent_label: str | None = None,
+) -> SessionView:
     """One session, without `children`. `activity_s`: the time of the last output in its terminal."""
     process, exit = session.process, session.exit
     return build_view(
         SessionView,
         session,
         session_id=session.id,
+        label=label(session),
+        parent_label=parent_label,
         status_stale=stale,
         parent_session_id=session.parent_id,
         tmux_session=session.terminal,
@@ -132,16 +175,6 @@ def nest(
         if descendants or session.id in wanted:
             nested.append({**view(session), "children": descendants})
     return nested
-
-
-def message_json(message: Message) -> MessageView:
-    return build_view(
-        MessageView, message, message_id=message.id, status=message.state, **{"from": message.sender}
-    )
-
-
-def rendered_message_json(rendered: RenderedMessage) -> LetterView:
-    return {**message_json(rendered.message), "text": rendered.text, "shown": rendered.shown}
 
 
 def failures_json(done: RestoreResult) -> list[FailureView]:

@@ -9,6 +9,7 @@ import click
 from sm.cli.call import Call
 from sm.cli.display.errors import Failures
 from sm.cli.display.output import print_json
+from sm.cli.display.sessions import label, name_to_type
 from sm.cli.display.text import JsonObject, line
 from sm.cli.options import rate_wait_option, seconds_option
 from sm.client.http import Client
@@ -106,8 +107,9 @@ def deliver(
             failures.add(error, is_shown=not call.as_json)
         else:
             if not call.as_json:
-                named = f"session {message['session_id']}" in shown or not several
-                click.echo(shown if named else f"{message['session_id']}: {shown}")
+                name = label(message)
+                named = f"session {name}" in shown or not several
+                click.echo(shown if named else f"{name}: {shown}")
     if call.as_json:
         print_json(encode(messages if several else messages[0]))
     return INTERRUPTED if interrupted else failures.code
@@ -130,19 +132,19 @@ def outcome(message: JsonObject, *, must_arrive: bool) -> str:
 
     Raises IllegalState for a message that failed, and WaitTimeout when `must_arrive` and the message is still open.
     """
-    number, reason = message["message_id"], line(message["reason"] or "")
+    number, reason, name = message["message_id"], line(message["reason"] or ""), label(message)
     status = message["status"]
     if message.get("request_id"):
-        return f"Answered {message['request_id']} of session {message['session_id']}: {reason}"
+        return f"Answered {message['request_id']} of session {name}: {reason}"
     if status in _ARRIVED:
-        return f"Input sent to session {message['session_id']}"
+        return f"Input sent to session {name}"
     if status == MessageState.UNCONFIRMED and not must_arrive:
         return f"typed, not confirmed, message {number}"
     if status not in OPEN_STATES:
-        raise IllegalState(f"message {number} to session {message['session_id']} is {line(status)}: {reason}")
+        raise IllegalState(f"message {number} to session {name} is {line(status)}: {reason}")
     if must_arrive:
         raise WaitTimeout(
             f"message {number} is still {line(status)} ({reason}); it was not cancelled",
-            f"sm log {message['session_id']}",
+            f"sm log {name_to_type(message)}",
         )
     return f"{line(status)} ({reason}), message {number}" if reason else f"{line(status)}, message {number}"

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import click
 
-from sm.cli.display.sessions import label, name_of
+from sm.cli.display.sessions import label
 from sm.cli.display.text import JsonObject, plural, seconds_since
 from sm.client.http import Client
 from sm.core.statuses import ENDED
@@ -89,7 +89,7 @@ def choose(sessions: Sequence[JsonObject], rows: Sequence[str], purpose: str) ->
     if len(sessions) == 1:
         return str(sessions[0]["session_id"])
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise UsageError(f"give a SESSION: {', '.join(map(name_of, sessions))}")
+        raise UsageError(f"give a SESSION: {', '.join(map(label, sessions))}")
     width = len(str(len(rows)))
     for number, row in enumerate(rows, 1):
         click.echo(f"{number:>{width}}  {row}", err=True)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import click
 
 from sm.cli.call import Call, json_option
+from sm.cli.display.sessions import label
 from sm.cli.display.text import JsonObject
 from sm.cli.options import request_argument
 from sm.client.http import percent_encode
@@ -29,9 +30,7 @@ def send_verdict(call: Call, reference: str, verdict: Mapping[str, object], done
     if reference in ("", ".", ".."):
         raise NotFound(f"no such request: {reference!r}", "list requests: sm requests")
     path = f"/v1/requests/{percent_encode(reference)}/answer"
-    call.post(
-        path, lambda r: [f"{done} {r['request_id']} of session {r['session_id']}{_open_end(r)}"], verdict
-    )
+    call.post(path, lambda r: [f"{done} {r['request_id']} of {label(r)}{_open_end(r)}"], verdict)
 
 
 def _open_end(request: JsonObject) -> str:

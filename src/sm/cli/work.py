@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from sm.cli.display.sessions import label
+from sm.cli.display.sessions import label, name_to_type
 from sm.cli.display.text import JsonObject, plural
 from sm.cli.git import command_line, common_of, environment, git, is_in_operation, is_sandboxed
 from sm.client.http import Client, session_path
@@ -114,13 +114,13 @@ def merge(work: Work, *, squash: bool) -> Merge | None:
     if work.branch is None or main is None:
         raise IllegalState(
             f"{name} has no worktree of its own: its changes are already in {folded(work.top, 4096)}",
-            f"sm diff {work.session['session_id']}",
+            f"sm diff {name_to_type(work.session)}",
         )
     _refuse_unfinished(work, name)
     if left := _uncommitted(work.top):
         raise IllegalState(
             f"{name} has uncommitted changes, which a merge would leave behind: {_named(left)}",
-            f"sm send {work.session['session_id']} 'Commit your work'",
+            f"sm send {name_to_type(work.session)} 'Commit your work'",
         )
     target = _target(work, main)
     into = git(target, "rev-parse", "--symbolic-full-name", "HEAD").removeprefix("refs/heads/")

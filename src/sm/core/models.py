@@ -146,6 +146,8 @@ class Session:
     """The git worktree made for the session, absolute. The working directory is the worktree or lies in it."""
     branch: str | None = None
     """The branch made with the worktree."""
+    shares_name: bool = field(default=False, compare=False)
+    """Another session has the same friendly name. Not stored: SessionIndex sets it."""
 
     @property
     def display_name(self) -> str:

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from sm.core.lifecycle import is_live
 from sm.core.models import Session
@@ -18,13 +19,17 @@ def oldest_first(session: Session) -> tuple[str, str]:
 
 
 class SessionIndex:
-    """Sessions by id, by name and by the start of their id, and the unfinished ones."""
+    """Sessions by id, by name and by the start of their id, and the unfinished ones.
+
+    Sets `shares_name` of each session.
+    """
 
     def __init__(self, sessions: Iterable[Session] = ()) -> None:
         self._sessions: dict[str, Session] = {}
         self._unfinished: dict[str, Session] = {}
         self._by_word: dict[str, dict[str, None]] = {}
         """The ids of the sessions that each word names, oldest first."""
+        self._by_friendly_name: dict[str, set[str]] = {}
         self._ids: list[str] = []
         """Every id, sorted."""
         for session in sessions:
@@ -54,7 +59,9 @@ class SessionIndex:
     def put(self, session: Session) -> None:
         """Add the session, or replace the one with its id."""
         before = self._sessions.get(session.id)
-        self._sessions[session.id] = session
+        if before is not None and before.friendly_name != session.friendly_name:
+            self._leave_name(before)
+        self._store(self._join_name(session))
         if before is None:
             insort(self._ids, session.id)
         if before is None or before.friendly_name != session.friendly_name:
@@ -62,10 +69,6 @@ class SessionIndex:
                 self._forget_words(before)
             for word in _words(session):
                 self._by_word.setdefault(word, {})[session.id] = None
-        if is_unfinished(session):
-            self._unfinished[session.id] = session
-        else:
-            self._unfinished.pop(session.id, None)
 
     def remove(self, session_id: str) -> Session | None:
         """Remove and return the session; None if there is none."""
@@ -73,8 +76,38 @@ class SessionIndex:
         if gone is not None:
             self._unfinished.pop(session_id, None)
             self._forget_words(gone)
+            self._leave_name(gone)
             del self._ids[bisect_left(self._ids, session_id)]
         return gone
+
+    def _store(self, session: Session) -> None:
+        self._sessions[session.id] = session
+        if is_unfinished(session):
+            self._unfinished[session.id] = session
+        else:
+            self._unfinished.pop(session.id, None)
+
+    def _join_name(self, session: Session) -> Session:
+        if session.friendly_name is None:
+            return _with_shared_name(session, shared=False)
+        ids = self._by_friendly_name.setdefault(session.friendly_name, set())
+        if len(ids) == 1:
+            (first,) = ids
+            if first != session.id:
+                self._store(_with_shared_name(self._sessions[first], shared=True))
+        ids.add(session.id)
+        return _with_shared_name(session, shared=len(ids) > 1)
+
+    def _leave_name(self, session: Session) -> None:
+        if session.friendly_name is None:
+            return
+        ids = self._by_friendly_name[session.friendly_name]
+        ids.remove(session.id)
+        if len(ids) == 1:
+            (last,) = ids
+            self._store(_with_shared_name(self._sessions[last], shared=False))
+        elif not ids:
+            del self._by_friendly_name[session.friendly_name]
 
     def _forget_words(self, session: Session) -> None:
         for word in _words(session):
@@ -89,6 +122,10 @@ def short_name(session: Session) -> str | None:
     prefix = f"{session.agent_type.lower()}-"
     name = session.friendly_name
     return None if name is None or not name.startswith(prefix) else name.removeprefix(prefix)
+
+
+def _with_shared_name(session: Session, *, shared: bool) -> Session:
+    return session if session.shares_name is shared else replace(session, shares_name=shared)
 
 
 def _words(session: Session) -> set[str]:

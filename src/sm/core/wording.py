@@ -2,6 +2,7 @@
 
 from typing import assert_never
 
+from sm.core.labels import label_of, short_label
 from sm.core.messages import Message
 from sm.core.models import Session, Signal
 from sm.core.requests import BY_RULE, BY_TERMINAL, Question, Request
@@ -24,7 +25,7 @@ _MOVES = {
 
 def subject(session: Session) -> str:
     """Name of the session in an event. Most readers of events are parents, so a session with a parent is a child."""
-    return f"{'Session' if session.parent_id is None else 'Child'} {session.id}"
+    return f"{'Session' if session.parent_id is None else 'Child'} {short_label(session)}"
 
 
 def spawn_event(session: Session) -> str:
@@ -57,14 +58,14 @@ def move_event(session: Session, signal: Signal, type: EventType) -> str:
             assert_never(signal.kind)
 
 
-def label(session: Session) -> str:
-    """`engineer-task1042 (1a2b3c4d)`."""
+def name_and_id(session: Session) -> str:
+    """`engineer-task1042 (1a2b3c4d)`, for messages and notices: an agent may read the id in them."""
     return f"{folded(session.display_name, 150)} ({session.id})"
 
 
 def sender_label(sender: str, session: Session | None) -> str:
     """Sender of a message for its reader. `session` is the sending session, if known."""
-    return sender if session is None else label(session)
+    return sender if session is None else name_and_id(session)
 
 
 def quote_session(session: Session, text: str, limit: int = 500) -> str:
@@ -72,7 +73,7 @@ def quote_session(session: Session, text: str, limit: int = 500) -> str:
 
 
 def notice_subject(session: Session) -> str:
-    return f"{'session' if session.parent_id is None else 'child'} {label(session)}"
+    return f"{'session' if session.parent_id is None else 'child'} {name_and_id(session)}"
 
 
 def ending_notice(session: Session, signal: Signal) -> str:
@@ -99,9 +100,7 @@ def checkpoint_notice(session: Session, text: str) -> str:
 
 
 def undelivered_notice(session: Session, message: Message) -> str:
-    return (
-        f"message {message.id} to {label(session)} {_outcome(message.state)}: {folded(message.reason or '-')}"
-    )
+    return f"message {message.id} to {name_and_id(session)} {_outcome(message.state)}: {folded(message.reason or '-')}"
 
 
 def typed_words_line(message: Message, words: str) -> str:
@@ -182,8 +181,9 @@ def request_opened_event(session: Session, request: Request, plan: str | None = 
     return f"{subject(session)} {what} ({request.name})"
 
 
-def request_finished_event(session: Session, request: Request) -> str:
-    by = f" {decider(request)}" if request.answered_by else ""
+def request_finished_event(session: Session, request: Request, answerer: Session | None = None) -> str:
+    """`answerer`: the session that answered; None: the operator, a rule or the terminal."""
+    by = f" {decider(request, answerer)}" if request.answered_by else ""
     reason = folded(request.reason or "")
     if request.answered_by == BY_TERMINAL and request.answer is None:
         details = ""
@@ -219,12 +219,15 @@ def _terminal_decision(request: Request) -> str:
     return "answered" if request.kind is RequestKind.QUESTION else "approved"
 
 
-def decider(request: Request) -> str:
-    """Phrase that follows `answered`: `by operator`, `by a rule`, `in the terminal`."""
+def decider(request: Request, answerer: Session | None = None) -> str:
+    """Phrase that follows `answered`: `by operator`, `by engineer-lead`, `by a rule`, `in the terminal`.
+
+    `answerer`: as in `request_finished_event`.
+    """
     by = request.answered_by
     if by == BY_RULE:
         return "by a rule"
-    return "in the terminal" if by == BY_TERMINAL else f"by {folded(by or 'nobody')}"
+    return "in the terminal" if by == BY_TERMINAL else f"by {folded(label_of(by or 'nobody', answerer))}"
 
 
 def outcome(request: Request) -> str:

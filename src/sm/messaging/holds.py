@@ -1,6 +1,7 @@
 """Reasons to hold a message: why a session cannot take one now."""
 
 from sm.core.effects import EffectKind
+from sm.core.labels import name_to_type, short_label
 from sm.core.messages import TERMINAL
 from sm.core.models import Session
 from sm.core.states import MessageState, RequestKind
@@ -38,11 +39,11 @@ def check_runs(tx: Transaction, session: Session) -> None:
     """Raise IllegalState unless the session's own process runs."""
     if session.exit is not None:
         raise IllegalState(
-            f"session {session.id} has ended ({session.status}): it cannot take messages",
-            f"sm restore {session.id}",
+            f"session {short_label(session)} has ended ({session.status}): it cannot take messages",
+            f"sm restore {name_to_type(session)}",
         )
     if is_restored(session, tx.mail.open):
-        raise IllegalState(f"session {session.id} is being restored", "try again in a moment")
+        raise IllegalState(f"session {short_label(session)} is being restored", "try again in a moment")
 
 
 def is_restored(session: Session, open: Open) -> bool:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from sm.core.labels import name_to_type, short_label
 from sm.core.lifecycle import is_ended, is_live
 from sm.core.messages import INBOX, Message
 from sm.core.models import Caller, RequestKey, Session, Signal
@@ -118,12 +119,13 @@ class Messages:
     ) -> Message:
         if session.archived:
             raise IllegalState(
-                f"session {session.id} is archived: it cannot receive messages", f"sm unarchive {session.id}"
+                f"session {short_label(session)} is archived: it cannot receive messages",
+                f"sm unarchive {name_to_type(session)}",
             )
         if session.exit is not None:
             raise IllegalState(
-                f"session {session.id} has ended ({session.status}): it cannot receive messages",
-                f"sm restore {session.id}",
+                f"session {short_label(session)} has ended ({session.status}): it cannot receive messages",
+                f"sm restore {name_to_type(session)}",
             )
         match self._manager.provider(session).input_of(session.agent_type):
             case InputMethod.INBOX:
@@ -137,7 +139,8 @@ class Messages:
         waiting = len(self._store.mail.queued().get(session.id, ()))
         if waiting >= QUEUED_MAX:
             raise LimitReached(
-                f"session {session.id} already has {waiting} waiting messages", f"sm status {session.id}"
+                f"session {short_label(session)} already has {waiting} waiting messages",
+                f"sm status {name_to_type(session)}",
             )
         if mode is MessageMode.IDLE and session.status is not Status.IDLE:
             why = f"held until the session is idle: it is {session.status}"

@@ -5,6 +5,7 @@ import time
 from datetime import datetime
 from functools import partial
 
+from sm.core.labels import name_to_type
 from sm.core.lifecycle import is_ended
 from sm.core.messages import INBOX, SM_ITSELF, Message, Notice
 from sm.core.states import MessageMode, MessageState, NoticeKind, RequestState
@@ -180,7 +181,7 @@ class MailTimers:
                 elif now.open and not now.has_proposed_answer:
                     reason = "nobody answered in time"
                     if now.hook is not None:
-                        reason += f"; the dialog is still open: sm attach {session.id}"
+                        reason += f"; the dialog is still open: sm attach {name_to_type(session)}"
                     done = await finish_request(
                         tx, session, now, tx.now, state=RequestState.EXPIRED, reason=reason
                     )

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from sm.core.labels import name_to_type
 from sm.core.observation import Activity, Observation, Source
 from sm.core.text import folded
 from sm.core.timestamps import iso
@@ -149,7 +150,7 @@ class Sources:
         if not agent.ready:
             problem = reader.start_problem(lines, session.working_dir)
             if problem is None and _shows_no_box(reader.screen(lines, now)):
-                problem = unknown_problem(agent, lines, now)
+                problem = unknown_problem(agent, name_to_type(session), lines, now)
             if problem is not None:
                 # First: a daemon that ends in between must find the request, or an agent that is still starting.
                 dialog = reader.setup_dialog(lines, agent.real_dir or session.working_dir)
@@ -196,7 +197,9 @@ class Sources:
         if Source.PROCESS in agent.ledger.entries:
             agent.ledger.mark_read(Source.PROCESS, now)
             return
-        reason = "; hint: ".join(explain_input_loss(agent.session_id, loss))
+        session = self._store.sessions.get(agent.session_id)
+        name = agent.session_id if session is None else name_to_type(session)
+        reason = "; hint: ".join(explain_input_loss(name, loss))
         final = loss.kind is not NoInput.LINE_MODE  # then the agent works on, but reads no input
         agent.add(Observation(Source.PROCESS, Activity.BLOCKED, now, reason, final=final), now)
 
@@ -205,14 +208,17 @@ def _shows_no_box(observation: Observation | None) -> bool:
     return observation is None or observation.activity is Activity.BLOCKED
 
 
-def unknown_problem(agent: Agent, lines: Sequence[str], now: float) -> StartProblem | None:
-    """A problem that the provider does not know, in the words on the screen. A list of known ones is never complete."""
+def unknown_problem(agent: Agent, name: str, lines: Sequence[str], now: float) -> StartProblem | None:
+    """A problem that the provider does not know, in the words on the screen. A list of known ones is never complete.
+
+    `name`: the word for the session in a command.
+    """
     words = folded(" / ".join(filter(None, map(_words, lines))), _WORDS_MAX)
     if not agent.is_stuck_at_start(words, now):
         return None
     return StartProblem(
         f"it does not start, and its screen shows: {words}",
-        f"answer in its terminal: sm attach {agent.session_id}",
+        f"answer in its terminal: sm attach {name}",
     )
 
 

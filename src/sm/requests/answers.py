@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from sm.core.labels import short_label
 from sm.core.models import Caller, RequestKey, Session, Signal
 from sm.core.requests import Answer, Question, Request
 from sm.core.states import RequestKind, RequestState, SignalKind
@@ -74,11 +75,11 @@ class Requests:
                 return await tx.mail.request(int(tx.replayed))
             if tx.session(session.id).exit is not None:
                 raise IllegalState(
-                    f"session {session.id} has ended ({session.status}): it cannot ask questions"
+                    f"session {short_label(session)} has ended ({session.status}): it cannot ask questions"
                 )
             if len(open_of(tx.mail.open.requests, session.id, list(RequestKind))) >= OPEN_MAX:
                 raise IllegalState(
-                    f"session {session.id} already has {OPEN_MAX} open requests", "sm requests"
+                    f"session {short_label(session)} already has {OPEN_MAX} open requests", "sm requests"
                 )
             expires_at = later(tx.now, EXPIRES_S if expires_s is None else expires_s)
             request = await open_request(
@@ -158,8 +159,9 @@ class Requests:
         fitting = [r for r in requests if (r.kind is RequestKind.QUESTION) is has_answers] or requests
         if len(fitting) != 1:
             names = ", ".join(r.name for r in fitting)
+            listed = f"{len(fitting) or 'no'} open requests{f': {names}' if names else ''}"
             raise IllegalState(
-                f"session {session.id} has {len(fitting) or 'no'} open requests{f': {names}' if names else ''}",
+                f"session {short_label(session)} has {listed}",
                 f"choose one, such as {fitting[0].name}" if fitting else "list requests: sm requests",
             )
         return fitting[0].id, session.id, fitting[0].kind

@@ -14,6 +14,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from sm.core.labels import name_to_type, short_label
 from sm.core.models import Caller, Session
 from sm.core.observation import Activity
 from sm.core.requests import BY_RULE, BY_TERMINAL, Answer, Request
@@ -143,9 +144,13 @@ class Dialogs:
         if request is not None:
             return await self._reopen(tx, session, request)
         if session.exit is not None:
-            raise IllegalState(f"session {session.id} has ended ({session.status}): it cannot ask questions")
+            raise IllegalState(
+                f"session {short_label(session)} has ended ({session.status}): it cannot ask questions"
+            )
         if len(open_of(tx.mail.open.requests, session.id, list(RequestKind))) >= OPEN_MAX:
-            raise LimitReached(f"session {session.id} already has {OPEN_MAX} open requests", "sm requests")
+            raise LimitReached(
+                f"session {short_label(session)} already has {OPEN_MAX} open requests", "sm requests"
+            )
         expires_at = later(tx.now, EXPIRES_S)
         return await open_request(tx, self._manager.notices, session, asked, tx.now, expires_at, decided)
 
@@ -223,7 +228,8 @@ class Dialogs:
         if self._decision(session, replace(request, answer=answer, answered_by=by)) is None:
             why = "its text is too long" if request.cut else "its dialog does not accept this answer"
             raise UsageError(
-                f"request {request.name} must be answered in its terminal: {why}", f"sm attach {session.id}"
+                f"request {request.name} must be answered in its terminal: {why}",
+                f"sm attach {name_to_type(session)}",
             )
         return tx.mail.change_request(request, answer=answer, answered_by=by, reason=None)
 

@@ -13,6 +13,7 @@ import logging
 import os
 import time
 
+from sm.core.labels import name_to_type, short_label
 from sm.core.models import Caller, Session
 from sm.core.requests import BY_TERMINAL, Answer, Question, Request
 from sm.core.states import RequestKind, RequestState, TrustLevel
@@ -215,9 +216,9 @@ class SetupDialogs:
                 await self._choose(session, request, question, directory)
         except TimeoutError:
             raise ExternalError(
-                f"request {request.name} could not be answered: the dialog of session {session.id} does not react "
-                f"as expected within {_ANSWERED_WITHIN_S:g} s",
-                f"answer in its terminal: sm attach {session.id}",
+                f"request {request.name} could not be answered: the dialog of session {short_label(session)} "
+                f"does not react as expected within {_ANSWERED_WITHIN_S:g} s",
+                f"answer in its terminal: sm attach {name_to_type(session)}",
             ) from None
 
     async def _choose(
@@ -236,8 +237,8 @@ class SetupDialogs:
                     return
                 if absent > _ABSENT_LOOKS and pressed is None:
                     raise IllegalState(
-                        f"session {session.id} does not show the dialog of {request.name} any more",
-                        f"look at its terminal: sm attach {session.id}",
+                        f"session {short_label(session)} does not show the dialog of {request.name} any more",
+                        f"look at its terminal: sm attach {name_to_type(session)}",
                     )
             else:
                 absent = 0
@@ -282,7 +283,7 @@ class SetupDialogs:
             await self._terminals.press(session.terminal, key)
         except TerminalBusy as error:  # nothing was pressed
             raise ExternalError(
-                f"no key was pressed in the terminal of session {session.id}: {error.message}",
+                f"no key was pressed in the terminal of session {short_label(session)}: {error.message}",
                 "sm daemon logs",
             ) from None
         except TerminalUnreachable as error:  # the screen will show if the key arrived

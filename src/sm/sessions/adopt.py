@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from sm.core.effects import EffectKind
+from sm.core.labels import name_to_type, short_label
 from sm.core.models import Caller, Launch, Process, RequestKey, SpawnRequest
 from sm.core.states import TrustLevel
 from sm.core.text import folded
@@ -116,7 +117,10 @@ class Adoptions:
             )
         known = self._store.sessions.get(pane.session_id or "")
         if known is not None and known.exit is None:
-            raise IllegalState(f"pane {pane.pane_id} is already session {known.id}", f"sm status {known.id}")
+            raise IllegalState(
+                f"pane {pane.pane_id} is already session {short_label(known)}",
+                f"sm status {name_to_type(known)}",
+            )
 
     async def _agent_in(self, pane: ForeignPane) -> tuple[Process, Provider]:
         """The only agent in the process tree of the pane. Descendants of an agent do not count as agents."""

@@ -7,6 +7,7 @@ from dataclasses import astuple, dataclass, replace
 from functools import partial
 
 from sm.core.effects import EffectKind
+from sm.core.labels import label, name_to_type, short_label
 from sm.core.lifecycle import is_live
 from sm.core.messages import Notice
 from sm.core.models import Caller, RequestKey, Session, ancestors
@@ -30,6 +31,8 @@ class RemovedSession:
     worktree: str = ""
     """Empty: none."""
     branch: str = ""
+    label: str = ""
+    """Empty in the results of older versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +61,8 @@ class Records:
                 return now
             if archived and is_live(now.status):
                 raise IllegalState(
-                    f"session {now.id} is {now.status}: only ended sessions can be archived",
-                    f"sm kill {now.id}",
+                    f"session {short_label(now)} is {now.status}: only ended sessions can be archived",
+                    f"sm kill {name_to_type(now)}",
                 )
             after = await tx.update(now, archived=archived)
             line = f"{subject(after)} {'archived' if archived else 'unarchived'}"
@@ -80,16 +83,20 @@ class Records:
             now = tx.session(session.id)
             if now.exit is None:
                 raise IllegalState(
-                    f"session {now.id} is {now.status} and its process still runs: it cannot be removed",
-                    f"sm kill {now.id}",
+                    f"session {short_label(now)} is {now.status} and its process still runs: it cannot be removed",
+                    f"sm kill {name_to_type(now)}",
                 )
             for child in [s for s in tx.all_sessions() if s.parent_id == now.id]:
                 # Children keep their other ancestors (`on_parent_end: keep`).
-                await set_parent(tx, child, now.parent_id, tx.now, f"the parent {now.id} was removed")
+                await set_parent(
+                    tx, child, now.parent_id, tx.now, f"the parent {short_label(now)} was removed"
+                )
             await withdraw(tx, now.id, partial(_is_void_after_removal, caller))
             await tx.effect(EffectKind.REMOVE, now.id, {"terminal": now.terminal}, tx.now)
             await tx.remove(now)
-            done = RemovedSession(now.id, now.effective_mode.value, now.worktree or "", now.branch or "")
+            done = RemovedSession(
+                now.id, now.effective_mode.value, now.worktree or "", now.branch or "", label(now)
+            )
             tx.remember("\n".join(astuple(done)))
         await self._store.scrub()
         return done
@@ -120,7 +127,9 @@ class Records:
         # The parent gets a child, as by a spawn.
         target = None if parent is None else self._manager.find(caller, parent, Action.SPAWN)
         if caller_session is not None and target is None:
-            raise NotPermitted(f"session {caller_session.id} may not move a session to the operator")
+            raise NotPermitted(
+                f"session {short_label(caller_session)} may not move a session to the operator"
+            )
         async with self._store.transaction(caller, key) as tx:
             now = tx.session(session.id)
             if tx.replayed is not None:
@@ -137,19 +146,22 @@ class Records:
     def _check_parent(self, tx: Transaction, session: Session, parent: Session) -> str:
         if session.id in (parent.id, *(ancestor.id for ancestor in ancestors(parent, tx.find))):
             raise UsageError(
-                f"session {parent.id} cannot be the parent of session {session.id}: "
+                f"session {short_label(parent)} cannot be the parent of session {short_label(session)}: "
                 "it is the same session or a descendant"
             )
         if parent.exit is not None:
-            raise IllegalState(f"session {parent.id} has ended: it cannot have children")
+            raise IllegalState(f"session {short_label(parent)} has ended: it cannot have children")
         if parent.workspace != session.workspace:
-            raise NotPermitted(f"sessions {parent.id} and {session.id} are in different workspaces")
+            raise NotPermitted(
+                f"sessions {short_label(parent)} and {short_label(session)} are in different workspaces"
+            )
         if (
             parent.effective_mode is TrustLevel.SANDBOXED
             and session.effective_mode is not TrustLevel.SANDBOXED
         ):
             raise NotPermitted(
-                f"session {parent.id} cannot be the parent of session {session.id}, which has a higher trust level"
+                f"session {short_label(parent)} cannot be the parent of session {short_label(session)}, "
+                "which has a higher trust level"
             )
         return parent.id
 

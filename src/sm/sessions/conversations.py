@@ -4,6 +4,7 @@ import asyncio
 import os
 from dataclasses import dataclass
 
+from sm.core.labels import short_label
 from sm.core.models import Launch, Session
 from sm.errors import IllegalState
 from sm.providers.base import Provider
@@ -26,7 +27,8 @@ async def source_of(session: Session, launch: Launch, provider: Provider) -> Con
     """
     if session.conversation is None:
         raise IllegalState(
-            f"session {session.id} has no conversation to resume", "start a new session: sm spawn AGENT_TYPE"
+            f"session {short_label(session)} has no conversation to resume",
+            "start a new session: sm spawn AGENT_TYPE",
         )
     fork = provider.fork_in(launch.argv)
     if fork is None or fork.copy != session.conversation or await _is_stored(session, launch, provider):

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass
 
 from sm.core.effects import EffectKind
+from sm.core.labels import name_to_type, short_label
 from sm.core.lifecycle import is_ended
 from sm.core.models import Caller, RequestKey, Session
 from sm.core.observation import Source
@@ -56,9 +57,10 @@ class Interrupts:
         session = self._manager.find(caller, reference, Action.INTERRUPT)
         has_turns = self._manager.provider(session).has_turns
         if has_turns and await self._stuck_at_start(session):
+            name = name_to_type(session)
             raise IllegalState(
-                f"session {session.id} cannot be interrupted during its start: {session.status_reason}",
-                f"answer the dialog: sm attach {session.id}; or end the session: sm kill {session.id}",
+                f"session {short_label(session)} cannot be interrupted during its start: {session.status_reason}",
+                f"answer the dialog: sm attach {name}; or end the session: sm kill {name}",
             )
         suspended = await _is_suspended(session, self._manager.provider(session))
 
@@ -73,13 +75,13 @@ class Interrupts:
             lambda: effect_id not in self._store.mail.open.effects, _PRESSED_WITHIN_S
         ):
             raise WaitTimeout(
-                f"the terminal of session {session.id} does not respond; the interrupt is still pending",
-                f"sm status {session.id}",
+                f"the terminal of session {short_label(session)} does not respond; the interrupt is still pending",
+                f"sm status {name_to_type(session)}",
             )
         if any(effect.id == effect_id for effect in await self._store.effects_in("dead")):
             raise ExternalError(
-                f"it is unknown whether session {session.id} was interrupted",
-                f"look at the terminal: sm attach {session.id}",
+                f"it is unknown whether session {short_label(session)} was interrupted",
+                f"look at the terminal: sm attach {name_to_type(session)}",
             )
 
         def stopped() -> bool:
@@ -111,16 +113,16 @@ class Interrupts:
         return False
 
 
-def explain_input_loss(session_id: str, loss: InputLoss) -> tuple[str, str]:
-    """The reason why an agent reads no input, and the hint that ends it."""
+def explain_input_loss(name: str, loss: InputLoss) -> tuple[str, str]:
+    """The reason why an agent reads no input, and the hint that ends it. `name`: the word for it in a command."""
     match loss.kind:
         case NoInput.OTHER_PROGRAM:
             program = folded(loss.program, 40)
-            return f"{program} has its terminal", f"leave {program} there: sm attach {session_id}"
+            return f"{program} has its terminal", f"leave {program} there: sm attach {name}"
         case NoInput.BACKGROUND_JOB:
-            return loss.kind, f"type fg in its terminal: sm attach {session_id}"
+            return loss.kind, f"type fg in its terminal: sm attach {name}"
         case _:
-            return loss.kind, f"continue it: sm interrupt {session_id}"
+            return loss.kind, f"continue it: sm interrupt {name}"
 
 
 async def _is_suspended(session: Session, provider: Provider) -> bool:
@@ -135,8 +137,8 @@ async def _is_suspended(session: Session, provider: Provider) -> bool:
     own = provider.adopts(command_line(process.pid))
     loss = await asyncio.to_thread(input_loss, process, reads_terminal=own)
     if loss is not None and loss.kind not in RESUMABLE:
-        why, hint = explain_input_loss(session.id, loss)
-        raise IllegalState(f"session {session.id} cannot be interrupted: {why}", hint)
+        why, hint = explain_input_loss(name_to_type(session), loss)
+        raise IllegalState(f"session {short_label(session)} cannot be interrupted: {why}", hint)
     return loss is not None
 
 
@@ -152,8 +154,14 @@ async def _press(tx: Transaction, session: Session, caller: Caller, *, suspended
 
 def _check_interruptible(session: Session, *, has_turns: bool) -> None:
     if is_ended(session.status):
-        raise IllegalState(f"session {session.id} has ended ({session.status}): it cannot be interrupted")
+        raise IllegalState(
+            f"session {short_label(session)} has ended ({session.status}): it cannot be interrupted"
+        )
     if session.process is None:
-        raise IllegalState(f"session {session.id} is still starting", f"sm status {session.id}")
+        raise IllegalState(
+            f"session {short_label(session)} is still starting", f"sm status {name_to_type(session)}"
+        )
     if has_turns and session.status not in INTERRUPTIBLE:
-        raise IllegalState(f"session {session.id} is {session.status}: there is nothing to interrupt")
+        raise IllegalState(
+            f"session {short_label(session)} is {session.status}: there is nothing to interrupt"
+        )

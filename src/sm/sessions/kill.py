@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from sm.core.effects import EffectKind
+from sm.core.labels import name_to_type, short_label
 from sm.core.lifecycle import is_live
 from sm.core.models import OPERATOR, Caller, RequestKey, Session
 from sm.errors import ExternalError, IllegalState
@@ -67,16 +68,17 @@ class Kills:
         self.killing += killing
         try:
             if not await self._store.wait_until(lambda: not self._unkilled(victims), _KILLED_WITHIN_S):
-                left = ", ".join(self._unkilled(victims))
+                left = self._unkilled(victims)
+                names = ", ".join(map(short_label, left))
                 if (trouble := self._trouble()) is not None:
                     # The process may be gone: only tmux knows how it ended.
                     raise ExternalError(
-                        f"it is not known whether session {left} has ended, because tmux does not respond: {trouble}",
-                        f"sm status {left.partition(',')[0]}",
+                        f"it is not known whether session {names} has ended, because tmux does not respond: {trouble}",
+                        f"sm status {name_to_type(left[0])}",
                     )
                 raise ExternalError(
-                    f"session {left} did not end within {_KILLED_WITHIN_S:g} s",
-                    f"sm kill --force {left.replace(',', '')}",
+                    f"session {names} did not end within {_KILLED_WITHIN_S:g} s",
+                    f"sm kill --force {' '.join(map(name_to_type, left))}",
                 )
         finally:
             self.killing -= killing
@@ -85,7 +87,7 @@ class Kills:
         self, tx: Transaction, session: Session, victims: Sequence[Session], caller: Caller, *, force: bool
     ) -> None:
         if not victims:
-            raise IllegalState(f"session {session.id} has already ended ({session.status})")
+            raise IllegalState(f"session {short_label(session)} has already ended ({session.status})")
         for victim in victims:
             if force or not tx.has_open(EffectKind.KILL, victim.id):
                 await tx.effect(EffectKind.KILL, victim.id, {"force": force, "by": str(caller)}, tx.now)
@@ -108,7 +110,6 @@ class Kills:
         await self._manager.acknowledge_endings(OPERATOR, killed)
         return killed
 
-    def _unkilled(self, victims: Sequence[Session]) -> list[str]:
-        return [
-            v.id for v in victims if v.id in self._store.sessions and self._store.sessions[v.id].exit is None
-        ]
+    def _unkilled(self, victims: Sequence[Session]) -> list[Session]:
+        known = self._store.sessions
+        return [known[v.id] for v in victims if v.id in known and known[v.id].exit is None]

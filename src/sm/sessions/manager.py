@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from sm.config import Config
+from sm.core.labels import short_label
 from sm.core.messages import SM_ITSELF, Notice
 from sm.core.models import Caller, Exit, Process, Session, Signal
 from sm.core.states import EventType, NoticeKind
@@ -86,8 +87,8 @@ class Manager:
         relation = self.tree.relation(caller_session, target)
         related = None if caller_session is None else f"to it: {relation.position}"
         if not may(relation, action):
-            who = "the operator" if caller_session is None else f"session {caller_session.id}"
-            refusal = NotPermitted(f"{who} may not {action} session {target.id}", _ask_hint(caller))
+            who = "the operator" if caller_session is None else f"session {short_label(caller_session)}"
+            refusal = NotPermitted(f"{who} may not {action} session {short_label(target)}", _ask_hint(caller))
             raise self._refused(refusal, caller, action, target.id, related)
         if not _is_routine(relation, action):
             self._audit(str(caller), action.name.lower(), target.id, ALLOWED, related)

@@ -10,6 +10,7 @@ from sm.capabilities.agreements import Agreements
 from sm.capabilities.grants import Granter, Grants
 from sm.config import AgentConfig, Config, is_model
 from sm.core.items import ItemState
+from sm.core.labels import short_label
 from sm.core.models import Caller, Capabilities, Launch, Session, SpawnRequest, Workspace, digest
 from sm.core.names import friendly_name, normalize_title
 from sm.core.states import CallerKind, Mode, TrustLevel
@@ -360,7 +361,7 @@ class SpawnPlanner:
             given = child_trust(parent.effective_mode, level)
             if given is None:
                 raise NotPermitted(
-                    f"session {parent.id} may not start a child with a higher trust level than its own"
+                    f"session {short_label(parent)} may not start a child with a higher trust level than its own"
                 )
             level = given
         of_workspace = None if workspace is None else workspace.trust_level
@@ -373,7 +374,7 @@ class SpawnPlanner:
             )
         if parent is not None and parent.effective_mode is TrustLevel.SANDBOXED:
             raise SandboxUnavailable(  # the parent would not see the child, which would have more trust
-                f"this version has no sandbox, and a child of sandboxed session {parent.id} needs one"
+                f"this version has no sandbox, and a child of sandboxed session {short_label(parent)} needs one"
             )
         return level, TrustLevel.DIRECT, (_NO_SANDBOX,)
 

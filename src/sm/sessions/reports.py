@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from sm.core.labels import short_label
 from sm.core.lifecycle import is_ended, is_live
 from sm.core.models import Caller, Checkpoint, RequestKey, Session, Signal
 from sm.core.requests import Question
@@ -54,7 +55,9 @@ class Reports:
             done = tx.session(session.id)
             if tx.replayed is None:
                 if is_ended(done.status):
-                    raise IllegalTransition(f"session {session.id} has already ended ({done.status})")
+                    raise IllegalTransition(
+                        f"session {short_label(session)} has already ended ({done.status})"
+                    )
                 if done.mode is Mode.SUPERVISED and kind is SignalKind.REPORTED_COMPLETED:
                     done = await self._propose(tx, done, text, signal.emitted_at)
                 else:
@@ -77,7 +80,8 @@ class Reports:
         """Ask for approval of a supervised session's completion. One proposal can be open at a time."""
         if open_of(tx.mail.open.requests, session.id, [RequestKind.COMPLETION]):
             raise IllegalState(
-                f"session {session.id} has already proposed its completion", "list open requests: sm requests"
+                f"session {short_label(session)} has already proposed its completion",
+                "list open requests: sm requests",
             )
         words = text or "done"
         await tx.event(

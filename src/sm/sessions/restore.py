@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
 from sm.core.effects import EffectKind
+from sm.core.labels import name_to_type, short_label
 from sm.core.lifecycle import is_ended, is_live
 from sm.core.messages import Message
 from sm.core.models import Caller, Launch, RequestKey, Session, Signal, ancestors, digest
@@ -182,8 +183,8 @@ class Restorer:
         if is_connected():
             await self._manager.acknowledge_endings(caller, [session_id])
         raise AgentStartFailed(
-            f"the agent of session {session_id} ended at its start: {now().status_reason}",
-            f"read its last output: sm output {session_id}",
+            f"the agent of session {short_label(session)} ended at its start: {now().status_reason}",
+            f"read its last output: sm output {name_to_type(session)}",
         )
 
     async def _begin_restart(
@@ -206,7 +207,7 @@ class Restorer:
         if session is None:
             raise NotFound(f"no such session: {session_id}", "list sessions: sm all")
         _check(session)
-        await self._wait_for_kill(session_id)
+        await self._wait_for_kill(session)
         pane = panes.get(session_id)
         _refuse_foreign_process(session, pane)
         launch, token, warnings = await self._planner.plan_restore(session)
@@ -247,7 +248,7 @@ class Restorer:
         session = tx.session(session_id)
         _check(session)
         if tx.has_open(EffectKind.KILL, session_id):  # the kill would end the new process too
-            raise IllegalState(f"session {session_id} is being killed", "try again in a moment")
+            raise IllegalState(f"session {short_label(session)} is being killed", "try again in a moment")
         others = (s for s in tx.unfinished_sessions() if s.id != session_id and is_live(s.status))
         name = session.friendly_name
         if name is not None and any(s.friendly_name == name for s in others):
@@ -270,7 +271,9 @@ class Restorer:
             archived=False,
         )
         # Messages of an earlier version of sm, which left them submitted at the end of the process.
-        own = await finish_unread(tx, self._manager.notices, after, f"session {after.id} was restored")
+        own = await finish_unread(
+            tx, self._manager.notices, after, f"session {short_label(after)} was restored"
+        )
         await tx.mail.reopen_notices(own, after.id)
         if session.archived:
             line = f"{subject(after)} unarchived"
@@ -289,15 +292,17 @@ class Restorer:
         except NoServer:
             return {}
 
-    async def _wait_for_kill(self, session_id: str) -> None:
+    async def _wait_for_kill(self, session: Session) -> None:
         """Wait for the end of a kill: the outbox finishes it shortly after the end of the process is recorded."""
 
         def killed() -> bool:
             effects = self._store.mail.open.effects.values()
-            return not any(e.kind == EffectKind.KILL and e.session_id == session_id for e in effects)
+            return not any(e.kind == EffectKind.KILL and e.session_id == session.id for e in effects)
 
         if not await self._store.wait_until(killed, _KILLED_WITHIN_S):
-            raise WaitTimeout(f"session {session_id} is still being killed", "try again in a moment")
+            raise WaitTimeout(
+                f"session {short_label(session)} is still being killed", "try again in a moment"
+            )
 
     # Forking
 
@@ -350,13 +355,14 @@ def _check(session: Session) -> None:
 
 def _refuse(session: Session) -> None:
     if is_ended(session.status):
+        name = name_to_type(session)
         raise IllegalState(
-            f"session {session.id} has ended ({session.status}), but its process still runs",
-            f"send more work: sm send {session.id} TEXT; or end the process: sm kill {session.id}",
+            f"session {short_label(session)} has ended ({session.status}), but its process still runs",
+            f"send more work: sm send {name} TEXT; or end the process: sm kill {name}",
         )
     raise IllegalState(
-        f"session {session.id} is {session.status}: only ended sessions can be restored",
-        f"sm attach {session.id}",
+        f"session {short_label(session)} is {session.status}: only ended sessions can be restored",
+        f"sm attach {name_to_type(session)}",
     )
 
 
@@ -365,6 +371,6 @@ def _refuse_foreign_process(session: Session, pane: Pane | None) -> None:
     if pane is None or pane.dead or pane.foreign or processes.identify(pane.pid) is None:
         return
     raise IllegalState(
-        f"process {pane.pid} in the terminal of session {session.id} is not its agent",
-        f"end the process: sm attach {session.id}",
+        f"process {pane.pid} in the terminal of session {short_label(session)} is not its agent",
+        f"end the process: sm attach {name_to_type(session)}",
     )

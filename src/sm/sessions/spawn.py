@@ -7,6 +7,7 @@ from typing import Any
 
 from sm.capabilities.agent_types import Catalog
 from sm.core.effects import EffectKind
+from sm.core.labels import name_to_type, short_label
 from sm.core.lifecycle import is_ended, is_live
 from sm.core.models import Caller, Launch, Process, RequestKey, Session, Signal, SpawnRequest
 from sm.core.observation import Source
@@ -84,7 +85,7 @@ class Spawner:
         if request.parent is not None:
             parent = self._manager.find(caller, request.parent, Action.SPAWN)
             if is_ended(parent.status) and parent.exit is not None:
-                raise IllegalState(f"session {parent.id} has ended: it cannot have children")
+                raise IllegalState(f"session {short_label(parent)} has ended: it cannot have children")
         return await self._planner.plan(caller, request, parent)
 
     async def begin(
@@ -174,9 +175,10 @@ class Spawner:
     async def _wait_for_process(self, session_id: str, wait_s: float) -> Session:
         """Return when the process runs, or has run and ended. Raises the errors of `spawn`."""
         if not await self._store.wait_until(lambda: self._has_process(session_id), wait_s):
+            session = self._store.sessions[session_id]
             raise WaitTimeout(
-                f"session {session_id} is still starting after {wait_s:g} s; the start continues",
-                f"sm status {session_id}",
+                f"session {short_label(session)} is still starting after {wait_s:g} s; the start continues",
+                f"sm status {name_to_type(session)}",
             )
         session = self._store.sessions[session_id]
         error = self._start_errors.pop(session_id, None)
@@ -191,16 +193,17 @@ class Spawner:
         """
         sessions = self._store.sessions
         if not await self._store.wait_until(lambda: sessions[session_id].status not in NOT_STARTED, wait_s):
+            session = sessions[session_id]
             raise WaitTimeout(
-                f"session {session_id} is not ready after {wait_s:g} s; the start continues",
-                f"sm why {session_id}",
+                f"session {short_label(session)} is not ready after {wait_s:g} s; the start continues",
+                f"sm why {name_to_type(session)}",
             )
         session = sessions[session_id]
         stuck = session.status is Status.WAITING_INPUT and session.status_source == Source.SCREEN
         if self._manager.provider(session).has_turns and (stuck or session.status is Status.ERROR):
             raise AgentStartFailed(
-                f"session {session_id} did not become ready: {session.status_reason}",
-                f"look at the terminal: sm attach {session_id}",
+                f"session {short_label(session)} did not become ready: {session.status_reason}",
+                f"look at the terminal: sm attach {name_to_type(session)}",
             )
         return session
 

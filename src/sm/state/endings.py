@@ -7,12 +7,13 @@ from typing import Any
 
 from sm.config import Config
 from sm.core.effects import EffectKind
+from sm.core.labels import label, short_label
 from sm.core.lifecycle import is_live
 from sm.core.models import Exit, Session, Signal
 from sm.core.session_index import oldest_first
 from sm.core.states import EventType, SignalKind
 from sm.core.statuses import Status
-from sm.core.wording import label, subject
+from sm.core.wording import subject
 from sm.providers.base import Provider
 from sm.state.messages import return_messages
 from sm.state.notices import Notices, notice_recipient
@@ -78,7 +79,7 @@ class Endings:
         """Return the messages, cancel the requests, release the children and close the terminal."""
         at = tx.now
         await return_messages(tx, self._notices, session)
-        await cancel_requests(tx, session, at, f"session {session.id} has ended")
+        await cancel_requests(tx, session, at, f"session {short_label(session)} has ended")
         await self._release_children(tx, session, at)
         payload: dict[str, Any] = {"terminal": session.terminal}
         if self._cleanup.auto_archive_transcript:
@@ -96,7 +97,7 @@ class Endings:
     async def _release_children(self, tx: Transaction, session: Session, at: str) -> None:
         if self._on_parent_end == "keep":
             return
-        reason = f"the parent {session.id} has ended"
+        reason = f"the parent {short_label(session)} has ended"
         children = [s for s in tx.unfinished_sessions() if s.parent_id == session.id and s.exit is None]
         for child in sorted(children, key=oldest_first):
             if self._on_parent_end == "adopt":

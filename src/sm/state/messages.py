@@ -1,9 +1,10 @@
 """Moves messages to a final state: submitted, failed, expired or unconfirmed."""
 
+from sm.core.labels import label_of, short_label
 from sm.core.messages import IN_CONVERSATION, QUEUED_BY_AGENT, SM_ITSELF, Message
 from sm.core.models import Session
 from sm.core.states import EventType, MessageState
-from sm.core.wording import TOLD_AGAIN, message_finished_event, sender_label
+from sm.core.wording import TOLD_AGAIN, message_finished_event
 from sm.state.notices import Notices
 from sm.store import Transaction
 
@@ -54,7 +55,7 @@ async def return_messages(tx: Transaction, notices: Notices, session: Session) -
 
     Notifies their senders. The session's notices go to its nearest live ancestor.
     """
-    reason = f"session {session.id} has ended ({session.status})"
+    reason = f"session {short_label(session)} has ended ({session.status})"
     unclaimed = []
     for message in [m for m in tx.mail.open.messages.values() if m.session_id == session.id]:
         queued = message.state is MessageState.QUEUED
@@ -95,6 +96,6 @@ async def finish_unread(tx: Transaction, notices: Notices, session: Session, rea
 async def _record(tx: Transaction, message: Message) -> None:
     session = tx.find(message.session_id)
     if session is not None:
-        line = message_finished_event(session, message, sender_label(message.sender, tx.find(message.sender)))
+        line = message_finished_event(session, message, label_of(message.sender, tx.find(message.sender)))
         metadata = {"message_id": message.id, "state": message.state.value, "from": message.sender}
         await tx.event(EventType.MESSAGE, session, tx.now, line, metadata)

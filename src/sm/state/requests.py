@@ -89,7 +89,13 @@ async def finish_request(
     """Close a request, with its event, and withdraw its notice."""
     after = tx.mail.change_request(request, state_at=at, **changes)
     metadata = {"request_id": request.name, "state": after.state.value, "answered_by": after.answered_by}
-    await tx.event(EventType.REQUEST, session, at, request_finished_event(session, after), metadata)
+    await tx.event(
+        EventType.REQUEST,
+        session,
+        at,
+        request_finished_event(session, after, tx.find(after.answered_by)),
+        metadata,
+    )
     await _withdraw_notice(tx, request)
     return after
 
@@ -125,7 +131,7 @@ async def correct_answer(
         state_at=tx.now,
         answer=Answer(allowed),
         answered_by=BY_TERMINAL,
-        reason=f"the answer {decider(request)} came too late",
+        reason=f"the answer {decider(request, tx.find(request.answered_by))} came too late",
         taken_at=tx.now,
     )
     metadata = {"request_id": after.name, "state": after.state.value, "answered_by": after.answered_by}

@@ -136,6 +136,7 @@ SESSIONS = RowTable(
     "sessions",
     Session,
     split={
+        "shares_name": (),
         "runs": ("openings",),
         "process": ("pid", "pid_started"),
         "exit": ("ended", "exit_code", "exit_signal"),

@@ -40,7 +40,7 @@ def lines(process: subprocess.Popen[str], count: int) -> list[str]:
 
 
 def shown(*seqs: int) -> list[str]:
-    return [f"[15:10] spawned: event {seq}" for seq in seqs]
+    return [f"[2026-01-27 15:10] spawned: event {seq}" for seq in seqs]
 
 
 def since(received: ReceivedRequest) -> str:

@@ -10,9 +10,9 @@ from tests.cli.peer import Peer, answer, error
 from tests.cli.samples import session
 
 COMMANDS = [
-    ("archive", "archive", session("aaaaaaaa", archived=True), "Archived engineer-aaaaaaaa (aaaaaaaa)"),
-    ("unarchive", "unarchive", session("aaaaaaaa"), "Unarchived engineer-aaaaaaaa (aaaaaaaa)"),
-    ("rm", "remove", {"removed": "aaaaaaaa"}, "Removed aaaaaaaa"),
+    ("archive", "archive", session("aaaaaaaa", archived=True), "Archived engineer-aaaaaaaa"),
+    ("unarchive", "unarchive", session("aaaaaaaa"), "Unarchived engineer-aaaaaaaa"),
+    ("rm", "remove", {"removed": "aaaaaaaa", "label": "engineer-x"}, "Removed engineer-x"),
 ]
 
 
@@ -65,19 +65,17 @@ def test_record_command_prints_no_json_when_its_only_session_is_refused(
 def test_record_command_removes_control_characters_from_names(run: Sm, peer: Peer) -> None:
     evil = "x\x1b[2J\nRemoved y"
     peer.script("POST /v1/sessions/a/archive", answer(session("aaaaaaaa", friendly_name=evil)))
-    peer.script("POST /v1/sessions/a/remove", answer({"removed": evil}))
-    assert run("archive", "a").out == "Archived x [2J Removed y (aaaaaaaa)\n"
+    peer.script("POST /v1/sessions/a/remove", answer({"removed": "aaaaaaaa", "label": evil}))
+    assert run("archive", "a").out == "Archived x [2J Removed y\n"
     assert run("rm", "a").out == "Removed x [2J Removed y\n"
 
 
 def test_reparent_prints_the_new_parent(run: Sm, peer: Peer) -> None:
-    moved = session("aaaaaaaa", parent_session_id="bbbbbbbb")
+    moved = session("aaaaaaaa", parent_session_id="bbbbbbbb", parent_label="engineer-lead")
     peer.script("POST /v1/sessions/a/reparent", answer(moved), answer(moved), answer(session("aaaaaaaa")))
-    assert run("reparent", "a", "b").out == "engineer-aaaaaaaa (aaaaaaaa) now belongs to bbbbbbbb\n"
+    assert run("reparent", "a", "b").out == "engineer-aaaaaaaa now belongs to engineer-lead\n"
     assert json.loads(run("reparent", "a", "b", "--json").out) == moved
-    assert run("reparent", "a", "--operator").out == (
-        "engineer-aaaaaaaa (aaaaaaaa) now belongs to the operator\n"
-    )
+    assert run("reparent", "a", "--operator").out == ("engineer-aaaaaaaa now belongs to the operator\n")
     assert [received.json for received in peer.received] == [
         {"parent": "b"},
         {"parent": "b"},

@@ -183,14 +183,14 @@ def test_requests_lists_questions_with_the_command_to_answer(run: Sm, peer: Peer
         ),
     ]
     peer.script("GET /v1/requests", answer(requests))
-    session = "engineer-login (1a2b3c4d) | 5min ago"
+    session = "engineer-login | 5min ago"
     assert run("requests").out.splitlines() == [
         f'r7  | question   | open | {session} | "Which database?" [1: "sqlite", 2: "postgres"] - sm answer r7 TEXT',
         f'r8  | question   | open | {session} | "Which database?" [1: "sqlite", 2: "postgres"] / "Since when?"'
         " - sm answer r8 TEXT TEXT",
         f"r9  | completion | open | {session} | done: \"all tests pass\" - sm approve r9, or: sm deny r9 'WHY'",
         f"r10 | permission | open | {session} | \"Bash: make\" - sm approve r10, or: sm deny r10 'WHY'",
-        'r11 | permission | open | - (1a2b3c4d)              | 5min ago | "a tool: to build"'
+        'r11 | permission | open | 1a2b3c4d       | 5min ago | "a tool: to build"'
         " - sm approve r11, or: sm deny r11 'WHY'",
         f'r12 | permission | open | {session} | "Bash: make" (shortened, see: sm requests r12)'
         " - sm approve r12, or: sm deny r12 'WHY'",
@@ -291,7 +291,7 @@ def test_requests_keeps_hostile_text_inside_its_quotes(run: Sm, peer: Peer) -> N
         request(7, questions=[{"question": evil, "options": [evil]}]),
         request(8, kind="permission", questions=[], tool=evil),
         request(9, kind="completion", questions=[{"question": evil, "options": []}], name=evil),
-        settled(evil, answered_by=evil),
+        settled(evil, answered_by=evil, answered_by_label=evil),
     ]
     peer.script("GET /v1/requests", answer(requests))
     out = run("requests", "--all").out
@@ -321,7 +321,7 @@ def test_request_details_show_permission_arguments_exactly() -> None:
     command = "cd build &&\n\trm -rf *\u200b \x1b[2K\u00a0x\n"
     shown = details(permission(arguments={"command": command, "timeout": 5, "more": {"a": ["b", None]}}))
     assert shown == [
-        "r57 | permission of engineer-login (1a2b3c4d) | open | 5min ago",
+        "r57 | permission of engineer-login | open | 5min ago",
         "Tool:      Bash",
         "command:",
         "  | cd build &&",
@@ -385,7 +385,7 @@ def test_request_details_show_sub_agent_plan_and_cut_arguments() -> None:
         "  | 1. look",
         "x:",
         "  | 1",
-        "Shortened: sm attach 1a2b3c4d shows the whole dialog",
+        "Shortened: sm attach engineer-login shows the whole dialog",
         "Answer:    sm approve r57",
         "           sm deny r57 'WHY'",
     ]
@@ -440,8 +440,8 @@ def test_request_details_show_the_commands_for_each_kind_of_question() -> None:
         "           sm deny r57 'WHY'",
     ]
     assert details(request(cut=True))[-3:] == [
-        "Shortened: sm attach 1a2b3c4d shows the whole dialog",
-        "Answer:    sm attach 1a2b3c4d",
+        "Shortened: sm attach engineer-login shows the whole dialog",
+        "Answer:    sm attach engineer-login",
         "           sm deny r57 'WHY'",
     ]
     done = request(kind="completion", questions=[{"question": "all green", "options": []}])
@@ -490,9 +490,9 @@ def test_requests_lists_plans_multiple_choice_cut_text_and_pending_answers(run: 
     assert [row.split(" | ")[5] for row in run("requests").out.splitlines()] == [
         "plan: \"1. look 2. leap\" - sm approve r57, or: sm deny r57 'WHY'",
         '"Which?" [any of 1: "a", 2: "b"] - sm answer r57 TEXT',
-        "\"Bash: x\" (shortened, see: sm attach 1a2b3c4d) - sm approve r57, or: sm deny r57 'WHY'",
-        '"Which database?" [1: "sqlite", 2: "postgres"] (shortened, see: sm attach 1a2b3c4d)'
-        " - sm attach 1a2b3c4d, or: sm deny r57 'WHY'",
+        "\"Bash: x\" (shortened, see: sm attach engineer-login) - sm approve r57, or: sm deny r57 'WHY'",
+        '"Which database?" [1: "sqlite", 2: "postgres"] (shortened, see: sm attach engineer-login)'
+        " - sm attach engineer-login, or: sm deny r57 'WHY'",
         '"Which database?" [1: "sqlite", 2: "postgres"] - "sqlite" by operator, not yet received by the agent',
     ]
 
@@ -506,7 +506,7 @@ def test_request_details_contain_no_control_characters() -> None:
             arguments={"questions": [{"options": [{"description": evil}]}]},
         ),
         permission(tool="ExitPlanMode", arguments={"plan": evil}, state=evil, reason=evil),
-        settled(evil, answered_by=evil),
+        settled(evil, answered_by=evil, answered_by_label=evil),
     ]
     for each_request in hostile:
         assert all(line.isprintable() for line in details(each_request, 60))
@@ -532,7 +532,7 @@ def test_answer_command_sends_the_decision_and_confirms(
 ) -> None:
     peer.script("POST /v1/requests/r57/answer", answer(settled("2")))
     done = run(*words)
-    assert (done.out, done.err) == (f"{expected} r57 of session 1a2b3c4d\n", "")
+    assert (done.out, done.err) == (f"{expected} r57 of engineer-login\n", "")
     (received,) = peer.received
     assert received.json == body
     assert len(received.key) == 32
@@ -573,14 +573,14 @@ def test_deny_warns_when_the_agent_has_not_confirmed_the_refusal(run: Sm, peer: 
     refused = permission(state="answered", answer=decision(False), answered_by="operator", confirmed=False)
     peer.script("POST /v1/requests/r57/answer", answer(refused))
     assert run("deny", "r57").out == (
-        "Denied r57 of session 1a2b3c4d, not confirmed by the agent yet (sm why r57)\n"
+        "Denied r57 of engineer-login, not confirmed by the agent yet (sm why r57)\n"
     )
 
 
 @pytest.mark.parametrize("command", [["approve"], ["reject"], ["deny"], ["answer"]])
 def test_answer_command_accepts_a_session_as_reference(run: Sm, peer: Peer, command: list[str]) -> None:
     peer.script("POST /v1/requests/engineer%2Fx%20y/answer", answer(settled("yes")))
-    assert run(*command, "engineer/x y", "yes").out.endswith(" r57 of session 1a2b3c4d\n")
+    assert run(*command, "engineer/x y", "yes").out.endswith(" r57 of engineer-login\n")
 
 
 @pytest.mark.parametrize("reference", ["", ".", ".."])

@@ -11,7 +11,7 @@ import pytest
 from sm.cli.commands.tail import Cursor, action_line
 from tests.cli.conftest import SESSION, Sm
 from tests.cli.peer import HANG_UP, Answer, Peer, answer, error
-from tests.cli.samples import session
+from tests.cli.samples import AT, session
 
 ACTIONS = f"/v1/sessions/{SESSION}/actions"
 
@@ -50,12 +50,12 @@ def texts(actions: Iterable[Mapping[str, Any]]) -> list[str]:
     ],
 )
 def test_action_line_marks_each_kind_of_action(kind: str, shown: str) -> None:
-    assert action_line(act(2, kind=kind), UTC, None) == f"[15:10:02] {shown}"
+    assert action_line(act(2, kind=kind), AT, None, UTC) == f"[15:10:02] {shown}"
 
 
 def test_action_line_is_one_line_within_the_terminal_width() -> None:
     evil = act(2, "a\x1b[2Jb\nc\u2028[sm] from operator " + "日" * 100)
-    shown = action_line(evil, UTC, 40)
+    shown = action_line(evil, AT, 40, UTC)
     assert shown.startswith("[15:10:02] a [2Jb c [sm] from operator")
     assert shown.endswith("…")
     assert not [c for c in shown if c < " "]
@@ -64,7 +64,10 @@ def test_action_line_is_one_line_within_the_terminal_width() -> None:
 def test_tail_prints_the_last_actions_newest_last(run: Sm, peer: Peer) -> None:
     actions = [act(1, "Fix it", "prompt"), act(2)]
     peer.script("GET /v1/sessions/x/actions", answer(actions))
-    assert run("tail", "x", "-n", "2").out == "[15:10:01] > Fix it\n[15:10:02] Bash: npm test\n"
+    assert (
+        run("tail", "x", "-n", "2").out
+        == "[2026-01-27 15:10:01] > Fix it\n[2026-01-27 15:10:02] Bash: npm test\n"
+    )
     assert json.loads(run("tail", "x", "--json").out) == actions
     assert [received.query for received in peer.received] == ["lines=2", "lines=10"]
 
@@ -86,13 +89,13 @@ def test_tail_follow_prints_each_action_once_and_ends_with_the_session(run: Sm, 
         answer([act(5, "last words", "text"), act(6, "exit 0", "event")]),
     )
     assert run("tail", "x", "-n", "2", "-f").out.splitlines() == [
-        "[15:10:02] Bash: npm test",
-        "[15:10:03] Bash: npm test",
-        "[15:10:02] late",
-        "[15:10:03] Bash: npm test",
-        "[15:10:04] Bash: npm test",
-        '[15:10:05] "last words"',
-        "[15:10:06] * exit 0",
+        "[2026-01-27 15:10:02] Bash: npm test",
+        "[2026-01-27 15:10:03] Bash: npm test",
+        "[2026-01-27 15:10:02] late",
+        "[2026-01-27 15:10:03] Bash: npm test",
+        "[2026-01-27 15:10:04] Bash: npm test",
+        '[2026-01-27 15:10:05] "last words"',
+        "[2026-01-27 15:10:06] * exit 0",
     ]
     queries = [received.query for received in peer.requests_to(ACTIONS)]
     after = ["15:09:03", "15:09:04", "15:09:05"]
@@ -120,7 +123,7 @@ def test_tail_follow_ends_on_ctrl_c_and_on_an_error_of_the_daemon(run: Sm, peer:
     script_actions(peer, answer([act(1)]))
     with run.start("tail", "x", "--follow") as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == "[15:10:01] Bash: npm test\n"
+        assert process.stdout.readline() == "[2026-01-27 15:10:01] Bash: npm test\n"
         process.send_signal(signal.SIGINT)
     assert process.returncode == 130
     peer.script("GET /v1/sessions/y", error("not_found", "no such session: y", 404))

@@ -23,6 +23,7 @@ def why(**more: Any) -> dict[str, Any]:
         "session_id": SESSION,
         "name": f"engineer-{SESSION}",
         "friendly_name": "engineer-login",
+        "label": "engineer-login",
         "status": "running",
         "status_source": "hook",
         "status_reason": "PreToolUse: Bash: npm test",
@@ -61,7 +62,7 @@ def test_why_block_lists_each_source_and_the_source_in_effect() -> None:
         evidence("title", "busy", since=240, seen=3),
     ]
     assert why_block(why(evidence=sources, facts=["turn 4 is open", "2 tools run"]), NOW) == [
-        "engineer-login (1a2b3c4d) | running",
+        "engineer-login | running",
         "Because:  PreToolUse: Bash: npm test (hook, 4min ago)",
         "Evidence:",
         "  hook        reports busy  4min ago               believed: PreToolUse: Bash: npm test",
@@ -87,15 +88,15 @@ def test_why_block_omits_reasons_when_caller_may_not_read_the_session() -> None:
 
 
 def test_why_block_expresses_doubt_when_status_is_stale() -> None:
-    shown = why_block(why(status_stale=True, friendly_name=None), NOW)
-    assert shown[0] == "engineer-1a2b3c4d (1a2b3c4d) | running? (4m)"
+    shown = why_block(why(status_stale=True, friendly_name="engineer-x", label="engineer-x (1a2b3c4d)"), NOW)
+    assert shown[0] == "engineer-x (1a2b3c4d) | running? (4m)"
     assert shown[2] == "Stale:    no source has confirmed this status recently; it may have changed"
 
 
 def test_why_block_has_only_source_reason_and_age_for_a_program() -> None:
     shown = why_block(why(status_source="process", status_reason="the process started"), NOW)
     assert shown == [
-        "engineer-login (1a2b3c4d) | running",
+        "engineer-login | running",
         "Because:  the process started (process, 4min ago)",
     ]
 
@@ -116,7 +117,7 @@ def test_why_blocks_contain_no_control_characters() -> None:
 
 def test_why_prints_text_or_the_json_of_the_daemon(run: Sm, peer: Peer) -> None:
     peer.script("GET /v1/sessions/login/why", answer(why()))
-    assert run("why", "login").out.startswith("engineer-login (1a2b3c4d) | running\nBecause:  PreToolUse: ")
+    assert run("why", "login").out.startswith("engineer-login | running\nBecause:  PreToolUse: ")
     assert json.loads(run("why", "login", "--json").out) == why()
 
 
@@ -164,7 +165,7 @@ def test_why_exits_3_when_session_is_unknown(run: Sm, peer: Peer) -> None:
 )
 def test_request_block_explains_the_state_of_a_request(more: dict[str, Any], because: str) -> None:
     shown = request_block(request(**{"answered_by": "operator"} | more), NOW)
-    assert shown[0].startswith(f"r57 | {more.get('kind', 'question')} of engineer-login (1a2b3c4d) | ")
+    assert shown[0].startswith(f"r57 | {more.get('kind', 'question')} of engineer-login | ")
     assert shown[0].endswith(f"| {more.get('state', 'open')} | 10min ago")
     assert shown[1] == f"Because:  {because}"
     assert len(shown) == 2

@@ -73,10 +73,11 @@ def test_listing_shows_status_age_model_context_cost_and_task() -> None:
     ]
 
 
-def test_listing_adds_the_id_to_names_that_occur_twice() -> None:
+def test_listing_shows_the_labels_of_the_daemon() -> None:
+    shared = {"friendly_name": "engineer-x", "label": "engineer-x (00000001)"}
     rows = [
-        overview_row("00000001", friendly_name="engineer-x", attention="ended"),
-        overview_row("00000002", friendly_name="engineer-x"),
+        overview_row("00000001", **shared, attention="ended"),
+        overview_row("00000002", **shared | {"label": "engineer-x (00000002)"}),
         overview_row("00000003", friendly_name="engineer-y"),
     ]
     names = [line.partition("  ")[0] for line in listing_lines(listing(rows, AT))[1:]]
@@ -84,7 +85,7 @@ def test_listing_adds_the_id_to_names_that_occur_twice() -> None:
 
 
 def test_listing_contains_no_control_characters() -> None:
-    rows = [overview_row(friendly_name=EVIL, model=EVIL, status=EVIL, task=EVIL, provider="x")]
+    rows = [overview_row(friendly_name=EVIL, label=EVIL, model=EVIL, status=EVIL, task=EVIL, provider="x")]
     text = "".join(listing_lines(listing(rows, AT)))
     assert text.isprintable()
 

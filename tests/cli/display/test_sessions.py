@@ -135,6 +135,7 @@ def test_session_block_shows_all_details_of_a_session() -> None:
         completion_message="no key",
         trust_level="sandboxed",
         parent_session_id="99999999",
+        parent_label="engineer-lead",
         last_output=["$ make", "\x1b]0;evil\x07boom"],
     )
     block = "\n".join(session_block(ended, AT))
@@ -143,12 +144,12 @@ def test_session_block_shows_all_details_of_a_session() -> None:
         "process: the process ended",
         "exit code 3",
         '"no key"',
-        "99999999",
+        "Parent:    engineer-lead",
         "/work",
     ):
         assert part in block
     assert "direct (requested: sandboxed)" in block
-    assert "sm attach 1a2b3c4d" in block
+    assert "sm attach 1a2b3c4d" in block, "an ID, because the session has no friendly name"
     assert "]0;evilboom" in block
     assert "\x1b" not in block
 
@@ -162,7 +163,16 @@ def test_last_output_marks_forged_headers(header: str) -> None:
 
 def test_session_views_contain_no_control_characters() -> None:
     names = ["friendly_name", "title", "agent_type", "provider", "model", "status", "status_source", "mode"]
-    names += ["status_reason", "created_by", "working_dir", "workspace", "trust_level", "effective_mode"]
+    names += [
+        "status_reason",
+        "label",
+        "parent_label",
+        "created_by",
+        "working_dir",
+        "workspace",
+        "trust_level",
+        "effective_mode",
+    ]
     texts: dict[str, Any] = dict.fromkeys([*names, "tmux_session", "completion_message", "note"], EVIL)
     evil = session(**texts, last_output=[EVIL])
     moves = progress(
@@ -180,7 +190,7 @@ def test_session_views_contain_no_control_characters() -> None:
         *session_block(evil, AT),
         *session_rows([("", evil)], AT),
         *progress_block(moves, AT, UTC),
-        event_line(event(type=EVIL, message=EVIL), UTC),
+        event_line(event(type=EVIL, message=EVIL), AT, UTC),
         log_line({"time": ago(seconds=1), "level": EVIL, "logger": EVIL, "message": EVIL, "sm_x": EVIL}, UTC),
     ]
     assert not [c for text in shown for c in text if c < " " or "\x7f" <= c <= "\x9f"]

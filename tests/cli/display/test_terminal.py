@@ -140,11 +140,11 @@ def test_requests_are_blocks_with_whole_commands_on_a_terminal(run: Sm, peer: Pe
     shown = [re.sub(r"\d+d ago", "now", line) for line in lines(run, "requests", "--all", width=width)]
     assert max(map(columns, shown)) <= width
     assert shown[:3] == [
-        "r7 | question of engineer-login (1a2b3c4d) | open | now",
+        "r7 | question of engineer-login | open | now",
         '  "Which database?" [1: "sqlite", 2: "postgres"]',
         "  sm answer r7 TEXT",
     ]
-    assert shown[3:5] == ["", "r8 | permission of engineer-login (1a2b3c4d) | open | now"]
+    assert shown[3:5] == ["", "r8 | permission of engineer-login | open | now"]
     bars = [line.removeprefix("  | ") for line in shown if line.startswith("  | ")]
     assert json.loads("".join(bars)) == {"command": command, "run_in_background": True}
     words = "".join(shown[5 : shown.index(f"  | {bars[0]}")])
@@ -152,7 +152,7 @@ def test_requests_are_blocks_with_whole_commands_on_a_terminal(run: Sm, peer: Pe
     assert "  sm approve r8, or: sm deny r8 'WHY'" in shown
     assert shown[-3:] == [
         "",
-        "r9 | permission of engineer-login (1a2b3c4d) | cancelled | now",
+        "r9 | permission of engineer-login | cancelled | now",
         '  "Bash: make" - the process ended',
     ]
 
@@ -224,7 +224,7 @@ def test_kill_all_asks_on_a_terminal(run: Sm, peer: Peer) -> None:
         killed = session(f"0000000{n}", status="killed", killed=[f"0000000{n}"], killed_too=[])
         peer.script(f"POST /v1/sessions/0000000{n}/kill", answer(killed))
     shown = screen(run, "kill", "--all", typed="n\n", code=4, width=200)
-    assert "Kill 7 sessions: engineer-00000000 (00000000), " in shown
+    assert "Kill 7 sessions: engineer-00000000, " in shown
     assert " and 2 more? [y/N] " in shown
     assert len(peer.received) == 1
     assert "Killed engineer-00000006" in screen(run, "kill", "--all", typed="y\n", width=200)

@@ -1,12 +1,12 @@
 """Safe lines of text, and ages."""
 
-from datetime import UTC, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sm.cli.display.text import age, agent_line, event_line, json_text, line, plain_line
+from sm.cli.display.text import age, agent_line, clock, event_line, json_text, line, plain_line
 from sm.core.text import imitates_mark
 from tests.cli.samples import AT, EVIL, FORGED_HEADERS, ago, event
 
@@ -32,8 +32,30 @@ def test_age_is_in_whole_units_and_never_negative(when: str | None, shown: str) 
 
 def test_event_line_shows_local_time_and_message() -> None:
     shown = event(message="Child engineer-abc123 (1a2b3c4d) started")
-    assert event_line(shown, UTC) == "[15:10] spawned: Child engineer-abc123 (1a2b3c4d) started"
-    assert event_line(shown, timezone(timedelta(hours=-7))).startswith("[08:10]")
+    assert event_line(shown, AT, UTC) == "[15:10] spawned: Child engineer-abc123 (1a2b3c4d) started"
+    assert event_line(shown, AT, timezone(timedelta(hours=-7))).startswith("[08:10]")
+
+
+@pytest.mark.parametrize(
+    ("now", "shown"),
+    [
+        ("2026-01-27T00:00:00Z", "15:10"),
+        ("2026-01-27T23:59:59Z", "15:10"),
+        ("2026-01-28T00:00:00Z", "2026-01-27 15:10"),
+        ("2026-01-26T23:59:59Z", "2026-01-27 15:10"),
+        ("2027-01-27T15:10:00Z", "2026-01-27 15:10"),
+    ],
+)
+def test_clock_shows_the_date_when_the_day_is_another_one(now: str, shown: str) -> None:
+    at = "2026-01-27T15:10:02Z"
+    assert clock(at, datetime.fromisoformat(now), UTC) == shown
+    assert clock(at, datetime.fromisoformat(now), UTC, seconds=True) == f"{shown}:02"
+
+
+def test_clock_compares_the_days_of_the_local_time() -> None:
+    now, east = datetime.fromisoformat("2026-01-28T01:00:00Z"), timezone(timedelta(hours=9))
+    assert clock("2026-01-27T15:10:00Z", now, east) == "00:10"
+    assert clock("2026-01-27T14:10:00Z", now, east) == "2026-01-27 23:10"
 
 
 @given(st.text())
@@ -79,7 +101,7 @@ def test_agent_line_marks_every_forged_header(text: str) -> None:
 
 
 def test_event_line_keeps_forged_headers_on_its_line() -> None:
-    shown = event_line(event(message="x\n[sm] from operator\u2028[sm]"), UTC)
+    shown = event_line(event(message="x\n[sm] from operator\u2028[sm]"), AT, UTC)
     assert shown == "[15:10] spawned: x [sm] from operator [sm]"
 
 

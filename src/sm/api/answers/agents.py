@@ -4,6 +4,7 @@ from typing import Annotated
 
 from typing_extensions import TypedDict  # pydantic reads the one of `typing` only from Python 3.12 on
 
+from sm.api.answers.sessions import SessionLabel
 from sm.api.fields import Anything, Time, doc, words
 from sm.core.items import ItemState
 from sm.core.observation import Source
@@ -97,6 +98,7 @@ class WhyView(TypedDict):
     session_id: str
     name: str
     friendly_name: str | None
+    label: SessionLabel
     status: Status
     status_source: str
     status_reason: str

@@ -14,7 +14,12 @@ class MessageView(_Sender):
     """A message to a session, without its text."""
 
     message_id: Annotated[int | None, doc("Null: the text answered a question.")]
+    from_label: Annotated[str, doc("The sender for people: the label of a session, or `from`.")]
     session_id: Annotated[str | None, doc("The recipient; null: the operator's inbox.")]
+    label: Annotated[
+        str,
+        doc("The recipient for people: as in SessionView, but the id of a session without a friendly name."),
+    ]
     status: MessageState
     mode: MessageMode
     evidence: Annotated[str | None, doc("The proof of delivery.")]

@@ -26,6 +26,7 @@ class RequestView(TypedDict):
     request_id: Annotated[str, doc("", pattern="^r[1-9][0-9]*$")]
     session_id: Annotated[str, doc("The session that asks.")]
     name: Annotated[str | None, doc("The display name of that session.")]
+    label: Annotated[str, doc("The session for people; its id if the session was removed.")]
     kind: RequestKind
     tool: Annotated[str | None, doc("Of a permission: the tool; else null.")]
     arguments: Annotated[
@@ -46,6 +47,7 @@ class RequestView(TypedDict):
             "`operator`, a session's id, `rule` (the configuration), or `terminal` (a person at the terminal)."
         ),
     ]
+    answered_by_label: Annotated[str | None, doc("The same for people: the label of a session.")]
     reason: Annotated[str | None, doc("Why the request ended without an answer; the rule that decided it.")]
     confirmed: Annotated[
         bool,

@@ -9,6 +9,10 @@ from sm.core.attention import Attention, TaskKind
 from sm.core.states import Mode, TrustLevel
 from sm.core.statuses import Status
 
+SessionLabel = Annotated[
+    str, doc("The name for people. It ends with the id only if another session has the same friendly name.")
+]
+
 
 class WorktreeView(TypedDict):
     """A git worktree that the client made for a session and removes again."""
@@ -23,6 +27,7 @@ class SessionView(TypedDict):
     session_id: Annotated[str, doc("8 hexadecimal digits.", pattern="^[0-9a-f]{8}$")]
     name: Annotated[str, doc("`TYPE-ID`. It never changes.")]
     friendly_name: Annotated[str | None, doc("`TYPE-NAME`, unique among live sessions.")]
+    label: SessionLabel
     title: Annotated[str | None, doc("One line for people.")]
     agent_type: str
     provider: Annotated[str, doc("The driver of the agent: `command` or `claude`.")]
@@ -34,6 +39,7 @@ class SessionView(TypedDict):
     status_stale: Annotated[bool, doc("True while no source confirms the status.")]
     mode: Annotated[Mode, doc("Who decides that the session is finished.")]
     parent_session_id: Annotated[str | None, doc("Null: the operator is the parent.")]
+    parent_label: Annotated[str | None, doc("The `label` of the parent; null as `parent_session_id`.")]
     created_by: Annotated[str, doc("`operator`, or the session that spawned this one.")]
     working_dir: str
     workspace: Annotated[str | None, doc("A slug.")]
@@ -125,6 +131,7 @@ class RemovedView(TypedDict):
     """A removed session, and facts for the removal of its worktree."""
 
     removed: str
+    label: SessionLabel
     effective_mode: TrustLevel | None
     worktree: WorktreeView | None
     used: Annotated[bool, doc("Another session works in the worktree.")]

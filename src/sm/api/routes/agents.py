@@ -22,6 +22,7 @@ from sm.api.query import LISTED, LISTED_MAX, CheckpointLimit, Query, WorkspaceNa
 from sm.api.route import RouteTable
 from sm.api.views import build_view
 from sm.capabilities.agent_types import AgentType, Catalog
+from sm.core.labels import label, name_to_type, short_label
 from sm.core.models import RequestKey
 from sm.core.observation import Source
 from sm.core.text import folded
@@ -111,9 +112,10 @@ async def attach(request: ApiRequest) -> AttachView:
     except NoTerminal:
         if session.exit is None:
             raise
+        name = name_to_type(session)
         raise NoTerminal(
-            f"the terminal of session {session.id} is closed, because the session has ended",
-            f"show its last output: sm output {session.id}; or start it again: sm restore {session.id}",
+            f"the terminal of session {short_label(session)} is closed, because the session has ended",
+            f"show its last output: sm output {name}; or start it again: sm restore {name}",
         ) from None
     return {"session_id": session.id, "argv": list(terminals.attach_command(session.terminal))}
 
@@ -136,6 +138,7 @@ async def why(request: ApiRequest) -> WhyView:
         WhyView,
         session,
         session_id=session.id,
+        label=label(session),
         status_stale=services.monitor.is_stale(session.id),
         evidence=[] if ledger is None else evidence_json(ledger, services.monitor.now()),
         facts=await services.monitor.facts(session.id),

@@ -50,8 +50,8 @@ async def status(request: ApiRequest, query: StatusQuery) -> StatusOverview:
     requests = await services.requests.list_requests(caller, all=False, limit=0)
     inbox = services.messages.available(caller, idle=True)
     waiting = await services.messages.render(inbox[:_STATUS_LINES])
-    lines = [line for message in waiting for line in _headline(message)]
-    tmux_silent = [name for name in sorted(services.monitor.unverified) if ids is None or name in ids]
+    lines = [line for message in waiting for line in _headline(request, message)]
+    tmux_silent = [s for s in sorted(services.monitor.unverified) if ids is None or s in ids]
     return {
         "daemon": _daemon(services.daemon),
         "sessions": Counter(session.status.value for session in seen),
@@ -62,7 +62,7 @@ async def status(request: ApiRequest, query: StatusQuery) -> StatusOverview:
         "inbox_lines": lines[:_STATUS_LINES],
         "trouble": [
             *services.daemon.trouble(),
-            *(f"tmux does not respond for session {name}" for name in tmux_silent),
+            *(f"tmux does not respond for session {request.views.recipient(s)}" for s in tmux_silent),
         ],
     }
 
@@ -82,9 +82,9 @@ def _daemon(daemon: DaemonInfo) -> DaemonView:
     return {"pid": os.getpid(), "version": __version__, "uptime_s": uptime_s}
 
 
-def _headline(rendered: RenderedMessage) -> list[str]:
+def _headline(request: ApiRequest, rendered: RenderedMessage) -> list[str]:
     """The lines of a message in an overview: the text of sm's own messages, the sender of other messages."""
     message = rendered.message
     if message.sender == SM_ITSELF:
         return rendered.text.split("\n")
-    return [f"message {message.id} from {message.sender}"]
+    return [f"message {message.id} from {request.views.message(message)['from_label']}"]

@@ -10,7 +10,7 @@ from sm.api.fields import NeededText, Seconds, WholeNumber, choice, doc, schema
 from sm.api.query import LISTED, Limit, Query, Recursive, SessionName, WaitQuery, WorkspaceName
 from sm.api.route import RouteTable
 from sm.api.routes.sessions import WaitS
-from sm.api.views import message_json, rendered_message_json
+from sm.api.views import Views
 from sm.core.models import RequestKey
 from sm.core.requests import Request
 from sm.core.states import MessageMode, MessageState
@@ -64,9 +64,9 @@ async def send(request: ApiRequest, body: SendBody, key: RequestKey | None) -> S
     mode = MessageMode(body.mode or MessageMode.AUTO)
     done = await services.messages.send(caller, body.to, body.text, mode, body.ttl_s, key)
     if isinstance(done, Request):
-        return _sent_view(done)
+        return _sent_view(request.views, done)
     followed = await services.waits.message(caller, done, request.long_poll, body.wait_s or 0)
-    return cast(SentView, message_json(followed))
+    return cast(SentView, request.views.message(followed))
 
 
 @routes.route("GET", "/v1/messages", agents=True, audit="log")
@@ -79,7 +79,7 @@ async def messages(request: ApiRequest, query: LogQuery) -> list[LoggedView]:
         if session.id != caller.session_id:
             session = services.sessions.find(caller, query.session, Action.READ)
     log = await services.messages.log(caller, session, query.limit)
-    return [{**message_json(message), "text": text} for message, text in log]
+    return [{**request.views.message(message), "text": text} for message, text in log]
 
 
 @routes.route("GET", "/v1/messages/{id}", agents=True)
@@ -87,7 +87,9 @@ async def message(request: ApiRequest, query: WaitQuery) -> MessageView:
     """Show a message."""
     services, caller = request.services, request.caller
     message = await services.messages.read(caller, _number(request.name))
-    return message_json(await services.waits.message(caller, message, request.long_poll, query.wait_s))
+    return request.views.message(
+        await services.waits.message(caller, message, request.long_poll, query.wait_s)
+    )
 
 
 @routes.route("GET", "/v1/audience", agents=True)
@@ -104,7 +106,7 @@ async def inbox(request: ApiRequest, query: InboxQuery) -> list[LetterView]:
     """List the messages that wait for the caller."""
     messages = request.services.messages
     waiting = messages.available(request.caller, idle=True)
-    return [rendered_message_json(rendered) for rendered in await messages.render(waiting[: query.limit])]
+    return [request.views.letter(rendered) for rendered in await messages.render(waiting[: query.limit])]
 
 
 @routes.route("POST", "/v1/inbox/take", agents=True, audit="take")
@@ -115,21 +117,23 @@ async def take_inbox(request: ApiRequest, body: TakeBody, key: RequestKey | None
     """
     limit = None if body.limit is None else int(body.limit)
     taken = await request.services.waits.inbox(request.caller, limit, key, request.long_poll, body.wait_s)
-    return [rendered_message_json(rendered) for rendered in taken]
+    return [request.views.letter(rendered) for rendered in taken]
 
 
 @routes.route("POST", "/v1/inbox/confirm", agents=True, audit="confirm")
 async def confirm_inbox(request: ApiRequest, body: ConfirmBody) -> list[MessageView]:
     """Confirm that taken messages arrived."""
     confirmed = await request.services.messages.confirm(request.caller, body.message_ids or ())
-    return [message_json(message) for message in confirmed]
+    return [request.views.message(message) for message in confirmed]
 
 
-def _sent_view(request: Request) -> SentView:
+def _sent_view(views: Views, request: Request) -> SentView:
     return {
         "message_id": None,
         "session_id": request.session_id,
+        "label": views.recipient(request.session_id),
         "from": request.answered_by or "",
+        "from_label": views.request(request)["answered_by_label"] or "",
         "status": MessageState.SUBMITTED,
         "mode": MessageMode.AUTO,
         "evidence": f"answered {request.name}",

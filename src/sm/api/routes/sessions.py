@@ -322,6 +322,7 @@ async def remove(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -
     users = await records.worktree_use(removed)
     return {
         "removed": removed.session_id,
+        "label": removed.label or removed.session_id,
         "effective_mode": TrustLevel(removed.effective_mode) if removed.effective_mode else None,
         "worktree": {"path": removed.worktree, "branch": removed.branch} if removed.worktree else None,
         "used": users.used,

@@ -15,7 +15,7 @@ Examples:
 import click
 
 from sm.cli.call import Call, json_option
-from sm.cli.display.sessions import label
+from sm.cli.display.sessions import name_and_id
 from sm.cli.display.text import line
 
 
@@ -36,4 +36,4 @@ from sm.cli.display.text import line
 @json_option
 def command(pane: str, name: str | None, agent_type: str | None, trust: str | None, call: Call) -> None:
     body = {"pane": pane, "name": name, "agent_type": agent_type, "trust": trust}
-    call.post("/v1/adopt", lambda session: [f"Adopted {label(session)} from pane {line(pane)}"], body)
+    call.post("/v1/adopt", lambda session: [f"Adopted {name_and_id(session)} from pane {line(pane)}"], body)

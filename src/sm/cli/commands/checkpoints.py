@@ -8,6 +8,7 @@ Examples:
 import click
 
 from sm.cli.call import Call, json_option
+from sm.cli.display.output import now
 from sm.cli.display.text import JsonObject, checkpoint_line
 from sm.cli.options import number_option, session_argument
 from sm.client.http import session_path
@@ -26,4 +27,4 @@ def command(session: str, limit: int, call: Call) -> None:
 def _lines(checkpoints: list[JsonObject]) -> list[str]:
     if not checkpoints:
         click.echo("no checkpoints", err=True)
-    return [checkpoint_line(checkpoint, None) for checkpoint in checkpoints]
+    return [checkpoint_line(checkpoint, now()) for checkpoint in checkpoints]

@@ -82,7 +82,7 @@ def _run_agents(client: Client) -> list[JsonObject]:
     click.echo(f"To watch the coordinator, run in another terminal:\n  {shlex.join(argv)}\n")
     for text in follow(client, {}, 0):
         event = decode(text)
-        click.echo(event_line(event, None))
+        click.echo(event_line(event, now()))
         if event["session_id"] == first["session_id"] and event["type"] in ENDED:
             break
     sessions: list[JsonObject] = client.get("/v1/sessions")

@@ -14,6 +14,7 @@ Examples:
 import click
 
 from sm.cli.call import Call, json_option
+from sm.cli.display.output import now
 from sm.cli.display.text import JsonObject, event_line
 from sm.cli.options import number_option, session_names, workspace_option
 from sm.cli.outage import follow
@@ -64,7 +65,7 @@ def command(
             limit = _LIMIT_BEFORE_FOLLOWING if following else 50
         answer = client.get("/v1/events", {**query, "limit": limit, "since": since})
         if not following:
-            call.show(encode(answer["events"]), lambda events: [event_line(event, None) for event in events])
+            call.show(encode(answer["events"]), lambda events: [event_line(event, now()) for event in events])
             return
         for event in answer["events"]:
             call.show(encode(event), _line)
@@ -76,4 +77,4 @@ def command(
 
 
 def _line(event: JsonObject) -> list[str]:
-    return [event_line(event, None)]
+    return [event_line(event, now())]

@@ -12,7 +12,7 @@ Examples:
 import click
 
 from sm.cli.call import Call, json_option
-from sm.cli.display.sessions import label
+from sm.cli.display.sessions import name_and_id
 from sm.cli.display.text import line
 from sm.cli.options import session_argument
 from sm.client.http import session_path
@@ -25,6 +25,6 @@ from sm.client.http import session_path
 def command(session: str, name: str | None, call: Call) -> None:
     call.post(
         session_path(session, "/fork"),
-        lambda forked: [f"Forked {label(forked)} in tmux session {line(forked['tmux_session'])}"],
+        lambda forked: [f"Forked {name_and_id(forked)} in tmux session {line(forked['tmux_session'])}"],
         {"name": name},
     )

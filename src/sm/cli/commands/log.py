@@ -13,7 +13,8 @@ Examples:
 import click
 
 from sm.cli.call import Call, json_option
-from sm.cli.display.output import Table
+from sm.cli.display.output import Table, now
+from sm.cli.display.sessions import label
 from sm.cli.display.text import JsonObject, clock, line
 from sm.cli.options import number_option, optional_session
 
@@ -30,8 +31,8 @@ def _table(messages: list[JsonObject]) -> Table:
     rows = [
         (
             str(m["message_id"]),
-            clock(m["created_at"], None),
-            f"{line(m['from'])} -> {m['session_id'] or 'operator'}",
+            clock(m["created_at"], now()),
+            f"{line(m.get('from_label') or m['from'])} -> {label(m)}",
             line(m["status"]),
             f'"{line(m["text"], 80)}"' + (f" ({line(m['reason'])})" if m["reason"] else ""),
         )

@@ -12,6 +12,7 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.sessions import label
+from sm.cli.display.text import line
 from sm.cli.options import session_argument, session_names
 from sm.client.http import session_path
 from sm.errors import UsageError
@@ -29,6 +30,6 @@ def command(session: str, parent: str | None, operator: bool, call: Call) -> Non
         raise UsageError("give either PARENT or --operator", "sm reparent --help")
     call.post(
         session_path(session, "/reparent"),
-        lambda moved: [f"{label(moved)} now belongs to {moved['parent_session_id'] or 'the operator'}"],
+        lambda moved: [f"{label(moved)} now belongs to {line(moved['parent_label'] or 'the operator')}"],
         {"parent": parent},
     )

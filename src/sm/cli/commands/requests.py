@@ -18,6 +18,7 @@ import click
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import Table, now, width
 from sm.cli.display.requests import request_block, request_details, request_line
+from sm.cli.display.sessions import label
 from sm.cli.display.text import JsonObject, age, line
 from sm.cli.options import REQUEST_NAME, number_option, requests_and_sessions
 
@@ -49,7 +50,7 @@ def _table(requests: list[JsonObject], at: datetime) -> Table:
             r["request_id"],
             line(r["kind"]),
             line(r["state"]),
-            f"{line(r['name'] or '-')} ({r['session_id']})",
+            label(r),
             age(r["created_at"], at),
             request_line(r),
         )

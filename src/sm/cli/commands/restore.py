@@ -28,7 +28,7 @@ import click
 from sm.cli.call import Call, json_option
 from sm.cli.display.errors import Failures
 from sm.cli.display.output import print_json
-from sm.cli.display.sessions import label
+from sm.cli.display.sessions import label, name_to_type
 from sm.cli.display.text import JsonObject, line
 from sm.cli.options import session_names
 from sm.client.http import session_path
@@ -83,7 +83,7 @@ def _doubt(session: JsonObject) -> str:
     """Say that the agent has not accepted its conversation yet; empty if it has."""
     match session["status"]:
         case Status.STARTING | Status.SPAWNED:
-            return f"; it is not known yet whether the agent accepts its conversation: sm why {session['session_id']}"
+            return f"; it is not known yet whether the agent accepts its conversation: sm why {name_to_type(session)}"
         case Status.WAITING_INPUT:
             return f"; the agent waits: {line(session['status_reason'] or '')}"
         case _:

@@ -74,7 +74,7 @@ def _remove(call: Call, sessions: Sequence[str], *, chosen: bool = False, discar
 
     def done(session: JsonObject) -> str:
         removed.append(session)
-        return f"Removed {line(session['removed'])}"
+        return f"Removed {line(session.get('label') or session['removed'])}"
 
     code = act_on_each(call, sessions, "remove", done, chosen=chosen)
     for session in removed:

@@ -29,7 +29,7 @@ from typing import Any
 import click
 
 from sm.cli.call import Call, json_option
-from sm.cli.display.sessions import label
+from sm.cli.display.sessions import name_and_id
 from sm.cli.display.text import line
 from sm.cli.options import (
     TextCommand,
@@ -169,7 +169,8 @@ def command(
             tree.roll_back(client, error)
         raise error from None
     call.show_with_warnings(
-        text, lambda session: [f"Spawned {label(session)} in tmux session {line(session['tmux_session'])}"]
+        text,
+        lambda session: [f"Spawned {name_and_id(session)} in tmux session {line(session['tmux_session'])}"],
     )
     if attach:
         from sm.cli.commands import attach as attachment

@@ -20,8 +20,8 @@ from datetime import UTC, datetime, timedelta, tzinfo
 import click
 
 from sm.cli.call import Call, json_option
-from sm.cli.display.output import width
-from sm.cli.display.text import JsonObject, cut, line
+from sm.cli.display.output import now, width
+from sm.cli.display.text import JsonObject, clock, cut, line
 from sm.cli.options import number_option, session_argument
 from sm.cli.outage import until_answered
 from sm.client.http import Client, session_path
@@ -54,7 +54,7 @@ def command(session: str, lines: int, following: bool, call: Call) -> None:
 
 
 def _layout(actions: Iterable[JsonObject]) -> list[str]:
-    return [action_line(action, None, width()) for action in actions]
+    return [action_line(action, now(), width()) for action in actions]
 
 
 def _follow(call: Call, session: str, lines: int) -> None:
@@ -139,9 +139,9 @@ def _identity(action: JsonObject) -> tuple[str, str, str]:
     return action["timestamp"], action["kind"], action["text"]
 
 
-def action_line(action: JsonObject, zone: tzinfo | None, columns: int | None) -> str:
+def action_line(action: JsonObject, now: datetime, columns: int | None, zone: tzinfo | None = None) -> str:
     """Format an action as `[15:10:02] Bash: npm test`, cut to `columns`."""
     text, kind = line(action["text"], 2000), action["kind"]
     known = {"tool": text, "prompt": f"> {text}", "text": f'"{text}"', "event": f"* {text}"}
-    time_of_day = _when(action).astimezone(zone).strftime("%H:%M:%S")
-    return cut(f"[{time_of_day}] {known.get(kind, f'{line(kind)}: {text}')}", columns)
+    at = clock(action["timestamp"], now, zone, seconds=True)
+    return cut(f"[{at}] {known.get(kind, f'{line(kind)}: {text}')}", columns)

@@ -65,7 +65,7 @@ def command(
     if call.as_json:
         print_json(encode(current))
     elif current or reached is not None:
-        print_table(session_table(flat_rows(current), now(), "the sessions no longer exist"))
+        print_table(session_table(flat_rows(current), now(), "the sessions no longer exist", named=label))
     sys.stdout.flush()
     ended = [session["session_id"] for session in current if session["status"] in ENDED]
     if ended:

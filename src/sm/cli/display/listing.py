@@ -1,11 +1,10 @@
 """Formats the agents of `sm ls` as a table with a header, in groups. Pure."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from sm.cli.display.sessions import BRANCHES, name_of, status_of
+from sm.cli.display.sessions import BRANCHES, label, status_of
 from sm.cli.display.text import JsonObject, columns, line, seconds_since, span
 
 _HEADER = ("NAME", "STATUS", "AGE", "MODEL", "CTX", "COST", "TASK")
@@ -75,12 +74,9 @@ def ordered(sessions: Sequence[JsonObject]) -> Iterator[tuple[str, str, JsonObje
 
 
 def listing(sessions: Sequence[JsonObject], now: datetime, empty: str = "") -> Listing:
-    names = Counter(map(name_of, sessions))
     groups: dict[str, list[Row]] = {}
     for group, indent, session in ordered(sessions):
-        name = name_of(session)
-        if names[name] > 1:
-            name = f"{name} ({session['session_id']})"
+        name = label(session)
         groups.setdefault(group, []).append((indent + name, *_facts(session, now), _task(session)))
     return Listing(_HEADER, [(_HEADINGS[group], rows) for group, rows in groups.items()], empty)
 

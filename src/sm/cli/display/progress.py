@@ -39,7 +39,7 @@ def progress_block(
         lines += ["", *_todo(progress["todo"])]
     if progress.get("checkpoints"):
         lines += ["", "Checkpoints:"]
-        lines += [f"  {checkpoint_line(checkpoint, zone)}" for checkpoint in progress["checkpoints"]]
+        lines += [f"  {checkpoint_line(checkpoint, now, zone)}" for checkpoint in progress["checkpoints"]]
     output = [agent_line(text) for text in progress.get("last_output") or []][-10:]
     if output:
         lines += ["", "Last output:"]

@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
+from sm.cli.display.sessions import label, name_to_type
 from sm.cli.display.text import JsonObject, age, columns, line, span
 from sm.wire import encode
 
@@ -77,7 +78,7 @@ def _shortened(request: JsonObject) -> str:
     from sm.core.text import is_whole_tool_use
 
     if request.get("cut"):
-        return f" (shortened, see: sm attach {request['session_id']})"
+        return f" (shortened, see: sm attach {name_to_type(request)})"
     is_whole = request["kind"] != "permission" or _plan(request) is not None
     if is_whole or is_whole_tool_use(request["tool"], request["arguments"]):
         return ""
@@ -107,7 +108,7 @@ def _answer_commands(request: JsonObject) -> list[str]:
     if request["kind"] != "question":
         return [f"sm approve {name}", f"sm deny {name} 'WHY'"]
     if request.get("cut"):
-        return [f"sm attach {request['session_id']}", f"sm deny {name} 'WHY'"]
+        return [f"sm attach {name_to_type(request)}", f"sm deny {name} 'WHY'"]
     return [f"sm answer {name}{' TEXT' * len(request['questions'])}"]
 
 
@@ -157,7 +158,7 @@ def _without_answer(request: JsonObject, unexplained: str) -> str:
 
 def _by(request: JsonObject) -> str:
     by = request["answered_by"] or "-"
-    return _BY.get(by, f"by {line(by)}")
+    return _BY.get(by, f"by {line(request.get('answered_by_label') or by)}")
 
 
 def _remark(request: JsonObject) -> str:
@@ -168,9 +169,8 @@ def _remark(request: JsonObject) -> str:
 
 
 def request_head(request: JsonObject, at: datetime) -> str:
-    session = f"{line(request['name'] or '-')} ({request['session_id']})"
     return (
-        f"{request['request_id']} | {line(request['kind'])} of {session} | {line(request['state'])} | "
+        f"{request['request_id']} | {line(request['kind'])} of {label(request)} | {line(request['state'])} | "
         f"{age(request['created_at'], at)}"
     )
 
@@ -198,7 +198,7 @@ def request_details(request: JsonObject, at: datetime, width: int | None = None)
         for number, question in enumerate(request["questions"], 1):
             lines += _question_block(request, number, question, width)
     if request.get("cut"):
-        lines.append(f"Shortened: sm attach {request['session_id']} shows the whole dialog")
+        lines.append(f"Shortened: sm attach {name_to_type(request)} shows the whole dialog")
     if request["state"] != "open" or request["answer"] is not None:
         return [*lines, f"Because:   {explanation(request)}"]
     commands = _question_commands(request) if request["kind"] == "question" else _answer_commands(request)

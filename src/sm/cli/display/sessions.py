@@ -1,6 +1,6 @@
 """Formats sessions as rows, as a tree, or one in full. Pure."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 
 from sm.cli.display.output import Table
@@ -24,9 +24,24 @@ def name_of(session: JsonObject) -> str:
     return line(session["friendly_name"] or session["name"])
 
 
-def label(session: JsonObject) -> str:
-    """`engineer-task1042 (1a2b3c4d)`."""
+def name_and_id(session: JsonObject) -> str:
+    """`engineer-task1042 (1a2b3c4d)`, for lists that scripts read, and where a person learns the ID."""
     return f"{name_of(session)} ({session['session_id']})"
+
+
+def label(source: JsonObject) -> str:
+    """Name of a session for people. The daemon adds the ID if another session has the same name.
+
+    `source`: the session, or a message or request of it. An older daemon sends no label.
+    """
+    names = (source.get(field) for field in ("label", "friendly_name", "name", "session_id"))
+    return line(next(filter(None, names), "operator"))
+
+
+def name_to_type(source: JsonObject) -> str:
+    """The word for a session in a command: its label, or the ID that the label contains. `source`: as for `label`."""
+    shown, session_id = label(source), line(source["session_id"])
+    return session_id if session_id in shown else shown
 
 
 def status_of(session: JsonObject, now: datetime) -> str:
@@ -50,14 +65,19 @@ def last_words(session: JsonObject) -> str:
 
 
 def session_table(
-    rows: Iterable[tuple[str, JsonObject]], now: datetime, empty: str = "", *, with_words: bool = True
+    rows: Iterable[tuple[str, JsonObject]],
+    now: datetime,
+    empty: str = "",
+    *,
+    with_words: bool = True,
+    named: Callable[[JsonObject], str] = name_and_id,
 ) -> Table:
-    """Format each (indentation, session) as `name (id) | status | 5min ago | "message"`."""
+    """Format each (indentation, session) as `name (id) | status | 5min ago | "message"`. `named`: the first column."""
     cells, colours = [], {}
     for number, (indent, session) in enumerate(rows):
         words = last_words(session) if with_words else ""
         since = age(session["status_at"], now)
-        cells.append((indent + label(session), status_of(session, now), since, words))
+        cells.append((indent + named(session), status_of(session, now), since, words))
         colours[number, 1] = COLOURS.get(session["status"], "")
     return Table(cells, aligned=2, empty=empty, colours=colours)
 
@@ -108,16 +128,16 @@ def session_block(session: JsonObject, now: datetime) -> list[str]:
         ("Result", session["completion_message"] and f'"{line(session["completion_message"], 10_000)}"'),
         ("Note", session["note"]),
         ("Process", process_of(session)),
-        ("Parent", session["parent_session_id"] or "none"),
+        ("Parent", session["parent_label"] or "none"),
         ("Directory", session["working_dir"]),
         ("Worktree", session["worktree"] and "{path}, branch {branch}".format_map(session["worktree"])),
         ("Workspace", session["workspace"]),
         ("Trust", f"{trust}, mode {line(session['mode'])}, created by {line(session['created_by'])}"),
         ("Started", session["started_at"] and age(session["started_at"], now)),
         ("Active", session["last_activity_at"] and age(session["last_activity_at"], now)),
-        ("Terminal", f"{line(session['tmux_session'])} (sm attach {session['session_id']})"),
+        ("Terminal", f"{line(session['tmux_session'])} (sm attach {name_to_type(session)})"),
     ]
-    lines = [label(session)]
+    lines = [name_and_id(session)]
     lines += [f"{name + ':':<11}{line(value, 10_000)}" for name, value in facts if value]
     output = [agent_line(text) for text in session.get("last_output") or []]
     if output:

@@ -72,9 +72,11 @@ def age(timestamp: str | None, now: datetime) -> str:
     return f"{span(seconds_since(timestamp, now))} ago" if timestamp else "never"
 
 
-def clock(timestamp: str, zone: tzinfo | None) -> str:
-    """Format a time as `15:10` in `zone`, or in local time."""
-    return datetime.fromisoformat(timestamp).astimezone(zone).strftime("%H:%M")
+def clock(timestamp: str, now: datetime, zone: tzinfo | None = None, *, seconds: bool = False) -> str:
+    """Format a time in `zone`, or in local time: `15:10` today, `2026-01-26 15:10` on another day."""
+    at = datetime.fromisoformat(timestamp).astimezone(zone)
+    date = "" if at.date() == now.astimezone(zone).date() else "%Y-%m-%d "
+    return at.strftime(f"{date}%H:%M:%S" if seconds else f"{date}%H:%M")
 
 
 def columns(text: str) -> int:
@@ -86,13 +88,13 @@ def columns(text: str) -> int:
     return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
 
 
-def event_line(event: JsonObject, zone: tzinfo | None) -> str:
+def event_line(event: JsonObject, now: datetime, zone: tzinfo | None = None) -> str:
     """Format an event as `[15:10] spawned: Child engineer-abc123 (1a2b3c4d) started`."""
-    return f"[{clock(event['timestamp'], zone)}] {line(event['type'])}: {line(event['message'], 2000)}"
+    return f"[{clock(event['timestamp'], now, zone)}] {line(event['type'])}: {line(event['message'], 2000)}"
 
 
-def checkpoint_line(checkpoint: JsonObject, zone: tzinfo | None) -> str:
-    return f"[{clock(checkpoint['timestamp'], zone)}] {line(checkpoint['message'], 2000)}"
+def checkpoint_line(checkpoint: JsonObject, now: datetime, zone: tzinfo | None = None) -> str:
+    return f"[{clock(checkpoint['timestamp'], now, zone)}] {line(checkpoint['message'], 2000)}"
 
 
 def cut(text: str, width: int | None) -> str:
