@@ -218,7 +218,10 @@ class Outbox:
 
         async def open_terminal() -> tuple[Pane, Process | None]:
             await self._agent_sockets.ready_for(session)
-            pane = await self._terminals.open(session.id, session.terminal, launch.working_dir, argv)
+            title = session.display_name
+            pane = await self._terminals.open(
+                session.id, session.terminal, launch.working_dir, argv, title=title
+            )
             return pane, await self._sandbox.wait_started(session.id, pane.pid)
 
         try:

@@ -62,8 +62,12 @@ class Lifecycle(Protocol):
     async def server_started_s(self) -> float:
         """The start of the terminal server, in seconds since the epoch. Raises NoServer, TerminalUnreachable."""
 
-    async def open(self, session_id: str, name: str, working_dir: str, argv: Sequence[str]) -> Pane:
+    async def open(
+        self, session_id: str, name: str, working_dir: str, argv: Sequence[str], *, title: str | None = None
+    ) -> Pane:
         """Make terminal `name` and run `argv` in it; on an error no terminal is left behind.
+
+        `title`: the name that the server shows to people; None: `name`.
 
         Starts the server when none runs. Returns an existing terminal of that name unchanged when it carries this
         session's id. Raises TerminalError (also when the name belongs to another program).

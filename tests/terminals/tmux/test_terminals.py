@@ -140,6 +140,34 @@ async def test_terminal_is_one_window_with_one_pane_and_the_options_of_sm(world:
     assert {"allow-rename off", "automatic-rename off", "window-size latest"} <= set(of_window)
 
 
+async def test_window_keeps_the_title_when_the_program_or_the_users_options_rename_windows(
+    world: World, tmux: Tmux
+) -> None:
+    await tmux.open("99999999", "command-99999999", "/", FOREVER)  # starts the server
+    world.tmux("set-option", "-gw", "automatic-rename", "on")
+    world.tmux("set-option", "-gw", "allow-rename", "on")
+    script = ("sh", "-c", r"read line; printf '\033kevil\033\\'; echo renamed; exec sleep 1000")
+    pane = await tmux.open(ID, NAME, "/", script, title="engineer-login")
+    await tmux.type_line(NAME, "go")
+
+    async def printed() -> bool:
+        return "renamed" in await tmux.capture(NAME, 10)
+
+    await until_async(printed, "the program has tried to rename its window")
+    assert world.tmux("display-message", "-p", "-t", pane.pane_id, "#{window_name} #{session_name}") == [
+        f"engineer-login {NAME}"
+    ]
+
+
+async def test_title_is_shown_without_running_commands_or_styles(world: World, tmux: Tmux) -> None:
+    evil = f"x-#(touch {world.home}/ran)-#[fg=red]-#{{pid}}-#S"
+    pane = await tmux.open(ID, NAME, "/", FOREVER, title=evil)
+    show = ("display-message", "-p", "-t", pane.pane_id)
+    shown = evil.replace("#", "_")
+    assert world.tmux(*show, "#{window_name}") == world.tmux(*show, "#{E:window_name}") == [shown]
+    assert not (world.home / "ran").exists()
+
+
 async def test_terminal_is_still_used_when_a_person_renamed_its_session(world: World, tmux: Tmux) -> None:
     pane = await tmux.open(ID, NAME, "/", FOREVER)
     world.tmux("rename-session", "-t", f"={NAME}:", "my pet")

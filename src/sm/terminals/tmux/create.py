@@ -48,7 +48,7 @@ class PaneCreator:
         await asyncio.gather(*self._cleanups, return_exceptions=True)
 
     async def open(
-        self, session_id: str, name: str, working_dir: str, argv: Sequence[str]
+        self, session_id: str, name: str, working_dir: str, argv: Sequence[str], title: str
     ) -> tuple[Pane, bool]:
         """As in `Terminals`. Returns the pane, and whether this call made it."""
         tag = panes.tag(self._server.instance, session_id, name)
@@ -62,9 +62,8 @@ class PaneCreator:
         session, placeholder = spare or await self._make_session(name, tag)
         prepared = () if spare else self._preparation(session, tag)
         try:
-            row = await self._start_agent(
-                session, placeholder, tag, panes.literal(working_dir), argv, prepared
-            )
+            shown = ("-n", panes.window_name(title), "-c", panes.literal(working_dir))
+            row = await self._start_agent(session, placeholder, tag, shown, argv, prepared)
         except Refused as refused:
             await self._server.kill("kill-session", session)
             raise TerminalError(f"tmux cannot open terminal {name}: {refused.text}") from None
@@ -187,15 +186,16 @@ class PaneCreator:
         session: str,
         placeholder: str,
         tag: str,
-        working_dir: str,
+        shown: Command,
         argv: Sequence[str],
         prepared: Sequence[Command],
     ) -> panes.Row:
-        instance, session_id, name = tag.split(" ")
+        """Open the agent's window before the placeholder. `shown`: the options for its name and directory."""
+        instance, session_id, _ = tag.split(" ")
         here = ("-t", f"{session}:")  # the session's current pane: after new-window the agent's
         # tmux passes a single argument to the user's default-shell.
         command = tuple(argv) if len(argv) > 1 else ("/bin/sh", "-c", 'exec "$0"', *argv)
-        window = ("new-window", "-b", "-t", f"{session}:{placeholder}", "-n", name, "-c", working_dir)
+        window = ("new-window", "-b", "-t", f"{session}:{placeholder}", *shown)
         # tmux runs one line without interruption: the agent cannot end before remain-on-exit is set (with two lines
         # the exit code was lost 40 times of 40), and the marks exist if and only if the agent's pane does.
         outputs = await self._server.ask(

@@ -55,6 +55,11 @@ def literal(path: str) -> str:
     return _FORMAT_SIGN.sub(lambda match: match[0] if match[2] else 2 * match[0], path)
 
 
+def window_name(title: str) -> str:
+    """`title` without `#`: tmux expands formats in the name of a new window, its status bar styles in every name."""
+    return title.replace("#", "_")
+
+
 def panes(where: str) -> Command:
     """The command that lists the agents' panes that match the filter `where`; `rows` parses its output."""
     return ("list-panes", "-a", "-f", where, "-F", f"#{{@sm_agent}} {ROW}")

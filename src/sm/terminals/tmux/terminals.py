@@ -106,11 +106,13 @@ class Tmux:
         except ValueError:
             raise TerminalUnreachable("tmux printed an unreadable start time") from None
 
-    async def open(self, session_id: str, name: str, working_dir: str, argv: Sequence[str]) -> Pane:
+    async def open(
+        self, session_id: str, name: str, working_dir: str, argv: Sequence[str], *, title: str | None = None
+    ) -> Pane:
         """As in `Terminals`. After TerminalUnreachable, call again: a terminal that was made is found."""
         # A separate task, so that a cancelled caller leaves no half-made terminal: the task finishes, and the
         # terminal is then removed unless it existed before.
-        opening = asyncio.create_task(self._creator.open(session_id, name, working_dir, argv))
+        opening = asyncio.create_task(self._creator.open(session_id, name, working_dir, argv, title or name))
         try:
             pane, _ = await asyncio.shield(opening)
         except asyncio.CancelledError:
