@@ -616,7 +616,8 @@ def test_completion_offers_commands_and_names_of_sessions(run: Sm, peer: Peer) -
 @pytest.mark.parametrize("command", ["approve", "deny", "reject", "answer"])
 def test_completion_of_answer_commands_offers_open_requests(run: Sm, peer: Peer, command: str) -> None:
     evil = request(58, session_id="bbbbbbbb", name="engineer-$(rm -rf)")
-    peer.script("GET /v1/requests", answer([request(57), request(59), evil]))
+    several = [request(number, session_id="cccccccc", name="engineer-two") for number in (59, 60)]
+    peer.script("GET /v1/requests", answer([request(57), *several, evil]))
     assert complete(run, f"sm {command} r5") == ["plain,r57", "plain,r59", "plain,r58"]
     assert complete(run, f"sm {command} eng") == ["plain,engineer-login"]
     assert complete(run, f"sm {command} 1a") == ["plain,1a2b3c4d"]
@@ -634,7 +635,72 @@ def test_completion_offers_requests_and_sessions(run: Sm, peer: Peer, command: s
     peer.script("GET /v1/requests", requests)
     peer.script("GET /v1/sessions", answer([session(friendly_name="rust-login")]))
     assert complete(run, f"sm {command} r") == ["plain,r57", "plain,r56", "plain,rust-login"]
-    assert complete(run, f"sm {command} ") == ["plain,r57", "plain,rust-login", "plain,1a2b3c4d"]
+    assert complete(run, f"sm {command} ") == ["plain,r57", "plain,rust-login"]
+
+
+SESSIONS = [
+    session("aaaaaaaa", friendly_name="engineer-login", status="idle", note="a, b: c\x1b[2J"),
+    session("bbbbbbbb", friendly_name="engineer-done", status="completed", pid=None, exit_code=0),
+    session("cccccccc", friendly_name="engineer-lives", status="completed"),
+    session(
+        "dddddddd",
+        friendly_name="engineer-twice",
+        label="engineer-twice (dddddddd)",
+        status="killed",
+        exit_signal=9,
+    ),
+    session("eeeeeeee", friendly_name="engineer-hidden", status="error", exit_code=1, archived=True),
+]
+
+
+@pytest.mark.parametrize(
+    ("commands", "offered"),
+    [
+        ("attach send kill interrupt wait", "engineer-login engineer-lives"),
+        ("rm restore", "engineer-done dddddddd engineer-hidden"),
+        ("archive", "engineer-done engineer-lives dddddddd"),
+        ("unarchive", "engineer-hidden"),
+        ("status tail", "engineer-login engineer-done engineer-lives dddddddd"),
+    ],
+)
+def test_completion_offers_only_sessions_to_which_the_command_applies(
+    run: Sm, peer: Peer, commands: str, offered: str
+) -> None:
+    def sessions(received: ReceivedRequest) -> bytes:
+        return answer([s for s in SESSIONS if "archived" in received.query or not s["archived"]])
+
+    peer.script("GET /v1/sessions", sessions)
+    for command in commands.split():
+        assert complete(run, f"sm {command} ") == [f"plain,{word}" for word in offered.split()], command
+
+
+def test_completion_knows_the_name_part_of_a_reference(run: Sm, peer: Peer) -> None:
+    other = session("ffffffff", agent_type="Tester", friendly_name="tester-login")
+    peer.script(
+        "GET /v1/sessions", answer(SESSIONS[:4]), answer([*SESSIONS[:4], other]), answer(SESSIONS[:4])
+    )
+    assert complete(run, "sm tail lo") == ["plain,login"]
+    assert complete(run, "sm tail lo") == [], "two sessions have this part"
+    assert complete(run, "sm tail tw") == [], "another session has this name"
+
+
+def test_completion_describes_sessions_by_their_whole_status(run: Sm, peer: Peer) -> None:
+    peer.script("GET /v1/sessions", answer(SESSIONS[:1]))
+    peer.script("GET /v1/requests", answer([request(57)]))
+    words = {"COMP_WORDS": "sm kill eng", "COMP_CWORD": "eng"}
+    fish = run(code=None, environ={"_SM_COMPLETE": "fish_complete", **words}).out
+    assert fish == "plain,engineer-login\tidle: a, b: c [2J\n"
+    zsh = run(code=None, environ={"_SM_COMPLETE": "zsh_complete", **words, "COMP_CWORD": "2"}).out
+    assert zsh == "plain\nengineer-login\nidle: a, b: c [2J\n"
+    words = {"COMP_WORDS": "sm approve r", "COMP_CWORD": "r"}
+    fish = run(code=None, environ={"_SM_COMPLETE": "fish_complete", **words}).out
+    assert fish == "plain,r57\tquestion of engineer-login, open\n"
+
+
+def test_fish_script_keeps_commas_of_descriptions(run: Sm) -> None:
+    script = run("completion", "fish").out
+    assert 'string split --max 1 "," $completion' in script
+    assert 'string split ","' not in script
 
 
 def test_completion_omits_internal_commands(run: Sm) -> None:

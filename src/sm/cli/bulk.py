@@ -8,16 +8,21 @@ from sm.cli.call import Call, json_option
 from sm.cli.display.errors import Failures, print_warnings
 from sm.cli.display.output import print_json
 from sm.cli.display.text import JsonObject
-from sm.cli.options import session_arguments
+from sm.cli.options import Completion, sessions_argument
 from sm.client.http import TIMEOUT_S, decode_answer, new_key, session_path
 from sm.errors import IllegalState, SmError
 
 
-def bulk_command(help: str | None, action: str, done: Callable[[JsonObject], str]) -> click.Command:
-    """Build a command that only takes sessions and applies `action` to each session."""
+def bulk_command(
+    help: str | None, action: str, done: Callable[[JsonObject], str], complete: Completion
+) -> click.Command:
+    """Build a command that only takes sessions and applies `action` to each session.
+
+    `complete`: the shell completion of the sessions to which `action` applies.
+    """
 
     @click.command(help=help)
-    @session_arguments
+    @sessions_argument(complete)
     @json_option
     def command(sessions: tuple[str, ...], call: Call) -> int:
         return act_on_each(call, sessions, action, done)

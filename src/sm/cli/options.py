@@ -2,37 +2,52 @@
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
 
+from sm.cli.display.text import JsonObject, line
 from sm.cli.instance import RATE_WAIT_S, Instance
+from sm.core.statuses import ENDED
 from sm.errors import SmError, UsageError
 
 TYPE_CHECKING = False  # see wire.py
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
     from click.types import OptionHelpExtra
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 COMPLETION_S = 1.0
+_DESCRIPTION_MAX = 80
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._")
 
-Completion = Callable[[click.Context, click.Parameter, str], list[str]]
+Completion = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]
+Candidate = tuple[Sequence[str], str | None]
+"""The words for one object, of which the first fitting one is offered, and their description."""
 
 
-def _completion(names: Callable[[click.Context, str], Iterable[str]]) -> Completion:
-    """Build a completion from `names`; empty when no daemon runs.
+def _completion(candidates: Callable[[click.Context, str], Iterable[Candidate]]) -> Completion:
+    """Build a completion from `candidates`; empty when no daemon runs.
 
-    Omits names with characters that a shell may interpret.
+    Omits words with characters that a shell may interpret.
     """
 
-    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    def complete(
+        context: click.Context, parameter: click.Parameter, incomplete: str
+    ) -> "list[CompletionItem]":
+        from click.shell_completion import CompletionItem
+
+        found: dict[str, str | None] = {}
         try:
-            candidates = names(context, incomplete)
+            for words, description in candidates(context, incomplete):
+                fitting = (w for w in words if w and w.startswith(incomplete) and set(w) <= _SAFE)
+                if (word := next(fitting, None)) is not None:
+                    found.setdefault(word, description)
         except (SmError, OSError):
             return []
-        return [name for name in candidates if name and name.startswith(incomplete) and set(name) <= _SAFE]
+        return [CompletionItem(word, help=description) for word, description in found.items()]
 
     return complete
 
@@ -41,44 +56,102 @@ def _fetch(path: str, query: Mapping[str, object] | None = None) -> Any:
     return Instance(os.environ).client(start=False).get(path, query, timeout_s=COMPLETION_S)
 
 
-def _session_names() -> list[str]:
-    return [
-        name
-        for session in _fetch("/v1/sessions")
-        for name in (session["friendly_name"] or session["name"], session["session_id"])
-    ]
+def _sessions(
+    applies: Callable[[JsonObject], bool] = lambda session: True, *, archived: bool = False
+) -> Iterator[Candidate]:
+    """The sessions for which `applies` holds, described by their status. `archived`: include archived sessions."""
+    from sm.cli.display.output import now
+    from sm.cli.display.sessions import last_words, status_of
+    from sm.cli.display.text import cut
+
+    at = now()
+    sessions = [s for s in _fetch("/v1/sessions", {"archived": archived}) if applies(s)]
+    short = Counter(map(_short_name, sessions))
+    for session in sessions:
+        words = [session["friendly_name"] or session["name"], session["session_id"]]
+        if words[1] in session.get("label", ""):
+            words.reverse()  # only the ID names this session
+        elif short[_short_name(session)] == 1:
+            words.insert(1, _short_name(session))
+        description = ": ".join(filter(None, (status_of(session, at), last_words(session))))
+        yield words, cut(description, _DESCRIPTION_MAX)
+
+
+def _short_name(session: JsonObject) -> str:
+    """The --name part of the friendly name; empty without one."""
+    prefix, name = f"{session['agent_type'].lower()}-", session["friendly_name"] or ""
+    return str(name.removeprefix(prefix)) if name.startswith(prefix) else ""
+
+
+def _runs(session: JsonObject) -> bool:
+    from sm.cli.selection import runs
+
+    return runs(session)
 
 
 @_completion
-def session_names(context: click.Context, incomplete: str) -> Iterable[str]:
-    return _session_names()
+def session_names(context: click.Context, incomplete: str) -> Iterable[Candidate]:
+    return _sessions()
 
 
 @_completion
-def open_requests(context: click.Context, incomplete: str) -> Iterable[str]:
-    """Open requests, and the names and IDs of their sessions."""
+def running_sessions(context: click.Context, incomplete: str) -> Iterable[Candidate]:
+    """Sessions that are live or whose process may run."""
+    return _sessions(_runs)
+
+
+@_completion
+def ended_sessions(context: click.Context, incomplete: str) -> Iterable[Candidate]:
+    """Sessions whose process has ended, archived ones too."""
+    return _sessions(lambda session: not _runs(session), archived=True)
+
+
+@_completion
+def visible_ended_sessions(context: click.Context, incomplete: str) -> Iterable[Candidate]:
+    """Ended sessions that can be archived."""
+    return _sessions(lambda session: session["status"] in ENDED)
+
+
+@_completion
+def archived_sessions(context: click.Context, incomplete: str) -> Iterable[Candidate]:
+    return _sessions(lambda session: bool(session["archived"]), archived=True)
+
+
+@_completion
+def open_requests(context: click.Context, incomplete: str) -> Iterable[Candidate]:
+    """Open requests, and the sessions that have exactly one."""
     requests = _fetch("/v1/requests")
-    sessions = dict.fromkeys(name for r in requests for name in (r["name"] or "", r["session_id"]))
-    return [*(r["request_id"] for r in requests), *sessions]
+    numbers = Counter(r["session_id"] for r in requests)
+    yield from map(_request, requests)
+    for r in requests:
+        if numbers[r["session_id"]] == 1:
+            yield (r["name"] or "", r["session_id"]), f"{r['kind']} {r['request_id']}"
 
 
 @_completion
-def requests_and_sessions(context: click.Context, incomplete: str) -> Iterable[str]:
+def requests_and_sessions(context: click.Context, incomplete: str) -> Iterable[Candidate]:
     """Open requests and sessions; closed requests too when the word is not empty."""
-    requests = _fetch("/v1/requests", {"all": bool(incomplete)})
-    return [*(r["request_id"] for r in requests), *_session_names()]
+    yield from map(_request, _fetch("/v1/requests", {"all": bool(incomplete)}))
+    yield from _sessions()
+
+
+def _request(request: JsonObject) -> Candidate:
+    from sm.cli.display.sessions import label
+
+    return (request["request_id"],), f"{request['kind']} of {label(request)}, {request['state']}"
 
 
 @_completion
-def workspaces(context: click.Context, incomplete: str) -> Iterable[str]:
-    return [workspace["slug"] for workspace in _fetch("/v1/workspaces")]
+def workspaces(context: click.Context, incomplete: str) -> Iterable[Candidate]:
+    return [((workspace["slug"],), workspace["working_dir"]) for workspace in _fetch("/v1/workspaces")]
 
 
 @_completion
-def agent_types(context: click.Context, incomplete: str) -> Iterable[str]:
+def agent_types(context: click.Context, incomplete: str) -> Iterable[Candidate]:
     session_id = Instance(os.environ).session_id
     answer = _fetch("/v1/agents", agent_types_query(session_id, context.params.get("workspace")))
-    return [a["name"] for a in answer["agents"] if not a["problem"] and not a["shadowed_by"]]
+    usable = (a for a in answer["agents"] if not a["problem"] and not a["shadowed_by"])
+    return [((a["name"],), line(a["description"] or "", _DESCRIPTION_MAX)) for a in usable]
 
 
 def agent_types_query(session_id: str | None, workspace: str | None) -> dict[str, object]:
@@ -163,10 +236,14 @@ session_argument = click.argument("session", metavar="SESSION", shell_complete=s
 optional_session = click.argument(
     "session", metavar="[SESSION]", required=False, shell_complete=session_names
 )
-optional_sessions = click.argument("sessions", metavar="[SESSION]...", nargs=-1, shell_complete=session_names)
-session_arguments = click.argument(
-    "sessions", metavar="SESSION...", nargs=-1, required=True, shell_complete=session_names
-)
+
+
+def sessions_argument(complete: Completion, *, required: bool = True) -> Callable[[Command], Command]:
+    """Build an argument that takes several sessions."""
+    metavar = "SESSION..." if required else "[SESSION]..."
+    return click.argument("sessions", metavar=metavar, nargs=-1, required=required, shell_complete=complete)
+
+
 REQUEST_NAME = re.compile(r"[rR][0-9]+")
 request_argument = click.argument("request", metavar="REQUEST|SESSION", shell_complete=open_requests)
 """Takes the name of an open request, or a session that has exactly one."""

@@ -12,5 +12,8 @@ Examples:
 
 from sm.cli.bulk import bulk_command
 from sm.cli.display.sessions import label
+from sm.cli.options import visible_ended_sessions
 
-command = bulk_command(__doc__, "archive", lambda session: f"Archived {label(session)}")
+command = bulk_command(
+    __doc__, "archive", lambda session: f"Archived {label(session)}", visible_ended_sessions
+)

@@ -18,7 +18,7 @@ import sys
 import click
 
 from sm.cli.instance import Instance
-from sm.cli.options import optional_session
+from sm.cli.options import running_sessions
 from sm.client.http import Client, session_path
 from sm.errors import ExternalError, NotFound, UsageError
 
@@ -27,7 +27,7 @@ _TMUX_S = 5
 
 
 @click.command(help=__doc__)
-@optional_session
+@click.argument("session", metavar="[SESSION]", required=False, shell_complete=running_sessions)
 def command(session: str | None) -> None:
     client = Instance(os.environ).client()
     attach(client, _chosen(client) if session is None else session)

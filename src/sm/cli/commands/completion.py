@@ -1,6 +1,7 @@
 """Print a shell completion script.
 
-It completes commands, options, and the names of sessions, requests, agent types and workspaces.
+It completes commands, options, and the names of sessions, requests, agent types and workspaces. A command gets only
+the sessions to which it applies; zsh and fish show their status.
 
 \b
 Examples:
@@ -19,4 +20,6 @@ def command(shell: str) -> None:
 
     completion = get_completion_class(shell)
     assert completion is not None  # click has these three
-    click.echo(completion(sm, {}, "sm", COMPLETE).source())
+    source = completion(sm, {}, "sm", COMPLETE).source()
+    # click's script for fish cuts a description at its first comma.
+    click.echo(source.replace('string split ","', 'string split --max 1 ","'))

@@ -18,6 +18,7 @@ Examples:
 from sm.cli.bulk import bulk_command
 from sm.cli.display.sessions import label
 from sm.cli.display.text import JsonObject
+from sm.cli.options import running_sessions
 
 
 def _interrupted(session: JsonObject) -> str:
@@ -32,4 +33,4 @@ def _interrupted(session: JsonObject) -> str:
             return f"Interrupt sent to {label(session)}"
 
 
-command = bulk_command(__doc__, "interrupt", _interrupted)
+command = bulk_command(__doc__, "interrupt", _interrupted, running_sessions)

@@ -25,7 +25,7 @@ from sm.cli.bulk import act_on_each
 from sm.cli.call import Call, json_option
 from sm.cli.display.sessions import label
 from sm.cli.display.text import JsonObject
-from sm.cli.options import optional_sessions, workspace_option
+from sm.cli.options import running_sessions, sessions_argument, workspace_option
 from sm.cli.selection import check, confirm, running_trees, yes_option
 
 # The daemon kills one process tree after the other, by force only after a grace time.
@@ -33,7 +33,7 @@ _KILL_S = 120.0
 
 
 @click.command(help=__doc__)
-@optional_sessions
+@sessions_argument(running_sessions, required=False)
 @click.option(
     "--all", "every", is_flag=True, help="Kill all sessions, with --workspace those of one workspace."
 )

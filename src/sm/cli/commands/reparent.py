@@ -13,14 +13,14 @@ import click
 from sm.cli.call import Call, json_option
 from sm.cli.display.sessions import label
 from sm.cli.display.text import line
-from sm.cli.options import session_argument, session_names
+from sm.cli.options import running_sessions, session_argument
 from sm.client.http import session_path
 from sm.errors import UsageError
 
 
 @click.command(help=__doc__)
 @session_argument
-@click.argument("parent", metavar="[PARENT]", required=False, shell_complete=session_names)
+@click.argument("parent", metavar="[PARENT]", required=False, shell_complete=running_sessions)
 @click.option(
     "--operator", is_flag=True, help="Move the session to the operator (you), so that it has no parent."
 )

@@ -30,7 +30,7 @@ from sm.cli.display.errors import Failures
 from sm.cli.display.output import print_json
 from sm.cli.display.sessions import label, name_to_type
 from sm.cli.display.text import JsonObject, line
-from sm.cli.options import session_names
+from sm.cli.options import ended_sessions
 from sm.client.http import session_path
 from sm.core.statuses import Status
 from sm.errors import SmError, UsageError, from_wire
@@ -41,7 +41,7 @@ _START_S = 120.0
 
 
 @click.command(help=__doc__)
-@click.argument("sessions", metavar="[SESSION...]", nargs=-1, shell_complete=session_names)
+@click.argument("sessions", metavar="[SESSION...]", nargs=-1, shell_complete=ended_sessions)
 @click.option(
     "--all",
     "every",

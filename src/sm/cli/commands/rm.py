@@ -28,13 +28,13 @@ from sm.cli.call import Call, json_option
 from sm.cli.display.errors import print_warnings
 from sm.cli.display.output import now
 from sm.cli.display.text import JsonObject, line
-from sm.cli.options import optional_sessions, workspace_option
+from sm.cli.options import ended_sessions, sessions_argument, workspace_option
 from sm.cli.selection import check, confirm, ended, yes_option
 from sm.errors import UsageError
 
 
 @click.command(help=__doc__)
-@optional_sessions
+@sessions_argument(ended_sessions, required=False)
 @click.option(
     "--ended",
     "every",

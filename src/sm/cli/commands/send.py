@@ -27,13 +27,15 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.delivery import DeliveryOptions, deliver, delivery_options
-from sm.cli.options import TextCommand, session_names
+from sm.cli.options import TextCommand, running_sessions
 from sm.cli.stdin import message_text
 from sm.errors import UsageError
 
 
 @click.command(help=__doc__, cls=TextCommand)
-@click.argument("sessions", metavar="SESSION... TEXT", nargs=-1, required=True, shell_complete=session_names)
+@click.argument(
+    "sessions", metavar="SESSION... TEXT", nargs=-1, required=True, shell_complete=running_sessions
+)
 @delivery_options
 @json_option
 def command(sessions: tuple[str, ...], call: Call, **options: Any) -> int:

@@ -36,8 +36,8 @@ from sm.cli.options import (
     absolute,
     agent_types,
     rate_wait_option,
+    running_sessions,
     seconds_option,
-    session_names,
     workspaces,
 )
 from sm.client.http import TIMEOUT_S, Client, decode_answer, new_key
@@ -65,7 +65,7 @@ from sm.errors import InvalidText, SetupRequired, SmError, UnknownAgentType, Usa
 @click.option(
     "--parent",
     metavar="SESSION",
-    shell_complete=session_names,
+    shell_complete=running_sessions,
     help="Parent of the new session.  [default: the session that runs this command]",
 )
 @click.option(

@@ -27,7 +27,7 @@ from sm.cli.call import Call, json_option
 from sm.cli.display.output import now, print_json, print_table
 from sm.cli.display.sessions import flat_rows, label, session_table
 from sm.cli.display.text import JsonObject, line, plural
-from sm.cli.options import seconds_option, session_arguments
+from sm.cli.options import running_sessions, seconds_option, sessions_argument
 from sm.cli.outage import until_answered
 from sm.client.http import Client
 from sm.core.statuses import ENDED, ENDED_OF_ANY_KIND, Status
@@ -36,7 +36,7 @@ from sm.wire import encode
 
 
 @click.command(help=__doc__)
-@session_arguments
+@sessions_argument(running_sessions)
 @click.option("--any", "any_of", is_flag=True, help="Wait for the first of the sessions.")
 @click.option("--all", "all_of", is_flag=True, help="Wait for all of the sessions (default).")
 @click.option("--until", type=click.Choice([ENDED_OF_ANY_KIND, *map(str, Status)]), default=str(Status.COMPLETED),
