@@ -67,6 +67,7 @@ COMMANDS = (
     (SETUP, "trust", "Mark a directory as trusted for claude."),
     (SETUP, "daemon", "Start, stop and inspect the daemon."),
     (SETUP, "service", "Run the daemon as a systemd user service."),
+    (SETUP, "uninstall", "Remove the daemon, the service and the state of sm."),
     (SETUP, "completion", "Print a shell completion script."),
     (SETUP, "version", "Show the version."),
     (SETUP, "help", "Show help for a command, or list all commands."),

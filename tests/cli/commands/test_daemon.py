@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Sm
+from tests.cli.display.test_terminal import screen
 from tests.instance import until
 from tests.load import scaled
 
@@ -128,6 +129,44 @@ def test_first_command_prints_config_errors_when_daemon_cannot_start(live: Sm, h
     assert "nonsense" in done.err
     assert "more_nonsense" in done.err
     assert live("config", "--check", code=2).err
+
+
+def test_uninstall_is_refused_while_agents_run_and_keeps_everything(live: Sm, home: Path) -> None:
+    session = spawn(live, "sleep 60")
+    refused = live("uninstall", "--yes", code=4)
+    assert f"1 agent still running: sh-{session}\n" in refused.err
+    assert "sm uninstall --kill-agents" in refused.err
+    assert status(live, session) == "running"
+    assert "sm uninstall --yes" in live("uninstall", "--kill-agents", code=2).err
+
+
+def test_uninstall_ends_agents_and_removes_state_and_service(live: Sm, home: Path) -> None:
+    ended, session = spawn(live, "true"), spawn(live, "sleep 60")
+    live("wait", ended, "--until", "ended")
+    live("service", "install")
+    pid, agent = health(live)["pid"], json.loads(live("status", session, "--json").out)["pid"]
+    (home / ".bashrc").write_text('eval "$(sm completion bash)"\n')
+    done = json.loads(live("uninstall", "--kill-agents", "--yes", "--json").out)
+    unit = home / ".config/systemd/user/sm.service"
+    assert done["removed"] == [str(home / "state"), str(unit)]
+    kept = {entry["path"]: entry["command"] for entry in done["kept"]}
+    assert kept[str(home / "config.yaml")] == f"rm {home}/config.yaml"
+    assert "sm completion" in kept[str(home / ".bashrc")]
+    assert not (home / "state").exists() and not unit.exists()
+    assert (home / "config.yaml").exists()
+    until(lambda: not alive(pid) and not alive(agent), "the daemon and the agent are gone")
+    socket = (home / "config.yaml").read_text().partition("socket_name: ")[2].partition("}")[0]
+    left = subprocess.run(["tmux", "-L", socket, "ls"], capture_output=True, text=True, check=False)
+    assert left.stdout == ""
+    assert live("uninstall", "--yes").out == "nothing to remove\n"
+
+
+def test_uninstall_changes_nothing_when_the_answer_is_no(live: Sm, home: Path) -> None:
+    live("daemon", "start")
+    shown = screen(live, "uninstall", typed="n\n", code=4, width=200)
+    assert f"Will be deleted:\n  {home}/state\n" in shown
+    assert "Remove sm? [y/N] " in shown
+    assert health(live)["sessions"] == 0
 
 
 def test_config_edit_restarts_the_daemon_and_keeps_its_agents(live: Sm, home: Path) -> None:

@@ -135,7 +135,7 @@ def stop_command(everything: bool) -> None:
     # session, so a session sets no mark.
     sets_mark = instance.session_id is None and not instance.was_stopped
     if sets_mark:
-        _mark_stopped(instance)
+        mark_stopped(instance)
     try:
         click.echo(stop(instance, everything=everything))
     except SmError:
@@ -246,7 +246,7 @@ def stop(instance: Instance, *, everything: bool) -> str:
         if not everything:
             return "the daemon is not running"
         start(instance)  # agents may still run, and only a daemon can end them
-        _mark_stopped(instance)
+        mark_stopped(instance)
         pid = client.daemon_pid()
     process = os.pidfd_open(pid)
     try:
@@ -278,7 +278,7 @@ def _request_stop(client: Client, process: int, *, everything: bool) -> str:
     return f"{live} {'agent keeps' if live == 1 else 'agents keep'} running"
 
 
-def _mark_stopped(instance: Instance) -> None:
+def mark_stopped(instance: Instance) -> None:
     try:
         os.makedirs(instance.paths.state, 0o700, exist_ok=True)
         os.close(os.open(instance.paths.stopped, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))

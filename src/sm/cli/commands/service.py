@@ -96,14 +96,34 @@ def remove(call: Call) -> None:
     """
     _require_operator()
     path = _unit_path()
-    removed = os.path.lexists(path)
-    if removed:
-        _systemctl("disable", "--now", _UNIT)
-        with suppress(FileNotFoundError):
-            os.unlink(path)
-        _systemctl("daemon-reload")
+    removed = remove_unit()
     text = f"removed {line(path, 4096)}" if removed else "the service is not installed"
     call.show_value({"file": path, "removed": removed}, lambda _: [text])
+
+
+def remove_unit() -> bool:
+    """Stop and remove the service. False: it is not installed."""
+    path = _unit_path()
+    if not os.path.lexists(path):
+        return False
+    _systemctl("disable", "--now", _UNIT)
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    _systemctl("daemon-reload")
+    return True
+
+
+def unit_of(instance: Instance) -> str | None:
+    """The unit file, if it runs the daemon of this instance."""
+    path = _unit_path()
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            text = file.read()
+    except OSError:
+        return None
+    home = instance.environ.get("SM_HOME")
+    is_own = f'"SM_HOME={home}"' in text if home else '"SM_HOME=' not in text
+    return path if is_own else None
 
 
 def _require_operator() -> Instance:
