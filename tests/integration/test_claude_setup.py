@@ -134,6 +134,28 @@ def test_trust_dialog_and_bypass_warning_are_two_requests(
     claudes.sm("kill", session_id)
 
 
+def test_restore_sends_the_prompt_of_an_agent_that_was_killed_in_a_dialog_exactly_once(
+    claudes: ClaudeInstance, api: ScriptedApi, tmp_path: Path
+) -> None:
+    env = claudes.other_home("restored", trusted=False)
+    prompt = "Sent by restore [[text:so]]"
+    session_id = waiting(claudes, env, prompt, "--working-dir", str(tmp_path))["session_id"]
+    claudes.sm("kill", session_id)
+    claudes.sm("restore", session_id, "--continue")
+    claudes.sm("approve", opened(claudes, session_id)["request_id"])
+    claudes.idle(session_id)
+    assert [turn.prompt for turn in api.turns("Sent by restore")] == [prompt]
+    assert not api.turns("Your process ended during your last turn")
+
+    claudes.sm("kill", session_id)
+    claudes.sm("restore", session_id)
+    claudes.idle(session_id)
+    claudes.sm("send", session_id, "Next [[text:done]]")
+    until(lambda: api.turns("Next "), "the restored agent takes a message", 60)
+    assert [turn.prompt for turn in api.turns("Sent by restore")] == [prompt]
+    claudes.sm("kill", session_id)
+
+
 def test_sm_trust_lets_the_agents_go_on_that_wait_in_the_directory(
     claudes: ClaudeInstance, api: ScriptedApi, tmp_path: Path
 ) -> None:

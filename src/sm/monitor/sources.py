@@ -17,6 +17,7 @@ from sm.monitor.listeners import AgentListeners
 from sm.monitor.recorder import Recorder
 from sm.monitor.usage import UsageMeter
 from sm.providers.readers import FIRST_TURN_S, StartProblem
+from sm.sessions.conversations import is_unbegun
 from sm.sessions.interrupt import explain_input_loss
 from sm.store import Store
 from sm.terminals.base import Screen
@@ -47,8 +48,10 @@ class Sources:
         if agent.environment is None:
             launch = await self._store.launch(agent.session_id)
             session = self._store.sessions[agent.session_id]
-            # A restored agent resumes its conversation and waits for input.
-            agent.expects_turn = launch.has_prompt and session.runs == 1
+            # A restored agent resumes its conversation and waits for input, unless its conversation had not begun.
+            agent.expects_turn = launch.has_prompt and (
+                session.runs == 1 or await is_unbegun(session, launch, agent.readers, self._store)
+            )
             agent.environment = launch.environment
             agent.real_dir = await asyncio.to_thread(os.path.realpath, session.working_dir)
         state = agent.readers.state

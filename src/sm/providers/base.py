@@ -314,6 +314,14 @@ class Provider(Protocol):
     def plan(self, request: SpawnRequest, start: PlanContext) -> AgentPlan:
         """Plan the process for this request. Raises UsageError for an option that the provider does not support."""
 
+    def begin_again(
+        self, start: PlanContext, flags: Sequence[str], conversation: str, prompt: str
+    ) -> AgentPlan:
+        """Plan a process for a conversation of which nothing is stored, with the prompt that it was to begin with.
+
+        `flags`, errors: as in `resume`.
+        """
+
     def resume(self, start: PlanContext, flags: Sequence[str], conversation: str, *, fork: bool) -> AgentPlan:
         """Plan the process that continues a conversation, or a copy (`fork`) for a separate session.
 

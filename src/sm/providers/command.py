@@ -52,6 +52,11 @@ class CommandProvider(Provider):
                     )
                 return AgentPlan(argv, command.env, typed_prompt=request.prompt)
 
+    def begin_again(
+        self, start: PlanContext, flags: Sequence[str], conversation: str, prompt: str
+    ) -> NoReturn:
+        self.resume(start, flags, conversation, fork=False)
+
     def resume(self, start: PlanContext, flags: Sequence[str], conversation: str, *, fork: bool) -> NoReturn:
         raise UsageError(
             f"agent type {start.session.agent_type} runs a command, which has no conversation to resume"

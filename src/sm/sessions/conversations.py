@@ -8,6 +8,8 @@ from sm.core.labels import short_label
 from sm.core.models import Launch, Session
 from sm.errors import IllegalState
 from sm.providers.base import Provider
+from sm.providers.readers import Readers
+from sm.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,27 +19,43 @@ class ConversationSource:
     id: str
     copied: bool
     """The process makes a copy of the conversation, and does not continue it."""
+    prompt: str | None = None
+    """The prompt of a conversation that has not begun. The process begins it."""
 
 
-async def source_of(session: Session, launch: Launch, provider: Provider) -> ConversationSource:
+async def source_of(session: Session, launch: Launch, provider: Provider, store: Store) -> ConversationSource:
     """The conversation that continues the session. `launch`: of the session's first process.
 
-    An agent CLI stores a copy only with its first prompt. A fork that ended before has none, and is copied again.
-    Raises IllegalState when the session has no conversation.
+    An agent CLI stores a conversation only with its first prompt. So a session that ended before, such as in a dialog
+    of its start, begins with its prompt again, and a fork copies again. Raises IllegalState when the session has no
+    conversation.
     """
     if session.conversation is None:
         raise IllegalState(
             f"session {short_label(session)} has no conversation to resume",
             "start a new session: sm spawn AGENT_TYPE",
         )
-    fork = provider.fork_in(launch.argv)
-    if fork is None or fork.copy != session.conversation or await _is_stored(session, launch, provider):
-        return ConversationSource(session.conversation, copied=False)
-    return ConversationSource(fork.original, copied=True)
+    fork, readers = provider.fork_in(launch.argv), provider.readers
+    if fork is not None and fork.copy == session.conversation:
+        stored = await _is_stored(session, launch, readers)
+        return ConversationSource(session.conversation if stored else fork.original, copied=not stored)
+    unbegun = await is_unbegun(session, launch, readers, store)
+    prompt = await store.spawn_prompt(session.id) if unbegun else None
+    return ConversationSource(session.conversation, copied=False, prompt=prompt)
 
 
-async def _is_stored(session: Session, launch: Launch, provider: Provider) -> bool:
-    reader, conversation = provider.readers.transcripts, session.conversation
+async def is_unbegun(session: Session, launch: Launch, readers: Readers, store: Store) -> bool:
+    """True if the session was started with a prompt, and nothing shows that the agent ever took it.
+
+    The daemon's reading position shows a transcript that somebody has deleted.
+    """
+    if not launch.has_prompt or session.conversation not in launch.argv:
+        return False
+    return not await store.measures.positions(session.id) and not await _is_stored(session, launch, readers)
+
+
+async def _is_stored(session: Session, launch: Launch, readers: Readers) -> bool:
+    reader, conversation = readers.transcripts, session.conversation
     if reader is None or conversation is None:
         return True
     real_dir = await asyncio.to_thread(os.path.realpath, session.working_dir)

@@ -149,7 +149,7 @@ class SpawnPlanner:
             environment = self._environments.restored(session, launch.environment)
             return replace(launch, environment=environment), token, ()
         parent = self._store.sessions.get(session.parent_id or "")
-        source = await source_of(session, launch, self._providers[session.provider])
+        source = await source_of(session, launch, self._providers[session.provider], self._store)
         resumed, _, warnings = await self._resumed(session, parent, launch, source)
         return resumed, token, warnings
 
@@ -181,7 +181,7 @@ class SpawnPlanner:
             effective_mode=original.effective_mode,
         )
         launch = await self._store.launch(original.id)
-        id = (await source_of(original, launch, provider)).id if provider.has_turns else ""
+        id = (await source_of(original, launch, provider, self._store)).id if provider.has_turns else ""
         source = ConversationSource(id, copied=True)
         forked, plan, warnings = await self._resumed(session, parent, launch, source, forked_by=caller)
         return SpawnPlan(replace(session, conversation=plan.conversation), forked, None, token, warnings)
@@ -208,9 +208,18 @@ class SpawnPlanner:
         if forked_by is not None:
             parent_launch, kind = await self._launch_of(parent), types.find(session.agent_type)
             context = replace(context, at_most=_at_most(forked_by, session, parent, parent_launch, kind))
-        plan = provider.resume(context, before.flags, source.id, fork=source.copied)
+        if source.prompt is None:
+            plan = provider.resume(context, before.flags, source.id, fork=source.copied)
+        else:
+            plan = provider.begin_again(context, before.flags, source.id, source.prompt)
         launch = self._launch(
-            session, plan, before.inherited, before.added, provider, grants, has_prompt=False
+            session,
+            plan,
+            before.inherited,
+            before.added,
+            provider,
+            grants,
+            has_prompt=source.prompt is not None,
         )
         lasting = (
             *types.caller_warnings,

@@ -222,7 +222,8 @@ class Restorer:
             await self._sandbox.prepare(session_id, launch, token)
             async with self._store.transaction(caller, key) as tx:
                 now = self._check_restorable(tx, caller, session_id)
-                goes_on = go_on and await self._was_cut_off(tx, now)
+                # A prompt that is sent again needs no word to go on.
+                goes_on = go_on and not launch.has_prompt and await self._was_cut_off(tx, now)
                 await self._restart(tx, now, caller, digest(token), warnings)
                 # The outbox closes the old terminal first. Its process identifies the terminal, because a start
                 # repeated after a crash finds the new terminal, possibly dead, under the same id.

@@ -364,6 +364,10 @@ class Store:
             raise NotFound(f"no such session: {session_id}", "list sessions: sm all")
         return launch_from_json(rows[0][0])
 
+    async def spawn_prompt(self, session_id: str) -> str | None:
+        rows = await self._read("SELECT spawn_prompt FROM sessions WHERE id = ?", (session_id,))
+        return rows[0][0] if rows else None
+
     async def effects_in(self, state: str) -> list[Effect]:
         """Rows of the outbox in `state`, in order. New rows arrive in `effects`."""
         rows = await self._read(f"{OUTBOX.select} WHERE state = ? ORDER BY id", (state,))

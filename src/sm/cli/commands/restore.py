@@ -7,6 +7,8 @@ is unarchived.
 The command waits until each coding agent has accepted its conversation. If an agent ends at its start, the command
 fails. If the agent takes longer than 20 seconds, the command says that the result is not known yet.
 
+An agent that never began its first turn, such as one that ended in a dialog of its start, gets its prompt again.
+
 With --continue, an agent whose turn was cut off gets a message that tells it to check its work and go on. An agent that
 was idle stays idle.
 

@@ -9,6 +9,7 @@ import os.path
 import re
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 from sm.config import AgentConfig, Claude, ModelArgs
 from sm.core.models import Exit, Session, Signal, SpawnRequest
@@ -130,21 +131,30 @@ class ClaudeProvider(Provider):
         )
         model = () if options.model is None else ("--model", options.model)
         flags, warnings = self._allowed((*self._claude.default_command, *model, *options.arguments), start)
-        conversation = self._new_id()
-        prompt, prompt_file = request.prompt or "", None
+        plan = self._begin(start, flags, self._new_id(), request.prompt or "")
+        return replace(plan, flags=flags, model=options.model, warnings=(*options.warnings, *warnings))
+
+    def begin_again(
+        self, start: PlanContext, flags: Sequence[str], conversation: str, prompt: str
+    ) -> AgentPlan:
+        flags, warnings = self._allowed(tuple(flags) or self._claude.default_command, start)
+        model = start.session.model
+        plan = self._begin(start, (*flags, *_model(flags, model)), conversation, prompt)
+        return replace(plan, flags=flags, model=model, warnings=warnings)
+
+    def _begin(self, start: PlanContext, command: Sequence[str], conversation: str, prompt: str) -> AgentPlan:
+        """Plan the process that begins a conversation. A blank prompt is none."""
+        prompt_file = None
         if prompt.strip() and self._claude.prompt_via == "file":
             prompt_file = prompt
             prompt = f"Your task is in the file {start.prompt_file} (SM_PROMPT_FILE). Read that file first."
         own = self._session_options(start, reads=None if prompt_file is None else start.prompt_file)
-        argv = (*flags, "--session-id", conversation, *own)
+        argv = (*command, "--session-id", conversation, *own)
         return AgentPlan(
             (*argv, "--", as_text(prompt)) if prompt.strip() else argv,
             self._claude.env,
             prompt_file=prompt_file,
-            flags=flags,
-            model=options.model,
             conversation=conversation,
-            warnings=(*options.warnings, *warnings),
         )
 
     def resume(self, start: PlanContext, flags: Sequence[str], conversation: str, *, fork: bool) -> AgentPlan:
