@@ -93,7 +93,7 @@ def test_only_the_operator_may_answer_a_first_start_dialog(claudes: ClaudeInstan
     child = json.loads(Path(f"{output}.child").read_text())["session_id"]
     for verb in ("approve", "deny"):
         refusal = Path(f"{output}.{verb}").read_text()
-        assert f"session {parent} may not answer the first-start dialog of session {child}" in refusal
+        assert f"session {parent} may not answer the first-start dialog of session plain-child" in refusal
         assert refusal.endswith("\n5\n")
     assert opened(claudes, child)["answer"] is None
     assert not is_trusted(env, tmp_path)
@@ -108,7 +108,7 @@ def test_denial_of_a_trust_dialog_ends_the_agent(
     asked = waiting(claudes, env, "Never", "--working-dir", str(tmp_path))
     name, session_id = asked["request_id"], asked["session_id"]
     output = claudes.sm("deny", session_id, "not my project")
-    assert output == f"Denied {name} of session {session_id}: the agent has been ended\n"
+    assert output == f"Denied {name} of {asked['label']}: the agent has been ended\n"
     assert claudes.session(session_id)["status"] == "killed"
     answered = request(claudes, name)
     assert (answered["state"], answered["answer"]["approved"]) == ("answered", False)

@@ -558,8 +558,8 @@ def test_request_details_of_a_first_start_dialog_name_the_effect_of_each_answer(
 @pytest.mark.parametrize(
     ("verb", "approved", "output"),
     [
-        ("approve", True, "Approved r57 of session 1a2b3c4d: its dialog is answered, the agent starts\n"),
-        ("deny", False, "Denied r57 of session 1a2b3c4d: the agent has been ended\n"),
+        ("approve", True, "Approved r57 of engineer-login: its dialog is answered, the agent starts\n"),
+        ("deny", False, "Denied r57 of engineer-login: the agent has been ended\n"),
     ],
 )
 def test_answer_to_a_first_start_dialog_prints_its_effect(
