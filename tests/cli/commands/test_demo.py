@@ -41,14 +41,14 @@ def test_demo_runs_as_planned_and_removes_everything(run: Sm) -> None:
     assert f"tmux -S /tmp/tmux-{os.geteuid()}/{name} attach-session -t =" in done.out
     for line in (
         r"\] spawned: Child builder-login \(\w{8}\) started",
-        r'\] checkpoint: Child \w{8} - "Form and cookie written \(2/3 tasks\)"',
-        r'\] error: Child \w{8} failed - "2 of 14 tests fail"',
-        r"\] error: Child \w{8} crashed \(exit code 1\)",
-        r'\] completed: Session \w{8} completed - "',
+        r'\] checkpoint: Child builder-login - "Form and cookie written \(2/3 tasks\)"',
+        r'\] error: Child [a-z]+-[a-z]+ failed - "2 of 14 tests fail"',
+        r"\] error: Child [a-z]+-[a-z]+ crashed \(exit code 1\)",
+        r'\] completed: Session [a-z0-9-]+ completed - "',
         r"\n  ├─ builder-login \(\w{8}\)   \| completed \|",
         r"\n  │  └─ linter-form \(\w{8}\)  \| completed \|",
-        r"\n  tester-login \(\w{8}\) reported: 2 of 14 tests fail",
-        r"\n  fetcher-icons \(\w{8}\) crashed: the process ended with exit code 1",
+        r"\n  tester-login reported: 2 of 14 tests fail",
+        r"\n  fetcher-icons crashed: the process ended with exit code 1",
     ):
         assert re.search(line, done.out), (line, done.out)
     assert done.err == ""
