@@ -427,7 +427,7 @@ def test_checkpoints_lists_each_checkpoint_with_its_time(run: Sm, peer: Peer) ->
 def test_progress_watch_prints_until_the_session_is_complete(run: Sm, peer: Peer) -> None:
     peer.script("GET /v1/sessions/x/progress", answer(progress(note="a")), answer(progress(is_complete=True)))
     assert run("progress", "x").out == "engineer-task1043 (1a2b3c4d) | working | 3min elapsed\n"
-    assert run("progress", "x", "--watch").out == "engineer-task1043 (1a2b3c4d) | working | 3min elapsed\n\n"
+    assert run("progress", "x", "--watch").out == "engineer-task1043 (1a2b3c4d) | running | 3min elapsed\n\n"
     assert json.loads(run("progress", "x", "--json", "--watch").out)["is_complete"] is True
 
 
