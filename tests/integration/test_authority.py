@@ -197,7 +197,7 @@ def test_operator_cannot_move_a_session_under_a_parent_of_another_workspace(worl
     )
     assert answers[0][:2] == [
         "not_permitted",
-        f"sessions {world.stranger} and {world.child} are in different workspaces",
+        f"sessions sleeper-hidden and {world.child} are in different workspaces",
     ]
 
 

@@ -91,6 +91,7 @@ def test_rm_keeps_uncommitted_files_and_unmerged_commits(instance: Instance, rep
     done = instance.run("rm", session["session_id"], "--json")
     assert json.loads(done.stdout) == {
         "removed": session["session_id"],
+        "label": "sleeper-login",
         "effective_mode": "direct",
         "worktree": session["worktree"],
         "used": False,
