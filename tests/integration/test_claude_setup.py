@@ -208,23 +208,26 @@ def test_request_is_cancelled_when_its_agent_ends(claudes: ClaudeInstance, tmp_p
     assert request(claudes, asked["request_id"])["state"] == "cancelled"
 
 
-@pytest.mark.parametrize("proposed", [False, True])
+@pytest.mark.parametrize("killed", ["before", "stored", "pressed"])
 def test_request_can_be_approved_when_the_daemon_was_killed(
-    claudes: ClaudeInstance, api: ScriptedApi, tmp_path: Path, proposed: bool
+    claudes: ClaudeInstance, api: ScriptedApi, tmp_path: Path, killed: str
 ) -> None:
-    env = claudes.other_home(f"killed-{proposed}", trusted=False)
-    prompt = f"After a crash {proposed}"
+    env = claudes.other_home(f"killed-{killed}", trusted=False)
+    prompt = f"After a crash {killed}"
     asked = waiting(claudes, env, prompt, "--working-dir", str(tmp_path))
     name, session_id = asked["request_id"], asked["session_id"]
     claudes.kill_daemon()
-    if proposed:  # the daemon was killed after it had stored the approval
+    if killed != "before":  # the daemon was killed after it had stored the approval
         answer = json.dumps({"approved": True, "answers": [], "message": None})
         with closing(sqlite3.connect(claudes.state / "sm.db")) as database, database:
             database.execute(
                 "UPDATE requests SET answer = ?, answered_by = 'operator' WHERE id = ?", (answer, name[1:])
             )
+    if killed == "pressed":  # ... and after the key
+        claudes.keys(session_id, "Enter")
+        api.wait_for(lambda: api.turns(prompt), "the agent has started")
     claudes.start_daemon()
-    if not proposed:
+    if killed == "before":
         claudes.sm("approve", name)
     until(lambda: request(claudes, name)["state"] == "answered", "the request is closed", 60)
     assert request(claudes, name)["answered_by"] == "operator"

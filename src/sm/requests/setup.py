@@ -236,6 +236,8 @@ class SetupDialogs:
                 if absent > 1 and pressed is not None and pressed[0].confirms:
                     return
                 if absent > _ABSENT_LOOKS and pressed is None:
+                    if self._is_up(request):  # an earlier daemon pressed the key, and was killed
+                        return
                     raise IllegalState(
                         f"session {short_label(session)} does not show the dialog of {request.name} any more",
                         f"look at its terminal: sm attach {name_to_type(session)}",
