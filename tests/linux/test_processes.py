@@ -3,6 +3,7 @@
 import asyncio
 import os
 import pty
+import resource
 import select
 import signal
 import subprocess
@@ -476,3 +477,25 @@ def test_die_with_parent_ends_a_child_when_its_parent_is_killed(start: Start) ->
     assert child is not None
     os.kill(parent.pid, signal.SIGKILL)
     until(lambda: not processes.is_alive(child), "the child has ended")
+
+
+def test_limit_and_name_of_a_process_are_read_from_proc() -> None:
+    assert processes.open_files_max(os.getpid()) == resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    assert processes.program_name(os.getpid()) == Path("/proc/self/comm").read_text().strip()
+    assert processes.open_files_max(2**22 + 1) is None
+    assert processes.program_name(2**22 + 1) == ""
+
+
+def test_namespace_pid_is_the_pid_of_the_host_outside_of_containers(start: Start) -> None:
+    child = start(*IDLE)
+    assert processes.namespace_pid(child.pid) == child.pid
+    assert processes.namespace_pid(2**22 + 1) is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root for a pid namespace")
+def test_namespace_pid_is_the_pid_that_a_process_has_itself(start: Start) -> None:
+    outer = start("unshare", "--pid", "--fork", "--kill-child", "--", *IDLE)
+    children = Path(f"/proc/{outer.pid}/task/{outer.pid}/children")
+    until(lambda: children.read_text().split(), "the process in the namespace runs")
+    (inner,) = map(int, children.read_text().split())
+    until(lambda: processes.namespace_pid(inner) == 1, "the process is the first of its namespace")

@@ -81,6 +81,27 @@ def directory_below(base: str, parts: Sequence[str], *, follow: bool = False) ->
         os.close(descriptor)
 
 
+def stat_without_links(path: str, *, below: str = "/") -> os.stat_result:
+    """The status of the absolute `path`, read from the directory `below` as its root, without following any link.
+
+    Raises OSError: ENOTDIR or ELOOP for a link. `below` itself may be a link.
+    """
+    *parents, name = path.strip("/").split("/")
+    flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+    descriptor = os.open(below, flags)
+    try:
+        for part in parents:
+            deeper = os.open(part, flags | os.O_NOFOLLOW, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = deeper
+        status = os.stat(name, dir_fd=descriptor, follow_symlinks=False) if name else os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+    if stat.S_ISLNK(status.st_mode):
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+    return status
+
+
 def replace_private(path: str, content: bytes) -> None:
     """Write the file (0600) as a whole: after a crash or a power failure it has its old or its new content.
 

@@ -37,7 +37,7 @@ class ProcessStat:
     stopped: bool
 
 
-def _read(path: str) -> bytes | None:
+def read_proc(path: str) -> bytes | None:
     """The whole file; None when its process is gone or belongs to another user."""
     try:
         with open(path, "rb") as file:
@@ -48,7 +48,7 @@ def _read(path: str) -> bytes | None:
 
 def read_stat(pid: int) -> ProcessStat | None:
     """The process with this pid, also a zombie; None when there is none."""
-    text = _read(f"/proc/{pid}/stat")
+    text = read_proc(f"/proc/{pid}/stat")
     if not text:
         return None
     # The second field is the program's name in parentheses, and may itself contain spaces and parentheses.
@@ -97,7 +97,7 @@ def environ_value(pid: int, name: str) -> str | None:
     The kernel bounds an environment to 6 MiB (execve(2)).
     """
     start = name.encode() + b"="
-    for entry in (_read(f"/proc/{pid}/environ") or b"").split(b"\0"):
+    for entry in (read_proc(f"/proc/{pid}/environ") or b"").split(b"\0"):
         if entry.startswith(start):
             return entry[len(start) :].decode("utf-8", "surrogateescape")
     return None
@@ -106,12 +106,25 @@ def environ_value(pid: int, name: str) -> str | None:
 def environment(pid: int) -> dict[str, str]:
     """The variables that `pid` was started with, if they are UTF-8; empty when it is gone or not readable."""
     variables = {}
-    for entry in (_read(f"/proc/{pid}/environ") or b"").split(b"\0"):
+    for entry in (read_proc(f"/proc/{pid}/environ") or b"").split(b"\0"):
         with contextlib.suppress(UnicodeDecodeError):
             name, _, value = entry.decode().partition("=")
             if name:
                 variables[name] = value
     return variables
+
+
+def root_directory(pid: int) -> str:
+    """A path of this host that leads to the process's own root directory, such as that of its container."""
+    return f"/proc/{pid}/root"
+
+
+def namespace_pid(pid: int) -> int | None:
+    """The pid that a process has in its own pid namespace, such as that of a container; None when it is gone."""
+    for line in (read_proc(f"/proc/{pid}/status") or b"").splitlines():
+        if line.startswith(b"NSpid:"):
+            return int(line.split()[-1])
+    return None
 
 
 def working_dir(pid: int) -> str | None:
@@ -129,7 +142,7 @@ def pids_with_variable(name: str, prefix: str) -> list[int]:
         pid
         for pid in map(int, filter(str.isdecimal, os.listdir("/proc")))
         if pid != os.getpid()
-        and any(entry.startswith(start) for entry in (_read(f"/proc/{pid}/environ") or b"").split(b"\0"))
+        and any(entry.startswith(start) for entry in (read_proc(f"/proc/{pid}/environ") or b"").split(b"\0"))
     ]
 
 
@@ -137,13 +150,27 @@ def environments() -> Iterator[bytes]:
     """The initial environment of every other process, in the format of proc(5); empty when not readable."""
     for name in os.listdir("/proc"):
         if name.isdecimal() and int(name) != os.getpid():
-            yield _read(f"/proc/{name}/environ") or b""
+            yield read_proc(f"/proc/{name}/environ") or b""
 
 
 def command_line(pid: int) -> tuple[str, ...]:
     """The argv of a process; empty when it is gone, or in the middle of an execve."""
-    text = (_read(f"/proc/{pid}/cmdline") or b"").decode("utf-8", "surrogateescape")
+    text = (read_proc(f"/proc/{pid}/cmdline") or b"").decode("utf-8", "surrogateescape")
     return tuple(text.removesuffix("\0").split("\0")) if text else ()
+
+
+def program_name(pid: int) -> str:
+    """The first 15 bytes of the name of the program; empty when the process is gone."""
+    return (read_proc(f"/proc/{pid}/comm") or b"").decode("utf-8", "surrogateescape").rstrip("\n")
+
+
+def open_files_max(pid: int) -> int | None:
+    """The hard limit of open files (RLIMIT_NOFILE); None for no limit, and when the process is gone."""
+    for line in (read_proc(f"/proc/{pid}/limits") or b"").splitlines():
+        if line.startswith(b"Max open files"):
+            hard = line.split()[4]
+            return int(hard) if hard.isdigit() else None
+    return None
 
 
 def has_open(pid: int, path: str) -> bool:
@@ -313,10 +340,17 @@ _BATCH = 128
 _KILL_S = 10.0
 
 
-async def end_tree(process: Process, grace_s: float, *, force: bool) -> list[Process]:
+def _no_others() -> Iterable[Process]:
+    return ()
+
+
+async def end_tree(
+    process: Process, grace_s: float, *, force: bool, others: Callable[[], Iterable[Process]] = _no_others
+) -> list[Process]:
     """End a process and its `process_tree`: SIGTERM, and SIGKILL after `grace_s` seconds.
 
-    `force` skips SIGTERM. Processes that the tree starts meanwhile are ended too. Returns an empty list when all are
+    `force` skips SIGTERM. `others` is called in a thread at each look, and returns further processes to end with their
+    trees. Processes that the tree starts meanwhile are ended too. Returns an empty list when all are
     gone. Returns the remaining processes after 10 more seconds: processes stuck in the kernel, and processes of
     another user (sudo), which cannot be signalled and are not waited for.
     """
@@ -327,7 +361,7 @@ async def end_tree(process: Process, grace_s: float, *, force: bool) -> list[Pro
     async def look() -> list[Process]:
         # In a thread: reading /proc takes milliseconds on a busy machine. Every process that was ever in the tree is
         # a root, because a process that ended leaves its children to init.
-        left = await asyncio.to_thread(process_tree, *known)
+        left = await asyncio.to_thread(lambda: process_tree(*known, *others()))
         known.update(dict.fromkeys(left))
         return [process for process in left if process not in foreign]
 
