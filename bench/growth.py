@@ -3,10 +3,12 @@
 import json
 import os
 import select
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.by_hand import ByHand
 from bench.instance import Connection, Instance, until
 from bench.row import Effort, Judged, Row, timed_ms
 
@@ -14,6 +16,7 @@ _READER = "stty raw -echo; echo ready; exec cat > {fifo}"
 _KEPT = 50
 """The terminals of ended sessions that the daemon keeps (`child_agents.cleanup.keep_terminals`)."""
 _SPAWN_BATCH = 100
+_PAUSE_S = 0.1
 _GATES = {"spawn": 1.5, "one": 1.5, "message": 1.2}
 _WHAT = {
     "spawn": "spawn: request to agent running",
@@ -55,8 +58,8 @@ def measure(effort: Effort) -> Iterator[Row]:
                 f"{what}, {stage}",
                 "ms",
                 times[name],
-                first[name],
-                str(first_stage),
+                times.get(f"{name} by hand", first[name]),
+                "its tmux commands by hand" if f"{name} by hand" in times else str(first_stage),
                 times[name] / first[name],
                 Judged.RATIO,
                 gate=None if stage is first_stage else gate,
@@ -88,8 +91,8 @@ class _Growing:
             "list": self._get(connection, "/v1/sessions", effort.pairs),
             "one": self._get(connection, f"/v1/sessions/{name}", effort.pairs),
             "status": self._get(connection, "/v1/status", effort.pairs),
-            "spawn": self._spawns(connection, effort.pairs),
-            "message": self._messages(connection, effort.pairs),
+            **self._spawns(connection, effort.pairs),
+            **self._messages(connection, effort.pairs),
             "event": self._events(connection, effort.pairs),
         }
         connection.close()
@@ -120,8 +123,8 @@ class _Growing:
         """Wait until the daemon has closed the terminals of ended sessions that it does not keep."""
 
         def closed() -> bool:
-            flags = self.instance.tmux("list-panes", "-a", "-F", "#{pane_dead}").split()
-            return flags.count("1") <= _KEPT
+            dead = "#{&&:#{pane_dead},#{!=:#{@sm_agent},}}"
+            return len(self.instance.tmux("list-panes", "-a", "-f", dead).splitlines()) <= _KEPT
 
         until(closed, f"at most {_KEPT} terminals of ended sessions are left")
 
@@ -130,42 +133,57 @@ class _Growing:
     def _get(self, connection: Connection, path: str, times: int) -> list[float]:
         return _timed(lambda: connection.raw("GET", path), times)
 
-    def _spawns(self, connection: Connection, times: int) -> list[float]:
+    def _spawns(self, connection: Connection, times: int) -> dict[str, list[float]]:
         """Each agent ends before the next one is spawned, so that the number of live sessions stays."""
         request = self.instance.spawn_request()
-        took, ids = [], []
-        for _ in range(times + 1):
-            until(lambda: "sm-spare-" in self.instance.tmux("list-sessions"), "a spare session exists")
-            answer: list[dict[str, Any]] = []
-            took.append(timed_ms(lambda: answer.append(connection.ask("POST", "/v1/sessions", request))))  # noqa: B023
-            ids.append(answer[0]["session_id"])
-            connection.raw("POST", f"/v1/sessions/{ids[-1]}/kill", {"force": True})
-            # The daemon ends the agent after its answer: that work must not overlap with the next spawn.
-            self._wait_ended(ids[-1:])
+        took, floor, ids = [], [], []
+        with ByHand(self.instance) as hand:
+            for _ in range(times + 1):
+                until(self.instance.has_spare, "a spare session exists")
+                answer: list[dict[str, Any]] = []
+                took.append(timed_ms(lambda: answer.append(connection.ask("POST", "/v1/sessions", request))))  # noqa: B023
+                ids.append(answer[0]["session_id"])
+                connection.raw("POST", f"/v1/sessions/{ids[-1]}/kill", {"force": True})
+                # The daemon ends the agent after its answer: that work must not overlap with the next spawn.
+                self._wait_ended(ids[-1:])
+                until(self.instance.has_spare, "a spare session exists")
+                prepared = hand.prepare()
+                time.sleep(_PAUSE_S)
+                floor.append(timed_ms(lambda: hand.start(prepared)))  # noqa: B023
+                hand.remove(prepared)
         self._wait_quiet()
-        return took[1:]
+        return {"spawn": took[1:], "spawn by hand": floor[1:]}
 
-    def _messages(self, connection: Connection, times: int) -> list[float]:
+    def _messages(self, connection: Connection, times: int) -> dict[str, list[float]]:
         fifo = str(self.instance.home / f"fifo{len(self._live)}-{self._ended}")
         os.mkfifo(fifo)
         reader = self.instance.spawn("Typed", _READER.format(fifo=fifo))
         descriptor = os.open(fifo, os.O_RDONLY)
 
-        def send() -> None:
-            body = {"to": reader["session_id"], "text": "hello", "wait_s": 0}
-            connection.raw("POST", "/v1/messages", body)
+        def arrived() -> None:
             if not select.select([descriptor], [], [], 60)[0]:
                 raise RuntimeError("no text arrived within 60 s")
 
-        took = []
-        for _ in range(times + 1):
-            took.append(timed_ms(send))
-            # Longer than the pause of the daemon between two messages to one terminal.
-            while select.select([descriptor], [], [], 0.1)[0]:
-                os.read(descriptor, 65536)
+        def send() -> None:
+            body = {"to": reader["session_id"], "text": "hello", "wait_s": 0}
+            connection.raw("POST", "/v1/messages", body)
+            arrived()
+
+        def paste() -> None:
+            hand.paste(f"command-{reader['session_id']}")
+            arrived()
+
+        took: list[float] = []
+        floor: list[float] = []
+        with ByHand(self.instance) as hand:
+            for act, durations in ((send, took), (paste, floor)) * (times + 1):
+                durations.append(timed_ms(act))
+                # Longer than the pause of the daemon between two messages to one terminal.
+                while select.select([descriptor], [], [], _PAUSE_S)[0]:
+                    os.read(descriptor, 65536)
         os.close(descriptor)
         connection.raw("POST", f"/v1/sessions/{reader['session_id']}/kill", {"force": True})
-        return took[1:]
+        return {"message": took[1:], "message by hand": floor[1:]}
 
     def _events(self, connection: Connection, times: int) -> list[float]:
         """Archive and unarchive an ended session, and wait for the event."""

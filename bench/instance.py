@@ -118,16 +118,16 @@ class Connection:
 class Instance:
     """A running daemon with `stored` ended sessions in its database. Use it as a context manager.
 
-    `daemon`: the module to run as the daemon.
+    `daemon`: the module to run as the daemon. `config`: further lines of the configuration.
     """
 
-    def __init__(self, stored: int = 0, daemon: str = "sm.daemon") -> None:
+    def __init__(self, stored: int = 0, daemon: str = "sm.daemon", config: str = "") -> None:
         self.home = Path(tempfile.mkdtemp(prefix="sm-bench-"))
         self.socket = str(self.home / "state/run/sm.sock")
         stand_in = self.home / "stand-in"
         stand_in.write_text(_STAND_IN.replace("CONVERSATION", CONVERSATION))
         stand_in.chmod(0o700)
-        (self.home / "config.yaml").write_text(_CONFIG % stand_in)
+        (self.home / "config.yaml").write_text(_CONFIG % stand_in + config)
         (self.home / "state").mkdir(mode=0o700)
         self.env = {
             "HOME": str(self.home),
@@ -162,7 +162,7 @@ class Instance:
             self.kill(child)
         with contextlib.suppress(subprocess.CalledProcessError):
             pids = self.tmux("list-panes", "-a", "-F", "#{pid} #{pane_pid}").split()
-            for pid in {*map(int, pids)}:
+            for pid in {*map(int, pids)} - {0}:  # 0: the empty pane of the spare session
                 with contextlib.suppress(ProcessLookupError):
                     pidfd = os.pidfd_open(pid)
                     # Not kill-server: tmux 3.3a waits forever for a control client whose reader was killed.
@@ -246,6 +246,11 @@ class Instance:
             argv, env=self.env, capture_output=True, text=True, check=True, timeout=_DEADLINE_S
         )
         return done.stdout
+
+    def has_spare(self) -> bool:
+        """Return whether the daemon has prepared a tmux session for the next agent: its one pane is empty."""
+        spare = ("-f", "#{m:sm-spare-*,#{session_name}}")
+        return self.tmux("list-panes", "-a", *spare, "-F", "#{pane_dead}").split() == ["1"]
 
 
 def ended_session(number: int, working_dir: str) -> Session:

@@ -23,6 +23,9 @@ class Effort:
     """Live sessions in the stages of `growth`, and then ended sessions on top of the last number."""
     ended: tuple[int, ...] = (1000, 5000)
     transcript_mb: int = 200
+    containers: int = 10
+    sandboxed: int = 20
+    """Sandboxed sessions that are watched at the same time."""
 
 
 class Judged(StrEnum):

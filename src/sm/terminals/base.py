@@ -63,11 +63,19 @@ class Lifecycle(Protocol):
         """The start of the terminal server, in seconds since the epoch. Raises NoServer, TerminalUnreachable."""
 
     async def open(
-        self, session_id: str, name: str, working_dir: str, argv: Sequence[str], *, title: str | None = None
+        self,
+        session_id: str,
+        name: str,
+        working_dir: str,
+        argv: Sequence[str],
+        *,
+        title: str | None = None,
+        search: bool = True,
     ) -> Pane:
         """Make terminal `name` and run `argv` in it; on an error no terminal is left behind.
 
-        `title`: the name that the server shows to people; None: `name`.
+        `title`: the name that the server shows to people; None: `name`. `search`: look for a terminal that an earlier
+        call made. Pass False only for the first call of a session, which then does not work through all terminals.
 
         Starts the server when none runs. Returns an existing terminal of that name unchanged when it carries this
         session's id. Raises TerminalError (also when the name belongs to another program).
@@ -134,8 +142,14 @@ class Keyboard(Protocol):
         Raises NoTerminal, TerminalBusy when nothing was typed, TerminalUnreachable when the outcome is unknown.
         """
 
-    async def type_line(self, name: str, text: str) -> None:
-        """Paste one line of text, then press Enter as a separate key. Raises as `paste`."""
+    async def running(self, name: str) -> Pane:
+        """Find a terminal whose process runs, as typing does first. Raises NoTerminal, TerminalBusy."""
+
+    async def type_line(self, name: str, text: str, pane: Pane | None = None) -> None:
+        """Paste one line of text, then press Enter as a separate key. Raises as `paste`.
+
+        `pane`: the terminal that `running` has just found; None: find it first.
+        """
 
     async def enter_if_unsent(self, name: str, text: str) -> bool:
         """Press Enter if `text` is before the cursor, where a paste was interrupted; else return False.

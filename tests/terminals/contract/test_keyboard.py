@@ -30,6 +30,14 @@ async def test_type_line_leaves_copy_mode(terminals: Terminals, world: World) ->
     await until_async(lambda: ends_with(terminals, "got this"))
 
 
+async def test_type_line_types_into_the_terminal_that_running_found(terminals: Terminals) -> None:
+    pane = await terminals.open(ID, NAME, "/", sh("read line; echo got $line; sleep 1000"))
+    found = await terminals.running(NAME)
+    assert found == pane
+    await terminals.type_line(NAME, "this", found)
+    await until_async(lambda: ends_with(terminals, "got this"))
+
+
 RAW = """
 import os, sys, termios, tty
 tty.setraw(0)
@@ -83,7 +91,7 @@ async def test_has_unread_input_until_the_program_reads(terminals: Terminals, tm
     assert not await terminals.has_unread_input(NAME)
 
 
-@pytest.mark.parametrize("call", ["capture_styled", "paste", "type_line", "has_unread_input"])
+@pytest.mark.parametrize("call", ["capture_styled", "paste", "type_line", "running", "has_unread_input"])
 async def test_call_raises_no_terminal_when_the_process_has_ended(terminals: Terminals, call: str) -> None:
     pane = await terminals.open(ID, NAME, "/", sh("exit 0"))
     await gone(pane.pid)

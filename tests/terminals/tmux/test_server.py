@@ -154,8 +154,10 @@ async def test_first_command_waits_until_the_client_is_attached(world: World) ->
 
 async def test_server_of_a_user_with_manual_window_size_is_refused_and_kept(world: World, tmux: Tmux) -> None:
     pane = await tmux.open(ID, NAME, "/", FOREVER)
+    spare = (await until(lambda: [name for name in world.sessions() if name.startswith("sm-spare-")]))[0]
     server = world.server_pid()
     world.tmux("set-option", "-gw", "window-size", "manual")
+    world.tmux("kill-session", "-t", f"={spare}")
     if older(world.run("-V").stdout[0], (3, 4)):
         with pytest.raises(TerminalError, match="manual"):
             await tmux.open("99999999", "command-99999999", "/", FOREVER)

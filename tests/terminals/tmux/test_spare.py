@@ -1,27 +1,28 @@
 """The spare tmux session for the next agent: it saves time, and nothing depends on it."""
 
 import asyncio
+import contextlib
 
 import pytest
 
-from sm.errors import TerminalError
-from sm.terminals.tmux import create
+from sm.errors import TerminalError, TerminalUnreachable
 from sm.terminals.tmux.terminals import Tmux
 from tests.terminals.contract.samples import FOREVER
-from tests.terminals.world import World, until
+from tests.terminals.world import World, until, until_async
 
 FIRST = ("11111111", "command-11111111", "/", FOREVER)
 SECOND = ("22222222", "command-22222222", "/", FOREVER)
-THIRD = ("33333333", "command-33333333", "/", FOREVER)
 
 
 async def spare_of(world: World) -> str:
-    """Wait for the spare session; return its name."""
-    return (await until(lambda: [name for name in world.sessions() if name.startswith("sm-spare-")]))[0]
+    """Wait until the spare session has its empty pane; return its name."""
+    spare = ("-f", "#{m:sm-spare-*,#{session_name}}")
 
+    def ready() -> list[str]:
+        panes = world.tmux("list-panes", "-a", *spare, "-F", "#{session_name} #{pane_dead}")
+        return [line.removesuffix(" 1") for line in panes if panes == [line] and line.endswith(" 1")]
 
-def windows(world: World, opened: tuple[str, str, str, object]) -> list[str]:
-    return world.tmux("list-windows", "-t", f"={opened[1]}:", "-F", "#{window_name}")
+    return (await until(ready))[0]
 
 
 async def test_next_terminal_uses_the_spare_session(tmux: Tmux, world: World) -> None:
@@ -35,11 +36,52 @@ async def test_next_terminal_uses_the_spare_session(tmux: Tmux, world: World) ->
     assert spare not in world.sessions()
 
 
-async def test_open_works_when_the_spare_session_was_killed(tmux: Tmux, world: World) -> None:
+async def test_terminal_from_the_spare_session_has_the_options_of_the_first_one(
+    tmux: Tmux, world: World
+) -> None:
+    await tmux.open(*FIRST)
+    await spare_of(world)
+    await tmux.open(*SECOND)
+
+    def options(opened: tuple[str, str, str, object]) -> list[str]:
+        to = ("-t", f"={opened[1]}:")
+        scopes: list[tuple[str, ...]] = [(), ("-w",), ("-p",)]
+        shown = [line for scope in scopes for line in world.tmux("show-options", *scope, *to)]
+        return [line.replace(opened[0], "ID") for line in (*shown, *world.tmux("show-hooks", *to))]
+
+    assert options(SECOND) == options(FIRST)
+    assert len(options(FIRST)) >= 12
+
+
+@pytest.mark.parametrize("search", [True, False])
+async def test_open_works_when_the_spare_session_was_killed(tmux: Tmux, world: World, search: bool) -> None:
     await tmux.open(*FIRST)
     world.tmux("kill-session", "-t", f"={await spare_of(world)}")
-    pane = await tmux.open(*SECOND)
+    pane = await tmux.open(*SECOND, search=search)
     assert (await tmux.snapshot())[SECOND[0]] == pane
+
+
+async def test_spare_session_of_a_server_that_has_ended_is_not_used_on_the_next_server(
+    tmux: Tmux, world: World
+) -> None:
+    await tmux.open(*FIRST)
+    spare = await spare_of(world)
+    (id,) = world.tmux("display-message", "-p", "-t", f"={spare}:", "#{session_id}")
+    world.tmux("kill-server")
+    mine = [f"mine{n}" for n in range(5)]  # they have the ids of the first server
+    for name in mine:  # repeated while the first server ends
+        await until(lambda: world.run("new-session", "-d", "-s", name, "sleep 1000").returncode == 0)  # noqa: B023
+    assert id in world.tmux("list-sessions", "-F", "#{session_id}")
+
+    async def reconnected() -> bool:
+        with contextlib.suppress(TerminalUnreachable):
+            return await tmux.snapshot() == {}
+        return False
+
+    await until_async(reconnected)
+    pane = await tmux.open(*SECOND, search=False)
+    assert (await tmux.snapshot())[SECOND[0]] == pane
+    assert set(mine) <= set(world.sessions())
 
 
 async def test_spare_session_is_removed_when_the_name_is_taken(tmux: Tmux, world: World) -> None:
@@ -49,37 +91,6 @@ async def test_spare_session_is_removed_when_the_name_is_taken(tmux: Tmux, world
     with pytest.raises(TerminalError, match=SECOND[1]):
         await tmux.open(*SECOND)
     assert spare not in world.sessions()
-
-
-async def test_spare_session_ends_by_itself_when_the_user_sets_remain_on_exit(world: World) -> None:
-    (world.home / ".tmux.conf").write_text("set -g remain-on-exit on\nset -g destroy-unattached on\n")
-    async with world.terminals() as tmux:
-        await tmux.open(*FIRST)
-        spare = f"={await spare_of(world)}:"
-
-        def is_option_set() -> bool:
-            return world.tmux("show-options", "-w", "-v", "-t", spare, "remain-on-exit") == ["off"]
-
-        await until(is_option_set)
-
-
-async def test_placeholder_window_of_a_killed_daemon_is_removed_by_the_next_one(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(create, "_CLEAN_UP_AFTER_S", 0)
-    async with world.terminals() as tmux:
-        await tmux.open(*FIRST)
-        await spare_of(world)
-        await until(lambda: windows(world, FIRST) == [FIRST[1]])
-        monkeypatch.setattr(create, "_CLEAN_UP_AFTER_S", 3600)  # the daemon ends before the clean-up
-        await tmux.open(*SECOND)  # in the spare session
-        await tmux.open(*THIRD)  # in a new session
-    world.tmux("new-window", "-d", "-t", f"={THIRD[1]}:", "-n", "of-a-person", "sleep 60")
-    assert [len(windows(world, opened)) for opened in (FIRST, SECOND, THIRD)] == [1, 2, 3]
-    async with world.terminals() as tmux:
-        assert set(await tmux.snapshot()) == {FIRST[0], SECOND[0], THIRD[0]}
-        await until(lambda: windows(world, SECOND) == [SECOND[1]])
-        await until(lambda: windows(world, THIRD) == [THIRD[1], "of-a-person"])
 
 
 async def test_concurrent_opens_leave_one_spare_session(tmux: Tmux, world: World) -> None:

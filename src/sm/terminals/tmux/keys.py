@@ -34,12 +34,16 @@ class TmuxKeyboard:
         self._scratch = scratch
 
     async def paste(self, name: str, text: str) -> None:
-        pane = await self._ready_pane(name)
+        pane = await self.running(name)
         with translate_refusal(name):
             await self._paste(pane, text)
 
-    async def type_line(self, name: str, text: str) -> None:
-        pane = await self._ready_pane(name)
+    async def running(self, name: str) -> Pane:
+        with _nothing_typed(name):
+            return await self._finder.find_running(name)
+
+    async def type_line(self, name: str, text: str, pane: Pane | None = None) -> None:
+        pane = pane or await self.running(name)
         with translate_refusal(name):
             if text:
                 await self._paste(pane, text)
@@ -49,25 +53,22 @@ class TmuxKeyboard:
                 ("copy-mode", "-q", "-t", pane.pane_id), ("send-keys", "-t", pane.pane_id, "Enter")
             )
 
-    async def _ready_pane(self, name: str) -> Pane:
-        """The pane, after it left copy mode or another mode, in which a key is a command."""
-        with _nothing_typed(name):
-            pane = await self._finder.find_running(name)
-            await self._server.ask(("copy-mode", "-q", "-t", pane.pane_id))
-        return pane
-
     async def _paste(self, pane: Pane, text: str) -> None:
-        """Paste bracketed (-p) and unchanged (-r), from a buffer that tmux then deletes (-d)."""
+        """Paste bracketed (-p) and unchanged (-r), from a buffer that tmux then deletes (-d).
+
+        First leave copy mode or another mode, in which a key is a command.
+        """
         buffer = f"sm-{secrets.token_hex(6)}"
+        leave = ("copy-mode", "-q", "-t", pane.pane_id)
         paste = ("paste-buffer", "-p", "-r", "-d", "-b", buffer, "-t", pane.pane_id)
         try:
             if len(text.encode()) <= _COMMAND_MAX_BYTES:
-                await self._server.ask(("set-buffer", "-b", buffer, "--", text), paste)
+                await self._server.ask(leave, ("set-buffer", "-b", buffer, "--", text), paste)
                 return
             with tempfile.NamedTemporaryFile("wb", prefix="sm-paste-", dir=self._scratch) as file:  # 0600
                 file.write(text.encode())
                 file.flush()
-                await self._server.ask(("load-buffer", "-b", buffer, file.name), paste)
+                await self._server.ask(leave, ("load-buffer", "-b", buffer, file.name), paste)
         except Refused:
             self._server.send_nowait(("delete-buffer", "-b", buffer))
             raise
@@ -88,8 +89,7 @@ class TmuxKeyboard:
         return True
 
     async def press(self, name: str, key: str) -> None:
-        with _nothing_typed(name):
-            pane = await self._finder.find_running(name)
+        pane = await self.running(name)
         to = ("-t", pane.pane_id)
         with translate_refusal(name):
             await self._server.ask(("copy-mode", "-q", *to), ("send-keys", *to, panes.word(key)))

@@ -104,6 +104,11 @@ class TmuxServer:
             raise
         self.trouble = None
 
+    @property
+    def connection(self) -> Control | None:
+        """The living connection. While it is the same one, so is the server, and `ask` uses it."""
+        return self._control if self._control is not None and self._control.alive else None
+
     async def pid(self) -> int:
         """Raises NoServer, TerminalUnreachable."""
         await self._connected(start=False)
@@ -256,7 +261,6 @@ class TmuxServer:
             ("set-option", "-t", session, "detach-on-destroy", "on"),
         )
         await self._remove_idle(control, session)
-        await self._remove_placeholders(control)
         self._pid = int(pid)
         self._session = session
         self._pane = pane
@@ -277,13 +281,6 @@ class TmuxServer:
             session, _, use = line.partition(" ")
             if use == "idle" and session != keeper:
                 control.send_nowait(("kill-session", "-t", session))
-
-    async def _remove_placeholders(self, control: Control) -> None:
-        """Remove the windows that a killed daemon left in the sessions of agents (`PaneCreator`)."""
-        own = f"#{{==:#{{@sm_placeholder}},{self.instance}}}"
-        (windows,) = await control.ask(("list-windows", "-a", "-f", own, "-F", "#{window_id}"))
-        for window in windows:
-            control.send_nowait(("kill-window", "-t", window))
 
     def _notified(self, line: str) -> None:
         if self._subscription is not None and line.startswith(f"%subscription-changed {_SUBSCRIPTION} "):

@@ -107,12 +107,21 @@ class Tmux:
             raise TerminalUnreachable("tmux printed an unreadable start time") from None
 
     async def open(
-        self, session_id: str, name: str, working_dir: str, argv: Sequence[str], *, title: str | None = None
+        self,
+        session_id: str,
+        name: str,
+        working_dir: str,
+        argv: Sequence[str],
+        *,
+        title: str | None = None,
+        search: bool = True,
     ) -> Pane:
-        """As in `Terminals`. After TerminalUnreachable, call again: a terminal that was made is found."""
+        """As in `Terminals`. After TerminalUnreachable, call again with `search`: a terminal that was made is found."""
         # A separate task, so that a cancelled caller leaves no half-made terminal: the task finishes, and the
         # terminal is then removed unless it existed before.
-        opening = asyncio.create_task(self._creator.open(session_id, name, working_dir, argv, title or name))
+        opening = asyncio.create_task(
+            self._creator.open(session_id, name, working_dir, argv, title or name, search=search)
+        )
         try:
             pane, _ = await asyncio.shield(opening)
         except asyncio.CancelledError:
@@ -219,8 +228,11 @@ class Tmux:
     async def paste(self, name: str, text: str) -> None:
         await self._keyboard.paste(name, text)
 
-    async def type_line(self, name: str, text: str) -> None:
-        await self._keyboard.type_line(name, text)
+    async def running(self, name: str) -> Pane:
+        return await self._keyboard.running(name)
+
+    async def type_line(self, name: str, text: str, pane: Pane | None = None) -> None:
+        await self._keyboard.type_line(name, text, pane)
 
     async def enter_if_unsent(self, name: str, text: str) -> bool:
         return await self._keyboard.enter_if_unsent(name, text)
