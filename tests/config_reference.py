@@ -11,7 +11,7 @@ from annotated_types import Ge, Le
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from sm.config import fields
+from sm.config import fields, sandbox
 from sm.config.model import NOT_YET, Config
 from sm.core.observation import Source
 from sm.core.states import TrustLevel
@@ -49,6 +49,13 @@ _TYPES = (
     (fields.ShortIdPattern, "pattern with `{short_id}`"),
     (fields.Names, "`all`, or a list of names"),
     (fields.Skills, "`all`, or a list of names"),
+    (sandbox.Engine, "`unix:///PATH`"),
+    (sandbox.Image, "image name"),
+    (sandbox.Memory, "size"),
+    (sandbox.Size, "size"),
+    (sandbox.PassedVariable, "variable"),
+    (sandbox.Mounts, "list of `/PATH`, `/PATH:ro`, `/PATH:rw`"),
+    (sandbox.ProtectedPath, "relative path"),
 )
 _UNITS = {
     "history_limit": "lines",
@@ -57,6 +64,10 @@ _UNITS = {
     "timeout_s": "seconds",
     "spawn_interval_s": "seconds",
     "snapshot_interval": "seconds",
+    "idle_stop_s": "seconds",
+    "cpus": "processors",
+    "pids": "processes and threads",
+    "nofile": "files",
     "hours": "hours",
     "last": "terminals",
     "max_children": "sessions",

@@ -417,7 +417,7 @@ default_capabilities: {mcps: [x], skills: all, agents: all}
 
 def test_documented_config_loads_with_warnings_for_keys_without_effect(path: Path) -> None:
     answer = loaded(path, DOCUMENTED)
-    unused = ("child_agents.auto_complete", "sandbox", "telegram")
+    unused = ("child_agents.auto_complete", "telegram")
     assert sorted(answer.warnings) == [f"`{key}` has no effect in this version" for key in unused]
     assert answer.config.commands["Reviewer"].env == {"REVIEW_DEPTH": "2"}
     assert answer.config.commands["Other"].input == "tty"

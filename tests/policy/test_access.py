@@ -34,6 +34,7 @@ RESTORE             yes       d     d     -     d
 FORK                yes       d     d     -     d
 SEE_WORKSPACE       yes       s     s     s     s
 MANAGE_WORKSPACES   yes       -     -     -     -
+MANAGE_SANDBOXES    yes       -     -     -     -
 RESTORE_ALL         yes       -     -     -     -
 ADOPT               yes       -     -     -     -
 ADD_ARGUMENTS       yes       -     -     -     -

@@ -24,7 +24,8 @@ from sm.config.model import (
     SummarizerSettings,
     Webhook,
 )
-from sm.config.settings import sandbox_settings
+from sm.config.sandbox import SandboxOptions, SandboxSection, bytes_of, split_mount
+from sm.config.settings import sandbox_for, sandbox_settings
 
 __all__ = [
     "DEFINITION_KEYS",
@@ -38,14 +39,19 @@ __all__ = [
     "LoadedConfig",
     "ModelArgs",
     "ModelPrices",
+    "SandboxOptions",
+    "SandboxSection",
     "SummarizerSettings",
     "Webhook",
+    "bytes_of",
     "example",
     "is_agent_type",
     "is_model",
     "load",
     "read_briefing",
     "read_definition",
+    "sandbox_for",
     "sandbox_settings",
     "settings_length",
+    "split_mount",
 ]

@@ -11,7 +11,8 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, ValidationInfo
 
 from sm.config.fields import Model, Text
 from sm.config.loading import Document, yaml_mistake
-from sm.config.model import AgentConfig, Section
+from sm.config.model import AgentConfig
+from sm.config.section import Section
 from sm.errors import ConfigError
 
 DEFINITION_MAX_BYTES = 64 * 1024

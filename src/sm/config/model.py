@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field
 
 from sm.config.fields import (
     NOTHING,
@@ -27,30 +27,19 @@ from sm.config.fields import (
     Url,
     Variable,
 )
+from sm.config.sandbox import SandboxSection
+from sm.config.section import Section
 from sm.core.models import IDENTITY
 from sm.core.states import TrustLevel
 
 NOT_YET = (
     "telegram",
-    "sandbox",
     "child_agents.auto_complete",
 )
 """Documented keys without an implementation yet: accepted, and reported as without effect."""
 
 SET_BY_SM = frozenset({*IDENTITY, "SM_PROMPT_FILE"})
 """Variables that sm sets last, overriding the configuration."""
-
-
-class Section(BaseModel):
-    """Keys with their defaults. Docstrings below keys become comments in config.yaml.example."""
-
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _empty_section(cls, data: object) -> object:
-        """Give an empty section (`tmux:` without content) its defaults."""
-        return {} if data is None else data
 
 
 class TmuxSection(Section):
@@ -261,19 +250,6 @@ class DefaultCapabilities(Section):
     """Names of agent types, or all."""
 
 
-class SandboxOptions(Section):
-    """Settings of a workspace's container that override the configuration."""
-
-    image: Text | None = None
-    runtime: FileName | None = None
-    network: FileName | None = None
-    host_access: bool | None = None
-    memory: Annotated[str, Field(pattern=r"^[1-9][0-9]{0,9}[bkmg]?$")] | None = None
-    pids: Annotated[int, Field(ge=64, le=1_000_000)] | None = None
-    pass_env: tuple[Variable, ...] | None = None
-    mounts: tuple[AbsolutePath, ...] | None = None
-
-
 class Webhook(Section):
     """A URL that gets events by signed POST requests. sm retries for a day until the URL answers 2xx."""
 
@@ -364,6 +340,8 @@ class Config(Section):
     """Limits for the number of agents, spawns and messages."""
     default_capabilities: DefaultCapabilities = DefaultCapabilities()
     """Capabilities of sessions without a workspace."""
+    sandbox: SandboxSection = SandboxSection()
+    """Containers of sandboxed sessions."""
     notify: Notify = Notify()
     """Programs and URLs that also get the notices of the operator's inbox."""
     daemon: DaemonSection = DaemonSection()

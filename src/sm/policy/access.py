@@ -33,6 +33,7 @@ class Action(StrEnum):
     SEE_WORKSPACE = "see the workspace"
     # About no session at all:
     MANAGE_WORKSPACES = "create, change or delete workspaces"
+    MANAGE_SANDBOXES = "manage sandboxes"
     RESTORE_ALL = "restore all sessions"
     ADOPT = "adopt an agent"
     ADD_ARGUMENTS = "pass extra arguments to an agent"
@@ -104,6 +105,8 @@ _TARGETS: Mapping[Action, frozenset[Position]] = {
     Action.FORK: _DESCENDANTS,
     Action.SEE_WORKSPACE: _ITSELF,
     Action.MANAGE_WORKSPACES: _NOBODY,
+    # Their logins are in the containers' homes.
+    Action.MANAGE_SANDBOXES: _NOBODY,
     Action.RESTORE_ALL: _NOBODY,
     # The caller decides the trust level of an agent that sm did not start.
     Action.ADOPT: _NOBODY,
