@@ -193,3 +193,29 @@ setup_claude() {
 runs_claude() {
     case $(node_modules/.bin/claude --version 2>/dev/null) in "$version "*) ;; *) return 1 ;; esac
 }
+
+# Install the engine for the tests of sandboxes, and the program that makes a base image without a registry. Only root
+# on Debian: the tests start their own engine, which needs root. Otherwise print one line; the tests are skipped.
+setup_engine() {
+    skipped="the tests of sandboxes are skipped"
+    [ -z "${SM_TEST_ENGINE:-}" ] || return 0
+    if [ "$(id -u)" != 0 ]; then
+        say "no root, and SM_TEST_ENGINE names no Docker engine: $skipped"
+    elif have dockerd && have docker && have debootstrap; then
+        return 0
+    elif ! have apt-get || ! grep -qx 'ID=debian' /etc/os-release; then
+        say "docker and debootstrap are not installed, and this is not Debian: $skipped"
+    elif ! without_services install docker.io debootstrap; then
+        say "docker.io and debootstrap could not be installed: $skipped"
+    fi
+}
+
+# Run a command that installs packages, and start none of their services: the service of docker.io changes the firewall.
+without_services() (
+    policy=/usr/sbin/policy-rc.d
+    if [ ! -e $policy ]; then
+        trap 'rm -f $policy' EXIT
+        printf '#!/bin/sh\nexit 101\n' >$policy && chmod 755 $policy
+    fi
+    "$@"
+)

@@ -17,11 +17,14 @@ from sm.errors import AgentStartFailed, StorageFull, UsageError
 from sm.linux import inotify, processes
 from sm.paths import InstancePaths
 from sm.sandboxes import host
+from sm.sandboxes import launch as launches
 from sm.sandboxes.host import HostSandbox
+from tests import samples
 
 pytestmark = pytest.mark.processes
 
 ID = "1a2b3c4d"
+SESSION = samples.session(ID)
 
 
 @pytest.fixture
@@ -65,21 +68,21 @@ async def test_launch_script_is_private_and_deleted_after_the_start(
     sandbox: HostSandbox, state: Path
 ) -> None:
     agent = launch("sleep", "1000", environment={"KEY": "the secret"}, prompt_file="text")
-    argv = await sandbox.prepare(ID, agent, "token")
+    argv = await sandbox.prepare(SESSION, agent, "token")
     assert sorted(os.listdir(state / "launch")) == [ID, ID + ".prompt", ID + ".token"]
     assert (state / "launch" / ID).stat().st_mode & 0o777 == 0o600
     assert (state / "launch").stat().st_mode & 0o777 == 0o700
     with running(argv) as child:
-        assert await sandbox.wait_started(ID, child.pid)
+        assert await sandbox.wait_started(SESSION, child.pid)
     assert sorted(os.listdir(state / "launch")) == [ID + ".prompt", ID + ".token"]
     await sandbox.forget(ID)
     assert os.listdir(state / "launch") == []
 
 
 async def test_failed_start_leaves_no_secret_and_no_files(sandbox: HostSandbox, state: Path) -> None:
-    argv = await sandbox.prepare(ID, launch("./nothing", environment={"KEY": "the secret"}))
+    argv = await sandbox.prepare(SESSION, launch("./nothing", environment={"KEY": "the secret"}))
     with running(argv, stderr=subprocess.DEVNULL) as child, pytest.raises(AgentStartFailed):
-        await sandbox.wait_started(ID, child.pid)
+        await sandbox.wait_started(SESSION, child.pid)
     assert os.listdir(state / "launch") == [ID + ".failed"]
     assert b"the secret" not in (state / "launch" / (ID + ".failed")).read_bytes()
     await sandbox.forget(ID)
@@ -94,7 +97,7 @@ async def test_prepare_leaves_no_files_when_the_disk_is_full(
     # The kernel refuses writes to /dev/full with ENOSPC (full(4)).
     (state / "launch" / f"{ID}{full}.new").symlink_to("/dev/full")
     with pytest.raises(StorageFull) as caught:
-        await sandbox.prepare(ID, replace(launch("agent", prompt_file="text"), mcp_config="{}"), "token")
+        await sandbox.prepare(SESSION, replace(launch("agent", prompt_file="text"), mcp_config="{}"), "token")
     assert (
         caught.value.message == f"the disk is full: cannot write the files of session {ID} to {state}/launch"
     )
@@ -103,10 +106,10 @@ async def test_prepare_leaves_no_files_when_the_disk_is_full(
 
 async def test_prepare_keeps_existing_files_when_the_disk_is_full(sandbox: HostSandbox, state: Path) -> None:
     agent = launch("agent", prompt_file="text")
-    await sandbox.prepare(ID, agent, "token")
+    await sandbox.prepare(SESSION, agent, "token")
     (state / "launch" / f"{ID}.token.new").symlink_to("/dev/full")
     with pytest.raises(StorageFull):
-        await sandbox.prepare(ID, agent, "token")
+        await sandbox.prepare(SESSION, agent, "token")
     assert sorted(os.listdir(state / "launch")) == [ID, ID + ".prompt", ID + ".token"]
 
 
@@ -125,7 +128,7 @@ async def test_prepare_refuses_arguments_and_variables_that_a_shell_cannot_pass_
     sandbox: HostSandbox, state: Path, agent: Launch
 ) -> None:
     with pytest.raises(UsageError):
-        await sandbox.prepare(ID, agent)
+        await sandbox.prepare(SESSION, agent)
     assert not state.exists()
 
 
@@ -159,7 +162,7 @@ async def test_wait_started_ignores_the_forked_server_before_its_exec(sandbox: H
         "print(pid, flush=True)\n"
         "os.waitpid(pid, 0)"
     )
-    argv = await sandbox.prepare(ID, launch("sleep", "1000"))
+    argv = await sandbox.prepare(SESSION, launch("sleep", "1000"))
     command = (sys.executable, "-c", code, *argv)
     with running(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as server:
         assert server.stdin is not None
@@ -168,32 +171,32 @@ async def test_wait_started_ignores_the_forked_server_before_its_exec(sandbox: H
         assert host._in_launch(pid, argv[-1])
         server.stdin.write(b"\n")
         server.stdin.flush()
-        process = await sandbox.wait_started(ID, pid)
+        process = await sandbox.wait_started(SESSION, pid)
         assert process is not None
         assert processes.command_line(pid) == ("sleep", "1000")
-        await sandbox.end(process, force=True)
+        await sandbox.end(SESSION, process, force=True)
 
 
 async def test_wait_started_fails_when_the_agent_does_not_start_in_time(
     sandbox: HostSandbox, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(host, "START_BOUND_S", 0.3)
-    argv = await sandbox.prepare(ID, launch("agent"))
+    argv = await sandbox.prepare(SESSION, launch("agent"))
     (state / "launch" / ID).write_text("read -r line\n")  # blocks like an unreachable directory
     late = pytest.raises(AgentStartFailed, match=f"the agent of session {ID} did not start within")
     with running(argv, stdin=subprocess.PIPE) as child, late:
-        await sandbox.wait_started(ID, child.pid)
+        await sandbox.wait_started(SESSION, child.pid)
 
 
 async def test_wait_started_ignores_other_readers_of_the_script(sandbox: HostSandbox, state: Path) -> None:
-    argv = await sandbox.prepare(ID, launch("sleep", "1000"))
+    argv = await sandbox.prepare(SESSION, launch("sleep", "1000"))
     # The shell waits for its script, because a pipe without data replaces it.
     script = state / "launch" / ID
     text = script.read_bytes()
     script.unlink()
     os.mkfifo(script)
     with running(argv) as child:
-        waiting = asyncio.create_task(sandbox.wait_started(ID, child.pid))
+        waiting = asyncio.create_task(sandbox.wait_started(SESSION, child.pid))
         with script.open("wb") as pipe:  # opens when the shell has opened its end
             for _ in range(20):
                 os.close(os.open(script, os.O_RDONLY))
@@ -208,11 +211,11 @@ async def test_wait_started_ignores_other_readers_of_the_script(sandbox: HostSan
 async def test_wait_started_sees_the_start_without_polling(
     sandbox: HostSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host, "_PAUSE_S", 3600.0)
+    monkeypatch.setattr(launches, "_PAUSE_S", 3600.0)
     for number in range(20):
-        argv = await sandbox.prepare(ID, launch("sleep", f"{1000 + number}"))
+        argv = await sandbox.prepare(SESSION, launch("sleep", f"{1000 + number}"))
         with running(argv) as child:
-            assert await sandbox.wait_started(ID, child.pid) is not None
+            assert await sandbox.wait_started(SESSION, child.pid) is not None
             assert processes.command_line(child.pid) == ("sleep", f"{1000 + number}")
 
 
@@ -223,9 +226,9 @@ async def test_wait_started_sees_the_start_without_inotify(
         raise OSError(24, "Too many open files")
 
     monkeypatch.setattr(inotify, "FileWatch", fail)
-    argv = await sandbox.prepare(ID, launch("sleep", "1000"))
+    argv = await sandbox.prepare(SESSION, launch("sleep", "1000"))
     with running(argv) as child:
-        assert await sandbox.wait_started(ID, child.pid) == processes.identify(child.pid)
+        assert await sandbox.wait_started(SESSION, child.pid) == processes.identify(child.pid)
 
 
 @pytest.fixture
@@ -241,10 +244,10 @@ async def test_agent_is_the_pane_process_in_fifty_tmux_starts(sandbox: HostSandb
     terminal = subprocess.check_output([*tmux, "show", "-gv", "default-terminal"]).strip()
     for number in range(50):
         session_id = f"{number:08x}"
-        argv = await sandbox.prepare(session_id, launch("sleep", f"{1000 + number}"))
+        argv = await sandbox.prepare(samples.session(session_id), launch("sleep", f"{1000 + number}"))
         new = [*tmux, "new-session", "-d", "-P", "-F", "#{pane_pid}", "-s", session_id, "--", *argv]
         pid = int(subprocess.run(new, check=True, capture_output=True).stdout)
-        process = await sandbox.wait_started(session_id, pid)
+        process = await sandbox.wait_started(samples.session(session_id), pid)
         assert process is not None
         assert process.pid == pid
         assert processes.command_line(pid) == ("sleep", f"{1000 + number}")
@@ -258,4 +261,4 @@ async def test_agent_is_the_pane_process_in_fifty_tmux_starts(sandbox: HostSandb
             b"_",
         }
         assert b"TERM=" + terminal in environment
-        await sandbox.end(process, force=True)
+        await sandbox.end(SESSION, process, force=True)

@@ -1,128 +1,155 @@
-"""The contract of Sandbox (sandboxes/base.py), on real processes.
+"""The contract of Sandbox (sandboxes/base.py), on real processes of this host and of a real container.
 
 A plain child process replaces the terminal: it runs the argv from `prepare` in a directory other than the agent's,
 with an environment that must not reach the agent.
+
+A container differs in three properties. The process of the terminal is `docker exec` and not the agent. The engine
+reports a signal as exit code 128 + n. The environment has the mark by which `end` finds the processes of a session.
 """
 
 import asyncio
-import contextlib
 import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import replace
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
-from sm.core.models import Launch, Process
+from sm.core.models import Launch, Process, Session
+from sm.core.states import TrustLevel
 from sm.errors import AgentStartFailed
 from sm.linux import processes
-from sm.paths import InstancePaths
+from sm.paths import AgentPaths, InstancePaths
 from sm.sandboxes.base import Sandbox
+from sm.sandboxes.docker.engine import Engine
+from sm.sandboxes.docker.image import Images
+from sm.sandboxes.docker.sandbox import ContainerSandbox
 from sm.sandboxes.host import HostSandbox
+from tests import samples
 from tests.load import scaled
+from tests.sandboxes.docker.real_container import USER, RealContainers, pid_inside
+from tests.sandboxes.terminal import Terminal
 
 pytestmark = pytest.mark.processes
 
 ID = "1a2b3c4d"
 
-RECORDER = (
-    sys.executable,
-    "-c",
+_RECORDER = (
     "import json, os, sys\n"
     "record = {'argv': sys.argv[1:], 'cwd': os.getcwd(), 'pid': os.getpid(), 'env': dict(os.environb)}\n"
     "record['env'] = {os.fsdecode(k): os.fsdecode(v) for k, v in record['env'].items()}\n"
     "with open('record.new', 'w') as file: json.dump(record, file)\n"
     "os.rename('record.new', 'record')\n"
-    "sys.stdin.read()",
+    "sys.stdin.read()"
 )
-"""An agent that records its arguments and environment, and then waits."""
 
 
-class Terminal:
-    """Runs commands as a terminal does, and kills the remaining processes at the end."""
+@dataclass(frozen=True)
+class Place:
+    """Where the contract runs: on this host with one of its shells, or in a container."""
 
-    def __init__(self, working_dir: Path) -> None:
-        self._working_dir = working_dir
-        self._children: list[subprocess.Popen[bytes]] = []
-        self.environment = {
-            "PATH": "/nonsense",
-            "TERM": "sm-256color $x",
-            "TMUX": "/tmp/x,1,0",
-            "TMUX_PANE": "%1",
-            "HOME": "/",
-            "SECRET_OF_ANOTHER": "1",
-            "A-B": "no shell name",
-            "OLDPWD": "/var",
-            "ENV": "/nothing",
-            "BASH_ENV": "/nothing",
-            "CDPATH": "/",
-            "LONG": "two\nlines",
-        }
+    sandbox: Sandbox
+    session: Session
+    launch: Path
+    """The directory of the files that the agent reads."""
+    seen: AgentPaths
+    """Their paths as the agent sees them."""
+    base: Path
+    """A directory that the agent sees at the same path."""
+    python: str
+    container: RealContainers | None = None
 
-    def open(self, argv: Sequence[str]) -> int:
-        child = subprocess.Popen(
-            argv,
-            cwd=self._working_dir,
-            env=self.environment,
-            stdin=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-        self._children.append(child)
-        return child.pid
+    @property
+    def recorder(self) -> tuple[str, ...]:
+        """An agent that records its arguments and environment, and then waits."""
+        return (self.python, "-c", _RECORDER)
 
-    def exit_code(self, pid: int) -> int:
-        return next(child for child in self._children if child.pid == pid).wait(scaled())
+    def host_pid(self, pid: int) -> int:
+        """The pid on the host of a process that the agent knows as `pid`."""
+        found = pid if self.container is None else self.container.host_pid(pid)
+        assert found is not None
+        return found
 
-    def close(self) -> None:
-        for child in self._children:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
-            child.communicate()
+    def exit_code_of(self, signum: signal.Signals) -> int:
+        return -signum if self.container is None else 128 + signum
 
 
 @pytest.fixture
-def terminal(tmp_path: Path) -> Iterator[Terminal]:
+def terminal(tmp_path: Path, place: Place) -> Iterator[Terminal]:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    terminal = Terminal(elsewhere)
+    terminal = Terminal(elsewhere, is_pty=place.container is not None)
     yield terminal
     terminal.close()
 
 
 @pytest.fixture
-def work(tmp_path: Path) -> Path:
-    folder = tmp_path / "work 'of' $HOME ünï\n"
+def work(place: Place) -> Path:
+    folder = place.base / "work 'of' $HOME ünï\n"
     folder.mkdir()
+    if place.container is not None:
+        os.chown(folder, USER, USER)
     return folder
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> InstancePaths:
-    return InstancePaths(str(tmp_path / "config.yaml"), str(tmp_path / "st'ate"))
 
 
 SHELLS = {name: path for name in ("bash", "busybox") if (path := shutil.which(name)) is not None}
 """Installed shells that other machines may have as /bin/sh."""
 
 
-@pytest.fixture(params=["sh", *SHELLS])
-async def sandbox(
-    request: pytest.FixtureRequest, tmp_path: Path, place: InstancePaths
-) -> AsyncIterator[Sandbox]:
+@pytest.fixture(scope="module")
+def containers(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RealContainers]:
+    engine, image = (request.getfixturevalue(name) for name in ("engine", "sandbox_image"))
+    containers = RealContainers(engine, image, tmp_path_factory.mktemp("container"))
+    yield containers
+    containers.close()
+
+
+@pytest.fixture(params=["sh", *SHELLS, "container"])
+async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
+    if request.param == "container":
+        async for place in _in_container(request.getfixturevalue("containers")):
+            yield place
+        return
     shell = "/bin/sh"
     if request.param in SHELLS:
         # With the name sh, bash follows POSIX and busybox runs its shell.
         shell = str(tmp_path / "sh")
         os.symlink(SHELLS[request.param], shell)
-    sandbox = HostSandbox(place, scaled(), shell=shell)
-    yield sandbox
+    paths = InstancePaths(str(tmp_path / "config.yaml"), str(tmp_path / "st'ate"))
+    sandbox = HostSandbox(paths, scaled(), shell=shell)
+    seen = paths.agent_paths(ID, sandboxed=False)
+    yield Place(sandbox, samples.session(ID), Path(paths.launch), seen, tmp_path, sys.executable)
     sandbox.close()
+
+
+async def _in_container(containers: RealContainers) -> AsyncIterator[Place]:
+    base = containers.project / uuid.uuid4().hex
+    base.mkdir()
+    engine = Engine(containers.engine)
+    sandbox = ContainerSandbox(
+        engine,
+        containers,
+        Images(engine, containers.config.sandbox),
+        containers.config,
+        containers.paths,
+        lambda slug: containers.workspace,
+        scaled(),
+    )
+    session = replace(samples.session(ID), workspace="w", effective_mode=TrustLevel.SANDBOXED)
+    launch = Path(containers.paths.sandbox("w").launch)
+    seen = containers.paths.agent_paths(ID, sandboxed=True)
+    yield Place(sandbox, session, launch, seen, base, "/usr/bin/python3", containers)
+    containers.clear()
+    await sandbox.forget(ID)
+    sandbox.close()
+    engine.close()
 
 
 @pytest.mark.parametrize("name", ["bash", "busybox"])
@@ -143,16 +170,16 @@ def launch(
     )
 
 
-async def start_agent(sandbox: Sandbox, terminal: Terminal, agent: Launch) -> Process:
-    pid = terminal.open(await sandbox.prepare(ID, agent))
-    process = await sandbox.wait_started(ID, pid)
+async def start_agent(place: Place, terminal: Terminal, agent: Launch) -> Process:
+    pid = terminal.open(await place.sandbox.prepare(place.session, agent))
+    process = await place.sandbox.wait_started(place.session, pid)
     assert process is not None
-    assert process.pid == pid
+    assert (process.pid == pid) == (place.container is None)
     return process
 
 
 async def read_record(work: Path) -> dict[str, object]:
-    """The record of the agent RECORDER."""
+    """The record of the agent `Place.recorder`."""
     file = work / "record"
     async with asyncio.timeout(scaled()):
         while not file.exists():  # noqa: ASYNC110 - another process creates the file
@@ -162,25 +189,25 @@ async def read_record(work: Path) -> dict[str, object]:
     return answer
 
 
-async def start_failure(sandbox: Sandbox, terminal: Terminal, agent: Launch) -> str:
-    pid = terminal.open(await sandbox.prepare(ID, agent))
+async def start_failure(place: Place, terminal: Terminal, agent: Launch) -> str:
+    pid = terminal.open(await place.sandbox.prepare(place.session, agent))
     with pytest.raises(AgentStartFailed) as caught:
-        await sandbox.wait_started(ID, pid)
+        await place.sandbox.wait_started(place.session, pid)
     return caught.value.message
 
 
 async def test_agent_is_the_process_of_the_terminal_in_its_working_directory(
-    sandbox: Sandbox, terminal: Terminal, work: Path
+    place: Place, terminal: Terminal, work: Path
 ) -> None:
-    process = await start_agent(sandbox, terminal, launch(work, *RECORDER))
+    process = await start_agent(place, terminal, launch(work, *place.recorder))
     answer = await read_record(work)
-    assert (answer["pid"], answer["cwd"]) == (process.pid, str(work))
+    assert (answer["pid"], answer["cwd"]) == (pid_inside(process.pid), str(work))
     assert processes.is_alive(process)
-    assert processes.command_line(process.pid) == RECORDER
+    assert processes.command_line(process.pid) == place.recorder
 
 
 async def test_agent_gets_exactly_its_environment_and_the_TERM_of_the_terminal(
-    sandbox: Sandbox, terminal: Terminal, work: Path
+    place: Place, terminal: Terminal, work: Path
 ) -> None:
     environment = {
         "PATH": os.environ["PATH"],
@@ -192,20 +219,21 @@ async def test_agent_gets_exactly_its_environment_and_the_TERM_of_the_terminal(
         "SM_TOKEN_FILE": "/x",
         "LC_ALL": "C.UTF-8",
     }
-    await start_agent(sandbox, terminal, launch(work, *RECORDER, environment=environment))
+    await start_agent(place, terminal, launch(work, *place.recorder, environment=environment))
     answer = (await read_record(work))["env"]
     assert isinstance(answer, dict)
     # Shells set PWD and SHLVL themselves; both are correct and not inherited.
     for name in ("PWD", "SHLVL"):
         extra = answer.pop(name, None)
         assert extra is None or extra in (str(work), "0")
-    assert answer == {**environment, "TERM": "sm-256color $x"}
+    mark = {} if place.container is None else {"SM_SESSION_ID": ID}
+    assert answer == {**environment, "TERM": "sm-256color $x", **mark}
 
 
 async def test_agent_finds_programs_when_its_environment_is_empty(
-    sandbox: Sandbox, terminal: Terminal, work: Path
+    place: Place, terminal: Terminal, work: Path
 ) -> None:
-    process = await start_agent(sandbox, terminal, launch(work, "sleep", "1000", environment={}))
+    process = await start_agent(place, terminal, launch(work, "sleep", "1000", environment={}))
     assert processes.command_line(process.pid) == ("sleep", "1000")
 
 
@@ -223,61 +251,64 @@ async def test_agent_finds_programs_when_its_environment_is_empty(
     ids=["empty", "dashes", "newlines", "shell words", "unicode", "long", "many"],
 )
 async def test_agent_gets_its_arguments_unchanged(
-    sandbox: Sandbox, terminal: Terminal, work: Path, arguments: list[str]
+    place: Place, terminal: Terminal, work: Path, arguments: list[str]
 ) -> None:
-    await start_agent(sandbox, terminal, launch(work, *RECORDER, *arguments))
+    await start_agent(place, terminal, launch(work, *place.recorder, *arguments))
     assert (await read_record(work))["argv"] == arguments
 
 
-async def test_command_of_the_terminal_contains_no_data_of_the_agent(sandbox: Sandbox, work: Path) -> None:
+async def test_command_of_the_terminal_contains_no_data_of_the_agent(place: Place, work: Path) -> None:
     environment = {"ANTHROPIC_API_KEY": "the secret"}
     agent = launch(work, "xagentx", "the prompt", environment=environment, prompt_file="the prompt in a file")
-    argv = " ".join(await sandbox.prepare(ID, agent, "the token"))
+    argv = " ".join(await place.sandbox.prepare(place.session, agent, "the token"))
     for part in ("the secret", "ANTHROPIC_API_KEY", "the prompt", "xagentx", "the token"):
         assert part not in argv
     for part in ("the secret", "the prompt"):
         assert part not in repr(agent).replace("argv=('xagentx', 'the prompt')", "")
 
 
-async def test_prepare_returns_the_same_command_again(
-    sandbox: Sandbox, terminal: Terminal, work: Path
-) -> None:
-    agent = launch(work, *RECORDER)
-    first = await sandbox.prepare(ID, agent)
-    assert await sandbox.prepare(ID, agent) == first
+async def test_prepare_returns_the_same_command_again(place: Place, terminal: Terminal, work: Path) -> None:
+    agent = launch(work, *place.recorder)
+    first = await place.sandbox.prepare(place.session, agent)
+    assert await place.sandbox.prepare(place.session, agent) == first
     pid = terminal.open(first)
     # As after a crash: `prepare` is repeated while the agent starts or already runs.
     await read_record(work)
-    assert await sandbox.prepare(ID, agent) == first
-    assert await sandbox.wait_started(ID, pid) == processes.identify(pid)
+    assert await place.sandbox.prepare(place.session, agent) == first
+    process = await place.sandbox.wait_started(place.session, pid)
+    assert process is not None
+    assert processes.command_line(process.pid) == place.recorder
 
 
 async def test_wait_started_finds_the_agent_until_it_ends_when_repeated(
-    sandbox: Sandbox, terminal: Terminal, work: Path
+    place: Place, terminal: Terminal, work: Path
 ) -> None:
-    process = await start_agent(sandbox, terminal, launch(work, *RECORDER))
+    pid = terminal.open(await place.sandbox.prepare(place.session, launch(work, *place.recorder)))
+    process = await place.sandbox.wait_started(place.session, pid)
+    assert process is not None
     await read_record(work)
-    assert await sandbox.wait_started(ID, process.pid) == process
-    await sandbox.end(process, force=True)
-    assert await sandbox.wait_started(ID, process.pid) is None
+    assert await place.sandbox.wait_started(place.session, pid) == process
+    await place.sandbox.end(place.session, process, force=True)
+    assert await place.sandbox.wait_started(place.session, pid) is None
 
 
 @pytest.mark.parametrize("code", [0, 3, 125, 126, 127])
 async def test_wait_started_succeeds_when_the_agent_ends_immediately(
-    sandbox: Sandbox, terminal: Terminal, work: Path, code: int
+    place: Place, terminal: Terminal, work: Path, code: int
 ) -> None:
-    pid = terminal.open(await sandbox.prepare(ID, launch(work, "sh", "-c", f"exit {code}")))
-    process = await sandbox.wait_started(ID, pid)
-    assert process is None or process.pid == pid
+    pid = terminal.open(await place.sandbox.prepare(place.session, launch(work, "sh", "-c", f"exit {code}")))
+    process = await place.sandbox.wait_started(place.session, pid)
+    assert process is None or place.container is not None or process.pid == pid
     assert terminal.exit_code(pid) == code
-    assert await sandbox.wait_started(ID, pid) is None
+    assert await place.sandbox.wait_started(place.session, pid) is None
 
 
-async def test_concurrent_starts_are_distinguished(sandbox: Sandbox, terminal: Terminal, work: Path) -> None:
+async def test_concurrent_starts_are_distinguished(place: Place, terminal: Terminal, work: Path) -> None:
     async def start_result(session_id: str, argv: tuple[str, ...]) -> str:
-        pid = terminal.open(await sandbox.prepare(session_id, launch(work, *argv)))
+        session = replace(place.session, id=session_id)
+        pid = terminal.open(await place.sandbox.prepare(session, launch(work, *argv)))
         try:
-            process = await sandbox.wait_started(session_id, pid)
+            process = await place.sandbox.wait_started(session, pid)
         except AgentStartFailed as error:
             return error.message
         assert process is not None
@@ -322,7 +353,7 @@ async def test_concurrent_starts_are_distinguished(sandbox: Sandbox, terminal: T
     ],
 )
 async def test_start_fails_with_the_reason_when_the_program_cannot_run(
-    sandbox: Sandbox, terminal: Terminal, work: Path, program: str, message: str
+    place: Place, terminal: Terminal, work: Path, program: str, message: str
 ) -> None:
     (work / "plain").write_text("#!/bin/sh\n")
     (work / "folder").mkdir()
@@ -333,9 +364,7 @@ async def test_start_fails_with_the_reason_when_the_program_cannot_run(
     (work / "folder" / "twice").touch()
     (work / "twice").symlink_to("interpreter")
     path = f"{os.environ['PATH']}:{work}/folder:{work}"
-    assert (
-        await start_failure(sandbox, terminal, launch(work, program, environment={"PATH": path})) == message
-    )
+    assert await start_failure(place, terminal, launch(work, program, environment={"PATH": path})) == message
 
 
 def without_loader() -> bytes:
@@ -346,105 +375,109 @@ def without_loader() -> bytes:
 
 
 async def test_start_fails_when_an_argument_is_too_long_for_the_kernel(
-    sandbox: Sandbox, terminal: Terminal, work: Path
+    place: Place, terminal: Terminal, work: Path
 ) -> None:
-    message = await start_failure(sandbox, terminal, launch(work, "true", "x" * 200_000))
+    message = await start_failure(place, terminal, launch(work, "true", "x" * 200_000))
     assert message == "cannot run true: the start failed with exit code 126"
 
 
 async def test_start_fails_when_the_working_directory_is_missing(
-    sandbox: Sandbox, terminal: Terminal, tmp_path: Path
+    place: Place, terminal: Terminal, tmp_path: Path
 ) -> None:
-    gone, file = tmp_path / "gone", tmp_path / "file"
+    gone, file = place.base / "gone", place.base / "file"
     file.touch()
     gone.mkdir()
-    argv = await sandbox.prepare(ID, launch(gone, "touch", "started"))
+    argv = await place.sandbox.prepare(place.session, launch(gone, "touch", "started"))
     gone.rmdir()
     pid = terminal.open(argv)
     with pytest.raises(AgentStartFailed) as caught:
-        await sandbox.wait_started(ID, pid)
+        await place.sandbox.wait_started(place.session, pid)
     assert caught.value.message == f"cannot enter working directory {gone}: no such directory"
     assert (
-        await start_failure(sandbox, terminal, launch(file, "true"))
+        await start_failure(place, terminal, launch(file, "true"))
         == f"cannot enter working directory {file}: not a directory"
     )
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
 async def test_start_failure_is_kept_until_the_next_start(
-    sandbox: Sandbox, terminal: Terminal, work: Path
+    place: Place, terminal: Terminal, work: Path
 ) -> None:
-    pid = terminal.open(await sandbox.prepare(ID, launch(work, "./nothing")))
+    pid = terminal.open(await place.sandbox.prepare(place.session, launch(work, "./nothing")))
     for _ in range(2):  # the second time as after a restart of the daemon
         with pytest.raises(AgentStartFailed, match="no such file"):
-            await sandbox.wait_started(ID, pid)
+            await place.sandbox.wait_started(place.session, pid)
     # `prepare` after a crash, with the failed start still in its terminal: the error stays.
-    await sandbox.prepare(ID, launch(work, "./nothing"))
+    await place.sandbox.prepare(place.session, launch(work, "./nothing"))
     with pytest.raises(AgentStartFailed, match="no such file"):
-        await sandbox.wait_started(ID, pid)
-    pid = terminal.open(await sandbox.prepare(ID, launch(work, "true")))
+        await place.sandbox.wait_started(place.session, pid)
+    pid = terminal.open(await place.sandbox.prepare(place.session, launch(work, "true")))
     assert terminal.exit_code(pid) == 0
-    assert await sandbox.wait_started(ID, pid) is None
+    assert await place.sandbox.wait_started(place.session, pid) is None
 
 
 async def test_agent_file_without_an_interpreter_line_runs_as_a_shell_script(
-    sandbox: Sandbox, terminal: Terminal, work: Path, monkeypatch: pytest.MonkeyPatch
+    place: Place, terminal: Terminal, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # bash reads the file itself, so its process always looks like the launch script.
-    monkeypatch.setattr("sm.sandboxes.host.START_BOUND_S", 0.5)
+    if place.container is None:
+        # bash reads the file itself, so its process always looks like the launch script. The shell inside is dash.
+        monkeypatch.setattr("sm.sandboxes.host.START_BOUND_S", 0.5)
     (work / "agent").write_text("read -r line\n")
     (work / "agent").chmod(0o755)
-    process = await start_agent(sandbox, terminal, launch(work, "./agent"))
+    process = await start_agent(place, terminal, launch(work, "./agent"))
     assert processes.is_alive(process)
 
 
 async def test_prompt_servers_and_token_are_private_files_until_forget(
-    sandbox: Sandbox, terminal: Terminal, work: Path, place: InstancePaths
+    place: Place, terminal: Terminal, work: Path
 ) -> None:
-    prompt, servers, token = (
-        Path(file(ID)) for file in (place.prompt_file, place.mcp_file, place.token_file)
-    )
-    agent = launch(work, *RECORDER, prompt_file="two\nlines, ünï, 'quotes'\n")
+    prompt, servers, token = (place.launch / f"{ID}{suffix}" for suffix in (".prompt", ".mcp.json", ".token"))
+    agent = launch(work, *place.recorder, prompt_file="two\nlines, ünï, 'quotes'\n")
     agent = replace(agent, mcp_config='{"mcpServers": {}}')
-    pid = terminal.open(await sandbox.prepare(ID, agent, "secret"))
-    await sandbox.wait_started(ID, pid)
-    await sandbox.prepare(ID, agent)  # no token: the agent keeps the one it has
+    pid = terminal.open(await place.sandbox.prepare(place.session, agent, "secret"))
+    await place.sandbox.wait_started(place.session, pid)
+    await place.sandbox.prepare(place.session, agent)  # no token: the agent keeps the one it has
     assert (prompt.read_text(), token.read_text()) == (agent.prompt_file, "secret")
     assert servers.read_text() == agent.mcp_config
     assert [file.stat().st_mode & 0o777 for file in (prompt, servers, token)] == [0o600] * 3
+    owner = os.geteuid() if place.container is None else USER
+    assert [file.stat().st_uid for file in (prompt, servers, token)] == [owner] * 3
     # After a crash before the start, only their file still lists the servers, and the agent's arguments name it.
-    await sandbox.prepare(
-        ID, replace(agent, mcp_config=None, argv=(*agent.argv, "--mcp-config", str(servers)))
+    await place.sandbox.prepare(
+        place.session,
+        replace(agent, mcp_config=None, argv=(*agent.argv, "--mcp-config", place.seen.mcp_file)),
     )
     assert servers.read_text() == agent.mcp_config
-    await sandbox.prepare(ID, replace(agent, mcp_config=None))  # the next process has no servers
+    await place.sandbox.prepare(
+        place.session, replace(agent, mcp_config=None)
+    )  # the next process has no servers
     assert not servers.exists()
-    await sandbox.prepare(ID, agent)
+    await place.sandbox.prepare(place.session, agent)
     for _ in range(2):
-        await sandbox.forget(ID)
+        await place.sandbox.forget(ID)
         assert not any(file.exists() for file in (prompt, servers, token))
 
 
 async def test_end_also_ends_the_processes_that_the_agent_started(
-    sandbox: Sandbox, terminal: Terminal, work: Path
+    place: Place, terminal: Terminal, work: Path
 ) -> None:
     process = await start_agent(
-        sandbox,
+        place,
         terminal,
         launch(work, "sh", "-c", "sleep 1000 & echo $! >child.new; mv child.new child; wait"),
     )
     async with asyncio.timeout(scaled()):
         while not (work / "child").exists():  # noqa: ASYNC110 - another process creates the file
             await asyncio.sleep(0.001)
-    child = processes.identify(int((work / "child").read_text()))
+    child = processes.identify(place.host_pid(int((work / "child").read_text())))
     assert child is not None
-    await sandbox.end(process, force=False)
+    await place.sandbox.end(place.session, process, force=False)
     assert not processes.is_alive(child)
-    assert terminal.exit_code(process.pid) == -signal.SIGTERM
-    await sandbox.end(process, force=False)
+    assert terminal.exit_code() == place.exit_code_of(signal.SIGTERM)
+    await place.sandbox.end(place.session, process, force=False)
 
 
-async def test_end_sends_sigkill_when_forced(sandbox: Sandbox, terminal: Terminal, work: Path) -> None:
-    process = await start_agent(sandbox, terminal, launch(work, *RECORDER))
-    await sandbox.end(process, force=True)
-    assert terminal.exit_code(process.pid) == -signal.SIGKILL
+async def test_end_sends_sigkill_when_forced(place: Place, terminal: Terminal, work: Path) -> None:
+    process = await start_agent(place, terminal, launch(work, *place.recorder))
+    await place.sandbox.end(place.session, process, force=True)
+    assert terminal.exit_code() == place.exit_code_of(signal.SIGKILL)

@@ -1,8 +1,18 @@
 """The contract of sandboxes: where the process of an agent runs."""
 
+from dataclasses import dataclass
 from typing import Protocol
 
-from sm.core.models import Launch, Process
+from sm.core.models import Exit, Launch, Process, Session, Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How the process of an agent ended."""
+
+    exit: Exit
+    reason: str | None = None
+    """A cause that the exit does not show, such as a lack of memory."""
 
 
 class Sandbox(Protocol):
@@ -12,21 +22,40 @@ class Sandbox(Protocol):
     time, also for a process that is gone.
     """
 
-    async def prepare(self, session_id: str, launch: Launch, token: str | None = None) -> tuple[str, ...]:
-        """Write the files that the start needs and return the argv for the terminal. Raises StorageFull.
+    async def require_available(self, workspace: Workspace | None) -> tuple[str, ...]:
+        """Return warnings for an agent that is about to start in the workspace; None: in none.
+
+        Raises SandboxUnavailable and SandboxBusy.
+        """
+
+    async def prepare(self, session: Session, launch: Launch, token: str | None = None) -> tuple[str, ...]:
+        """Write the files that the start needs and return the argv for the terminal.
+
+        Raises StorageFull and SandboxUnavailable.
 
         `token` is the content of the file that SM_TOKEN_FILE names. None keeps the file unchanged. A launch without
         an MCP configuration keeps the file of MCP servers as long as the argv names it.
         """
 
-    async def wait_started(self, session_id: str, pid: int) -> Process | None:
+    async def wait_started(self, session: Session, pid: int) -> Process | None:
         """Wait until the agent itself runs, and return its process; None when it has ended meanwhile.
+
+        `pid`: the process of the terminal.
 
         Raises AgentStartFailed when the launch script could not exec it.
         """
 
-    async def end(self, process: Process, *, force: bool) -> None:
+    async def end(self, session: Session, process: Process, *, force: bool) -> None:
         """End the process and all its descendants: terminate them, and kill them after a grace time."""
+
+    async def ending(self, session: Session, terminal: Exit) -> Ending:
+        """Return how the agent's process ended. `terminal`: how the process of its terminal ended."""
+
+    async def appeared(self, session: Session) -> tuple[str, ...]:
+        """Return the protected paths of the workspace that were made or changed since `prepare`. Call it at the end.
+
+        A person or an editor could execute these files outside of the sandbox.
+        """
 
     async def forget(self, session_id: str) -> None:
         """Remove the files of `prepare`. Idempotent."""

@@ -1,0 +1,4 @@
+"""Runs agents in containers of a Docker engine: one container for each workspace, one for sessions without a workspace.
+
+Its modules import the SDK where they first use it: the import takes 0.3 s and 20 MB, and needs an engine to be useful.
+"""

@@ -1,0 +1,342 @@
+"""The containers of an instance: makes them when a session needs one, follows their state, stops idle ones.
+
+Identity is by labels only. A container of another instance is never touched, one with live processes never removed
+or stopped without force.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from enum import StrEnum
+from functools import partial
+from typing import Final
+
+from sm.config import SandboxSection
+from sm.core.models import Workspace
+from sm.errors import IllegalState, NotFound, SmError
+from sm.linux.cgroups import container_of
+from sm.linux.processes import is_alive
+from sm.paths import InstancePaths
+from sm.sandboxes.docker import container as calls
+from sm.sandboxes.docker.container import Container, ContainerRecord
+from sm.sandboxes.docker.crashes import Crashes
+from sm.sandboxes.docker.engine import Engine
+from sm.sandboxes.docker.events import EngineEvent, follow
+from sm.sandboxes.docker.maker import CHANGE_S, ContainerEnded, ContainerMaker, drift_warning
+from sm.sandboxes.docker.spec import ContainerSpec, build_spec, network_name
+
+log = logging.getLogger(__name__)
+
+_CLOSE_S: Final = 1.0
+
+
+class ContainerEventKind(StrEnum):
+    DIED = "died"
+    """The first process ended, and with it all processes of the container."""
+    OOM = "oom"
+    """The kernel killed a process because the memory of the container was used up. The container goes on."""
+
+
+Listener = Callable[[ContainerEventKind, Container], None]
+
+
+class Containers:
+    """One container for each workspace, and one for sessions without a workspace: key None.
+
+    `run` must run for `find` and `of_pid` to follow what the engine does.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        paths: InstancePaths,
+        instance: str,
+        settings: Callable[[Workspace | None], SandboxSection],
+        workspace_of: Callable[[str], Workspace | None],
+        write_client: Callable[[], object],
+    ) -> None:
+        """`settings`: of the container of a workspace. `write_client`: blocks; makes the directory `paths.client`."""
+        self._engine = engine
+        self._paths = paths
+        self._instance = instance
+        self._settings = settings
+        self._workspace_of = workspace_of
+        self._write_client = write_client
+        self._known: dict[str | None, Container] = {}
+        self._maker = ContainerMaker(engine, paths, instance)
+        self._crashes = Crashes()
+        self._unverified: set[str | None] = set()
+        """Containers whose image may have changed."""
+        self._flights: dict[str | None, asyncio.Task[Container]] = {}
+        self._locks: dict[str | None, asyncio.Lock] = {}
+        self._client_lock = asyncio.Lock()
+        self._idle_timers: dict[str | None, asyncio.TimerHandle] = {}
+        self._idle_stops: set[asyncio.Task[None]] = set()
+        self._listeners: list[Listener] = []
+        self._used = asyncio.Event()
+
+    # ------------------------------------------------------------------------------ what is known, without I/O
+
+    def find(self, workspace: str | None) -> Container | None:
+        """The container of a workspace (slug) if its first process lives."""
+        found = self._known.get(workspace)
+        return found if found is not None and is_alive(found.init) else None
+
+    def of_pid(self, pid: int) -> Container | None:
+        """The container in which a process runs, by the process's cgroup."""
+        found = container_of(pid)
+        return next((container for container in self._known.values() if container.id == found), None)
+
+    def listen(self, listener: Listener) -> None:
+        """Call `listener` from the event loop when a container dies or uses up its memory."""
+        self._listeners.append(listener)
+
+    def problem(self, workspace: str | None) -> str | None:
+        """The reason why no session can start in the container, if it ended too often."""
+        problem = self._crashes.problem(workspace)
+        return None if problem is None else problem.message
+
+    # --------------------------------------------------------------------------------------- the daemon's part
+
+    async def adopt(self) -> None:
+        """Find the containers of this instance. Raises SandboxUnavailable."""
+        before = dict(self._known)
+        records = await self._engine.call(partial(calls.find_all, labels=self._labels))
+        self._used.set()
+        alive = {record.key: found for record in records if (found := record.running()) is not None}
+        for key in {*before, *alive}:
+            known, found = before.get(key), alive.get(key)
+            if self._known.get(key) != known:
+                continue  # `ensure` knows better meanwhile
+            if known is not None and (found is None or (found.id, found.init) != (known.id, known.init)):
+                self._forget(key)
+                known = None
+            if found is not None:
+                self._known[key] = replace(found, warnings=() if known is None else known.warnings)
+                if key not in self._idle_timers:
+                    self.start_idle_time(key)
+
+    async def run(self) -> None:
+        """Follow the events of the engine, from the first use of a container on. Runs until it is cancelled."""
+        await self._used.wait()
+        await follow(self._engine, self._instance, self.adopt, self._on_event)
+
+    def expect(self) -> None:
+        """Let `run` connect to the engine, because containers with sessions should exist."""
+        self._used.set()
+
+    async def close(self) -> None:
+        """Drop timers and unfinished work. Containers go on. Returns at once, also while the engine hangs."""
+        for timer in self._idle_timers.values():
+            timer.cancel()
+        self._idle_timers.clear()
+        tasks = [*self._flights.values(), *self._idle_stops]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=_CLOSE_S)
+
+    # ---------------------------------------------------------------------------------------------- operations
+
+    async def check(self, workspace: Workspace | None) -> tuple[str, ...]:
+        """Return warnings for a session that is about to start in the container.
+
+        Raises SandboxUnavailable if the container must not be made: for its mounts, its owner or its crashes.
+        """
+        key = None if workspace is None else workspace.slug
+        spec = await self._spec(workspace)
+        found = self.find(key)
+        if found is None and (problem := self._crashes.problem(key)) is not None:
+            raise problem
+        if found is None or found.config == spec.hash:
+            return ()
+        left = await asyncio.to_thread(found.members)
+        return (drift_warning(found.name, key),) if left else ()
+
+    async def ensure(self, workspace: Workspace | None) -> Container:
+        """The running container of a workspace; None: of sessions without one. Makes, starts and continues it.
+
+        Calls at the same time share one attempt. Raises SandboxUnavailable.
+        """
+        key = None if workspace is None else workspace.slug
+        flight = self._flights.get(key)
+        if flight is None:
+            flight = self._flights[key] = asyncio.create_task(
+                self._ensure(workspace), name="ensure a container"
+            )
+            flight.add_done_callback(partial(self._land, key))
+        # A caller that goes away must not cancel the attempt of the others.
+        found = await asyncio.shield(flight)
+        self.start_idle_time(key)
+        return found
+
+    async def list(self, *, all_instances: bool = False) -> tuple[ContainerRecord, ...]:
+        """The containers of this instance, or of all instances of sm on the engine, running or not."""
+        labels = ("app=sm",) if all_instances else self._labels
+        return tuple(await self._engine.call(partial(calls.find_all, labels=labels)))
+
+    async def stop(self, workspace: str | None, *, force: bool = False) -> None:
+        """Raises NotFound, and IllegalState if processes live in it, unless `force`."""
+        async with self._lock(workspace):
+            record = await self._require_unused(workspace, force=force)
+            self._crashes.clear(workspace)
+            self._forget(workspace)
+            await self._engine.call(partial(calls.stop, container=record.id), timeout_s=CHANGE_S)
+
+    async def remove(self, workspace: str | None, *, force: bool = False) -> None:
+        """Stop and remove. The container's home stays. Raises as `stop`."""
+        async with self._lock(workspace):
+            record = await self._require_unused(workspace, force=force)
+            self._crashes.clear(workspace)
+            self._forget(workspace)
+            await self._engine.call(partial(calls.remove, container=record.id), timeout_s=CHANGE_S)
+
+    async def remove_all(self) -> tuple[str, ...]:
+        """Stop and remove every container of this instance, also with live processes, and its network.
+
+        Returns their names. Raises SandboxUnavailable.
+        """
+        records = await self.list()
+        for record in records:
+            await self.remove(record.key, force=True)
+        await self._engine.call(
+            partial(calls.remove_network, name=network_name(self._instance), instance=self._instance)
+        )
+        return tuple(record.name for record in records)
+
+    def image_changed(self) -> None:
+        """Compare the image of each container again when a session needs it."""
+        self._unverified.update(self._known)
+
+    def start_idle_time(self, workspace: str | None) -> None:
+        """Count the time after which the container stops from now: a session was started, or has ended."""
+        if (timer := self._idle_timers.pop(workspace, None)) is not None:
+            timer.cancel()
+        with contextlib.suppress(SmError):  # a deleted workspace; an override that is no longer valid
+            found = None if workspace is None else self._workspace_of(workspace)
+            if (workspace is None or found is not None) and (idle_s := self._settings(found).idle_stop_s):
+                loop = asyncio.get_running_loop()
+                self._idle_timers[workspace] = loop.call_later(idle_s, self._begin_idle_stop, workspace)
+
+    # ------------------------------------------------------------------------------------------------ internal
+
+    @property
+    def _labels(self) -> tuple[str, ...]:
+        return calls.labels_of_instance(self._instance)
+
+    def _lock(self, key: str | None) -> asyncio.Lock:
+        return self._locks.setdefault(key, asyncio.Lock())
+
+    def _land(self, key: str | None, flight: asyncio.Task[Container]) -> None:
+        self._flights.pop(key, None)
+        if not flight.cancelled():
+            flight.exception()  # every caller may be gone, and asyncio would warn
+
+    async def _ensure(self, workspace: Workspace | None) -> Container:
+        key = None if workspace is None else workspace.slug
+        async with self._lock(key):
+            spec = await self._spec(workspace)
+            found = self.find(key)
+            if found is None and key in self._known:
+                self._end(key)
+            # A warning means that the container should be made anew as soon as nothing lives in it.
+            if (
+                found is None
+                or found.config != spec.hash
+                or found.state != "running"
+                or found.warnings
+                or key in self._unverified
+            ):
+                found = await self._bring_up(workspace, key, spec)
+            return found
+
+    async def _spec(self, workspace: Workspace | None) -> ContainerSpec:
+        facts = await self._engine.facts()
+        async with self._client_lock:
+            await asyncio.to_thread(self._write_client)
+        settings = self._settings(workspace)
+        return await asyncio.to_thread(
+            build_spec, workspace, settings, self._paths, self._instance, nofile_max=facts.nofile_max
+        )
+
+    async def _bring_up(self, workspace: Workspace | None, key: str | None, spec: ContainerSpec) -> Container:
+        if key not in self._known:
+            await self._crashes.wait(key)
+        try:
+            found = await self._maker.bring_up(workspace, spec, anew=self._crashes.has_crashed(key))
+        except ContainerEnded:
+            self._crashes.add(key)
+            raise
+        self._unverified.discard(key)
+        self._known[key] = found
+        self._used.set()
+        return found
+
+    async def _require_unused(self, key: str | None, *, force: bool) -> ContainerRecord:
+        record = next((record for record in await self.list() if record.key == key), None)
+        if record is None:
+            raise NotFound(f"{_owner(key)} has no container")
+        running = record.running()
+        if running is not None and not force and (left := await asyncio.to_thread(running.members)):
+            raise IllegalState(
+                f"{len(left)} processes live in container {record.name}",
+                "sm kill their sessions, or repeat with --force",
+            )
+        return record
+
+    def _end(self, key: str | None) -> None:
+        """The first process ended without an order of this daemon."""
+        if not self._crashes.was_expected(self._known[key].id):
+            self._crashes.add(key)
+        self._forget(key)
+
+    def _forget(self, key: str | None) -> None:
+        """Drop a container whose first process ended or will end, and tell listeners."""
+        self._unverified.discard(key)
+        if (timer := self._idle_timers.pop(key, None)) is not None:
+            timer.cancel()
+        if (gone := self._known.pop(key, None)) is not None:
+            self._tell(ContainerEventKind.DIED, gone)
+
+    def _tell(self, kind: ContainerEventKind, container: Container) -> None:
+        log.info("container %s: %s", container.name, kind.value)
+        for listener in self._listeners:
+            listener(kind, container)
+
+    def _on_event(self, event: EngineEvent) -> None:
+        key = calls.key_of(event.attributes)
+        known = self._known.get(key)
+        if event.kind == "kill":
+            self._crashes.expect_end(event.container, event.attributes.get("signal", ""))
+        if known is None or known.id != event.container:
+            return
+        if event.kind == "oom":
+            self._tell(ContainerEventKind.OOM, known)
+        elif event.kind in ("pause", "unpause"):
+            self._known[key] = replace(known, state="paused" if event.kind == "pause" else "running")
+        elif event.kind in ("die", "destroy") and not is_alive(known.init):
+            # Else it runs again already, and the event is about its run before.
+            self._end(key)
+
+    def _begin_idle_stop(self, key: str | None) -> None:
+        task = asyncio.create_task(self._stop_if_idle(key), name="stop an idle container")
+        self._idle_stops.add(task)
+        task.add_done_callback(self._idle_stops.discard)
+
+    async def _stop_if_idle(self, key: str | None) -> None:
+        try:
+            if key not in self._flights:
+                await self.stop(key)
+                log.info("stopped the idle container of %s", _owner(key))
+                return
+        except NotFound:
+            return
+        except SmError as error:
+            log.debug("an idle container was not stopped: %s", error)
+        self.start_idle_time(key)
+
+
+def _owner(key: str | None) -> str:
+    return "the default sandbox" if key is None else f"workspace {key}"

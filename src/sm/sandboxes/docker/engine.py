@@ -1,0 +1,290 @@
+"""The connection to the Docker engine of this machine.
+
+Each call of the SDK runs in a thread and has a time limit. A ping on the event loop comes first, so a call to an engine
+that hangs takes no thread, and a daemon on a machine without an engine never imports the SDK.
+"""
+
+import asyncio
+import contextlib
+import os
+import pwd
+import socket
+import struct
+import threading
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from sm.errors import SandboxUnavailable
+from sm.linux.processes import open_files_max, program_name
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+T = TypeVar("T")
+
+DEFAULT_URL: Final = "unix:///var/run/docker.sock"
+PING_S: Final = 5.0
+"""An engine that does not answer a ping in this time hangs."""
+CALL_S: Final = 20.0
+_THREADS_MAX: Final = 8
+_LINE_MAX_BYTES: Final = 1 << 20
+_START_HINT: Final = "sudo systemctl start docker"
+
+
+class EngineError(SandboxUnavailable):
+    """The engine refused a request. `status`: the HTTP status of its answer, such as 404 or 409; 0 for no answer."""
+
+    def __init__(self, message: str, hint: str | None = None, *, status: int = 0) -> None:
+        super().__init__(message, hint)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFacts:
+    """Properties of the engine and of its machine. `memory` is in bytes."""
+
+    version: str
+    cgroup_version: int
+    storage_driver: str
+    seccomp: bool
+    live_restore: bool
+    rootless: bool
+    userns: bool
+    """The engine maps the users of containers to other users of the host."""
+    data_root: str
+    ncpu: int
+    memory: int
+    runtimes: tuple[str, ...]
+    nofile_max: int | None
+    """The hard limit of open files of the engine's process; None when it cannot be read."""
+
+
+class Engine:
+    """One engine. Every method except `close` raises SandboxUnavailable when the engine does not serve it."""
+
+    def __init__(self, url: str | None = None, *, ping_s: float = PING_S) -> None:
+        """`url`: None for the engine that DOCKER_HOST names, or the engine of this machine."""
+        self.url: Final = url or os.environ.get("DOCKER_HOST") or DEFAULT_URL
+        self._ping_s = ping_s
+        self._threads = asyncio.Semaphore(_THREADS_MAX)
+        self._clients = _Clients(self.url)
+        self._facts: tuple[int, EngineFacts] | None = None
+
+    @property
+    def socket_path(self) -> str:
+        """Raises SandboxUnavailable for an engine on another machine."""
+        path = self.url.removeprefix("unix://")
+        if not path.startswith("/"):
+            raise SandboxUnavailable(
+                f"the Docker engine {self.url} is not on this machine: the daemon must see the processes of its agents",
+                f"sm config edit, and set sandbox.engine to {DEFAULT_URL}",
+            )
+        return path
+
+    async def call(self, work: "Callable[[DockerClient], T]", *, timeout_s: float = CALL_S) -> T:
+        """Run `work` in a thread, and return its result.
+
+        No other thread uses the client of `work` meanwhile. After the time limit, or when the caller is cancelled, the
+        thread goes on until its socket times out. Raises EngineError when the engine refuses.
+        """
+        pid = await self.ping()
+        async with self._within(timeout_s):
+            await self._threads.acquire()
+            return await self._start_thread(partial(self._clients.run, work, pid, timeout_s))
+
+    async def ping(self) -> int:
+        """Return the pid of the process that listens on the engine's socket."""
+        async with self._within(self._ping_s), self._connection() as (reader, writer):
+            await _request(reader, writer, "/_ping")
+            return _peer_pid(writer)
+
+    async def facts(self) -> EngineFacts:
+        """The facts, which are read once for each process of the engine."""
+        pid = await self.ping()
+        if self._facts is None or self._facts[0] != pid:
+            self._facts = pid, _facts_of(await self.call(_info), pid)
+        return self._facts[1]
+
+    def close(self) -> None:
+        """Close idle connections, without a word to the engine. Threads in calls end later. Idempotent."""
+        self._clients.close()
+
+    @contextlib.asynccontextmanager
+    async def stream(self, target: str) -> AsyncIterator[asyncio.StreamReader]:
+        """The body of a GET request without an end, such as of `/events`."""
+        async with contextlib.AsyncExitStack() as stack:
+            async with self._within(self._ping_s):
+                reader, writer = await stack.enter_async_context(self._connection())
+                await _request(reader, writer, target)
+            yield reader
+
+    @contextlib.asynccontextmanager
+    async def _connection(self) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+        try:
+            reader, writer = await asyncio.open_unix_connection(self.socket_path, limit=_LINE_MAX_BYTES)
+        except PermissionError:
+            raise _not_permitted(self.socket_path) from None
+        except FileNotFoundError:
+            raise SandboxUnavailable(
+                f"no Docker engine runs: {self.socket_path} does not exist", _START_HINT
+            ) from None
+        except OSError as error:
+            raise SandboxUnavailable(
+                f"no Docker engine listens on {self.socket_path}: {error.strerror or error}", _START_HINT
+            ) from None
+        try:
+            yield reader, writer
+        except (OSError, asyncio.IncompleteReadError, ValueError) as error:
+            raise SandboxUnavailable(
+                f"the Docker engine at {self.url} closed the connection: {error}"
+            ) from None
+        finally:
+            writer.transport.abort()
+
+    @contextlib.asynccontextmanager
+    async def _within(self, timeout_s: float) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(timeout_s):
+                yield
+        except TimeoutError:
+            raise SandboxUnavailable(
+                f"the Docker engine at {self.url} does not respond: no answer within {timeout_s:g} s",
+                "sudo systemctl restart docker",
+            ) from None
+
+    def _start_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        """Run `work` in a daemon thread: unlike the threads of an executor, it never delays the end of the process."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[T] = loop.create_future()
+
+        def finish(result: T | None, error: Exception | None) -> None:
+            self._threads.release()
+            if answer.done():
+                return
+            if error is not None:
+                answer.set_exception(error)
+            else:
+                answer.set_result(result)  # type: ignore[arg-type]  # a result without an error is a T
+
+        def run() -> None:
+            outcome: tuple[T | None, Exception | None]
+            try:
+                outcome = work(), None
+            except Exception as error:  # noqa: BLE001  # passed to the caller of `call`
+                outcome = None, error
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+                loop.call_soon_threadsafe(finish, *outcome)
+
+        threading.Thread(target=run, name="docker", daemon=True).start()
+        return answer
+
+
+class _Clients:
+    """Idle clients of the SDK: making one takes 10 ms. A thread takes one out while it uses it."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._idle: list[tuple[int, DockerClient]] = []
+        self._closed = False
+
+    def run(self, work: "Callable[[DockerClient], T]", pid: int, timeout_s: float) -> T:
+        """`pid`: the process of the engine. A client of an engine before it is not used any more."""
+        import requests
+        import urllib3
+        from docker.errors import APIError, DockerException
+
+        client = None
+        try:
+            client = self._take(pid, timeout_s)
+            result = work(client)
+        except APIError as error:
+            status = error.status_code or 0
+            raise EngineError(
+                f"the Docker engine refused: {error.explanation or error}", status=status
+            ) from error
+        except (DockerException, requests.RequestException, urllib3.exceptions.HTTPError) as error:
+            raise EngineError(f"the Docker engine at {self._url} did not answer: {error}") from error
+        else:
+            if not self._closed:
+                self._idle.append((pid, client))
+                client = None
+            return result
+        finally:
+            if client is not None:
+                client.close()
+
+    def _take(self, pid: int, timeout_s: float) -> "DockerClient":
+        import docker
+
+        while (idle := self._pop()) is not None:
+            made_for, client = idle
+            if made_for == pid:
+                client.api.timeout = timeout_s  # type: ignore[assignment]  # takes a float
+                return client
+            client.close()
+        return docker.DockerClient(base_url=self._url, timeout=timeout_s)  # type: ignore[arg-type]
+
+    def _pop(self) -> "tuple[int, DockerClient] | None":
+        with contextlib.suppress(IndexError):  # another thread may have taken the last one
+            return self._idle.pop()
+        return None
+
+    def close(self) -> None:
+        self._closed = True
+        while (idle := self._pop()) is not None:
+            idle[1].close()
+
+
+async def _request(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: str) -> None:
+    """Send a GET request and read the head of the answer. HTTP 1.0: the body comes without chunks."""
+    writer.write(f"GET {target} HTTP/1.0\r\nHost: docker\r\n\r\n".encode())
+    await writer.drain()
+    head = await reader.readuntil(b"\r\n\r\n")
+    status = int(head.split(maxsplit=2)[1])
+    if status != 200:
+        body = (await reader.read(_LINE_MAX_BYTES)).decode(errors="replace").strip()
+        raise EngineError(f"the Docker engine refused: {body or status}", status=status)
+
+
+def _peer_pid(writer: asyncio.StreamWriter) -> int:
+    credentials = writer.get_extra_info("socket").getsockopt(
+        socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")
+    )
+    return int(struct.unpack("3i", credentials)[0])
+
+
+def _not_permitted(path: str) -> SandboxUnavailable:
+    try:
+        user = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        user = str(os.geteuid())
+    return SandboxUnavailable(
+        f"user {user} may not use the Docker engine: permission denied on {path}",
+        f"sudo usermod -aG docker {user}, log in again, and type sm daemon restart",
+    )
+
+
+def _info(client: "DockerClient") -> dict[str, Any]:
+    return dict(client.info())
+
+
+def _facts_of(info: dict[str, Any], pid: int) -> EngineFacts:
+    """The facts in an answer of `/info`. `pid`: the engine's process."""
+    security = [str(option) for option in info.get("SecurityOptions") or ()]
+    return EngineFacts(
+        version=str(info.get("ServerVersion", "")),
+        cgroup_version=int(info.get("CgroupVersion") or 1),
+        storage_driver=str(info.get("Driver", "")),
+        seccomp=any(option.startswith("name=seccomp") for option in security),
+        live_restore=bool(info.get("LiveRestoreEnabled")),
+        rootless="name=rootless" in security,
+        userns="name=userns" in security,
+        data_root=str(info.get("DockerRootDir", "")),
+        ncpu=int(info.get("NCPU") or 0),
+        memory=int(info.get("MemTotal") or 0),
+        runtimes=tuple(sorted(info.get("Runtimes") or ())),
+        # Another process, such as systemd, may hold the engine's socket.
+        nofile_max=open_files_max(pid) if program_name(pid) == "dockerd" else None,
+    )

@@ -1,0 +1,132 @@
+"""Decides which files and directories of this machine a container sees, and where."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from sm.config import SandboxSection, split_mount
+from sm.core.models import Workspace
+from sm.errors import SandboxUnavailable
+from sm.linux.files import stat_without_links
+from sm.linux.processes import root_directory
+from sm.paths import (
+    INSIDE_CLIENT,
+    INSIDE_HOME,
+    INSIDE_LAUNCH,
+    INSIDE_SOCKET_DIR,
+    INSIDE_VAULT,
+    InstancePaths,
+)
+from sm.policy.mounts import is_within
+from sm.sandboxes.docker.git_directory import linked_worktree
+from sm.sandboxes.docker.protection import is_mountable, protected_paths
+from sm.sandboxes.docker.refusals import Host, check_directory, check_path, homes_of
+from sm.sandboxes.path_map import Mount
+
+
+def mounts_of(
+    workspace: Workspace | None, settings: SandboxSection, paths: InstancePaths, host: Host | None = None
+) -> tuple[Mount, ...]:
+    """The mounts of a workspace's container, outer before inner ones; None: of the default container.
+
+    `host`: the user of the daemon; None: this process. Raises SandboxUnavailable for a path that is missing or refused.
+    """
+    host = host or Host.current(os.environ, settings.engine)
+    own = paths.sandbox(None if workspace is None else workspace.slug)
+    found = [
+        Mount(own.home, INSIDE_HOME, writable=True),
+        Mount(own.launch, INSIDE_LAUNCH),
+        Mount(own.socket_dir, INSIDE_SOCKET_DIR),
+        Mount(paths.client, INSIDE_CLIENT),
+    ]
+    if workspace is not None:
+        found += _of_workspace(workspace, settings, paths, host)
+    elif settings.vault is not None:
+        # Its own path comes first: `PathMap.to_inside` prefers it.
+        vault = check_directory(settings.vault, "sandbox.vault", paths, host)
+        found += [Mount(vault, vault), Mount(vault, INSIDE_VAULT)]
+    taken = {mount.target for mount in found}
+    found += [mount for mount in _configured(settings, paths, host) if mount.target not in taken]
+    return tuple(sorted(found, key=lambda mount: mount.target.count("/")))
+
+
+def make_directories(workspace: Workspace | None, paths: InstancePaths, user: tuple[int, int]) -> None:
+    """Make the directories of a container that do not exist, and give its home to `user` (uid, gid). Idempotent.
+
+    Blocks. Raises OSError.
+    """
+    own = paths.sandbox(None if workspace is None else workspace.slug)
+    os.makedirs(own.base, 0o700, exist_ok=True)
+    for path in (own.home, own.launch):
+        with suppress(FileExistsError):
+            os.mkdir(path, 0o700)
+        _give(path, user)
+    # Whoever opens the socket gives its directory to the user.
+    os.makedirs(own.socket_dir, 0o700, exist_ok=True)
+
+
+def _give(path: str, user: tuple[int, int]) -> None:
+    """Change the owner of a tree, if its top has another one. Follows no link: an agent wrote the tree."""
+    status = os.lstat(path)
+    if (status.st_uid, status.st_gid) == user:
+        return
+    for _, directories, files, descriptor in os.fwalk(path, topdown=False, follow_symlinks=False):
+        for name in (*directories, *files):
+            os.chown(name, *user, dir_fd=descriptor, follow_symlinks=False)
+    # Last, so that an interrupted change is repeated.
+    os.chown(path, *user, follow_symlinks=False)
+
+
+def _of_workspace(
+    workspace: Workspace, settings: SandboxSection, paths: InstancePaths, host: Host
+) -> Iterator[Mount]:
+    name = f"the directory of workspace {workspace.slug}"
+    try:
+        owner = os.stat(workspace.directory).st_uid
+    except OSError as error:
+        raise SandboxUnavailable(f"{name} cannot be read: {workspace.directory}: {error.strerror}") from None
+    host = replace(host, homes=tuple(dict.fromkeys((*host.homes, *homes_of(owner)))))
+    directory = check_directory(workspace.directory, name, paths, host)
+    yield Mount(directory, directory, writable=True)
+    if worktree := linked_worktree(directory):
+        common = check_directory(
+            worktree.common, f"the git directory of workspace {workspace.slug}", paths, host
+        )
+        yield Mount(common, common, writable=True)
+    yield from _protected(directory, settings.protect)
+
+
+def _protected(directory: str, protect: Sequence[str]) -> Iterator[Mount]:
+    mountable = [found for found in protected_paths(directory, protect) if is_mountable(found)]
+    read_only = {found.path for found in mountable}
+    parents = {parent for found in mountable for parent in found.parents}
+    writable = [parent for parent in parents if not any(is_within(parent, path) for path in read_only)]
+    yield from (Mount(parent, parent, writable=True) for parent in sorted(writable))
+    yield from (Mount(path, path) for path in sorted(read_only))
+
+
+def _configured(settings: SandboxSection, paths: InstancePaths, host: Host) -> Iterator[Mount]:
+    for mount in settings.mounts:
+        path, writable = split_mount(mount)
+        real = check_path(path, "a path of sandbox.mounts", paths, host)
+        yield Mount(real, real, writable)
+
+
+def changed(mounts: Sequence[Mount], pid: int) -> tuple[str, ...]:
+    """The targets at which a new container has another file than the host has at the source of the mount.
+
+    The engine follows symbolic links in a source, and an agent of another container can make one between the check and
+    the mount. Call this before the first agent starts in the container; `pid` is its first process. A container with
+    such a mount must be removed. Not found: a link to a place that has the same file under the path of the source.
+    """
+    return tuple(mount.target for mount in mounts if not _is_same(mount, root_directory(pid)))
+
+
+def _is_same(mount: Mount, root: str) -> bool:
+    try:
+        return os.path.samestat(
+            stat_without_links(mount.source), stat_without_links(mount.target, below=root)
+        )
+    except OSError:
+        return False

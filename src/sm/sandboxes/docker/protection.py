@@ -1,0 +1,130 @@
+"""Protects files of a workspace that programs of this machine execute: hooks, settings of git, editors and agents.
+
+What exists when the container is made is mounted over itself read-only. Its parent directories are mounted over
+themselves too, because an agent could otherwise rename `.git` and make another one in its place. What does not exist,
+and what is behind a symbolic link, cannot be protected in this way: `appeared` finds what a session made of it.
+"""
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+
+from sm.linux.files import stat_without_links
+from sm.policy.mounts import is_within
+from sm.sandboxes.docker.git_directory import LinkedWorktree, linked_worktree
+from sm.sandboxes.path_map import Mount, PathMap
+
+_ENTRIES_MAX = 1000
+_GIT_ALSO = ("commondir", "config.worktree")
+"""With these files git uses another directory, or more settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Protected:
+    """A path that agents must not change, in the directory `base`, which agents can write."""
+
+    base: str
+    path: str
+
+    @property
+    def parents(self) -> Iterator[str]:
+        """The directories between `base` and `path`, outermost first."""
+        names = self.path[len(self.base) + 1 :].split("/")
+        for count in range(1, len(names)):
+            yield "/".join((self.base, *names[:count]))
+
+
+def protected_paths(directory: str, protect: Sequence[str]) -> tuple[Protected, ...]:
+    """The paths that `sandbox.protect` means for a workspace at `directory`, a real path. They may not exist."""
+    worktree = linked_worktree(directory)
+    found = [Protected(directory, f"{directory}/{name}") for name in protect if not _is_of_git(name)]
+    names = [name.removeprefix(".git/") for name in protect if _is_of_git(name)]
+    if names:
+        found += _of_git(directory, worktree, (*names, *_GIT_ALSO))
+    return tuple(dict.fromkeys(found))
+
+
+def _is_of_git(name: str) -> bool:
+    return name.startswith(".git/")
+
+
+def _of_git(directory: str, worktree: LinkedWorktree | None, names: Sequence[str]) -> Iterator[Protected]:
+    if worktree is None:
+        if not _is_directory(f"{directory}/.git"):
+            yield Protected(directory, f"{directory}/.git")  # a file could name another repository
+        yield from (Protected(directory, f"{directory}/.git/{name}") for name in names)
+        return
+    # An agent could make git use another repository with these files.
+    yield Protected(directory, f"{directory}/.git")
+    yield from (Protected(worktree.common, f"{worktree.own}/{name}") for name in _GIT_ALSO)
+    yield from (Protected(worktree.common, f"{worktree.common}/{name}") for name in names)
+
+
+def _is_directory(path: str) -> bool:
+    return os.path.isdir(path) and not os.path.islink(path)
+
+
+def is_mountable(protected: Protected) -> bool:
+    """Return whether the path exists as a file or a directory that no symbolic link leads to."""
+    try:
+        mode = stat_without_links(protected.path).st_mode
+    except OSError:
+        return False
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
+
+
+def fingerprints(directory: str, protect: Sequence[str]) -> dict[str, str]:
+    """The state of every protected path of a workspace, by path: for `appeared`, at the start of a session."""
+    return {found.path: _fingerprint(found) for found in protected_paths(directory, protect)}
+
+
+def appeared(
+    directory: str, protect: Sequence[str], at_start: Mapping[str, str], mounts: Sequence[Mount] = ()
+) -> tuple[str, ...]:
+    """The protected paths that were made, replaced or changed since `at_start`.
+
+    `mounts`: those of the container; no agent could change what is read-only there. `at_start` is the answer of
+    `fingerprints`. A linked worktree may have become another one: every path of both answers counts.
+    """
+    paths = PathMap(mounts)
+    now = fingerprints(directory, protect)
+    return tuple(
+        path
+        for path in sorted(at_start.keys() | now.keys())
+        if now.get(path, "") != at_start.get(path, "")
+        and now.get(path)
+        and ((mount := paths.mount_of(path)) is None or mount.writable)
+    )
+
+
+def _fingerprint(protected: Protected) -> str:
+    """A text that differs after every change; empty if there is nothing."""
+    try:
+        parts = [_identity(os.lstat(protected.path))]
+    except OSError:
+        return ""
+    real = os.path.realpath(protected.path)
+    parts.append(real)
+    if is_within(real, protected.base):  # agents cannot change what a link to another place leads to
+        parts += _content(real)
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def _content(path: str) -> Iterator[str]:
+    """A text for a file, and for each file of a directory, but not for those in deeper directories."""
+    with suppress(OSError):
+        status = os.stat(path)
+        yield _identity(status)
+        if not stat.S_ISDIR(status.st_mode):
+            return
+        with os.scandir(path) as entries:
+            for entry in sorted(islice(entries, _ENTRIES_MAX), key=lambda entry: entry.name):
+                yield f"{entry.name}:{_identity(entry.stat(follow_symlinks=False))}"
+
+
+def _identity(status: os.stat_result) -> str:
+    return f"{status.st_ino}:{status.st_ctime_ns}"
