@@ -14,11 +14,17 @@ import pytest
 import pytest_timeout  # type: ignore[import-untyped]
 from hypothesis import HealthCheck, settings
 
+from tests.engine import NO_ENGINE, base_image, engine, private_engine, sandbox_image
 from tests.instance import Instance
 from tests.load import scaled
 
+__all__ = ["base_image", "engine", "private_engine", "sandbox_image"]  # fixtures
+
 # A shell starts background processes with SIGINT ignored, and every command that a test interrupts would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Only the tests that name an engine use one.
+os.environ["DOCKER_HOST"] = NO_ENGINE
 
 # Results of fuzzing must not depend on the speed of the machine. SM_LONG=1 tries twenty times as many examples.
 settings.register_profile("sm", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=50)

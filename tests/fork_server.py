@@ -17,9 +17,11 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from sm.api.auth import Containment
 from tests.load import scaled
 
 REPOSITORY = Path(__file__).parents[1]
+_HOST = Containment(lambda pid, workspace: True, lambda workspace: None)
 
 
 class ForkedDaemon:
@@ -72,10 +74,24 @@ class ForkServer:
             )
 
     def fork(
-        self, environment: Mapping[str, str], ready_fd: int, stderr_fd: int, crash_point: str = ""
+        self,
+        environment: Mapping[str, str],
+        ready_fd: int,
+        stderr_fd: int,
+        crash_point: str = "",
+        *,
+        contains_host: bool = False,
     ) -> ForkedDaemon:
-        """Start a daemon that reports on `ready_fd` when it serves, and crashes at `crash_point` (crash_point.py)."""
-        request = json.dumps({"environment": dict(environment), "crash_point": crash_point}).encode()
+        """Start a daemon that reports on `ready_fd` when it serves, and crashes at `crash_point` (crash_point.py).
+
+        `contains_host`: agent sockets take every process of this host for one in their container.
+        """
+        wanted = {
+            "environment": dict(environment),
+            "crash_point": crash_point,
+            "contains_host": contains_host,
+        }
+        request = json.dumps(wanted).encode()
         socket.send_fds(self._socket, [request], [ready_fd, stderr_fd])
         answer, (pidfd,), _, _ = socket.recv_fds(self._socket, 100, 1)
         return ForkedDaemon(self, int(answer), pidfd)
@@ -129,7 +145,8 @@ def _serve(requests: socket.socket) -> None:
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 if request_data["crash_point"]:
                     crash_at(request_data["crash_point"])
-                code = _become_daemon(main, request_data["environment"], *fds)
+                run = functools.partial(main, containment=_HOST) if request_data["contains_host"] else main
+                code = _become_daemon(run, request_data["environment"], *fds)
             finally:
                 os._exit(code)
         pidfd = os.pidfd_open(pid)

@@ -20,6 +20,7 @@ from sm.client.http import Client
 from sm.core.models import Process
 from sm.errors import SmError
 from sm.linux.processes import is_alive
+from tests.engine import NO_ENGINE
 from tests.fork_server import ForkedDaemon, fork_server
 from tests.load import failure_checks, scaled, until
 from tests.private_tmux import private_server
@@ -41,8 +42,13 @@ class Instance:
 
     starts_processes = True
 
-    def __init__(self, more: str = "", *, config: str | None = None, forked: bool = True) -> None:
-        """`forked`: the fork server starts the daemon before the first command, which is faster."""
+    def __init__(
+        self, more: str = "", *, config: str | None = None, forked: bool = True, contains_host: bool = False
+    ) -> None:
+        """`forked`: the fork server starts the daemon before the first command, which is faster.
+
+        `contains_host`: the forked daemons take every process of this host for one in a container (fork_server.py).
+        """
         self.home = Path(tempfile.mkdtemp(prefix="sm-", dir="/tmp"))
         self.tmux_dir = self.home / "tmux"
         self.tmux_dir.mkdir(mode=0o700)
@@ -60,10 +66,12 @@ class Instance:
             "TERM": "xterm-256color",
             "SM_HOME": str(self.home),
             "TMUX_TMPDIR": str(self.tmux_dir),
+            "DOCKER_HOST": NO_ENGINE,
         }
         self.tmux_server = private_server(self.socket_name, self.tmux_dir, self.env)
         self._daemons: list[subprocess.Popen[bytes] | ForkedDaemon] = []
         self._forked = forked
+        self._contains_host = contains_host
         failure_checks.append(self._crash)
 
     def __enter__(self) -> Self:
@@ -170,6 +178,12 @@ class Instance:
         self._check_ready(line)
         return daemon
 
+    def restart_daemon(self) -> None:
+        """Stop the daemon, and fork another one."""
+        self.sm("daemon", "stop")
+        (self.state / "stopped").unlink()
+        self.start_daemon()
+
     def run_daemon(self, *argv: str, env: Mapping[str, str] | None = None) -> "subprocess.Popen[bytes]":
         """Start a daemon (or `argv` in its place) as a child of the test, and return it when it serves requests."""
         read_end, write_end = os.pipe()
@@ -191,7 +205,7 @@ class Instance:
     ) -> tuple[ForkedDaemon, bytes]:
         """The daemon, and the line it writes when it serves requests or cannot run."""
         read_end, write_end = os.pipe()
-        daemon = fork_server().fork(environment, write_end, 2, crash_point)
+        daemon = fork_server().fork(environment, write_end, 2, crash_point, contains_host=self._contains_host)
         os.close(write_end)
         line = _line(read_end)
         if orjson.loads(line or b"null") == {"ready": True}:

@@ -1,6 +1,7 @@
 """Sandboxed sessions of two workspaces, which call their workspace's socket with the token of their process.
 
-There is no sandbox to start them in yet: they start as direct sessions, and their rows change while no daemon runs.
+They run without containers: they start as direct sessions, their rows change while no daemon runs, and the daemon takes
+every process of this host for one in a container.
 """
 
 import json
@@ -56,7 +57,7 @@ class Team:
     starts_processes = True
 
     def __init__(self, start: Callable[[Instance], object] = Instance.start_daemon) -> None:
-        self.instance = Instance(CONFIG)
+        self.instance = Instance(CONFIG, contains_host=True)
         self._start = start
         self.ids: dict[str, str] = {}
         try:

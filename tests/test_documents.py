@@ -49,3 +49,14 @@ def test_glossary_has_one_line_for_each_term_in_alphabetical_order() -> None:
     names = [term[1] for term in terms if term is not None]
     assert len(names) == len(lines) > 0
     assert names == sorted(set(names), key=str.lower)
+
+
+def test_sandbox_document_names_only_tests_that_exist() -> None:
+    named = set(re.findall(r"`(test_\w+)`", Path("docs/sandbox.md").read_text(encoding="utf-8")))
+    defined = {
+        name
+        for path in Path("tests").rglob("test_*.py")
+        for name in re.findall(r"def (test_\w+)\(", path.read_text(encoding="utf-8"))
+    }
+    assert named
+    assert named - defined == set()

@@ -15,6 +15,7 @@
     │   └── Unauthenticated          the token belongs to no session
     ├── LimitReached             6
     │   ├── RateLimited              has the delay before the next try
+    │   │   └── SandboxBusy          the container has no memory or processes left for another agent
     │   └── StorageFull
     ├── DaemonUnavailable        7  no daemon, or the daemon cannot start
     │   ├── AlreadyRunning
@@ -110,6 +111,9 @@ class RateLimited(LimitReached, code="rate_limited"):
     def __init__(self, message: str, hint: str | None = None, *, retry_after_s: float = 1.0) -> None:
         super().__init__(message, hint)
         self.retry_after_s = retry_after_s
+
+
+class SandboxBusy(RateLimited, code="sandbox_busy"): ...
 
 
 class StorageFull(LimitReached, code="storage_full", http_status=507): ...

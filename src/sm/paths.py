@@ -1,11 +1,50 @@
 """Paths of the files of an instance. Pure: the caller passes the environment."""
 
+from sm.wire import SANDBOX_STATE
+
 TYPE_CHECKING = False  # see wire.py
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 # sockaddr_un.sun_path holds 108 bytes with its NUL on Linux (unix(7)); 104 bytes fit on every platform.
 SOCKET_PATH_MAX_BYTES = 104
+
+
+INSIDE_HOME = "/home/sandbox"
+"""The home directory in a container. The next constants also are paths in a container."""
+INSIDE_CLIENT = "/opt/sm"
+INSIDE_LAUNCH = "/run/sm/launch"
+INSIDE_SOCKET_DIR = "/run/sm/socket"
+INSIDE_SCRATCH = "/scratch"
+INSIDE_VAULT = "/vault"
+INSIDE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""The PATH of Debian's images."""
+
+
+class SandboxPaths:
+    """The files of a workspace's container on the host. `socket_dir` holds the agent socket and nothing else."""
+
+    def __init__(self, base: str, socket: str) -> None:
+        self.base = base
+        self.home = base + "/home"
+        """The home directory of the container."""
+        self.spool = self.home + SANDBOX_STATE + "/spool"
+        self.launch = base + "/launch"
+        self.socket = socket
+        self.socket_dir = socket.rpartition("/")[0]
+
+
+class AgentPaths:
+    """Paths of a session's files, as its agent sees them: on the host or in its container."""
+
+    def __init__(self, session_id: str, *, bin: str, launch: str, socket: str) -> None:
+        self.bin = bin
+        """The directory of the command `sm`."""
+        self.socket = socket
+        self.token_file = f"{launch}/{session_id}.token"
+        self.prompt_file = f"{launch}/{session_id}.prompt"
+        self.mcp_file = f"{launch}/{session_id}.mcp.json"
+        """The MCP servers of a session, with their secrets: mode 0600."""
 
 
 class InstancePaths:
@@ -27,6 +66,8 @@ class InstancePaths:
         self.audit = state + "/log/audit.jsonl"
         """JSON lines: caller, action, decision."""
         self.launch = state + "/launch"
+        self.client = state + "/client"
+        """A copy of the client for containers, which mount it."""
         self.spool = state + "/spool"
         self.agreements = state + "/agreements.json"
         """The items of workspaces' files to which the operator agreed."""
@@ -41,6 +82,22 @@ class InstancePaths:
         import hashlib
 
         return f"{self.run}/w/{hashlib.sha256((workspace or '').encode()).hexdigest()[:16]}/s"
+
+    def sandbox(self, workspace: str | None) -> SandboxPaths:
+        """The files of the container of a workspace; None: of the container for sessions without a workspace."""
+        base = "/ws-default" if workspace is None else f"/ws/{workspace}"
+        return SandboxPaths(self.state + base, self.agent_socket(workspace))
+
+    def agent_paths(self, session_id: str, *, sandboxed: bool) -> AgentPaths:
+        """The paths that the agent of a session uses, as it sees them."""
+        if sandboxed:
+            return AgentPaths(
+                session_id,
+                bin=INSIDE_CLIENT + "/bin",
+                launch=INSIDE_LAUNCH,
+                socket=INSIDE_SOCKET_DIR + "/s",
+            )
+        return AgentPaths(session_id, bin=self.bin, launch=self.launch, socket=self.socket)
 
     def token_file(self, session_id: str) -> str:
         return f"{self.launch}/{session_id}.token"

@@ -27,6 +27,7 @@ from sm.sessions.kill import Kills
 from sm.sessions.manager import Manager, SessionResult
 from sm.sessions.reports import Reports
 from sm.sessions.restore import Restorer
+from sm.sessions.sandboxing import Sandboxing
 from sm.sessions.spawn import START_WAIT_S, Spawner
 from sm.sessions.tree import matches
 from sm.sessions.waits import WaitingSessions, WaitKind
@@ -392,6 +393,7 @@ class Services:
     adoptions: Adoptions
     interrupts: Interrupts
     workspaces: Workspaces
+    sandboxing: Sandboxing
     reports: Reports
     requests: Requests
     dialogs: Dialogs

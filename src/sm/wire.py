@@ -18,6 +18,8 @@ TOKEN_MAX_BYTES = 4096
 """Limit of the file that SM_TOKEN_FILE names."""
 AGENT_SOCKET_NAME = "/s"
 """Suffix of the path of an agent socket (`InstancePaths.agent_socket`), on which every caller needs a token."""
+SANDBOX_STATE = "/.local/state/sm"
+"""The state directory below the home directory of a container. It holds only the spool."""
 
 TYPE_CHECKING = False  # `typing` would cost two milliseconds; type checkers know this name
 if TYPE_CHECKING:

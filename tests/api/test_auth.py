@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from sm.api.auth import Tokens
+from sm.api.auth import Containment, Tokens
 from sm.core.models import Exit, Process, Session, digest
 from sm.core.states import TrustLevel
 from sm.core.statuses import Status
@@ -32,8 +32,11 @@ def holder() -> Session:
     )
 
 
-def tokens(holder: Session | None, *, contained: bool = True) -> Tokens:
-    return Tokens(lambda token_hash: holder, "shop", lambda peer, session: contained)
+def tokens(holder: Session | None, *, contained: bool = True, user: tuple[int, int] | None = None) -> Tokens:
+    containment = Containment(
+        lambda pid, workspace: contained and workspace == "shop", lambda workspace: user
+    )
+    return Tokens(lambda token_hash: holder, "shop", containment)
 
 
 def test_token_admits_its_session(holder: Session) -> None:
@@ -83,9 +86,17 @@ def test_token_is_refused_when_session_does_not_match_or_its_process_is_gone(
     assert str(refusal.value) == str(without_token.value)
 
 
+def test_token_admits_peer_with_the_user_of_the_container_or_of_the_daemon(holder: Session) -> None:
+    container = tokens(holder, user=(1234, 1234))
+    for uid in (1234, os.geteuid()):
+        assert container.authenticate(replace(PEER, uid=uid), HEADER).id == holder.id
+
+
 def test_token_is_refused_when_peer_has_another_user_or_container(holder: Session) -> None:
-    with pytest.raises(Unauthenticated):
-        tokens(holder).authenticate(replace(PEER, uid=os.geteuid() + 1), HEADER)
+    stranger = replace(PEER, uid=os.geteuid() + 1)
+    for user in (None, (stranger.uid + 1, stranger.uid)):
+        with pytest.raises(Unauthenticated):
+            tokens(holder, user=user).authenticate(stranger, HEADER)
     with pytest.raises(Unauthenticated):
         tokens(holder, contained=False).authenticate(PEER, HEADER)
 

@@ -19,14 +19,19 @@ TINY = Effort(
     live=(1, 2),
     ended=(2,),
     transcript_mb=1,
+    containers=1,
+    sandboxed=2,
 )
 
 
 @pytest.mark.parametrize("name", GROUPS)
 @pytest.mark.processes
 def test_benchmark_yields_documented_rows_and_removes_its_files(
-    name: str, monkeypatch: pytest.MonkeyPatch
+    name: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
+    if name == "sandbox":
+        monkeypatch.setenv("SM_TEST_ENGINE", request.getfixturevalue("engine"))
+        request.getfixturevalue("sandbox_image")
     with tempfile.TemporaryDirectory(prefix="sm-b-", dir="/tmp") as homes:  # a socket's path must be short
         monkeypatch.setattr(tempfile, "tempdir", homes)
         rows = list(GROUPS[name](TINY))

@@ -16,12 +16,13 @@ from typing import Any
 import pytest
 
 from sm.capabilities.agreements import Agreements
-from sm.capabilities.grants import DENIED_IN_SANDBOX, Granter, Grants
+from sm.capabilities.grants import Granter, Grants
 from sm.capabilities.mcp import project_servers, server_items
 from sm.config import Claude
 from sm.core.models import IDENTITY, Capabilities, Session, Workspace
 from sm.core.states import TrustLevel
 from sm.errors import UsageError
+from sm.policy.environment import DENIED_IN_SANDBOX
 from sm.providers.claude import ClaudeProvider
 from sm.providers.command import CommandProvider
 from tests import samples
@@ -440,15 +441,16 @@ def test_server_is_dropped_in_sandbox_when_its_program_is_on_the_host(
     assert team.grants().servers.keys() == {"a", "b"}
     grants = team.grants(mode=TrustLevel.SANDBOXED)
     assert grants.servers.keys() == ({"a", "b"} if kept else {"b"})
-    assert grants.granted.strict_mcps is not kept
+    assert grants.granted.strict_mcps
     assert ["MCP server a is left out" in warning for warning in grants.warnings] == ([] if kept else [True])
 
 
-def test_user_server_with_a_program_is_dropped_in_sandbox(team: Team) -> None:
-    team.user(a=stdio(), b={"type": "http", "url": "https://b"})
-    assert team.grants(mode=TrustLevel.SANDBOXED).servers.keys() == {"b"}
+@pytest.mark.parametrize("program", ["/opt/server", "./server", "~/server", "$HOME/server"])
+def test_user_server_with_the_path_of_a_program_is_dropped_in_sandbox(team: Team, program: str) -> None:
+    team.user(a={"command": program}, b={"type": "http", "url": "https://b"}, c=stdio())
+    assert team.grants(mode=TrustLevel.SANDBOXED).servers.keys() == {"b", "c"}
     team.project(a=stdio())
-    assert team.grants(mode=TrustLevel.SANDBOXED).servers.keys() == {"a", "b"}
+    assert team.grants(mode=TrustLevel.SANDBOXED).servers.keys() == {"a", "b", "c"}
 
 
 # ------------------------------------------------------------------------------------------- invalid files

@@ -14,6 +14,7 @@ import pytest
 
 import sm
 from tests.cli.peer import Peer
+from tests.engine import NO_ENGINE
 from tests.load import scaled
 
 SOURCES = str(Path(sm.__file__).parents[1])
@@ -66,6 +67,7 @@ class Sm:
             "LANG": "C.UTF-8",
             "TZ": "UTC",
             "PYTHONPATH": SOURCES,
+            "DOCKER_HOST": NO_ENGINE,
         }
 
     def argv(self, *arguments: str) -> list[str]:

@@ -64,6 +64,16 @@ def test_spawn_waits_no_longer_in_total_than_rate_wait(agent: Sm, peer: Peer) ->
     assert len(keys(peer)) == 1
 
 
+def test_spawn_waits_for_a_busy_sandbox_only_when_told_to(agent: Sm, peer: Peer) -> None:
+    busy = limited(0.05, "sandbox_busy")
+    peer.script(SPAWN, busy, busy, answer(session()))
+    done = agent("spawn", "Engineer", code=6)
+    assert done.err == f"sm: {WHY}\nhint: {HINT}\n"
+    assert len(peer.received) == 1
+    assert agent("spawn", "Engineer", "--rate-wait", "5").err == f"waiting: {WHY}\n"
+    assert len(peer.received) == 3
+
+
 def test_spawn_fails_immediately_when_a_fixed_limit_is_reached(agent: Sm, peer: Peer) -> None:
     peer.script(SPAWN, limited(0.05, "limit_reached"))
     done = agent("spawn", "Engineer", code=6)

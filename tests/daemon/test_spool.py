@@ -1,16 +1,21 @@
 """Replay of spooled reports."""
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
+
 from sm.core.models import Caller, RequestKey, Session, digest
+from sm.core.states import TrustLevel
 from sm.daemon.spool import replay
 from sm.errors import RateLimited
 from sm.messaging import Messages
 from sm.monitor import Observer
+from sm.paths import InstancePaths
 from sm.sessions.reports import Reports
 from tests.samples import AT, session
 
@@ -33,18 +38,95 @@ class LimitedReports:
         self.done.append(str(message))
 
 
-def spool(directory: Path, number: int, action: str, body: Mapping[str, Any]) -> Path:
-    path = directory / SESSION.id / f"{number:020}-ab.json"
-    path.parent.mkdir(exist_ok=True)
+@pytest.fixture
+def paths(tmp_path: Path) -> InstancePaths:
+    paths = InstancePaths(str(tmp_path / "config.yaml"), str(tmp_path))
+    Path(paths.spool).mkdir()
+    return paths
+
+
+def spool(
+    directory: str, number: int, action: str, body: Mapping[str, Any], *, of: Session = SESSION
+) -> Path:
+    path = Path(directory) / of.id / f"{number:020}-ab.json"
+    path.parent.mkdir(exist_ok=True, parents=True)
     report = {"key": f"k{number}", "token": TOKEN, "emitted_at": AT, "action": action, "body": body}
     path.write_text(json.dumps(report))
     return path
 
 
-async def test_replay_keeps_reports_over_the_rate_limit_for_later(tmp_path: Path) -> None:
-    notes = [spool(tmp_path, n, "note", {"text": f"note {n}"}) for n in range(3)]
-    end = spool(tmp_path, 3, "complete", {"message": "done"})
-    reports, sessions = LimitedReports(), cast(Mapping[str, Session], {SESSION.id: SESSION})
-    await replay(str(tmp_path), sessions, cast(Reports, reports), cast(Messages, None), cast(Observer, None))
-    assert reports.done == ["note 0", "done"]
+async def replayed(paths: InstancePaths, *sessions: Session) -> list[str]:
+    """The reports that a replay carries out for these sessions."""
+    reports = LimitedReports()
+    known = cast(Mapping[str, Session], {s.id: s for s in sessions})
+    await replay(paths, known, cast(Reports, reports), cast(Messages, None), cast(Observer, None))
+    return reports.done
+
+
+async def test_replay_keeps_reports_over_the_rate_limit_for_later(paths: InstancePaths) -> None:
+    notes = [spool(paths.spool, n, "note", {"text": f"note {n}"}) for n in range(3)]
+    end = spool(paths.spool, 3, "complete", {"message": "done"})
+    assert await replayed(paths, SESSION) == ["note 0", "done"]
     assert [path.exists() for path in (*notes, end)] == [False, True, True, False]
+
+
+# Containers
+
+BOXED = replace(SESSION, effective_mode=TrustLevel.SANDBOXED)
+"""A sandboxed session without a workspace, and one of a workspace."""
+SHOP = replace(BOXED, id="bbbb2222", workspace="shop")
+
+
+async def test_replay_carries_out_reports_in_the_home_directory_of_a_container(paths: InstancePaths) -> None:
+    for session_ in (BOXED, SHOP):
+        path = spool(paths.sandbox(session_.workspace).spool, 1, "note", {"text": session_.id}, of=session_)
+        assert await replayed(paths, session_) == [session_.id]
+        assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    "caller",
+    [
+        SESSION,
+        replace(BOXED, workspace="bank"),
+        replace(BOXED, id="cccc3333"),
+        replace(BOXED, token_hash=None),
+    ],
+    ids=["direct", "other workspace", "other session", "other token"],
+)
+async def test_replay_refuses_report_in_a_container_of_which_the_session_is_not(
+    paths: InstancePaths, caller: Session
+) -> None:
+    spool(paths.sandbox(None).spool, 1, "note", {"text": "x"})
+    assert await replayed(paths, caller) == []
+
+
+async def test_replay_follows_no_link_out_of_a_container(paths: InstancePaths, tmp_path: Path) -> None:
+    own = spool(str(tmp_path / "elsewhere"), 1, "note", {"text": "x"})
+    home = Path(paths.sandbox(None).home)
+    home.mkdir(parents=True)
+    (home / ".local").symlink_to(tmp_path)
+    assert await replayed(paths, BOXED) == []
+    (home / ".local").unlink()
+    place = Path(paths.sandbox(None).spool)
+    place.mkdir(parents=True)
+    (place / BOXED.id).symlink_to(own.parent)
+    assert await replayed(paths, BOXED) == []
+    (place / BOXED.id).unlink()
+    (place / BOXED.id).mkdir()
+    link = place / BOXED.id / own.name
+    link.symlink_to(own)
+    assert await replayed(paths, BOXED) == []
+    assert own.exists()
+    assert not link.is_symlink()
+
+
+async def test_replay_removes_pipes_and_bounds_large_files_of_a_container(paths: InstancePaths) -> None:
+    place = Path(paths.sandbox(None).spool) / BOXED.id
+    spool(str(place.parent), 0, "note", {"text": "the first one"})
+    os.mkfifo(place / "1-ab.json")
+    with (place / "2-ab.json").open("wb") as file:
+        file.truncate(2 << 30)
+    (place / "3-ab.json").mkdir()
+    assert await replayed(paths, BOXED) == ["the first one"]
+    assert os.listdir(place) == ["3-ab.json"]

@@ -8,15 +8,34 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from sm.api.agent_sockets import AgentSockets
+from sm.sandboxes.docker.containers import Containers
+from sm.sandboxes.docker.engine import Engine
+from sm.sandboxes.docker.sandbox import ContainerSandbox
 from sm.sandboxes.host import HostSandbox
+from sm.sessions.home_files import HomeFiles
 from sm.sessions.manager import Manager
 from sm.sessions.spawn import Spawner
 from sm.store import Store, Transaction
 from sm.terminals.tmux.create import PaneCreator
 from sm.terminals.tmux.terminals import Tmux
 
-PARTS = {
-    part.__name__: part for part in (HostSandbox, Manager, PaneCreator, Spawner, Store, Tmux, Transaction)
+PARTS: dict[str, type] = {
+    part.__name__: part
+    for part in (
+        AgentSockets,
+        Containers,
+        ContainerSandbox,
+        Engine,
+        HomeFiles,
+        HostSandbox,
+        Manager,
+        PaneCreator,
+        Spawner,
+        Store,
+        Tmux,
+        Transaction,
+    )
 }
 
 

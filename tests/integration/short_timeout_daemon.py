@@ -6,6 +6,7 @@ The limit is longer on a busy machine, so that normal clients stay within it.
 import sys
 from dataclasses import replace
 
+from sm.api.auth import Containment
 from sm.api.sockets import AGENT_SOCKET_LIMITS, SOCKET_LIMITS
 from sm.daemon import main as daemon
 from tests.load import scaled
@@ -18,5 +19,6 @@ if __name__ == "__main__":
         daemon.main(
             bounds=replace(SOCKET_LIMITS, within_s=within_s),
             agent_bounds=replace(AGENT_SOCKET_LIMITS, within_s=within_s),
+            containment=Containment(lambda pid, workspace: True, lambda workspace: None),
         )
     )

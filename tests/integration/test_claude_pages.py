@@ -13,6 +13,7 @@ import pytest
 
 from tests.claude_fixtures import scripted_api
 from tests.claude_reader import ClaudeReader, answers
+from tests.engine import NO_ENGINE
 from tests.instance import until
 from tests.scripted_api import ScriptedApi, tool
 
@@ -110,6 +111,7 @@ def test_readme_can_be_typed_from_an_empty_home(user: ClaudeReader) -> None:
             'sm send flaky "Look at the session cookie first"': user.is_idle("general-purpose-flaky"),
             "sm diff 1042": user.is_idle("engineer-1042"),
         },
+        {"/var/run/docker.sock": NO_ENGINE.removeprefix("unix://")},
     )
     shop = user.home / "projects" / "shop"
     assert not (shop / "second").exists()

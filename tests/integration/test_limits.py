@@ -293,7 +293,6 @@ def test_full_workspace_refuses_spawns_even_of_the_operator(room: Instance) -> N
     assert full in room.refused("spawn", "Sleeper", exit_code=6)
     assert full in room.refused("spawn", "Sleeper", "--parent", parent, exit_code=6)
     assert full in room.refused("spawn", "Sleeper", exit_code=6, env=as_session(parent))
-    assert full in room.refused("spawn", "Sleeper", "--trust", "sandboxed", exit_code=6)
     assert len(room.json("all")) == 3
     room.sm("kill", killed, "--force")
     room.spawn("Sh", "exit 0")

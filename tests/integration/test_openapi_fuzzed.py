@@ -44,7 +44,7 @@ class Target:
     """An instance with sessions, a request, a message and a workspace. `refs` name sessions; `agent` is one of them."""
 
     def __init__(self) -> None:
-        self.instance = Instance(config=CONFIG)
+        self.instance = Instance(config=CONFIG, contains_host=True)
         self._clients: list[ApiClient] = []
         try:
             self.operator = self._client(self.instance.socket)
@@ -74,7 +74,7 @@ class Target:
             self._spawn("Brief", parent=first),
             self._spawn("Long"),
         ]
-        # There is no sandbox yet, so the rows of the sessions are changed.
+        # The sessions run without a container, so their rows are changed.
         self.instance.kill_daemon()
         with closing(sqlite3.connect(self.instance.state / "sm.db")) as database, database:
             database.execute("UPDATE sessions SET effective_mode = 'sandboxed'")

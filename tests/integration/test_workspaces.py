@@ -133,6 +133,7 @@ def test_workspace_commands_refuse_invalid_options_with_a_reason(instance: Insta
         (("create", "other", "--working-dir", str(instance.home / "none")), "does not exist"),
         (("create", "other", "--working-dir", str(instance.home / "file")), "is not a directory"),
         (("create", "other", "--working-dir", "/"), "the directory of a workspace cannot be /"),
+        (("create", "default", "--working-dir", str(instance.work)), "a workspace cannot be named default"),
         (("create", "other", "--working-dir", str(link)), "already belongs to workspace shop"),
         (("create", "shop", "--working-dir", str(instance.work)), "workspace shop already exists"),
         (("set", "shop", "--trust", "root"), "unknown trust level 'root'"),
@@ -144,6 +145,9 @@ def test_workspace_commands_refuse_invalid_options_with_a_reason(instance: Insta
         (("set", "shop", "--sandbox", "memory"), "is not KEY=VALUE"),
         (("set", "shop", "--sandbox", "memory=much"), "memory"),
         (("set", "shop", "--sandbox", "memmory=2g"), "memmory"),
+        (("set", "shop", "--sandbox", "mounts=[/etc]"), "/etc cannot be mounted: /etc belongs to the system"),
+        (("set", "shop", "--sandbox", "network=host"), "network: must be one of bridge, none"),
+        (("set", "shop", "--sandbox", "engine=x"), "engine: can only be set in config.yaml"),
         (("set", "shop"), "no setting given"),
     ):
         assert problem in instance.refused("workspace", *options, exit_code=2), options
@@ -328,9 +332,8 @@ def test_trust_comes_from_the_option_then_the_workspace_then_the_configuration(i
     spawn = ("spawn", "Sleeper", "x", "--json", "--workspace")
     explicit = json.loads(instance.run(*spawn, "shop", "--trust", "vault").stdout)
     assert explicit["trust_level"] == "direct"
-    warned = instance.run(*spawn, "shop")
-    assert "no sandbox" in warned.stderr
-    assert json.loads(warned.stdout)["trust_level"] == "sandboxed"
+    refused = instance.refused("spawn", "Sleeper", "x", "--workspace", "shop", exit_code=9)
+    assert "no Docker engine runs" in refused
     assert json.loads(instance.run(*spawn, "bank").stdout)["trust_level"] == "direct"
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sm.core.observation import Activity, Observation, Source
 from sm.monitor.blocks import BLOCK_MAX_BYTES, condense, read_block
 from sm.monitor.evidence import Ledger
+from sm.monitor.transcripts import Root
 from sm.providers.claude.transcript import ClaudeTranscriptReader
 
 NOW = 100.0
@@ -63,7 +64,7 @@ def test_block_has_few_observations_and_only_the_usage_of_the_session(tmp_path: 
         None,
         ClaudeTranscriptReader(),
         (),
-        below=str(tmp_path),
+        below=Root(str(tmp_path)),
         sidechain=False,
         since="2026-01-27T15:20:00Z",
     )

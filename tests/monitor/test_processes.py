@@ -18,6 +18,8 @@ from sm.linux import processes
 from sm.monitor.observer import Observer
 from sm.monitor.processes import Watcher
 from sm.monitor.usage import UsageMeter
+from sm.paths import InstancePaths
+from sm.sandboxes.host import HostSandbox
 from sm.sessions.manager import Manager
 from sm.state.sessions import move
 from sm.store import Store
@@ -53,7 +55,10 @@ async def services(tmp_path: Path) -> AsyncIterator[Services]:
     async with open_manager(tmp_path, now) as (store, manager), world.terminals() as tmux:
         usage = UsageMeter(store, Config(), now)
         observer = Observer(store, manager, tmux, usage, transcripts_every_s=60.0)
-        yield Services(store, manager, tmux, Watcher(store, manager, tmux, observer))
+        sandbox = HostSandbox(InstancePaths(f"{tmp_path}/config.yaml", str(tmp_path)))
+        watcher = Watcher(store, manager, tmux, observer, sandbox, cut_off=lambda _: None)
+        yield Services(store, manager, tmux, watcher)
+        sandbox.close()
         observer.close()
     await world.end()
 

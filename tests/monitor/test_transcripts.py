@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sm.core.usage import FilePosition
-from sm.monitor.transcripts import FILES_MAX, LINE_MAX_BYTES, files_of, read_last, read_new
+from sm.monitor.transcripts import FILES_MAX, LINE_MAX_BYTES, Root, files_of, read_last, read_new
 
 LIMIT = 64 * 1024
 
@@ -123,7 +123,7 @@ def test_read_new_follows_no_link_below_the_base_directory(tmp_path: Path) -> No
     (home / "projects" / "sly").symlink_to(elsewhere)
 
     def lines(path: Path | str, below: Path | None) -> list[bytes]:
-        return read_new(str(path), None, LIMIT, below=str(below) if below else None).lines
+        return read_new(str(path), None, LIMIT, below=Root(str(below)) if below else None).lines
 
     descriptors = len(os.listdir("/proc/self/fd"))
     assert lines(home / "projects/slug/a.jsonl", home) == [b"mine"]
@@ -132,7 +132,7 @@ def test_read_new_follows_no_link_below_the_base_directory(tmp_path: Path) -> No
     assert lines(elsewhere / "a.jsonl", home) == []
     assert lines(f"{home}/../elsewhere/a.jsonl", home) == []
     assert lines(home, home) == lines(tmp_path, home) == lines("/", home) == []
-    assert read_last(str(home / "projects/sly/a.jsonl"), 5, LIMIT, below=str(home)) == []
+    assert read_last(str(home / "projects/sly/a.jsonl"), 5, LIMIT, below=Root(str(home))) == []
     assert len(os.listdir("/proc/self/fd")) == descriptors
 
 
@@ -149,11 +149,13 @@ def test_read_new_follows_links_at_and_above_the_base_directory(tmp_path: Path) 
     descriptors = len(os.listdir("/proc/self/fd"))
     for base in (below, real_home / "projects", disk):
         path = str(base / "slug" / "a.jsonl")
-        assert read_new(path, None, LIMIT, below=str(below)).lines == [b"mine"], path
-        assert read_last(path, 5, LIMIT, below=str(below)) == [b"mine"]
-        assert read_new(str(base / "sly" / "a.jsonl"), None, LIMIT, below=str(below)).lines == []
-    assert read_new(f"{disk}/../p/../../home/x", None, LIMIT, below=str(below)).lines == []
-    assert read_new(str(disk / "slug" / "a.jsonl"), None, LIMIT, below=str(tmp_path / "none")).lines == []
+        assert read_new(path, None, LIMIT, below=Root(str(below))).lines == [b"mine"], path
+        assert read_last(path, 5, LIMIT, below=Root(str(below))) == [b"mine"]
+        assert read_new(str(base / "sly" / "a.jsonl"), None, LIMIT, below=Root(str(below))).lines == []
+    assert read_new(f"{disk}/../p/../../home/x", None, LIMIT, below=Root(str(below))).lines == []
+    assert (
+        read_new(str(disk / "slug" / "a.jsonl"), None, LIMIT, below=Root(str(tmp_path / "none"))).lines == []
+    )
     assert len(os.listdir("/proc/self/fd")) == descriptors
 
 
@@ -255,3 +257,27 @@ def test_files_of_ignores_sub_agents_behind_a_link(path: Path, tmp_path: Path) -
     append(elsewhere / "subagents" / "agent-a.jsonl", b"{}\n")
     (tmp_path / "5e55").symlink_to(elsewhere)
     assert files_of(str(path)) == (str(path),)
+
+
+# Containers
+
+
+def test_no_link_in_the_home_directory_of_a_container_is_followed(tmp_path: Path) -> None:
+    home, outside = tmp_path / "home", tmp_path / "outside"
+    (home / ".claude/projects/x").mkdir(parents=True)
+    outside.mkdir()
+    path = home / ".claude/projects/x/a.jsonl"
+    root = Root(str(home), contained=True)
+    path.write_bytes(b"mine\n")
+    assert read_new(str(path), None, LIMIT, below=root).lines == [b"mine"]
+    (outside / "a.jsonl").write_bytes(b"theirs\n")
+    for link in (path, path.parent, home / ".claude/projects", home / ".claude", home):
+        if link == path:
+            link.unlink()
+            link.symlink_to(outside / "a.jsonl")
+        else:
+            link.rename(tmp_path / f"moved {link.name}")
+            link.symlink_to(outside)
+        assert read_new(str(path), None, LIMIT, below=root).lines == []
+        assert read_last(str(path), 5, LIMIT, below=root) == []
+    assert read_new(str(outside / "a.jsonl"), None, LIMIT, below=root).lines == []

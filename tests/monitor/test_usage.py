@@ -12,6 +12,7 @@ import pytest
 from sm.config import Config
 from sm.config.model import ChildAgents, Progress
 from sm.core.models import Session
+from sm.monitor.transcripts import Root
 from sm.monitor.usage import UsageMeter
 from sm.providers.claude.transcript import ClaudeTranscriptReader
 from sm.providers.readers import TranscriptDelta
@@ -99,7 +100,7 @@ class Bench:
     async def read(self, name: str = "one", *, since: str = "") -> int:
         """Read new lines; return the number of observations about the current conversation."""
         found = await self.usage.read(
-            self.session, str(self.main(name)), READER, self.record, below=str(self.home), since=since
+            self.session, str(self.main(name)), READER, self.record, below=Root(str(self.home)), since=since
         )
         return len(found)
 
@@ -223,7 +224,7 @@ async def test_only_transcripts_below_the_agents_home_are_read(bench: Bench, tmp
     bench.main().parent.mkdir(parents=True)
     bench.main().symlink_to(outside)
     await bench.read()
-    await bench.usage.read(bench.session, str(outside), READER, bench.record, below=str(bench.home))
+    await bench.usage.read(bench.session, str(outside), READER, bench.record, below=Root(str(bench.home)))
     await bench.usage.add_transcript(bench.session.id, f"{bench.home}/../outside/one.jsonl")
     await bench.read()
     assert await bench.input() == 0
@@ -318,7 +319,7 @@ async def test_transcript_delta_is_reported_again_when_the_listener_failed(bench
         raise ConnectionError
 
     with pytest.raises(ConnectionError):
-        await bench.usage.read(bench.session, str(bench.main()), READER, fail, below=str(bench.home))
+        await bench.usage.read(bench.session, str(bench.main()), READER, fail, below=Root(str(bench.home)))
     bench.restart()
     await bench.read()
     assert [accepted.text for delta in bench.deltas for accepted in delta.accepted] == [

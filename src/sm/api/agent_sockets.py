@@ -1,7 +1,9 @@
 """Opens the agent sockets: one for each workspace with sandboxed sessions, one for sessions without a workspace.
 
-Each socket is alone in a directory that is mounted into the containers of its workspace. It offers only the routes of
-agents and requires a token for every request.
+Each socket is alone in a directory that is mounted read-only into the container of its workspace: a process there can
+connect, but neither remove nor replace the socket. The directory and the socket belong to the user of the container,
+and the directories above to the daemon alone. The socket offers only the routes of agents and requires a token for
+every request.
 """
 
 import asyncio
@@ -14,7 +16,7 @@ from contextlib import suppress
 
 from aiohttp import web
 
-from sm.api.auth import ContainerCheck, Tokens
+from sm.api.auth import Containment, Tokens
 from sm.api.middleware import TokenIdentifier
 from sm.api.sockets import Listener, Site, SocketLimits, listen
 from sm.core.models import Session
@@ -37,13 +39,13 @@ class AgentSockets:
         paths: InstancePaths,
         store: Store,
         bounds: SocketLimits,
-        contained: ContainerCheck,
+        containment: Containment,
         app: Callable[[], web.Application],
     ) -> None:
         self._paths = paths
         self._store = store
         self._bounds = bounds
-        self._contained = contained
+        self._containment = containment
         self._app = app
         self._runner: web.AppRunner | None = None
         self._open: set[str | None] = set()
@@ -59,18 +61,22 @@ class AgentSockets:
                 log.warning("%s", error.message, extra={"sm_session": session.id})
 
     async def ready_for(self, session: Session) -> None:
-        """Return when the session's socket is open. Raises StorageFull, InvalidPath, ExternalError."""
-        if session.effective_mode is not TrustLevel.SANDBOXED or session.workspace in self._open:
+        """Return when the session's socket is open, and belongs to the user of its container.
+
+        Call it again when the container was made anew. Raises StorageFull, InvalidPath, ExternalError.
+        """
+        if session.effective_mode is not TrustLevel.SANDBOXED:
             return
         async with self._opening:
-            if session.workspace not in self._open:
-                try:
+            try:
+                if session.workspace not in self._open:
                     await self._serve_workspace(session.workspace)
-                except OSError as error:
-                    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-                    failure = StorageFull if full else ExternalError
-                    raise failure(f"cannot open the socket for sandboxed agents: {error.strerror}") from None
-                self._open.add(session.workspace)
+                    self._open.add(session.workspace)
+                self._give(session.workspace)
+            except OSError as error:
+                full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+                failure = StorageFull if full else ExternalError
+                raise failure(f"cannot open the socket for sandboxed agents: {error.strerror}") from None
 
     async def _serve_workspace(self, workspace: str | None) -> None:
         path = self._paths.agent_socket(workspace)
@@ -83,7 +89,7 @@ class AgentSockets:
             runner = web.AppRunner(self._app(), shutdown_timeout=2.0)
             await runner.setup()
             self._runner = runner
-        tokens = Tokens(self._store.session_of_token, workspace, self._contained)
+        tokens = Tokens(self._store.session_of_token, workspace, self._containment)
         name = f"{workspace or 'no workspace'} socket"
         listener = Listener(
             name,
@@ -92,6 +98,17 @@ class AgentSockets:
             "this socket has no operations that only the operator may do",
         )
         await Site(self._runner, listener, listen(path)).start()
+
+    def _give(self, workspace: str | None) -> None:
+        """Make the container's user the owner of the socket and its directory. Only a daemon of root changes it."""
+        user = self._containment.user(workspace)
+        if user is None or os.geteuid() != 0:
+            return
+        path = self._paths.agent_socket(workspace)
+        for place in (path, os.path.dirname(path)):
+            status = os.lstat(place)
+            if (status.st_uid, status.st_gid) != user:
+                os.chown(place, *user, follow_symlinks=False)
 
     async def close(self) -> None:
         """Idempotent. The directories stay, because they are mounted into containers that keep running."""

@@ -13,6 +13,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from sm.core.lifecycle import is_live
 from sm.core.models import OPERATOR, Caller, Session, digest
@@ -30,13 +31,18 @@ _BEARER = re.compile(r"Bearer ([0-9a-f]{64})", re.ASCII)
 _NOBODY = "0" * 64
 _VARIABLE = "SM_SESSION_ID"
 
-ContainerCheck = Callable[[Peer, Session], bool]
-"""Checks by the cgroup of a peer that the peer runs in the container of the session's workspace."""
+
+@dataclass(frozen=True, slots=True)
+class Containment:
+    """The facts about containers that identify their processes. A workspace of None: sessions without a workspace."""
+
+    contains: Callable[[int, str | None], bool]
+    """Return whether a process (its pid on the host) runs in the container of a workspace, by its cgroup."""
+    user: Callable[[str | None], tuple[int, int] | None]
+    """The uid and gid of the agents in the container of a workspace; None: no container is known."""
 
 
-def accept_any_peer(peer: Peer, session: Session) -> bool:
-    """Accept every peer, until containers exist."""
-    return True
+NO_CONTAINERS = Containment(lambda pid, workspace: False, lambda workspace: None)
 
 
 class Identity:
@@ -118,15 +124,16 @@ class Identity:
 class Tokens:
     """Identifies the callers of one workspace's agent socket by the tokens of sessions.
 
-    `by_hash` finds the session of a token by its hash, also a session that has ended.
+    `by_hash` finds the session of a token by its hash, also a session that has ended. A token counts only for a peer
+    in the container of the workspace, whose user is that of the container or of the daemon.
     """
 
     def __init__(
-        self, by_hash: Callable[[str], Session | None], workspace: str | None, contained: ContainerCheck
+        self, by_hash: Callable[[str], Session | None], workspace: str | None, containment: Containment
     ) -> None:
         self._by_hash = by_hash
         self._workspace = workspace
-        self._contained = contained
+        self._containment = containment
 
     def authenticate(self, peer: Peer, headers: Sequence[str]) -> Session:
         """The calling session; `headers` are all Authorization headers of the request.
@@ -140,14 +147,18 @@ class Tokens:
         if (
             session is None
             or not _is_token_of(session, token_hash)
-            or peer.uid != os.geteuid()
             or session.workspace != self._workspace
             or session.effective_mode is not TrustLevel.SANDBOXED
             or not _is_running(session)
-            or not self._contained(peer, session)
+            or not self._is_contained(peer)
         ):
             raise invalid_token()
         return session
+
+    def _is_contained(self, peer: Peer) -> bool:
+        user = self._containment.user(self._workspace)
+        own = user is not None and peer.uid == user[0]
+        return (own or peer.uid == os.geteuid()) and self._containment.contains(peer.pid, self._workspace)
 
     def has_ended(self, holder: Session) -> bool:
         """True when the process that holds the token is known to be gone."""

@@ -49,6 +49,7 @@ _IN_PATH: dict[str, tuple[str, Schema]] = {
     ),
     "messages": ("The number of a message.", {"type": "integer", "minimum": 1}),
     "requests": ("`rN`; for an answer also a session with exactly one open request.", _TEXT),
+    "sandbox": ("The slug of a workspace, or `default`: the container for sessions without one.", _TEXT),
     "workspaces": ("The slug of a workspace.", _TEXT),
 }
 

@@ -34,18 +34,8 @@ from sm.core.models import IDENTITY, Capabilities, Session, Workspace
 from sm.core.states import TrustLevel
 from sm.core.text import folded
 from sm.errors import UsageError
+from sm.policy.environment import denied_in_sandbox
 from sm.providers.base import CapabilitySources, GrantedCapabilities, Provider
-
-DENIED_IN_SANDBOX = (
-    "LD_*", "GCONV_PATH", "GLIBC_TUNABLES",  # the dynamic loader loads code from these paths
-    "NODE_OPTIONS", "NODE_PATH", "BUN_OPTIONS", "PYTHON*", "PERL5*", "RUBYOPT", "RUBYLIB",  # as do interpreters
-    "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS",
-    "BASH_ENV", "BASH_FUNC_*", "ENV", "SHELLOPTS", "BASHOPTS", "PS4", "ZDOTDIR",  # and shells
-    "GIT_*", "SSH_*",  # git and ssh run the commands in these variables
-)  # fmt: skip
-"""Variables removed from servers in a sandbox, because each can make the program run other code. A name, or a prefix
-with `*`. `direct` sessions run as the user, who may set them.
-"""
 
 _THREADS = 4
 _TIME_S = 10.0
@@ -151,7 +141,8 @@ class Granter:
             chosen = {name: server for name, server in servers.items() if name in allowed.mcps}
             known = {**project, **servers}
             warnings += (_missing_warning(name, known) for name in allowed.mcps if name not in known)
-        if session.effective_mode is TrustLevel.SANDBOXED:
+        sandboxed = session.effective_mode is TrustLevel.SANDBOXED
+        if sandboxed:
             kept = {
                 name: _sandboxed(server)
                 for name, server in chosen.items()
@@ -165,7 +156,7 @@ class Granter:
             )
             chosen = kept
         # Otherwise the agent CLI would find the omitted servers by itself, also in other places.
-        strict = strict or allowed.mcps is not None or len(chosen) < len(servers)
+        strict = strict or allowed.mcps is not None or len(chosen) < len(servers) or sandboxed
         off: dict[str, None] = {}
         if strict or directory is not None:
             for place in around:
@@ -228,23 +219,23 @@ def _with_identity(server: Server, identity: Mapping[str, str]) -> Server:
 def _sandboxed(server: Server) -> Server:
     if "env" not in server:
         return server
-    return {**server, "env": {name: value for name, value in server["env"].items() if not _denied(name)}}
-
-
-def _denied(name: str) -> bool:
-    return any(
-        name.startswith(denied[:-1]) if denied.endswith("*") else name == denied
-        for denied in DENIED_IN_SANDBOX
-    )
+    return {
+        **server,
+        "env": {name: value for name, value in server["env"].items() if not denied_in_sandbox(name)},
+    }
 
 
 def _is_on_host(server: Server, is_of_user: bool, directory: str | None) -> bool:
-    """Return whether the program is on the host only. Programs in a workspace's directory exist in its container."""
-    if "command" not in server:
+    """Return whether the program is on the host only. Programs in a workspace's directory exist in its container.
+
+    A program without a path may be in the image of the container, which this module does not know.
+    """
+    command = server.get("command", "")
+    if "/" not in command and not command.startswith(("~", "$")):
         return False
     if is_of_user or directory is None:
         return True
-    program = os.path.normpath(server["command"])
+    program = os.path.normpath(command)
     return program.startswith(("/", "~", "$")) and not program.startswith(directory.rstrip("/") + "/")
 
 

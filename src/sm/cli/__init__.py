@@ -64,6 +64,7 @@ COMMANDS = (
     (SETUP, "demo", "Run a demo: a small team of agents at work."),
     (SETUP, "doctor", "Check this machine for what sm needs."),
     (SETUP, "config", "Show, check or edit the configuration."),
+    (SETUP, "sandbox", "Manage the containers of sandboxed agents, and their image."),
     (SETUP, "trust", "Mark a directory as trusted for claude."),
     (SETUP, "daemon", "Start, stop and inspect the daemon."),
     (SETUP, "service", "Run the daemon as a systemd user service."),

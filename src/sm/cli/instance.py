@@ -6,8 +6,9 @@ import time
 from collections.abc import Mapping
 
 from sm.client.http import Client, DaemonAway, owner_hint
-from sm.errors import DaemonUnavailable, NotPermitted, RateLimited, UsageError
+from sm.errors import DaemonUnavailable, NotPermitted, RateLimited, SandboxBusy, UsageError
 from sm.paths import InstancePaths, instance_paths
+from sm.wire import AGENT_SOCKET_NAME, SANDBOX_STATE
 
 PATIENCE_S = 5.0
 """The longest wait of an agent's command for the daemon."""
@@ -41,6 +42,14 @@ class Instance:
             # An agent has no SM_HOME: the path of its socket leads to its instance.
             state = self.socket_path.removesuffix(_SOCKET_IN_STATE)
             self.paths = InstancePaths(self.paths.config, state)
+        elif self.is_contained:
+            # The daemon looks for the spool there, whatever XDG_STATE_HOME says.
+            self.paths = InstancePaths(self.paths.config, environ.get("HOME", "") + SANDBOX_STATE)
+
+    @property
+    def is_contained(self) -> bool:
+        """True in an agent's command in a container, which reaches the daemon through an agent socket."""
+        return self.session_id is not None and self.socket_path.endswith(AGENT_SOCKET_NAME)
 
     @property
     def has_default_socket(self) -> bool:
@@ -51,8 +60,12 @@ class Instance:
     def was_stopped(self) -> bool:
         return self.has_default_socket and os.path.lexists(self.paths.stopped)
 
-    def client(self, *, start: bool = True, rate_wait_s: float = RATE_WAIT_S) -> Client:
-        """Return a client that starts the daemon (for an agent: waits for it) and retries; not with `start=False`."""
+    def client(self, *, start: bool = True, rate_wait_s: float | None = None) -> Client:
+        """Return a client that starts the daemon (for an agent: waits for it) and retries; not with `start=False`.
+
+        `rate_wait_s` None: it waits the default time for a rate limit, and does not wait for a busy sandbox, which may
+        stay so for hours.
+        """
         if not start:
             return Client(self.socket_path)
         on_away = _DaemonStarter(self) if self.session_id is None else _DaemonWaiter(self)
@@ -77,13 +90,19 @@ class _DaemonWaiter:
 
 
 class _RateLimitWaiter:
-    """Waits until the rate limit allows a retry, `wait_s` in all. Prints the first refusal, and raises the last."""
+    """Waits until the rate limit allows a retry, `wait_s` in all. Prints the first refusal, and raises the last.
 
-    def __init__(self, wait_s: float) -> None:
-        self.left_s = wait_s
+    `wait_s` None: as in `Instance.client`.
+    """
+
+    def __init__(self, wait_s: float | None) -> None:
+        self.left_s = RATE_WAIT_S if wait_s is None else wait_s
+        self.waits_for_room = wait_s is not None
         self.tries = 0
 
     def __call__(self, limited: RateLimited) -> None:
+        if isinstance(limited, SandboxBusy) and not self.waits_for_room:
+            raise limited
         # Of several waiting commands one gets through. Shorter jitter after more tries favours the longest wait.
         self.tries += 1
         pause_s = limited.retry_after_s + _JITTER_S * os.urandom(1)[0] / 256 / self.tries

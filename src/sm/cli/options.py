@@ -147,6 +147,14 @@ def workspaces(context: click.Context, incomplete: str) -> Iterable[Candidate]:
 
 
 @_completion
+def sandbox_names(context: click.Context, incomplete: str) -> Iterable[Candidate]:
+    """Workspaces, and `default`."""
+    yield ("default",), "sessions without a workspace"
+    for workspace in _fetch("/v1/workspaces"):
+        yield (workspace["slug"],), workspace["working_dir"]
+
+
+@_completion
 def agent_types(context: click.Context, incomplete: str) -> Iterable[Candidate]:
     session_id = Instance(os.environ).session_id
     answer = _fetch("/v1/agents", agent_types_query(session_id, context.params.get("workspace")))

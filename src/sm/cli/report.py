@@ -10,7 +10,6 @@ from sm.cli.hook.spool import remove, write
 from sm.cli.instance import Instance
 from sm.client.http import Client, DaemonAway, new_key
 from sm.errors import DaemonUnavailable, NotFound, SmError, UsageError
-from sm.wire import AGENT_SOCKET_NAME
 
 
 def send_report(action: str, path: str, body: Mapping[str, object]) -> Any | None:
@@ -47,8 +46,6 @@ def post_or_spool(
     except DaemonUnavailable as error:
         if instance.session_id is None:
             raise
-        if instance.socket_path.endswith(AGENT_SOCKET_NAME):  # a container cannot reach the spool
-            return instance.client().post(path, body, key=key)
         spooled = write(instance, action, body, key)
         if not isinstance(error, DaemonAway):
             return None  # a daemon listens but does not answer

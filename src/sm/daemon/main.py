@@ -20,6 +20,7 @@ from importlib.util import find_spec
 from aiohttp import web
 
 from sm import __version__
+from sm.api.auth import Containment
 from sm.api.middleware import KernelIdentifier
 from sm.api.sockets import AGENT_SOCKET_LIMITS, SOCKET_LIMITS, Listener, Site, SocketLimits, listen
 from sm.config import LoadedConfig, load
@@ -100,13 +101,14 @@ async def run(
     umask: int,
     bounds: SocketLimits,
     agent_bounds: SocketLimits,
+    containment: Containment | None,
     new_database: bool = False,
 ) -> None:
     """Serve until a request or a signal stops the daemon; the caller holds `lock`. Agents keep running afterwards.
 
     A tmux server that the daemon starts gets `umask`, and so do its agents. `bounds`: limits for the callers of
-    `sm.sock`; `agent_bounds`: limits for the callers of each agent socket;
-    `new_database`: begin an empty database in place of a lost one.
+    `sm.sock`; `agent_bounds`: limits for the callers of each agent socket, whom `containment` identifies (None: by the
+    containers of this daemon); `new_database`: begin an empty database in place of a lost one.
     """
     started_s, stopping = time.monotonic(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -117,12 +119,20 @@ async def run(
         terminals_of(loaded.config, paths, store, umask) as terminals,
     ):
         parts = DaemonParts(
-            paths, loaded, store, terminals, agent_bounds=agent_bounds, started_s=started_s, stopping=stopping
+            paths,
+            loaded,
+            store,
+            terminals,
+            agent_bounds=agent_bounds,
+            containment=containment,
+            started_s=started_s,
+            stopping=stopping,
         )
         with listen(paths.socket) as sock:
             await remove_strays(paths, store, parts.sandbox)
             # Reports first: a session wrote them before recovery finds its process gone.
-            await replay(paths.spool, store.sessions, parts.reports, parts.messages, parts.observer)
+            await replay(paths, store.sessions, parts.reports, parts.messages, parts.observer)
+            await parts.sandboxing.adopt()
             sessions = unverified_sessions(store)
             recovered = await recover(sessions, parts.manager, terminals, parts.watcher)
             later = None if recovered else recover_later(sessions, parts.manager, terminals, parts.watcher)
@@ -139,6 +149,8 @@ async def run(
             running = {
                 "outbox": parts.outbox.run(),
                 "watcher": parts.watcher.run(later),
+                "cut off": parts.cut_off.run(),
+                "containers": parts.sandboxing.containers.run(),
                 "store": store.wait_closed(),
                 "delivery": parts.worker.run(),
                 "timers": parts.timers.run(),
@@ -183,7 +195,7 @@ async def _close(paths: InstancePaths, parts: DaemonParts, terminals: Tmux) -> N
     with suppress(TerminalError, TimeoutError):  # a stopped tmux must not block the end of the daemon
         async with asyncio.timeout(_RETIRE_WITHIN_S):
             await terminals.retire()
-    parts.sandbox.close()
+    await parts.sandboxing.close()
     parts.audit.close()
 
 
@@ -206,6 +218,7 @@ def main(
     *,
     bounds: SocketLimits = SOCKET_LIMITS,
     agent_bounds: SocketLimits = AGENT_SOCKET_LIMITS,
+    containment: Containment | None = None,
 ) -> int:
     """Run the daemon of this environment's instance in this process; return its exit code."""
     parser = argparse.ArgumentParser(
@@ -228,7 +241,9 @@ def main(
             start_logging(paths, loaded.config.daemon.log_level, to_terminal=options.foreground)
             raise_fd_limit()
             sys.setswitchinterval(_SWITCH_S)
-            asyncio.run(run(paths, lock, loaded, ready, umask, bounds, agent_bounds, options.new))
+            asyncio.run(
+                run(paths, lock, loaded, ready, umask, bounds, agent_bounds, containment, options.new)
+            )
     except (SmError, OSError) as failure:
         error = failure if isinstance(failure, SmError) else _system_error(failure)
         log.error("could not run: %s", error.message)

@@ -22,6 +22,7 @@ from sm.core.backoff import Backoff
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_live
 from sm.core.models import Launch, Process, Session
+from sm.core.states import TrustLevel
 from sm.core.text import escape_marks
 from sm.errors import (
     ExternalError,
@@ -30,6 +31,7 @@ from sm.errors import (
     NoServer,
     NoTerminal,
     ProgramMissing,
+    SandboxUnavailable,
     SmError,
     StorageFull,
     TerminalUnreachable,
@@ -41,6 +43,7 @@ from sm.messaging import ComposerDriver
 from sm.monitor import Watcher
 from sm.notifiers.base import Notifier, NotifyFailed
 from sm.sandboxes.base import Sandbox
+from sm.sessions.home_files import HomeFiles
 from sm.sessions.interrupt import INTERRUPTIBLE
 from sm.sessions.manager import Manager
 from sm.sessions.restore import Restorer
@@ -88,6 +91,7 @@ class Outbox:
     _archives: Archives
     _restorer: Restorer
     _agent_sockets: AgentSockets
+    _home_files: HomeFiles
     _driver: ComposerDriver
     _last: dict[str, asyncio.Task[None]] = field(init=False, default_factory=dict)
     """The newest unfinished effect of each queue, for which the next effect waits."""
@@ -211,18 +215,25 @@ class Outbox:
             return
         prepared = self._spawner.prepared.pop(session.id, None)
         try:
-            launch, argv = prepared or await self._prepare_restart(session.id, again=again)
-        except (UsageError, IllegalState) as error:  # a file of the conversation has gone since the request
+            launch, argv = prepared or await self._prepare_restart(session, again=again)
+        except (UsageError, IllegalState, SandboxUnavailable) as error:
+            # Since the request, a file of the conversation or the engine has gone.
             await self._spawner.record_failure(effect, error)
             return
 
         async def open_terminal() -> tuple[Pane, Process | None]:
             await self._agent_sockets.ready_for(session)
+            await self._home_files.ready_for(session, launch)
             title = session.display_name
+            # The directory of a session in a container need not exist on this host.
+            contained = session.effective_mode is TrustLevel.SANDBOXED
+            directory = "/" if contained else launch.working_dir
+            # Only the daemon that planned the session has it prepared, and only for the first attempt.
+            search = again or prepared is None
             pane = await self._terminals.open(
-                session.id, session.terminal, launch.working_dir, argv, title=title
+                session.id, session.terminal, directory, argv, title=title, search=search
             )
-            return pane, await self._sandbox.wait_started(session.id, pane.pid)
+            return pane, await self._sandbox.wait_started(session, pane.pid)
 
         try:
             # In parallel with the commit of "starting", which waits for the disk.
@@ -253,9 +264,9 @@ class Outbox:
             return
         if payload.get("process") is not None:
             old = process_of(payload["process"])
-            await self._sandbox.end(old, force=False)
+            await self._sandbox.end(session, old, force=False)
             orphans = await asyncio.to_thread(find_orphans, session.id, old, dict(self._store.sessions))
-            ends = (self._sandbox.end(process, force=False) for process in orphans)
+            ends = (self._sandbox.end(session, process, force=False) for process in orphans)
             for result in await asyncio.gather(*ends, return_exceptions=True):
                 if isinstance(result, BaseException):
                     raise result
@@ -277,11 +288,11 @@ class Outbox:
         await self._spawner.record_start(effect, process, typed=False, ready=True)
         self._watcher.watch(session.id, process, pane)
 
-    async def _prepare_restart(self, session_id: str, *, again: bool) -> tuple[Launch, tuple[str, ...]]:
+    async def _prepare_restart(self, session: Session, *, again: bool) -> tuple[Launch, tuple[str, ...]]:
         launch = await (
-            self._restorer.restored_launch(session_id) if again else self._store.launch(session_id)
+            self._restorer.restored_launch(session.id) if again else self._store.launch(session.id)
         )
-        return launch, await self._sandbox.prepare(session_id, launch)
+        return launch, await self._sandbox.prepare(session, launch)
 
     async def _pane_of(self, session: Session) -> Pane | None:
         try:
@@ -305,7 +316,7 @@ class Outbox:
     async def _kill(self, effect: Effect) -> None:
         session = self._store.sessions[effect.session_id]
         if session.process is not None:
-            await self._sandbox.end(session.process, force=bool(effect.payload.get("force")))
+            await self._sandbox.end(session, session.process, force=bool(effect.payload.get("force")))
             # The watcher records the end. It recognises a kill by this effect, which must still be pending.
             sessions = self._store.sessions
             await self._store.wait_until(

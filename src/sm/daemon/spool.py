@@ -1,13 +1,20 @@
-"""Replays reports that sessions spooled while no daemon ran, in order of emission (docs/protocol.md, The spool)."""
+"""Replays reports that sessions spooled while no daemon ran, in order of emission (docs/protocol.md, The spool).
 
+Sessions on this host write to the spool of the instance, sandboxed ones to the home directory of their container. Both
+can write anything there: no link is followed, and the number and size of files are bounded.
+"""
+
+import asyncio
 import hmac
 import logging
 import os
 import re
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Annotated, Any
 
 import orjson
@@ -15,12 +22,13 @@ from pydantic import AfterValidator, BaseModel, Field, StrictStr
 
 from sm.api.body import fingerprint
 from sm.core.models import Caller, RequestKey, Session, digest
-from sm.core.states import CallerKind
+from sm.core.states import CallerKind, TrustLevel
 from sm.core.timestamps import iso
 from sm.errors import RateLimited, SmError, StorageFull, UsageError
-from sm.linux.files import read_or_empty
+from sm.linux.files import directory_below, read_file
 from sm.messaging import Messages
 from sm.monitor import Observer
+from sm.paths import InstancePaths
 from sm.sessions.reports import Reports
 from sm.wire import SPOOL_MAX_BYTES
 
@@ -31,6 +39,8 @@ _HALF = re.compile(rf"\.{_NAME.pattern}")
 """The temporary name of a report while its session writes it."""
 _HALF_FOR_S = 60.0
 _NUMBER_MAX = 2**53
+_ENTRIES_MAX = 10_000
+"""Entries of one directory that are read at a time. More files than this exceed `SPOOL_MAX_BYTES`."""
 
 
 def _time(text: str) -> str:
@@ -41,20 +51,39 @@ def _time(text: str) -> str:
     return iso(min(at.timestamp(), time.time()))
 
 
-class Report(BaseModel):
-    """A spooled request: a file that a session wrote into its directory."""
+@dataclass(frozen=True, slots=True)
+class Spool:
+    """The directory of one session's reports: `parts` below `base`. The session can write below `base`."""
 
-    path: str
     session_id: str
+    base: str
+    parts: tuple[str, ...]
+
+    @contextmanager
+    def opened(self) -> Iterator[int]:
+        """A descriptor of the directory. Raises OSError."""
+        with directory_below(self.base, self.parts) as directory:
+            yield directory
+
+
+class Report(BaseModel):
+    """A spooled request: the file `name` that a session wrote into its directory."""
+
+    spool: Spool
+    name: str
     key: StrictStr
     token: StrictStr = Field(repr=False)
     emitted_at: Annotated[str, AfterValidator(_time)]
     action: str
     body: dict[str, Any] = Field(repr=False)
 
+    @property
+    def session_id(self) -> str:
+        return self.spool.session_id
+
 
 async def replay(
-    directory: str,
+    paths: InstancePaths,
     sessions: Mapping[str, Session],
     reports: Reports,
     messages: Messages,
@@ -64,7 +93,11 @@ async def replay(
 
     Sessions can write anything into the spool, so no report may stop the daemon.
     """
-    for report in sorted(_reports(directory), key=lambda r: (r.emitted_at, r.path)):
+    reported = _reports(_host_spools(paths.spool))
+    contained = _container_spools(paths, sessions)
+    if contained:  # in a thread: agents can make their directories slow
+        reported += await asyncio.to_thread(_reports, contained)
+    for report in sorted(reported, key=lambda r: (r.emitted_at, r.name)):
         session = sessions.get(report.session_id)
         known = session.token_hash if session else None
         if known is None or not hmac.compare_digest(known, digest(report.token)):
@@ -89,7 +122,7 @@ async def replay(
                 )
             except Exception:
                 log.exception("failed to carry out a spooled report", extra={"sm_session": report.session_id})
-        _remove(report.path, report.session_id)
+        _remove(report.spool, report.name)
 
 
 async def _carry_out(report: Report, reports: Reports, messages: Messages, observer: Observer) -> None:
@@ -134,45 +167,72 @@ def _key(report: Report, path: str) -> RequestKey:
     return RequestKey(report.key, fingerprint(path, report.body))
 
 
-def _reports(directory: str) -> list[Report]:
-    reports = []
-    with os.scandir(directory) as sessions:
-        for session in sessions:
-            try:
-                if session.is_dir(follow_symlinks=False):
-                    reports += _of_session(session)
-            except OSError as error:
-                log.warning("could not read a spool: %s", error, extra={"sm_session": session.name})
+def _host_spools(directory: str) -> list[Spool]:
+    with os.scandir(directory) as entries:
+        return [Spool(entry.name, directory, (entry.name,)) for entry in islice(entries, _ENTRIES_MAX)]
+
+
+def _container_spools(paths: InstancePaths, sessions: Mapping[str, Session]) -> list[Spool]:
+    """The spools of the sandboxed sessions, by their ids: other directories in a container are not looked at."""
+    spools = []
+    for session in sessions.values():
+        if session.effective_mode is TrustLevel.SANDBOXED:
+            place = paths.sandbox(session.workspace)
+            parts = place.spool.removeprefix(place.home + "/").split("/")
+            spools.append(Spool(session.id, place.home, (*parts, session.id)))
+    return spools
+
+
+def _reports(spools: list[Spool]) -> list[Report]:
+    """Blocks."""
+    reports: list[Report] = []
+    for spool in spools:
+        try:
+            with spool.opened() as directory:
+                reports += _of_session(spool, directory)
+        except (FileNotFoundError, NotADirectoryError):
+            continue  # no reports, or a file
+        except OSError as error:
+            log.warning("could not read a spool: %s", error, extra={"sm_session": spool.session_id})
     return reports
 
 
-def _of_session(session: "os.DirEntry[str]") -> list[Report]:
-    reports, left_bytes = [], SPOOL_MAX_BYTES
-    with os.scandir(session.path) as files:
-        for file in sorted(files, key=lambda f: f.name):
-            if _HALF.fullmatch(file.name):  # its writer was killed, or still writes
-                with suppress(FileNotFoundError):
-                    if file.stat(follow_symlinks=False).st_mtime < time.time() - _HALF_FOR_S:
-                        _remove(file.path, session.name)
-            if not _NAME.fullmatch(file.name) or file.is_dir(follow_symlinks=False):
-                continue
-            try:
-                text = read_or_empty(file.path, left_bytes)
-                left_bytes -= len(text)
-                value = {**orjson.loads(text), "path": file.path, "session_id": session.name}
-                reports.append(Report.model_validate(value))
-            except (ValueError, TypeError, OverflowError):
-                log.warning(
-                    "removed a spooled report that could not be read", extra={"sm_session": session.name}
-                )
-                _remove(file.path, session.name)
-    return reports
+def _of_session(spool: Spool, directory: int) -> Iterator[Report]:
+    left_bytes = SPOOL_MAX_BYTES
+    with os.scandir(directory) as files:
+        entries = sorted(islice(files, _ENTRIES_MAX), key=lambda f: f.name)
+    for file in entries:
+        if _HALF.fullmatch(file.name):  # its writer was killed, or still writes
+            with suppress(FileNotFoundError):
+                status = os.stat(file.name, dir_fd=directory, follow_symlinks=False)
+                if status.st_mtime < time.time() - _HALF_FOR_S:
+                    _remove(spool, file.name)
+        if not _NAME.fullmatch(file.name) or file.is_dir(follow_symlinks=False):
+            continue
+        try:
+            text = _content(file.name, left_bytes, directory)
+            left_bytes -= len(text)
+            yield Report.model_validate({**orjson.loads(text), "spool": spool, "name": file.name})
+        except (ValueError, TypeError, OverflowError):
+            log.warning(
+                "removed a spooled report that could not be read", extra={"sm_session": spool.session_id}
+            )
+            _remove(spool, file.name)
 
 
-def _remove(path: str, session_id: str) -> None:
+def _content(name: str, limit_bytes: int, directory: int) -> bytes:
+    """The beginning of a regular file; empty when it cannot be read."""
     try:
-        os.unlink(path)
+        return read_file(name, limit_bytes, directory=directory).data
+    except OSError:
+        return b""
+
+
+def _remove(spool: Spool, name: str) -> None:
+    try:
+        with spool.opened() as directory:
+            os.unlink(name, dir_fd=directory)
     except FileNotFoundError:
         pass  # the session has delivered the report itself
     except OSError as error:
-        log.warning("could not remove a spooled report: %s", error, extra={"sm_session": session_id})
+        log.warning("could not remove a spooled report: %s", error, extra={"sm_session": spool.session_id})

@@ -3,35 +3,39 @@
 import asyncio
 import os
 import time
+from functools import partial
 
 from sm.api.agent_sockets import AgentSockets
-from sm.api.auth import Identity, accept_any_peer
+from sm.api.auth import Containment, Identity
 from sm.api.sockets import SocketLimits
 from sm.capabilities.agreements import Agreements
 from sm.capabilities.project_items import ProjectItems
-from sm.config import Config, LoadedConfig
+from sm.config import Config, LoadedConfig, sandbox_for
 from sm.core.timestamps import iso
 from sm.daemon.outbox import Outbox
+from sm.daemon.sandboxing import SandboxParts
 from sm.linux.processes import die_with_parent
 from sm.messaging import ComposerDriver, DeliveryReceipts, DeliveryWorker, MailTimers, Messages
-from sm.monitor import AgentListener, Monitor, Observer, Summary, UsageMeter, Watcher
+from sm.monitor import AgentListener, CutOffSessions, Monitor, Observer, Summary, UsageMeter, Watcher
 from sm.notifiers import NOTIFIERS
 from sm.paths import InstancePaths
 from sm.providers import PROVIDERS
 from sm.providers.readers import SetupDialog, ToolEnd
 from sm.requests import Dialogs, Requests, SetupDialogs
-from sm.sandboxes.host import HostSandbox
+from sm.sandboxes.home import homes
 from sm.server import ApiServer
 from sm.services import DaemonInfo, Reads, Services, Sessions, Waits
 from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
 from sm.sessions.cleanup import TerminalCleanup
+from sm.sessions.home_files import HomeFiles
 from sm.sessions.interrupt import Interrupts
 from sm.sessions.kill import Kills
 from sm.sessions.manager import Manager
 from sm.sessions.plan import SpawnPlanner
 from sm.sessions.reports import Reports
 from sm.sessions.restore import Restorer
+from sm.sessions.sandboxing import Sandboxing
 from sm.sessions.spawn import Spawner
 from sm.sessions.waits import WaitingSessions
 from sm.sessions.workspaces import Workspaces
@@ -76,8 +80,9 @@ def terminals_of(config: Config, paths: InstancePaths, store: Store, umask: int)
 class DaemonParts:
     """Every part of the daemon, built and connected. Its attributes are the parts that the daemon starts and stops.
 
-    The constructor starts nothing and touches no file, process or terminal. `started_s`: the start of the daemon
-    (time.monotonic()). The daemon ends when `stopping` is set.
+    The constructor starts nothing and touches no file, process or terminal. `containment` identifies the callers of
+    agent sockets; None: by the containers of this daemon. `started_s`: the start of the daemon (time.monotonic()). The
+    daemon ends when `stopping` is set.
     """
 
     def __init__(
@@ -88,6 +93,7 @@ class DaemonParts:
         terminals: Terminals,
         *,
         agent_bounds: SocketLimits,
+        containment: Containment | None,
         started_s: float,
         stopping: asyncio.Event,
     ) -> None:
@@ -95,11 +101,13 @@ class DaemonParts:
         providers = {name: make(config) for name, make in PROVIDERS.items()}
         notifiers = {kind: make(config) for kind, make in NOTIFIERS.items()}
         self.audit = audit = Audit(paths.audit, now)
-        self.sandbox = sandbox = HostSandbox(paths)
+        self.sandboxing = SandboxParts(config, paths, store)
+        self.sandbox = sandbox = self.sandboxing.sandboxes
 
         self.manager = manager = Manager(config, store, providers, audit.record, now)
         agreements = Agreements(paths.agreements)
-        planner = SpawnPlanner(config, paths, providers, store, agreements, now)
+        has_program = self.sandboxing.has_program
+        planner = SpawnPlanner(config, paths, providers, store, agreements, sandbox, now, has_program)
         spawner = Spawner(store, manager, planner, sandbox)
         kills = Kills(store, manager, lambda: terminals.trouble)
         self.reports = reports = Reports(store, manager)
@@ -109,12 +117,14 @@ class DaemonParts:
         archives = Archives(cleanup.archive_path or paths.archives, terminals)
         self.cleanup = TerminalCleanup(cleanup, store, manager, terminals, archives)
 
-        usage = UsageMeter(store, config, now)
+        home_of = homes(paths)
+        usage = UsageMeter(store, config, now, home_of)
         every_s, off = config.child_agents.progress.snapshot_interval, config.daemon.ignore_evidence
         self.observer = observer = Observer(
-            store, manager, terminals, usage, transcripts_every_s=every_s, off=off
+            store, manager, terminals, usage, transcripts_every_s=every_s, off=off, home_of=home_of
         )
-        self.watcher = watcher = Watcher(store, manager, terminals, observer)
+        self.cut_off = cut_off = CutOffSessions(config, store, manager, restorer)
+        self.watcher = watcher = Watcher(store, manager, terminals, observer, sandbox, cut_off=cut_off.add)
         composer = ComposerDriver(terminals, observer)
         self.dialogs = dialogs = Dialogs(store, manager, terminals)
         self.setup_dialogs = setup_dialogs = SetupDialogs(store, manager, terminals, kills)
@@ -140,6 +150,16 @@ class DaemonParts:
             adoptions=Adoptions(store, manager, spawner, planner, terminals, providers),
             interrupts=Interrupts(store, manager),
             workspaces=workspaces,
+            sandboxing=Sandboxing(
+                store,
+                manager,
+                kills,
+                self.sandboxing.engine,
+                self.sandboxing.images,
+                self.sandboxing.containers,
+                paths,
+                partial(sandbox_for, config),
+            ),
             reports=reports,
             requests=requests,
             dialogs=dialogs,
@@ -152,7 +172,11 @@ class DaemonParts:
         )
         self.server = ApiServer(services, audit.record)
         self.identity = Identity(store.index, terminals, watcher.tty_owner)
-        self.agent_sockets = AgentSockets(paths, store, agent_bounds, accept_any_peer, self.server.agent_app)
+        contained = containment or self.sandboxing.containment
+        self.agent_sockets = AgentSockets(paths, store, agent_bounds, contained, self.server.agent_app)
+        home_files = HomeFiles(
+            home_of, contained.user, lambda s, launch: manager.provider(s).home_files(launch.environment)
+        )
         self.outbox = Outbox(
             store,
             manager,
@@ -164,5 +188,6 @@ class DaemonParts:
             archives,
             restorer,
             self.agent_sockets,
+            home_files,
             composer,
         )

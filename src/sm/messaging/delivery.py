@@ -36,7 +36,7 @@ from sm.messaging.receipts import DeliveryReceipts
 from sm.providers.base import BoxReader, InputMethod
 from sm.sessions.manager import Manager
 from sm.store import Store
-from sm.terminals.base import Terminals
+from sm.terminals.base import Pane, Terminals
 
 log = logging.getLogger(__name__)
 
@@ -262,17 +262,27 @@ class DeliveryWorker:
         """Type one message. Returns True if it is held: nothing of it was typed."""
         text = (await self._store.mail.texts([message.id]))[message.id]
         lines = self._lines(message, text)
-        taken = await self._record.take(message)
+        # In parallel with the commit, which waits for the disk.
+        taken, found = await asyncio.gather(
+            self._record.take(message), self._terminals.running(session.terminal), return_exceptions=True
+        )
+        if isinstance(taken, BaseException):
+            raise taken
         if taken is None:
             return False
         done, state, expected = 0, MessageState.UNCONFIRMED, False
         try:
+            if isinstance(found, BaseException):
+                raise found
+            pane: Pane | None = found
             if message.mode is MessageMode.URGENT:
                 await self._terminals.press(session.terminal, self._manager.provider(session).interrupt_key)
                 await asyncio.sleep(_AFTER_AN_INTERRUPT_S)
+                pane = None
             for line in lines:
                 # No check of the screen: it cannot tell what an arbitrary program would do with a line.
-                await self._terminals.type_line(session.terminal, line)
+                await self._terminals.type_line(session.terminal, line, pane)
+                pane = None
                 done += 1
         except TerminalBusy as error:
             state = MessageState.UNCONFIRMED if done else MessageState.QUEUED

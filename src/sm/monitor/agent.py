@@ -9,7 +9,9 @@ from sm.core.models import Process, Session
 from sm.core.observation import Observation
 from sm.linux.jobs import InputLoss
 from sm.monitor.evidence import Ledger
+from sm.monitor.transcripts import Root
 from sm.providers.readers import Readers
+from sm.sandboxes.home import ContainerHome
 
 log = logging.getLogger(__name__)
 
@@ -63,10 +65,14 @@ class Agent:
     process: Process | None = None
     state_file: str | None = None
     tty: str | None = None
+    published: Process | None = None
+    """`process` with the pid that the agent itself has, which differs in a container."""
+    home: ContainerHome | None = None
+    """The home directory of the agent's container; None: it runs on this host."""
     environment: Mapping[str, str] | None = field(default=None, repr=False)
     """The environment of the process; None until `Sources.prepare` has run."""
     real_dir: str = ""
-    """The working directory without links: claude names the transcript after this path."""
+    """The working directory without links, as the agent sees it: claude names the transcript after this path."""
     expects_turn: bool = False
     ready: bool = False
     poked: asyncio.Event = field(default_factory=asyncio.Event)
@@ -104,13 +110,22 @@ class Agent:
         return self.ledger.add(observation, now)
 
     def transcript(self, session: Session) -> str | None:
-        """The path of the transcript. Without a hook that reported the path, the path where it should be."""
+        """The path of the transcript on this host. Until a hook reports it, the path where it should be."""
         if session.transcript:
             return session.transcript
         transcripts = self.readers.transcripts
         if transcripts is None or session.conversation is None or self.environment is None:
             return None
-        return transcripts.path(self.environment, self.real_dir, session.conversation)
+        path = transcripts.path(self.environment, self.real_dir, session.conversation)
+        return path if self.home is None else self.home.host_path(path)
+
+    def transcript_root(self) -> Root | None:
+        """The directory below which its transcripts lie; None: it has none."""
+        if self.readers.transcripts is None or self.environment is None:
+            return None
+        if self.home is not None:
+            return Root(self.home.directory, contained=True)
+        return Root(self.readers.transcripts.root(self.environment))
 
     def poke(self, *, state: bool = False, transcript: bool = False, screen_s: float | None = None) -> None:
         """Wake the observer to read the given sources, the screen not before `screen_s`."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from sm.core.observation import Activity, Observation
 from sm.core.usage import FilePosition, Todo, ToolUse
-from sm.monitor.transcripts import read_new
+from sm.monitor.transcripts import Root, read_new
 from sm.providers.readers import TranscriptDelta, TranscriptReader
 
 BLOCK_MAX_BYTES = 256 * 1024
@@ -35,7 +35,7 @@ def read_block(
     reader: TranscriptReader,
     todo: Sequence[Todo],
     *,
-    below: str,
+    below: Root,
     sidechain: bool,
     since: str,
 ) -> TranscriptBlock:

@@ -6,6 +6,7 @@ from contextlib import suppress
 
 from sm.linux.files import read_file
 from sm.linux.inotify import IN_CHANGES, IN_IGNORED, IN_MODIFY, FileWatch
+from sm.sandboxes.home import ContainerHome
 
 _CONTENT_MAX_BYTES = 64 * 1024
 
@@ -84,10 +85,13 @@ def changes(files: Mapping[str, str]) -> dict[str, int]:
     return times
 
 
-def content(path: str) -> tuple[int, bytes | None]:
-    """The modification time in ns and the bytes of a small file; (0, None): none. Blocks: call it in a thread."""
+def content(path: str, home: ContainerHome | None) -> tuple[int, bytes | None]:
+    """The modification time in ns and the bytes of a small file; (0, None): none. Blocks: call it in a thread.
+
+    `home`: the home directory of a container, in which the file lies.
+    """
     try:
-        read = read_file(path, _CONTENT_MAX_BYTES)
+        read = read_file(path, _CONTENT_MAX_BYTES) if home is None else home.read(path, _CONTENT_MAX_BYTES)
     except OSError:
         return 0, None
     return read.status.st_mtime_ns, read.data

@@ -28,6 +28,7 @@ from sm.monitor.recorder import Recorder
 from sm.monitor.sources import Sources
 from sm.monitor.usage import UsageMeter
 from sm.providers.readers import HookEvent
+from sm.sandboxes.home import HomeOf, on_host
 from sm.sessions.manager import Manager
 from sm.store import Store
 from sm.terminals.base import Terminals
@@ -45,7 +46,8 @@ class Observer:
     """Observes every agent that has turns.
 
     `transcripts_every_s`: how often to check transcripts without a reported change: no event reports a change of a
-    sub-agent's file. `off`: sources not to believe (for measurements).
+    sub-agent's file. `off`: sources not to believe (for measurements). `home_of`: where agents in containers keep
+    their files.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class Observer:
         *,
         transcripts_every_s: float,
         off: Collection[Source] = (),
+        home_of: HomeOf = on_host,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
@@ -70,7 +73,7 @@ class Observer:
         self._files = FileEvents()
         self._recorder = Recorder(store, manager, usage)
         self._sources = Sources(
-            store, terminals, usage, self._files, self._recorder, self._listeners, self._off, clock
+            store, terminals, usage, self._files, self._recorder, self._listeners, self._off, home_of, clock
         )
         self._sweeping: asyncio.Task[None] | None = None
         terminals.on_titles(self._titles)
@@ -165,7 +168,9 @@ class Observer:
         setup = None if session is None else self._manager.provider(session).setup
         if setup is None or session is None or agent.environment is None:
             return ()
-        return await asyncio.to_thread(setup.session_warnings, agent.environment, session.working_dir)
+        return await asyncio.to_thread(
+            setup.session_warnings, agent.environment, session.working_dir, agent.home
+        )
 
     def activity(self, session_id: str) -> str | None:
         agent = self._agents.get(session_id)
@@ -235,6 +240,8 @@ class Observer:
                 return
             await self._sources.prepare(agent)
             event = hooks.event(payload, at, expects_turn=agent.expects_turn)
+            if agent.home is not None and event.transcript is not None:
+                event = replace(event, transcript=agent.home.host_path(event.transcript))
             late = agent.ledger.is_late(Source.HOOK, at, self._clock())
             await self._take(agent, event, late=late)
         agent.poke(state=True, transcript=True)
@@ -296,9 +303,9 @@ class Observer:
         for session_id, agent in self._agents.items():
             session = self._store.sessions.get(session_id)
             path = None if session is None else agent.transcript(session)
-            reader = agent.readers.transcripts
-            if path is not None and reader is not None and agent.environment is not None:
-                files[session_id] = (path, reader.root(agent.environment))
+            below = agent.transcript_root()
+            if path is not None and below is not None:
+                files[session_id] = (path, below)
         for session_id in await self._usage.find_grown(files):
             if (grown := self._agents.get(session_id)) is not None:
                 grown.poke(transcript=True)

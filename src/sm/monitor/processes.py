@@ -2,17 +2,20 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 
 from sm.core.backoff import Backoff
 from sm.core.lifecycle import is_live
 from sm.core.models import Process
+from sm.core.states import TrustLevel
+from sm.core.text import folded
 from sm.errors import NoServer, NoTerminal, SmError, StorageFull, TerminalError
-from sm.linux.processes import ProcessWatch, is_alive, tty_of
+from sm.linux.processes import ProcessWatch, identify, is_alive, tty_of
 from sm.monitor.observer import Observer
+from sm.sandboxes.base import Ending, Sandbox
 from sm.sessions.manager import Manager
-from sm.state.endings import SERVER_GONE, TERMINAL_CLOSED, LossCause
+from sm.state.endings import CUT_OFF, SERVER_GONE, TERMINAL_CLOSED, LossCause
 from sm.store import Store
 from sm.terminals.base import Pane, Terminals
 
@@ -21,6 +24,9 @@ log = logging.getLogger(__name__)
 _SWEEP_EVERY_S = 15.0
 _FINISH_WITHIN_S = 3.0
 _LAST_LINES = 50
+_PATH_MAX = 200
+_BOTH_END_WITHIN_S = 2.0
+"""How long the process of a sandboxed session's terminal may end before its agent does, or after it."""
 _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 15.0
 
@@ -38,14 +44,29 @@ class _AgentProcess:
 class Watcher:
     """Watches each agent process with a pidfd, and polls all terminals with one query now and then."""
 
-    def __init__(self, store: Store, manager: Manager, terminals: Terminals, observer: Observer) -> None:
+    def __init__(
+        self,
+        store: Store,
+        manager: Manager,
+        terminals: Terminals,
+        observer: Observer,
+        sandbox: Sandbox,
+        cut_off: Callable[[str], None],
+    ) -> None:
+        """`cut_off` is called after the end of a session that lost its terminal with the container engine."""
         self._store = store
         self._manager = manager
         self._terminals = terminals
+        self._sandbox = sandbox
+        self._cut_off = cut_off
         self._processes = ProcessWatch()
         self._watched: dict[str, _AgentProcess] = {}
         """The newest process of each session."""
         self._gone: asyncio.Queue[_AgentProcess] = asyncio.Queue()
+        self._terminal_gone: asyncio.Queue[_AgentProcess] = asyncio.Queue()
+        """Sandboxed agents whose terminal has ended, perhaps before them."""
+        self._losses: dict[Process, tuple[LossCause, str]] = {}
+        """Agents that are ended because their terminal is lost."""
         self.activity: dict[str, int] = {}
         """The time of the last output of each terminal, in seconds since the epoch."""
         self.unverified: set[str] = set()
@@ -83,6 +104,17 @@ class Watcher:
             return
         self._observer.watch(session_id, process, None if pane is None else pane.tty)
         self._processes.watch(process, lambda: self._gone.put_nowait(watched))
+        session = self._store.sessions.get(session_id)
+        if session is not None and session.effective_mode is TrustLevel.SANDBOXED:
+            self._watch_terminal(watched)
+
+    def _watch_terminal(self, watched: _AgentProcess) -> None:
+        """Watch the process of a sandboxed agent's terminal, which connects the terminal with the agent."""
+        connection = None if watched.pane is None else identify(watched.pane.pid)
+        if connection is None:
+            self._terminal_gone.put_nowait(watched)
+        elif connection != watched.process:
+            self._processes.watch(connection, lambda: self._terminal_gone.put_nowait(watched))
 
     async def finish(self, session_id: str, process: Process | None, pane: Pane) -> None:
         """Report how an ended process ended. Returns when that is recorded, at the latest after `_FINISH_WITHIN_S`.
@@ -98,6 +130,7 @@ class Watcher:
             self.unverified.add(session_id)
             self._gone.put_nowait(watched)
         else:
+            await self._warn_of_changes(session_id)
             self._forget(watched)
 
     def _is_newest(self, watched: _AgentProcess) -> bool:
@@ -108,6 +141,8 @@ class Watcher:
         """Drop a process whose end is recorded, unless the session has a newer one."""
         if self._is_newest(watched):
             self._watched.pop(watched.session_id)
+            if watched.process is not None:
+                self._losses.pop(watched.process, None)
             self.activity.pop(watched.session_id, None)
             self.unverified.discard(watched.session_id)
             self._observer.forget(watched.session_id)
@@ -117,18 +152,59 @@ class Watcher:
         await self._observer.read_to_end(session_id)
         await self._manager.terminal_lost(session_id, process, cause, reason, process_gone=True)
         self._observer.forget(session_id)
+        session = self._store.sessions.get(session_id)
+        if (
+            cause is LossCause.MACHINE
+            and session is not None
+            and session.effective_mode is TrustLevel.SANDBOXED
+        ):
+            self._cut_off(session_id)
 
     async def run(self, recovery: Coroutine[None, None, None] | None = None) -> None:
         """Never returns. `recovery`: checks the sessions of an earlier daemon."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._sweep())
+                group.create_task(self._end_cut_off(group))
                 if recovery is not None:
                     group.create_task(recovery)
                 while True:
                     group.create_task(self._report_end(await self._gone.get()))
         finally:
             self._processes.close()
+
+    async def _end_cut_off(self, group: asyncio.TaskGroup) -> None:
+        """End sandboxed agents that lost their terminal: nobody can see them or write to them. Never returns."""
+        while True:
+            group.create_task(self._end_if_cut_off(await self._terminal_gone.get()))
+
+    async def _end_if_cut_off(self, watched: _AgentProcess) -> None:
+        await asyncio.sleep(_BOTH_END_WITHIN_S)  # usually the agent itself has ended
+        session, process = self._store.sessions.get(watched.session_id), watched.process
+        backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+        while session is not None and process is not None and self._is_newest(watched) and is_alive(process):
+            try:
+                self._losses[process] = await self._why_lost(watched)
+                await self._sandbox.end(session, process, force=False)
+                return
+            except SmError as error:
+                log.warning(
+                    "could not end an agent without a terminal: %s",
+                    error.message,
+                    extra={"sm_session": watched.session_id},
+                )
+            await asyncio.sleep(backoff.next_s())
+
+    async def _why_lost(self, watched: _AgentProcess) -> tuple[LossCause, str]:
+        try:
+            if watched.pane is None:
+                return TERMINAL_CLOSED
+            await self._terminals.exit_status(watched.pane)
+        except NoTerminal:
+            return TERMINAL_CLOSED
+        except NoServer:
+            return SERVER_GONE
+        return CUT_OFF
 
     async def _report_end(self, watched: _AgentProcess) -> None:
         """Report the end of a process to the manager, with retries until that succeeds."""
@@ -149,20 +225,45 @@ class Watcher:
                 log.exception("failed to record the end of a process", extra={"sm_session": session_id})
             self.unverified.add(session_id)
             await asyncio.sleep(backoff.next_s())
+        await self._warn_of_changes(session_id)
         self._forget(watched)
+
+    async def _warn_of_changes(self, session_id: str) -> None:
+        """Warn of files that a sandboxed agent may have left for a program outside of its sandbox."""
+        session = self._store.sessions.get(session_id)
+        if session is None or session.effective_mode is TrustLevel.DIRECT:
+            return
+        try:
+            paths = [folded(path, _PATH_MAX) for path in await self._sandbox.appeared(session)]
+            if paths:
+                await self._manager.warn(
+                    session_id,
+                    "protected files appeared or changed while the agent ran; look at them before a program outside of "
+                    f"the sandbox uses them: {', '.join(paths)}",
+                )
+        except Exception:
+            log.exception("failed to look for changed files", extra={"sm_session": session_id})
 
     async def _finish_end(self, watched: _AgentProcess) -> None:
         session_id, process, pane = watched.session_id, watched.process, watched.pane
+        lost = None if process is None else self._losses.get(process)
         try:
             if pane is None:
                 raise NoTerminal("the terminal was closed")
-            exit = await self._terminals.exit_status(pane)
-            screen = await self._last_screen(session_id, pane)
+            if lost is None:
+                exit = await self._terminals.exit_status(pane)
+                screen = await self._last_screen(session_id, pane)
         except (NoTerminal, NoServer) as error:
-            cause, reason = SERVER_GONE if isinstance(error, NoServer) else TERMINAL_CLOSED
+            lost = lost or (SERVER_GONE if isinstance(error, NoServer) else TERMINAL_CLOSED)
+        if lost is not None:
+            cause, reason = lost
             await self._manager.terminal_lost(session_id, process, cause, reason, process_gone=True)
-        else:
-            await self._manager.process_ended(session_id, process, exit, screen)
+            if cause is LossCause.ENGINE:
+                self._cut_off(session_id)
+            return
+        session = self._store.sessions.get(session_id)
+        ending = Ending(exit) if session is None else await self._sandbox.ending(session, exit)
+        await self._manager.process_ended(session_id, process, ending.exit, screen, ending.reason)
 
     async def _last_screen(self, session_id: str, pane: Pane) -> list[str]:
         """The last lines of the terminal; none for a provider whose agents show no reason there."""

@@ -3,20 +3,23 @@
 import asyncio
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sm.core.labels import name_to_type
+from sm.core.models import Process
 from sm.core.observation import Activity, Observation, Source
 from sm.core.text import folded
 from sm.core.timestamps import iso
 from sm.errors import TerminalError
 from sm.linux.jobs import InputLoss, NoInput, input_loss
+from sm.linux.processes import namespace_pid
 from sm.monitor.agent import Agent
 from sm.monitor.files import FileEvents, content
 from sm.monitor.listeners import AgentListeners
 from sm.monitor.recorder import Recorder
 from sm.monitor.usage import UsageMeter
 from sm.providers.readers import FIRST_TURN_S, StartProblem
+from sm.sandboxes.home import ContainerHome, HomeOf
 from sm.sessions.conversations import is_unbegun
 from sm.sessions.interrupt import explain_input_loss
 from sm.store import Store
@@ -41,6 +44,7 @@ class Sources:
     _listeners: AgentListeners
     _off: Collection[Source]
     """Sources not to believe."""
+    _home_of: HomeOf
     _clock: Callable[[], float]
 
     async def prepare(self, agent: Agent) -> None:
@@ -48,16 +52,22 @@ class Sources:
         if agent.environment is None:
             launch = await self._store.launch(agent.session_id)
             session = self._store.sessions[agent.session_id]
+            agent.home = self._home_of(session)
             # A restored agent resumes its conversation and waits for input, unless its conversation had not begun.
             agent.expects_turn = launch.has_prompt and (
-                session.runs == 1 or await is_unbegun(session, launch, agent.readers, self._store)
+                session.runs == 1 or await is_unbegun(session, launch, agent.readers, self._store, agent.home)
             )
             agent.environment = launch.environment
-            agent.real_dir = await asyncio.to_thread(os.path.realpath, session.working_dir)
+            agent.real_dir = session.working_dir
+            if agent.home is None:
+                agent.real_dir = await asyncio.to_thread(os.path.realpath, session.working_dir)
         state = agent.readers.state
         if state is not None and agent.state_file is None and agent.process is not None:
-            agent.state_file = state.path(agent.environment, agent.process.pid)
-            self._files.listen(agent.state_file, agent.session_id, lambda: agent.poke(state=True))
+            agent.published = await asyncio.to_thread(_published, agent.process, agent.home)
+            path = state.path(agent.environment, agent.published.pid)
+            agent.state_file = path if agent.home is None else agent.home.host_path(path)
+            if agent.state_file is not None:
+                self._files.listen(agent.state_file, agent.session_id, lambda: agent.poke(state=True))
 
     async def read_due(self, agent: Agent) -> None:
         now = self._clock()
@@ -85,21 +95,21 @@ class Sources:
         """The state file's observation at this moment, not recorded; None: no file, or a source that is off."""
         file = None if Source.STATE_FILE in self._off else agent.state_file
         reader = agent.readers.state
-        if reader is None or file is None or agent.process is None:
+        if reader is None or file is None or agent.published is None:
             return None
-        _, text = await asyncio.to_thread(content, file)
-        return None if text is None else reader.state(text, agent.process)
+        _, text = await asyncio.to_thread(content, file, agent.home)
+        return None if text is None else reader.state(text, agent.published)
 
     async def _state(self, agent: Agent) -> None:
         reader = agent.readers.state
-        if reader is None or agent.state_file is None or agent.process is None:
+        if reader is None or agent.state_file is None or agent.published is None:
             return
         self._files.listen(agent.state_file, agent.session_id, lambda: agent.poke(state=True))
-        agent.state_changed_ns, text = await asyncio.to_thread(content, agent.state_file)
+        agent.state_changed_ns, text = await asyncio.to_thread(content, agent.state_file, agent.home)
         if text is None:
             agent.ledger.forget(Source.STATE_FILE)
             return
-        observation = reader.state(text, agent.process)
+        observation = reader.state(text, agent.published)
         if observation is None:
             return
         before = agent.ledger.entries.get(Source.STATE_FILE)
@@ -107,7 +117,7 @@ class Sources:
         agent.transcript_due |= before is None or before.observation.activity is not observation.activity
         agent.add(observation, self._clock())
         agent.ledger.mark_read(Source.STATE_FILE, self._clock())
-        conversation = reader.conversation(text, agent.process)
+        conversation = reader.conversation(text, agent.published)
         if conversation is not None:
             await self._recorder.learn(agent.session_id, conversation, None, None)
         # An agent started with a prompt publishes idle until it accepts the prompt: its hook is more reliable.
@@ -121,11 +131,10 @@ class Sources:
         session = self._store.sessions.get(agent.session_id)
         if session is None:
             return
-        path, reader = agent.transcript(session), agent.readers.transcripts
-        if path is None or reader is None or agent.environment is None:
+        path, reader, below = agent.transcript(session), agent.readers.transcripts, agent.transcript_root()
+        if path is None or reader is None or below is None:
             return
         self._files.listen(path, session.id, lambda: agent.poke(transcript=True))
-        below = reader.root(agent.environment)
         # A fork has all lines of its original, and a person may resume any old conversation (`/resume`).
         since = (
             "" if session.token_hash is None else session.created_at
@@ -232,8 +241,16 @@ def _words(line: str) -> str:
     return " ".join(text.split()) if any(map(str.isalnum, text)) else ""
 
 
+def _published(process: Process, home: ContainerHome | None) -> Process:
+    """The process with the pid that it has itself. Blocks: call it in a thread."""
+    pid = None if home is None else namespace_pid(process.pid)
+    return process if pid is None else replace(process, pid=pid)
+
+
 def _input_loss(agent: Agent) -> InputLoss | None:
     """Blocks: call it in a thread."""
     # A wrapper's child is the agent itself. Only the agent publishes its state under its own pid.
     published = Source.STATE_FILE in agent.ledger.entries
-    return None if agent.process is None else input_loss(agent.process, reads_terminal=published)
+    if agent.process is None:
+        return None
+    return input_loss(agent.process, reads_terminal=published, contained=agent.home is not None)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sm.core.models import Launch, Session
+from sm.core.states import TrustLevel
 from sm.core.text import folded
 from sm.errors import ExternalError
 from sm.linux.programs import run_program
@@ -151,8 +152,13 @@ class Summary:
 
 
 def _environment(summarizer: Summarizer, launch: Launch) -> Mapping[str, str]:
-    """The session's environment, without the variables with which the program could act as the session."""
-    own = {name: value for name, value in launch.environment.items() if not name.startswith("SM_")}
+    """The session's environment, without the variables with which the program could act as the session.
+
+    The program runs on this host, so of a session in a container it gets the variables of the caller's shell.
+    """
+    contained = launch.environment.get("SM_TRUST_LEVEL") == TrustLevel.SANDBOXED
+    environment = launch.inherited if contained else launch.environment
+    own = {name: value for name, value in environment.items() if not name.startswith("SM_")}
     return summarizer.environment(own)
 
 

@@ -21,6 +21,14 @@ FILES_MAX = 500
 _ENTRIES_MAX = 10_000
 
 
+class Root(NamedTuple):
+    """The directory below which a session's transcripts lie. No link below it is followed."""
+
+    directory: str
+    contained: bool = False
+    """The home directory of a container. Otherwise `directory` may be a link or contain links, of its user."""
+
+
 class NewLines(NamedTuple):
     lines: list[bytes]
     """Whole lines without newlines; empty lines are omitted."""
@@ -33,14 +41,14 @@ class NewLines(NamedTuple):
 
 
 def read_new(
-    path: str, position: FilePosition | None, limit_bytes: int, *, below: str | None = None
+    path: str, position: FilePosition | None, limit_bytes: int, *, below: Root | None = None
 ) -> NewLines:
     """The whole lines after `position` (None: from the beginning), at most about `limit_bytes`.
 
     At least one line is read whole, up to LINE_MAX_BYTES, which also bounds `limit_bytes`. An unfinished last line is
     left for the next read. Another inode, or a file that became shorter, is read from the beginning.
     Below the directory `below` no link is followed; without `below` only the last part of `path` must not be a link.
-    `below` itself may be a link or contain links, and `path` may start with its name or its real path.
+    `path` may start with the name of `below` or its real path.
 
     A missing or irregular file has no lines and keeps the position. Raises other OSErrors.
     """
@@ -57,7 +65,7 @@ def read_new(
 
 
 def read_last(
-    path: str, lines: int, limit_bytes: int, *, below: str | None = None, before: FilePosition | None = None
+    path: str, lines: int, limit_bytes: int, *, below: Root | None = None, before: FilePosition | None = None
 ) -> list[bytes]:
     """The last `lines` whole lines within the last `limit_bytes` bytes of a file.
 
@@ -124,7 +132,7 @@ _NO_FILE = frozenset(
 
 
 @contextmanager
-def _opened(path: str, below: str | None) -> Iterator[int | None]:
+def _opened(path: str, below: Root | None) -> Iterator[int | None]:
     """A file descriptor of the regular file; None without one."""
     with ExitStack() as stack:
         file = None
@@ -133,7 +141,9 @@ def _opened(path: str, below: str | None) -> Iterator[int | None]:
                 file = stack.enter_context(regular_file(path))
             else:
                 *directories, name = _parts_below(path, below)
-                place = stack.enter_context(directory_below(below, directories, follow=True))
+                place = stack.enter_context(
+                    directory_below(below.directory, directories, follow=not below.contained)
+                )
                 file = stack.enter_context(regular_file(name, directory=place))
         except (NotRegular, ValueError):  # ValueError: a null character in the path
             pass
@@ -143,7 +153,7 @@ def _opened(path: str, below: str | None) -> Iterator[int | None]:
         yield file
 
 
-def _parts_below(path: str, below: str) -> list[str]:
+def _parts_below(path: str, below: Root) -> list[str]:
     """The parts of `path` below `below`. Raises FileNotFoundError if `path` is elsewhere."""
     for name in _names(below):
         parts = os.path.relpath(path, name).split("/")
@@ -152,9 +162,12 @@ def _parts_below(path: str, below: str) -> list[str]:
     raise FileNotFoundError(errno.ENOENT, "it is not below", path)
 
 
-def _names(directory: str) -> Iterator[str]:
+def _names(root: Root) -> Iterator[str]:
     """Three names of the directory: as given, with its parent resolved, and fully resolved."""
+    directory = root.directory
     yield directory
+    if root.contained:
+        return
     above, name = os.path.split(directory)
     yield os.path.join(os.path.realpath(above), name)
     yield os.path.realpath(directory)

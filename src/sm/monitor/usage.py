@@ -12,8 +12,9 @@ from sm.core.models import Session
 from sm.core.observation import Observation
 from sm.core.usage import ActionLine, FilePosition, Todo, ToolUse, Usage
 from sm.monitor.blocks import TranscriptBlock, condense, read_block
-from sm.monitor.transcripts import files_of, read_last
+from sm.monitor.transcripts import Root, files_of, read_last
 from sm.providers.readers import TranscriptDelta, TranscriptReader
+from sm.sandboxes.home import HomeOf, on_host
 from sm.store import Store, durable
 
 _PROMPT_MAX_BYTES = 1024 * 1024
@@ -31,8 +32,11 @@ _CONVERSATION_FACTS = frozenset({"todo", "context_tokens", "answer"})
 class UsageMeter:
     """Reads the new lines of transcripts, and stores their totals together with the read positions."""
 
-    def __init__(self, store: Store, config: Config, now: Callable[[], str]) -> None:
+    def __init__(
+        self, store: Store, config: Config, now: Callable[[], str], home_of: HomeOf = on_host
+    ) -> None:
         self._store = store
+        self._home_of = home_of
         self._now = now
         self._settings = config.child_agents.progress
         self._positions: dict[str, dict[str, FilePosition]] = {}
@@ -47,7 +51,7 @@ class UsageMeter:
         reader: TranscriptReader,
         dispatch: Callable[[TranscriptDelta], Awaitable[None]],
         *,
-        below: str,
+        below: Root,
         since: str = "",
     ) -> Sequence[Observation]:
         """The observations in the new lines of the session's transcripts, condensed.
@@ -94,7 +98,7 @@ class UsageMeter:
         transcript: str,
         reader: TranscriptReader,
         dispatch: Callable[[TranscriptDelta], Awaitable[None]],
-        below: str,
+        below: Root,
     ) -> None:
         """Dispatch the last prompt that the previous daemon read: the next one may replace it in the conversation."""
         position = (await self._positions_of(session_id)).get(transcript)
@@ -108,7 +112,7 @@ class UsageMeter:
         if prompts:
             await dispatch(TranscriptDelta(accepted=(prompts[-1],)))
 
-    async def find_grown(self, transcripts: Mapping[str, tuple[str, str]]) -> set[str]:
+    async def find_grown(self, transcripts: Mapping[str, tuple[str, Root]]) -> set[str]:
         """The sessions with unread lines, found in one thread. `transcripts`: (file, directory above it) by session."""
         known = {s: dict(self._positions.get(s, {})) for s in transcripts}
 
@@ -204,7 +208,11 @@ class UsageMeter:
         """The last actions of the session by its transcripts, in the order of each transcript."""
         if session.transcript is None:
             return ()
-        below = reader.root((await self._store.launch(session.id)).environment)
+        home = self._home_of(session)
+        if home is not None:
+            below = Root(home.directory, contained=True)
+        else:
+            below = Root(reader.root((await self._store.launch(session.id)).environment))
         known = await self._store.measures.positions(session.id)
         before = [path for path in known if path != session.transcript and not _is_sub_agents(path, below)]
         return await asyncio.to_thread(
@@ -232,11 +240,11 @@ def _is_same_model(known: str | None, answered: str) -> bool:
     return bool(base) and (base in answered or answered in base)
 
 
-def _is_sub_agents(path: str, below: str) -> bool:
-    return "/subagents/" in path.removeprefix(below)
+def _is_sub_agents(path: str, below: Root) -> bool:
+    return "/subagents/" in path.removeprefix(below.directory)
 
 
-def _grown(transcript: str, positions: Mapping[str, FilePosition], below: str) -> list[str]:
+def _grown(transcript: str, positions: Mapping[str, FilePosition], below: Root) -> list[str]:
     """The session's files with unread lines, earlier conversations first. Blocks: call it in a thread.
 
     Earlier conversations are included: their last lines, or files of their sub-agents, may come after the last read.
@@ -261,7 +269,12 @@ def _is_unread(path: str, position: FilePosition | None) -> bool:
 
 
 def _last_actions(
-    transcript: str, before: Sequence[str], reader: TranscriptReader, count: int, working_dir: str, below: str
+    transcript: str,
+    before: Sequence[str],
+    reader: TranscriptReader,
+    count: int,
+    working_dir: str,
+    below: Root,
 ) -> list[ActionLine]:
     """Actions of the current and, as far as needed, of earlier conversations (`before`). Call it in a thread."""
     actions: list[ActionLine] = []

@@ -3,12 +3,14 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Protocol
 
 from sm.config import AgentConfig, Definition
 from sm.core.models import Exit, Session, Signal, SpawnRequest
 from sm.core.usage import Usage
 from sm.providers.readers import Readers, SetupQuestion
+from sm.sandboxes.home import ContainerHome
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,8 @@ class PlanContext:
     """The agent types that the session may spawn, with their descriptions."""
     granted: GrantedCapabilities = GrantedCapabilities()
     """Its MCP servers and skills."""
+    place: str = ""
+    """Sentences for the agent about the container that it runs in; empty: it runs on this host."""
     at_most: tuple[str, ...] | None = None
     """The flags of the parent, if the session may have no more permissions than the parent; None: no such limit."""
 
@@ -224,10 +228,13 @@ class Setup(Protocol):
     `environ`: the environment of the operator's shell.
     """
 
-    def session_warnings(self, environment: Mapping[str, str], working_dir: str) -> tuple[str, ...]:
+    def session_warnings(
+        self, environment: Mapping[str, str], working_dir: str, home: ContainerHome | None
+    ) -> tuple[str, ...]:
         """Settings of the user or the project that limit `sm` in a session, as sentences.
 
-        `environment`: that of the agent's process.
+        `environment`: that of the agent's process. `home`: the home directory of its container, which holds the user's
+        settings.
         """
 
     def checks(self, environ: Mapping[str, str], current_dir: str) -> Iterable[Finding]:
@@ -260,6 +267,14 @@ class Setup(Protocol):
     def require_ready(self, environment: Mapping[str, str], argv: Sequence[str], directory: str) -> None:
         """Raise SetupRequired if an agent with this command line would open a first-start dialog in `directory`."""
 
+    def require_login(
+        self, environment: Mapping[str, str], argv: Sequence[str], home: ContainerHome, container: str
+    ) -> None:
+        """Raise SetupRequired if an agent in a container would wait for a login or an answer.
+
+        `home`: the home directory of the container, which may be new. `container`: its name in commands.
+        """
+
 
 class Provider(Protocol):
     """One kind of agent CLI. Pure, except for `setup`: a provider plans and interprets, callers act."""
@@ -290,6 +305,9 @@ class Provider(Protocol):
     never_inherited: frozenset[str] = frozenset()
     """Variables that an agent never inherits from a shell, whatever the configuration says."""
 
+    sandbox_environment: Mapping[str, str] = MappingProxyType({})
+    """Variables that its agents get in a container, over those of the configuration."""
+
     definitions: Definitions | None = None
     """Its definition files; None: only the configuration defines agent types."""
 
@@ -302,6 +320,13 @@ class Provider(Protocol):
 
         None: not configured.
         """
+
+    def home_files(self, environment: Mapping[str, str]) -> Mapping[str, str]:
+        """The files with which its agents start in a new container without a question.
+
+        The content of each file, by its path in the container. `environment`: that of the agent.
+        """
+        return {}
 
     def capability_sources(
         self, environment: Mapping[str, str], around: Sequence[str]

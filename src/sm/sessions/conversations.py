@@ -9,6 +9,7 @@ from sm.core.models import Launch, Session
 from sm.errors import IllegalState
 from sm.providers.base import Provider
 from sm.providers.readers import Readers
+from sm.sandboxes.home import ContainerHome
 from sm.store import Store
 
 
@@ -23,8 +24,12 @@ class ConversationSource:
     """The prompt of a conversation that has not begun. The process begins it."""
 
 
-async def source_of(session: Session, launch: Launch, provider: Provider, store: Store) -> ConversationSource:
+async def source_of(
+    session: Session, launch: Launch, provider: Provider, store: Store, home: ContainerHome | None
+) -> ConversationSource:
     """The conversation that continues the session. `launch`: of the session's first process.
+
+    `home`: the home directory of the session's container.
 
     An agent CLI stores a conversation only with its first prompt. So a session that ended before, such as in a dialog
     of its start, begins with its prompt again, and a fork copies again. Raises IllegalState when the session has no
@@ -37,29 +42,38 @@ async def source_of(session: Session, launch: Launch, provider: Provider, store:
         )
     fork, readers = provider.fork_in(launch.argv), provider.readers
     if fork is not None and fork.copy == session.conversation:
-        stored = await _is_stored(session, launch, readers)
+        stored = await _is_stored(session, launch, readers, home)
         return ConversationSource(session.conversation if stored else fork.original, copied=not stored)
-    unbegun = await is_unbegun(session, launch, readers, store)
+    unbegun = await is_unbegun(session, launch, readers, store, home)
     prompt = await store.spawn_prompt(session.id) if unbegun else None
     return ConversationSource(session.conversation, copied=False, prompt=prompt)
 
 
-async def is_unbegun(session: Session, launch: Launch, readers: Readers, store: Store) -> bool:
+async def is_unbegun(
+    session: Session, launch: Launch, readers: Readers, store: Store, home: ContainerHome | None
+) -> bool:
     """True if the session was started with a prompt, and nothing shows that the agent ever took it.
 
     The daemon's reading position shows a transcript that somebody has deleted.
     """
     if not launch.has_prompt or session.conversation not in launch.argv:
         return False
-    return not await store.measures.positions(session.id) and not await _is_stored(session, launch, readers)
+    if await store.measures.positions(session.id):
+        return False
+    return not await _is_stored(session, launch, readers, home)
 
 
-async def _is_stored(session: Session, launch: Launch, readers: Readers) -> bool:
+async def _is_stored(session: Session, launch: Launch, readers: Readers, home: ContainerHome | None) -> bool:
     reader, conversation = readers.transcripts, session.conversation
     if reader is None or conversation is None:
         return True
-    real_dir = await asyncio.to_thread(os.path.realpath, session.working_dir)
-    paths = [reader.path(launch.environment, real_dir, conversation)]
+    reported = []
     if session.transcript is not None and conversation in session.transcript:
-        paths.append(session.transcript)
+        reported.append(session.transcript)
+    if home is not None:
+        path = home.host_path(reader.path(launch.environment, session.working_dir, conversation))
+        paths = [*reported, *([] if path is None else [path])]
+        return await asyncio.to_thread(lambda: any(map(home.has_file, paths)))
+    real_dir = await asyncio.to_thread(os.path.realpath, session.working_dir)
+    paths = [reader.path(launch.environment, real_dir, conversation), *reported]
     return await asyncio.to_thread(lambda: any(map(os.path.exists, paths)))

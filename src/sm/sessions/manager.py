@@ -153,9 +153,16 @@ class Manager:
         return session is not None and is_process_of(session, process, self._store.mail.open)
 
     async def process_ended(
-        self, session_id: str, process: Process | None, exit: Exit, screen: Sequence[str] = ()
+        self,
+        session_id: str,
+        process: Process | None,
+        exit: Exit,
+        screen: Sequence[str] = (),
+        reason: str | None = None,
     ) -> None:
-        """Record how a process of the session ended; `screen` is the last content of the terminal.
+        """Record how and, if known, for which reason a process of the session ended.
+
+        `screen` is the last content of the terminal.
 
         Ignores a process that is not the session's own (`has_process`): its end is recorded already, or the session
         was restored since.
@@ -163,7 +170,7 @@ class Manager:
         async with self._store.transaction() as tx:
             session = tx.session(session_id)
             if is_process_of(session, process, tx.mail.open):
-                await self.endings.process_ended(tx, session, exit, screen)
+                await self.endings.process_ended(tx, session, exit, screen, reason)
 
     async def terminal_lost(
         self, session_id: str, process: Process | None, cause: LossCause, reason: str, *, process_gone: bool
@@ -174,6 +181,13 @@ class Manager:
             if is_process_of(session, process, tx.mail.open):
                 exit = Exit() if process_gone else None
                 await self.endings.terminal_lost(tx, session, cause, reason, exit)
+
+    async def warn(self, session_id: str, text: str) -> None:
+        """Record a warning about the session, if it still exists."""
+        async with self._store.transaction() as tx:
+            session = tx.find(session_id)
+            if session is not None:
+                await tx.event(EventType.WARNING, session, tx.now, f"{subject(session)} - {text}", {})
 
     # Notices whose content the caller already knows
 

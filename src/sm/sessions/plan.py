@@ -10,29 +10,39 @@ from sm.capabilities.agreements import Agreements
 from sm.capabilities.grants import Granter, Grants
 from sm.config import AgentConfig, Config, is_model
 from sm.core.items import ItemState
-from sm.core.labels import short_label
 from sm.core.models import Caller, Capabilities, Launch, Session, SpawnRequest, Workspace, digest
 from sm.core.names import friendly_name, normalize_title
 from sm.core.states import CallerKind, Mode, TrustLevel
 from sm.core.statuses import Status
 from sm.core.text import PROMPT_MAX, folded, validate_text
 from sm.core.worktrees import map_to_repository
-from sm.errors import IllegalState, NotPermitted, SandboxUnavailable, UsageError
+from sm.errors import IllegalState, NotPermitted, UsageError
 from sm.paths import InstancePaths
 from sm.policy.access import Action, may_at_all
-from sm.policy.trust import child_trust, normalize_trust_level
 from sm.providers.base import AgentPlan, PlanContext, Provider
+from sm.sandboxes.base import Sandbox
+from sm.sandboxes.home import homes
+from sm.sessions.container import (
+    ProgramCheck,
+    contained_directory,
+    contained_servers,
+    place_sentences,
+    unknown_program,
+)
 from sm.sessions.conversations import ConversationSource, source_of
-from sm.sessions.environment import Environments, check_variables, without
+from sm.sessions.effective_mode import TrustDecisions
+from sm.sessions.environment import (
+    Environments,
+    check_sandboxed,
+    check_variables,
+    denied_warnings,
+    without,
+)
 from sm.sessions.setup_checks import require_ready, session_warnings
 from sm.sessions.workdir import WorkDirectories, require_directory, worktree
 from sm.store import Store
 
 _ARGUMENT_MAX = 4096
-_NO_SANDBOX = (
-    "this version has no sandbox: the session runs directly on this host "
-    "(trust level sandboxed, effective mode direct)"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +66,11 @@ class SpawnPlanner:
         providers: Mapping[str, Provider],
         store: Store,
         agreements: Agreements,
+        sandbox: Sandbox,
         now: Callable[[], str],
+        has_program: ProgramCheck = unknown_program,
     ) -> None:
+        """`has_program`: a look into the image of a container."""
         self._config = config
         self._paths = paths
         self._providers = providers
@@ -65,8 +78,12 @@ class SpawnPlanner:
         self._directories = WorkDirectories(config, store)
         self._environments = Environments(config, paths)
         self._types = AgentTypes(config, paths, providers, agreements)
+        self._trust = TrustDecisions(config, sandbox)
+        self._sandbox = sandbox
         self._granter = Granter(_defaults(config), agreements)
         self._now = now
+        self._has_program = has_program
+        self._home_of = homes(paths)
 
     async def plan(
         self,
@@ -78,7 +95,7 @@ class SpawnPlanner:
     ) -> SpawnPlan:
         """Plan a spawn; `runs`: the process runs already.
 
-        Raises UsageError, NotPermitted, SandboxUnavailable, SetupRequired.
+        Raises UsageError, NotPermitted, SandboxUnavailable, SandboxBusy, SetupRequired.
         """
         check_name(request.agent_type)
         self._check_arguments(caller, request)
@@ -99,7 +116,7 @@ class SpawnPlanner:
         types = await self._types.catalog(workspace, base, wanted=request.agent_type)
         kind = types.pick(request.agent_type)
         provider = self._providers[kind.provider]
-        trust_level, effective_mode, warnings = self._trust(caller, parent, workspace, request.trust)
+        trust = await self._trust.decide(caller, parent, workspace, request.trust, runs=runs)
         session, token = self._new(
             caller,
             request.agent_type,
@@ -110,11 +127,23 @@ class SpawnPlanner:
             parent_id=None if parent is None else parent.id,
             working_dir=working_dir,
             workspace=parent.workspace if parent is not None else workspace.slug if workspace else None,
-            trust_level=trust_level,
-            effective_mode=effective_mode,
+            trust_level=trust.level,
+            effective_mode=trust.mode,
             title=None if request.title is None else normalize_title(request.title),
             **tree,
         )
+        warnings = trust.warnings
+        if session.effective_mode is TrustLevel.SANDBOXED:
+            in_container = parent is not None and parent.effective_mode is TrustLevel.SANDBOXED
+            check_sandboxed(added)
+            if in_container and parent_launch is not None:
+                added = {**parent_launch.added, **added}
+            if parent is None:
+                inherited = {**inherited, **self._environments.passed(request.environment, workspace)}
+            shown = await contained_directory(
+                self._config, session, workspace, request, in_container=in_container
+            )
+            session, warnings = replace(session, working_dir=shown[0]), (*warnings, *shown[1])
         grants = Grants() if runs else await self._grants(session, provider, base)
         context = self._context(session, parent, base, provider, types, grants)
         plan = provider.plan(
@@ -126,8 +155,10 @@ class SpawnPlanner:
             session, plan, inherited, added, provider, grants, has_prompt=prompt is not None
         )
         if not (runs or request.skip_checks):
-            await require_ready(provider, session, launch)
-        limits = await session_warnings(provider, launch)
+            await require_ready(provider, session, launch, self._home_of(session))
+        limits = await session_warnings(provider, launch, self._home_of(session))
+        if session.effective_mode is TrustLevel.SANDBOXED:
+            warnings = (*warnings, *denied_warnings(plan.environment))
         warnings = (*warnings, *types.caller_warnings, *grants.warnings, *plan.warnings, *limits)
         return SpawnPlan(session, launch, prompt, token, warnings)
 
@@ -143,13 +174,15 @@ class SpawnPlanner:
                 f"workspace {place.slug} is deleted: no session can start in it",
                 f"recreate the workspace: sm workspace create {place.slug} --working-dir PATH",
             )
-        await require_directory(session.working_dir)
+        await self._require_place(session, place)
         launch, token = await self._store.launch(session.id), secrets.token_hex(32)
         if not self._providers[session.provider].has_turns:
             environment = self._environments.restored(session, launch.environment)
             return replace(launch, environment=environment), token, ()
         parent = self._store.sessions.get(session.parent_id or "")
-        source = await source_of(session, launch, self._providers[session.provider], self._store)
+        source = await source_of(
+            session, launch, self._providers[session.provider], self._store, self._home_of(session)
+        )
         resumed, _, warnings = await self._resumed(session, parent, launch, source)
         return resumed, token, warnings
 
@@ -165,7 +198,7 @@ class SpawnPlanner:
         Raises UsageError and IllegalState without a conversation, InvalidPath when the directory is gone.
         """
         provider = self._providers[original.provider]
-        await require_directory(original.working_dir)
+        await self._require_place(original, self._directories.workspace_of(original))
         session, token = self._new(
             caller,
             original.agent_type,
@@ -181,10 +214,22 @@ class SpawnPlanner:
             effective_mode=original.effective_mode,
         )
         launch = await self._store.launch(original.id)
-        id = (await source_of(original, launch, provider, self._store)).id if provider.has_turns else ""
+        id = ""
+        if provider.has_turns:
+            id = (await source_of(original, launch, provider, self._store, self._home_of(original))).id
         source = ConversationSource(id, copied=True)
         forked, plan, warnings = await self._resumed(session, parent, launch, source, forked_by=caller)
         return SpawnPlan(replace(session, conversation=plan.conversation), forked, None, token, warnings)
+
+    async def _require_place(self, session: Session, workspace: Workspace | None) -> None:
+        """Require the directory and, for a sandboxed session, the sandbox of an earlier process.
+
+        Raises InvalidPath, SandboxUnavailable, SandboxBusy.
+        """
+        if session.effective_mode is TrustLevel.SANDBOXED:
+            await self._sandbox.require_available(workspace)
+        else:
+            await require_directory(session.working_dir)
 
     async def _resumed(
         self,
@@ -225,7 +270,7 @@ class SpawnPlanner:
             *types.caller_warnings,
             *grants.warnings,
             *plan.warnings,
-            *await session_warnings(provider, launch),
+            *await session_warnings(provider, launch, self._home_of(session)),
         )
         warnings = (*_missing_type_warnings(session, types), *lasting)
         return launch, plan, warnings
@@ -286,22 +331,28 @@ class SpawnPlanner:
         grants: Grants,
     ) -> PlanContext:
         kind = types.find(session.agent_type)
-        mcp_file = self._paths.mcp_file(session.id) if grants.servers else None
+        sandboxed = session.effective_mode is TrustLevel.SANDBOXED
+        paths = self._paths.agent_paths(session.id, sandboxed=sandboxed)
+        mcp_file = paths.mcp_file if grants.servers else None
         return PlanContext(
             session=session,
-            sm=f"{self._paths.bin}/sm",
+            sm=f"{paths.bin}/sm",
             environment=without(inherited, provider.never_inherited),
             parent=None if parent is None else parent.display_name,
-            prompt_file=self._paths.prompt_file(session.id),
+            prompt_file=paths.prompt_file,
             agent=AgentConfig() if kind is None else kind.agent,
             agent_types={usable.name: usable.agent.description for usable in types.usable},
             granted=replace(grants.granted, mcp_file=mcp_file),
+            place=place_sentences(session) if sandboxed else "",
         )
 
     async def _grants(self, session: Session, provider: Provider, inherited: Mapping[str, str]) -> Grants:
         workspace = self._directories.workspace_of(session)
         given = without(inherited, provider.never_inherited)
-        return await self._granter.grants(session, workspace, provider, given)
+        grants = await self._granter.grants(session, workspace, provider, given)
+        if session.effective_mode is not TrustLevel.SANDBOXED:
+            return grants
+        return await contained_servers(self._config, workspace, grants, self._has_program)
 
     def _launch(
         self,
@@ -314,7 +365,8 @@ class SpawnPlanner:
         *,
         has_prompt: bool,
     ) -> Launch:
-        given = without({**inherited, **plan.environment, **added}, provider.never_inherited)
+        workspace = self._directories.workspace_of(session)
+        given = self._environments.given(session, workspace, provider, inherited, plan.environment, added)
         environment = self._environments.complete(
             session, given, has_prompt_file=plan.prompt_file is not None
         )
@@ -357,35 +409,6 @@ class SpawnPlanner:
                 f"only the operator may use {option}",
                 f"to allow {option} for sessions, set child_agents.allow_args: true in config.yaml",
             )
-
-    def _trust(
-        self, caller: Caller, parent: Session | None, workspace: Workspace | None, asked: str | None
-    ) -> tuple[TrustLevel, TrustLevel, tuple[str, ...]]:
-        """Trust level, effective mode and warnings."""
-        try:
-            level = None if asked is None else normalize_trust_level(asked)
-        except ValueError as error:
-            raise UsageError(str(error)) from None
-        if parent is not None:
-            given = child_trust(parent.effective_mode, level)
-            if given is None:
-                raise NotPermitted(
-                    f"session {short_label(parent)} may not start a child with a higher trust level than its own"
-                )
-            level = given
-        of_workspace = None if workspace is None else workspace.trust_level
-        level = level or of_workspace or self._config.default_trust
-        if level is TrustLevel.DIRECT:
-            return level, level, ()
-        if caller.kind is not CallerKind.OPERATOR:
-            raise SandboxUnavailable(
-                "this version has no sandbox, and only the operator may start a session without one"
-            )
-        if parent is not None and parent.effective_mode is TrustLevel.SANDBOXED:
-            raise SandboxUnavailable(  # the parent would not see the child, which would have more trust
-                f"this version has no sandbox, and a child of sandboxed session {short_label(parent)} needs one"
-            )
-        return level, TrustLevel.DIRECT, (_NO_SANDBOX,)
 
 
 def _missing_type_warnings(session: Session, types: Catalog) -> tuple[str, ...]:

@@ -108,7 +108,7 @@ class Restorer:
         go_on: bool = False,
         is_connected: Callable[[], bool] = lambda: True,
     ) -> RestoreResult:
-        """Restore every session that ended with the machine or the tmux server, parents before children.
+        """Restore every session that ended with the machine, the tmux server or the container engine, parents first.
 
         Archived sessions stay ended, and so does a session whose terminal was closed, probably on purpose. `go_on`: as
         in `restore`.
@@ -219,7 +219,7 @@ class Restorer:
                     return tx.replayed.endswith(_GOES_ON)
                 self._check_restorable(tx, caller, session_id)
             # Writing the token file before the commit is safe: the process with the old token is gone.
-            await self._sandbox.prepare(session_id, launch, token)
+            await self._sandbox.prepare(session, launch, token)
             async with self._store.transaction(caller, key) as tx:
                 now = self._check_restorable(tx, caller, session_id)
                 # A prompt that is sent again needs no word to go on.
@@ -345,8 +345,9 @@ def _is_over(session: Session) -> bool:
 
 
 def _was_lost(session: Session) -> bool:
-    """Ended with the machine or the tmux server."""
-    return session.status is Status.ERROR and session.status_source in (LossCause.SERVER, LossCause.MACHINE)
+    """Ended with the machine, the tmux server or the container engine."""
+    causes = (LossCause.SERVER, LossCause.MACHINE, LossCause.ENGINE)
+    return session.status is Status.ERROR and session.status_source in causes
 
 
 def _check(session: Session) -> None:

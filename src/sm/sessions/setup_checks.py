@@ -2,32 +2,43 @@
 
 import asyncio
 from contextlib import suppress
+from functools import partial
 
 from sm.core.models import Launch, Session
-from sm.core.states import TrustLevel
 from sm.providers.base import Provider
+from sm.sandboxes.home import ContainerHome
+
+DEFAULT_CONTAINER = "default"
+"""The name of the container for sessions without a workspace, in commands."""
 
 _WITHIN_S = 2.0
 
 
-async def require_ready(provider: Provider, session: Session, launch: Launch) -> None:
-    """Raise SetupRequired if the agent would wait in a dialog of its first start on this host."""
-    if provider.setup is None or session.effective_mode is not TrustLevel.DIRECT:
+async def require_ready(
+    provider: Provider, session: Session, launch: Launch, home: ContainerHome | None
+) -> None:
+    """Raise SetupRequired if the agent would wait in a dialog of its first start.
+
+    `home`: the home directory of its container; None: it starts on this host.
+    """
+    if provider.setup is None:
         return
+    check = partial(provider.setup.require_ready, launch.environment, launch.argv, launch.working_dir)
+    if home is not None:
+        container = session.workspace or DEFAULT_CONTAINER
+        check = partial(provider.setup.require_login, launch.environment, launch.argv, home, container)
     with suppress(TimeoutError):  # a slow file system proves no open dialog
         async with asyncio.timeout(_WITHIN_S):
-            await asyncio.to_thread(
-                provider.setup.require_ready, launch.environment, launch.argv, launch.working_dir
-            )
+            await asyncio.to_thread(check)
 
 
-async def session_warnings(provider: Provider, launch: Launch) -> tuple[str, ...]:
-    """Warnings about settings of the user or the project that limit `sm` in this session."""
+async def session_warnings(provider: Provider, launch: Launch, home: ContainerHome | None) -> tuple[str, ...]:
+    """Warnings about settings of the user or the project that limit `sm` in this session. `home`: as above."""
     if provider.setup is None:
         return ()
     with suppress(TimeoutError):
         async with asyncio.timeout(_WITHIN_S):
             return await asyncio.to_thread(
-                provider.setup.session_warnings, launch.environment, launch.working_dir
+                provider.setup.session_warnings, launch.environment, launch.working_dir, home
             )
     return ()

@@ -98,7 +98,7 @@ class Spawner:
     ) -> SessionResult:
         """Insert a planned session and start its agent; as `spawn`."""
         session_id = planned.session.id
-        argv = await self._sandbox.prepare(session_id, planned.launch, planned.token)
+        argv = await self._sandbox.prepare(planned.session, planned.launch, planned.token)
         self.prepared[session_id] = (planned.launch, argv)
         try:
             async with self._store.transaction(caller, key) as tx:

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 
 from sm.config import Config
 from sm.core.models import NO_WORKSPACE, Session, SpawnRequest, Workspace
+from sm.core.states import TrustLevel
 from sm.core.text import folded, validate_text
 from sm.core.worktrees import PLACE, is_within, repository_of
 from sm.errors import InvalidPath, NotFound, UsageError
@@ -57,8 +58,12 @@ class WorkDirectories:
     async def working_dir(
         self, parent: Session | None, request: SpawnRequest, workspace: Workspace | None
     ) -> str:
-        """Raises UsageError if the request must name a directory, InvalidPath and InvalidText for an unusable one."""
+        """The directory on this host; of a child of a session in a container unchecked.
+
+        Raises UsageError if the request must name a directory, InvalidPath and InvalidText for an unusable one.
+        """
         path = request.working_dir
+        contained = parent is not None and parent.effective_mode is TrustLevel.SANDBOXED
         if path is None and parent is None and workspace is not None:
             path = workspace.directory
         if path is None and self._settings.default_working_dir_behavior == "specify":
@@ -71,7 +76,9 @@ class WorkDirectories:
         if path is None or not path.startswith("/"):
             raise InvalidPath(f"working directory {folded(path or '', 200)!r} is not an absolute path")
         validate_text(path, "working directory", _PATH_MAX, one_line=True)
-        await require_directory(path)
+        # An agent in a container must not learn which paths exist on this host: `contained_directory` checks it.
+        if not contained:
+            await require_directory(path)
         return path
 
 

@@ -24,6 +24,8 @@ from sm.store import Store, Transaction
 
 _SLUG = re.compile(r"[a-z0-9][a-z0-9-]*[a-z0-9]")
 _SLUG_MAX = 64
+_RESERVED_SLUG = "default"
+"""Commands for containers use this name for the container of sessions without a workspace."""
 _PATH_MAX = 4096
 _NAMES_MAX = 200
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -74,6 +76,8 @@ class Workspaces:
                 f"invalid workspace name {folded(slug, 80)!r}",
                 "use 2 to 64 characters: a-z, 0-9 and dashes, without a dash at either end",
             )
+        if slug == _RESERVED_SLUG:
+            raise UsageError(f"a workspace cannot be named {slug}", "choose another name")
         if given.get("working_dir") is None:
             raise UsageError(f"no directory given for workspace {slug}", "add --working-dir PATH")
         given = await _resolved(given)

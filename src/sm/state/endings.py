@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
@@ -33,9 +34,15 @@ class LossCause(StrEnum):
     """The tmux server ended, and with it all terminals."""
     MACHINE = "machine"
     """The machine restarted."""
+    ENGINE = "container engine"
+    """The container engine closed the connection to a live agent, for example because it restarted."""
 
 
 TERMINAL_CLOSED = (LossCause.TERMINAL, "the terminal was closed")
+CUT_OFF = (
+    LossCause.ENGINE,
+    "the container engine closed the connection to the agent's terminal, so sm ended the agent",
+)
 SERVER_GONE = (LossCause.SERVER, "the tmux server has ended")
 
 
@@ -47,11 +54,16 @@ class Endings:
         self._providers = providers
 
     async def process_ended(
-        self, tx: Transaction, session: Session, exit: Exit, screen: Sequence[str]
+        self, tx: Transaction, session: Session, exit: Exit, screen: Sequence[str], reason: str | None = None
     ) -> None:
-        """Record the end of the process. `screen` is the last content of the session's terminal."""
+        """Record the end of the process. `screen` is the last content of the session's terminal.
+
+        `reason`: why it ended, when that is known; it overrides the provider's.
+        """
         provider = self._providers[session.provider]
         signal = provider.read_exit(exit, tx.now, screen=screen, session=session)
+        if reason is not None:
+            signal = replace(signal, reason=reason)
         await self._end(tx, session, signal, exit)
 
     async def terminal_lost(

@@ -15,6 +15,12 @@ from tests.cli.peer import Peer, answer
 NO_SHIPPED_TYPES = "Engineer: null, Architect: null, Explore: null, general-purpose: null"
 
 HEALTH = {"pid": 1, "uptime_s": 1, "socket": "x", "sessions": 2}
+NO_ENGINE = {
+    "available": False,
+    "problem": "no Docker engine runs: /x.sock does not exist",
+    "hint": "start it",
+}
+SANDBOX = {"engine": NO_ENGINE, "image": None, "image_name": "sm-sandbox"}
 
 
 def problems(done: Done) -> list[str]:
@@ -152,9 +158,11 @@ def test_doctor_reports_items_that_need_an_agreement(machine: Sm, peer: Peer) ->
     }
     shown = {"slug": "shop", "items": [item, item | {"state": "agreed"}], "warnings": ["no answer"]}
     peer.script("GET /v1/health", answer(HEALTH | {"version": __version__}))
+    peer.script("GET /v1/sandbox", answer(SANDBOX))
     peer.script("GET /v1/workspaces", answer([{"slug": "shop"}]))
     peer.script("GET /v1/workspaces/shop", answer(shown))
     assert problems(machine("doctor")) == [
+        "problem  sandboxes: no Docker engine runs: /x.sock does not exist  -> start it",
         "problem  workspace shop: no answer",
         "problem  workspace shop: left out until you agree: MCP server files (changed)  -> sm workspace agree shop",
     ]

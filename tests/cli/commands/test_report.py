@@ -190,13 +190,16 @@ def test_report_writes_nothing_when_session_id_is_invalid(agent: Sm, state: Path
     assert not (state / "spool").exists() or os.listdir(state / "spool") == []
 
 
-def test_report_is_not_spooled_inside_a_container(run: Sm, home: Path, state: Path) -> None:
+def test_report_is_spooled_in_the_home_directory_inside_a_container(run: Sm, home: Path, state: Path) -> None:
     (state / "token").write_text("ab" * 32)
     environ = {
         "SM_SESSION_ID": SESSION,
         "SM_SOCKET": f"{state}/run/w/0123456789abcdef/s",
         "SM_TOKEN_FILE": f"{state}/token",
+        "XDG_STATE_HOME": f"{home}/elsewhere",
     }
-    before = sorted(home.rglob("*"))
-    assert "no daemon is running" in run("complete", "Done", code=7, environ=environ).err
-    assert sorted(home.rglob("*")) == before
+    assert "recorded" in run("complete", "Done", environ=environ).out
+    (path,) = spooled(home / ".local/state/sm")
+    report = json.loads(path.read_bytes())
+    assert (report["action"], report["body"]["message"]) == ("complete", "Done")
+    assert spooled(state) == []

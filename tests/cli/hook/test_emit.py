@@ -240,11 +240,20 @@ def test_hook_spools_event_when_listen_backlog_is_full(hook: Hook, state: Path) 
     assert len(hook.spooled()) == 1
 
 
-def test_hook_writes_nothing_when_state_directory_is_missing(hook: Hook, home: Path) -> None:
-    hook.environ["SM_SOCKET"] = str(home / "state/run/w/0123/s")
+def test_hook_writes_nothing_when_the_socket_is_of_another_instance(hook: Hook, home: Path) -> None:
+    hook.environ["SM_SOCKET"] = str(home / "elsewhere/socket")
     before = sorted(home.rglob("*"))
     hook(EVENT)
     assert sorted(home.rglob("*")) == before
+
+
+def test_hook_spools_event_in_the_home_directory_of_a_container_when_daemon_is_away(
+    hook: Hook, home: Path
+) -> None:
+    hook.environ |= {"SM_SOCKET": str(home / "run/s"), "XDG_STATE_HOME": str(home / "elsewhere")}
+    hook(EVENT)
+    (report,) = (home / ".local/state/sm/spool" / SESSION).iterdir()
+    assert json.loads(report.read_bytes())["body"]["payload"] == EVENT
 
 
 def test_hook_sends_the_token_to_an_agent_socket(hook: Hook, home: Path, state: Path) -> None:

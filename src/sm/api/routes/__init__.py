@@ -1,7 +1,7 @@
 """Every route of the API, by the module that holds it."""
 
 from sm.api.route import Route
-from sm.api.routes import agents, daemon, events, hooks, messages, requests, sessions, workspaces
+from sm.api.routes import agents, daemon, events, hooks, messages, requests, sandbox, sessions, workspaces
 
 ROUTES: dict[str, list[Route]] = {
     "daemon": daemon.routes,
@@ -12,6 +12,7 @@ ROUTES: dict[str, list[Route]] = {
     "events": events.routes,
     "hooks": hooks.routes,
     "workspaces": workspaces.routes,
+    "sandboxes": sandbox.routes,
 }
 
 __all__ = ["ROUTES"]

@@ -3,6 +3,7 @@
 import os
 import time
 from collections import Counter
+from contextlib import suppress
 
 from sm import __version__
 from sm.api.answers.daemon import DaemonView, HealthView, StatusOverview, StoppedView
@@ -12,6 +13,7 @@ from sm.api.query import Query, WorkspaceName
 from sm.api.route import RouteTable
 from sm.core.lifecycle import is_live
 from sm.core.messages import SM_ITSELF
+from sm.errors import SandboxUnavailable
 from sm.messaging.messages import RenderedMessage
 from sm.services import DaemonInfo, SessionFilter
 
@@ -69,10 +71,13 @@ async def status(request: ApiRequest, query: StatusQuery) -> StatusOverview:
 
 @routes.route("POST", "/v1/daemon/stop", agents=False, audit="stop")
 async def stop_daemon(request: ApiRequest, body: StopBody) -> StoppedView:
-    """Stop the daemon; with `all` kill every session first."""
+    """Stop the daemon; with `all` kill every session and remove every container first."""
     sessions = request.services.sessions
     sessions.may_stop_daemon(request.caller)
     killed = await sessions.end_all() if body.all else []
+    if body.all:
+        with suppress(SandboxUnavailable):  # then no container runs, or nobody can reach it
+            await request.services.sandboxing.remove_all()
     request.services.daemon.stopping.set()
     return {"killed": killed}
 

@@ -18,10 +18,9 @@ from sm.api.fields import REQUIRED, NeededText, NeededTexts, Present, doc, schem
 from sm.api.query import Query
 from sm.api.route import RouteTable
 from sm.api.views import build_view
-from sm.config.model import SandboxOptions
+from sm.config import SandboxOptions
 from sm.core.models import RequestKey, Workspace
 
-_NO_SANDBOX = "sandbox settings are stored but have no effect: this version has no sandbox"
 routes = RouteTable()
 
 
@@ -149,7 +148,5 @@ async def _changed(
             *warnings,
             *await request.services.workspaces.unknown_agent_type_warnings(request.caller, workspace),
         )
-    if given.get("sandbox"):
-        warnings = (*warnings, _NO_SANDBOX)
     warnings = (*warnings, *await request.services.workspaces.agreement_warnings(workspace))
     return {**request.views.workspace(workspace), "warnings": list(warnings)}

@@ -81,7 +81,7 @@ def _show(*, path_only: bool, example: bool, check: bool) -> None:
     if path_only:
         click.echo(path)
         return
-    from sm import config
+    import sm.config as config
 
     if example:
         click.echo(config.example(), nl=False)

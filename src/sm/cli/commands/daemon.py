@@ -119,7 +119,12 @@ def restore_backup_command(file: str | None) -> None:
 
 
 @command.command("stop")
-@click.option("--all", "everything", is_flag=True, help="End every agent first, and close their terminals.")
+@click.option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help="End every agent first, close their terminals, and remove containers.",
+)
 def stop_command(everything: bool) -> None:
     """Stop the daemon.
 
@@ -204,6 +209,11 @@ def logs(lines: int, following: bool, as_json: bool) -> None:
     Examples:
       sm daemon logs --follow
     """
+    show_log(lines, following=following, as_json=as_json)
+
+
+def show_log(lines: int, *, following: bool, as_json: bool, logger: str = "") -> None:
+    """Print the last records of the daemon's log, and with `following` new ones. `logger`: only of it and below."""
     path = f"{Instance(os.environ).paths.log}/daemon.log"
     try:
         file = _open(path)
@@ -214,11 +224,23 @@ def logs(lines: int, following: bool, as_json: bool) -> None:
         while not os.path.exists(path):
             time.sleep(_POLL_S)
         file = _open(path)
-    records = file.readlines()
+    records = [record for record in file.readlines() if _is_of(record, logger)]
     print_lines(_format(record, as_json=as_json) for record in records[max(0, len(records) - lines) :])
     if following:
         for record in _follow(path, file):
-            click.echo(_format(record, as_json=as_json))
+            if _is_of(record, logger):
+                click.echo(_format(record, as_json=as_json))
+
+
+def _is_of(record: str, logger: str) -> bool:
+    """True for a record of `logger` or below it; for an empty name, for every line."""
+    if not logger:
+        return True
+    try:
+        name = str(decode(record)["logger"])
+    except (ValueError, TypeError, KeyError):
+        return False
+    return name == logger or name.startswith(logger + ".")
 
 
 def restart_running(instance: Instance) -> int | None:

@@ -33,6 +33,8 @@ from sm.errors import ExternalError, SmError
 from sm.paths import SOCKET_PATH_MAX_BYTES, InstancePaths
 
 _TMUX_MIN = (3, 2)
+_SANDBOX_FREE_BYTES = 2 * 10**9
+"""A build of the image needs this much."""
 
 
 class Check(NamedTuple):
@@ -200,7 +202,57 @@ def _daemon(instance: Instance) -> Iterator[Check]:
             False, f"the daemon is version {health['version']}, this sm is {__version__}", "sm daemon restart"
         )
         return
-    yield from _agreements(instance.client(start=False))
+    client = instance.client(start=False)
+    yield from _sandbox(client)
+    yield from _agreements(client)
+
+
+def _sandbox(client: Client) -> Iterator[Check]:
+    """Check the engine and the image of sandboxed sessions. Direct sessions need none of it."""
+    from sm.cli.display.sandbox import size
+
+    try:
+        status = client.get("/v1/sandbox", timeout_s=15.0)
+    except SmError as error:
+        yield Check(False, f"sandboxes: {error.message}", error.hint, needed=False)
+        return
+    engine, image, name = status["engine"], status["image"], status["image_name"]
+    if not engine["available"]:
+        yield Check(False, f"sandboxes: {engine['problem']}", engine["hint"], needed=False)
+        return
+    cgroup, storage, user = engine["cgroup_version"], engine["storage_driver"], os.geteuid()
+    yield Check(
+        True,
+        f"sandboxes: Docker {engine['version']} at {engine['url']}, used as user id {user}, "
+        f"cgroup v{cgroup}, storage {storage}",
+    )
+    if not engine["seccomp"]:
+        yield Check(False, "sandboxes: the engine filters no system calls (seccomp is off)", needed=False)
+    restart = (
+        "containers survive" if engine["live_restore"] else "stops the containers; sm restores their sessions"
+    )
+    yield Check(
+        True,
+        f"sandboxes: live-restore {'on' if engine['live_restore'] else 'off'}: a restart of the engine {restart}",
+    )
+    if (free := engine["data_free_bytes"]) is not None:
+        enough = free >= _SANDBOX_FREE_BYTES
+        yield Check(
+            enough,
+            f"sandboxes: {size(free)} free in {engine['data_root']}",
+            None if enough else "sm sandbox prune --images",
+            needed=False,
+        )
+    if image is None:
+        yield Check(False, f"sandboxes: the image {name} does not exist", "sm sandbox build", needed=False)
+    else:
+        agents = "" if image["agents"] is None else f" with {', '.join(image['agents']) or 'no agents'}"
+        yield Check(True, f"sandboxes: image {name}{agents}")
+        for warning in image["warnings"]:
+            yield Check(False, f"sandboxes: {warning}", needed=False)
+    others = status["other_instances"]
+    shown = f", {plural(others, 'container')} of other instances" if others else ""
+    yield Check(True, f"sandboxes: {plural(len(status['containers']), 'container')}{shown}")
 
 
 def _agreements(client: Client) -> Iterator[Check]:

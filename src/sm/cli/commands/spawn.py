@@ -27,6 +27,7 @@ import sys
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.sessions import name_and_id
@@ -137,7 +138,9 @@ def command(
             "--attach needs a terminal", "omit --attach, then run in a terminal: sm attach SESSION"
         )
     instance = call.instance
-    client = instance.client(rate_wait_s=rate_wait_s)
+    source = click.get_current_context().get_parameter_source("rate_wait_s")
+    is_given = source is not ParameterSource.DEFAULT
+    client = instance.client(rate_wait_s=rate_wait_s if is_given else None)
     body = {
         **settings,
         "prompt": _prompt(prompt, prompt_file),

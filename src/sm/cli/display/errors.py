@@ -11,6 +11,7 @@ from sm.errors import (
     DirectoryNotTrusted,
     ExternalError,
     InternalError,
+    NotPermitted,
     RateLimited,
     SmError,
     StorageFull,
@@ -46,6 +47,9 @@ def print_error(error: BaseException) -> int:
             shown = StorageFull("the disk is full")
         case OSError():
             shown = ExternalError(f"{error.filename or 'the system'}: {error.strerror or error}")
+        case ModuleNotFoundError(name=str(name)) if name.startswith("sm."):
+            # The copy of the client in a container has only the parts that the commands of agents need.
+            shown = NotPermitted("this command does not run in a sandbox", "run it on the host")
         case _:
             shown = _internal_error(error)
     if isinstance(error, click.exceptions.NoArgsIsHelpError):

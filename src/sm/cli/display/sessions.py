@@ -72,14 +72,24 @@ def session_table(
     with_words: bool = True,
     named: Callable[[JsonObject], str] = name_and_id,
 ) -> Table:
-    """Format each (indentation, session) as `name (id) | status | 5min ago | "message"`. `named`: the first column."""
+    """Format each (indentation, session) as `name (id) | status | 5min ago | "message"`. `named`: the first column.
+
+    `!direct` marks a session that should be sandboxed and runs directly on this host.
+    """
     cells, colours = [], {}
     for number, (indent, session) in enumerate(rows):
         words = last_words(session) if with_words else ""
         since = age(session["status_at"], now)
-        cells.append((indent + named(session), status_of(session, now), since, words))
+        cells.append(
+            (indent + named(session) + _fallback_mark(session), status_of(session, now), since, words)
+        )
         colours[number, 1] = COLOURS.get(session["status"], "")
     return Table(cells, aligned=2, empty=empty, colours=colours)
+
+
+def _fallback_mark(session: JsonObject) -> str:
+    fell_back = (session["trust_level"], session["effective_mode"]) == ("sandboxed", "direct")
+    return " !direct" if fell_back else ""
 
 
 def flat_rows(sessions: Sequence[JsonObject]) -> list[tuple[str, JsonObject]]:

@@ -44,12 +44,12 @@ def _token() -> str:
 
 
 def spool(body: "dict[str, object]", key: str, emitted_at: str) -> None:
-    """Write the event to the spool. Drops it for a session on an agent socket, which has no spool."""
+    """Write the event to the spool. Drops it on a socket of neither this instance nor a container."""
     import os
 
     from sm.cli.hook.spool import HOOKS_MAX_BYTES, write
     from sm.cli.instance import Instance
 
     instance = Instance(os.environ)
-    if instance.has_default_socket:
+    if instance.has_default_socket or instance.is_contained:
         write(instance, "hook", body, key, emitted_at=emitted_at, max_bytes=HOOKS_MAX_BYTES, durable=False)

@@ -44,10 +44,13 @@ def briefing(
     agent_types: Mapping[str, str | None],
     prompt: str | None = None,
     template: str = TEMPLATE,
+    *,
+    place: str = "",
 ) -> str:
     """The briefing of this session. The `prompt` of its agent type comes last.
 
-    `agent_types`: types that the session may spawn, with descriptions. `parent`: None for the operator.
+    `agent_types`: types that the session may spawn, with descriptions. `parent`: None for the operator. `place`:
+    sentences about the container of the session, which follow the template.
     """
     values = {
         "name": session.display_name,
@@ -60,7 +63,7 @@ def briefing(
     }
     pattern = "|".join(values)
     text = re.sub(rf"\{{({pattern})\}}", lambda match: values[match[1]], template).strip()
-    return f"{text}\n\n{prompt.strip()}" if prompt else text
+    return "\n\n".join(part for part in (text, place, (prompt or "").strip()) if part)
 
 
 def _types(agent_types: Mapping[str, str | None]) -> str:

@@ -10,10 +10,11 @@ import re
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from sm.config import AgentConfig, Claude, ModelArgs
 from sm.core.models import Exit, Session, Signal, SpawnRequest
-from sm.core.states import SignalKind
+from sm.core.states import SignalKind, TrustLevel
 from sm.core.statuses import Status
 from sm.core.text import folded
 from sm.core.usage import Usage
@@ -22,6 +23,7 @@ from sm.providers.base import AgentPlan, CapabilitySources, Fork, InputMethod, P
 from sm.providers.claude import trouble
 from sm.providers.claude.box_reader import ClaudeBoxReader
 from sm.providers.claude.briefing import TEMPLATE, briefing
+from sm.providers.claude.container import home_files
 from sm.providers.claude.definitions import ClaudeDefinitions
 from sm.providers.claude.home import ClaudeHome
 from sm.providers.claude.hooks import ClaudeHookReader, conversation_id
@@ -70,6 +72,8 @@ class ClaudeProvider(Provider):
     has_turns = True
     interrupt_key = "Escape"
     never_inherited = _NEVER_INHERITED
+    sandbox_environment: Mapping[str, str] = MappingProxyType({"CLAUDE_CODE_SANDBOXED": "1"})
+    """Answers the question about trust in the directory (measured)."""
     box_reader = ClaudeBoxReader()
     readers = Readers(ClaudeHookReader(), ClaudeStateReader(), ClaudeTranscriptReader(), ClaudeScreenReader())
 
@@ -113,6 +117,9 @@ class ClaudeProvider(Provider):
             skills=tuple(f"{place}/skills" for place in places),
             commands=tuple(f"{place}/commands" for place in places),
         )
+
+    def home_files(self, environment: Mapping[str, str]) -> Mapping[str, str]:
+        return home_files(environment)
 
     def plan(self, request: SpawnRequest, start: PlanContext) -> AgentPlan:
         """Pass the prompt as text (`as_text`), also one that claude would run: `/review`, `doctor`, `exit`."""
@@ -242,7 +249,14 @@ class ClaudeProvider(Provider):
 
     def _session_options(self, start: PlanContext, *, reads: str | None = None) -> tuple[str, ...]:
         """The options that sm sets for every process of a session, in place of a change to the user's settings."""
-        text = briefing(start.session, start.parent, start.agent_types, start.agent.prompt, self._template)
+        text = briefing(
+            start.session,
+            start.parent,
+            start.agent_types,
+            start.agent.prompt,
+            self._template,
+            place=start.place,
+        )
         return (
             *(("--mcp-config", start.granted.mcp_file) if start.granted.mcp_file is not None else ()),
             *(("--strict-mcp-config",) if start.granted.strict_mcps else ()),
@@ -264,6 +278,7 @@ class ClaudeProvider(Provider):
             flags, warnings = limit_to_parent(flags, start.at_most, program=program_length)
         if (
             not self._is_root
+            or start.session.effective_mode is TrustLevel.SANDBOXED  # no agent in a container is root
             or not bypasses(flags)
             or is_sandbox_environment({**start.environment, **self._claude.env})
         ):

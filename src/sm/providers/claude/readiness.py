@@ -16,9 +16,9 @@ RUN_ONCE = "run claude once in a terminal"
 NO_LOGIN = "sm found no login of claude"
 LOG_IN = "run claude in a terminal and type /login"
 BYPASS_SETTING = "skipDangerousModePermissionPrompt"
-_API_KEY = "ANTHROPIC_API_KEY"
+API_KEY = "ANTHROPIC_API_KEY"
 _LOGINS = (
-    _API_KEY, "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_BEDROCK",
+    API_KEY, "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_BEDROCK",
     "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY",
 )  # fmt: skip
 
@@ -48,7 +48,7 @@ def require_ready(environment: Mapping[str, str], argv: Sequence[str], directory
             directory=directory,
         )
     if asks_about_key(state, environment):
-        raise SetupRequired(f"claude has not been allowed to use {_API_KEY}", f"{RUN_ONCE} and choose 1. Yes")
+        raise SetupRequired(f"claude has not been allowed to use {API_KEY}", f"{RUN_ONCE} and choose 1. Yes")
     given = any(BYPASS_SETTING in argument for argument in argv)
     if bypasses(argv) and not given and not accepts_bypass(state, settings):
         raise BypassNotAccepted(
@@ -74,7 +74,7 @@ def is_trusted(state: Mapping[str, object], environment: Mapping[str, str], dire
 
 def asks_about_key(state: Mapping[str, object], environment: Mapping[str, str]) -> bool:
     """Return whether claude asks about the API key in its environment. It asks about each key once."""
-    key = environment.get(_API_KEY, "")
+    key = environment.get(API_KEY, "")
     answers = state.get("customApiKeyResponses")
     known = answers if isinstance(answers, dict) else {}
     return bool(key) and not any(
@@ -90,13 +90,17 @@ def accepts_bypass(state: Mapping[str, object], settings: Mapping[str, object]) 
 
 def login_of(home: ClaudeHome, settings: Mapping[str, object], environment: Mapping[str, str]) -> str | None:
     """The variable, setting or file with which claude logs in; None: unknown."""
+    known = login_setting(settings, environment)
+    return known or (home.credentials if os.path.exists(home.credentials) else None)
+
+
+def login_setting(settings: Mapping[str, object], environment: Mapping[str, str]) -> str | None:
+    """The variable or setting with which claude logs in; None: unknown."""
     own = settings.get("env")
     for name in _LOGINS:
         if environment.get(name) or (isinstance(own, dict) and own.get(name)):
             return name
-    if settings.get("apiKeyHelper"):
-        return "apiKeyHelper"
-    return home.credentials if os.path.exists(home.credentials) else None
+    return "apiKeyHelper" if settings.get("apiKeyHelper") else None
 
 
 def login_outside(environ: Mapping[str, str]) -> str | None:

@@ -13,9 +13,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import assert_never
 
 from sm.config import Claude
+from sm.core.worktrees import is_within
 from sm.errors import ExternalError, UsageError
 from sm.linux.files import read_file
+from sm.paths import INSIDE_SCRATCH
 from sm.providers.base import Finding, TrustEntry
+from sm.providers.claude.container import read_object as read_contained
+from sm.providers.claude.container import require_login
 from sm.providers.claude.home import ClaudeHome, read_object
 from sm.providers.claude.options import is_sandbox_environment, merge_options
 from sm.providers.claude.permissions import bypasses
@@ -37,6 +41,7 @@ from sm.providers.claude.readiness import (
 from sm.providers.claude.trouble import INSTALL
 from sm.providers.claude.trust import accept_bypass, trust
 from sm.providers.readers import SetupQuestion
+from sm.sandboxes.home import ContainerHome
 
 _MEASURED = "2.1.197"
 _OLDEST = "2.1"
@@ -75,8 +80,15 @@ class ClaudeSetup:
     def require_ready(self, environment: Mapping[str, str], argv: Sequence[str], directory: str) -> None:
         require_ready(environment, argv, directory)
 
-    def session_warnings(self, environment: Mapping[str, str], working_dir: str) -> tuple[str, ...]:
-        off = _hooks_off_in(ClaudeHome(environment), working_dir)
+    def require_login(
+        self, environment: Mapping[str, str], argv: Sequence[str], home: ContainerHome, container: str
+    ) -> None:
+        require_login(environment, argv, home, container)
+
+    def session_warnings(
+        self, environment: Mapping[str, str], working_dir: str, home: ContainerHome | None
+    ) -> tuple[str, ...]:
+        off = _hooks_off_in(ClaudeHome(environment), working_dir, home)
         return () if off is None else (_hooks_off(off),)
 
     def _agent_environment(self, environ: Mapping[str, str]) -> dict[str, str]:
@@ -185,13 +197,16 @@ def _hooks_off(path: str) -> str:
     )
 
 
-def _hooks_off_in(home: ClaudeHome, directory: str) -> str | None:
+def _hooks_off_in(home: ClaudeHome, directory: str, container: ContainerHome | None = None) -> str | None:
     """The settings file that turns off all hooks, those of sm included; None: hooks run.
 
     A later file overrides an earlier one. The project's files may belong to an agent, so links are not followed.
     """
     project = f"{directory.rstrip('/')}/.claude/settings"
-    off = home.settings if read_settings(home).get(_HOOKS_OFF) is True else None
+    settings = read_settings(home) if container is None else read_contained(container, home.settings)
+    off = home.settings if (settings or {}).get(_HOOKS_OFF) is True else None
+    if container is not None and is_within(directory, INSIDE_SCRATCH):
+        return off  # the directory exists in the container only
     for path in (f"{project}.json", f"{project}.local.json"):
         try:
             value = json.loads(read_file(path, _PROJECT_SETTINGS_MAX_BYTES).data)

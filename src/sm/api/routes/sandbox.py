@@ -1,0 +1,128 @@
+"""The routes of sandboxes: their engine, their image and their containers. All of them are the operator's."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from sm.api.answers.sandbox import (
+    BuildView,
+    CommandView,
+    DoneView,
+    SandboxView,
+    UnusedView,
+    image_view,
+    sandbox_view,
+    unused_view,
+)
+from sm.api.body import Body
+from sm.api.context import ApiRequest
+from sm.api.fields import Present, count, doc
+from sm.api.query import Query, WaitQuery
+from sm.api.route import RouteTable
+from sm.sandboxes.docker.image import ImageBuild
+from sm.sessions.sandboxing import PruneScope
+
+routes = RouteTable()
+
+
+class BuildBody(Body):
+    agents: Annotated[
+        list[str], doc("`claude`, `claude@VERSION`, `codex`, `codex@VERSION`, `node`.", maxItems=10)
+    ] = Field(default_factory=list)
+    no_cache: bool | None = None
+    pull: Annotated[bool | None, doc("Ask the registry for a newer base image.")] = None
+    environment: Annotated[
+        dict[str, str], doc("Variables of the caller, of which the build gets proxies and npm's registry.")
+    ] = Field(default_factory=dict)
+
+
+class BuildQuery(WaitQuery):
+    after: Annotated[int, count(), doc("The number of lines that the caller has.")] = 0
+
+
+class ForceBody(Body):
+    force: Annotated[bool | None, doc("End the sessions and the other processes in it.")] = None
+
+
+class EnterBody(Body):
+    login: Annotated[str | None, doc("`claude` or `codex`: the login of this agent. Null: a shell.")] = None
+
+
+class UnusedQuery(Query):
+    homes: Annotated[Present, doc("Present: include homes of deleted workspaces.")] = False
+    images: Annotated[Present, doc("Present: include images that no container uses.")] = False
+
+
+class PruneBody(Body):
+    homes: Annotated[bool | None, doc("Remove the homes of deleted workspaces.")] = None
+    images: Annotated[bool | None, doc("Remove the images without a name that no container uses.")] = None
+
+
+@routes.route("GET", "/v1/sandbox", agents=False, audit="sandbox")
+async def sandbox_status(request: ApiRequest) -> SandboxView:
+    """Show the engine, the image and the containers."""
+    return sandbox_view(await request.services.sandboxing.status(request.caller))
+
+
+@routes.route("POST", "/v1/sandbox/build", agents=False, audit="build")
+async def build_image(request: ApiRequest, body: BuildBody) -> BuildView:
+    """Begin to build the image. A build with the same options that already runs is joined."""
+    build = await request.services.sandboxing.build(
+        request.caller, body.agents, body.environment, no_cache=bool(body.no_cache), pull=bool(body.pull)
+    )
+    return _progress(build, 0)
+
+
+@routes.route("GET", "/v1/sandbox/build", agents=False, audit="build")
+async def follow_build(request: ApiRequest, query: BuildQuery) -> BuildView:
+    """Show the progress of the build, from a line on. An error after the last line is the reason of a failed build."""
+    build = request.services.sandboxing.running_build(request.caller)
+    await build.wait(query.after, query.wait_s)
+    return _progress(build, query.after)
+
+
+@routes.route("POST", "/v1/sandbox/containers/{name}/stop", agents=False, audit="stop")
+async def stop_container(request: ApiRequest, body: ForceBody) -> DoneView:
+    """Stop a container: that of a workspace, or `default`. The next spawn starts it."""
+    await request.services.sandboxing.stop(request.caller, request.name, force=bool(body.force))
+    return {"container": request.name}
+
+
+@routes.route("POST", "/v1/sandbox/containers/{name}/remove", agents=False, audit="remove")
+async def remove_container(request: ApiRequest, body: ForceBody) -> DoneView:
+    """Remove a container, but not its home. The next spawn makes it anew."""
+    await request.services.sandboxing.remove(request.caller, request.name, force=bool(body.force))
+    return {"container": request.name}
+
+
+@routes.route("POST", "/v1/sandbox/containers/{name}/enter", agents=False, audit="enter")
+async def enter_container(request: ApiRequest, body: EnterBody) -> CommandView:
+    """Start a container, and name the command for a shell or a login in it."""
+    argv = await request.services.sandboxing.enter(request.caller, request.name, body.login)
+    return {"argv": argv}
+
+
+@routes.route("GET", "/v1/sandbox/unused", agents=False, audit="prune")
+async def unused_things(request: ApiRequest, query: UnusedQuery) -> list[UnusedView]:
+    """List the containers, homes and images that a prune would remove."""
+    scope = PruneScope(query.homes, query.images)
+    return [unused_view(thing) for thing in await request.services.sandboxing.unused(request.caller, scope)]
+
+
+@routes.route("POST", "/v1/sandbox/prune", agents=False, audit="prune")
+async def prune_sandboxes(request: ApiRequest, body: PruneBody) -> list[UnusedView]:
+    """Remove stopped containers without sessions, and homes and images that nothing uses."""
+    scope = PruneScope(bool(body.homes), bool(body.images))
+    return [unused_view(thing) for thing in await request.services.sandboxing.prune(request.caller, scope)]
+
+
+def _progress(build: ImageBuild, after: int) -> BuildView:
+    lines, total = build.after(after)
+    if build.error is not None and not lines:
+        raise build.error
+    return {
+        "lines": [{"text": line.text, "step": line.is_step} for line in lines],
+        "next": total,
+        "done": build.image is not None,
+        "image": None if build.image is None else image_view(build.image),
+    }

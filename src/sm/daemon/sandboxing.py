@@ -1,0 +1,89 @@
+"""Builds the parts that run agents in containers, and connects them."""
+
+import asyncio
+import logging
+from contextlib import suppress
+
+from sm.api.auth import Containment
+from sm.config import Config, sandbox_for
+from sm.core.models import Workspace
+from sm.core.states import TrustLevel
+from sm.daemon.client_files import write_client
+from sm.errors import SandboxUnavailable
+from sm.paths import InstancePaths
+from sm.sandboxes import Sandboxes
+from sm.sandboxes.docker import programs
+from sm.sandboxes.docker.containers import Containers
+from sm.sandboxes.docker.engine import Engine
+from sm.sandboxes.docker.image import Images
+from sm.sandboxes.docker.sandbox import ContainerSandbox
+from sm.sandboxes.host import HostSandbox
+from sm.store import Store
+
+log = logging.getLogger(__name__)
+
+_ADOPT_WITHIN_S = 3.0
+
+
+class SandboxParts:
+    """The parts of both sandboxes. The constructor starts nothing: the engine is asked when a session needs it."""
+
+    def __init__(self, config: Config, paths: InstancePaths, store: Store) -> None:
+        self._store = store
+        self.engine = Engine(config.sandbox.engine)
+        self.images = Images(self.engine, config.sandbox)
+        self.containers = Containers(
+            self.engine,
+            paths,
+            store.instance,
+            lambda workspace: sandbox_for(config, workspace),
+            self._workspace,
+            lambda: write_client(paths),
+        )
+        self._host = HostSandbox(paths)
+        self._container = ContainerSandbox(
+            self.engine, self.containers, self.images, config, paths, self._workspace
+        )
+        self.sandboxes = Sandboxes(self._host, self._container)
+        self.containment = Containment(self._contains, self._user)
+
+    def _workspace(self, slug: str) -> Workspace | None:
+        found = self._store.workspaces.get(slug)
+        return None if found is None or found.deleted_at is not None else found
+
+    def _contains(self, pid: int, workspace: str | None) -> bool:
+        container = self.containers.of_pid(pid)
+        return container is not None and container.workspace == workspace
+
+    def _user(self, workspace: str | None) -> tuple[int, int] | None:
+        container = self.containers.find(workspace)
+        return None if container is None else (container.uid, container.gid)
+
+    async def has_program(self, workspace: Workspace | None, program: str) -> bool | None:
+        """As `ProgramCheck` in sessions.container. Starts the container, which the caller's session needs anyway."""
+        try:
+            container = await self.containers.ensure(workspace)
+        except SandboxUnavailable:  # the start of the session reports it
+            return None
+        return await asyncio.to_thread(programs.has_program, container.init, program)
+
+    async def adopt(self) -> None:
+        """Find the containers of live sandboxed sessions. Returns soon, also while the engine does not answer."""
+        sessions = self._store.sessions.values()
+        if not any(s.exit is None and s.effective_mode is TrustLevel.SANDBOXED for s in sessions):
+            return
+        self.containers.expect()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_ADOPT_WITHIN_S):
+                try:
+                    await self.containers.adopt()
+                except SandboxUnavailable as error:
+                    log.warning("could not find the containers: %s", error.message)
+
+    async def close(self) -> None:
+        """Agents and containers go on."""
+        await self.containers.close()
+        await self.images.close()
+        self._container.close()
+        self._host.close()
+        self.engine.close()

@@ -1,0 +1,261 @@
+"""Sandboxed sessions as a user sees them: the real command, a real daemon, containers of a real engine."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sm.linux.processes import environ_value
+from tests.instance import Instance
+from tests.load import until
+
+OWNER = 1234
+
+CONFIG = """
+tmux: {{socket_name: test}}
+sandbox: {{engine: "{engine}", image: "{image}", network: none{more}}}
+commands:
+  Sh: {{command: [sh, -c]}}
+  Sleeper: {{command: [sleep, "1000"], prompt: file}}
+"""
+
+
+def open_instance(engine: str, image: str, more: str = "") -> Instance:
+    instance = Instance(config=CONFIG.format(engine=engine, image=image, more=more))
+    os.chown(instance.work, OWNER, OWNER)
+    instance.home.chmod(0o755)
+    instance.sm("workspace", "create", "shop", "--working-dir", str(instance.work))
+    return instance
+
+
+@pytest.fixture
+def instance(engine: str, sandbox_image: str) -> Iterator[Instance]:
+    instance = open_instance(engine, sandbox_image)
+    yield instance
+    instance.end()
+
+
+def processes_of(session_id: str) -> list[int]:
+    """The pids of all processes that carry the mark of the session, looked for in /proc."""
+    pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+    return [pid for pid in pids if environ_value(pid, "SM_SESSION_ID") == session_id]
+
+
+def containers_of(engine: str, instance: Instance) -> list[str]:
+    """The containers that mount the working directory of the instance."""
+    shown = subprocess.run(
+        ["docker", "-H", engine, "ps", "-a", "-q", "--filter", f"volume={instance.work}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return shown.stdout.split()
+
+
+def read_later(file: Path, text: str = "") -> str:
+    def look() -> str | None:
+        found = file.read_text() if file.exists() else ""
+        return found if found and text in found else None
+
+    return until(look, f"{file.name} holds {text!r}")
+
+
+def test_agent_runs_in_the_container_of_its_workspace_as_the_owner_of_the_directory(
+    instance: Instance,
+) -> None:
+    script = "id -u > id.txt; pwd > pwd.txt; env > env.txt; echo words on the screen; sleep 1000"
+    session = instance.spawn("Sh", script, "--workspace", "shop")
+    assert (session["trust_level"], session["effective_mode"]) == ("sandboxed", "sandboxed")
+    variables = read_later(instance.work / "env.txt", "SM_SESSION_ID")
+    assert read_later(instance.work / "id.txt").strip() == str(OWNER)
+    assert read_later(instance.work / "pwd.txt").strip() == str(instance.work)
+    assert "HOME=/home/sandbox\n" in variables
+    assert f"SM_SESSION_ID={session['session_id']}\n" in variables
+    assert "SM_TRUST_LEVEL=sandboxed\n" in variables
+    assert str(instance.state) not in variables
+    until(
+        lambda: "words on the screen" in instance.sm("output", session["session_id"]), "the screen is shown"
+    )
+    status_file = Path(f"/proc/{instance.session(session['session_id'])['pid']}/status").read_text()
+    assert "CapEff:\t0000000000000000" in status_file
+
+
+def test_twenty_spawns_share_one_container(instance: Instance, engine: str) -> None:
+    started = instance.json("spawn", "Sleeper", "--workspace", "shop")
+    for _ in range(4):
+        instance.spawn("Sleeper", "x", "--workspace", "shop")
+    assert len(containers_of(engine, instance)) == 1
+    assert started["effective_mode"] == "sandboxed"
+
+
+def test_reports_from_inside_reach_the_daemon(instance: Instance) -> None:
+    script = 'sm checkpoint "half way" && sm complete "all done"; sleep 1000'
+    session = instance.spawn("Sh", script, "--workspace", "shop")
+    done = instance.in_status(session["session_id"], "completed")
+    assert "all done" in json.dumps(done)
+
+
+def test_exit_codes_and_signals_are_told(instance: Instance) -> None:
+    coded = instance.spawn("Sh", "sleep 0.5; exit 7", "--workspace", "shop")
+    assert "exit code 7" in instance.ended(coded["session_id"])["status_reason"]
+    killed = instance.spawn("Sleeper", "x", "--workspace", "shop")
+    os.kill(instance.session(killed["session_id"])["pid"], signal.SIGKILL)
+    assert "signal 9" in instance.ended(killed["session_id"])["status_reason"]
+
+
+def test_kill_leaves_nothing_of_the_session_in_the_container(instance: Instance) -> None:
+    script = (
+        "trap '' TERM HUP; setsid sh -c 'trap \"\" TERM; sleep 1001' & (sh -c 'sleep 1002 &'); echo > up; "
+        "while :; do sleep 1003; done"
+    )
+    session = instance.spawn("Sh", script, "--workspace", "shop")
+    other = instance.spawn("Sleeper", "x", "--workspace", "shop")
+    until(lambda: (instance.work / "up").exists(), "the agent runs")
+    until(lambda: len(processes_of(session["session_id"])) >= 5, "the descendants run")
+    instance.sm("kill", session["session_id"])
+    assert instance.ended(session["session_id"])["status"] == "killed"
+    assert processes_of(session["session_id"]) == []
+    assert instance.session(other["session_id"])["status"] == "running"
+
+
+def test_closed_terminal_ends_the_agent_and_is_told_once(instance: Instance) -> None:
+    session = instance.spawn("Sleeper", "x", "--workspace", "shop")
+    instance.tmux("kill-session", "-t", instance.session(session["session_id"])["tmux_session"])
+    ended = instance.ended(session["session_id"])
+    assert "the terminal was closed" in ended["status_reason"]
+    assert processes_of(session["session_id"]) == []
+    types = [event["type"] for event in instance.events(session["session_id"])]
+    assert types.count("error") == 1
+
+
+def test_agent_cut_off_by_the_engine_goes_on_in_a_new_terminal(instance: Instance) -> None:
+    session = instance.spawn("Sleeper", "x", "--workspace", "shop")
+    before = instance.session(session["session_id"])
+    pane = int(instance.tmux("list-panes", "-a", "-F", "#{pane_pid}").split()[0])
+    pids = instance.tmux("list-panes", "-a", "-F", "#{pane_pid} #{pane_current_command}").splitlines()
+    connection = next(int(line.split()[0]) for line in pids if line.endswith("docker"))
+    assert pane
+    os.kill(connection, signal.SIGKILL)  # as the engine does when it ends
+
+    def restored() -> bool:
+        now = instance.session(session["session_id"])
+        return bool(now["status"] == "running" and now["pid"] != before["pid"])
+
+    until(restored, "the session runs again")
+    assert before["pid"] not in processes_of(session["session_id"])
+    reasons = [event["message"] for event in instance.events(session["session_id"])]
+    assert any("the container engine closed the connection" in reason for reason in reasons)
+
+
+def test_session_without_a_workspace_has_a_private_directory(instance: Instance) -> None:
+    elsewhere = instance.home / "elsewhere"
+    elsewhere.mkdir()
+    spawned = instance.run("spawn", "Sh", "pwd; sleep 1000", "--json", cwd=elsewhere)
+    session = json.loads(spawned.stdout)
+    assert session["effective_mode"] == "sandboxed"
+    assert "sm workspace create" in spawned.stderr
+    until(
+        lambda: f"/scratch/{session['session_id']}" in instance.sm("output", session["session_id"]),
+        "the working directory is shown",
+    )
+
+
+def test_daemon_that_was_killed_finds_its_agents_again(instance: Instance, engine: str) -> None:
+    session = instance.spawn("Sleeper", "x", "--workspace", "shop")
+    before = instance.session(session["session_id"])
+    instance.kill_daemon()
+    assert instance.json("status", session["session_id"])["pid"] == before["pid"]
+    another = instance.spawn("Sleeper", "x", "--workspace", "shop")
+    assert another["effective_mode"] == "sandboxed"
+    assert len(containers_of(engine, instance)) == 1
+    instance.sm("kill", session["session_id"])
+    assert processes_of(session["session_id"]) == []
+
+
+def test_child_of_a_sandboxed_agent_is_sandboxed(instance: Instance) -> None:
+    script = "sm spawn Sleeper x --json > child.json; sleep 1000"
+    parent = instance.spawn("Sh", script, "--workspace", "shop")
+    child = json.loads(read_later(instance.work / "child.json", "}"))
+    assert (child["effective_mode"], child["parent_session_id"]) == ("sandboxed", parent["session_id"])
+
+
+def test_sandboxed_agent_cannot_reach_the_host(instance: Instance) -> None:
+    secret = instance.home / "secret"
+    secret.write_text("of the host")
+    script = f"cat {secret}; ls {instance.state}; touch /usr/x; touch {instance.home}/x; echo done > done; sleep 1000"
+    session = instance.spawn("Sh", script, "--workspace", "shop")
+    read_later(instance.work / "done")
+    shown = instance.sm("output", session["session_id"])
+    assert "of the host" not in shown
+    assert not (instance.home / "x").exists()
+    assert "Read-only file system" in shown
+
+
+def test_level_that_was_asked_for_never_falls_back(tmp_path: Path) -> None:
+    missing = f"unix://{tmp_path}/no.sock"
+    instance = Instance(config=CONFIG.format(engine=missing, image="sm-sandbox", more=""))
+    try:
+        fallen = instance.run("spawn", "Sleeper", "x", "--json")
+        assert json.loads(fallen.stdout)["effective_mode"] == "direct"
+        assert str(tmp_path) in fallen.stderr
+        assert str(tmp_path) in instance.refused("spawn", "Sleeper", "x", "--trust", "sandboxed", exit_code=9)
+        work = str(instance.work)
+        instance.sm("workspace", "create", "shop", "--working-dir", work, "--trust", "sandboxed")
+        instance.refused("spawn", "Sleeper", "x", "--workspace", "shop", exit_code=9)
+    finally:
+        instance.end()
+
+
+def test_restored_session_has_a_new_token_and_the_old_one_is_worthless(instance: Instance) -> None:
+    script = (
+        "cp $SM_TOKEN_FILE token.txt; echo $SM_SOCKET > socket.txt; "
+        "SM_TOKEN_FILE=$PWD/old.txt sm me > old.out 2>&1; sm me --json > me.json; sleep 1000"
+    )
+    session = instance.spawn("Sh", script, "--workspace", "shop")["session_id"]
+    assert json.loads(read_later(instance.work / "me.json", "}"))["session_id"] == session
+    assert read_later(instance.work / "socket.txt") == "/run/sm/socket/s\n"
+    (instance.work / "token.txt").rename(instance.work / "old.txt")
+    (instance.work / "me.json").unlink()
+    instance.sm("kill", session, "--force")
+    instance.sm("restore", session)
+    assert json.loads(read_later(instance.work / "me.json", "}"))["session_id"] == session
+    assert (instance.work / "token.txt").read_text() != (instance.work / "old.txt").read_text()
+    assert "invalid session token" in (instance.work / "old.out").read_text()
+
+
+def test_protected_files_that_an_agent_made_are_named_after_its_end(instance: Instance) -> None:
+    session = instance.spawn(
+        "Sh", "mkdir .vscode; echo > .vscode/tasks.json; echo > .envrc", "--workspace", "shop"
+    )
+    instance.ended(session["session_id"])
+
+    def warned() -> str | None:
+        messages = [e["message"] for e in instance.events() if e["type"] == "warning"]
+        return next((message for message in messages if ".envrc" in message), None)
+
+    message = until(warned, "a warning names the files")
+    assert ".vscode" in message
+
+
+def test_mcp_server_without_its_program_in_the_image_is_left_out_with_a_warning(
+    engine: str, sandbox_image: str
+) -> None:
+    instance = open_instance(engine, sandbox_image, "}\nclaude: {default_command: [sh, fake]")
+    try:
+        fake = 'while [ "$1" != --mcp-config ]; do shift; done; cat "$2" > servers.json; exec sleep 1000'
+        (instance.work / "fake").write_text(fake)
+        servers = {"kept": {"command": "python3"}, "lost": {"command": "no-such-program"}}
+        (instance.home / ".claude.json").write_text(json.dumps({"mcpServers": servers}))
+        # The first session makes the container, so the programs are known before an agent runs.
+        spawned = instance.run("spawn", "general-purpose", "x", "--workspace", "shop")
+        assert spawned.returncode == 0, spawned.stderr
+        told = "MCP server lost is left out: the image of the sandbox has no program no-such-program"
+        assert spawned.stderr.count(told) == 1
+        given = json.loads(read_later(instance.work / "servers.json", "}"))["mcpServers"]
+        assert "kept" in given and "lost" not in given
+    finally:
+        instance.end()

@@ -1,0 +1,155 @@
+"""`sm sandbox` with a real engine: the image, the containers, and the routes behind them."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sm.paths import InstancePaths
+from tests.api_client import ApiClient
+from tests.instance import Instance
+
+DAEMON_CONFIG = "sandbox: {{engine: '{engine}', image: {image}}}"
+
+
+@pytest.fixture
+def sandboxed(engine: str, sandbox_image: str) -> Iterator[Instance]:
+    """An instance with a workspace `shop`, whose directory belongs to another user than root."""
+    with Instance(DAEMON_CONFIG.format(engine=engine, image=sandbox_image)) as instance:
+        shop = instance.home / "shop"
+        shop.mkdir()
+        if os.geteuid() == 0:
+            os.chown(shop, 1000, 1000)
+        instance.sm("workspace", "create", "shop", "--working-dir", str(shop))
+        yield instance
+        instance.sm("daemon", "stop", "--all")
+        assert containers_of(instance, engine) == []
+
+
+def containers_of(instance: Instance, engine: str) -> list[str]:
+    """The names of the instance's containers, running or not, as the engine lists them."""
+    base = str(instance.state / "ws")
+    listed = docker(engine, "ps", "-a", "--filter", "label=app=sm", "--format", "{{.ID}}").split()
+    return [name for name in listed if base in docker(engine, "inspect", name)]
+
+
+def docker(engine: str, *arguments: str) -> str:
+    return subprocess.run(
+        ["docker", "-H", engine, *arguments], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+
+
+def make_container(instance: Instance) -> None:
+    """Make the container of `shop`, as every container is made: by the first session."""
+    session = instance.spawn("Sleeper", "x", "--workspace", "shop", "--trust", "sandboxed")["session_id"]
+    instance.sm("kill", session)
+
+
+def enter(client: ApiClient) -> list[str]:
+    argv: list[str] = client.post("/v1/sandbox/containers/{name}/enter", "shop")["argv"]
+    return argv
+
+
+def test_container_is_entered_shown_stopped_removed_and_pruned(sandboxed: Instance, engine: str) -> None:
+    client = ApiClient(sandboxed.socket)
+    error = sandboxed.refused("sandbox", "shell", "shop", exit_code=4)
+    assert error.startswith("sm: workspace shop has no container yet\nhint: ")
+    assert "sm sandbox login shop" in error
+    for command in ("stop", "rm"):
+        assert "workspace shop has no container" in sandboxed.refused("sandbox", command, "shop", exit_code=3)
+        assert "no such workspace: shp" in sandboxed.refused("sandbox", command, "shp", exit_code=3)
+
+    login = client.refused("/v1/sandbox/containers/{name}/enter", "shop", login="claude")
+    assert login["message"].endswith(" has no claude")
+    assert login["hint"] == "sm sandbox build --with claude"
+
+    make_container(sandboxed)
+    argv = enter(client)
+    assert argv[:3] == ["docker", "-H", engine]
+    assert argv[-1] == "bash"
+    # The command that the CLI executes, without its terminal. The client of the daemon is on its PATH.
+    script = "echo $HOME; id -u; pwd; sm version; sm config --check; ls -d /opt/sm/bin/sm"
+    done = subprocess.run(
+        [part for part in argv if part != "-it"] + ["-c", script], capture_output=True, text=True, check=True
+    )
+    uid = str(os.geteuid() or 1000)
+    shop = str(sandboxed.home / "shop")
+    version = sandboxed.sm("version").strip()
+    assert done.stdout.splitlines() == ["/home/sandbox", uid, shop, version, "/opt/sm/bin/sm"]
+    assert done.stderr == "sm: this command does not run in a sandbox\nhint: run it on the host\n"
+
+    status = client.get("/v1/sandbox")
+    (container,) = status["containers"]
+    assert (container["workspace"], container["state"], container["current"]) == ("shop", "running", True)
+    assert container["usage"]["memory_limit_bytes"] == 4 << 30
+    assert container["usage"]["pids_limit"] == 1024
+    text = sandboxed.sm("sandbox", "status")
+    assert f"Container: shop ({container['name']}): running, 0 sessions, memory " in text
+    assert "sandboxes: 1 container" in sandboxed.run("doctor").stdout
+
+    assert sandboxed.sm("sandbox", "stop", "shop") == "Stopped the container of workspace shop\n"
+    assert client.get("/v1/sandbox")["containers"][0]["state"] == "exited"
+    (unused,) = client.get("/v1/sandbox/unused", homes="1")
+    assert (unused["kind"], unused["name"]) == ("container", container["name"])
+    assert client.post("/v1/sandbox/prune") == [unused]
+    assert sandboxed.sm("sandbox", "prune") == "Removed 0 things, 0 bytes\n"
+
+    make_container(sandboxed)
+    assert sandboxed.sm("sandbox", "rm", "shop") == "Removed the container of workspace shop\n"
+    assert Path(InstancePaths("", str(sandboxed.state)).sandbox("shop").home).is_dir()
+    assert containers_of(sandboxed, engine) == []
+    client.close()
+    make_container(sandboxed)  # for `sm daemon stop --all` of the fixture
+
+
+def test_container_with_a_live_process_is_removed_only_by_force(sandboxed: Instance, engine: str) -> None:
+    client = ApiClient(sandboxed.socket)
+    make_container(sandboxed)
+    argv = [part for part in enter(client)[:-1] if part != "-it"]
+    argv.insert(argv.index("exec") + 1, "--detach")
+    subprocess.run([*argv, "sleep", "1000"], check=True, stdout=subprocess.DEVNULL)
+    refused = sandboxed.refused("sandbox", "rm", "shop", exit_code=4)
+    assert "1 processes live in container" in refused or "1 process lives in container" in refused
+    path = "/v1/sandbox/containers/{name}/stop"
+    assert client.refused(path, "shop")["code"] == "illegal_state"
+    client.post(path, "shop", force=True)
+    client.post("/v1/sandbox/containers/{name}/remove", "shop")
+    client.close()
+
+
+def test_home_of_a_deleted_workspace_is_pruned_on_request(sandboxed: Instance) -> None:
+    make_container(sandboxed)
+    sandboxed.sm("sandbox", "rm", "shop")
+    base = Path(InstancePaths("", str(sandboxed.state)).sandbox("shop").base)
+    sandboxed.sm("workspace", "delete", "shop")
+    assert sandboxed.json("sandbox", "prune") == []
+    assert base.is_dir()
+    (removed,) = sandboxed.json("sandbox", "prune", "--homes")
+    assert (removed["kind"], removed["name"]) == ("home", "shop")
+    assert not base.exists()
+
+
+def test_sandbox_commands_are_refused_for_a_session(instance: Instance) -> None:
+    session = instance.as_session(instance.spawn("Sleeper", "x")["session_id"])
+    for arguments in (
+        ["status"],
+        ["build"],
+        ["stop", "default"],
+        ["rm", "default"],
+        ["prune"],
+        ["shell", "default"],
+    ):
+        error = instance.refused("sandbox", *arguments, exit_code=5, env=session)
+        assert error.startswith("sm: only the operator may manage sandboxes\n")
+
+
+def test_sandbox_commands_without_an_engine_name_the_reason(instance: Instance) -> None:
+    instance.start_daemon()
+    assert "Engine:    not available: no Docker engine runs" in instance.sm("sandbox", "status")
+    refused = instance.run("sandbox", "build")
+    assert refused.returncode == 9
+    assert "no Docker engine runs" in refused.stderr
+    assert "no Docker engine runs" in instance.refused("sandbox", "stop", "default", exit_code=9)
+    assert "sandboxes: no Docker engine runs" in instance.run("doctor").stdout

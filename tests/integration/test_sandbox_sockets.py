@@ -1,0 +1,54 @@
+"""The agent socket of a real container: nobody inside can remove it, and only tokens of its workspace count."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sm.paths import InstancePaths
+from tests.instance import Instance
+from tests.integration.test_sandbox import OWNER, open_instance, read_later
+
+ATTACK = """
+rm -f /run/sm/socket/s; echo "rm $?"
+mv /run/sm/socket/s /tmp/s; echo "mv $?"
+ln -sf /tmp/other /run/sm/socket/s; echo "ln $?"
+touch /run/sm/socket/other; echo "touch $?"
+sm me --json >/dev/null; echo "own $?"
+SM_TOKEN_FILE=$PWD/foreign sm me >/dev/null; echo "foreign $?"
+echo done
+"""
+
+
+@pytest.fixture
+def instance(engine: str, sandbox_image: str) -> Iterator[Instance]:
+    instance = open_instance(engine, sandbox_image)
+    bank = instance.home / "bank"
+    bank.mkdir()
+    os.chown(bank, OWNER, OWNER)
+    instance.sm("workspace", "create", "bank", "--working-dir", str(bank))
+    yield instance
+    instance.end()
+
+
+def test_socket_cannot_be_replaced_and_refuses_the_token_of_another_workspace(instance: Instance) -> None:
+    banker = instance.spawn("Sleeper", "x", "--workspace", "bank")["session_id"]
+    launch = InstancePaths(str(instance.config), str(instance.state)).sandbox("bank").launch
+    foreign = instance.work / "foreign"
+    foreign.write_bytes(Path(launch, f"{banker}.token").read_bytes())
+    os.chown(foreign, OWNER, OWNER)
+    instance.spawn("Sh", f"({ATTACK}) >out.txt 2>/dev/null; sleep 1000", "--workspace", "shop")
+    told = dict(line.split() for line in read_later(instance.work / "out.txt", "done").splitlines()[:-1])
+    assert told.pop("own") == "0"
+    assert told.pop("foreign") == "5"
+    assert "0" not in told.values(), told
+
+
+def test_agent_reaches_a_new_socket_when_the_daemon_restarts(instance: Instance) -> None:
+    script = "until [ -e go ]; do sleep 0.1; done; sm note again >out.txt 2>&1; echo $? >>out.txt; sleep 1000"
+    session = instance.spawn("Sh", script, "--workspace", "shop")
+    instance.sm("daemon", "restart")
+    (instance.work / "go").touch()
+    assert read_later(instance.work / "out.txt", "\n").splitlines()[-1] == "0"
+    assert instance.session(session["session_id"])["note"] == "again"
