@@ -17,6 +17,7 @@ from bench import (
     listing,
     mail,
     restart,
+    sandbox,
     screens,
     starts,
     states,
@@ -36,10 +37,11 @@ GROUPS: Mapping[str, Callable[[Effort], Iterator[Row]]] = {
     "growth": growth.measure,
     "disk": disk.measure,
     "transcripts": transcripts.measure,
+    "sandbox": sandbox.measure,
 }
 
-ON_REQUEST = frozenset({"growth", "disk", "transcripts"})
-"""Benchmarks that take minutes: they run only if they are named."""
+ON_REQUEST = frozenset({"growth", "disk", "transcripts", "sandbox"})
+"""Benchmarks that take minutes, or that need a Docker engine: they run only if they are named."""
 
 JUDGING: Mapping[str, Callable[[Sequence[str]], int]] = {
     "screens": screens.main,

@@ -7,7 +7,7 @@ import signal
 import statistics
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -29,7 +29,7 @@ def _spawn(instance: Instance, times: int) -> Row:
     for number in range(times + 1):
         ours.append(timed_ms(lambda: connection.raw("POST", "/v1/sessions", request)))
         # After its answer the daemon makes a spare session, which would disturb the floor.
-        until(lambda: "sm-spare-" in instance.tmux("list-sessions"), "a spare session exists")
+        until(instance.has_spare, "a spare session exists")
         name = f"raw{number}"
         argv = ("tmux", "-L", "bench", "new-session", "-d", "-s", name, "sleep", "1000000")
         floor.append(timed_ms(partial(subprocess.run, argv, env=instance.env, check=True)))
@@ -40,12 +40,18 @@ def _spawn(instance: Instance, times: int) -> Row:
 
 
 def _death(instance: Instance, times: int) -> Row:
-    """Time from SIGKILL to an agent until an event stream reports its end and the signal."""
+    pairs = deaths(instance, times, instance.spawn)
+    ours, floor = statistics.median(pairs.ours), statistics.median(pairs.floor)
+    return Row("an agent dies -> event with its exit code", "ms", ours, floor, "its pidfd", gate=50, aim=10)
+
+
+def deaths(instance: Instance, times: int, spawn: Callable[[], dict[str, Any]]) -> Pairs:
+    """Measure the time from SIGKILL to an agent until an event stream reports its end and the signal."""
     last = instance.client.get("/v1/events", {"limit": 1})["last_seq"]
     stream = instance.client.events("/v1/events/stream", {"since": last})
     ours, floor = [], []
     for _ in range(times):
-        session = instance.spawn()
+        session = spawn()
         while _next(stream)["type"] != "started":
             pass
         pidfd = os.pidfd_open(session["pid"])
@@ -59,16 +65,7 @@ def _death(instance: Instance, times: int) -> Row:
         reported = (event["type"], event["session_id"], event["metadata"].get("exit_signal"))
         if reported != ("error", session["session_id"], signal.SIGKILL):
             raise RuntimeError(f"the stream reported another event than the end: {event}")
-    pairs = Pairs(ours, floor)
-    return Row(
-        "an agent dies -> event with its exit code",
-        "ms",
-        statistics.median(pairs.ours),
-        statistics.median(pairs.floor),
-        "its pidfd",
-        gate=50,
-        aim=10,
-    )
+    return Pairs(ours, floor)
 
 
 def _next(stream: Iterator[tuple[int, str]]) -> dict[str, Any]:

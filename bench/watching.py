@@ -16,10 +16,10 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 def measure(effort: Effort) -> Iterator[Row]:
     count = effort.sessions
     with Instance() as instance:
-        bare_kb = _memory_kb(instance.start_bare().pid)
-        empty_kb = _memory_kb(instance.daemon.pid)
+        bare_kb = memory_kb(instance.start_bare().pid)
+        empty_kb = memory_kb(instance.daemon.pid)
         instance.spawn_many(count)
-        full_kb = _memory_kb(instance.daemon.pid)
+        full_kb = memory_kb(instance.daemon.pid)
         for what, which in (("RSS", "Rss"), ("PSS", "Pss")):
             bounds = (70.0, 50.0) if which == "Rss" else (None, None)
             yield Row(
@@ -38,11 +38,11 @@ def measure(effort: Effort) -> Iterator[Row]:
         ttys = instance.tmux("list-panes", "-a", "-f", "#{@sm_session_id}", "-F", "#{pane_tty}").split()
         if len(ttys) != count:
             raise RuntimeError(f"{len(ttys)} terminals instead of {count}")
-        idle = _cpu_percent(effort.watch_s, [], daemon, tmux)
-        printing = _cpu_percent(effort.watch_s, ttys, daemon, tmux)
+        idle = cpu_percent(effort.watch_s, [], daemon, tmux)
+        printing = cpu_percent(effort.watch_s, ttys, daemon, tmux)
         instance.kill(instance.daemon)  # and with it the tmux client of sm
-        (tmux_idle,) = _cpu_percent(effort.watch_s / 2, [], tmux)
-        (tmux_printing,) = _cpu_percent(effort.watch_s / 2, ttys, tmux)
+        (tmux_idle,) = cpu_percent(effort.watch_s / 2, [], tmux)
+        (tmux_printing,) = cpu_percent(effort.watch_s / 2, ttys, tmux)
         for what, (by_daemon, by_tmux), alone in (
             ("idle", idle, tmux_idle),
             ("printing every second", printing, tmux_printing),
@@ -70,20 +70,25 @@ def _claudes(effort: Effort) -> Iterator[Row]:
             if time.monotonic() > deadline:
                 raise RuntimeError("not all agents are idle")
             time.sleep(0.1)
-        time.sleep(_SETTLE_S)
-        (by_daemon,) = _cpu_percent(effort.watch_s, [], instance.daemon.pid)
+        settle()
+        (by_daemon,) = cpu_percent(effort.watch_s, [], instance.daemon.pid)
         what = f"watching {count} claudes at rest (a stand-in): CPU of the daemon, of a core"
         yield Row(what, "%", by_daemon, gate=1, aim=0.3)
 
 
-def _memory_kb(pid: int) -> dict[str, int]:
+def settle() -> None:
+    """Wait until sm reads the agents at the rate of agents at rest."""
+    time.sleep(_SETTLE_S)
+
+
+def memory_kb(pid: int) -> dict[str, int]:
     """The values of proc(5), smaps_rollup: each line is `Name: NUMBER kB`."""
     with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
         lines = [line.split() for line in file.readlines()[1:]]
     return {line[0].rstrip(":"): int(line[1]) for line in lines}
 
 
-def _cpu_percent(seconds: float, ttys: list[str], *pids: int) -> tuple[float, ...]:
+def cpu_percent(seconds: float, ttys: list[str], *pids: int) -> tuple[float, ...]:
     """Measure the CPU use of each process, in per cent of a core, while each terminal prints a line every second."""
     # This process writes to the terminals, so that no agent uses CPU time for it.
     fds = [os.open(tty, os.O_WRONLY | os.O_NOCTTY) for tty in ttys]
