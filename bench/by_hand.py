@@ -6,7 +6,7 @@ import subprocess
 from itertools import count
 from typing import Self
 
-from bench.instance import Instance
+from bench.instance import Instance, until
 
 _REPLY_END = re.compile(rb"^%(end|error) \d+ \d+ 1$", re.MULTILINE)  # 1: a command of this client
 _ROW = (
@@ -15,13 +15,15 @@ _ROW = (
 
 
 class ByHand:
-    """tmux without sm. Use it as a context manager. Raises RuntimeError when tmux refuses a command."""
+    """tmux without sm. Use it as a context manager. Raises RuntimeError when tmux refuses a command or ends."""
 
     def __init__(self, instance: Instance) -> None:
         self._instance = instance
         self._numbers = count()
 
     def __enter__(self) -> Self:
+        # tmux 3.3a crashes when a session is made while a control client connects.
+        until(self._instance.has_spare, "a spare session exists")
         attach = ("new-session", "-A", "-s", "by-hand", "-f", "no-output,ignore-size", "sleep", "1000000")
         pipe = subprocess.PIPE
         self._client = subprocess.Popen(
@@ -30,8 +32,9 @@ class ByHand:
         assert self._client.stdin is not None
         assert self._client.stdout is not None
         self._input, self._output = self._client.stdin, self._client.stdout.fileno()
-        while b"%session-changed" not in os.read(self._output, 65536):
-            pass
+        greeting = b""
+        while b"%session-changed" not in greeting:
+            greeting += self._read()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -42,13 +45,16 @@ class ByHand:
         """Run the commands as one line, and wait for all replies."""
         self._input.write(" ; ".join(commands).encode() + b"\n")
         reply = b""
-        while len(ends := _REPLY_END.findall(reply)) < len(commands):
-            data = os.read(self._output, 65536)
-            if not data:
-                raise RuntimeError("tmux closed the connection")
-            reply += data
-            if b"error" in ends:
-                raise RuntimeError(f"tmux refused: {reply.decode()}")
+        while len(_REPLY_END.findall(reply)) < len(commands):
+            reply += self._read()
+        if b"error" in _REPLY_END.findall(reply):
+            raise RuntimeError(f"tmux refused: {reply.decode()}")
+
+    def _read(self) -> bytes:
+        data = os.read(self._output, 65536)
+        if not data:
+            raise RuntimeError("tmux closed the connection")
+        return data
 
     def prepare(self) -> str:
         """Prepare a session with an empty pane, as `PaneCreator` does. Return its name."""

@@ -231,27 +231,29 @@ def test_members_of_a_cgroup_include_those_of_a_cgroup_below(real: RealCgroup, s
 @pytest.mark.processes
 def test_usage_counts_memory_of_processes_and_not_of_files(real: RealCgroup, tmp_path: Path) -> None:
     code = (
-        f"import sys, os\n"
+        "import os, signal\n"
         f"file = open({str(tmp_path / 'file')!r}, 'wb')\n"
         "for _ in range(100): file.write(bytes(1 << 20))\n"
         "file.flush(); os.fsync(file.fileno())\n"
         "memory = b'x' * (30 << 20)\n"
         "print('ready', flush=True)\n"
-        "sys.stdin.read()"
+        "signal.pause()"
     )
     with real.start(*python(code)) as child:
-        assert child.stdout is not None
-        child.stdout.readline()
-        cgroup = cgroups.cgroup_of(child.pid)
-        assert cgroup is not None
+        try:
+            assert child.stdout is not None
+            child.stdout.readline()
+            cgroup = cgroups.cgroup_of(child.pid)
+            assert cgroup is not None
 
-        def counted() -> bool:
-            used = cgroup.usage().memory_bytes
-            return used is not None and 30 << 20 <= used < 100 << 20
+            def counted() -> bool:
+                used = cgroup.usage().memory_bytes
+                return used is not None and 30 << 20 <= used < 100 << 20
 
-        # The kernel adds up the counters of its processors some time later.
-        until(counted, "the memory of the process is counted, and that of the file is not")
-        child.kill()
+            # The kernel adds up the counters of its processors some time later.
+            until(counted, "the memory of the process is counted, and that of the file is not")
+        finally:
+            child.kill()
 
 
 @pytest.mark.processes
