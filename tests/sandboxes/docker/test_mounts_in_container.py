@@ -240,3 +240,26 @@ async def test_link_made_before_a_container_starts_again_is_found(sandboxes: San
     with pytest.raises(SandboxUnavailable, match=f"{directory} was replaced"):
         await maker.bring_up(shop, spec, anew=False)
     assert await sandboxes.all_in(sandboxes.containers) == []
+
+
+async def test_adopted_container_is_checked_before_an_agent_starts_in_it(sandboxes: Sandboxes) -> None:
+    """Nobody checked the mounts of a container whose daemon was killed while it was started."""
+    shop = sandboxes.workspace()
+    secret = sandboxes.root / "secret"
+    secret.mkdir()
+    made = await sandboxes.containers.ensure(shop)
+    sandboxes.docker("stop", "--time=0", made.id)
+    directory = Path(shop.directory)
+    directory.rename(directory.with_name("kept"))
+    directory.symlink_to(secret)
+    sandboxes.docker("start", made.id)
+    directory.unlink()
+    directory.with_name("kept").rename(directory)
+    later = sandboxes.open()
+    try:
+        await later.adopt()
+        found = await later.ensure(shop)
+        assert found.id != made.id
+        assert changed(found.mounts, found.init.pid) == ()
+    finally:
+        await later.close()

@@ -68,7 +68,7 @@ class Containers:
         self._maker = ContainerMaker(engine, paths, instance)
         self._crashes = Crashes()
         self._unverified: set[str | None] = set()
-        """Containers whose image may have changed."""
+        """Containers whose image may have changed, or whose mounts this daemon did not check."""
         self._flights: dict[str | None, asyncio.Task[Container]] = {}
         self._locks: dict[str | None, asyncio.Lock] = {}
         self._client_lock = asyncio.Lock()
@@ -115,6 +115,8 @@ class Containers:
                 known = None
             if found is not None:
                 self._known[key] = replace(found, warnings=() if known is None else known.warnings)
+                if known is None:
+                    self._unverified.add(key)
                 if key not in self._idle_timers:
                     self.start_idle_time(key)
 
