@@ -1,4 +1,7 @@
-"""Kills a daemon at a crash point: `CLASS.METHOD before|after N` is the N-th call of the method."""
+"""Kills a daemon at a crash point: `CLASS.METHOD before|after N` is the N-th call of the method.
+
+With `SIGSTOP` as a fourth word the daemon suspends itself there, until a test continues it.
+"""
 
 import functools
 import inspect
@@ -11,6 +14,7 @@ from typing import Any
 from sm.api.agent_sockets import AgentSockets
 from sm.sandboxes.docker.containers import Containers
 from sm.sandboxes.docker.engine import Engine
+from sm.sandboxes.docker.maker import ContainerMaker
 from sm.sandboxes.docker.sandbox import ContainerSandbox
 from sm.sandboxes.host import HostSandbox
 from sm.sessions.home_files import HomeFiles
@@ -24,6 +28,7 @@ PARTS: dict[str, type] = {
     part.__name__: part
     for part in (
         AgentSockets,
+        ContainerMaker,
         Containers,
         ContainerSandbox,
         Engine,
@@ -40,11 +45,15 @@ PARTS: dict[str, type] = {
 
 
 def crash_at(point: str) -> None:
-    """Patch the method named by `point`, so that this process kills itself there."""
-    target, when, number = point.split()
+    """Patch the method named by `point`, so that this process sends itself the signal there."""
+    target, when, number, *named = point.split()
+    signal_number = signal.Signals[named[0]] if named else signal.SIGKILL
     part, _, name = target.partition(".")
     method: Callable[..., Any] = getattr(PARTS[part], name)
     calls = 0
+
+    def crash() -> None:
+        os.kill(os.getpid(), signal_number)
 
     def begin() -> bool:
         """Count a call; return True if it is the one to die in."""
@@ -52,7 +61,7 @@ def crash_at(point: str) -> None:
         calls += 1
         is_crash_call = calls == int(number)
         if is_crash_call and when == "before":
-            die()
+            crash()
         return is_crash_call
 
     @functools.wraps(method)
@@ -60,7 +69,7 @@ def crash_at(point: str) -> None:
         is_crash_call = begin()
         result = await method(*arguments, **options)
         if is_crash_call:
-            die()
+            crash()
         return result
 
     @asynccontextmanager
@@ -69,11 +78,7 @@ def crash_at(point: str) -> None:
         async with method(*arguments, **options) as entered:
             yield entered
         if is_crash_call:
-            die()
+            crash()
 
     is_context = inspect.isasyncgenfunction(inspect.unwrap(method))
     setattr(PARTS[part], name, dying_context if is_context else dying)
-
-
-def die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)

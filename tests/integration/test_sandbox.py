@@ -11,7 +11,7 @@ import pytest
 
 from sm.linux.processes import environ_value
 from tests.instance import Instance
-from tests.load import until
+from tests.load import scaled, until
 
 OWNER = 1234
 
@@ -45,15 +45,27 @@ def processes_of(session_id: str) -> list[int]:
     return [pid for pid in pids if environ_value(pid, "SM_SESSION_ID") == session_id]
 
 
+def docker(engine: str, *arguments: str) -> str:
+    """The output of the command docker, which must succeed."""
+    done = subprocess.run(
+        ["docker", "-H", engine, *arguments],
+        capture_output=True, text=True, check=False, timeout=scaled(60),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def containers_of(engine: str, instance: Instance) -> list[str]:
     """The containers that mount the working directory of the instance."""
-    shown = subprocess.run(
-        ["docker", "-H", engine, "ps", "-a", "-q", "--filter", f"volume={instance.work}"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return shown.stdout.split()
+    return docker(engine, "ps", "-a", "-q", "--filter", f"volume={instance.work}").split()
+
+
+def all_containers(engine: str, instance: Instance) -> dict[str, str]:
+    """The ids of all containers of the instance by their names, as the engine lists them, running or not."""
+    form = "{{.Names}} {{.ID}} {{.Mounts}}"
+    listed = docker(engine, "ps", "-a", "--no-trunc", "--filter", "label=app=sm", "--format", form)
+    own = [line.split() for line in listed.splitlines() if f"{instance.state}/" in line]
+    return {line[0]: line[1] for line in own}
 
 
 def read_later(file: Path, text: str = "") -> str:

@@ -10,6 +10,7 @@ import pytest
 from sm.paths import InstancePaths
 from tests.api_client import ApiClient
 from tests.instance import Instance
+from tests.integration.test_sandbox import all_containers
 
 DAEMON_CONFIG = "sandbox: {{engine: '{engine}', image: {image}}}"
 
@@ -25,20 +26,7 @@ def sandboxed(engine: str, sandbox_image: str) -> Iterator[Instance]:
         instance.sm("workspace", "create", "shop", "--working-dir", str(shop))
         yield instance
         instance.sm("daemon", "stop", "--all")
-        assert containers_of(instance, engine) == []
-
-
-def containers_of(instance: Instance, engine: str) -> list[str]:
-    """The names of the instance's containers, running or not, as the engine lists them."""
-    base = str(instance.state / "ws")
-    listed = docker(engine, "ps", "-a", "--filter", "label=app=sm", "--format", "{{.ID}}").split()
-    return [name for name in listed if base in docker(engine, "inspect", name)]
-
-
-def docker(engine: str, *arguments: str) -> str:
-    return subprocess.run(
-        ["docker", "-H", engine, *arguments], capture_output=True, text=True, check=True, timeout=60
-    ).stdout
+        assert all_containers(engine, instance) == {}
 
 
 def make_container(instance: Instance) -> None:
@@ -99,7 +87,7 @@ def test_container_is_entered_shown_stopped_removed_and_pruned(sandboxed: Instan
     make_container(sandboxed)
     assert sandboxed.sm("sandbox", "rm", "shop") == "Removed the container of workspace shop\n"
     assert Path(InstancePaths("", str(sandboxed.state)).sandbox("shop").home).is_dir()
-    assert containers_of(sandboxed, engine) == []
+    assert all_containers(engine, sandboxed) == {}
     client.close()
     make_container(sandboxed)  # for `sm daemon stop --all` of the fixture
 

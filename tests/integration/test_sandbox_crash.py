@@ -1,14 +1,25 @@
 """Crashes of the daemon at any step of the start, kill and restore of a sandboxed session."""
 
-import subprocess
+import os
+import random
+import time
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sm.client.http import Client, DaemonAway
 from tests.instance import Instance
-from tests.integration.test_sandbox import containers_of, open_instance, processes_of
+from tests.integration.test_sandbox import (
+    all_containers,
+    containers_of,
+    docker,
+    open_instance,
+    processes_of,
+)
 from tests.load import until
 
 # Before and after each step, in the order of a spawn whose container does not exist yet.
@@ -20,6 +31,9 @@ POINTS = [
         ("Engine.call", 3),
         ("Engine.call", 4),
         ("Engine.call", 5),
+        ("ContainerMaker._make", 1),
+        ("ContainerMaker._start", 1),  # before: made, but not started; after: its daemon does not know it
+        ("Containers._bring_up", 1),
         ("Store.transaction", 1),  # the session, its event and its start effect
         ("AgentSockets.ready_for", 1),
         ("HomeFiles.ready_for", 1),
@@ -64,8 +78,8 @@ def crash(stage: Instance, engine: str) -> Iterator[Instance]:
         if session["status"] not in ("killed", "error", "completed", "abandoned"):
             stage.sm("kill", session["session_id"], "--force")
     stage.kill_daemon()
-    for container in containers_of(engine, stage):
-        subprocess.run(["docker", "-H", engine, "rm", "-f", container], check=True, capture_output=True)
+    for container in all_containers(engine, stage).values():
+        docker(engine, "rm", "-f", container)
 
 
 def starts(path: Path) -> int:
@@ -97,6 +111,17 @@ def test_spawn_starts_one_agent_in_one_container_when_the_daemon_crashes_at_any_
     assert len(containers_of(engine, crash)) == 1
     assert [event["type"] for event in crash.events(session)] == ["spawned", "started"]
     assert [s["friendly_name"] for s in crash.json("all")].count(f"sh-{name}") == 1
+
+
+def test_first_session_without_a_workspace_survives_a_crash_after_its_container_was_made(
+    crash: Instance, engine: str
+) -> None:
+    daemon = crash.start_daemon("ContainerMaker._start before 1")
+    session = crash.spawn("Sleeper", "x", "--trust", "sandboxed", cwd=crash.home)["session_id"]
+    daemon.wait()
+    agent(crash, session)
+    [name] = all_containers(engine, crash)
+    assert name.endswith("-default")
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -132,3 +157,55 @@ def test_restore_starts_one_agent_when_the_daemon_crashes_at_any_step(
     agent(crash, session)
     assert starts(started) == 2
     assert len(containers_of(engine, crash)) == 1
+
+
+ROUNDS = 60 if os.environ.get("SM_LONG") == "1" else 4
+
+
+def test_spawn_starts_one_agent_when_the_daemon_is_killed_at_random(crash: Instance, engine: str) -> None:
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")  # noqa: T201  # shown when it fails, to run it again
+    rng = random.Random(seed)
+    ids = []
+    outcomes: Counter[str] = Counter()
+    daemon = crash.start_daemon()
+    with ThreadPoolExecutor(1) as pool:
+        for number in range(ROUNDS):
+            future = pool.submit(request, crash, number)
+            # No synchronization: any moment will do. The first spawn makes the container, which takes longer.
+            time.sleep(rng.uniform(0, 0.2 if number % 3 else 0.8))
+            daemon.kill()
+            try:
+                outcomes["answered"] += bool(future.result())
+            except DaemonAway:
+                outcomes["interrupted"] += 1
+            daemon = crash.start_daemon()
+            ids.append(request(crash, number))
+            if number % 3 == 2:  # the next spawn makes the container again
+                for session_id in ids[-3:]:
+                    crash.sm("kill", session_id, "--force")
+                crash.sm("sandbox", "rm", "shop")
+    print(dict(outcomes))  # noqa: T201  # how many requests were interrupted
+    assert len(set(ids)) == ROUNDS
+    for number, session_id in enumerate(ids):
+        until(lambda number=number: starts(crash.work / f"random-{number}"), "the agent runs")  # type: ignore[misc]  # a default binds the loop's value
+        assert starts(crash.work / f"random-{number}") == 1, f"spawn {number} of seed {seed}"
+        if number >= ROUNDS - ROUNDS % 3:
+            agent(crash, session_id)
+        else:
+            assert processes_of(session_id) == []
+    told = Counter((event["session_id"], event["type"]) for event in crash.events())
+    assert {told[session_id, kind] for session_id in ids for kind in ("spawned", "started")} == {1}
+    assert len(containers_of(engine, crash)) == (1 if ROUNDS % 3 else 0)
+
+
+def request(instance: Instance, number: int) -> str:
+    """Spawn by an HTTP request that the client does not retry. The same number is the same spawn."""
+    body = {
+        "agent_type": "Sh",
+        "prompt": f"echo x >> random-{number}; exec sleep 1000",
+        "workspace": "shop",
+        "cwd": str(instance.work),
+        "environment": dict(instance.env),
+    }
+    return str(Client(str(instance.socket)).post("/v1/sessions", body, key=f"random-{number}")["session_id"])
