@@ -20,6 +20,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -48,7 +49,7 @@ def missing() -> str:
     )
 
 
-def _unavailable(reason: str) -> None:
+def unavailable(reason: str) -> NoReturn:
     """Skip the test; in CI, fail it."""
     if os.environ.get("CI"):
         pytest.fail(reason, pytrace=False)
@@ -89,7 +90,7 @@ class EngineProcess:
         if self.process() is not None:
             return
         self.data.mkdir(parents=True, exist_ok=True)
-        self.run.mkdir(mode=0o700, exist_ok=True)
+        self.run.mkdir(mode=0o711, exist_ok=True)  # the socket has a mode of its own
         if self.run.lstat().st_uid != os.geteuid() or self.run.is_symlink():
             raise RuntimeError(f"{self.run} belongs to another user")
         # The engine refuses to start if another process has the pid of a pid file that a killed engine left.
@@ -201,6 +202,11 @@ def _reap(pid: int) -> bool:
     return False
 
 
+def group_of_engine(url: str) -> int:
+    """The group whose members may use the engine."""
+    return os.stat(url.removeprefix("unix://")).st_gid
+
+
 @pytest.fixture(scope="session")
 def engine() -> Iterator[str]:
     """The URL of a real engine. Without one, the test is skipped; in CI, it fails."""
@@ -208,7 +214,7 @@ def engine() -> Iterator[str]:
         yield given
         return
     if reason := missing():
-        _unavailable(reason)
+        unavailable(reason)
     own = EngineProcess(CACHE / "data")
     with _locked(CACHE / "users", fcntl.LOCK_UN) as users:
         with _locked(CACHE / "lock"):
@@ -216,7 +222,7 @@ def engine() -> Iterator[str]:
             try:
                 own.start()
             except (RuntimeError, OSError) as error:
-                _unavailable(str(error))
+                unavailable(str(error))
             if first:
                 own.remove_leftovers()
             # Other processes that start the engine wait for CACHE/lock, so this does not block.
@@ -253,7 +259,7 @@ def sandbox_image(engine: str) -> str:
 def private_engine(engine: str, sandbox_image: str) -> Iterator[EngineProcess]:
     """An engine with `sandbox_image` for a test that stops, kills or suspends the engine."""
     if reason := missing():
-        _unavailable(reason)
+        unavailable(reason)
     with contextlib.ExitStack() as stack:
         # As many engines as tests that run in parallel. Each keeps its data, because loading the image takes seconds.
         for number in range(64):
@@ -280,11 +286,11 @@ def _make_image(engine: str, tag: str, make: Callable[[str], None]) -> None:
     with _locked(CACHE / "lock"):
         if not _image_id(engine, tag):
             if reason := missing():
-                _unavailable(f"{engine} has no image {tag}: {reason}")
+                unavailable(f"{engine} has no image {tag}: {reason}")
             try:
                 make(engine)
             except subprocess.CalledProcessError as error:
-                _unavailable(f"making {tag} failed: {_last_line(error.stderr or error.stdout)}")
+                unavailable(f"making {tag} failed: {_last_line(error.stderr or error.stdout)}")
 
 
 def _last_line(output: bytes | None) -> str:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -43,11 +43,20 @@ class Instance:
     starts_processes = True
 
     def __init__(
-        self, more: str = "", *, config: str | None = None, forked: bool = True, contains_host: bool = False
+        self,
+        more: str = "",
+        *,
+        config: str | None = None,
+        forked: bool = True,
+        contains_host: bool = False,
+        run_as: Sequence[str] = (),
+        command: Sequence[str] = (SM,),
     ) -> None:
         """`forked`: the fork server starts the daemon before the first command, which is faster.
 
         `contains_host`: the forked daemons take every process of this host for one in a container (fork_server.py).
+        `run_as`: the command, such as setpriv, through which `sm` and tmux run as another user. The caller gives `home`
+        to that user. `sm` starts the daemon then. `command`: the `sm` that this user can run.
         """
         self.home = Path(tempfile.mkdtemp(prefix="sm-", dir="/tmp"))
         self.tmux_dir = self.home / "tmux"
@@ -68,9 +77,10 @@ class Instance:
             "TMUX_TMPDIR": str(self.tmux_dir),
             "DOCKER_HOST": NO_ENGINE,
         }
-        self.tmux_server = private_server(self.socket_name, self.tmux_dir, self.env)
+        self.command = (*run_as, *command)
+        self.tmux_server = private_server(self.socket_name, self.tmux_dir, self.env, run_as)
         self._daemons: list[subprocess.Popen[bytes] | ForkedDaemon] = []
-        self._forked = forked
+        self._forked = forked and not run_as
         self._contains_host = contains_host
         failure_checks.append(self._crash)
 
@@ -96,7 +106,7 @@ class Instance:
             if not self._daemons and not self.state.exists():
                 self._fork_daemon(start_daemon.environment({**self.env, **(env or {})}))
         return subprocess.run(
-            [SM, *arguments],
+            [*self.command, *arguments],
             env={**self.env, **self.with_token(env or {})},
             input=stdin,
             stdin=subprocess.DEVNULL if stdin is None else None,

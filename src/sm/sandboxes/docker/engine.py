@@ -6,6 +6,7 @@ that hangs takes no thread, and a daemon on a machine without an engine never im
 
 import asyncio
 import contextlib
+import grp
 import os
 import pwd
 import socket
@@ -256,14 +257,22 @@ def _peer_pid(writer: asyncio.StreamWriter) -> int:
 
 
 def _not_permitted(path: str) -> SandboxUnavailable:
+    group = _group_of(path)
     try:
         user = pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
+        hint = f"sudo usermod -aG {group} {user}, log in again, and type sm daemon restart"
+    except KeyError:  # usermod needs a name
         user = str(os.geteuid())
-    return SandboxUnavailable(
-        f"user {user} may not use the Docker engine: permission denied on {path}",
-        f"sudo usermod -aG docker {user}, log in again, and type sm daemon restart",
-    )
+        hint = f"start the daemon with group {group}, which owns the socket: sm daemon restart"
+    return SandboxUnavailable(f"user {user} may not use the Docker engine: permission denied on {path}", hint)
+
+
+def _group_of(path: str) -> str:
+    """The group whose members may use a socket; the engine's usual group if it is unknown or that of root."""
+    with contextlib.suppress(OSError, KeyError):
+        if gid := os.stat(path).st_gid:
+            return grp.getgrgid(gid).gr_name
+    return "docker"
 
 
 def _info(client: "DockerClient") -> dict[str, Any]:
