@@ -9,6 +9,7 @@ from sm.api.middleware import edge
 from sm.api.route import Route
 from sm.api.routes import ROUTES
 from sm.api.routes.events import STREAMS, end_streams
+from sm.api.routes.mcp import MESSAGES, MessageServer
 from sm.api.views import SessionTexts, Views
 from sm.services import Services
 from sm.store.audit import Record
@@ -17,8 +18,9 @@ from sm.store.audit import Record
 class ApiServer:
     """Makes the applications from the route table. `record` writes refusals to the audit log."""
 
-    def __init__(self, services: Services, record: Record) -> None:
+    def __init__(self, services: Services, record: Record, mcp: MessageServer) -> None:
         self._services = services
+        self._mcp = mcp
         self._record = record
         self._texts: SessionTexts = {}
         self._routes = [route for routes in ROUTES.values() for route in routes]
@@ -35,6 +37,7 @@ class ApiServer:
         app = web.Application(middlewares=[edge(self._record)])
         app.add_routes([web.RouteDef(r.method, r.path, self._handler(r), {}) for r in routes])
         app[STREAMS] = set()
+        app[MESSAGES] = self._mcp
         app.on_shutdown.append(end_streams)
         return app
 

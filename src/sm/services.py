@@ -1,4 +1,4 @@
-"""The use cases that every front door offers: HTTP today, later MCP, Telegram and the web.
+"""The use cases that every front door offers: HTTP and MCP today, later Telegram and the web.
 
 A front door identifies its caller, calls only these facades and renders the result.
 """

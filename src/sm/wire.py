@@ -7,6 +7,8 @@ PROTOCOL = 1
 PROTOCOL_HEADER = "SM-Protocol"
 KEY_HEADER = "Idempotency-Key"
 KEY_MAX = 128
+CLIENT_HEADER = "Mcp-Client"
+"""The id of the process of `sm mcp`, whose client cancels calls by their ids."""
 
 HEARTBEAT_S = 15.0
 """Interval of heartbeats on an event stream. A stream that is silent for much longer is broken."""

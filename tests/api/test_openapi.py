@@ -69,7 +69,7 @@ class Stub:
         return self
 
 
-SERVER = ApiServer(cast(Any, Stub()), lambda *args: None)
+SERVER = ApiServer(cast(Any, Stub()), lambda *args: None, cast(Any, None))
 
 
 @pytest.mark.parametrize(

@@ -146,6 +146,11 @@ def use_read_routes(operator: ApiClient, proxy: str) -> None:
 def use_report_routes(session: ApiClient, operator: ApiClient, proxy: str) -> None:
     me = session.get("/v1/me")
     assert me["session_id"] == proxy
+    assert session.post("/v1/mcp", jsonrpc="2.0", id=1, method="ping") == {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "result": {},
+    }
     session.post("/v1/sessions/me/note", text="at the (1/2 tasks)")
     session.post("/v1/sessions/me/checkpoints", message="half (1/2 tasks)", metadata={"n": [1, {"a": None}]})
     session.post(

@@ -1,7 +1,7 @@
 """The body of a request: its bytes, the JSON object in them, and the model that checks the fields."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Self
 
@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
 from sm.core.models import RequestKey
+from sm.core.nesting import DEPTH_MAX, is_shallow
 from sm.errors import ProtocolMismatch, UsageError
 from sm.wire import KEY_HEADER, KEY_MAX, PROTOCOL, PROTOCOL_HEADER
 
@@ -38,8 +39,6 @@ class BodyBuffer:
 BODY = web.RequestKey("body", BodyBuffer)
 """The complete body of a request, which the middleware received within the limits of the socket."""
 _DIGITS_MAX = 9
-_DEPTH_MAX = 100
-"""The nesting limit of a body. The daemon serializes bodies, and orjson parses deeper values than it serializes."""
 _SECONDS = "must be a number of seconds, at most a day"
 _LIST = "must be a list"
 _WHOLE_NUMBERS = "must be a list of whole numbers"
@@ -99,24 +98,9 @@ async def read_json(request: web.Request) -> dict[str, Any]:
         raise UsageError(f"the request body is not JSON: {error}") from None
     if not isinstance(value, dict):
         raise UsageError("the request body must be a JSON object")
-    if raw.count(b"{") + raw.count(b"[") > _DEPTH_MAX and not _is_shallow(value):
-        raise UsageError(f"the request body is nested more than {_DEPTH_MAX} levels deep")
+    if raw.count(b"{") + raw.count(b"[") > DEPTH_MAX and not is_shallow(value):
+        raise UsageError(f"the request body is nested more than {DEPTH_MAX} levels deep")
     return value
-
-
-def _is_shallow(value: object) -> bool:
-    level = [value]
-    for _ in range(_DEPTH_MAX + 1):
-        level = [inner for outer in level for inner in _within(outer)]
-        if not level:
-            return True
-    return False
-
-
-def _within(value: object) -> Iterable[object]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
 
 
 def fingerprint(action: str, body: Mapping[str, Any]) -> str:
@@ -128,12 +112,16 @@ def fingerprint(action: str, body: Mapping[str, Any]) -> str:
 
 def read_key(request: web.Request, body: Mapping[str, Any]) -> RequestKey | None:
     """The Idempotency-Key of the request; None without one. Raises UsageError."""
-    text = request.headers.get(KEY_HEADER)
+    return request_key(request.headers.get(KEY_HEADER), request.path, body)
+
+
+def request_key(text: str | None, action: str, body: Mapping[str, Any]) -> RequestKey | None:
+    """The key with the text of its header; None without one. Raises UsageError."""
     if text is None:
         return None
     if not (0 < len(text) <= KEY_MAX and text.isascii() and text.isprintable()):
         raise UsageError(f"{KEY_HEADER} must be 1 to {KEY_MAX} printable ASCII characters")
-    return RequestKey(text, fingerprint(request.path, body))
+    return RequestKey(text, fingerprint(action, body))
 
 
 def check_protocol(request: web.Request) -> None:

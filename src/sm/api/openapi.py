@@ -41,6 +41,33 @@ _PARAMETERS: dict[str, Schema] = {
         "schema": {"type": "string", "minLength": 1, "maxLength": KEY_MAX, "pattern": "^[ -~]+$"},
     },
 }
+_MESSAGE = {
+    "type": "object",
+    "required": ["jsonrpc"],
+    "properties": {
+        "jsonrpc": {"const": "2.0"},
+        "id": {"type": ["string", "integer", "null"]},
+        "method": {"type": "string"},
+        "params": {"type": "object"},
+        "result": {"type": "object"},
+        "error": {"type": "object"},
+    },
+}
+_CARRIED: dict[str, Schema] = {
+    "requestBody": {"required": True, "content": {"application/json": {"schema": _MESSAGE}}},
+    "responses": {
+        "200": {
+            "description": "Done.",
+            "content": {
+                "application/json": {"schema": _MESSAGE},
+                "text/event-stream": {"schema": {"type": "string", "description": "`data: MESSAGE`"}},
+            },
+        },
+        "202": {"description": "Accepted: the message has no response."},
+        "default": {"$ref": "#/components/responses/Error"},
+    },
+}
+"""The body and the answers of the route of MCP, whose messages another specification describes."""
 _TEXT = {"type": "string", "minLength": 1}
 _IN_PATH: dict[str, tuple[str, Schema]] = {
     "sessions": (
@@ -153,6 +180,8 @@ def _operation(tag: str, route: Route, schemas: dict[str, Schema]) -> dict[str, 
             "required": "required" in route.body.model_json_schema(schema_generator=_Generator),
             "content": {"application/json": {"schema": schemas[f"{route.id} body"]}},
         }
+    if tag == "mcp":
+        return {**operation, **_CARRIED}
     if route.answer is web.StreamResponse:
         described = "`id: SEQ` and `data: EVENT`, an Event as JSON."
         content = {"text/event-stream": {"schema": {"type": "string", "description": described}}}

@@ -321,6 +321,17 @@ class DaemonSection(Section):
     measure a source, or when a source reports wrong states after an update of the agent."""
 
 
+class McpSettings(Section):
+    """The MCP server of the daemon, which agents reach with `sm mcp`."""
+
+    enabled: bool = True
+    """Answer MCP clients."""
+    resources: bool = False
+    """Announce resources. Clients then spend tokens on tools that read them."""
+    tools: Names = "all"
+    """Names of the tools that agents get, or all (docs/mcp.md)."""
+
+
 class Config(Section):
     """The whole configuration. Without a file, all defaults apply."""
 
@@ -344,6 +355,8 @@ class Config(Section):
     """Containers of sandboxed sessions."""
     notify: Notify = Notify()
     """Programs and URLs that also get the notices of the operator's inbox."""
+    mcp: McpSettings = McpSettings()
+    """Tools for agents over the Model Context Protocol."""
     daemon: DaemonSection = DaemonSection()
     """Settings of the daemon."""
 

@@ -15,6 +15,7 @@ from sm.core.timestamps import iso
 from sm.daemon.outbox import Outbox
 from sm.daemon.sandboxing import SandboxParts
 from sm.linux.processes import die_with_parent
+from sm.mcp import McpServer
 from sm.messaging import ComposerDriver, DeliveryReceipts, DeliveryWorker, MailTimers, Messages
 from sm.monitor import AgentListener, CutOffSessions, Monitor, Observer, Summary, UsageMeter, Watcher
 from sm.notifiers import NOTIFIERS
@@ -170,7 +171,8 @@ class DaemonParts:
             store=Reads(store),
             daemon=DaemonInfo(paths.socket, started_s, trouble, stopping),
         )
-        self.server = ApiServer(services, audit.record)
+        mcp = McpServer(services, audit.record, enabled=config.mcp.enabled, tools=config.mcp.tools)
+        self.server = ApiServer(services, audit.record, mcp)
         self.identity = Identity(store.index, terminals, watcher.tty_owner)
         contained = containment or self.sandboxing.containment
         self.agent_sockets = AgentSockets(paths, store, agent_bounds, contained, self.server.agent_app)

@@ -1,7 +1,18 @@
 """Every route of the API, by the module that holds it."""
 
 from sm.api.route import Route
-from sm.api.routes import agents, daemon, events, hooks, messages, requests, sandbox, sessions, workspaces
+from sm.api.routes import (
+    agents,
+    daemon,
+    events,
+    hooks,
+    mcp,
+    messages,
+    requests,
+    sandbox,
+    sessions,
+    workspaces,
+)
 
 ROUTES: dict[str, list[Route]] = {
     "daemon": daemon.routes,
@@ -11,6 +22,7 @@ ROUTES: dict[str, list[Route]] = {
     "requests": requests.routes,
     "events": events.routes,
     "hooks": hooks.routes,
+    "mcp": mcp.routes,
     "workspaces": workspaces.routes,
     "sandboxes": sandbox.routes,
 }

@@ -1,0 +1,96 @@
+"""Calls of tools: the check of the arguments, the audit log, and errors as results of the tool."""
+
+import logging
+import secrets
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from sm.core.models import Caller
+from sm.errors import InternalError, SmError
+from sm.mcp.exchange import Exchange
+from sm.mcp.results import compact, refusal
+from sm.mcp.schemas import ArgumentCheck, ArgumentError
+from sm.mcp.tool import Progress, Tool, ToolCall
+from sm.mcp.tools import TOOLS
+from sm.services import Services
+from sm.store.audit import ALLOWED, REFUSED, Record
+
+log = logging.getLogger(__name__)
+
+_TOOL_USE_META = "claudecode/toolUseId"
+"""The member of `_meta` with which claude names its tool use. It has no time limit for a call over stdio."""
+
+
+class Calls:
+    """Carries out calls of tools. `allowed`: the names of the tools of the configuration, or `all`."""
+
+    def __init__(self, services: Services, record: Record, allowed: str | tuple[str, ...]) -> None:
+        self._services = services
+        self._record = record
+        self._tools = {
+            name: tool for name, tool in TOOLS.items() if isinstance(allowed, str) or name in allowed
+        }
+        self._checks: dict[str, ArgumentCheck] = {}
+
+    def prepare(self) -> None:
+        """Compile the schemas. Slow at the first call, so not for the event loop."""
+        self._checks = {name: ArgumentCheck(tool.input) for name, tool in self._tools.items()}
+
+    def tools(self, caller: Caller) -> list[Tool]:
+        """The tools that the caller has."""
+        return [tool for tool in self._tools.values() if _has(caller, tool)]
+
+    async def call(
+        self,
+        exchange: Exchange,
+        name: str,
+        values: Mapping[str, Any],
+        meta: Mapping[str, Any],
+        progress: Progress,
+    ) -> tuple[dict[str, Any], bool]:
+        """The result of a call, and True if it is an error.
+
+        Raises ArgumentError for an unknown tool and wrong arguments, and ConnectionError when the caller has gone.
+        """
+        tool = self._tools.get(name)
+        if tool is None or not _has(exchange.caller, tool):
+            known = [tool.name for tool in self.tools(exchange.caller)]
+            raise ArgumentError("unknown tool", {"path": "name", "value": name[:100], "allowed": known})
+        self._checks[name].check(values)
+        call = ToolCall(
+            name,
+            self._services,
+            exchange,
+            values,
+            progress,
+            wants_progress="progressToken" in meta,
+            waits_long=_TOOL_USE_META in meta,
+        )
+        started_s = time.monotonic()
+        error: SmError | None = None
+        try:
+            shown = compact(await tool.handler(call))
+        except SmError as refused:
+            error = refused
+        except ConnectionError:
+            raise
+        except Exception:
+            bug = secrets.token_hex(4)
+            log.exception("failed with bug %s", bug, extra={"sm_bug": bug})
+            error = InternalError(f"internal error {bug}", f"tell the operator: sm daemon logs shows {bug}")
+        if not tool.reads:
+            self._audit(call, error)
+        if error is not None:
+            shown = compact(refusal(error))
+        shown["duration_ms"] = round((time.monotonic() - started_s) * 1000, 1)
+        return shown, error is not None
+
+    def _audit(self, call: ToolCall, error: SmError | None) -> None:
+        target = call.values.get("session_id") or call.values.get("request_id")
+        decision, reason = (ALLOWED, None) if error is None else (REFUSED, error.code)
+        self._record(str(call.caller), call.tool, target, decision, reason)
+
+
+def _has(caller: Caller, tool: Tool) -> bool:
+    return caller.session_id is not None or not tool.in_session
