@@ -1,6 +1,7 @@
 """Containers of workspaces on a real engine: made once, found again, made anew, stopped when idle."""
 
 import asyncio
+import contextlib
 import os
 import signal
 from dataclasses import replace
@@ -83,6 +84,19 @@ async def test_new_daemon_adopts_the_containers_of_its_instance_only(
     assert await later.remove_all() == (made.name,)
     assert other.containers.find(None) == foreign
     await later.close()
+
+
+async def test_no_container_is_left_when_all_are_removed_while_one_is_made(sandboxes: Sandboxes) -> None:
+    """As with `sm daemon stop --all` during the first spawn."""
+    containers, workspace = sandboxes.containers, sandboxes.workspace()
+    making = asyncio.create_task(containers.ensure(workspace))
+    await asyncio.sleep(0)  # the attempt has begun
+    removed = await containers.remove_all()
+    with contextlib.suppress(SandboxUnavailable):
+        assert removed == ((await making).name,)
+    assert await containers.list() == ()
+    with pytest.raises(SandboxUnavailable, match="the daemon is stopping"):
+        await containers.ensure(workspace)
 
 
 async def test_paused_container_goes_on_with_its_processes(sandboxes: Sandboxes) -> None:

@@ -15,7 +15,7 @@ from typing import Final
 
 from sm.config import SandboxSection
 from sm.core.models import Workspace
-from sm.errors import IllegalState, NotFound, SmError
+from sm.errors import IllegalState, NotFound, SandboxUnavailable, SmError
 from sm.linux.cgroups import container_of
 from sm.linux.processes import is_alive
 from sm.paths import InstancePaths
@@ -76,6 +76,7 @@ class Containers:
         self._idle_stops: set[asyncio.Task[None]] = set()
         self._listeners: list[Listener] = []
         self._used = asyncio.Event()
+        self._removes_all = False
 
     # ------------------------------------------------------------------------------ what is known, without I/O
 
@@ -160,8 +161,9 @@ class Containers:
     async def ensure(self, workspace: Workspace | None) -> Container:
         """The running container of a workspace; None: of sessions without one. Makes, starts and continues it.
 
-        Calls at the same time share one attempt. Raises SandboxUnavailable.
+        Calls at the same time share one attempt. Raises SandboxUnavailable, also after `remove_all`.
         """
+        self._check_open()
         key = None if workspace is None else workspace.slug
         flight = self._flights.get(key)
         if flight is None:
@@ -198,8 +200,11 @@ class Containers:
     async def remove_all(self) -> tuple[str, ...]:
         """Stop and remove every container of this instance, also with live processes, and its network.
 
-        Returns their names. Raises SandboxUnavailable.
+        No container is made afterwards: the daemon stops. Returns their names. Raises SandboxUnavailable.
         """
+        self._removes_all = True
+        # Wait for unfinished work. If it were cancelled, the engine could still make a container.
+        await asyncio.gather(*self._flights.values(), return_exceptions=True)
         records = await self.list()
         for record in records:
             await self.remove(record.key, force=True)
@@ -254,6 +259,10 @@ class Containers:
                 found = await self._bring_up(workspace, key, spec)
             return found
 
+    def _check_open(self) -> None:
+        if self._removes_all:
+            raise SandboxUnavailable("the daemon is stopping, and has removed all containers")
+
     async def _spec(self, workspace: Workspace | None) -> ContainerSpec:
         facts = await self._engine.facts()
         async with self._client_lock:
@@ -266,6 +275,7 @@ class Containers:
     async def _bring_up(self, workspace: Workspace | None, key: str | None, spec: ContainerSpec) -> Container:
         if key not in self._known:
             await self._crashes.wait(key)
+        self._check_open()
         try:
             found = await self._maker.bring_up(workspace, spec, anew=self._crashes.has_crashed(key))
         except ContainerEnded:
