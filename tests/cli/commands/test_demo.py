@@ -29,6 +29,23 @@ def left_of(name: str) -> list[str]:
     return remains
 
 
+def containers_of(engine: str, name: str) -> list[str]:
+    """The containers that show the agents' program of a demo, running or not."""
+    argv = ("docker", "-H", engine, "ps", "--all", "--quiet", "--filter", f"volume=/tmp/{name}/agents")
+    return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=scaled(60)).stdout.split()
+
+
+def read_until(process: subprocess.Popen[str], text: str) -> str:
+    """Read the output of the demo to the line that contains `text`."""
+    assert process.stdout is not None
+    out = ""
+    while text not in out:
+        line = process.stdout.readline()
+        assert line, out
+        out += line
+    return out
+
+
 def name_in(out: str) -> str:
     match = re.search(r"sm-demo-\w+", out)
     assert match is not None, out
@@ -67,12 +84,7 @@ def test_demo_runs_as_planned_and_removes_everything(run: Sm) -> None:
 )
 def test_demo_removes_everything_when_interrupted(run: Sm, at: str, number: signal.Signals) -> None:
     with run.start("demo") as process:
-        assert process.stdout is not None
-        out = ""
-        while at not in out:
-            line = process.stdout.readline()
-            assert line, out
-            out += line
+        out = read_until(process, at)
         process.send_signal(number)
         rest, err = process.communicate(timeout=scaled(60))
     assert process.returncode == 128 + number, (out, rest, err)
@@ -88,6 +100,49 @@ def test_demo_removes_everything_when_output_pipe_closes(run: Sm) -> None:
         process.stdout.close()
         assert process.stderr.read() == ""
     assert left_of(name) == []
+
+
+@pytest.fixture
+def configured_engine(home: Path, engine: str, sandbox_image: str) -> str:
+    """The URL of the engine that the user's configuration names."""
+    (home / "config.yaml").write_text(f"sandbox: {{engine: '{engine}', image: '{sandbox_image}'}}\n")
+    return engine
+
+
+def test_sandboxed_demo_runs_in_a_container_and_removes_everything(run: Sm, configured_engine: str) -> None:
+    with run.start("demo", "--sandboxed") as process:
+        out = read_until(process, "started: Child")
+        name = name_in(out)
+        containers = containers_of(configured_engine, name)
+        rest, err = process.communicate(timeout=scaled(120))
+    assert (process.returncode, err) == (0, "")
+    assert len(containers) == 1
+    assert "] warning: " not in out + rest
+    for line in (
+        r"\] checkpoint: Child builder-login - ",
+        r"\n  fetcher-icons crashed: the process ended with ",
+    ):
+        assert re.search(line, out + rest), (line, out, rest)
+    assert containers_of(configured_engine, name) == []
+    assert left_of(name) == []
+
+
+@pytest.mark.parametrize("at", ["Making a container", "started: Child"])
+def test_sandboxed_demo_removes_everything_when_interrupted(run: Sm, configured_engine: str, at: str) -> None:
+    with run.start("demo", "--sandboxed") as process:
+        out = read_until(process, at)
+        process.send_signal(signal.SIGINT)
+        rest, err = process.communicate(timeout=scaled(60))
+    assert (process.returncode, err) == (128 + signal.SIGINT, ""), (out, rest)
+    assert containers_of(configured_engine, name_in(out)) == []
+    assert left_of(name_in(out)) == []
+
+
+def test_sandboxed_demo_fails_without_an_engine_and_runs_no_agent(run: Sm) -> None:
+    done = run("demo", "--sandboxed", code=9)
+    assert done.err.startswith("sm: no Docker engine runs: ")
+    assert "spawned" not in done.out
+    assert left_of(name_in(done.out)) == []
 
 
 def test_demo_detects_unplanned_results() -> None:

@@ -4,9 +4,13 @@ The agents are small programs in real terminals: one delegates, one fails and on
 directory, daemon and tmux server, and removes them at the end and after Ctrl-C. It needs no account and costs
 nothing.
 
+With --sandboxed, the agents run in a container that the demo removes too. This needs Docker and the image of sm sandbox
+build, with or without agents; the engine, the image and the runtime are those of your configuration.
+
 \b
 Examples:
   sm demo
+  sm demo --sandboxed
 """
 
 import json
@@ -18,12 +22,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
 
 import click
 
+from sm.cli.commands import demo_agent
 from sm.cli.commands.daemon import stop
 from sm.cli.display.output import now, print_table
 from sm.cli.display.sessions import label, session_table, tree_rows_of_list
@@ -31,8 +36,10 @@ from sm.cli.display.text import JsonObject, event_line, line
 from sm.cli.instance import Instance, start
 from sm.cli.outage import follow
 from sm.client.http import Client, session_path
+from sm.core.states import TrustLevel
 from sm.core.statuses import ENDED, Status
 from sm.errors import ExternalError, SmError, WaitTimeout
+from sm.paths import INSIDE_VAULT
 from sm.wire import decode
 
 _TIMEOUT_S = 120
@@ -40,7 +47,7 @@ _PANE_EXIT_S = 3.0
 _PACE_S = 2.0
 _FAST_PACE_S = 0.1
 _TASK = "Ship the login page"
-_AGENT = "sm.cli.commands.demo_agent"
+_PROGRAM = "agent.py"
 
 EXPECTED = {
     "Coordinator": (Status.COMPLETED, None),
@@ -54,30 +61,39 @@ EXPECTED = {
 
 @click.command(help=__doc__)
 @click.option("--fast", is_flag=True, help="Skip the pauses in which the agents pretend to work.")
-def command(fast: bool) -> None:
+@click.option("--sandboxed", is_flag=True, help="Run the agents in a container.")
+def command(fast: bool, sandboxed: bool) -> None:
     if "SM_SESSION_ID" in os.environ:
         # The demo's daemon identifies callers by their initial environment, which only an exec can change.
         clean = {name: value for name, value in os.environ.items() if not name.startswith("SM_")}
         os.execve(sys.executable, [sys.executable, "-m", "sm.cli", *sys.argv[1:]], clean)
-    with _instance(_FAST_PACE_S if fast else _PACE_S) as instance:
+    sandbox = _sandbox() if sandboxed else None
+    with _instance(_FAST_PACE_S if fast else _PACE_S, sandbox) as instance:
         click.echo(f"Starting a daemon and a tmux server in {instance.paths.state}")
         with _block_signals():
             start(instance)
-        sessions = _run_agents(instance.client(start=False))
+        sessions = _run_agents(instance.client(start=False), _vault(instance) if sandboxed else None)
         _report(sessions)
+    remains = "process, container, tmux server" if sandboxed else "process, tmux server"
     click.echo(
-        "\nThe demo is cleaned up: it left no process, tmux server or file. To start your own agents: sm spawn --help"
+        f"\nThe demo is cleaned up: it left no {remains} or file. To start your own agents: sm spawn --help"
     )
     trouble = find_differences(sessions)
     if trouble:
         raise ExternalError("the demo failed: " + "; ".join(trouble), "sm doctor")
 
 
-def _run_agents(client: Client) -> list[JsonObject]:
-    first = client.post(
-        "/v1/sessions",
-        {"agent_type": "Coordinator", "prompt": _TASK, "cwd": os.getcwd(), "environment": dict(os.environ)},
-    )
+def _run_agents(client: Client, vault: str | None) -> list[JsonObject]:
+    """`vault`: the vault of the container for sandboxed agents; None: the agents run on this machine."""
+    place: dict[str, object]
+    if vault is None:
+        place = {"trust": TrustLevel.DIRECT, "cwd": os.getcwd()}
+    else:
+        click.echo("Making a container for the agents")
+        # The trust level is asked for, so a missing engine or image is an error and no reason to run on this machine.
+        place = {"trust": TrustLevel.SANDBOXED, "working_dir": vault}
+    request = {"agent_type": "Coordinator", "prompt": _TASK, "environment": dict(os.environ)}
+    first = client.post("/v1/sessions", request | place, timeout_s=_TIMEOUT_S)
     argv = client.get(session_path(first["session_id"], "/attach"))["argv"]
     click.echo(f"To watch the coordinator, run in another terminal:\n  {shlex.join(argv)}\n")
     for text in follow(client, {}, 0):
@@ -121,16 +137,33 @@ def find_differences(sessions: Sequence[JsonObject]) -> list[str]:
     return trouble
 
 
+def _sandbox() -> dict[str, object]:
+    """The section `sandbox` for the demo: the user's engine, and no network. Raises ConfigError."""
+    from sm.config import load
+
+    own = load(Instance(os.environ).paths.config).config.sandbox
+    return {"engine": own.engine, "image": own.image, "runtime": own.runtime, "network": "none"}
+
+
 @contextmanager
-def _instance(pace_s: float) -> Iterator[Instance]:
-    """Create an instance, and remove its processes, tmux server and files afterwards."""
+def _instance(pace_s: float, sandbox: Mapping[str, object] | None) -> Iterator[Instance]:
+    """Create an instance, and remove its processes, container, tmux server and files afterwards.
+
+    `sandbox`: the section of its configuration for sandboxed agents; None: the agents run on this machine.
+    """
     # Not in TMPDIR, whose path may be too long for a socket.
     home = tempfile.mkdtemp(prefix="sm-demo-", dir="/tmp")
     name = os.path.basename(home)
     environ = {key: value for key, value in os.environ.items() if not key.startswith("SM_")}
-    instance = Instance({**environ, "SM_HOME": home})
+    # Not `home` itself: containers see nothing in the directory of the configuration.
+    instance = Instance({**environ, "SM_HOME": f"{home}/sm"})
+    os.mkdir(instance.paths.home)
+    document = configuration(name, pace_s, sandboxed=sandbox is not None)
+    if sandbox is not None:
+        document["sandbox"] = {**sandbox, "vault": _vault(instance)}
+        _write_program(_vault(instance))
     with open(instance.paths.config, "x", encoding="utf-8") as file:
-        json.dump(configuration(name, pace_s), file)  # every JSON is YAML
+        json.dump(document, file)  # every JSON is YAML
     with _signals():
         try:
             yield instance
@@ -172,16 +205,33 @@ def _block_signals() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def configuration(socket_name: str, pace_s: float) -> dict[str, object]:
-    """The configuration of the demo's instance. `pace_s`: how long one step of an agent takes."""
+def _vault(instance: Instance) -> str:
+    return f"{os.path.dirname(instance.paths.home)}/agents"
+
+
+def _write_program(vault: str) -> None:
+    """Copy the agents' program into the vault, because a container has its own Python without this package.
+
+    A vault and not a workspace: the agents cannot change the program, and the files may belong to root.
+    """
+    os.mkdir(vault)
+    program = shutil.copyfile(demo_agent.__file__, f"{vault}/{_PROGRAM}")
+    os.chmod(vault, 0o755)  # noqa: S103  the user of the container reads the files as any other user does
+    os.chmod(program, 0o644)
+
+
+def configuration(socket_name: str, pace_s: float, *, sandboxed: bool = False) -> dict[str, object]:
+    """The configuration of the demo's instance, without its section `sandbox`.
+
+    `pace_s`: how long one step of an agent takes.
+    """
+    direct, contained = [sys.executable, "-m", demo_agent.__name__], ["python3", f"{INSIDE_VAULT}/{_PROGRAM}"]
+    run = contained if sandboxed else direct
     return {
-        "default_trust": "direct",
+        "default_trust": TrustLevel.DIRECT,
         "tmux": {"socket_name": socket_name},
         "commands": {
-            kind: {
-                "command": [sys.executable, "-m", _AGENT, kind.lower(), "--pace", str(pace_s)],
-                "prompt": "argv",
-            }
+            kind: {"command": [*run, kind.lower(), "--pace", str(pace_s)], "prompt": "argv"}
             for kind in EXPECTED
         },
     }
