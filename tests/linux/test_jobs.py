@@ -14,8 +14,8 @@ import pytest
 
 from sm.core.models import Process
 from sm.linux.jobs import InputLoss, NoInput, input_loss
-from sm.linux.processes import command_line, identify, process_tree, tty_of
-from sm.linux.ttys import is_in_line_mode
+from sm.linux.processes import command_line, identify, process_tree
+from sm.linux.ttys import is_in_line_mode, tty_of
 from tests.load import until
 
 pytestmark = pytest.mark.processes
@@ -118,6 +118,58 @@ def test_input_loss_reports_a_terminal_in_line_mode(terminal: Terminal) -> None:
     termios.tcsetattr(terminal.device, termios.TCSANOW, mode)
     assert is_in_line_mode(terminal.path)
     assert terminal.loss() == InputLoss(NoInput.LINE_MODE)
+
+
+OWN_TERMINALS = 'mount -t devpts -o newinstance,ptmxmode=0666 devpts /dev/pts && exec "$@"'
+TAKES_TERMINAL_WITH_NUMBER = """
+import fcntl, os, struct, sys, termios, tty
+name, number = sys.argv[1], None
+while name != f'/dev/pts/{number}':
+    keyboard = os.open('/dev/pts/ptmx', os.O_RDWR | os.O_NOCTTY)
+    (number,) = struct.unpack('i', fcntl.ioctl(keyboard, 0x80045430, bytes(4)))  # TIOCGPTN
+fcntl.ioctl(keyboard, 0x40045431, bytes(4))  # TIOCSPTLCK: unlock
+os.setsid()
+device = os.open(name, os.O_RDWR)
+tty.setraw(device)
+requests = os.dup(0)
+os.dup2(device, 0)
+print('ready', flush=True)
+os.read(requests, 1)
+mode = termios.tcgetattr(device)
+mode[3] |= termios.ICANON
+termios.tcsetattr(device, termios.TCSANOW, mode)
+os.read(requests, 1)
+"""
+
+
+def test_input_loss_looks_at_the_terminal_of_a_container_and_not_at_one_of_the_host_with_its_number() -> None:
+    own_terminals = ["unshare", "--mount", "sh", "-c", OWN_TERMINALS, "sh"]
+    if subprocess.run([*own_terminals, "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("this user cannot mount terminals of a container")
+    keyboard, device = pty.openpty()
+    name = os.ttyname(device)
+    assert is_in_line_mode(name)
+    with subprocess.Popen(
+        [*own_terminals, sys.executable, "-c", TAKES_TERMINAL_WITH_NUMBER, name],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as contained:
+        assert contained.stdin is not None
+        assert contained.stdout is not None
+        assert contained.stdout.readline() == b"ready\n"
+        process = identify(contained.pid)
+        assert process is not None
+        assert tty_of(process.pid) == name
+        assert input_loss(process, reads_terminal=True) is None
+
+        contained.stdin.write(b"l")
+        contained.stdin.flush()
+        in_line_mode = InputLoss(NoInput.LINE_MODE)
+        until(
+            lambda: input_loss(process, reads_terminal=True) == in_line_mode, "its terminal is in line mode"
+        )
+    os.close(keyboard)
+    os.close(device)
 
 
 def test_input_loss_is_none_for_a_process_that_has_ended(terminal: Terminal) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from sm.core.models import Process
-from sm.linux import platform, processes
+from sm.linux import platform, processes, ttys
 from tests.linux.child_process import IDLE, Start, python
 from tests.load import scaled, until
 
@@ -56,7 +56,7 @@ def test_queries_about_an_unused_pid_return_nothing() -> None:
     assert processes.ancestry(ended.pid) == []
     assert processes.command_line(ended.pid) == ()
     assert processes.environ_value(ended.pid, "PATH") is None
-    assert processes.tty_of(ended.pid) is None
+    assert ttys.tty_of(ended.pid) is None
     assert not processes.has_open(ended.pid, "/")
 
 
@@ -168,7 +168,7 @@ def test_tty_of_returns_the_controlling_terminal() -> None:
             tty = os.read(master, 1000).decode().split()[0]
             number = int(tty.removeprefix("/dev/pts/"))
         assert number > 256
-        assert processes.tty_of(pids[-1]) == tty
+        assert ttys.tty_of(pids[-1]) == tty
     finally:
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
@@ -178,7 +178,7 @@ def test_tty_of_returns_the_controlling_terminal() -> None:
 
 
 def test_tty_of_is_none_when_the_process_has_no_terminal(start: Start) -> None:
-    assert processes.tty_of(start(*IDLE).pid) is None
+    assert ttys.tty_of(start(*IDLE).pid) is None
 
 
 # ------------------------------------------------------------------------------------------- ProcessWatch

@@ -20,8 +20,9 @@ from sm.core.models import OPERATOR, Caller, Session, digest
 from sm.core.session_index import SessionIndex
 from sm.core.states import CallerKind, TrustLevel
 from sm.errors import NotPermitted, TerminalError, Unauthenticated
-from sm.linux.processes import ancestry, environ_value, identify, is_alive, tty_of
+from sm.linux.processes import ancestry, environ_value, identify, is_alive
 from sm.linux.sockets import Peer
+from sm.linux.ttys import tty_of
 from sm.terminals.base import Lifecycle
 
 log = logging.getLogger(__name__)

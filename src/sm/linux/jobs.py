@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from sm.core.models import Process
-from sm.linux.processes import command_line, read_stat, root_directory, tty_of
-from sm.linux.ttys import is_in_line_mode
+from sm.linux.processes import command_line, read_stat
+from sm.linux.ttys import is_in_line_mode, path_of_terminal, tty_of
 
 
 class NoInput(StrEnum):
@@ -35,11 +35,10 @@ class InputLoss:
     """The name of the other program."""
 
 
-def input_loss(process: Process, *, reads_terminal: bool, contained: bool = False) -> InputLoss | None:
+def input_loss(process: Process, *, reads_terminal: bool) -> InputLoss | None:
     """The reason why the process reads no input; None: it reads, or it has ended. Blocks: call it in a thread.
 
     `reads_terminal`: the process itself reads the terminal, and is not the wrapper of the program that does.
-    `contained`: the process runs in a container, which numbers its terminals separately.
     """
     stat = read_stat(process.pid)
     if stat is None or stat.process != process or stat.gone:
@@ -53,8 +52,8 @@ def input_loss(process: Process, *, reads_terminal: bool, contained: bool = Fals
     child = _child_on_terminal(process, tty) if reads_terminal else None
     if child is not None:
         return InputLoss(NoInput.OTHER_PROGRAM, _name(child))
-    device = root_directory(process.pid) + tty if contained else tty
-    return InputLoss(NoInput.LINE_MODE) if is_in_line_mode(device) else None
+    device = path_of_terminal(process.pid)
+    return InputLoss(NoInput.LINE_MODE) if device is not None and is_in_line_mode(device) else None
 
 
 def _child_on_terminal(process: Process, tty: str) -> int | None:

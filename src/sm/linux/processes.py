@@ -187,20 +187,6 @@ def has_open(pid: int, path: str) -> bool:
     return False
 
 
-# Documentation/admin-guide/devices.txt of the kernel: the sides of pseudo terminals that programs run on.
-_PTS_MAJORS = range(136, 144)
-
-
-def tty_of(pid: int) -> str | None:
-    """The controlling pseudo terminal as "/dev/pts/N", if any."""
-    stat = read_stat(pid)
-    if stat is None:
-        return None
-    # tty_nr: minor in bits 31..20 and 7..0, major in bits 19..8 (proc(5)).
-    major, minor = stat.tty >> 8 & 0xFFF, stat.tty & 0xFF | stat.tty >> 12 & 0xFFF00
-    return f"/dev/pts/{(major - _PTS_MAJORS.start) * 256 + minor}" if major in _PTS_MAJORS else None
-
-
 # ----------------------------------------------------------------------------- waiting for, ending processes
 
 

@@ -1,12 +1,50 @@
-"""Terminal devices: input that no process has read, and the input mode."""
+"""Terminal devices: those of processes, input that no process has read, and the input mode."""
 
+import contextlib
 import fcntl
 import os
 import struct
 import termios
 
+from sm.linux.processes import read_stat
+
 _LOCAL_FLAGS = 3
 """The index of the local modes in the list of `termios.tcgetattr`."""
+
+# Documentation/admin-guide/devices.txt of the kernel: the sides of pseudo terminals that programs run on.
+_PTS_MAJORS = range(136, 144)
+
+
+def tty_of(pid: int) -> str | None:
+    """The controlling pseudo terminal as "/dev/pts/N", if any: its name for the process. See `path_of_terminal`."""
+    numbers = _device_numbers(pid)
+    if numbers is None or numbers[0] not in _PTS_MAJORS:
+        return None
+    major, minor = numbers
+    return f"/dev/pts/{(major - _PTS_MAJORS.start) * 256 + minor}"
+
+
+def path_of_terminal(pid: int) -> str | None:
+    """A path that opens the controlling terminal of a process; None if no standard stream of the process uses it.
+
+    A container numbers its terminals itself, so its /dev/pts/3 and that of this host are different terminals.
+    """
+    numbers = _device_numbers(pid)
+    if numbers is None:
+        return None
+    for stream in range(3):
+        path = f"/proc/{pid}/fd/{stream}"
+        with contextlib.suppress(OSError):
+            if os.stat(path).st_rdev == os.makedev(*numbers):
+                return path
+    return None
+
+
+def _device_numbers(pid: int) -> tuple[int, int] | None:
+    """The major and the minor number of the controlling terminal; zeros without one, None without the process."""
+    stat = read_stat(pid)
+    # tty_nr: minor in bits 31..20 and 7..0, major in bits 19..8 (proc(5)).
+    return None if stat is None else (stat.tty >> 8 & 0xFFF, stat.tty & 0xFF | stat.tty >> 12 & 0xFFF00)
 
 
 def has_unread_input(tty: str) -> bool:

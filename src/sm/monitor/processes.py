@@ -11,7 +11,8 @@ from sm.core.models import Process
 from sm.core.states import TrustLevel
 from sm.core.text import folded
 from sm.errors import NoServer, NoTerminal, SmError, StorageFull, TerminalError
-from sm.linux.processes import ProcessWatch, identify, is_alive, tty_of
+from sm.linux.processes import ProcessWatch, identify, is_alive
+from sm.linux.ttys import tty_of
 from sm.monitor.observer import Observer
 from sm.sandboxes.base import Ending, Sandbox
 from sm.sessions.manager import Manager

@@ -253,4 +253,4 @@ def _input_loss(agent: Agent) -> InputLoss | None:
     published = Source.STATE_FILE in agent.ledger.entries
     if agent.process is None:
         return None
-    return input_loss(agent.process, reads_terminal=published, contained=agent.home is not None)
+    return input_loss(agent.process, reads_terminal=published)
