@@ -271,3 +271,29 @@ def test_mcp_server_without_its_program_in_the_image_is_left_out_with_a_warning(
         assert "kept" in given and "lost" not in given
     finally:
         instance.end()
+
+
+@pytest.mark.parametrize("login", ["", "}\nclaude: {env: {ANTHROPIC_AUTH_TOKEN: none}"], ids=["none", "key"])
+def test_missing_agent_cli_names_the_build_that_installs_it(
+    login: str, engine: str, sandbox_image: str
+) -> None:
+    instance = open_instance(engine, sandbox_image, login)
+    try:
+        error = instance.refused("spawn", "general-purpose", "x", "--workspace", "shop", exit_code=9)
+        assert "claude" in error.splitlines()[0]
+        assert error.splitlines()[1].startswith("hint: sm sandbox build --with claude")
+    finally:
+        instance.end()
+
+
+def test_missing_program_of_an_agent_names_the_image(engine: str, sandbox_image: str) -> None:
+    instance = open_instance(engine, sandbox_image)
+    try:
+        absent = "  Absent: {command: [no-such-program]}\n"
+        instance.config.write_text(instance.config.read_text() + absent)
+        instance.sm("daemon", "restart")
+        error = instance.refused("spawn", "Absent", "x", "--workspace", "shop", exit_code=9)
+        assert "cannot run no-such-program: no such program on the agent's PATH" in error
+        assert "sandbox.image" in error
+    finally:
+        instance.end()

@@ -221,12 +221,13 @@ class Outbox:
             await self._spawner.record_failure(effect, error)
             return
 
+        contained = session.effective_mode is TrustLevel.SANDBOXED
+
         async def open_terminal() -> tuple[Pane, Process | None]:
             await self._agent_sockets.ready_for(session)
             await self._home_files.ready_for(session, launch)
             title = session.display_name
             # The directory of a session in a container need not exist on this host.
-            contained = session.effective_mode is TrustLevel.SANDBOXED
             directory = "/" if contained else launch.working_dir
             # Only the daemon that planned the session has it prepared, and only for the first attempt.
             search = again or prepared is None
@@ -244,7 +245,7 @@ class Outbox:
             raise
         except SmError as error:
             install = self._manager.provider(session).install_hint
-            if isinstance(error, ProgramMissing) and install is not None:
+            if isinstance(error, ProgramMissing) and install is not None and not contained:
                 error = ProgramMissing(error.message, "; ".join(filter(None, (install, error.hint))))
             await self._spawner.record_failure(effect, error)
             return

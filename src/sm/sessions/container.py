@@ -14,10 +14,12 @@ from urllib.parse import urlsplit, urlunsplit
 from sm.capabilities.grants import Grants
 from sm.config import Config, SandboxSection, sandbox_for, split_mount
 from sm.core.models import Session, SpawnRequest, Workspace
+from sm.core.states import TrustLevel
 from sm.core.text import folded
 from sm.core.worktrees import is_within
-from sm.errors import InvalidPath
+from sm.errors import InvalidPath, ProgramMissing
 from sm.paths import INSIDE_SCRATCH
+from sm.sandboxes.docker.build import missing_program_hint
 from sm.sessions.workdir import require_directory
 
 ProgramCheck = Callable[[Workspace | None, str], Awaitable[bool | None]]
@@ -160,6 +162,16 @@ def _to_host(url: str) -> str:
     user, at, _ = parts.netloc.rpartition("@")
     port = "" if parts.port is None else f":{parts.port}"
     return urlunsplit(parts._replace(netloc=f"{user}{at}{_HOST_NAME}{port}"))
+
+
+async def require_program(
+    session: Session, workspace: Workspace | None, program: str, has_program: ProgramCheck
+) -> None:
+    """Raise ProgramMissing if the image is known not to have the program of a session in a container."""
+    if session.effective_mode is TrustLevel.SANDBOXED and await has_program(workspace, program) is False:
+        raise ProgramMissing(
+            f"the image of the sandbox has no program {folded(program, 80)}", missing_program_hint(program)
+        )
 
 
 async def unknown_program(workspace: Workspace | None, program: str) -> None:

@@ -16,7 +16,7 @@ from sm.core.states import CallerKind, Mode, TrustLevel
 from sm.core.statuses import Status
 from sm.core.text import PROMPT_MAX, folded, validate_text
 from sm.core.worktrees import map_to_repository
-from sm.errors import IllegalState, NotPermitted, UsageError
+from sm.errors import IllegalState, NotPermitted, SetupRequired, UsageError
 from sm.paths import InstancePaths
 from sm.policy.access import Action, may_at_all
 from sm.providers.base import AgentPlan, PlanContext, Provider
@@ -27,6 +27,7 @@ from sm.sessions.container import (
     contained_directory,
     contained_servers,
     place_sentences,
+    require_program,
     unknown_program,
 )
 from sm.sessions.conversations import ConversationSource, source_of
@@ -155,7 +156,11 @@ class SpawnPlanner:
             session, plan, inherited, added, provider, grants, has_prompt=prompt is not None
         )
         if not (runs or request.skip_checks):
-            await require_ready(provider, session, launch, self._home_of(session))
+            try:
+                await require_ready(provider, session, launch, self._home_of(session))
+            except SetupRequired:  # a login needs the program too
+                await require_program(session, workspace, launch.argv[0], self._has_program)
+                raise
         limits = await session_warnings(provider, launch, self._home_of(session))
         if session.effective_mode is TrustLevel.SANDBOXED:
             warnings = (*warnings, *denied_warnings(plan.environment))

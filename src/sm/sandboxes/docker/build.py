@@ -68,6 +68,14 @@ def agents_of(names: Iterable[str]) -> tuple[str, ...]:
     )
 
 
+def missing_program_hint(program: str) -> str:
+    """The hint for an agent whose program the image does not have. `program`: its name or path."""
+    name = os.path.basename(program)
+    if name in AGENTS:
+        return f"sm sandbox build --with {name}"
+    return "sandbox.image names an image with other programs: sm config edit"
+
+
 def arguments_of(environment: Mapping[str, str]) -> dict[str, str]:
     """The build arguments in an environment. A name in capitals has precedence."""
     pairs = {name.upper(): value for name, value in environment.items() if not name.isupper()}

@@ -4,10 +4,11 @@ import os
 import stat
 
 from sm.core.text import folded
-from sm.errors import AgentStartFailed
+from sm.errors import AgentStartFailed, ProgramMissing
 from sm.linux.files import directory_below, read_file, read_or_empty
 from sm.linux.process_root import ProcessRoot
 from sm.paths import INSIDE_HOME, INSIDE_SCRATCH
+from sm.sandboxes.docker.build import missing_program_hint
 from sm.sandboxes.launch import FAILED, StartFailure, parse_failure
 
 FOLDER = ".sm"
@@ -55,11 +56,15 @@ def explained(failure: StartFailure, session_id: str, init: int, user: tuple[int
         )
     try:
         with ProcessRoot(init) as root:
-            return failure.error(_FilesInside(root, user))
+            error = failure.error(_FilesInside(root, user))
     except OSError:
         return AgentStartFailed(
             f"the agent of session {session_id} did not start: exit code {failure.status}"
         )
+    if isinstance(error, ProgramMissing):
+        hints = (missing_program_hint(os.fsdecode(failure.program)), error.hint)
+        error = ProgramMissing(error.message, "; ".join(filter(None, hints)))
+    return error
 
 
 def words_of_engine(path: str) -> str:
