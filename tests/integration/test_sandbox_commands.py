@@ -58,15 +58,18 @@ def test_container_is_entered_shown_stopped_removed_and_pruned(sandboxed: Instan
     assert argv[:3] == ["docker", "-H", engine]
     assert argv[-1] == "bash"
     # The command that the CLI executes, without its terminal. The client of the daemon is on its PATH.
-    script = "echo $HOME; id -u; pwd; sm version; sm config --check; ls -d /opt/sm/bin/sm"
+    script = "echo $HOME; id -u; pwd; sm version; sm config --check; ls -d /opt/sm/bin/sm; sm ls; echo $?"
     done = subprocess.run(
         [part for part in argv if part != "-it"] + ["-c", script], capture_output=True, text=True, check=True
     )
     uid = str(os.geteuid() or 1000)
     shop = str(sandboxed.home / "shop")
     version = sandboxed.sm("version").strip()
-    assert done.stdout.splitlines() == ["/home/sandbox", uid, shop, version, "/opt/sm/bin/sm"]
-    assert done.stderr == "sm: this command does not run in a sandbox\nhint: run it on the host\n"
+    assert done.stdout.splitlines() == ["/home/sandbox", uid, shop, version, "/opt/sm/bin/sm", "5"]
+    assert done.stderr == (
+        "sm: this command does not run in a sandbox\nhint: run it on the host\n"
+        "sm: this shell is not a session: in a sandbox, only agents use sm\nhint: run sm on the host\n"
+    )
 
     status = client.get("/v1/sandbox")
     (container,) = status["containers"]

@@ -7,10 +7,11 @@ import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 from sm.client.http import Client
-from sm.errors import AlreadyRunning, DaemonUnavailable, SmError, from_wire
+from sm.errors import AlreadyRunning, DaemonUnavailable, NotPermitted, SmError, from_wire
 from sm.paths import InstancePaths
 from sm.wire import decode
 
@@ -34,8 +35,12 @@ def launch(paths: InstancePaths, environ: Mapping[str, str], *options: str) -> N
     `options`: more options of the daemon (`python -m sm.daemon --help`).
 
     Raises the daemon's own error (a wrong configuration, a refused database); DaemonUnavailable when it exits without
-    an error or is not ready within START_S.
+    an error or is not ready within START_S; NotPermitted in a container.
     """
+    if find_spec("sm.daemon") is None:  # the copy of the client in a container has no daemon
+        raise NotPermitted(
+            "this shell is not a session: in a sandbox, only agents use sm", "run sm on the host"
+        )
     deadline = time.monotonic() + START_S
     locked = False
     while True:
