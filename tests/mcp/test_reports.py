@@ -1,10 +1,13 @@
 """The tools with which a session reports about itself."""
 
+import json
+
 from tests.fixtures import context_fixture
 from tests.instance import Instance
 from tests.mcp.mcp_client import CONFIG, McpClient, McpSession
 
 instance = context_fixture("module", Instance, CONFIG)
+supervised = context_fixture("function", Instance, f"{CONFIG}child_agents: {{mode: supervised}}\n")
 
 
 def test_report_note_shows_in_the_progress_of_the_caller(instance: Instance) -> None:
@@ -29,3 +32,42 @@ def test_report_with_the_same_key_is_made_once(instance: Instance) -> None:
     session.call("report_note", key="first", text="one")
     assert session.call("get_progress")["current_activity"] == "two"
     assert session.refused("report_note", key="first", text="other")["code"] == "usage"
+
+
+def test_report_checkpoint_is_part_of_the_progress(instance: Instance) -> None:
+    session = McpSession(instance)
+    made = session.call("report_checkpoint", message="half (1/2 tasks)", metadata={"tests": 12})
+    (point,) = session.call("get_progress")["checkpoints"]
+    assert (point["timestamp"], point["metadata"]) == (made["timestamp"], {"tests": "12"})
+
+
+def test_complete_session_ends_the_caller_and_warns_of_live_children(instance: Instance) -> None:
+    session = McpSession(instance)
+    child = McpSession(instance, "--parent", session.id)
+    done = session.call("complete_session", message="All 26 tests pass")
+    assert done["status"] == "completed"
+    assert instance.session(child.id)["name"] in done["warnings"][0]
+    assert instance.session(session.id)["completion_message"] == "All 26 tests pass"
+    assert session.refused("complete_session", message="again")["code"] == "illegal_transition"
+
+
+def test_complete_session_proposes_in_supervised_mode(supervised: Instance) -> None:
+    session, operator = McpSession(supervised), McpClient(supervised.socket)
+    done = session.call("complete_session", message="done")
+    assert done["status"] == "proposed"
+    (request,) = operator.call("list_requests", session_id=session.id)["requests"]
+    assert (request["request_id"], request["kind"]) == (done["request_id"], "completion")
+    answered = operator.call("answer_request", request_id=done["request_id"], approve=True)
+    assert (answered["state"], answered["answer"]["approved"]) == ("answered", True)
+    assert supervised.session(session.id)["status"] == "completed"
+    error = operator.refused("answer_request", request_id=done["request_id"], approve=False)
+    assert error["code"] == "illegal_state"
+
+
+def test_every_changing_call_is_in_the_audit_log_with_its_tool(instance: Instance) -> None:
+    session = McpSession(instance)
+    session.call("report_note", text="now")
+    session.refused("send_message", session_id="0bad0bad", message="x")
+    lines = (instance.state / "log" / "audit.jsonl").read_text().splitlines()
+    written = {(e["what"], e["decision"]) for e in map(json.loads, lines) if session.id in e["who"]}
+    assert {("report_note", "allowed"), ("send_message", "refused")} <= written

@@ -64,8 +64,10 @@ class ApiRequest:
         transport = self.http.transport
         return transport is not None and not transport.is_closing()
 
-    async def long_poll(self, condition: Callable[[], bool], wait_s: float) -> bool:
-        """Wait until `condition`, checked after every change, holds; return False after `wait_s`.
+    async def long_poll(
+        self, condition: Callable[[], bool], wait_s: float, *, most_s: float = WAIT_MAX_S
+    ) -> bool:
+        """Wait until `condition`, checked after every change, holds; return False after `wait_s`, at most `most_s`.
 
         Raises ConnectionResetError when the caller has gone, so that nothing is done in its name; Unauthenticated
         when the process of its token has ended; LimitReached when too many requests wait on its socket.
@@ -74,7 +76,7 @@ class ApiRequest:
             if wait_s <= 0:
                 return False
             with self.context.following():
-                if not await self.wait_until(condition, min(wait_s, WAIT_MAX_S)):
+                if not await self.wait_until(condition, min(wait_s, most_s)):
                     return False
         if not self.is_connected():
             raise ConnectionResetError("the caller has gone")

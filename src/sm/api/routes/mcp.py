@@ -41,14 +41,11 @@ class HttpExchange:
 
     async def hold(self, condition: Callable[[], bool], wait_s: float) -> bool:
         """Wait as `ApiRequest.long_poll`, for as long as the caller likes. A stopping daemon cancels the wait."""
-        if condition():
-            return True
         streams, task = self._request.http.app[STREAMS], asyncio.current_task()
         assert task is not None
         streams.add(task)
         try:
-            with self._request.context.following():
-                return await self._request.wait_until(condition, wait_s)
+            return await self._request.long_poll(condition, wait_s, most_s=wait_s)
         finally:
             streams.discard(task)
 

@@ -1,11 +1,30 @@
-"""The tools with which a session reports about itself."""
+"""The tools with which a session reports about itself, and asks."""
 
-from sm.core.text import NOTE_MAX
+from sm.core.lifecycle import is_ended
+from sm.core.requests import Request
+from sm.core.states import RequestKind
+from sm.core.text import NOTE_MAX, REPORT_MAX
 from sm.core.timestamps import iso
-from sm.mcp.schemas import arguments, result, text
+from sm.core.wording import decider
+from sm.mcp.schemas import arguments, choice, many, number, result, text
 from sm.mcp.tool import Result, ToolCall, ToolTable
 
 tools = ToolTable()
+
+_METADATA = {"type": "object", "maxProperties": 50, "description": "Facts by name, such as coverage."}
+
+
+@tools.tool(
+    arguments({"message": text(REPORT_MAX)}, metadata=_METADATA),
+    result(timestamp="string", duration_ms="number"),
+    idempotent=True,
+    in_session=True,
+)
+async def report_checkpoint(call: ToolCall) -> Result:
+    """Report a milestone. Example: {"message": "Data model done (1/3 tasks)", "metadata": {"tests": 12}}"""
+    reports, values = call.services.reports, call.values
+    made = await reports.checkpoint(call.caller, values["message"], values.get("metadata", {}), call.key)
+    return {"timestamp": made.timestamp}
 
 
 @tools.tool(
@@ -18,3 +37,62 @@ async def report_note(call: ToolCall) -> Result:
     """Say in one line what you do now; an empty text removes the note. Example: {"text": "running the tests"}"""
     await call.services.reports.note(call.caller, call.values["text"], call.key)
     return {"timestamp": iso(call.services.monitor.now())}
+
+
+@tools.tool(
+    arguments(
+        {"message": text(REPORT_MAX, "The result, for your parent.")},
+        status=choice(["completed", "error", "abandoned"], "completed by default."),
+    ),
+    result(status="string", request_id="string", warnings="array", duration_ms="number"),
+    idempotent=True,
+    in_session=True,
+)
+async def complete_session(call: ToolCall) -> Result:
+    """Report that your task is done. proposed: your parent approves it first.
+    Example: {"message": "All 26 tests pass"}"""
+    status = call.values.get("status", "completed")
+    done = await call.services.reports.complete(call.caller, call.values["message"], status, call.key)
+    shown: Result = {"status": done.session.status, "warnings": list(done.warnings) or None}
+    if not is_ended(done.session.status):
+        proposals = await _own_requests(call, RequestKind.COMPLETION)
+        if proposals:
+            shown = {**shown, "status": "proposed", "request_id": proposals[-1].name}
+    return shown
+
+
+async def _own_requests(call: ToolCall, kind: RequestKind) -> list[Request]:
+    requests = await call.services.requests.list_requests(call.caller, all=False, limit=0)
+    return [r for r in requests if r.session_id == call.caller.session_id and r.kind is kind]
+
+
+@tools.tool(
+    arguments(
+        {"question": text(REPORT_MAX)},
+        options=many(text(200), 20),
+        wait_s=number(0, 3600, "Seconds to wait for the answer. 0 by default: it comes as a message."),
+    ),
+    result(request_id="string", state="string", answer="object", duration_ms="number"),
+    in_session=True,
+)
+async def ask(call: ToolCall) -> Result:
+    """Ask your parent, or the operator. Example: {"question": "Which database?", "options": ["SQLite", "MySQL"]}"""
+    services, values = call.services, call.values
+    options = tuple(values.get("options", ()))
+    asked = await services.requests.ask(call.caller, values["question"], options, None, call.key)
+    closed = await services.waits.answer(call.caller, asked.name, call.exchange.hold, values.get("wait_s", 0))
+    if closed.unclaimed and call.exchange.is_connected():
+        closed = await services.requests.confirm_answer(call.caller, closed)
+    return {"request_id": closed.name, "state": closed.state, "answer": answer_of(closed)}
+
+
+def answer_of(request: Request) -> Result | None:
+    """The answer to a request; None without one."""
+    if request.answer is None:
+        return None
+    return {
+        "approved": request.answer.approved,
+        "answers": list(request.answer.answers) or None,
+        "message": request.answer.message,
+        "by": decider(request).removeprefix("by "),
+    }

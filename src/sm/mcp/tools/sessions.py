@@ -1,56 +1,120 @@
-"""The tools that show and start sessions."""
+"""The tools that start and list sessions."""
 
-from sm.core.models import Session
-from sm.core.text import folded
-from sm.mcp.results import LISTED_MAX, is_untrusted, omitted, words
-from sm.mcp.schemas import arguments, flag, number, result, text
+from sm.core.lifecycle import is_live
+from sm.core.models import Session, SpawnRequest
+from sm.core.statuses import Status
+from sm.core.text import PROMPT_MAX
+from sm.mcp.results import LISTED_MAX, omitted, words
+from sm.mcp.schemas import arguments, choice, flag, result, text
 from sm.mcp.tool import Result, ToolCall, ToolTable
+from sm.services import SessionFilter
 
 tools = ToolTable()
 
-_CHECKPOINTS = 20
-_NAME_MAX = 80
+_NEXT = "end your turn: a message wakes you when this session has finished, or asks something"
 
 
 @tools.tool(
     arguments(
-        session_id=text(200, "Without it your own."),
-        tree=flag("Also all descendants."),
-        output_lines=number(0, 50, "Last lines of the terminal. 0 by default."),
+        {
+            "title": text(200, "The task in a few words: letters, digits, spaces and _-.#:()"),
+            "agent_name": text(100, "An agent type of list_agent_types."),
+            "initial_message": text(PROMPT_MAX, "The whole task. The new agent knows nothing else."),
+        },
+        name=text(64, "A short name: a-z, 0-9, dot, dash, underscore."),
+        model=text(100),
+        preset=text(100),
+        working_dir=text(4096, "An absolute path; without it your own directory."),
     ),
-    result(session_id="string", status="string", tree="array", more="integer", duration_ms="number"),
+    result(
+        session_id="string",
+        name="string",
+        title="string",
+        agent_name="string",
+        workspace_id="string",
+        trust_level="string",
+        parent_session_id="string",
+        status="string",
+        created_at="string",
+        tmux_session="string",
+        warnings="array",
+        next="string",
+        duration_ms="number",
+    ),
+    idempotent=True,
+)
+async def create_session(call: ToolCall) -> Result:
+    """Start an agent as your child. It works on its own and reports to you when it ends.
+    Example: {"title": "Backend API", "agent_name": "Engineer", "initial_message": "Write the API of docs/api.md"}"""
+    values = call.values
+    wanted = SpawnRequest(
+        agent_type=values["agent_name"],
+        prompt=values["initial_message"],
+        title=values["title"],
+        name=values.get("name"),
+        model=values.get("model"),
+        preset=values.get("preset"),
+        working_dir=values.get("working_dir"),
+    )
+    started = await call.services.sessions.spawn(
+        call.caller, wanted, call.key, None, call.exchange.is_connected
+    )
+    session = started.session
+    return {
+        "session_id": session.id,
+        "name": session.display_name,
+        "title": session.title,
+        "agent_name": session.agent_type,
+        "workspace_id": session.workspace,
+        "trust_level": session.trust_level,
+        "parent_session_id": session.parent_id,
+        "status": session.status,
+        "created_at": session.created_at,
+        "tmux_session": session.terminal,
+        "warnings": list(started.warnings) or None,
+        "next": _NEXT,
+    }
+
+
+@tools.tool(
+    arguments(
+        include_ended=flag(),
+        search=text(200, "Words of its name, title, note or result."),
+        status=choice(tuple(Status)),
+    ),
+    result(
+        workspace_id="string", session_count="integer", sessions="array", more="integer", duration_ms="number"
+    ),
     reads=True,
 )
-async def get_progress(call: ToolCall) -> Result:
-    """Show how far a session is: status, tokens, cost, tools, todo list, checkpoints.
-    Example: {"session_id": "1a2b3c4d", "tree": true}"""
-    sessions = call.services.sessions
-    session = sessions.find(call.caller, call.values.get("session_id", "me"))
-    lines = call.values.get("output_lines", 0)
-    shown = await _progress(call, session, lines)
-    if call.values.get("tree"):
-        descendants = sessions.descendants(call.caller, session.id)
-        listed = [await _progress(call, s, lines) for s in descendants[:LISTED_MAX]]
-        shown = {**shown, "tree": listed, "more": omitted(descendants)}
-    return shown
+async def list_workspace_sessions(call: ToolCall) -> Result:
+    """List the agents of your team, the newest last. Example: {"search": "backend"}"""
+    sessions, values = call.services.sessions, call.values
+    status = values.get("status", "all")
+    listed = sessions.list_sessions(call.caller, SessionFilter(status, values.get("search", "")))
+    if status == "all" and not values.get("include_ended"):
+        listed = [s for s in listed if is_live(s.status)]
+    own = sessions.caller_session(call.caller)
+    return {
+        "workspace_id": own.workspace if own else None,
+        "session_count": len(listed),
+        "sessions": [_listed(call, s) for s in listed[-LISTED_MAX:]],
+        "more": omitted(listed),
+    }
 
 
-async def _progress(call: ToolCall, session: Session, lines: int) -> Result:
-    """The progress of one session. Texts of another session are quoted."""
-    may_read = call.services.sessions.may_read(call.caller, session)
-    shown = await call.services.monitor.progress(session, _CHECKPOINTS, may_read=may_read)
-    shown["last_output"] = shown["last_output"][len(shown["last_output"]) - lines :] if lines else None
-    if session.id != call.caller.session_id:
-        for name in ("current_activity", "completion_message"):
-            shown[name] = words(shown[name], session)
-        for entry in (*shown["checkpoints"], *(shown["todo"] or ())):
-            named = "message" if "message" in entry else "text"
-            entry[named] = words(entry[named], session)
-        for point in shown["checkpoints"]:
-            point["metadata"] = {
-                folded(name, _NAME_MAX): words(str(value), session)
-                for name, value in point["metadata"].items()
-            }
-        shown["last_output"] = shown["last_output"] and [folded(line) for line in shown["last_output"]]
-        shown["untrusted"] = is_untrusted(session) or None
-    return shown
+def _listed(call: ToolCall, session: Session) -> Result:
+    shown = call.services.sessions.without_hidden_names(call.caller, session)
+    return {
+        "session_id": shown.id,
+        "title": shown.title,
+        "name": shown.display_name,
+        "agent_name": shown.agent_type,
+        "created_at": shown.created_at,
+        "parent_session_id": shown.parent_id,
+        "trust_level": shown.trust_level,
+        "created_by": shown.created_by,
+        "is_active": is_live(shown.status),
+        "status": shown.status,
+        "note": words(shown.note, shown),
+    }

@@ -1,0 +1,99 @@
+"""The tools that control sessions, and the agent types to start."""
+
+from collections.abc import Sequence
+from statistics import median
+
+from sm.core.models import Session
+from sm.core.statuses import Status
+from sm.core.text import folded
+from sm.errors import UsageError
+from sm.mcp.results import LISTED_MAX, omitted
+from sm.mcp.schemas import arguments, choice, flag, result, text
+from sm.mcp.tool import Result, ToolCall, ToolTable
+from sm.monitor.progress import seconds_between
+
+tools = ToolTable()
+
+_FINISHED_MAX = 50
+"""The newest finished sessions of a type whose cost and time count."""
+
+
+@tools.tool(
+    arguments(
+        {"session_id": text(200), "action": choice(["interrupt", "kill", "restore", "archive"])},
+        tree=flag("Also all descendants; for kill and restore."),
+    ),
+    result(sessions="array", failed="array", duration_ms="number"),
+    destructive=True,
+)
+async def control_session(call: ToolCall) -> Result:
+    """Interrupt, kill, restore or archive a descendant. kill ends its process; restore starts it again.
+    Example: {"session_id": "1a2b3c4d", "action": "interrupt"}"""
+    services, caller, key = call.services, call.caller, call.key
+    reference, action = call.values["session_id"], call.values["action"]
+    tree = call.values.get("tree", False)
+    if tree and action not in ("kill", "restore"):
+        raise UsageError(f"{action} takes one session", "give tree only for kill and restore")
+    match action:
+        case "interrupt":
+            done = await services.interrupts.interrupt(caller, reference, key)
+            return _changed([done.session])
+        case "kill":
+            killed = await services.sessions.kill(
+                caller, reference, key, force=False, tree=tree, is_connected=call.exchange.is_connected
+            )
+            return _changed(killed)
+        case "restore":
+            target = services.sessions.find(caller, reference)
+            restored = await services.restorer.restore(
+                caller, target.id, key, tree=tree, go_on=False, is_connected=call.exchange.is_connected
+            )
+            failed = [{"session_id": s, "message": error.message} for s, error in restored.failed]
+            return {**_changed(restored.sessions), "failed": failed or None}
+        case _:
+            return _changed([await services.records.archive(caller, reference, key, archived=True)])
+
+
+def _changed(sessions: Sequence[Session]) -> Result:
+    return {
+        "sessions": [
+            {"session_id": s.id, "name": s.display_name, "status": s.status, "archived": s.archived or None}
+            for s in sessions
+        ]
+    }
+
+
+@tools.tool(
+    arguments(),
+    result(agent_types="array", more="integer", duration_ms="number"),
+    reads=True,
+)
+async def list_agent_types(call: ToolCall) -> Result:
+    """List the agent types that create_session starts, with cost and time of finished ones. Example: {}"""
+    sessions = call.services.sessions
+    catalog = await sessions.agent_types(call.caller, None, None, {})
+    completed = [s for s in sessions.visible(call.caller, archived=True) if s.status is Status.COMPLETED]
+    by_type = {
+        kind.name: [s for s in completed if s.agent_type == kind.name][-_FINISHED_MAX:]
+        for kind in catalog.usable
+    }
+    measured = [s for finished in by_type.values() for s in finished]
+    glances = await call.services.monitor.glances(measured)
+    shown = []
+    for kind in catalog.usable:
+        finished = by_type[kind.name]
+        costs = [cost for s in finished if (cost := glances[s.id].cost_usd) is not None]
+        times = [
+            seconds_between(s.started_at or s.created_at, s.completed_at) for s in finished if s.completed_at
+        ]
+        shown.append(
+            {
+                "name": kind.name,
+                "description": kind.agent.description and folded(kind.agent.description),
+                "model": kind.agent.model,
+                "finished": len(finished) or None,
+                "cost_usd_p50": round(median(costs), 4) if costs else None,
+                "seconds_p50": round(median(times)) if times else None,
+            }
+        )
+    return {"agent_types": shown[:LISTED_MAX], "more": omitted(shown)}

@@ -1,0 +1,105 @@
+"""The tools that send messages."""
+
+from dataclasses import replace
+
+from sm.core.messages import Message
+from sm.core.requests import Request
+from sm.core.states import MessageMode, MessageState
+from sm.core.text import MESSAGE_MAX
+from sm.core.wording import outcome
+from sm.errors import SmError
+from sm.mcp.results import refusal
+from sm.mcp.schemas import arguments, choice, flag, number, result, text
+from sm.mcp.tool import Result, ToolCall, ToolTable
+
+tools = ToolTable()
+
+_WAIT_S = 5.0
+_ARRIVED = (MessageState.SUBMITTED, MessageState.ACKNOWLEDGED)
+
+
+@tools.tool(
+    arguments(
+        {"session_id": text(200), "message": text(MESSAGE_MAX)},
+        mode=choice(
+            tuple(MessageMode), "auto by default; idle: not before it is idle; urgent: interrupts it."
+        ),
+        wait_s=number(0, 30, "Seconds to wait for the delivery. 5 by default."),
+    ),
+    result(
+        status="string",
+        message_id="integer",
+        session_id="string",
+        delivered_at="string",
+        message_length="integer",
+        reason="string",
+        evidence="string",
+        request_id="string",
+        duration_ms="number",
+    ),
+)
+async def send_message(call: ToolCall) -> Result:
+    """Send a text to an agent of your team. To a child with one open question it is the answer.
+    Example: {"session_id": "1a2b3c4d", "message": "Use JWT"}"""
+    values = call.values
+    mode = MessageMode(values.get("mode", MessageMode.AUTO))
+    sent = await call.services.messages.send(
+        call.caller, values["session_id"], values["message"], mode, None, call.key
+    )
+    if isinstance(sent, Message):
+        sent = await call.services.waits.message(
+            call.caller, sent, call.exchange.hold, values.get("wait_s", _WAIT_S)
+        )
+    return _sent(sent, len(values["message"]))
+
+
+@tools.tool(
+    arguments({"message": text(MESSAGE_MAX)}, recursive=flag("All descendants, not only your children.")),
+    result(sent="array", duration_ms="number"),
+)
+async def broadcast(call: ToolCall) -> Result:
+    """Send a text to all your live children. Example: {"message": "The API changed: pull first"}"""
+    services, caller, text = call.services, call.caller, call.values["message"]
+    key = call.key
+    sent: list[tuple[str, Message | Request | SmError]] = []
+    for session in services.messages.audience(caller, recursive=bool(call.values.get("recursive"))):
+        own_key = key and replace(key, text=f"{key.text}/{session.id}")
+        done: Message | Request | SmError
+        try:
+            done = await services.messages.send(caller, session.id, text, MessageMode.AUTO, None, own_key)
+        except SmError as error:
+            done = error
+        sent.append((session.id, done))
+    ids = {message.id for _, message in sent if isinstance(message, Message)}
+    await call.exchange.hold(lambda: not services.waits.are_open(ids), _WAIT_S)
+    results = []
+    for session_id, done in sent:
+        if isinstance(done, Message):
+            done = await services.waits.message(caller, done, call.exchange.hold, 0)
+        if isinstance(done, SmError):
+            results.append({"session_id": session_id, **refusal(done)})
+        else:
+            results.append(_sent(done, len(text)))
+    return {"sent": results}
+
+
+def _sent(done: Message | Request, length: int) -> Result:
+    if isinstance(done, Request):
+        return {
+            "status": MessageState.SUBMITTED,
+            "session_id": done.session_id,
+            "delivered_at": done.state_at,
+            "message_length": length,
+            "reason": outcome(done),
+            "evidence": f"answered {done.name}",
+            "request_id": done.name,
+        }
+    return {
+        "status": done.state,
+        "message_id": done.id,
+        "session_id": done.session_id,
+        "delivered_at": done.submitted_at,
+        "message_length": length,
+        "reason": None if done.state in _ARRIVED else done.reason,
+        "evidence": done.evidence,
+    }

@@ -1,0 +1,90 @@
+"""The use cases that every front door offers: HTTP and MCP today, later Telegram and the web.
+
+A front door identifies its caller, calls only these facades and renders the result.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sm.core.models import Session
+from sm.messaging.messages import Messages
+from sm.monitor.monitor import Monitor
+from sm.requests.answers import Requests
+from sm.requests.dialogs import Dialogs
+from sm.services.sessions import SessionFilter, Sessions
+from sm.services.waits import LongPoll, WaitResult, Waits
+from sm.sessions.adopt import Adoptions
+from sm.sessions.archive import Records
+from sm.sessions.interrupt import Interrupts
+from sm.sessions.reports import Reports
+from sm.sessions.restore import Restorer
+from sm.sessions.sandboxing import Sandboxing
+from sm.sessions.workspaces import Workspaces
+from sm.store import Store
+from sm.terminals.base import Screen
+
+__all__ = [
+    "DaemonInfo",
+    "LongPoll",
+    "Reads",
+    "Services",
+    "SessionFilter",
+    "Sessions",
+    "WaitResult",
+    "Waits",
+]
+
+
+class Reads:
+    """The part of the store that front doors read."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.wait_until = store.wait_until
+        self.events = store.events
+        self.checkpoints = store.checkpoints
+        self.dead_letters = store.dead_letters
+
+    @property
+    def sessions(self) -> Mapping[str, Session]:
+        return self._store.sessions
+
+    @property
+    def last_seq(self) -> int:
+        return self._store.last_seq
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonInfo:
+    """The state of the daemon, and the event that stops it."""
+
+    socket: str
+    started_s: float
+    """time.monotonic() at the start."""
+    trouble: Callable[[], Sequence[str]]
+    """The current failures of the daemon's functions."""
+    stopping: asyncio.Event
+    """Set to stop the daemon."""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """All use cases. Every front door gets only this object."""
+
+    sessions: Sessions
+    records: Records
+    restorer: Restorer
+    adoptions: Adoptions
+    interrupts: Interrupts
+    workspaces: Workspaces
+    sandboxing: Sandboxing
+    reports: Reports
+    requests: Requests
+    dialogs: Dialogs
+    messages: Messages
+    waits: Waits
+    monitor: Monitor
+    terminals: Screen
+    store: Reads
+    daemon: DaemonInfo

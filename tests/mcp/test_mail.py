@@ -1,0 +1,54 @@
+"""The tools that send messages."""
+
+from tests.fixtures import context_fixture
+from tests.instance import Instance
+from tests.mcp.mcp_client import CONFIG, McpClient, McpSession
+
+instance = context_fixture("module", Instance, CONFIG)
+
+
+def test_message_to_an_inbox_is_queued_until_it_is_taken(instance: Instance) -> None:
+    sender, recipient = McpSession(instance), McpSession(instance)
+    sent = sender.call("send_message", session_id=recipient.id, message="hello", wait_s=0)
+    assert (sent["status"], sent["session_id"], sent["message_length"]) == ("queued", recipient.id, 5)
+    assert "delivered_at" not in sent
+    (letter,) = instance.json("inbox", env=instance.as_session(recipient.id))
+    assert letter["message_id"] == sent["message_id"]
+
+
+def test_message_with_one_key_is_sent_once(instance: Instance) -> None:
+    sender, recipient = McpSession(instance), McpSession(instance)
+    values = {"session_id": recipient.id, "message": "once", "wait_s": 0}
+    first = sender.call("send_message", key="k", **values)
+    assert sender.call("send_message", key="k", **values)["message_id"] == first["message_id"]
+    assert len(instance.json("inbox", env=instance.as_session(recipient.id))) == 1
+
+
+def test_message_to_oneself_and_to_an_ended_session_is_refused(instance: Instance) -> None:
+    sender = McpSession(instance)
+    assert sender.refused("send_message", session_id=sender.id, message="x")["code"] == "not_permitted"
+    ended = instance.spawn("Sh", "exit 0")["session_id"]
+    instance.ended(ended)
+    error = sender.refused("send_message", session_id=ended, message="x")
+    assert error["code"] == "illegal_state"
+    assert error["hint"]
+
+
+def test_broadcast_reaches_every_child_once(instance: Instance) -> None:
+    parent = McpSession(instance)
+    children = [McpSession(instance, "--parent", parent.id) for _ in range(2)]
+    for _ in range(2):
+        sent = parent.call("broadcast", key="all", message="pull first")["sent"]
+        assert {entry["session_id"] for entry in sent} == {child.id for child in children}
+    for child in children:
+        assert len(instance.json("inbox", env=instance.as_session(child.id))) == 1
+
+
+def test_question_is_answered_by_a_message_of_the_operator(instance: Instance) -> None:
+    session, operator = McpSession(instance), McpClient(instance.socket)
+    asked = session.call("ask", key="q", question="red or blue?", options=["red", "blue"])
+    assert asked["state"] == "open"
+    sent = operator.call("send_message", session_id=session.id, message="2")
+    assert (sent["evidence"], sent["request_id"]) == (f"answered {asked['request_id']}", asked["request_id"])
+    answered = session.call("ask", key="q", question="red or blue?", options=["red", "blue"])
+    assert (answered["state"], answered["answer"]["answers"]) == ("answered", ["blue"])

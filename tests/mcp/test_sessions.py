@@ -1,0 +1,163 @@
+"""The tools that start and list sessions: a child gets parent, workspace and trust from its caller alone."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures import context_fixture
+from tests.instance import Instance, until
+from tests.mcp.mcp_client import CONFIG, McpClient, McpSession
+
+instance = context_fixture("module", Instance, CONFIG)
+
+
+@pytest.fixture(scope="module")
+def parent(instance: Instance) -> McpSession:
+    return McpSession(instance, "--title", "The lead")
+
+
+def created(client: McpClient, *, key: str | None = None, **more: object) -> dict[str, object]:
+    values = {"title": "Backend API", "agent_name": "Sleeper", "initial_message": "write it", **more}
+    return client.call("create_session", key=key, **values)
+
+
+def test_create_session_starts_a_child_of_the_caller(instance: Instance, parent: McpSession) -> None:
+    child = created(parent, name="api")
+    session = instance.session(str(child["session_id"]))
+    assert session["parent_session_id"] == parent.id == child["parent_session_id"]
+    assert session["title"] == "Backend API"
+    assert child["name"] == "sleeper-api"
+    assert child["trust_level"] == "direct"
+    assert child["tmux_session"] == session["tmux_session"]
+    assert "end your turn" in str(child["next"])
+    assert None not in child.values()
+
+
+def test_create_session_gives_the_initial_message_to_the_agent(
+    instance: Instance, parent: McpSession
+) -> None:
+    created(parent, agent_name="Sh", initial_message="echo hello > got.new; mv got.new got; exec sleep 1000")
+    got = Path(parent.path).with_name("got")
+    assert until(got.exists, "the agent runs its task") and got.read_text() == "hello\n"
+
+
+def test_create_session_with_one_key_makes_one_child(parent: McpSession) -> None:
+    first = created(parent, key="one")
+    assert created(parent, key="one")["session_id"] == first["session_id"]
+
+
+@pytest.mark.parametrize(
+    "name", ["parent", "parent_session_id", "workspace", "workspace_id", "trust_level", "env"]
+)
+def test_create_session_takes_no_identity_from_arguments(parent: McpSession, name: str) -> None:
+    values = {"title": "T", "agent_name": "Sleeper", "initial_message": "x", name: "direct"}
+    error = parent.invalid("create_session", values)
+    assert (error["code"], error["data"]["path"]) == (-32602, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("title", ""),
+        ("title", "x" * 201),
+        ("initial_message", ""),
+        ("initial_message", "x" * 10_001),
+        ("title", 5),
+    ],
+)
+def test_create_session_refuses_values_outside_of_the_schema(
+    parent: McpSession, name: str, value: object
+) -> None:
+    values = {"title": "T", "agent_name": "Sleeper", "initial_message": "x", name: value}
+    assert parent.invalid("create_session", values)["data"]["path"] == name
+
+
+def test_create_session_refuses_a_title_with_other_signs(parent: McpSession) -> None:
+    values = {"agent_name": "Sleeper", "initial_message": "x"}
+    assert parent.refused("create_session", title="<script>", **values)["code"] == "usage"
+    assert parent.refused("create_session", title="a\nb", **values)["code"] == "text_refused"
+
+
+def test_create_session_names_the_nearest_agent_type(parent: McpSession) -> None:
+    error = parent.refused("create_session", title="T", agent_name="Sleper", initial_message="x")
+    assert error["code"] == "unknown_agent_type"
+    assert "Sleeper" in error["message"] + error["hint"]
+
+
+def test_list_shows_the_live_sessions_of_the_team(instance: Instance, parent: McpSession) -> None:
+    child = str(created(parent, title="Searched for")["session_id"])
+    ended = instance.spawn("Sh", "exit 0")["session_id"]
+    instance.ended(ended)
+    listed = parent.call("list_workspace_sessions")
+    ids = [s["session_id"] for s in listed["sessions"]]
+    assert {parent.id, child} <= set(ids)
+    assert ended not in ids
+    assert listed["session_count"] == len(ids)
+    (found,) = parent.call("list_workspace_sessions", search="searched")["sessions"]
+    assert (found["title"], found["parent_session_id"], found["is_active"]) == (
+        "Searched for",
+        parent.id,
+        True,
+    )
+    everything = parent.call("list_workspace_sessions", include_ended=True)["sessions"]
+    (over,) = [s for s in everything if s["session_id"] == ended]
+    assert (over["status"], over["is_active"]) == ("completed", False)
+
+
+def test_progress_of_a_tree_contains_the_descendants(parent: McpSession) -> None:
+    child = created(parent)["session_id"]
+    tree = parent.call("get_progress", tree=True)["tree"]
+    assert child in [shown["session_id"] for shown in tree]
+
+
+def test_output_of_a_child_is_read_and_that_of_a_parent_is_not(
+    instance: Instance, parent: McpSession
+) -> None:
+    child = McpSession(instance, "--parent", parent.id)
+    assert isinstance(parent.call("read_session_output", session_id=child.id)["lines"], list)
+    actions = parent.call("read_session_output", session_id=child.id, what="actions")["lines"]
+    assert any("spawned" in line for line in actions)
+    assert parent.call("read_session_output", session_id=child.id, what="summary")["lines"]
+    assert child.refused("read_session_output", session_id=parent.id)["code"] == "not_permitted"
+
+
+def test_unknown_session_is_not_found(parent: McpSession) -> None:
+    assert parent.refused("get_progress", session_id="0bad0bad")["code"] == "not_found"
+
+
+def test_control_session_kills_restores_and_archives_a_tree(instance: Instance, parent: McpSession) -> None:
+    child = McpSession(instance, "--parent", parent.id)
+    grandchild = str(created(child)["session_id"])
+    killed = parent.call("control_session", session_id=child.id, action="kill", tree=True)["sessions"]
+    assert {(s["session_id"], s["status"]) for s in killed} == {(child.id, "killed"), (grandchild, "killed")}
+    restored = parent.call("control_session", session_id=child.id, action="restore")["sessions"]
+    assert [s["session_id"] for s in restored] == [child.id]
+    assert parent.refused("control_session", session_id=child.id, action="archive")["code"] == "illegal_state"
+    archived = parent.call("control_session", session_id=grandchild, action="archive")["sessions"]
+    assert archived[0]["archived"] is True
+    interrupted = parent.call("control_session", session_id=child.id, action="interrupt")["sessions"]
+    assert [s["session_id"] for s in interrupted] == [child.id]
+
+
+def test_control_session_takes_a_tree_only_to_kill_and_restore(
+    instance: Instance, parent: McpSession
+) -> None:
+    child = created(parent)["session_id"]
+    error = parent.refused("control_session", session_id=child, action="archive", tree=True)
+    assert error["code"] == "usage"
+
+
+def test_control_session_is_refused_for_a_session_that_is_no_descendant(
+    instance: Instance, parent: McpSession
+) -> None:
+    other = instance.spawn("Sleeper")["session_id"]
+    assert parent.refused("control_session", session_id=other, action="kill")["code"] == "not_permitted"
+
+
+def test_agent_types_show_the_time_of_finished_sessions(instance: Instance, parent: McpSession) -> None:
+    ended = instance.spawn("Sh", "exit 0")["session_id"]
+    instance.ended(ended)
+    types = {kind["name"]: kind for kind in parent.call("list_agent_types")["agent_types"]}
+    assert types["Sh"]["finished"] >= 1 and types["Sh"]["seconds_p50"] >= 0
+    assert types["Engineer"]["description"] == "changes and tests code"
+    assert "finished" not in types["Engineer"]
