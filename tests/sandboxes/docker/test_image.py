@@ -45,7 +45,7 @@ async def images(connection: Engine) -> AsyncIterator[Images]:
 def dockerfile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A short Dockerfile in place of the real one."""
     file = tmp_path / "Dockerfile"
-    monkeypatch.setattr(build_module, "_DOCKERFILE", str(file))
+    monkeypatch.setattr(build_module, "_DOCKERFILES", (str(file),))
     monkeypatch.setattr(build_module, "build_arguments", lambda *_: {})
     file.write_text(f"FROM debian:bookworm-slim\n{LABELS}")
     return file

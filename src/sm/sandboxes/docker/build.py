@@ -25,7 +25,11 @@ _BUNDLES = (
 _STEP_MAX = 120
 _BUNDLE_MAX_BYTES = 16 * 1024 * 1024
 _AGENT = re.compile(r"([a-z]+)(?:@([A-Za-z0-9][A-Za-z0-9.+-]{0,63}))?")
-_DOCKERFILE = f"{os.path.dirname(os.path.abspath(__file__))}/Dockerfile"
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
+_DOCKERFILES = (
+    f"{_FOLDER}/Dockerfile.sandbox",  # an installed package
+    f"{_FOLDER}/../../../../docker/Dockerfile.sandbox",  # a checkout
+)
 _STEP = re.compile(r"Step (\d+)/(\d+) : (.*)", re.DOTALL)
 _FAILED = re.compile(r"The command '.*' returned a non-zero code: (\d+)")
 _NOISE = re.compile(r"---> |Removing intermediate container |Successfully (built|tagged) ")
@@ -101,7 +105,7 @@ def bundle_of(ca_file: str | None) -> bytes:
 
 def context_of(bundle: bytes) -> io.BytesIO:
     """The tar archive that the engine builds from. Equal contents make equal archives, for the engine's cache."""
-    with open(_DOCKERFILE, "rb") as file:
+    with open(next(filter(os.path.isfile, _DOCKERFILES)), "rb") as file:
         files = {"Dockerfile": file.read(), "ca.crt": bundle}
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
