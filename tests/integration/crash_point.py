@@ -56,28 +56,29 @@ def crash_at(point: str) -> None:
         os.kill(os.getpid(), signal_number)
 
     def begin() -> bool:
-        """Count a call; return True if it is the one to die in."""
+        """Count a call, and crash before it; return True for a crash after it."""
         nonlocal calls
         calls += 1
-        is_crash_call = calls == int(number)
-        if is_crash_call and when == "before":
+        if calls != int(number):
+            return False
+        if when == "before":
             crash()
-        return is_crash_call
+        return when == "after"
 
     @functools.wraps(method)
     async def dying(*arguments: Any, **options: Any) -> Any:
-        is_crash_call = begin()
+        crashes_after = begin()
         result = await method(*arguments, **options)
-        if is_crash_call:
+        if crashes_after:
             crash()
         return result
 
     @asynccontextmanager
     async def dying_context(*arguments: Any, **options: Any) -> AsyncIterator[Any]:
-        is_crash_call = begin()
+        crashes_after = begin()
         async with method(*arguments, **options) as entered:
             yield entered
-        if is_crash_call:
+        if crashes_after:
             crash()
 
     is_context = inspect.isasyncgenfunction(inspect.unwrap(method))

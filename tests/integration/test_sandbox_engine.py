@@ -7,10 +7,11 @@ import subprocess
 import pytest
 
 from sm.client.http import Client, DaemonAway
+from sm.linux.processes import read_stat
 from tests.engine import EngineProcess
-from tests.instance import Instance
+from tests.instance import SM, Instance
 from tests.integration.test_sandbox import containers_of, open_instance, processes_of
-from tests.load import until
+from tests.load import scaled, until
 
 
 @pytest.fixture
@@ -120,6 +121,58 @@ def test_session_cut_off_for_the_fourth_time_in_ten_minutes_is_not_restored(
         assert processes_of(session_id) == []
     finally:
         instance.end()
+
+
+def test_hung_engine_fails_the_start_of_one_session_and_delays_no_other(
+    private_engine: EngineProcess, sandbox_image: str
+) -> None:
+    instance = open_instance(private_engine.url, sandbox_image)
+    try:
+        neighbours = sleepers(instance, 2)
+        script = "until [ -e go ]; do sleep 0.1; done; sm note reported; exec sleep 1000"
+        reporter = instance.spawn("Sh", script, "--workspace", "shop")["session_id"]
+        instance.kill_daemon()
+        daemon = instance.start_daemon("PaneCreator._start_agent before 1 SIGSTOP")
+        spawning = subprocess.Popen(
+            [SM, "spawn", "Sh", "echo x >> started; exec sleep 1000", "--workspace", "shop", "--name", "late"],
+            env=instance.env, cwd=instance.work, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        until(lambda: is_suspended(daemon.pid), "the daemon is about to start the agent")
+        private_engine.hang()
+        daemon.send_signal(signal.SIGCONT)
+        direct = instance.spawn("Sleeper", "x", "--trust", "direct", cwd=instance.home)["session_id"]
+        assert instance.session(direct)["status"] == "running"
+        (instance.work / "go").touch()
+        until(lambda: instance.session(reporter)["note"] == "reported", "an agent of the container reports")
+        ended, lives = neighbours
+        instance.sm("kill", ended)
+        assert instance.ended(ended)["status"] == "killed"
+        assert processes_of(ended) == []
+        assert spawning.poll() is None  # until now the engine hangs, and the start waits for it
+        _, told = spawning.communicate(timeout=scaled(60))
+        assert spawning.returncode == 10, told
+        assert "session sh-late is still starting" in told
+        [late] = [s["session_id"] for s in instance.json("all") if s["friendly_name"] == "sh-late"]
+        failed = instance.ended(late)
+        assert (failed["status"], ends_told(instance, late)) == ("error", 1)
+        assert "did not start within 30 s" in failed["status_reason"]
+        private_engine.resume()
+        [(later, pid)] = sleepers(instance, 1).items()
+        assert instance.session(late)["status"] == "error"
+        assert processes_of(late) == []
+        assert not (instance.work / "started").exists()
+        assert processes_of(later) == [pid]
+        assert processes_of(lives) == [neighbours[lives]]
+        assert len(containers_of(private_engine.url, instance)) == 1
+    finally:
+        if private_engine.process() is not None:
+            private_engine.resume()
+        instance.end()
+
+
+def is_suspended(pid: int) -> bool:
+    stat = read_stat(pid)
+    return stat is not None and stat.stopped
 
 
 def cut_off(instance: Instance) -> None:
