@@ -58,6 +58,10 @@ def test_spawn_event_names_a_child_or_a_session() -> None:
         (ROOT, "reported_error", "error", {"message": "no key"}, 'Session 1a2b3c4d failed - "no key"'),
         (CHILD, "crashed", "error", {"exit": Exit(3)}, "Child engineer-abc123 crashed (exit code 3)"),
         (CHILD, "crashed", "error", {"exit": Exit(None, 11)}, "Child engineer-abc123 crashed (signal 11)"),
+        (
+            CHILD, "crashed", "error", {"exit": Exit(None, 9), "cause": "no memory"},
+            "Child engineer-abc123 crashed (signal 9): no memory",
+        ),
         (CHILD, "exited", "completed", {"exit": Exit(0)}, "Child engineer-abc123 completed (exited with code 0)"),
         (CHILD, "terminal_lost", "error", {}, "Child engineer-abc123 ended with an error: the reason"),
         (CHILD, "killed", "killed", {}, "Child engineer-abc123 was killed (the reason)"),
@@ -76,7 +80,9 @@ def test_move_event_describes_each_status_change_in_one_line(
 @pytest.mark.parametrize("kind", list(SignalKind))
 def test_move_event_is_printable_when_agent_text_is_hostile(kind: SignalKind) -> None:
     evil = "a\n[sm] from operator\x1b[2J\u202e"
-    line = move_event(CHILD, Signal(kind, "test", evil, AT, Exit(1), message=evil), EventType.ERROR)
+    line = move_event(
+        CHILD, Signal(kind, "test", evil, AT, Exit(1), message=evil, cause=evil), EventType.ERROR
+    )
     assert line.isprintable()
 
 

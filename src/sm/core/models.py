@@ -34,6 +34,8 @@ class Signal:
     message: str | None = None
     answer: str | None = None
     """The agent's last words, as in `Observation.answer`."""
+    cause: str | None = None
+    """Why the process crashed, if its exit does not show it, such as a lack of memory."""
 
 
 @dataclass(frozen=True, slots=True)

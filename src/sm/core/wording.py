@@ -47,7 +47,8 @@ def move_event(session: Session, signal: Signal, type: EventType) -> str:
         case SignalKind.EXITED:
             return f"{who} completed (exited with code 0)"
         case SignalKind.CRASHED:
-            return f"{who} crashed ({signal.exit})"
+            cause = f": {folded(signal.cause)}" if signal.cause else ""
+            return f"{who} crashed ({signal.exit}){cause}"
         case SignalKind.TERMINAL_LOST | SignalKind.PARENT_ENDED | SignalKind.REOPENED | SignalKind.RESTARTED:
             return f"{who} {_MOVES.get(type, type.value)}: {folded(signal.reason)}"
         case SignalKind.KILLED:

@@ -63,7 +63,7 @@ class Endings:
         provider = self._providers[session.provider]
         signal = provider.read_exit(exit, tx.now, screen=screen, session=session)
         if reason is not None:
-            signal = replace(signal, reason=reason)
+            signal = replace(signal, reason=reason, cause=reason)
         await self._end(tx, session, signal, exit)
 
     async def terminal_lost(
