@@ -9,9 +9,14 @@ KEY_HEADER = "Idempotency-Key"
 KEY_MAX = 128
 CLIENT_HEADER = "Mcp-Client"
 """The id of the process of `sm mcp`, whose client cancels calls by their ids."""
+MCP_CALL_MAX_S = 3600
+"""The longest time for which the daemon holds a call of a tool."""
 
 HEARTBEAT_S = 15.0
 """Interval of heartbeats on an event stream. A stream that is silent for much longer is broken."""
+
+BODY_MAX_BYTES = 4 * 1024 * 1024
+"""Limit of the body of a request."""
 
 SPOOL_MAX_BYTES = 1 << 20
 """Limit of a session's spool directory."""

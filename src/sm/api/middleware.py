@@ -13,12 +13,12 @@ from sm import errors
 from sm.api.auth import Identity, Tokens
 from sm.api.body import BODY, check_protocol
 from sm.api.context import CONTEXT, RequestContext, refusal
-from sm.api.sockets import BODY_MAX_BYTES, Listener, listener_of
+from sm.api.sockets import Listener, listener_of
 from sm.core.models import Caller
 from sm.core.states import CallerKind
 from sm.linux.sockets import peer_of
 from sm.store.audit import REFUSED, Record
-from sm.wire import PROTOCOL, PROTOCOL_HEADER
+from sm.wire import BODY_MAX_BYTES, PROTOCOL, PROTOCOL_HEADER
 
 log = logging.getLogger(__name__)
 

@@ -17,9 +17,8 @@ from sm.api.body import BodyBuffer
 from sm.api.context import RequestContext, refusal
 from sm.errors import InvalidPath, LimitReached, UsageError
 from sm.paths import SOCKET_PATH_MAX_BYTES
-from sm.wire import PROTOCOL, PROTOCOL_HEADER
+from sm.wire import BODY_MAX_BYTES, PROTOCOL, PROTOCOL_HEADER
 
-BODY_MAX_BYTES = 4 * 1024 * 1024
 _BACKLOG = 1024
 _LINGER_S = 1.0
 """How long the server reads the rest of a request that it has answered already."""

@@ -65,6 +65,7 @@ COMMANDS = (
     (SETUP, "doctor", "Check this machine for what sm needs."),
     (SETUP, "config", "Show, check or edit the configuration."),
     (SETUP, "sandbox", "Manage the containers of sandboxed agents, and their image."),
+    (SETUP, "mcp", "Serve the tools of sm to an MCP client on stdin and stdout."),
     (SETUP, "trust", "Mark a directory as trusted for claude."),
     (SETUP, "daemon", "Start, stop and inspect the daemon."),
     (SETUP, "service", "Run the daemon as a systemd user service."),
@@ -93,6 +94,8 @@ def main() -> "NoReturn":
     gc.disable()  # The imports leave no garbage: collecting would cost 1.5 ms.
     if len(sys.argv) == 3 and sys.argv[1] == "hook" and not sys.argv[2].startswith("-"):
         _hook(sys.argv[2])
+    if sys.argv[1:2] == ["mcp"] and set(sys.argv[2:]) <= {"--operator", "--verbose"}:
+        _mcp("--verbose" in sys.argv)  # returns outside a session
     try:
         from sm.cli.group import run
 
@@ -125,6 +128,25 @@ def _hook(provider: str) -> "NoReturn":
         emit(provider, at_ns)
     finally:
         posix._exit(0)  # `os` would cost 2 ms
+
+
+def _mcp(verbose: bool) -> None:
+    """Run `sm mcp` without click in a session. Every agent has such a process, for as long as it lives."""
+    import posix
+
+    socket_path = posix.environ.get(b"SM_SOCKET")
+    if not (socket_path and posix.environ.get(b"SM_SESSION_ID")):
+        return
+    import gc
+
+    from sm.cli.mcp.pump import serve
+
+    gc.freeze()
+    gc.enable()
+    try:
+        serve(socket_path, posix.environ.get(b"SM_TOKEN_FILE"), verbose=verbose)
+    finally:
+        posix._exit(0)
 
 
 def _end(code: int) -> "NoReturn":

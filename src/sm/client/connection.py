@@ -14,7 +14,7 @@ from sm.wire import AGENT_SOCKET_NAME, KEY_HEADER, PROTOCOL, PROTOCOL_HEADER, TO
 
 TYPE_CHECKING = False  # see wire.py
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 _HEAD_MAX_BYTES = 64 * 1024
 _HEADERS_MAX = 100
@@ -46,19 +46,27 @@ class ForeignListener(PermissionError):
 
 
 def request(
-    method: str, target: str, *, key: str | None = None, body: str | None = None, token: str = ""
+    method: str,
+    target: str,
+    *,
+    key: str | None = None,
+    body: str | bytes | None = None,
+    token: str = "",
+    headers: "Mapping[str, str] | None" = None,
 ) -> bytes:
-    """Encode a request. `body` is JSON in ASCII, `token` identifies the session that sends it."""
+    """Encode a request. `body` is JSON, in ASCII if it is a str. `token` identifies the session that sends it."""
     head = f"{method} {target} HTTP/1.1\r\nHost: sm\r\nConnection: close\r\n{PROTOCOL_HEADER}: {PROTOCOL}\r\n"
     if token:
         head += f"Authorization: Bearer {token}\r\n"
     if key is not None:
         head += f"{KEY_HEADER}: {key}\r\n"
+    if headers:
+        head += "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
     if body is None:
         return f"{head}\r\n".encode("ascii")
-    return f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode(
-        "ascii"
-    )
+    content = body.encode("ascii") if isinstance(body, str) else body
+    head += f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+    return head.encode("ascii") + content
 
 
 def read_token(path: str | bytes) -> str:
@@ -109,6 +117,13 @@ class HttpConnection:
 
     def close(self) -> None:
         self._socket.close()
+
+    def abort(self) -> None:
+        """End the exchange from another thread, whose wait ends with OSError."""
+        try:  # noqa: SIM105  contextlib would cost 2 ms
+            self._socket.shutdown(_socket.SHUT_RDWR)
+        except OSError:
+            pass
 
     def _connect(self, path: str | bytes) -> int:
         while True:

@@ -289,24 +289,12 @@ def _ask(
 
 
 def _events(connection: HttpConnection) -> "Iterator[tuple[int, str]]":
-    """Parse server-sent events (HTML Living Standard, 9.2.6) into (id, data)."""
-    number = 0
-    data: list[bytes] = []
-    rest = b""
-    for piece in connection.pieces():
-        *lines, rest = (rest + piece).split(b"\n")
-        if len(rest) > _EVENT_MAX_BYTES:
-            raise DaemonAway("the daemon sent an event that is too long")
-        for line in lines:
-            name, _, value = line.rstrip(b"\r").partition(b":")
-            value = value.removeprefix(b" ")
-            if name == b"data":
-                data.append(value)
-            elif name == b"id" and value.isdigit():
-                number = int(value)
-            elif not line.rstrip(b"\r") and data:
-                yield number, b"\n".join(data).decode("utf-8", "replace")
-                data = []
+    from sm.client.event_stream import EventTooLong, read_events
+
+    try:
+        yield from read_events(connection.pieces(), _EVENT_MAX_BYTES)
+    except EventTooLong:
+        raise DaemonAway("the daemon sent an event that is too long") from None
     raise DaemonAway("the daemon closed the event stream")
 
 
