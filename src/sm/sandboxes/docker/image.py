@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -33,6 +34,8 @@ _BUILD = "sm sandbox build"
 _BUILD_S = 7200.0
 _SILENCE_S = 900
 """The longest silence of an engine during a build: a step without output, such as a download."""
+_FROM = re.compile(r"\d+/\d+ FROM (\S+)")
+"""The step that gets a base image from its registry."""
 _DF_S = 60.0
 _LINES_MAX = 2000
 _SHOWN_LINES = 15
@@ -123,7 +126,15 @@ class ImageBuild:
         if error not in lines:
             lines.append(error)
         output = "\n".join(lines)
-        return SandboxUnavailable(f"the image could not be built:\n{output}", f"{_BUILD} --no-cache")
+        base = _FROM.match(lines[0])
+        return SandboxUnavailable(
+            f"the image could not be built:\n{output}",
+            f"{_BUILD} --no-cache"
+            if base is None
+            else f"without --pull, the build uses the base image that the engine has: {_BUILD}"
+            if self.request.pull
+            else f"the engine must reach the registry, perhaps through a proxy of its own: docker pull {base[1]}",
+        )
 
 
 class Images:
