@@ -6,7 +6,7 @@ import json
 import secrets
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,15 +58,28 @@ class McpClient:
             self.headers["Mcp-Protocol-Version"] = version
         self.ids = itertools.count(1)
 
-    def post(self, body: bytes | str | object, headers: Mapping[str, str] | None = None) -> HttpAnswer:
-        """Send a body: bytes as they are, anything else as JSON."""
+    def post(
+        self,
+        body: object,
+        headers: Mapping[str, str] | None = None,
+        *,
+        after_event: Callable[[], object] = lambda: None,
+    ) -> HttpAnswer:
+        """Send a body: bytes as they are, anything else as JSON.
+
+        `after_event` is called after the first event of a stream.
+        """
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         connection = _Connection(self.path)
         try:
             connection.request("POST", "/v1/mcp", raw, {**self.headers, **(headers or {})})
             response = connection.getresponse()
             kind = (response.getheader("Content-Type") or "").partition(";")[0]
-            return HttpAnswer(response.status, kind, response.read().decode())
+            first = response.readline()
+            if kind == "text/event-stream":
+                first += response.readline()
+                after_event()
+            return HttpAnswer(response.status, kind, (first + response.read()).decode())
         finally:
             connection.close()
 

@@ -10,6 +10,7 @@ from sm.mcp.schemas import ArgumentCheck
 from sm.mcp.sdk import INSTRUCTIONS
 from sm.mcp.tool import Tool
 from sm.mcp.tools import TOOLS
+from tests.mcp_reference import DOCUMENT, document
 
 BYTES_MAX = 12_000
 
@@ -32,3 +33,7 @@ def test_example_of_a_tool_matches_its_schema(tool: Tool) -> None:
 def test_descriptions_of_all_tools_are_short() -> None:
     assert len(orjson.dumps([tool.listed() for tool in TOOLS.values()])) <= BYTES_MAX
     assert len(INSTRUCTIONS) <= 600
+
+
+def test_reference_of_the_tools_is_up_to_date() -> None:
+    assert DOCUMENT.read_text(encoding="utf-8") == document(), "run: python -m tests.mcp_reference"

@@ -64,7 +64,6 @@ class Calls:
             exchange,
             values,
             progress,
-            wants_progress="progressToken" in meta,
             waits_long=_TOOL_USE_META in meta,
         )
         started_s = time.monotonic()

@@ -24,8 +24,6 @@ class ToolCall:
     values: Mapping[str, Any]
     """The arguments."""
     progress: Progress
-    wants_progress: bool
-    """True if the client reads progress reports."""
     waits_long: bool
     """True for a client without a short time limit for a call: claude over stdio."""
 

@@ -13,7 +13,7 @@ from sm.monitor.monitor import Monitor
 from sm.requests.answers import Requests
 from sm.requests.dialogs import Dialogs
 from sm.services.sessions import SessionFilter, Sessions
-from sm.services.waits import LongPoll, WaitResult, Waits
+from sm.services.waits import LongPoll, TeamWaitResult, WaitEnd, WaitResult, Waits
 from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
 from sm.sessions.interrupt import Interrupts
@@ -31,6 +31,8 @@ __all__ = [
     "Services",
     "SessionFilter",
     "Sessions",
+    "TeamWaitResult",
+    "WaitEnd",
     "WaitResult",
     "Waits",
 ]

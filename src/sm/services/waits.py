@@ -1,19 +1,23 @@
 """Waits for sessions, messages and answers."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
-from sm.core.lifecycle import has_reached, is_ended
-from sm.core.messages import Message
-from sm.core.models import Caller, RequestKey, Session
+from sm.core.labels import label
+from sm.core.lifecycle import has_reached, is_ended, is_live
+from sm.core.messages import Message, Notice
+from sm.core.models import Caller, RequestKey, Session, ancestors
 from sm.core.requests import Request
-from sm.core.states import MessageState
+from sm.core.states import MessageMode, MessageState, NoticeKind, RequestKind
 from sm.errors import IllegalState, UsageError
 from sm.messaging.messages import BATCH_MAX, Messages, RenderedMessage
 from sm.messaging.timers import MailTimers
 from sm.requests.answers import Requests
 from sm.sessions.manager import Manager
 from sm.sessions.waits import WaitingSessions, WaitKind
+from sm.state.notices import request_occasion
 from sm.store import Store
 
 LongPoll = Callable[[Callable[[], bool], float], Awaitable[bool]]
@@ -22,6 +26,10 @@ LongPoll = Callable[[Callable[[], bool], float], Awaitable[bool]]
 Each front door provides its own, which raises when the caller has gone.
 """
 _WAITED_MAX = 200
+_HOLD_EVERY_S = 2.0
+"""Shorter than `MailTimers.hold_notice` holds a notice."""
+REPORT_EVERY_S = 20.0
+_NAMED_MAX = 5
 _RUNS_WITHIN_S = 5.0
 """Together with the following wait shorter than a client's timeout."""
 _NOT_ARRIVED = frozenset({MessageState.FAILED, MessageState.EXPIRED, MessageState.UNCONFIRMED})
@@ -33,6 +41,30 @@ class WaitResult:
 
     reached: bool | None
     sessions: list[Session]
+
+
+class WaitEnd(StrEnum):
+    """The reason why a wait for a team ended."""
+
+    REACHED = "reached"
+    REQUEST = "request"
+    """A session asks the caller."""
+    MESSAGE = "message"
+    """The caller has a message."""
+    IMPOSSIBLE = "impossible"
+    TIMEOUT = "timeout"
+
+
+@dataclass(frozen=True, slots=True)
+class TeamWaitResult:
+    """The result of a wait for a team."""
+
+    why: WaitEnd
+    sessions: list[Session]
+    requests: list[Request]
+    """The open requests to the caller."""
+    unread: int
+    """The number of messages on their way to the caller."""
 
 
 class Waits:
@@ -65,6 +97,88 @@ class Waits:
         any_of: bool,
     ) -> WaitResult:
         """Wait until all of the named sessions, or with `any_of` one of them, have the status `until`."""
+        wanted = self._named(caller, references)
+
+        def is_over() -> bool:
+            verdict = self._verdict(wanted, until, any_of=any_of)
+            return verdict is not None or self._messages.is_gone(caller)
+
+        with self._waiting.count_wait(caller.session_id, WaitKind.SESSIONS):
+            await long_poll(is_over, wait_s)
+        self._check_runs(caller)
+        sessions = [self._store.sessions[s] for s in wanted if s in self._store.sessions]
+        for session in sessions:
+            if is_ended(session.status):
+                self._timers.hold_notice(session.id, caller.session_id)
+        verdict = self._verdict(wanted, until, any_of=any_of)
+        if verdict is not None:
+            self._waiting.end_wait(caller.session_id, WaitKind.SESSIONS)
+        return WaitResult(verdict, sessions)
+
+    async def team(
+        self,
+        caller: Caller,
+        references: Sequence[str] | None,
+        until: str,
+        long_poll: LongPoll,
+        wait_s: float,
+        report: Callable[[str], Awaitable[None]],
+        *,
+        any_of: bool,
+    ) -> TeamWaitResult:
+        """Wait as `sessions`, but return early when the caller should act: for a request or for a message.
+
+        `references` None: the live children of the caller. `report` is called every 20 s with a text for people. The
+        notices of the waited sessions' endings are held meanwhile: `acknowledge` closes those that the result tells.
+        """
+        if references is None:
+            children = self._manager.tree.children(caller.session_id) if caller.session_id else []
+            references = [s.id for s in children if is_live(s.status)]
+            if not references:
+                raise IllegalState("there is no live child to wait for", "start one with create_session")
+        wanted = self._named(caller, references)
+
+        def why() -> WaitEnd | None:
+            verdict = self._verdict(wanted, until, any_of=any_of)
+            if verdict is not None:
+                return WaitEnd.REACHED if verdict else WaitEnd.IMPOSSIBLE
+            if self._requests_to(caller, wanted):
+                return WaitEnd.REQUEST
+            return WaitEnd.MESSAGE if self._unread(caller) else None
+
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        deadline, report_at = now + wait_s, now + REPORT_EVERY_S
+        with self._waiting.count_wait(caller.session_id, WaitKind.SESSIONS):
+            while True:
+                for session_id in wanted:
+                    self._timers.hold_notice(session_id, caller.session_id)
+                step_s = min(deadline - loop.time(), _HOLD_EVERY_S)
+                over = await long_poll(lambda: why() is not None or self._messages.is_gone(caller), step_s)
+                if over or loop.time() >= deadline:
+                    break
+                if loop.time() >= report_at:
+                    report_at += REPORT_EVERY_S
+                    await report(self._waits_for(wanted, until))
+        self._check_runs(caller)
+        self._waiting.end_wait(caller.session_id, WaitKind.SESSIONS)
+        sessions = [self._store.sessions[s] for s in wanted if s in self._store.sessions]
+        requests = self._requests_to(caller, wanted)
+        return TeamWaitResult(why() or WaitEnd.TIMEOUT, sessions, requests, len(self._unread(caller)))
+
+    async def acknowledge(self, caller: Caller, told: TeamWaitResult) -> None:
+        """Close the caller's notices of endings and requests that the result of a wait tells."""
+        ended = {s.id for s in told.sessions if is_ended(s.status)}
+        occasions = {request_occasion(request) for request in told.requests}
+
+        def is_told(notice: Notice) -> bool:
+            is_ending = notice.kind is NoticeKind.ENDING and notice.session_id in ended
+            return is_ending or (notice.kind is NoticeKind.REQUEST and notice.occasion in occasions)
+
+        await self._manager.acknowledge(caller, ended | {r.session_id for r in told.requests}, is_told)
+
+    def _named(self, caller: Caller, references: Sequence[str]) -> list[str]:
+        """The ids of the sessions to wait for. Raises UsageError, NotFound."""
         named = dict.fromkeys(references)
         if len(named) > _WAITED_MAX:
             raise UsageError(
@@ -75,23 +189,42 @@ class Waits:
             raise UsageError("no session given")
         if caller.session_id in wanted:
             raise UsageError("a session cannot wait for itself")
+        return wanted
 
-        def is_over() -> bool:
-            verdict = self._verdict(wanted, until, any_of=any_of)
-            return verdict is not None or self._messages.is_gone(caller)
-
-        with self._waiting.count_wait(caller.session_id, WaitKind.SESSIONS):
-            await long_poll(is_over, wait_s)
+    def _check_runs(self, caller: Caller) -> None:
         if self._messages.is_gone(caller):
             raise IllegalState(f"session {caller.session_id} has ended: its wait was cancelled")
+
+    def _requests_to(self, caller: Caller, wanted: Collection[str]) -> list[Request]:
+        """The open requests whose notices go to the caller; for the operator those of the waited sessions' trees."""
+        sessions = self._store.sessions
+
+        def is_for_caller(session: Session) -> bool:
+            above = ancestors(session, sessions.get)
+            if caller.session_id is None:
+                return session.id in wanted or any(ancestor.id in wanted for ancestor in above)
+            return next((a.id for a in above if a.exit is None), None) == caller.session_id
+
+        open = [r for r in self._store.mail.open.requests.values() if r.open and not r.has_proposed_answer]
+        return [
+            r
+            for r in open
+            if r.kind is not RequestKind.SETUP
+            and (session := sessions.get(r.session_id)) is not None
+            and is_for_caller(session)
+        ]
+
+    def _unread(self, caller: Caller) -> list[Message]:
+        """The messages on their way to the caller, except those that wait until it is idle."""
+        open = self._store.mail.open.messages.values()
+        return [m for m in open if m.session_id == caller.session_id and m.mode is not MessageMode.IDLE]
+
+    def _waits_for(self, wanted: Collection[str], until: str) -> str:
         sessions = [self._store.sessions[s] for s in wanted if s in self._store.sessions]
-        for session in sessions:
-            if is_ended(session.status):
-                self._timers.hold_notice(session.id, caller.session_id)
-        verdict = self._verdict(wanted, until, any_of=any_of)
-        if verdict is not None:
-            self._waiting.end_wait(caller.session_id, WaitKind.SESSIONS)
-        return WaitResult(verdict, sessions)
+        left = [s for s in sessions if not has_reached(s.status, until)]
+        named = ", ".join(f"{label(s)} ({s.status})" for s in left[:_NAMED_MAX])
+        more = f" and {len(left) - _NAMED_MAX} more" if len(left) > _NAMED_MAX else ""
+        return f"waits for {len(left)} {'session' if len(left) == 1 else 'sessions'}: {named}{more}"
 
     def _verdict(self, session_ids: Sequence[str], until: str, *, any_of: bool) -> bool | None:
         sessions = self._store.sessions

@@ -1,9 +1,9 @@
 """Every tool, in the order of the list that agents get."""
 
 from sm.mcp.tool import Tool
-from sm.mcp.tools import control, messages, output, reports, requests, sessions
+from sm.mcp.tools import control, messages, output, reports, requests, sessions, waits
 
-_MODULES = (sessions, messages, output, reports, requests, control)
+_MODULES = (sessions, messages, output, waits, reports, requests, control)
 TOOLS: dict[str, Tool] = {tool.name: tool for module in _MODULES for tool in module.tools}
 
 __all__ = ["TOOLS"]

@@ -1,0 +1,170 @@
+"""`wait_for_sessions` is held in the daemon until the caller can act, or cancels."""
+
+import sys
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fixtures import context_fixture
+from tests.instance import Instance, until
+from tests.mcp.mcp_client import CONFIG, HttpAnswer, McpClient, McpSession
+
+instance = context_fixture("module", Instance, CONFIG)
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture
+def threads() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(4) as pool:
+        yield pool
+
+
+def waiting(threads: ThreadPoolExecutor, client: McpClient, **arguments: Any) -> Future[dict[str, Any]]:
+    return threads.submit(client.call, "wait_for_sessions", **arguments)
+
+
+def team(instance: Instance) -> tuple[McpSession, McpSession]:
+    parent = McpSession(instance)
+    return parent, McpSession(instance, "--parent", parent.id)
+
+
+def is_held(instance: Instance, session: McpSession) -> bool:
+    """A waiting session without turns is idle."""
+    return bool(instance.session(session.id)["status"] == "idle")
+
+
+def test_wait_returns_the_results_of_the_children(instance: Instance, threads: ThreadPoolExecutor) -> None:
+    parent, child = team(instance)
+    held = waiting(threads, parent, timeout_s=600)
+    until(lambda: is_held(instance, parent), "the wait is held")
+    child.call("complete_session", message="All tests pass")
+    ended = held.result()
+    assert (ended["reached"], ended["why"]) == (True, "reached")
+    assert ended["sessions"] == [
+        {
+            "session_id": child.id,
+            "name": instance.session(child.id)["name"],
+            "status": "completed",
+            "result": '"All tests pass"',
+        }
+    ]
+    assert instance.json("inbox", env=instance.as_session(parent.id)) == []
+
+
+def test_wait_for_all_does_not_end_for_the_notice_of_the_first(
+    instance: Instance, threads: ThreadPoolExecutor
+) -> None:
+    parent, first = team(instance)
+    second = McpSession(instance, "--parent", parent.id)
+    held = waiting(threads, parent, timeout_s=600)
+    until(lambda: is_held(instance, parent), "the wait is held")
+    first.call("complete_session", message="one")
+    assert not held.done()
+    second.call("complete_session", message="two")
+    ended = held.result()
+    assert (ended["why"], len(ended["sessions"])) == ("reached", 2)
+    assert instance.json("inbox", env=instance.as_session(parent.id)) == []
+
+
+def test_wait_for_any_ends_with_the_first(instance: Instance, threads: ThreadPoolExecutor) -> None:
+    parent, first = team(instance)
+    McpSession(instance, "--parent", parent.id)
+    held = waiting(threads, parent, any=True, timeout_s=600)
+    until(lambda: is_held(instance, parent), "the wait is held")
+    first.call("complete_session", message="one")
+    assert held.result()["why"] == "reached"
+
+
+def test_wait_ends_early_for_a_question_of_a_child(instance: Instance, threads: ThreadPoolExecutor) -> None:
+    parent, child = team(instance)
+    held = waiting(threads, parent, timeout_s=600)
+    until(lambda: is_held(instance, parent), "the wait is held")
+    asked = child.call("ask", question="red or blue?", options=["red", "blue"])
+    ended = held.result()
+    assert (ended["reached"], ended["why"]) == (False, "request")
+    (request,) = ended["requests"]
+    assert (request["request_id"], request["questions"][0]["question"]) == (
+        asked["request_id"],
+        "red or blue?",
+    )
+    answered = parent.call("answer_request", request_id=asked["request_id"], answers=["1"])
+    assert answered["answer"]["answers"] == ["red"]
+    assert instance.json("inbox", env=instance.as_session(parent.id)) == []
+
+
+def test_wait_ends_early_for_a_message(instance: Instance, threads: ThreadPoolExecutor) -> None:
+    parent, _ = team(instance)
+    held = waiting(threads, parent, timeout_s=600)
+    until(lambda: is_held(instance, parent), "the wait is held")
+    McpClient(instance.socket).call("send_message", session_id=parent.id, message="stop", wait_s=0)
+    ended = held.result()
+    assert (ended["why"], ended["unread"]) == ("message", 1)
+
+
+def test_wait_tells_a_timeout_and_an_impossible_status(instance: Instance) -> None:
+    parent, child = team(instance)
+    ended = parent.call("wait_for_sessions", timeout_s=1)
+    assert (ended["reached"], ended["why"]) == (False, "timeout")
+    assert "ending your turn" in ended["next"]
+    child.call("complete_session", message="done")
+    error = parent.refused("wait_for_sessions")
+    assert (error["code"], error["hint"]) == ("illegal_state", "start one with create_session")
+    over = parent.call("wait_for_sessions", session_ids=[child.id], until="waiting_input", timeout_s=60)
+    assert over["why"] == "impossible"
+
+
+def test_wait_for_oneself_is_refused(instance: Instance) -> None:
+    session = McpSession(instance)
+    assert session.refused("wait_for_sessions", session_ids=[session.id])["code"] == "usage"
+
+
+def test_cancelled_wait_is_answered_without_a_response(
+    instance: Instance, threads: ThreadPoolExecutor
+) -> None:
+    parent, _ = team(instance)
+    call = {"name": "wait_for_sessions", "arguments": {"timeout_s": 600}}
+    message = {"jsonrpc": "2.0", "id": "held", "method": "tools/call", "params": call}
+    held: Future[HttpAnswer] = threads.submit(parent.post, message)
+    until(lambda: is_held(instance, parent), "the wait is held")
+    assert parent.post(message).messages[0]["error"]["message"] == "a request with this id is in flight"
+    cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "held"}}
+    stranger = McpClient(parent.path)
+    assert stranger.post(cancel).status == 202
+    assert not held.done()
+    parent.post(cancel)
+    assert (held.result().status, held.result().body) == (202, "")
+    until(lambda: not is_held(instance, parent), "the session works again")
+
+
+def test_repeated_call_with_its_key_takes_the_place_of_the_first(
+    instance: Instance, threads: ThreadPoolExecutor
+) -> None:
+    parent, child = team(instance)
+    call = {"name": "wait_for_sessions", "arguments": {"timeout_s": 600}}
+    message = {"jsonrpc": "2.0", "id": "held", "method": "tools/call", "params": call}
+    key = {"Idempotency-Key": "toolu_1"}
+    first: Future[HttpAnswer] = threads.submit(parent.post, message, key)
+    until(lambda: is_held(instance, parent), "the wait is held")
+    second: Future[HttpAnswer] = threads.submit(parent.post, message, key)
+    assert first.result().status == 202
+    child.call("complete_session", message="done")
+    assert second.result().messages[0]["result"]["structuredContent"]["why"] == "reached"
+
+
+def test_wait_reports_its_progress_to_a_client_that_asks_for_it(threads: ThreadPoolExecutor) -> None:
+    with Instance(CONFIG, forked=False) as instance:
+        instance.run_daemon(sys.executable, str(Path(__file__).with_name("reporting_daemon.py")))
+        parent, child = team(instance)
+        call = {"name": "wait_for_sessions", "arguments": {"timeout_s": 600}, "_meta": {"progressToken": "t"}}
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+        answer = parent.post(message, after_event=lambda: child.call("complete_session", message="done"))
+        first, *_, last = answer.messages
+        assert answer.kind == "text/event-stream"
+        assert first["method"] == "notifications/progress"
+        assert first["params"]["progressToken"] == "t"
+        name = instance.session(child.id)["name"]
+        assert first["params"]["message"] == f"waits for 1 session: {name} (running)"
+        assert last["result"]["structuredContent"]["why"] == "reached"
