@@ -17,6 +17,8 @@ INSIDE_LAUNCH = "/run/sm/launch"
 INSIDE_SOCKET_DIR = "/run/sm/socket"
 INSIDE_SCRATCH = "/scratch"
 INSIDE_VAULT = "/vault"
+INSIDE_CA_FILE = "/etc/ssl/certs/ca-certificates.crt"
+"""The certificates that programs in a container trust. Node has its own ones, unless NODE_EXTRA_CA_CERTS adds these."""
 INSIDE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """The PATH of Debian's images."""
 

@@ -1,6 +1,8 @@
 """Late events of a former process do not change its session: real processes, a real database, a real tmux."""
 
 import asyncio
+import os
+import signal
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
@@ -26,12 +28,23 @@ from sm.store import Store
 from sm.terminals.base import Pane
 from sm.terminals.tmux.terminals import Tmux
 from tests import samples
-from tests.load import scaled
+from tests.load import scaled, until_async
 from tests.session_manager import open_manager
 from tests.terminals.world import World
 
 ID = "1a2b3c4d"
 LAUNCH = Launch(argv=("sleep", "1000"), working_dir="/", environment={}, inherited={})
+
+
+class NotingSandbox(HostSandbox):
+    """Notes the status of each session whose end it is told."""
+
+    def __init__(self, paths: InstancePaths) -> None:
+        super().__init__(paths)
+        self.ends: list[Status] = []
+
+    def ended(self, session: Session) -> None:
+        self.ends.append(session.status)
 
 
 @dataclass
@@ -40,6 +53,7 @@ class Services:
     manager: Manager
     tmux: Tmux
     watcher: Watcher
+    sandbox: "NotingSandbox"
 
     @property
     def session(self) -> Session:
@@ -55,9 +69,9 @@ async def services(tmp_path: Path) -> AsyncIterator[Services]:
     async with open_manager(tmp_path, now) as (store, manager), world.terminals() as tmux:
         usage = UsageMeter(store, Config(), now)
         observer = Observer(store, manager, tmux, usage, transcripts_every_s=60.0)
-        sandbox = HostSandbox(InstancePaths(f"{tmp_path}/config.yaml", str(tmp_path)))
+        sandbox = NotingSandbox(InstancePaths(f"{tmp_path}/config.yaml", str(tmp_path)))
         watcher = Watcher(store, manager, tmux, observer, sandbox, cut_off=lambda _: None)
-        yield Services(store, manager, tmux, watcher)
+        yield Services(store, manager, tmux, watcher, sandbox)
         sandbox.close()
         observer.close()
     await world.end()
@@ -100,6 +114,23 @@ def running(services: Services) -> Iterator[list[asyncio.Task[None]]]:
     yield tasks
     for task in tasks:
         task.cancel()
+
+
+async def test_sandbox_is_told_once_of_a_recorded_end(
+    services: Services, ended: Process, running: list[asyncio.Task[None]]
+) -> None:
+    _, pane = await restore(services, ended)
+    process = services.session.process
+    assert process is not None
+    services.watcher.watch(ID, ended, pane)  # of a process before: no end of the session
+    services.watcher.watch(ID, process, pane)
+    os.kill(process.pid, signal.SIGKILL)
+
+    async def told() -> bool:
+        return bool(services.sandbox.ends)
+
+    await until_async(told, "the sandbox is told of the end")
+    assert services.sandbox.ends == [Status.ERROR]
 
 
 async def test_late_end_of_the_old_process_does_not_end_a_restored_session(

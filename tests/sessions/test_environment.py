@@ -54,7 +54,9 @@ def test_environment_in_a_container_is_built_from_nothing() -> None:
         "PATH": "/opt/sm/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "LANG": "de_DE.UTF-8",
         "TZ": "Europe/Berlin",
+        "NODE_EXTRA_CA_CERTS": "/etc/ssl/certs/ca-certificates.crt",
         "CLAUDE_CODE_SANDBOXED": "1",
+        "DISABLE_AUTOUPDATER": "1",
         "SM_SESSION_ID": "1a2b3c4d",
         "SM_PARENT_ID": "aaaa1111",
         "SM_WORKSPACE_ID": "",
@@ -63,6 +65,11 @@ def test_environment_in_a_container_is_built_from_nothing() -> None:
         "SM_TOKEN_FILE": "/run/sm/launch/1a2b3c4d.token",
         "SM_PROMPT_FILE": "/run/sm/launch/1a2b3c4d.prompt",
     }
+
+
+def test_configuration_can_name_other_certificates() -> None:
+    configured = {"NODE_EXTRA_CA_CERTS": "/srv/ca.crt"}
+    assert given(Environments(config(), PATHS), configured=configured)["NODE_EXTRA_CA_CERTS"] == "/srv/ca.crt"
 
 
 def test_command_in_a_container_gets_no_variable_of_claude() -> None:

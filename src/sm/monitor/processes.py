@@ -147,6 +147,8 @@ class Watcher:
             self.activity.pop(watched.session_id, None)
             self.unverified.discard(watched.session_id)
             self._observer.forget(watched.session_id)
+            if (session := self._store.sessions.get(watched.session_id)) is not None:
+                self._sandbox.ended(session)
 
     async def lost(self, session_id: str, process: Process | None, cause: LossCause, reason: str) -> None:
         """Record the loss of a terminal and its process while no daemon ran."""

@@ -57,5 +57,8 @@ class Sandbox(Protocol):
         A person or an editor could execute these files outside of the sandbox.
         """
 
+    def ended(self, session: Session) -> None:
+        """Note that the process of the session has ended, and that its end is recorded."""
+
     async def forget(self, session_id: str) -> None:
         """Remove the files of `prepare`. Idempotent."""

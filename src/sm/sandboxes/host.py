@@ -109,6 +109,9 @@ class HostSandbox:
         """As in `Sandbox`: nothing is protected."""
         return ()
 
+    def ended(self, session: Session) -> None:
+        """As in `Sandbox`: this host does not stop."""
+
     async def forget(self, session_id: str) -> None:
         launches.remove_files(session_id, self._paths.launch)
 

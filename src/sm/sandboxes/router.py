@@ -43,6 +43,9 @@ class Sandboxes:
     async def appeared(self, session: Session) -> tuple[str, ...]:
         return await self._of(session).appeared(session)
 
+    def ended(self, session: Session) -> None:
+        self._of(session).ended(session)
+
     async def forget(self, session_id: str) -> None:
         """As in `Sandbox`, wherever the session ran."""
         await self._host.forget(session_id)

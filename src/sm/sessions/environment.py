@@ -12,7 +12,7 @@ from sm.core.models import Session, Workspace
 from sm.core.states import TrustLevel
 from sm.core.text import folded
 from sm.errors import UsageError
-from sm.paths import INSIDE_HOME, INSIDE_PATH, InstancePaths
+from sm.paths import INSIDE_CA_FILE, INSIDE_HOME, INSIDE_PATH, InstancePaths
 from sm.policy.environment import denied_in_sandbox
 from sm.providers.base import Provider
 
@@ -63,7 +63,8 @@ class Environments:
             for name, value in without({**passed, **configured, **added}, provider.never_inherited).items()
             if not denied_in_sandbox(name)
         }
-        return {"PATH": INSIDE_PATH, **given, **provider.sandbox_environment, "HOME": INSIDE_HOME}
+        defaults = {"PATH": INSIDE_PATH, "NODE_EXTRA_CA_CERTS": INSIDE_CA_FILE}
+        return {**defaults, **given, **provider.sandbox_environment, "HOME": INSIDE_HOME}
 
     def complete(
         self, session: Session, given: Mapping[str, str], *, has_prompt_file: bool

@@ -12,7 +12,7 @@ from sm.core.models import Caller, Session, Workspace
 from sm.core.states import TrustLevel
 from sm.errors import IllegalState, NotFound, SandboxUnavailable, SmError, UsageError
 from sm.linux.cgroups import CgroupUsage, cgroup_of
-from sm.paths import INSIDE_HOME, InstancePaths
+from sm.paths import INSIDE_CA_FILE, INSIDE_HOME, InstancePaths
 from sm.policy.access import Action
 from sm.sandboxes.docker.build import BuildRequest, agents_of, arguments_of
 from sm.sandboxes.docker.container import Container, ContainerRecord
@@ -255,10 +255,14 @@ class Sandboxing:
                 )
         container = await self._containers.ensure(workspace)
         directory = INSIDE_HOME if workspace is None or login is not None else workspace.directory
+        variables = (
+            *("TERM", f"HOME={INSIDE_HOME}", f"NODE_EXTRA_CA_CERTS={INSIDE_CA_FILE}"),
+            *("CLAUDE_CODE_SANDBOXED=1", "DISABLE_AUTOUPDATER=1"),
+        )
         return [
-            *("docker", "-H", self._engine.url, "exec", "-it", "-e", "TERM", "-e", f"HOME={INSIDE_HOME}"),
-            *("-e", "CLAUDE_CODE_SANDBOXED=1", "--user", f"{container.uid}:{container.gid}"),
-            *("--workdir", directory, container.id),
+            *("docker", "-H", self._engine.url, "exec", "-it"),
+            *(word for variable in variables for word in ("-e", variable)),
+            *("--user", f"{container.uid}:{container.gid}", "--workdir", directory, container.id),
             *(LOGINS[login] if login is not None else ("bash",)),
         ]
 

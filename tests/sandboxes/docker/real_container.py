@@ -32,6 +32,7 @@ class RealContainers:
         self.paths = InstancePaths(str(folder / "config/config.yaml"), str(folder / "state"))
         section = {"image": image, "network": "none", "memory": "512m", "pids": 256, **settings}
         self.config = Config.model_validate({"sandbox": section})
+        self.idle_starts: list[str | None] = []
         self._api = docker.APIClient(base_url=engine, timeout=60)
         self._container = self._make()
 
@@ -72,6 +73,9 @@ class RealContainers:
 
     def find(self, workspace: str | None) -> Container | None:
         return self._container if workspace == "w" else None
+
+    def start_idle_time(self, workspace: str | None) -> None:
+        self.idle_starts.append(workspace)
 
     def members(self) -> set[int]:
         """The live processes, without those of the container itself."""

@@ -6,6 +6,7 @@ import pytest
 
 from sm import __version__
 from sm.errors import SandboxUnavailable, UsageError
+from sm.paths import INSIDE_CA_FILE
 from sm.providers.claude import setup
 from sm.sandboxes.docker.build import (
     TESTED,
@@ -95,6 +96,12 @@ def test_dockerfile_declares_every_argument_that_a_build_gets() -> None:
     }
     request = BuildRequest((), no_cache=False, pull=False, arguments={})
     assert declared == {*build_arguments(request, 0, 0), "NPM_CONFIG_REGISTRY"}
+
+
+def test_image_has_the_certificates_where_agents_look_for_them() -> None:
+    dockerfile = (REPOSITORY / "docker" / "Dockerfile.sandbox").read_text()
+    assert f"cp /usr/local/share/sm/ca.crt {INSIDE_CA_FILE};" in dockerfile
+    assert f"NODE_EXTRA_CA_CERTS={INSIDE_CA_FILE}" in dockerfile
 
 
 def test_context_has_the_dockerfile_of_the_repository_and_is_the_same_each_time() -> None:

@@ -410,6 +410,15 @@ async def test_protected_files_that_an_agent_makes_are_found(stage: Stage) -> No
     (project / ".envrc").unlink()
 
 
+async def test_idle_time_of_the_container_counts_from_the_end_of_a_session(stage: Stage) -> None:
+    session = stage.session()
+    await stage.start(session, "sleep", "1000")
+    stage.containers.idle_starts.clear()
+    stage.sandbox.ended(session)
+    stage.sandbox.ended(replace(session, workspace="deleted"))  # its container is gone
+    assert stage.containers.idle_starts == ["w"]
+
+
 async def test_launch_directory_cannot_be_changed_from_inside(stage: Stage) -> None:
     assert "Read-only file system" in stage.containers.exec("ln", "-s", "/x", "/run/sm/launch/planted")
     assert stage.launch_folder.stat().st_mode & 0o777 == 0o700

@@ -72,7 +72,10 @@ class ClaudeProvider(Provider):
     has_turns = True
     interrupt_key = "Escape"
     never_inherited = _NEVER_INHERITED
-    sandbox_environment: Mapping[str, str] = MappingProxyType({"CLAUDE_CODE_SANDBOXED": "1"})
+    sandbox_environment: Mapping[str, str] = MappingProxyType(
+        # The program belongs to the image, which is read-only.
+        {"CLAUDE_CODE_SANDBOXED": "1", "DISABLE_AUTOUPDATER": "1"}
+    )
     """Answers the question about trust in the directory (measured)."""
     box_reader = ClaudeBoxReader()
     readers = Readers(ClaudeHookReader(), ClaudeStateReader(), ClaudeTranscriptReader(), ClaudeScreenReader())

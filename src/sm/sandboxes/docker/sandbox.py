@@ -84,6 +84,9 @@ class ContainerKeeper(Protocol):
     def find(self, workspace: str | None) -> Container | None:
         """The container that runs, as far as it is known now, without I/O."""
 
+    def start_idle_time(self, workspace: str | None) -> None:
+        """Count the time after which an idle container stops from now."""
+
 
 class ContainerSandbox:
     """`Sandbox` in containers, to be made in the event loop that uses it and closed with `close`.
@@ -279,6 +282,11 @@ class ContainerSandbox:
         return await asyncio.to_thread(
             self._records.appeared, session.id, workspace.directory, protect, container.mounts
         )
+
+    def ended(self, session: Session) -> None:
+        """As in `Sandbox`: the container may be idle from now on."""
+        if self._containers.find(session.workspace) is not None:
+            self._containers.start_idle_time(session.workspace)
 
     async def _is_code_of_agent(self, session: Session) -> bool:
         if words_of_engine(self._words_file(session.id)):
