@@ -1,7 +1,9 @@
 """`sm sandbox` with a real engine: the image, the containers, and the routes behind them."""
 
+import json
 import os
 import subprocess
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 from sm.paths import InstancePaths
 from tests.api_client import ApiClient
 from tests.instance import Instance
-from tests.integration.test_sandbox import all_containers
+from tests.integration.test_sandbox import all_containers, docker
 
 DAEMON_CONFIG = "sandbox: {{engine: '{engine}', image: {image}}}"
 
@@ -93,6 +95,35 @@ def test_container_is_entered_shown_stopped_removed_and_pruned(sandboxed: Instan
     assert all_containers(engine, sandboxed) == {}
     client.close()
     make_container(sandboxed)  # for `sm daemon stop --all` of the fixture
+
+
+@pytest.fixture
+def labelled_image(engine: str, sandbox_image: str) -> Iterator[str]:
+    """An image that is said to have claude."""
+    name = f"sm-test-{uuid.uuid4().hex[:8]}"
+    dockerfile = f"FROM {sandbox_image}\nLABEL agents=claude@2.1.197\n"
+    subprocess.run(
+        ["docker", "-H", engine, "build", "--quiet", "--tag", name, "-"],
+        input=dockerfile, text=True, check=True, timeout=60, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    yield name
+    docker(engine, "rmi", name)
+
+
+def test_login_comes_after_the_files_with_which_claude_asks_no_first_questions(
+    engine: str, labelled_image: str
+) -> None:
+    with Instance(DAEMON_CONFIG.format(engine=engine, image=labelled_image)) as instance:
+        instance.sm("daemon", "start")
+        client = ApiClient(instance.socket)
+        argv = client.post("/v1/sandbox/containers/{name}/enter", "default", login="claude")["argv"]
+        assert argv[-3:] == ["claude", "auth", "login"]
+        home = Path(InstancePaths("", str(instance.state)).sandbox(None).home)
+        state = json.loads((home / ".claude.json").read_text())
+        assert state == {"hasCompletedOnboarding": True}
+        assert (home / ".claude.json").stat().st_uid == home.stat().st_uid
+        client.close()
+        instance.sm("daemon", "stop", "--all")
 
 
 def test_container_with_a_live_process_is_removed_only_by_force(sandboxed: Instance, engine: str) -> None:

@@ -19,7 +19,7 @@ from sm.mcp import McpServer
 from sm.messaging import ComposerDriver, DeliveryReceipts, DeliveryWorker, MailTimers, Messages
 from sm.monitor import AgentListener, CutOffSessions, Monitor, Observer, Summary, UsageMeter, Watcher
 from sm.notifiers import NOTIFIERS
-from sm.paths import InstancePaths
+from sm.paths import INSIDE_HOME, InstancePaths
 from sm.providers import PROVIDERS
 from sm.providers.readers import SetupDialog, ToolEnd
 from sm.requests import Dialogs, Requests, SetupDialogs
@@ -160,6 +160,9 @@ class DaemonParts:
                 self.sandboxing.containers,
                 paths,
                 partial(sandbox_for, config),
+                lambda agent: (
+                    providers[agent].home_files({"HOME": INSIDE_HOME}) if agent in providers else {}
+                ),
             ),
             reports=reports,
             requests=requests,

@@ -33,14 +33,21 @@ class HomeFiles:
         home = self._home_of(session)
         if home is None:
             return
-        files, user = self._files_of(session, launch), self._user_of(session.workspace)
-        try:
-            await asyncio.to_thread(_write, home, files, user)
-        except OSError as error:
-            reason = f"in the home directory of the container: {error.strerror or error}"
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise StorageFull(f"cannot write {reason}", "free disk space, then try again") from None
-            raise AgentStartFailed(f"cannot write {reason}", f"look at {home.directory}") from None
+        await write_missing(home, self._files_of(session, launch), self._user_of(session.workspace))
+
+
+async def write_missing(home: ContainerHome, files: Mapping[str, str], user: tuple[int, int] | None) -> None:
+    """Write the files, by their paths in the container, that do not exist. `user`: the uid and gid of their owner.
+
+    Raises StorageFull, AgentStartFailed.
+    """
+    try:
+        await asyncio.to_thread(_write, home, files, user)
+    except OSError as error:
+        reason = f"in the home directory of the container: {error.strerror or error}"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StorageFull(f"cannot write {reason}", "free disk space, then try again") from None
+        raise AgentStartFailed(f"cannot write {reason}", f"look at {home.directory}") from None
 
 
 def _write(home: ContainerHome, files: Mapping[str, str], user: tuple[int, int] | None) -> None:

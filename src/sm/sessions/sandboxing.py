@@ -20,6 +20,8 @@ from sm.sandboxes.docker.containers import ContainerEventKind, Containers
 from sm.sandboxes.docker.engine import Engine, EngineFacts
 from sm.sandboxes.docker.image import ImageBuild, ImageFacts, Images
 from sm.sandboxes.docker.spec import build_spec
+from sm.sandboxes.home import ContainerHome
+from sm.sessions.home_files import write_missing
 from sm.sessions.kill import Kills
 from sm.sessions.manager import Manager
 from sm.sessions.workdir import no_such_workspace
@@ -117,7 +119,9 @@ class Sandboxing:
         containers: Containers,
         paths: InstancePaths,
         settings: Callable[[Workspace | None], SandboxSection],
+        home_files: Callable[[str], Mapping[str, str]],
     ) -> None:
+        """`home_files`: the files that an agent CLI of LOGINS needs in a new home, by their paths in the container."""
         self._store = store
         self._manager = manager
         self._kills = kills
@@ -126,6 +130,7 @@ class Sandboxing:
         self._containers = containers
         self._paths = paths
         self._settings = settings
+        self._home_files = home_files
         self._ooms = _OomTimes(manager.now)
         containers.listen(self._ooms.on_event)
         images.listen(containers.image_changed)
@@ -236,7 +241,7 @@ class Sandboxing:
         """The argv of a shell in a container, or with `login` of the login of that agent CLI.
 
         A shell is for a container that exists; a login makes it. Raises NotFound, UsageError, IllegalState,
-        SandboxUnavailable.
+        SandboxUnavailable, StorageFull, AgentStartFailed.
         """
         key = self._key(caller, name)
         if login is not None and login not in LOGINS:
@@ -254,6 +259,10 @@ class Sandboxing:
                     f"the image {image.name} has no {login}", f"sm sandbox build --with {login}"
                 )
         container = await self._containers.ensure(workspace)
+        if login is not None:
+            # Before the agent CLI writes its own, with which the next agent would ask for the first-time setup.
+            home = ContainerHome(self._paths.sandbox(key).home)
+            await write_missing(home, self._home_files(login), (container.uid, container.gid))
         directory = INSIDE_HOME if workspace is None or login is not None else workspace.directory
         variables = (
             *("TERM", f"HOME={INSIDE_HOME}", f"NODE_EXTRA_CA_CERTS={INSIDE_CA_FILE}"),

@@ -86,15 +86,19 @@ def test_credentials_must_be_a_file_of_the_container(home: ContainerHome, tmp_pa
 
 def test_key_that_claude_would_ask_about_is_refused(home: ContainerHome) -> None:
     prepared(home, ANTHROPIC_API_KEY=KEY)
-    with pytest.raises(SetupRequired, match="not been allowed to use ANTHROPIC_API_KEY in its container"):
+    with pytest.raises(
+        SetupRequired, match="not been allowed to use ANTHROPIC_API_KEY in its container"
+    ) as refusal:
         check(home, ANTHROPIC_API_KEY="another key")
+    assert "sm sandbox shell shop, then: ANTHROPIC_API_KEY=KEY claude" in str(refusal.value.hint)
 
 
 def test_interrupted_setup_in_the_container_is_refused(home: ContainerHome) -> None:
     log_in(home)
     Path(home.directory, ".claude.json").write_text("{}")
-    with pytest.raises(SetupRequired, match="first-time setup"):
+    with pytest.raises(SetupRequired, match="first-time setup") as refusal:
         check(home)
+    assert "sm sandbox shell shop" in str(refusal.value.hint)
 
 
 def test_program_that_is_not_claude_is_not_checked(home: ContainerHome) -> None:

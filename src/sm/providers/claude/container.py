@@ -41,11 +41,15 @@ def require_login(
     if not is_claude(argv[0]):
         return
     inside, log_in = ClaudeHome(environment), f"sm sandbox login {container} claude"
+    run_once = f"run claude once in the container: sm sandbox shell {container}"
     state, settings = read_object(home, inside.state), read_object(home, inside.settings)
     if state is not None and not is_onboarded(state):
-        raise SetupRequired("claude has not finished its first-time setup in its container", log_in)
+        raise SetupRequired("claude has not finished its first-time setup in its container", run_once)
     if state is not None and asks_about_key(state, environment):
-        raise SetupRequired(f"claude has not been allowed to use {API_KEY} in its container", log_in)
+        raise SetupRequired(
+            f"claude has not been allowed to use {API_KEY} in its container",
+            f"{run_once}, then: {API_KEY}=KEY claude",
+        )
     credentials = home.host_path(inside.credentials)
     has_file = credentials is not None and home.has_file(credentials)
     if not has_file and login_setting(settings or {}, environment) is None:
