@@ -188,8 +188,8 @@ def test_doctor_exits_0_with_install_command_when_claude_is_missing(machine: Sm,
     (home / "bin" / "claude").unlink()
     (line,) = problems(machine("doctor"))
     assert line == (
-        "problem  claude is not on your PATH: agents of type Engineer, Architect, Explore, general-purpose "
-        "cannot start  -> npm install -g @anthropic-ai/claude-code"
+        "problem  claude is not on your PATH: direct agents of type Engineer, Architect, Explore, "
+        "general-purpose cannot start  -> npm install -g @anthropic-ai/claude-code"
     )
 
 
@@ -344,7 +344,10 @@ def test_doctor_reports_bypassing_permissions_as_root(machine: Sm, home: Path) -
         pytest.skip("only for root")
     (home / "config.yaml").unlink()
     (line,) = problems(machine("doctor"))
-    assert "claude refuses to bypass permissions as root: Engineer, Explore cannot start" in line
+    assert (
+        "claude refuses to bypass permissions as root: direct agents of type Engineer, Explore cannot start"
+        in line
+    )
 
 
 def test_doctor_reports_forbidden_option_of_claude(machine: Sm, home: Path) -> None:

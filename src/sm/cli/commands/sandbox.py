@@ -14,9 +14,9 @@ from sm.cli.display.sandbox import (
     status_lines,
     step_line,
     unused_lines,
-    unused_size,
+    unused_total,
 )
-from sm.cli.display.text import JsonObject, cut, line, plural
+from sm.cli.display.text import JsonObject, cut, line
 from sm.cli.options import number_option, sandbox_names
 from sm.cli.selection import ask, yes_option
 from sm.client.http import percent_encode
@@ -260,10 +260,12 @@ def prune(homes: bool, images: bool, yes: bool, call: Call) -> None:
     unused = client.get("/v1/sandbox/unused", {"homes": homes, "images": images}, timeout_s=_STOP_S)
     if unused and not call.as_json:
         print_lines(unused_lines(unused))
-        ask(f"Remove {plural(len(unused), 'thing')}, {unused_size(unused)}?", yes=yes)
+        ask(f"Remove {unused_total(unused)}?", yes=yes)
     body = {"homes": homes, "images": images}
     removed = client.post("/v1/sandbox/prune", body, timeout_s=_STOP_S) if unused else []
-    call.show_value(removed, lambda _: [f"Removed {plural(len(removed), 'thing')}, {unused_size(removed)}"])
+    call.show_value(
+        removed, lambda _: [f"Removed {unused_total(removed)}" if removed else "Nothing to remove"]
+    )
 
 
 def _path(name: str, action: str) -> str:

@@ -104,7 +104,12 @@ def _of(used: int | None, limit: int | None, text: Callable[[int], str]) -> str:
 
 
 def unused_lines(unused: Sequence[JsonObject]) -> list[str]:
-    return [f"{thing['kind']} {_short(thing)}, {size(thing['size_bytes'])}" for thing in unused]
+    """A line for each thing. The size of a container is unknown: most of it belongs to the image."""
+    return [
+        f"{thing['kind']} {_short(thing)}"
+        + ("" if thing["kind"] == "container" else f", {size(thing['size_bytes'])}")
+        for thing in unused
+    ]
 
 
 def _short(thing: JsonObject) -> str:
@@ -112,6 +117,11 @@ def _short(thing: JsonObject) -> str:
     return name.removeprefix("sha256:")[:12] if thing["kind"] == "image" else name
 
 
-def unused_size(unused: Sequence[JsonObject]) -> str:
-    least = "at least " if any(thing["kind"] == "image" for thing in unused) else ""
-    return least + size(sum(thing["size_bytes"] for thing in unused))
+def unused_total(unused: Sequence[JsonObject]) -> str:
+    """The number of things of each kind and their size, as `1 container, 2 homes, 3.4 MB`."""
+    kinds = [thing["kind"] for thing in unused]
+    parts = [plural(kinds.count(kind), kind) for kind in dict.fromkeys(kinds)]
+    if total := sum(thing["size_bytes"] for thing in unused):
+        least = "at least " if "image" in kinds else ""
+        parts.append(least + size(total))
+    return ", ".join(parts)

@@ -103,7 +103,7 @@ class ClaudeSetup:
         if path is None:
             types = ", ".join(self._agents)
             yield Finding(
-                False, f"{program} is not on your PATH: agents of type {types} cannot start", INSTALL
+                False, f"{program} is not on your PATH: direct agents of type {types} cannot start", INSTALL
             )
             return
         yield _version(path)
@@ -152,7 +152,7 @@ class ClaudeSetup:
         if os.geteuid() == 0 and not is_sandbox_environment(given):
             yield Finding(
                 False,
-                f"claude refuses to bypass permissions as root: {types} cannot start",
+                f"claude refuses to bypass permissions as root: direct agents of type {types} cannot start",
                 "run sm as another user, or choose another --permission-mode in config.yaml; only if this machine is a "
                 'sandbox: claude: {env: {IS_SANDBOX: "1"}}',
             )

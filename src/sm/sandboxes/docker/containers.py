@@ -188,6 +188,7 @@ class Containers:
             self._crashes.clear(workspace)
             self._forget(workspace)
             await self._engine.call(partial(calls.stop, container=record.id), timeout_s=CHANGE_S)
+            log.info("stopped container %s", record.name)
 
     async def remove(self, workspace: str | None, *, force: bool = False) -> None:
         """Stop and remove. The container's home stays. Raises as `stop`."""
@@ -196,6 +197,7 @@ class Containers:
             self._crashes.clear(workspace)
             self._forget(workspace)
             await self._engine.call(partial(calls.remove, container=record.id), timeout_s=CHANGE_S)
+            log.info("removed container %s", record.name)
 
     async def remove_all(self) -> tuple[str, ...]:
         """Stop and remove every container of this instance, also with live processes, and its network.
@@ -292,9 +294,10 @@ class Containers:
             raise NotFound(f"{_owner(key)} has no container")
         running = record.running()
         if running is not None and not force and (left := await asyncio.to_thread(running.members)):
+            pids = ", ".join(str(process.pid) for process in left)
             raise IllegalState(
-                f"{len(left)} processes live in container {record.name}",
-                "sm kill their sessions, or repeat with --force",
+                f"processes run in container {record.name}: {pids}",
+                "a shell or a login in a closed terminal may go on; to end all processes, add --force",
             )
         return record
 
@@ -313,7 +316,10 @@ class Containers:
             self._tell(ContainerEventKind.DIED, gone)
 
     def _tell(self, kind: ContainerEventKind, container: Container) -> None:
-        log.info("container %s: %s", container.name, kind.value)
+        if kind is ContainerEventKind.OOM:
+            log.warning("container %s ran out of memory: the kernel ended a process", container.name)
+        else:
+            log.info("container %s ended", container.name)
         for listener in self._listeners:
             listener(kind, container)
 

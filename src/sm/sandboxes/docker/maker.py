@@ -145,6 +145,7 @@ class ContainerMaker:
             with contextlib.suppress(SandboxUnavailable):
                 await asyncio.shield(self._call(partial(calls.remove, container=container)))
             raise
+        log.info("started container %s", spec.name)
         return record
 
     async def _explain(self, error: EngineError, spec: ContainerSpec) -> None:
