@@ -1,19 +1,24 @@
 """An instance of sm whose agents are the real Claude Code, connected to the scripted API."""
 
+import os
 import re
 import shlex
+import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from sm.client.http import Client
-from tests import claude_cli
+from sm.paths import InstancePaths
+from tests import claude_cli, claude_container
+from tests.claude_container import Container, published_pid
 from tests.instance import Instance, until
 from tests.scripted_api import Request, ScriptedApi
 
 _POINTER = "\n\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT}"
 _BOX = f"\N{BOX DRAWINGS LIGHT HORIZONTAL}{_POINTER}"
 CONFIG = """
-default_trust: direct
+default_trust: {trust}
 tmux: {{socket_name: {socket}, width: 120, height: 40}}
 commands:
   Sh: {{command: [sh, -c]}}
@@ -21,8 +26,7 @@ claude:
   default_command: {claude}
   env:
     CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1"
-    CLAUDE_CODE_TMPDIR: {tmp}
-    DISABLE_AUTOUPDATER: "1"
+{environment}    DISABLE_AUTOUPDATER: "1"
     DISABLE_TELEMETRY: "1"
 {claude_more}
   agent_configs:
@@ -31,6 +35,11 @@ claude:
     Editor: {{args: ["--permission-mode", "acceptEdits", "--allowedTools", "Bash(sleep *),Bash(echo *),Bash(sm *)"]}}
     Bypass: {{args: ["--permission-mode", "bypassPermissions"]}}
 {more}
+"""
+
+INSIDE = """\
+    ANTHROPIC_AUTH_TOKEN: {key}
+    ANTHROPIC_BASE_URL: "{url}"
 """
 
 
@@ -46,14 +55,44 @@ def _first_line(screen: str, marker: str) -> str:
 
 
 class ClaudeInstance(Instance):
-    """`home` is the home of a user who has answered claude's first questions, except those that `seed` leaves out."""
+    """`home` is the home of a user who has answered claude's first questions, except those that `seed` leaves out.
 
-    def __init__(self, api: ScriptedApi, *, more: str = "", claude_more: str = "", **seed: bool) -> None:
+    `sandbox`: an engine and an image. Agents in `work` or below run in the container of a workspace then, which has
+    another home. `claude_home` is the configuration directory of the agents' claude.
+    """
+
+    def __init__(
+        self,
+        api: ScriptedApi,
+        *,
+        more: str = "",
+        claude_more: str = "",
+        sandbox: tuple[str, str] | None = None,
+        **seed: bool,
+    ) -> None:
         binary = claude_cli.binary()
+        sandbox = sandbox or claude_container.chosen()
+        slug = f"inside-{os.urandom(4).hex()}"
+        self.container = Container(*sandbox, slug, urlsplit(api.url).port or 0) if sandbox else None
         super().__init__()
-        tmp = self.home / ".claude" / "tmp"
+        paths = InstancePaths(str(self.config), str(self.state))
+        self._agent_paths = paths.sandbox(slug) if self.container else paths
+        self.claude_home = self.home / ".claude"
+        self.python = "python3" if self.container else sys.executable
+        """The command for a Python that agents can run."""
+        environment = f"    CLAUDE_CODE_TMPDIR: {self.claude_home / 'tmp'}\n"
+        if self.container:
+            self.claude_home = Path(paths.sandbox(slug).home, ".claude")
+            environment = INSIDE.format(key=claude_cli.KEY, url=api.url)
         self.config.write_text(
-            CONFIG.format(socket="test", claude=binary, tmp=tmp, more=more, claude_more=claude_more)
+            CONFIG.format(
+                trust="sandboxed" if self.container else "direct",
+                socket="test",
+                claude=self.container.program if self.container else binary,
+                environment=environment,
+                more=more + (self.container.config if self.container else ""),
+                claude_more=claude_more,
+            )
         )
         self.api = api
         claude_cli.seed(self.home, **seed)
@@ -62,6 +101,42 @@ class ClaudeInstance(Instance):
             for name, value in claude_cli.environment(self.home, api).items()
             if name in ("CLAUDE_CONFIG_DIR", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL")
         }
+        if self.container:
+            self.container.give(self.work)
+            self.home.chmod(0o755)
+            self.sm("workspace", "create", slug, "--working-dir", str(self.work), "--trust", "sandboxed")
+
+    def end(self) -> None:
+        super().end()
+        if self.container:
+            self.container.close()
+
+    @property
+    def launch_dir(self) -> Path:
+        return Path(self._agent_paths.launch)
+
+    def spool(self, session_id: str) -> Path:
+        """The directory in which commands of a session leave reports while no daemon runs."""
+        return Path(self._agent_paths.spool, session_id)
+
+    def write_settings(self, text: str) -> None:
+        """Write the settings of the user, as whom claude runs, before the first spawn."""
+        missing = [path for path in (self.claude_home, *self.claude_home.parents) if not path.exists()]
+        for path in reversed(missing):
+            path.mkdir(0o700)
+        settings = self.claude_home / "settings.json"
+        settings.write_text(text)
+        if self.container:
+            for path in (self.claude_home.parent, self.claude_home, settings):
+                self.container.give(path)
+
+    def path_of(self, session_id: str, path: str) -> Path:
+        """A path of this host to a file that the agent names."""
+        return Path(f"/proc/{self.session(session_id)['pid']}/root{path}") if self.container else Path(path)
+
+    def state_file(self, session: dict[str, Any]) -> Path:
+        """The file in which claude publishes its state. `session`: of a live process."""
+        return self.claude_home / "sessions" / f"{published_pid(session['pid'])}.json"
 
     def other_home(self, name: str, **seed: bool) -> dict[str, str]:
         """The environment of a user who has not answered all questions of claude's first start."""
@@ -156,5 +231,5 @@ class ClaudeInstance(Instance):
         return _first_line(screen, _BOX) if _BOX in screen else "no input box"
 
     def transcript(self, session_id: str) -> Path:
-        (path,) = (self.home / ".claude" / "projects").glob(f"*/{session_id}*.jsonl")
+        (path,) = (self.claude_home / "projects").glob(f"*/{session_id}*.jsonl")
         return path

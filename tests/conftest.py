@@ -14,11 +14,20 @@ import pytest
 import pytest_timeout  # type: ignore[import-untyped]
 from hypothesis import HealthCheck, settings
 
+from tests.claude_container import claude_inside, pytest_collection_modifyitems, pytest_terminal_summary
 from tests.engine import NO_ENGINE, base_image, engine, private_engine, sandbox_image
 from tests.instance import Instance
 from tests.load import scaled
 
-__all__ = ["base_image", "engine", "private_engine", "sandbox_image"]  # fixtures
+__all__ = [
+    "base_image",
+    "claude_inside",
+    "engine",
+    "private_engine",
+    "pytest_collection_modifyitems",
+    "pytest_terminal_summary",
+    "sandbox_image",
+]  # fixtures and hooks
 
 # A shell starts background processes with SIGINT ignored, and every command that a test interrupts would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -126,7 +126,12 @@ class Instance:
         session_id = env.get("SM_SESSION_ID")
         if session_id is None or "SM_TOKEN_FILE" in env:
             return env
-        return {**env, "SM_TOKEN_FILE": str(self.state / "launch" / f"{session_id}.token")}
+        return {**env, "SM_TOKEN_FILE": str(self.launch_dir / f"{session_id}.token")}
+
+    @property
+    def launch_dir(self) -> Path:
+        """The directory with the tokens of the sessions."""
+        return self.state / "launch"
 
     def sm(self, *arguments: str, **options: Any) -> str:
         """The output of `sm`, which must succeed."""

@@ -77,7 +77,7 @@ def test_project_settings_do_not_raise_the_permission_mode_of_a_child(
     claudes: ClaudeInstance, mode: str
 ) -> None:
     """Without an option claude reads `permissions.defaultMode` from the settings of the project or the user."""
-    project = claudes.home / f"with-{mode}"
+    project = claudes.work / f"with-{mode}"
     (project / ".claude").mkdir(parents=True)
     (project / ".claude" / "settings.json").write_text(json.dumps({"permissions": {"defaultMode": mode}}))
     parent = claudes.spawn("Default", "--working-dir", str(project))["session_id"]

@@ -6,7 +6,6 @@ import random
 import signal
 import sqlite3
 import subprocess
-import sys
 import threading
 import time
 import unicodedata
@@ -59,7 +58,7 @@ def refusing(claudes: ClaudeInstance, shared: dict[str, str]) -> str:
         settings = project / ".claude" / "settings.json"
         settings.parent.mkdir(parents=True)
         (project / "refuses.py").write_text(REFUSES)
-        hook = {"type": "command", "command": f"{sys.executable} {project}/refuses.py"}
+        hook = {"type": "command", "command": f"{claudes.python} {project}/refuses.py"}
         settings.write_text(json.dumps({"hooks": {"UserPromptSubmit": [{"hooks": [hook]}]}}))
         spawned = claudes.spawn("Plain", "--working-dir", str(project), "--wait", "60")
         shared["refusing"] = spawned["session_id"]

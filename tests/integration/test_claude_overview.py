@@ -75,6 +75,7 @@ def test_operator_is_told_the_last_words_of_a_turn_without_sm_complete_once(
     words = "I changed three files."
     session = claudes.spawn("Editor", f"[[text:{words}]]")
     expected = f'session {session["name"]} ({session["session_id"]}) is idle after its turn: "{words}"'
+    expected += " (untrusted)" if claudes.container else ""
     until(lambda: idle_notices(claudes) == [expected], "the notice of the turn", 60)
     done = claudes.spawn("Editor", f"{tool('Bash', command='sm complete ready')}[[then]][[text:bye]]")
     until(lambda: any(done["session_id"] in m["text"] for m in claudes.json("inbox")), "its completion", 60)

@@ -4,6 +4,7 @@ import os
 import signal
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -315,9 +316,8 @@ def test_request_stays_open_when_another_tool_of_the_message_ends(
     claudes: ClaudeInstance, api: ScriptedApi, agent: Agent
 ) -> None:
     """Claude starts the tools of one message together; a read-only tool without a permission ends immediately."""
-    outside, inside = claudes.home / "outside.txt", claudes.work / "inside.txt"
-    for file in (outside, inside):
-        file.write_text(f"this is {file.name}\n")
+    outside, inside = Path("/etc/passwd"), claudes.work / "inside.txt"
+    inside.write_text(f"this is {inside.name}\n")
     reads = tool("Read", file_path=str(outside)) + tool("Read", file_path=str(inside))
     request = agent.ask(prompt_with("beside", reads))
     assert request["arguments"]["file_path"] == str(outside)

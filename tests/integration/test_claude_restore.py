@@ -27,8 +27,8 @@ def turn_request(api: ScriptedApi, words: str) -> Request:
 
 def conversation(claudes: ClaudeInstance, session_id: str) -> str:
     """The conversation id, from the state file that claude writes."""
-    (path,) = (claudes.home / ".claude" / "sessions").glob(f"{claudes.session(session_id)['pid']}.json")
-    conversation_id: str = json.loads(path.read_text())["sessionId"]
+    state = claudes.state_file(claudes.session(session_id)).read_text()
+    conversation_id: str = json.loads(state)["sessionId"]
     return conversation_id
 
 

@@ -31,7 +31,6 @@ def make(api: ScriptedApi) -> Iterator[Callable[[str], ClaudeInstance]]:
     def start(more: str = "") -> ClaudeInstance:
         instance = ClaudeInstance(api, more=more)
         instances.append(instance)
-        instance.start_daemon()
         return instance
 
     yield start
@@ -112,7 +111,7 @@ class Agent:
 
     def spooled(self, event: str, times: int = 1) -> None:
         """Wait until the spool holds this hook event `times` times."""
-        spool = self.instance.state / "spool" / self.id
+        spool = self.instance.spool(self.id)
         until(
             lambda: sum(f'"{event}"' in text for text in _texts(spool)) >= times, f"{event} is in the spool"
         )
@@ -284,7 +283,7 @@ OFF = "child_agents: {{progress: {{enable_{}_tracking: false, snapshot_interval:
 
 def append_sub_agent_message(instance: ClaudeInstance, message_id: str) -> None:
     """Append a message to the file of a sub-agent, which no hook and no file watch reports."""
-    (main,) = (instance.home / ".claude" / "projects").glob("*/*.jsonl")
+    (main,) = (instance.claude_home / "projects").glob("*/*.jsonl")
     directory = main.with_suffix("") / "subagents"
     directory.mkdir(parents=True)
     line = {
