@@ -1,16 +1,19 @@
 """The real Claude Code in a container: what sm sees of it, and what sm does to it."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sm.linux.ttys import path_of_terminal
 from tests.claude_container import OWNER
 from tests.claude_fixtures import scripted_api
 from tests.claude_instance import ClaudeInstance
-from tests.instance import until
+from tests.instance import SM, until
+from tests.person_terminal import PersonTerminal
 from tests.scripted_api import ScriptedApi, tool
 
 COLOUR = {
@@ -136,3 +139,40 @@ def test_restored_claude_goes_on_with_its_conversation(claudes: ClaudeInstance, 
         "the prompt after the restore",
     )
     assert any("Remember the word marzipan." in text for text in last.user_texts)
+
+
+def wait_drawn(claudes: ClaudeInstance, session_id: str, columns: int) -> None:
+    """Wait until the agent's own terminal and its input box have this width."""
+
+    def size() -> tuple[int, int]:
+        path = path_of_terminal(claudes.session(session_id)["pid"])
+        assert path is not None
+        with open(os.open(path, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)) as terminal:
+            return os.get_terminal_size(terminal.fileno())
+
+    def pane() -> tuple[int, int]:
+        shown = "#{pane_width} #{pane_height}"
+        width, height = claudes.tmux("display-message", "-p", "-t", f"=claude-{session_id}:", shown).split()
+        return int(width), int(height)
+
+    rule = "\N{BOX DRAWINGS LIGHT HORIZONTAL}" * columns
+    until(lambda: size() == pane() and pane()[0] == columns, f"its terminal has {columns} columns", 60)
+    until(lambda: rule in claudes.screen(session_id).splitlines(), f"its box has {columns} columns", 60)
+
+
+def test_claude_follows_the_size_of_an_attached_terminal(claudes: ClaudeInstance, api: ScriptedApi) -> None:
+    session_id = start(claudes, "Be attached to. [[text:I am]]")
+    wait_drawn(claudes, session_id, 120)
+    with PersonTerminal([SM, "attach", session_id], claudes.env, columns=90, lines=30) as person:
+        wait_drawn(claudes, session_id, 90)
+        person.resize(150, 50)
+        wait_drawn(claudes, session_id, 150)
+        person.press("Typed by a person. [[text:read]]")
+        until(lambda: "Typed by a person." in claudes.screen(session_id), "the box shows the text", 60)
+        person.press("\r")
+        api.wait_for(lambda: api.turns("Typed by a person."), "the prompt of the person")
+        claudes.idle(session_id)
+        person.press("\x02d")
+    claudes.prompt(session_id, "After the detach. [[text:here]]")
+    api.wait_for(lambda: api.turns("After the detach."), "the prompt after the detach")
+    claudes.idle(session_id)
