@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from sm.mcp.resources import RESOURCES
 from sm.mcp.tool import Tool
 from sm.mcp.tools import TOOLS
 
@@ -44,6 +45,15 @@ of the [errors](reference/errors.md). The limit of spawns per second has `retry_
 for it. Unknown tools and arguments that do not match the schema are JSON-RPC errors: `data` has the `path`, the `value`
 and what is `allowed`.
 
+## Resources
+
+{resources}
+
+They are announced with `mcp.resources: true`, because clients spend tokens on tools that read them. A client that knows
+an address may always read it.
+
+## Configuration
+
 The section `mcp` of the [configuration](reference/configuration.md#mcp) switches the server off and selects its tools.
 The tools marked with "in a session" do not exist for the operator.
 """
@@ -51,7 +61,17 @@ _TYPES = {"array": "list", "integer": "whole number", "string": "text", "boolean
 
 
 def document() -> str:
-    return "\n".join([HEAD, "## Tools", *(line for tool in TOOLS.values() for line in _section(tool))]) + "\n"
+    resources = "\n".join(f"- `{r.uri}`: {r.description}" for r in RESOURCES)
+    return (
+        "\n".join(
+            [
+                HEAD.replace("{resources}", resources),
+                "## Tools",
+                *(line for tool in TOOLS.values() for line in _section(tool)),
+            ]
+        )
+        + "\n"
+    )
 
 
 def _section(tool: Tool) -> Iterator[str]:

@@ -174,7 +174,13 @@ class DaemonParts:
             store=Reads(store),
             daemon=DaemonInfo(paths.socket, started_s, trouble, stopping),
         )
-        mcp = McpServer(services, audit.record, enabled=config.mcp.enabled, tools=config.mcp.tools)
+        mcp = McpServer(
+            services,
+            audit.record,
+            enabled=config.mcp.enabled,
+            resources=config.mcp.resources,
+            tools=config.mcp.tools,
+        )
         self.server = ApiServer(services, audit.record, mcp)
         self.identity = Identity(store.index, terminals, watcher.tty_owner)
         contained = containment or self.sandboxing.containment

@@ -9,6 +9,7 @@ from typing import Any
 from sm.core.models import Caller
 from sm.errors import InternalError, SmError
 from sm.mcp.exchange import Exchange
+from sm.mcp.resources import find
 from sm.mcp.results import compact, refusal
 from sm.mcp.schemas import ArgumentCheck, ArgumentError
 from sm.mcp.tool import Progress, Tool, ToolCall
@@ -40,6 +41,13 @@ class Calls:
     def tools(self, caller: Caller) -> list[Tool]:
         """The tools that the caller has."""
         return [tool for tool in self._tools.values() if _has(caller, tool)]
+
+    async def read(self, exchange: Exchange, uri: str) -> dict[str, Any]:
+        """The content of a resource. Raises SmError, ConnectionError."""
+        resource, values = find(uri)
+        call = ToolCall(resource.name, self._services, exchange, values, _no_progress, waits_long=False)
+        shown: dict[str, Any] = compact(await resource.handler(call))
+        return shown
 
     async def call(
         self,
@@ -89,6 +97,10 @@ class Calls:
         target = call.values.get("session_id") or call.values.get("request_id")
         decision, reason = (ALLOWED, None) if error is None else (REFUSED, error.code)
         self._record(str(call.caller), call.tool, target, decision, reason)
+
+
+async def _no_progress(message: str) -> None:
+    """A resource is read at once."""
 
 
 def _has(caller: Caller, tool: Tool) -> bool:

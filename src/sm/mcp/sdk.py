@@ -4,6 +4,7 @@ The import takes most of a second, so only `McpServer` imports this module: in a
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -25,17 +26,23 @@ from mcp_types import (
     ErrorData,
     PaginatedRequestParams,
     ProgressToken,
+    ReadResourceRequestParams,
     RequestId,
 )
+from mcp_types.methods import serialize_server_result, validate_client_request
 from mcp_types.version import (
     HANDSHAKE_PROTOCOL_VERSIONS,
     LATEST_HANDSHAKE_VERSION,
     MODERN_PROTOCOL_VERSIONS,
 )
+from pydantic import ValidationError
 
 from sm import __version__
+from sm.errors import SmError
 from sm.mcp.calls import Calls
 from sm.mcp.exchange import Exchange
+from sm.mcp.resources import MIME_TYPE, RESOURCES
+from sm.mcp.results import refusal
 from sm.mcp.schemas import ArgumentError
 from sm.wire import CLIENT_HEADER
 
@@ -44,6 +51,7 @@ _OLD_VERSION = "2025-03-26"
 """The version of a client that names none (Streamable HTTP, Protocol Version Header)."""
 _COMPLETE = {"resultType": "complete"}
 """Required from version 2026-07-28 on; the SDK drops it from answers of earlier versions."""
+_NOT_CACHED = {"ttlMs": 0, "cacheScope": "private"}
 INSTRUCTIONS = (
     "Tools of sm, the session manager that runs you. create_session starts an agent as your child; it works on its"
     " own, so end your turn: a message wakes you when it has finished or asks something. send_message reaches any"
@@ -100,18 +108,53 @@ def _carrier(context: _Context) -> tuple[Exchange, _Channel]:
 class SdkServer:
     """The SDK's server with the tools of `calls`. Every request is served by itself."""
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: Calls, *, resources: bool) -> None:
         self._calls = calls
         calls.prepare()
-        self._server: Server[Any] = Server("sm", version=__version__, instructions=INSTRUCTIONS)
-        self._server.middleware.clear()  # nothing reads traces
-        self._server.add_request_handler("tools/list", PaginatedRequestParams, self._list_tools)
-        self._server.add_request_handler("tools/call", CallToolRequestParams, self._call_tool)
+        # The SDK announces what its server has, and a client that knows an address may read it unannounced.
+        self._with_resources = self._make_server(resources=True)
+        self._server = self._with_resources if resources else self._make_server(resources=False)
+        _warm_up()
+
+    def _make_server(self, *, resources: bool) -> Server[Any]:
+        server: Server[Any] = Server("sm", version=__version__, instructions=INSTRUCTIONS)
+        server.middleware.clear()  # nothing reads traces
+        server.add_request_handler("tools/list", PaginatedRequestParams, self._list_tools)
+        server.add_request_handler("tools/call", CallToolRequestParams, self._call_tool)
+        if resources:
+            server.add_request_handler("resources/list", PaginatedRequestParams, self._list_resources)
+            server.add_request_handler(
+                "resources/templates/list", PaginatedRequestParams, self._list_templates
+            )
+            server.add_request_handler("resources/read", ReadResourceRequestParams, self._read_resource)
+        return server
+
+    async def _list_resources(self, context: _Context, params: PaginatedRequestParams) -> dict[str, Any]:
+        listed = [resource.listed() for resource in RESOURCES if not resource.is_template]
+        return {"resources": listed, **_COMPLETE, **_NOT_CACHED}
+
+    async def _list_templates(self, context: _Context, params: PaginatedRequestParams) -> dict[str, Any]:
+        listed = [resource.listed() for resource in RESOURCES if resource.is_template]
+        return {"resourceTemplates": listed, **_COMPLETE, **_NOT_CACHED}
+
+    async def _read_resource(self, context: _Context, params: ReadResourceRequestParams) -> dict[str, Any]:
+        exchange, _ = _carrier(context)
+        uri = str(params.uri)
+        try:
+            content = await self._calls.read(exchange, uri)
+        except SmError as error:
+            raise MCPError(INVALID_PARAMS, error.message, refusal(error)["error"]) from None
+        text = orjson.dumps(content).decode()
+        return {
+            "contents": [{"uri": uri, "mimeType": MIME_TYPE, "text": text}],
+            **_COMPLETE,
+            **_NOT_CACHED,
+        }
 
     async def _list_tools(self, context: _Context, params: PaginatedRequestParams) -> dict[str, Any]:
         exchange, _ = _carrier(context)
         listed = [tool.listed() for tool in self._calls.tools(exchange.caller)]
-        return {"tools": listed, **_COMPLETE, "ttlMs": 0, "cacheScope": "private"}
+        return {"tools": listed, **_COMPLETE, **_NOT_CACHED}
 
     async def _call_tool(self, context: _Context, params: CallToolRequestParams) -> dict[str, Any]:
         exchange, channel = _carrier(context)
@@ -136,14 +179,24 @@ class SdkServer:
         channel = _Channel(exchange, request_id, _progress_token(params))
         try:
             connection = _connection(exchange, channel, request)
+            server = self._with_resources if method.startswith("resources/") else self._server
             result = await serve_one(
-                self._server, channel, method, params, connection=connection, lifespan_state={}
+                server, channel, method, params, connection=connection, lifespan_state={}
             )
         except ConnectionError:
             raise
         except Exception as error:  # noqa: BLE001 - the SDK logs what it does not know
             return response(request_id, error=modern_error_data(error))
         return {"jsonrpc": "2.0", "id": request_id, "result": result}
+
+
+def _warm_up() -> None:
+    """Compile the checks of the handshake, which would hold the event loop for 10 ms."""
+    for version in HANDSHAKE_PROTOCOL_VERSIONS:
+        with suppress(ValidationError):
+            validate_client_request("initialize", version, {})
+        with suppress(ValidationError):
+            serialize_server_result("initialize", version, {})
 
 
 def response(request_id: RequestId | None, *, error: ErrorData) -> dict[str, Any]:

@@ -44,13 +44,20 @@ class _CallInFlight:
 
 
 class McpServer:
-    """The front door of MCP. `enabled` and `tools` are those of the configuration's section `mcp`."""
+    """The front door of MCP. `enabled`, `resources` and `tools` are those of the configuration's section `mcp`."""
 
     def __init__(
-        self, services: Services, record: Record, *, enabled: bool, tools: str | tuple[str, ...]
+        self,
+        services: Services,
+        record: Record,
+        *,
+        enabled: bool,
+        resources: bool,
+        tools: str | tuple[str, ...],
     ) -> None:
         self._calls = Calls(services, record, tools)
         self._enabled = enabled
+        self._resources = resources
         self._sdk: SdkServer | None = None
         self._loading = asyncio.Lock()
         self._in_flight: dict[_CallName, _CallInFlight] = {}
@@ -128,17 +135,17 @@ class McpServer:
                 # A full collection would hold the event loop for 60 ms. The imports leave no garbage.
                 gc.disable()
                 try:
-                    self._sdk = await asyncio.to_thread(_import, self._calls)
+                    self._sdk = await asyncio.to_thread(_import, self._calls, self._resources)
                     gc.freeze()
                 finally:
                     gc.enable()
             return self._sdk
 
 
-def _import(calls: Calls) -> "SdkServer":
+def _import(calls: Calls, resources: bool) -> "SdkServer":
     from sm.mcp.sdk import SdkServer
 
-    return SdkServer(calls)
+    return SdkServer(calls, resources=resources)
 
 
 def _refused(request_id: object, code: int, message: str) -> bytes:

@@ -98,12 +98,13 @@ async def list_workspace_sessions(call: ToolCall) -> Result:
     return {
         "workspace_id": own.workspace if own else None,
         "session_count": len(listed),
-        "sessions": [_listed(call, s) for s in listed[-LISTED_MAX:]],
+        "sessions": [session_of(call, s) for s in listed[-LISTED_MAX:]],
         "more": omitted(listed),
     }
 
 
-def _listed(call: ToolCall, session: Session) -> Result:
+def session_of(call: ToolCall, session: Session) -> Result:
+    """A session as the caller may see it."""
     shown = call.services.sessions.without_hidden_names(call.caller, session)
     return {
         "session_id": shown.id,
