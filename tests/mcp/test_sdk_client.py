@@ -26,9 +26,11 @@ def session(instance: Instance) -> McpSession:
 @asynccontextmanager
 async def connected(session: McpSession, mode: str) -> AsyncIterator[Client]:
     transport = httpx2.AsyncHTTPTransport(uds=session.path)
-    async with httpx2.AsyncClient(transport=transport, timeout=scaled(60)) as http:
-        async with Client(streamable_http_client("http://sm/v1/mcp", http_client=http), mode=mode) as client:
-            yield client
+    async with (
+        httpx2.AsyncClient(transport=transport, timeout=scaled(60)) as http,
+        Client(streamable_http_client("http://sm/v1/mcp", http_client=http), mode=mode) as client,
+    ):
+        yield client
 
 
 @pytest.mark.parametrize("mode", ERAS)
