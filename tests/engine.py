@@ -266,20 +266,26 @@ def private_engine(engine: str, sandbox_image: str) -> Iterator[EngineProcess]:
             with contextlib.suppress(BlockingIOError):
                 stack.enter_context(_locked(CACHE / f"private-{number}.lock", fcntl.LOCK_EX | fcntl.LOCK_NB))
                 break
-        own = EngineProcess(CACHE / f"private-{number}")
+        yield stack.enter_context(started_anew(CACHE / f"private-{number}", engine, sandbox_image))
+
+
+@contextlib.contextmanager
+def started_anew(data: Path, engine: str, image: str) -> Iterator[EngineProcess]:
+    """An engine without containers, with an image of another engine. Stops one that a killed run left."""
+    own = EngineProcess(data)
+    if own.process() is not None:
+        own.resume()  # a killed run may have left it suspended
+        own.stop()  # and with other options
+    try:
+        own.start()
+        own.remove_leftovers()
+        _copy_image(engine, own.url, image)
+        yield own
+    finally:
         if own.process() is not None:
-            own.resume()  # a killed run may have left it suspended
-            own.stop()  # and with other options
-        try:
-            own.start()
+            own.resume()
             own.remove_leftovers()
-            _copy_image(engine, own.url, sandbox_image)
-            yield own
-        finally:
-            if own.process() is not None:
-                own.resume()
-                own.remove_leftovers()
-            own.end()
+        own.end()
 
 
 def _make_image(engine: str, tag: str, make: Callable[[str], None]) -> None:

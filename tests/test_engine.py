@@ -2,11 +2,14 @@
 
 import json
 import os
+import signal
 import subprocess
+import sys
 
 import pytest
 
-from tests.engine import NO_ENGINE, EngineProcess
+from sm.linux.processes import is_alive
+from tests.engine import IMAGE, NO_ENGINE, REPOSITORY, EngineProcess, started_anew
 from tests.instance import Instance
 
 pytestmark = pytest.mark.processes
@@ -30,6 +33,34 @@ def test_engine_starts_again_after_a_crash_beside_a_stale_pid_file(private_engin
     private_engine.start()
     assert private_engine.process() not in (None, before)
     assert private_engine.answers()
+
+
+LEAVE = """
+import os, signal, sys
+from pathlib import Path
+from tests.engine import EngineProcess
+left = EngineProcess(Path(sys.argv[1]), "--live-restore")
+left.start()
+left.run_docker("run", "-d", "--network=none", sys.argv[2], "sleep", "1000")
+left.hang()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_engine_that_a_killed_run_left_is_taken_over(private_engine: EngineProcess, engine: str) -> None:
+    private_engine.stop()
+    argv = [sys.executable, "-c", LEAVE, str(private_engine.data), IMAGE]
+    assert subprocess.run(argv, cwd=REPOSITORY, check=False).returncode == -signal.SIGKILL
+    left = private_engine.process()
+    assert left is not None
+    containers = ["docker", "-H", private_engine.url, "ps", "-aq"]
+    with started_anew(private_engine.data, engine, IMAGE) as taken:
+        assert taken.process() not in (None, left)
+        assert not is_alive(left)
+        assert subprocess.check_output(containers) == b""
+        assert _labels(taken.url, IMAGE)
+    assert taken.process() is None
+    assert not taken.run.exists()
 
 
 def test_other_tests_and_their_daemons_have_no_engine(instance: Instance) -> None:
