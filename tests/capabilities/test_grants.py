@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from sm.capabilities.agreements import Agreements
-from sm.capabilities.grants import Granter, Grants
+from sm.capabilities.grants import Granter, Grants, _SkillSearch
 from sm.capabilities.mcp import project_servers, server_items
 from sm.config import Claude
 from sm.core.models import IDENTITY, Capabilities, Session, Workspace
@@ -635,6 +635,38 @@ def test_skill_filter_is_refused_when_a_link_leads_out_of_the_project(team: Team
     parent_link.parent.mkdir(exist_ok=True)
     parent_link.symlink_to(elsewhere)
     assert team.grants(skills=("review",)).granted.skills
+
+
+def test_sandboxed_session_learns_no_names_of_this_host_through_links(team: Team) -> None:
+    elsewhere = team.home / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "secret.md").write_text("x")
+    commands = team.shop / ".claude/commands"
+    commands.mkdir(parents=True)
+    (commands / "out").symlink_to(elsewhere)
+    (commands / "back").symlink_to(team.shop / ".claude/tools")
+    (team.shop / ".claude/tools").mkdir()
+    (team.shop / ".claude/tools/own.md").write_text("x")
+    names = team.grants(skills=("review",), mode=TrustLevel.SANDBOXED).granted.skills_off
+    assert "back:own" in names
+    assert not any("secret" in name for name in names)
+    assert "out:secret" in team.grants(skills=("review",)).granted.skills_off
+
+
+def test_link_that_an_agent_makes_during_the_search_is_not_followed(team: Team) -> None:
+    elsewhere = team.home / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "secret.md").write_text("x")
+    commands = team.shop / ".claude/commands"
+    (commands / "in").mkdir(parents=True)
+    (commands / "in/own.md").write_text("x")
+    search = _SkillSearch((str(team.shop),), time.monotonic() + 60, contained=True)
+    found = search.commands(str(commands))
+    (commands / "a.md").write_text("x")
+    assert next(found) == "a"  # "in" waits
+    (commands / "in").rename(commands / "kept")
+    (commands / "in").symlink_to(elsewhere)
+    assert [*found] == []
 
 
 def test_skill_directories_are_read_within_limits(team: Team) -> None:

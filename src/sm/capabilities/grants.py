@@ -14,6 +14,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import PurePath
@@ -34,6 +35,7 @@ from sm.core.models import IDENTITY, Capabilities, Session, Workspace
 from sm.core.states import TrustLevel
 from sm.core.text import folded
 from sm.errors import UsageError
+from sm.linux.files import directory_below
 from sm.policy.environment import denied_in_sandbox
 from sm.providers.base import CapabilitySources, GrantedCapabilities, Provider
 
@@ -171,7 +173,9 @@ class Granter:
                         f"MCP servers not used from {path}: {more} (a session in a workspace gets only the MCP "
                         "servers of the workspace's own file and of the user)"
                     )
-        skills_off, all_own, missing = _skills(allowed.skills, sources, _SkillSearch(writable, until_s))
+        skills_off, all_own, missing = _skills(
+            allowed.skills, sources, _SkillSearch(writable, until_s, contained=sandboxed)
+        )
         warnings += missing
         return Grants(
             GrantedCapabilities(
@@ -268,23 +272,24 @@ def _skills(
 class _SkillSearch:
     """Lists the skills in directories that agents can write to. Raises UsageError over a limit."""
 
-    def __init__(self, writable: Sequence[str], until_s: float) -> None:
+    def __init__(self, writable: Sequence[str], until_s: float, *, contained: bool) -> None:
         """`writable`: directories that agents can write to, which must not hold links to outside.
 
-        `until_s`: deadline by time.monotonic().
+        `until_s`: deadline by time.monotonic(). `contained`: the agents do not see the rest of this host, and must not
+        learn its names through links.
         """
         self._writable = writable
+        self._contained = contained
         self._until_s = until_s
         self._left = _ENTRIES_MAX
 
     def skills(self, directory: str) -> Iterator[str]:
-        for entry in self._entries(self._top(directory), directory):
-            yield entry.name
+        yield from self._names(self._top(directory), directory)
 
     def commands(self, directory: str) -> Iterator[str]:
         """The names of commands: `sub/x.md` is `sub:x`, `sub/SKILL.md` is `sub`.
 
-        Follows links, except loops, as claude does (measured).
+        Follows links, except loops, as claude does (measured). Links out of the container lead nowhere there.
         """
         waiting: list[tuple[str, tuple[str, ...], frozenset[tuple[int, int]]]]
         waiting = [(self._top(directory), (), frozenset())]
@@ -299,14 +304,14 @@ class _SkillSearch:
             if len(prefix) > _DEPTH_MAX:
                 raise _over_limit_error(directory, f"more than {_DEPTH_MAX} directory levels")
             below = above | {(info.st_dev, info.st_ino)}
-            for entry in self._entries(path, directory):
-                if os.path.isdir(entry.path):
-                    waiting.append((entry.path, (*prefix, entry.name), below))
+            for name in self._names(path, directory):
+                if (inner := self._directory(f"{path}/{name}")) is not None:
+                    waiting.append((inner, (*prefix, name), below))
                     continue
-                if entry.name.lower() == "skill.md":
+                if name.lower() == "skill.md":
                     yield ":".join(prefix or (os.path.basename(directory),))
-                if entry.name.endswith(".md"):
-                    yield ":".join((*prefix, entry.name[:-3]))
+                if name.endswith(".md"):
+                    yield ":".join((*prefix, name[:-3]))
 
     def _top(self, directory: str) -> str:
         real = os.path.realpath(directory)
@@ -318,22 +323,42 @@ class _SkillSearch:
             )
         return real
 
-    def _entries(self, path: str, directory: str) -> list["os.DirEntry[str]"]:
-        kept = []
+    def _directory(self, path: str) -> str | None:
+        """The directory that agents see at `path`; None: no directory."""
+        if not os.path.isdir(path):
+            return None
+        if not self._contained or not _inside(path, self._writable):
+            return path
+        real = os.path.realpath(path)
+        return real if _inside(real, self._writable) else None
+
+    def _names(self, path: str, directory: str) -> list[str]:
+        names = []
         try:
-            with os.scandir(path) as entries:
+            with self._opened(path) as place, os.scandir(place) as entries:
                 for entry in entries:
                     self._left -= 1
                     if self._left < 0:
                         raise _over_limit_error(directory, f"more than {_ENTRIES_MAX} entries")
                     if time.monotonic() > self._until_s:
                         raise TimeoutError
-                    kept.append(entry)
+                    names.append(entry.name)
         except TimeoutError:
             raise
         except OSError:
             return []
-        return sorted(kept, key=lambda entry: entry.name)
+        return sorted(names)
+
+    @contextmanager
+    def _opened(self, path: str) -> Iterator[str | int]:
+        """The directory for `os.scandir`. An agent may put a link in its place at any time, which is not followed."""
+        above = next((place for place in self._writable if _inside(path, (place,))), None)
+        if not self._contained or above is None:
+            yield path
+            return
+        parts = [part for part in path[len(above) :].split("/") if part]
+        with directory_below(above, parts) as descriptor:
+            yield descriptor
 
 
 def _over_limit_error(directory: str, bound: str) -> UsageError:
