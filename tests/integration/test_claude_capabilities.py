@@ -142,13 +142,13 @@ def test_mcp_servers_get_the_identity_of_their_session(claude: ClaudeInstance, a
     (answer,) = server_answers(api, "Who is the fork?", 1)
     assert sm_variables(answer) == identity(claude, fork, "red")
 
-    # The file exists only while there are servers, and only as long as the session.
+    # The file has only the servers of now, and exists only as long as the session.
     (directories["red"] / ".mcp.json").unlink()
     write_user_servers(claude)
     claude.sm("kill", red)
     claude.sm("restore", red)
     claude.idle(red)
-    assert not file.exists()
+    assert set(json.loads(file.read_text())["mcpServers"]) == {"sm"}
     blue = claude.state / "launch" / f"{sessions['blue']}.mcp.json"
     claude.sm("kill", sessions["blue"])
     claude.sm("rm", sessions["blue"])
@@ -212,7 +212,8 @@ def test_only_granted_mcp_servers_start_without_a_question(claude: ClaudeInstanc
     session_id = claude.spawn("Prober", "None at all?", "--workspace", "shop")["session_id"]
     claude.idle(session_id)
     assert len(started_probes(claude)) == 1
-    assert not (claude.state / "launch" / f"{session_id}.mcp.json").exists()
+    file = claude.state / "launch" / f"{session_id}.mcp.json"
+    assert set(json.loads(file.read_text())["mcpServers"]) == {"sm"}
 
 
 def test_repository_mcp_servers_get_the_identity_of_a_worktree_session(

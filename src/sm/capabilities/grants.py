@@ -14,9 +14,10 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from functools import partial
 from pathlib import PurePath
 
 from sm.capabilities.agreements import Agreements
@@ -30,7 +31,9 @@ from sm.capabilities.mcp import (
     server_names,
     user_servers,
 )
+from sm.capabilities.reserved_name import ReservedName
 from sm.core.items import ItemState
+from sm.core.mcp import OWN_SERVER
 from sm.core.models import IDENTITY, Capabilities, Session, Workspace
 from sm.core.states import TrustLevel
 from sm.core.text import folded
@@ -56,6 +59,11 @@ class Grants:
     """Servers by name, from the files, without the parts that the trust level forbids."""
     warnings: tuple[str, ...] = ()
 
+    def with_own_server(self, server: Server) -> "Grants":
+        """The grants with the server of sm."""
+        granted = replace(self.granted, own_server=True)
+        return replace(self, granted=granted, servers={**self.servers, OWN_SERVER: server})
+
     def mcp_config(self, environment: Mapping[str, str]) -> str | None:
         """The content of the session's MCP file, with the identity from `environment`. None: no file."""
         if not self.servers:
@@ -80,9 +88,12 @@ class Granter:
         workspace: Workspace | None,
         provider: Provider,
         environment: Mapping[str, str],
+        *,
+        has_own_server: bool = False,
     ) -> Grants:
         """The grants for a session that is about to start. `environment`: the inherited variables.
 
+        `has_own_server`: the session gets the server of sm too, so that no other server has its name.
         Reads nothing for a provider without grants. Raises UsageError for a file that is unreadable or invalid.
         """
         sources = provider.capability_sources(environment, ())
@@ -97,7 +108,8 @@ class Granter:
         try:
             async with asyncio.timeout(_TIME_S):
                 return await loop.run_in_executor(
-                    self._threads, self._read, session, workspace, provider, environment, allowed
+                    self._threads,
+                    partial(self._read, session, workspace, provider, environment, allowed, has_own_server),
                 )
         except TimeoutError:
             raise UsageError(
@@ -113,6 +125,7 @@ class Granter:
         provider: Provider,
         environment: Mapping[str, str],
         allowed: Capabilities,
+        has_own_server: bool,
     ) -> Grants:
         until_s = time.monotonic() + _TIME_S
         around = _directories_above(session.working_dir)
@@ -127,12 +140,13 @@ class Granter:
             return Grants()
         strict = workspace is not None and workspace.strict_mcps
         warnings: list[str] = []
-        servers = user_servers(sources.user_mcps, repository)
+        reserved = ReservedName(has_own_server)
+        servers = reserved.without(user_servers(sources.user_mcps, repository), sources.user_mcps)
         own = frozenset(servers)
         project: Servers = {}
         if workspace is not None:
             path = sources.project_mcps[workspace.directory]
-            project = project_servers(path)
+            project = reserved.without(project_servers(path), path)
             states = self._states(path, project)
             agreed = {name: project[name] for name, state in states.items() if state is ItemState.AGREED}
             servers = {**servers, **agreed}
@@ -142,6 +156,8 @@ class Granter:
         if allowed.mcps is not None:
             chosen = {name: server for name, server in servers.items() if name in allowed.mcps}
             known = {**project, **servers}
+            if has_own_server:
+                known[OWN_SERVER] = {}
             warnings += (_missing_warning(name, known) for name in allowed.mcps if name not in known)
         sandboxed = session.effective_mode is TrustLevel.SANDBOXED
         if sandboxed:
@@ -159,13 +175,14 @@ class Granter:
             chosen = kept
         # Otherwise the agent CLI would find the omitted servers by itself, also in other places.
         strict = strict or allowed.mcps is not None or len(chosen) < len(servers) or sandboxed
-        off: dict[str, None] = {}
+        off = dict.fromkeys((OWN_SERVER,) if has_own_server else ())
         if strict or directory is not None:
             for place in around:
                 path = sources.project_mcps[place]
                 names = tuple(project)
                 if place != directory:
-                    names = server_names(path, follow=not _inside(place, writable))
+                    found = server_names(path, follow=not _inside(place, writable))
+                    names = reserved.names(found, path)
                 off |= dict.fromkeys(names)
                 if not strict and place != directory and not project.keys() >= set(names):
                     more = ", ".join(folded(name, NAME_SHOWN) for name in names if name not in project)
@@ -173,6 +190,13 @@ class Granter:
                         f"MCP servers not used from {path}: {more} (a session in a workspace gets only the MCP "
                         "servers of the workspace's own file and of the user)"
                     )
+        else:
+            for path in (sources.project_mcps[place] for place in around):
+                with suppress(UsageError):  # the agent CLI reads these files by itself
+                    reserved.names(
+                        server_names(path, follow=not _inside(os.path.dirname(path), writable)), path
+                    )
+        warnings += reserved.warnings()
         skills_off, all_own, missing = _skills(
             allowed.skills, sources, _SkillSearch(writable, until_s, contained=sandboxed)
         )

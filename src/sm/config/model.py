@@ -90,6 +90,8 @@ class AgentConfig(ModelArgs):
     tools: tuple[Tool, ...] | None = None
     """The built-in tools of claude that this agent type may use. null: all. An agent without Bash cannot
     report to sm."""
+    mcp: bool = True
+    """Give this agent type the MCP server of sm, with the tools of docs/mcp.md."""
     auto_allow: AllowRules = ()
     """Rules for permissions that are granted without a question: Tool or Tool(PATTERN), such as Bash(npm test *),
     Edit(src/*), WebFetch(https://example.org/*). `*` matches any text; mcp__SERVER__* matches every tool of a server.
@@ -138,7 +140,7 @@ class Claude(Section):
     """Variables added to the environment of the agent."""
     briefing: AbsolutePath | None = None
     """Absolute path of a text file that replaces the built-in briefing, which every agent gets before its task. sm
-    fills in {name} {id} {agent_type} {parent} {trust} {working_dir} {agent_types}."""
+    fills in {name} {id} {agent_type} {parent} {trust} {working_dir} {agent_types} {tools}."""
     # No default type is `spawnable`: Engineer and Explore bypass all permissions, and any agent could gain these with
     # one `sm spawn`. Only the operator may allow such an escalation.
     agent_configs: Annotated[dict[AgentType, AgentConfig], NOTHING] = {
@@ -325,7 +327,7 @@ class McpSettings(Section):
     """The MCP server of the daemon, which agents reach with `sm mcp`."""
 
     enabled: bool = True
-    """Answer MCP clients."""
+    """Answer MCP clients, and give agents the MCP server sm."""
     resources: bool = False
     """Announce resources. Clients then spend tokens on tools that read them."""
     tools: Names = "all"

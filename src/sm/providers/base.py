@@ -39,6 +39,8 @@ class GrantedCapabilities:
     """The agent uses only the servers of `mcp_file`."""
     mcps_off: tuple[str, ...] = ()
     """Servers of project files that the agent neither starts nor asks a person about."""
+    own_server: bool = False
+    """One of the servers is that of sm."""
     skills: bool = True
     """The agent may use skills."""
     skills_off: tuple[str, ...] = ()
@@ -335,6 +337,13 @@ class Provider(Protocol):
 
         `around`: the working directory, without links, and all directories above it, nearest first.
         """
+
+    def own_server(self, sm: str) -> Mapping[str, object] | None:
+        """The MCP server of sm in the form of its agent CLI; None: its agents get no servers.
+
+        `sm`: the absolute path of the command, as the agent sees it.
+        """
+        return None
 
     def plan(self, request: SpawnRequest, start: PlanContext) -> AgentPlan:
         """Plan the process for this request. Raises UsageError for an option that the provider does not support."""

@@ -145,7 +145,7 @@ class SpawnPlanner:
                 self._config, session, workspace, request, in_container=in_container
             )
             session, warnings = replace(session, working_dir=shown[0]), (*warnings, *shown[1])
-        grants = Grants() if runs else await self._grants(session, provider, base)
+        grants = Grants() if runs else await self._grants(session, provider, base, types)
         context = self._context(session, parent, base, provider, types, grants)
         plan = provider.plan(
             replace(request, prompt=prompt),
@@ -253,7 +253,7 @@ class SpawnPlanner:
         place = self._directories.workspace_of(session)
         base = {**before.inherited, **before.added}
         types = await self._types.catalog(place, base, wanted=session.agent_type)
-        grants = await self._grants(session, provider, base)
+        grants = await self._grants(session, provider, base, types)
         context = self._context(session, parent, base, provider, types, grants)
         if forked_by is not None:
             parent_launch, kind = await self._launch_of(parent), types.find(session.agent_type)
@@ -351,13 +351,23 @@ class SpawnPlanner:
             place=place_sentences(session) if sandboxed else "",
         )
 
-    async def _grants(self, session: Session, provider: Provider, inherited: Mapping[str, str]) -> Grants:
+    async def _grants(
+        self, session: Session, provider: Provider, inherited: Mapping[str, str], types: Catalog
+    ) -> Grants:
         workspace = self._directories.workspace_of(session)
         given = without(inherited, provider.never_inherited)
-        grants = await self._granter.grants(session, workspace, provider, given)
-        if session.effective_mode is not TrustLevel.SANDBOXED:
-            return grants
-        return await contained_servers(self._config, workspace, grants, self._has_program)
+        sandboxed = session.effective_mode is TrustLevel.SANDBOXED
+        kind = types.find(session.agent_type)
+        own_server = None
+        if self._config.mcp.enabled and (kind is None or kind.agent.mcp):
+            paths = self._paths.agent_paths(session.id, sandboxed=sandboxed)
+            own_server = provider.own_server(f"{paths.bin}/sm")
+        grants = await self._granter.grants(
+            session, workspace, provider, given, has_own_server=own_server is not None
+        )
+        if sandboxed:
+            grants = await contained_servers(self._config, workspace, grants, self._has_program)
+        return grants if own_server is None else grants.with_own_server(own_server)
 
     def _launch(
         self,

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from sm import __version__
 from sm.cli.commands.doctor import tmux_version
 from tests.cli.conftest import Done, Sm
-from tests.cli.peer import Peer, answer
+from tests.cli.mcp.client import ROUTE, response
+from tests.cli.peer import Peer, ReceivedRequest, answer, error
 
 # Entries of agent_configs that remove the shipped agent types.
 NO_SHIPPED_TYPES = "Engineer: null, Architect: null, Explore: null, general-purpose: null"
@@ -159,6 +161,7 @@ def test_doctor_reports_items_that_need_an_agreement(machine: Sm, peer: Peer) ->
     shown = {"slug": "shop", "items": [item, item | {"state": "agreed"}], "warnings": ["no answer"]}
     peer.script("GET /v1/health", answer(HEALTH | {"version": __version__}))
     peer.script("GET /v1/sandbox", answer(SANDBOX))
+    peer.script(ROUTE, answer_tools)
     peer.script("GET /v1/workspaces", answer([{"slug": "shop"}]))
     peer.script("GET /v1/workspaces/shop", answer(shown))
     assert problems(machine("doctor")) == [
@@ -166,6 +169,44 @@ def test_doctor_reports_items_that_need_an_agreement(machine: Sm, peer: Peer) ->
         "problem  workspace shop: no answer",
         "problem  workspace shop: left out until you agree: MCP server files (changed)  -> sm workspace agree shop",
     ]
+
+
+def answer_tools(received: ReceivedRequest) -> bytes:
+    """The daemon's answers to the messages that doctor sends over `sm mcp`."""
+    message = received.json
+    results = {
+        "initialize": {"protocolVersion": "2025-11-25"},
+        "tools/list": {"tools": [{"name": "x"}, {"name": "y"}]},
+    }
+    return answer(response(message, results[message["method"]]))
+
+
+def test_doctor_starts_sm_mcp_and_reports_its_time(machine: Sm, peer: Peer) -> None:
+    peer.script("GET /v1/health", answer(HEALTH | {"version": __version__}))
+    peer.script("GET /v1/sandbox", answer(SANDBOX))
+    peer.script("GET /v1/workspaces", answer([]))
+    peer.script(ROUTE, answer_tools)
+    assert re.search(
+        r"ok +MCP: sm mcp answered after \d+ ms, with 2 tools\n", machine("doctor", code=None).out
+    )
+
+
+@pytest.mark.parametrize(
+    ("refused", "shown"),
+    [
+        (error("not_permitted", "MCP is switched off", 403), "ok       MCP: MCP is switched off\n"),
+        (
+            error("bug", "internal error 1", 500, "sm daemon logs"),
+            "problem  MCP: sm mcp: internal error 1  -> sm daemon",
+        ),
+    ],
+)
+def test_doctor_reports_why_there_are_no_tools(machine: Sm, peer: Peer, refused: bytes, shown: str) -> None:
+    peer.script("GET /v1/health", answer(HEALTH | {"version": __version__}))
+    peer.script("GET /v1/sandbox", answer(SANDBOX))
+    peer.script("GET /v1/workspaces", answer([]))
+    peer.script(ROUTE, refused)
+    assert shown in machine("doctor", code=None).out
 
 
 def test_doctor_reports_daemon_of_another_protocol(machine: Sm, peer: Peer) -> None:

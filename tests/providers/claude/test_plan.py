@@ -13,13 +13,14 @@ from sm.core.models import Exit, Session, SpawnRequest
 from sm.core.states import SignalKind
 from sm.core.statuses import Status
 from sm.errors import IllegalState, UsageError
+from sm.mcp.tools import TOOLS
 from sm.providers import PROVIDERS
 from sm.providers.base import AgentPlan, Fork, GrantedCapabilities, InputMethod, PlanContext
 from sm.providers.claude import ClaudeProvider
 from sm.providers.claude.briefing import TEMPLATE, briefing
 from sm.providers.claude.hooks import EVENTS
 from sm.providers.claude.plan import as_text
-from sm.providers.claude.settings import UNASKED
+from sm.providers.claude.settings import UNASKED, UNASKED_TOOLS
 from sm.providers.claude.trouble import INSTALL
 from tests import samples
 
@@ -64,6 +65,12 @@ def provider(claude: Claude = CLAUDE, *, is_root: bool = False, **more: Any) -> 
 
 def plan(agent_type: str = "Engineer", claude: Claude = CLAUDE, **options: Any) -> AgentPlan:
     return provider(claude).plan(SpawnRequest(agent_type, **options), start(agent_type))
+
+
+def with_tools() -> AgentPlan:
+    """The plan of an agent with the MCP server of sm."""
+    context = replace(start(), granted=GrantedCapabilities(mcp_file="/m", own_server=True))
+    return provider().plan(SpawnRequest("Engineer"), context)
 
 
 def value_of(argv: tuple[str, ...], option: str) -> str:
@@ -195,6 +202,17 @@ def test_settings_have_a_hook_per_event_and_disable_the_agent_view() -> None:
         assert shlex.split(command) == [SM, "hook", "claude", "2>/dev/null", "||", ":"]
     allowed = [f"Bash(sm {command}:*)" for command in UNASKED]
     assert settings["permissions"] == {"allow": allowed}
+
+
+def test_settings_allow_tools_only_for_an_agent_with_the_server_of_sm() -> None:
+    settings = json.loads(value_of(with_tools().argv, "--settings"))
+    commands = [f"Bash(sm {command}:*)" for command in UNASKED]
+    assert settings["permissions"]["allow"] == [*commands, *(f"mcp__sm__{name}" for name in UNASKED_TOOLS)]
+
+
+def test_tools_that_start_end_or_approve_ask() -> None:
+    asking = {"create_session", "broadcast", "answer_request", "control_session"}
+    assert set(TOOLS) - set(UNASKED_TOOLS) == asking
 
 
 def test_commands_allowed_without_asking_exist_and_are_harmless() -> None:
@@ -501,6 +519,13 @@ def test_briefing_has_at_most_25_lines_and_names_the_important_commands() -> Non
     assert "end your turn" in text
     assert "[sm]" in text
     assert "are data, not orders" in text
+
+
+def test_briefing_names_the_tools_once_for_an_agent_that_has_them() -> None:
+    text = value_of(with_tools().argv, "--append-system-prompt")
+    assert len(text.splitlines()) <= 25
+    assert text.count("mcp__") == text.count("create_session") == 1
+    assert "mcp__" not in value_of(plan().argv, "--append-system-prompt")
 
 
 def test_briefing_suggests_no_waiting_for_messages() -> None:

@@ -29,7 +29,7 @@ from sm.cli.call import Call, json_option
 from sm.cli.display.text import line, plural
 from sm.cli.instance import Instance
 from sm.client.http import Client, DaemonAway, workspace_path
-from sm.errors import ExternalError, SmError
+from sm.errors import ExternalError, NotPermitted, SmError
 from sm.paths import SOCKET_PATH_MAX_BYTES, InstancePaths
 
 _TMUX_MIN = (3, 2)
@@ -203,8 +203,24 @@ def _daemon(instance: Instance) -> Iterator[Check]:
         )
         return
     client = instance.client(start=False)
+    yield from _mcp(instance)
     yield from _sandbox(client)
     yield from _agreements(client)
+
+
+def _mcp(instance: Instance) -> Iterator[Check]:
+    """Start `sm mcp`, as every agent with an MCP client does."""
+    from sm.cli.mcp.check import measure
+
+    try:
+        times = measure(instance)
+    except NotPermitted as error:  # mcp.enabled: false
+        yield Check(True, f"MCP: {error.message}")
+    except SmError as error:
+        yield Check(False, f"MCP: sm mcp: {error.message}", error.hint, needed=False)
+    else:
+        tools = plural(times.tools, "tool")
+        yield Check(True, f"MCP: sm mcp answered after {times.first_answer_ms} ms, with {tools}")
 
 
 def _sandbox(client: Client) -> Iterator[Check]:

@@ -1,7 +1,8 @@
 """Serve the tools of sm to an MCP client on stdin and stdout.
 
-Agent CLIs start this command. It passes messages on to the daemon, waits up to 60 seconds for a daemon that is away,
-and never starts one. The tools act for the session that runs the command.
+Agent CLIs start this command; every claude agent has it as the MCP server sm. It passes messages on to the daemon,
+waits up to 60 seconds for a daemon that is away, and never starts one. The tools act for the session that runs the
+command.
 
 \b
 Exit codes:

@@ -121,6 +121,10 @@ class ClaudeProvider(Provider):
             commands=tuple(f"{place}/commands" for place in places),
         )
 
+    def own_server(self, sm: str) -> Mapping[str, object]:
+        """With tool search, claude shows the model only the names of a server's tools, unless it always loads them."""
+        return {"command": sm, "args": ["mcp"], "alwaysLoad": True}
+
     def home_files(self, environment: Mapping[str, str]) -> Mapping[str, str]:
         return home_files(environment)
 
@@ -259,6 +263,7 @@ class ClaudeProvider(Provider):
             start.agent.prompt,
             self._template,
             place=start.place,
+            has_tools=start.granted.own_server,
         )
         return (
             *(("--mcp-config", start.granted.mcp_file) if start.granted.mcp_file is not None else ()),

@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Mapping
 
+from sm.core.mcp import OWN_SERVER
 from sm.providers.base import GrantedCapabilities
 from sm.providers.claude.hooks import EVENTS
 
@@ -23,6 +24,12 @@ None of them starts or ends an agent or grants a permission. `policy.access` lim
 those of an urgent message.
 """
 
+UNASKED_TOOLS = (
+    "report_note", "report_checkpoint", "complete_session", "ask", "list_workspace_sessions", "get_progress",
+    "wait_for_sessions", "list_requests", "send_message", "read_session_output", "list_agent_types",
+)  # fmt: skip
+"""The tools of the MCP server of sm that agents may call without permission, for the same reason."""
+
 
 def session_settings(sm: str, reads: str | None, given: GrantedCapabilities) -> Mapping[str, object]:
     """Settings that add a hook for each of EVENTS and allow UNASKED, in addition to the user's settings.
@@ -30,7 +37,7 @@ def session_settings(sm: str, reads: str | None, given: GrantedCapabilities) -> 
     The hook exits with 0 even while `sm` is being replaced, and prints only the answer to a dialog, because claude
     shows other output to the agent. `Bash(sm note:*)` allows neither `sm note x; rm y` nor `sm note "$(rm y)"` nor
     another program of that name by its path (measured: `tests/integration/test_claude_start.py`). Deny and ask rules of
-    the user win.
+    the user win. UNASKED_TOOLS are allowed for an agent with the server of sm.
 
     `reads`: absolute path of a file outside the working directory (the task) that claude would otherwise ask to read
     (measured).
@@ -43,6 +50,8 @@ def session_settings(sm: str, reads: str | None, given: GrantedCapabilities) -> 
     command = f"{shlex.quote(sm)} hook claude 2>/dev/null || :"
     timeouts_s = dict.fromkeys(EVENTS, HOOK_TIMEOUT_S) | {"PermissionRequest": DIALOG_TIMEOUT_S}
     allowed = [f"Bash(sm {name}:*)" for name in UNASKED]
+    if given.own_server:
+        allowed += (f"mcp__{OWN_SERVER}__{name}" for name in UNASKED_TOOLS)
     if reads is not None:
         allowed.append(f"Read(/{reads})")
     settings: dict[str, object] = {

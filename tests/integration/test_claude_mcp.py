@@ -1,0 +1,156 @@
+"""The real Claude Code with the tools of sm: it sees them, needs permission for some, and coordinates with them."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from tests.claude_fixtures import claude_instance, scripted_api
+from tests.claude_instance import ClaudeInstance, calling_session
+from tests.instance import until
+from tests.integration.test_claude_capabilities import WAIT, workspace, write_servers, write_user_servers
+from tests.integration.test_claude_start import request_with_results, then
+from tests.integration.test_claude_team import describe
+from tests.scripted_api import Request, ScriptedApi, tool
+
+AGENTS = """
+    Lead: {args: ["--allowedTools", "mcp__sm__create_session"], tools: [Read]}
+    Allowed: {auto_allow: ["mcp__sm__create_session"]}
+    Without: {mcp: false}
+"""
+LEAD = "Lead the work with your tools."
+WORK = "Work with your tools."
+TASK = {"title": "Part 1", "agent_name": "Plain", "initial_message": WORK}
+
+
+def use(name: str, **arguments: Any) -> str:
+    return tool(f"mcp__sm__{name}", **arguments)
+
+
+def lead(request: Request) -> str | None:
+    """A model that starts a child with its tools, ends its turn, and completes when it hears of the child's end.
+
+    Its agent type has no tool that waits for the server to connect, so the model tries again.
+    """
+    if not request.user_texts[0].startswith(LEAD):
+        return None
+    done = [
+        name
+        for (name, _), (failed, _) in zip(request.tool_calls, request.results, strict=False)
+        if not failed
+    ]
+    if "mcp__sm__create_session" not in done:
+        return f"[[wait:0.2]] {use('create_session', **TASK)}"
+    notices = "\n".join(text for text in request.user_texts if text.startswith("[sm] from sm, message "))
+    if "mcp__sm__complete_session" not in done and re.search(
+        r"completed: .*the part is done", notices, re.DOTALL
+    ):
+        return use("complete_session", message="all is done")
+    return "[[text:I wait]]"
+
+
+def worker(request: Request) -> str | None:
+    if request.user_texts[0].strip() != WORK:
+        return None
+    steps = (
+        WAIT,
+        use("report_checkpoint", message="half (1/2 tasks)"),
+        use("complete_session", message="the part is done"),
+    )
+    done = len(request.results)
+    return steps[done] if done < len(steps) else "[[text:that was all]]"
+
+
+api = scripted_api("function", lead, worker)
+claudes = claude_instance("function", more=AGENTS)
+
+
+def tools_of(request: Request) -> set[str]:
+    return {
+        tool["name"].removeprefix("mcp__sm__")
+        for tool in request.body["tools"]
+        if "mcp__sm__" in tool["name"]
+    }
+
+
+@pytest.mark.timeout(300)
+def test_coordinator_delegates_and_completes_with_tools_alone(
+    claudes: ClaudeInstance, api: ScriptedApi
+) -> None:
+    parent = claudes.spawn("Lead", LEAD)["session_id"]
+    try:
+        until(lambda: claudes.session(parent)["status"] == "completed", "the coordinator completes", 60)
+    except AssertionError as error:
+        raise AssertionError(f"{error}\n{describe(claudes, api)}") from None
+    assert claudes.session(parent)["completion_message"] == "all is done"
+    (child,) = claudes.json("children", parent)
+    assert (child["status"], child["completion_message"]) == ("completed", "the part is done")
+    assert (child["title"], child["parent_session_id"], child["created_by"]) == (
+        "Part 1",
+        parent,
+        f"session:{parent}",
+    )
+    turns = [turn for turn in api.turns() if calling_session(turn) == parent]
+    assert {"create_session", "complete_session"} <= tools_of(turns[-1])
+    assert "Bash" not in {name for turn in turns for name, _ in turn.tool_calls}
+    first = next(turn for turn in api.turns() if calling_session(turn) == child["session_id"])
+    assert first.user_texts[0].strip() == WORK
+    checkpoints = claudes.json("checkpoints", child["session_id"])
+    assert [point["message"] for point in checkpoints] == ["half (1/2 tasks)"]
+
+
+def test_tools_that_report_and_read_need_no_permission(claudes: ClaudeInstance, api: ScriptedApi) -> None:
+    calls = (
+        use("report_note", text="testing"),
+        use("report_checkpoint", message="begun"),
+        use("list_workspace_sessions"),
+        use("get_progress"),
+        use("list_agent_types"),
+    )
+    session = claudes.spawn("Plain", f"Look around. {then(WAIT, *calls, '[[text:over]]')}")["session_id"]
+    results = request_with_results(api, "Look around.", 1 + len(calls)).results[1:]
+    assert [failed for failed, _ in results] == [False] * len(calls), results
+    assert claudes.session(session)["note"] == "testing"
+    assert json.loads(results[2][1])["sessions"][0]["session_id"] == session, "the structured content"
+
+
+def test_tool_that_starts_an_agent_asks_unless_a_rule_allows_it(
+    claudes: ClaudeInstance, api: ScriptedApi
+) -> None:
+    asked, allowed = (
+        claudes.spawn(
+            agent, f"Delegate as {agent}. {then(WAIT, use('create_session', **TASK), '[[text:over]]')}"
+        )["session_id"]
+        for agent in ("Plain", "Allowed")
+    )
+    assert not request_with_results(api, "Delegate as Allowed.", 2).results[1][0]
+    (request,) = until(lambda: claudes.json("requests"), "the request", 60)
+    assert (request["session_id"], request["tool"]) == (asked, "mcp__sm__create_session")
+    claudes.sm("deny", request["request_id"], "not now")
+    assert request_with_results(api, "Delegate as Plain.", 2).results[1][0]
+    assert claudes.json("children", asked) == []
+    assert len(claudes.json("children", allowed)) == 1
+
+
+def test_server_of_another_is_replaced_in_every_file(claudes: ClaudeInstance, api: ScriptedApi) -> None:
+    other = {"command": "false"}
+    write_user_servers(claudes, sm=other)
+    directory = workspace(claudes, "red", "--strict-mcps", agreed=False, sm=other)
+    write_servers(claudes.work, sm=other)
+    for place in (("--workspace", "red"), ("--working-dir", str(claudes.work))):
+        prompt = f"Look around in {place[1]}."
+        script = then(WAIT, use("get_progress"), "[[text:over]]")
+        spawned = claudes.spawn("Plain", f"{prompt} {script}", *place)
+        assert any("MCP server sm of" in warning for warning in spawned["warnings"]), directory
+        assert not request_with_results(api, prompt, 2).results[1][0]
+
+
+def test_agent_type_without_mcp_has_no_tools(claudes: ClaudeInstance, api: ScriptedApi) -> None:
+    session = claudes.spawn("Without", "Look around. [[tool:Bash:sm note x]][[then]][[text:over]]")[
+        "session_id"
+    ]
+    request = request_with_results(api, "Look around.", 1)
+    assert tools_of(request) == set()
+    assert "mcp__sm" not in request.system
+    assert not (claudes.state / "launch" / f"{session}.mcp.json").exists()
