@@ -1,5 +1,6 @@
 """Faults of one sandboxed session or of one container: its sessions are told once, and all others go on."""
 
+import json
 import os
 import signal
 import subprocess
@@ -231,7 +232,9 @@ def test_two_instances_share_an_engine_and_nothing_else(
 def test_stop_of_the_daemon_leaves_containers_and_stop_of_all_removes_them(
     instance: Instance, engine: str
 ) -> None:
-    sessions = [sleeper(instance), instance.spawn("Sleeper", "x", cwd=instance.home)["session_id"]]
+    outside = instance.run("spawn", "Sleeper", "x", "--json", cwd=instance.home)
+    assert json.loads(outside.stdout)["effective_mode"] == "sandboxed", outside.stderr
+    sessions = [sleeper(instance), json.loads(outside.stdout)["session_id"]]
     pids = [instance.session(session_id)["pid"] for session_id in sessions]
     before = all_containers(engine, instance)
     assert len(before) == 2
