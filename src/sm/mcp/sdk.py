@@ -4,7 +4,6 @@ The import takes most of a second, so only `McpServer` imports this module: in a
 """
 
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -29,13 +28,11 @@ from mcp_types import (
     ReadResourceRequestParams,
     RequestId,
 )
-from mcp_types.methods import serialize_server_result, validate_client_request
 from mcp_types.version import (
     HANDSHAKE_PROTOCOL_VERSIONS,
     LATEST_HANDSHAKE_VERSION,
     MODERN_PROTOCOL_VERSIONS,
 )
-from pydantic import ValidationError
 
 from sm import __version__
 from sm.errors import SmError
@@ -106,7 +103,10 @@ def _carrier(context: _Context) -> tuple[Exchange, _Channel]:
 
 
 class SdkServer:
-    """The SDK's server with the tools of `calls`. Every request is served by itself."""
+    """The SDK's server with the tools of `calls`. Every request is served by itself.
+
+    Make it in a thread without an event loop.
+    """
 
     def __init__(self, calls: Calls, *, resources: bool) -> None:
         self._calls = calls
@@ -114,7 +114,8 @@ class SdkServer:
         # The SDK announces what its server has, and a client that knows an address may read it unannounced.
         self._with_resources = self._make_server(resources=True)
         self._server = self._with_resources if resources else self._make_server(resources=False)
-        _warm_up()
+        # Imports the half of anyio that runs on asyncio, which would hold the event loop for 8 ms at the first request.
+        anyio.run(anyio.sleep, 0)
 
     def _make_server(self, *, resources: bool) -> Server[Any]:
         server: Server[Any] = Server("sm", version=__version__, instructions=INSTRUCTIONS)
@@ -188,15 +189,6 @@ class SdkServer:
         except Exception as error:  # noqa: BLE001 - the SDK logs what it does not know
             return response(request_id, error=modern_error_data(error))
         return {"jsonrpc": "2.0", "id": request_id, "result": result}
-
-
-def _warm_up() -> None:
-    """Compile the checks of the handshake, which would hold the event loop for 10 ms."""
-    for version in HANDSHAKE_PROTOCOL_VERSIONS:
-        with suppress(ValidationError):
-            validate_client_request("initialize", version, {})
-        with suppress(ValidationError):
-            serialize_server_result("initialize", version, {})
 
 
 def response(request_id: RequestId | None, *, error: ErrorData) -> dict[str, Any]:
