@@ -1,7 +1,11 @@
 """The tools with which a session reports about itself."""
 
 import json
+from typing import Any
 
+import pytest
+
+from sm.client.http import Client
 from tests.fixtures import context_fixture
 from tests.instance import Instance
 from tests.mcp.mcp_client import CONFIG, McpClient, McpSession
@@ -32,6 +36,29 @@ def test_report_with_the_same_key_is_made_once(instance: Instance) -> None:
     session.call("report_note", key="first", text="one")
     assert session.call("get_progress")["current_activity"] == "two"
     assert session.refused("report_note", key="first", text="other")["code"] == "usage"
+
+
+@pytest.mark.parametrize(
+    ("tool", "path", "body"),
+    [
+        ("report_note", "note", {"text": "tests"}),
+        ("report_checkpoint", "checkpoints", {"message": "half", "metadata": {"tests": 12}}),
+        ("report_checkpoint", "checkpoints", {"message": "half", "metadata": {}}),
+        ("complete_session", "complete", {"message": "done", "status": "completed"}),
+    ],
+)
+def test_report_with_the_key_of_a_request_is_the_same_report(
+    instance: Instance, tool: str, path: str, body: dict[str, Any]
+) -> None:
+    arguments = {name: value for name, value in body.items() if value != {}}
+    for tool_first in (True, False):
+        session = McpSession(instance)
+        if tool_first:
+            session.call(tool, key="k", **arguments)
+        Client(session.path).post(f"/v1/sessions/me/{path}", body, key="k")
+        session.call(tool, key="k", **arguments)
+        kinds = [event["type"] for event in instance.events(session.id)]
+        assert sum(kinds.count(kind) for kind in ("note", "checkpoint", "completed")) == 1, kinds
 
 
 def test_report_checkpoint_is_part_of_the_progress(instance: Instance) -> None:

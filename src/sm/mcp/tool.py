@@ -36,6 +36,13 @@ class ToolCall:
         """The Idempotency-Key, for this tool with these arguments. Raises UsageError."""
         return self.exchange.key(f"mcp {self.tool}", self.values)
 
+    def report_key(self, action: str, fields: Mapping[str, Any]) -> RequestKey | None:
+        """The key of a report, for its request in the HTTP API with the body `fields`. Raises UsageError.
+
+        While the daemon is away, `sm mcp` spools the report under this key, and later repeats the call.
+        """
+        return self.exchange.key(f"/v1/sessions/me/{action}", fields)
+
 
 Handler = Callable[[ToolCall], Awaitable[Result]]
 

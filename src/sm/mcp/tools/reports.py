@@ -23,7 +23,9 @@ _METADATA = {"type": "object", "maxProperties": 50, "description": "Facts by nam
 async def report_checkpoint(call: ToolCall) -> Result:
     """Report a milestone. Example: {"message": "Data model done (1/3 tasks)", "metadata": {"tests": 12}}"""
     reports, values = call.services.reports, call.values
-    made = await reports.checkpoint(call.caller, values["message"], values.get("metadata", {}), call.key)
+    body = {"message": values["message"], "metadata": values.get("metadata", {})}
+    key = call.report_key("checkpoints", body)
+    made = await reports.checkpoint(call.caller, body["message"], body["metadata"], key)
     return {"timestamp": made.timestamp}
 
 
@@ -35,7 +37,8 @@ async def report_checkpoint(call: ToolCall) -> Result:
 )
 async def report_note(call: ToolCall) -> Result:
     """Say in one line what you do now; an empty text removes the note. Example: {"text": "running the tests"}"""
-    await call.services.reports.note(call.caller, call.values["text"], call.key)
+    key = call.report_key("note", {"text": call.values["text"]})
+    await call.services.reports.note(call.caller, call.values["text"], key)
     return {"timestamp": iso(call.services.monitor.now())}
 
 
@@ -51,8 +54,9 @@ async def report_note(call: ToolCall) -> Result:
 async def complete_session(call: ToolCall) -> Result:
     """Report that your task is done. proposed: your parent approves it first.
     Example: {"message": "All 26 tests pass"}"""
-    status = call.values.get("status", "completed")
-    done = await call.services.reports.complete(call.caller, call.values["message"], status, call.key)
+    body = {"message": call.values["message"], "status": call.values.get("status", "completed")}
+    key = call.report_key("complete", body)
+    done = await call.services.reports.complete(call.caller, body["message"], body["status"], key)
     shown: Result = {"status": done.session.status, "warnings": list(done.warnings) or None}
     if not is_ended(done.session.status):
         proposals = await _own_requests(call, RequestKind.COMPLETION)
