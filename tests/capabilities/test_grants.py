@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from sm.capabilities.agreements import Agreements
-from sm.capabilities.grants import Granter, Grants, _SkillSearch
+from sm.capabilities.grants import Granter, Grants
 from sm.capabilities.mcp import project_servers, server_items
+from sm.capabilities.skills import SkillSearch
 from sm.config import Claude
 from sm.core.models import IDENTITY, Capabilities, Session, Workspace
 from sm.core.states import TrustLevel
@@ -25,6 +26,7 @@ from sm.errors import UsageError
 from sm.policy.environment import DENIED_IN_SANDBOX
 from sm.providers.claude import ClaudeProvider
 from sm.providers.command import CommandProvider
+from sm.sandboxes.home import ContainerHome
 from tests import samples
 from tests.instance import until
 from tests.load import scaled
@@ -51,7 +53,13 @@ class Team:
         self.provider = ClaudeProvider(Claude(), (), is_root=False)
         self.agreements_file = root / "agreements.json"
         self.agreements = Agreements(str(self.agreements_file))
-        self.granter = Granter(defaults or Capabilities(), self.agreements)
+        self.container_home = root / "container"
+        container = ContainerHome(str(self.container_home))
+        self.granter = Granter(
+            defaults or Capabilities(),
+            self.agreements,
+            lambda session: container if session.effective_mode is TrustLevel.SANDBOXED else None,
+        )
 
     def user(self, **servers: Any) -> None:
         self.user_file.write_text(json.dumps({"numStartups": 3, "mcpServers": servers}))
@@ -555,6 +563,31 @@ def test_skill_filter_switches_other_skills_off(team: Team) -> None:
     assert set(none.skills_off) == {"mine", "deploy", "above", "db:drop", "review", "fix"}
 
 
+def test_skill_filter_of_a_container_reads_the_home_of_the_container(team: Team) -> None:
+    for path in (
+        "home/.claude/skills/of-the-host",
+        "container/.claude/skills/mine",
+        "shop/.claude/skills/deploy",
+    ):
+        team.skill(path)
+    commands = team.container_home / ".claude/commands"
+    (commands / "db").mkdir(parents=True)
+    (commands / "db/drop.md").write_text("Drop it.")
+    given = team.grants(mode=TrustLevel.SANDBOXED, skills=("deploy",)).granted
+    assert set(given.skills_off) == {"mine", "db:drop"}
+
+
+@pytest.mark.parametrize("link", [".claude", ".claude/skills", ".claude/commands", ".claude/commands/db"])
+def test_skill_filter_of_a_container_is_refused_for_a_link(team: Team, link: str) -> None:
+    # Inside it may lead to other skills than here.
+    path = team.container_home / link
+    path.parent.mkdir(parents=True)
+    path.symlink_to("/home/sandbox/elsewhere")
+    assert team.grants(mode=TrustLevel.SANDBOXED).granted.skills_off == ()
+    with pytest.raises(UsageError, match="a part of it is a link"):
+        team.grants(mode=TrustLevel.SANDBOXED, skills=("review",))
+
+
 def test_unknown_skill_is_allowed_with_a_warning(team: Team) -> None:
     team.skill("shop/.claude/skills/deploy")
     grants = team.grants(skills=("simplify",))
@@ -660,7 +693,7 @@ def test_link_that_an_agent_makes_during_the_search_is_not_followed(team: Team) 
     commands = team.shop / ".claude/commands"
     (commands / "in").mkdir(parents=True)
     (commands / "in/own.md").write_text("x")
-    search = _SkillSearch((str(team.shop),), time.monotonic() + 60, contained=True)
+    search = SkillSearch((str(team.shop),), time.monotonic() + 60, contained=True)
     found = search.commands(str(commands))
     (commands / "a.md").write_text("x")
     assert next(found) == "a"  # "in" waits

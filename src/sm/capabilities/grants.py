@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import partial
@@ -32,21 +32,21 @@ from sm.capabilities.mcp import (
     user_servers,
 )
 from sm.capabilities.reserved_name import ReservedName
+from sm.capabilities.skills import SkillSearch, is_inside, skills_off_of
 from sm.core.items import ItemState
 from sm.core.mcp import OWN_SERVER
 from sm.core.models import IDENTITY, Capabilities, Session, Workspace
 from sm.core.states import TrustLevel
 from sm.core.text import folded
 from sm.errors import UsageError
-from sm.linux.files import directory_below
+from sm.paths import INSIDE_HOME
 from sm.policy.environment import denied_in_sandbox
-from sm.providers.base import CapabilitySources, GrantedCapabilities, Provider
+from sm.providers.base import GrantedCapabilities, Provider
+from sm.sandboxes.home import HomeOf, on_host
 
 _THREADS = 4
 _TIME_S = 10.0
 _NAMES_MAX_CHARS = 32 * 1024  # the names become one argument; Linux allows 128 KiB
-_ENTRIES_MAX = 2_000  # total for all skill directories
-_DEPTH_MAX = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,9 @@ class Grants:
 class Granter:
     """Decides the grants of sessions. `defaults`: capabilities of sessions without a workspace."""
 
-    def __init__(self, defaults: Capabilities, agreements: Agreements) -> None:
+    def __init__(self, defaults: Capabilities, agreements: Agreements, home_of: HomeOf = on_host) -> None:
         self._defaults = defaults
+        self._home_of = home_of
         self._agreements = agreements
         # A separate pool: a file system that does not answer blocks its threads.
         self._threads = ThreadPoolExecutor(_THREADS, "sm-capabilities")
@@ -181,7 +182,7 @@ class Granter:
                 path = sources.project_mcps[place]
                 names = tuple(project)
                 if place != directory:
-                    found = server_names(path, follow=not _inside(place, writable))
+                    found = server_names(path, follow=not is_inside(place, writable))
                     names = reserved.names(found, path)
                 off |= dict.fromkeys(names)
                 if not strict and place != directory and not project.keys() >= set(names):
@@ -194,12 +195,15 @@ class Granter:
             for path in (sources.project_mcps[place] for place in around):
                 with suppress(UsageError):  # the agent CLI reads these files by itself
                     reserved.names(
-                        server_names(path, follow=not _inside(os.path.dirname(path), writable)), path
+                        server_names(path, follow=not is_inside(os.path.dirname(path), writable)), path
                     )
         warnings += reserved.warnings()
-        skills_off, all_own, missing = _skills(
-            allowed.skills, sources, _SkillSearch(writable, until_s, contained=sandboxed)
-        )
+        home = self._home_of(session)
+        if home is not None:  # the skills of the host's user are not in the container
+            inside = provider.capability_sources({"HOME": INSIDE_HOME}, around) or sources
+            sources = replace(sources, skills=inside.skills, commands=inside.commands)
+        search = SkillSearch(writable, until_s, contained=sandboxed, home=home)
+        skills_off, all_own, missing = skills_off_of(allowed.skills, sources, search)
         warnings += missing
         return Grants(
             GrantedCapabilities(
@@ -271,129 +275,6 @@ def _missing_warning(name: str, servers: Servers) -> str:
     near = get_close_matches(name, servers, n=1)
     hint = f"; did you mean {folded(near[0], NAME_SHOWN)}?" if near else ""
     return f"there is no MCP server {folded(name, NAME_SHOWN)}{hint}"
-
-
-# --------------------------------------------------------------------------------------------------------- the skills
-
-
-def _skills(
-    allowed: Sequence[str] | None, sources: CapabilitySources, search: "_SkillSearch"
-) -> tuple[tuple[str, ...], bool, tuple[str, ...]]:
-    """The skills to turn off, whether the bundled skills of the agent CLI stay, and warnings."""
-    if allowed is None:
-        return (), True, ()
-    skills = dict.fromkeys(name for directory in sources.skills for name in search.skills(directory))
-    skills |= dict.fromkeys(name for directory in sources.commands for name in search.commands(directory))
-    missing = [name for name in allowed if name not in skills]
-    warnings = tuple(
-        f"there is no skill {folded(name, NAME_SHOWN)} here; if it is built into the agent, all built-in skills "
-        "stay usable"
-        for name in missing
-    )
-    return tuple(name for name in skills if name not in allowed), bool(missing), warnings
-
-
-class _SkillSearch:
-    """Lists the skills in directories that agents can write to. Raises UsageError over a limit."""
-
-    def __init__(self, writable: Sequence[str], until_s: float, *, contained: bool) -> None:
-        """`writable`: directories that agents can write to, which must not hold links to outside.
-
-        `until_s`: deadline by time.monotonic(). `contained`: the agents do not see the rest of this host, and must not
-        learn its names through links.
-        """
-        self._writable = writable
-        self._contained = contained
-        self._until_s = until_s
-        self._left = _ENTRIES_MAX
-
-    def skills(self, directory: str) -> Iterator[str]:
-        yield from self._names(self._top(directory), directory)
-
-    def commands(self, directory: str) -> Iterator[str]:
-        """The names of commands: `sub/x.md` is `sub:x`, `sub/SKILL.md` is `sub`.
-
-        Follows links, except loops, as claude does (measured). Links out of the container lead nowhere there.
-        """
-        waiting: list[tuple[str, tuple[str, ...], frozenset[tuple[int, int]]]]
-        waiting = [(self._top(directory), (), frozenset())]
-        while waiting:
-            path, prefix, above = waiting.pop()
-            try:
-                info = os.stat(path)
-            except OSError:
-                continue
-            if (info.st_dev, info.st_ino) in above:
-                continue
-            if len(prefix) > _DEPTH_MAX:
-                raise _over_limit_error(directory, f"more than {_DEPTH_MAX} directory levels")
-            below = above | {(info.st_dev, info.st_ino)}
-            for name in self._names(path, directory):
-                if (inner := self._directory(f"{path}/{name}")) is not None:
-                    waiting.append((inner, (*prefix, name), below))
-                    continue
-                if name.lower() == "skill.md":
-                    yield ":".join(prefix or (os.path.basename(directory),))
-                if name.endswith(".md"):
-                    yield ":".join((*prefix, name[:-3]))
-
-    def _top(self, directory: str) -> str:
-        real = os.path.realpath(directory)
-        if _inside(directory, self._writable) and not _inside(real, self._writable) and os.path.exists(real):
-            raise UsageError(
-                f"cannot list the skills in {folded(directory, 400)}: "
-                "agents can change this path, and it is a link that leads out of the project",
-                "replace the link with a directory, or allow all skills for the session",
-            )
-        return real
-
-    def _directory(self, path: str) -> str | None:
-        """The directory that agents see at `path`; None: no directory."""
-        if not os.path.isdir(path):
-            return None
-        if not self._contained or not _inside(path, self._writable):
-            return path
-        real = os.path.realpath(path)
-        return real if _inside(real, self._writable) else None
-
-    def _names(self, path: str, directory: str) -> list[str]:
-        names = []
-        try:
-            with self._opened(path) as place, os.scandir(place) as entries:
-                for entry in entries:
-                    self._left -= 1
-                    if self._left < 0:
-                        raise _over_limit_error(directory, f"more than {_ENTRIES_MAX} entries")
-                    if time.monotonic() > self._until_s:
-                        raise TimeoutError
-                    names.append(entry.name)
-        except TimeoutError:
-            raise
-        except OSError:
-            return []
-        return sorted(names)
-
-    @contextmanager
-    def _opened(self, path: str) -> Iterator[str | int]:
-        """The directory for `os.scandir`. An agent may put a link in its place at any time, which is not followed."""
-        above = next((place for place in self._writable if _inside(path, (place,))), None)
-        if not self._contained or above is None:
-            yield path
-            return
-        parts = [part for part in path[len(above) :].split("/") if part]
-        with directory_below(above, parts) as descriptor:
-            yield descriptor
-
-
-def _over_limit_error(directory: str, bound: str) -> UsageError:
-    return UsageError(
-        f"cannot list the skills in {folded(directory, 400)}: {bound}",
-        "remove files that do not belong there, or allow all skills for the session",
-    )
-
-
-def _inside(path: str, directories: Sequence[str]) -> bool:
-    return any(path == directory or path.startswith(directory.rstrip("/") + "/") for directory in directories)
 
 
 def _check_length(names: tuple[str, ...], what: str) -> tuple[str, ...]:

@@ -81,7 +81,7 @@ class SpawnPlanner:
         self._types = AgentTypes(config, paths, providers, agreements)
         self._trust = TrustDecisions(config, sandbox)
         self._sandbox = sandbox
-        self._granter = Granter(_defaults(config), agreements)
+        self._granter = Granter(_defaults(config), agreements, homes(paths))
         self._now = now
         self._has_program = has_program
         self._home_of = homes(paths)
