@@ -9,6 +9,8 @@ KEY_HEADER = "Idempotency-Key"
 KEY_MAX = 128
 CLIENT_HEADER = "Mcp-Client"
 """The id of the process of `sm mcp`, whose client cancels calls by their ids."""
+TOOL_USE_META = "claudecode/toolUseId"
+"""The member of `_meta` with which claude names its tool use. It has no time limit for a call over stdio."""
 MCP_CALL_MAX_S = 3600
 """The longest time for which the daemon holds a call of a tool."""
 

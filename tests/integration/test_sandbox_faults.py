@@ -232,7 +232,7 @@ def test_two_instances_share_an_engine_and_nothing_else(
 def test_stop_of_the_daemon_leaves_containers_and_stop_of_all_removes_them(
     instance: Instance, engine: str
 ) -> None:
-    outside = instance.run("spawn", "Sleeper", "x", "--json", cwd=instance.home)
+    outside = instance.run("spawn", "Sleeper", "x", "--json", "--trust", "sandboxed", cwd=instance.home)
     assert json.loads(outside.stdout)["effective_mode"] == "sandboxed", outside.stderr
     sessions = [sleeper(instance), json.loads(outside.stdout)["session_id"]]
     pids = [instance.session(session_id)["pid"] for session_id in sessions]

@@ -33,6 +33,7 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
     "policy/mounts.py": ("refuses to mount the directory of claude's user", {".claude"}),
     "policy/rules.py": ("`auto_allow` and `auto_deny` of the section are about claude's tools", ANY),
     "policy/shell.py": ("as rules.py", ANY),
+    "wire.py": ("a member of the messages of its MCP client", {"claudecode"}),
     "api/answers/agents.py": ("documents what stands on the wire", {"claude"}),
     "api/answers/sessions.py": ("documents what stands on the wire", {"claude"}),
     "api/routes/agents.py": ("a parameter on the wire", {"claude_config_dir", "CLAUDE_CONFIG_DIR"}),
@@ -46,6 +47,10 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
     ),
     "cli/__init__.py": ("the help of `sm trust`", {"claude"}),
     "cli/commands/spawn.py": ("the help of --preset names a key of the section", {"claude.presets"}),
+    "cli/mcp/client_config.py": (
+        "the clients of `sm mcp --print-config`",
+        {".claude.json", "_claude", "claude"},
+    ),
     "cli/hook/formats.py": ("registers `sm hook claude`", {"claude", "PermissionRequest"}),
     "cli/display/requests.py": ("a request on the wire does not say that it is a plan", {"ExitPlanMode"}),
 }

@@ -15,7 +15,7 @@ from sm.errors import AlreadyRunning, DaemonUnavailable, NotPermitted, SmError, 
 from sm.paths import InstancePaths
 from sm.wire import decode
 
-START_S = 15.0
+START_S = 30.0
 _RETRY_S = 0.25
 _ERRORS_MAX_BYTES = 1 << 20
 _KEPT_VARIABLES = (

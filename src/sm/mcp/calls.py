@@ -16,11 +16,9 @@ from sm.mcp.tool import Progress, Tool, ToolCall
 from sm.mcp.tools import TOOLS
 from sm.services import Services
 from sm.store.audit import ALLOWED, REFUSED, Record
+from sm.wire import TOOL_USE_META
 
 log = logging.getLogger(__name__)
-
-_TOOL_USE_META = "claudecode/toolUseId"
-"""The member of `_meta` with which claude names its tool use. It has no time limit for a call over stdio."""
 
 
 class Calls:
@@ -72,7 +70,7 @@ class Calls:
             exchange,
             values,
             progress,
-            waits_long=_TOOL_USE_META in meta,
+            waits_long=TOOL_USE_META in meta,
         )
         started_s = time.monotonic()
         error: SmError | None = None

@@ -1,4 +1,6 @@
-"""One message of an MCP client, on its way to the daemon. Imports nothing, as every module that `sm mcp` loads."""
+"""One message of an MCP client, on its way to the daemon. Imports only constants, to start fast."""
+
+from sm.wire import TOOL_USE_META
 
 TYPE_CHECKING = False  # see wire.py
 if TYPE_CHECKING:
@@ -6,8 +8,6 @@ if TYPE_CHECKING:
 
     from sm.client.connection import HttpConnection
 
-_TOOL_USE_META = "claudecode/toolUseId"
-"""The member of `_meta` with which claude names its tool use."""
 _TOOL_USE_MAX = 100
 _ID_MAX = 1_000
 
@@ -51,7 +51,7 @@ def valid_id(value: object) -> str | int | None:
 def _tool_use(params: "dict[str, Any]") -> str | None:
     """The client's id of a tool use, which it keeps when it calls again: one use is carried out once."""
     meta = params.get("_meta")
-    use = meta.get(_TOOL_USE_META) if isinstance(meta, dict) else None
+    use = meta.get(TOOL_USE_META) if isinstance(meta, dict) else None
     if isinstance(use, str) and 0 < len(use) <= _TOOL_USE_MAX and use.isascii() and use.isprintable():
         return f"mcp-{use}"
     return None
