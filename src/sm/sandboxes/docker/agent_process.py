@@ -73,7 +73,9 @@ class AgentSearch:
         if known is None:
             return None, False
         argv = processes.command_line(known.pid)  # empty in the middle of an execve
-        return known, bool(argv) and argv[-2:] != self._last_arguments
+        # Before the launch script, the process is the runtime's own `runc init`.
+        runtime = argv[1:] == ("init",) and processes.environ_value(known.pid, _MARK) is None
+        return known, bool(argv) and argv[-2:] != self._last_arguments and not runtime
 
     def _find(self) -> Process | None:
         members = set(self._cgroup.members())
