@@ -26,6 +26,8 @@ class Effort:
     containers: int = 10
     sandboxed: int = 20
     """Sandboxed sessions that are watched at the same time."""
+    pumps: int = 50
+    """Processes of `sm mcp` at the same time."""
 
 
 class Judged(StrEnum):

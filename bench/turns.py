@@ -9,6 +9,7 @@ import os
 import signal
 import struct
 import sys
+import threading
 import time
 from types import FrameType
 from typing import Any, NamedTuple
@@ -80,7 +81,9 @@ class ClockedLoop(asyncio.SelectorEventLoop):
 
 class _Policy(asyncio.DefaultEventLoopPolicy):
     def new_event_loop(self) -> asyncio.AbstractEventLoop:
-        return ClockedLoop()
+        if threading.current_thread() is threading.main_thread():
+            return ClockedLoop()
+        return super().new_event_loop()  # a library may run a loop of its own in a thread
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ TINY = Effort(
     transcript_mb=1,
     containers=1,
     sandboxed=2,
+    pumps=2,
 )
 
 
