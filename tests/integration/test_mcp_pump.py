@@ -1,80 +1,20 @@
 """`sm mcp` in a real session with a real daemon, which is killed while calls are in flight."""
 
-import json
-import socket
-import sys
 import time
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sm.wire import BODY_MAX_BYTES
-from tests.cli.mcp.client import notification, request
+from tests.cli.mcp.client import request
 from tests.fixtures import context_fixture
 from tests.instance import Instance, until
-from tests.load import scaled
+from tests.integration.session_pump import COMMAND, SessionPump
 
-HOST = Path(__file__).parent / "pump_host.py"
 KILLS = 10
-CONFIG = f"""
-  Host: {{command: [{sys.executable}, {HOST}], prompt: file}}
+CONFIG = f"""{COMMAND}
   Child: {{command: [sh, -c, "sm note ready && exec sleep 1000"], prompt: file}}
 limits: {{spawn_interval_s: 0, max_children: 100}}
 """
-
-
-class SessionPump:
-    """An MCP client of a new session, over a process `sm mcp` that the session has started."""
-
-    def __init__(self, instance: Instance) -> None:
-        directory = instance.work / f"host-{time.monotonic_ns()}"
-        directory.mkdir()
-        self.session: str = instance.spawn("Host", "serve", "--working-dir", str(directory))["session_id"]
-        self._path = directory / "pump"
-        until(self._path.exists, "the session to listen")
-        self._number = 0
-        self.connect()
-
-    def connect(self) -> None:
-        """Start another `sm mcp` in the session, and shake hands."""
-        connection = socket.socket(socket.AF_UNIX)
-        connection.settimeout(scaled(60))
-        connection.connect(str(self._path))
-        self.stream = connection.makefile("rwb")
-        connection.close()
-        client = {"name": "test", "version": "1"}
-        parameters = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
-        self.send(request("initialize", "first", parameters))
-        assert self.read()["result"]["serverInfo"]["name"] == "sm"
-        self.send(notification("notifications/initialized"))
-
-    def write(self, line: bytes) -> None:
-        self.stream.write(line + b"\n")
-        self.stream.flush()
-
-    def send(self, message: object) -> None:
-        self.write(json.dumps(message).encode())
-
-    def read(self) -> Any:
-        return json.loads(self.stream.readline())
-
-    def start(self, tool: str, **arguments: Any) -> int:
-        """Send a call, and return its id."""
-        self._number += 1
-        self.send(request("tools/call", self._number, {"name": tool, "arguments": arguments}))
-        return self._number
-
-    def result(self, number: int) -> dict[str, Any]:
-        """The structured result of the call that is answered next."""
-        answer = self.read()
-        assert answer["id"] == number, answer
-        assert answer["result"]["isError"] is False, answer
-        found: dict[str, Any] = answer["result"]["structuredContent"]
-        return found
-
-    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        return self.result(self.start(tool, **arguments))
 
 
 instance = context_fixture("function", Instance, CONFIG)
@@ -108,7 +48,6 @@ def test_held_wait_goes_on_when_the_daemon_is_killed(instance: Instance, pump: S
     instance.in_status(pump.session, "idle")  # a session without turns is idle while a wait of it is held
     instance.kill_daemon()
     instance.start_daemon()
-    instance.in_status(pump.session, "idle")
     instance.sm("kill", child)
     assert pump.result(call)["why"] == "reached"
 

@@ -1,13 +1,16 @@
 """The agent socket of a real container: nobody inside can remove it, and only tokens of its workspace count."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from sm.api.sockets import AGENT_SOCKET_LIMITS
 from sm.paths import InstancePaths
-from tests.instance import Instance
+from tests.instance import Instance, until
+from tests.integration.session_pump import HOST, SessionPump
 from tests.integration.test_sandbox import OWNER, open_instance, read_later
 
 ATTACK = """
@@ -52,3 +55,47 @@ def test_agent_reaches_a_new_socket_when_the_daemon_restarts(instance: Instance)
     (instance.work / "go").touch()
     assert read_later(instance.work / "out.txt", "\n").splitlines()[-1] == "0"
     assert instance.session(session["session_id"])["note"] == "again"
+
+
+class ContainedPump(SessionPump):
+    """An MCP client of a session in a container."""
+
+    def _spawn(self, instance: Instance, directory: Path) -> str:
+        shutil.copy(HOST, directory)
+        for path in (directory, directory / HOST.name):
+            os.chown(path, OWNER, OWNER)
+        script = f"cd {directory} && exec python3 {HOST.name}"
+        session: str = instance.spawn("Sh", script, "--workspace", "shop")["session_id"]
+        return session
+
+
+def test_sm_mcp_serves_a_container_while_the_daemon_is_killed(instance: Instance) -> None:
+    pump = ContainedPump(instance)
+    child = pump.call("create_session", title="x", agent_name="Sleeper", initial_message="x")
+    assert (child["parent_session_id"], child["trust_level"]) == (pump.session, "sandboxed")
+    call = pump.start("wait_for_sessions", session_ids=[child["session_id"]], timeout_s=3600)
+    instance.in_status(pump.session, "idle")  # a session without turns is idle while a wait of it is held
+    instance.kill_daemon()
+    instance.start_daemon()
+    instance.sm("kill", child["session_id"])
+    assert pump.result(call)["why"] == "reached"
+
+
+def test_sm_mcp_spools_a_report_in_a_container(instance: Instance) -> None:
+    pump = ContainedPump(instance)
+    instance.kill_daemon()
+    assert "recorded" in pump.call("report_checkpoint", message="half")["warnings"][0]
+    instance.start_daemon()
+    until(lambda: instance.json("checkpoints", pump.session), "the report")
+    assert [point["message"] for point in instance.json("checkpoints", pump.session)] == ["half"]
+
+
+def test_agent_socket_serves_more_pumps_than_it_has_connections(instance: Instance) -> None:
+    pump = ContainedPump(instance)
+    streams = []
+    for _ in range(AGENT_SOCKET_LIMITS.connections or 0):
+        streams.append(pump.stream)
+        pump.connect()
+    for stream in (*streams, pump.stream):
+        pump.stream = stream
+        pump.call("list_agent_types")
