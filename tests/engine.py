@@ -158,9 +158,9 @@ class EngineProcess:
     def end(self) -> None:
         """Stop the engine, and remove all its files but its data."""
         self.stop()
-        # The engine leaves the mount of its network namespace.
+        # The engine leaves the mount of its network namespace, and after a crash that of its data.
         targets = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
-        for target in reversed([target for target in targets if target.startswith(f"{self.run}/")]):
+        for target in reversed([t for t in targets if f"{t}/".startswith((f"{self.run}/", f"{self.data}/"))]):
             subprocess.run(["umount", target], check=False, capture_output=True)
         shutil.rmtree(self.run, ignore_errors=True)
 
