@@ -14,7 +14,7 @@ from sm.errors import NoServer, NoTerminal, SmError, StorageFull, TerminalError
 from sm.linux.processes import ProcessWatch, identify, is_alive
 from sm.linux.ttys import tty_of
 from sm.monitor.observer import Observer
-from sm.sandboxes.base import Ending, Sandbox
+from sm.sandboxes.base import ProcessEnding, Sandbox
 from sm.sessions.manager import Manager
 from sm.state.endings import CUT_OFF, SERVER_GONE, TERMINAL_CLOSED, LossCause
 from sm.store import Store
@@ -265,7 +265,7 @@ class Watcher:
                 self._cut_off(session_id)
             return
         session = self._store.sessions.get(session_id)
-        ending = Ending(exit) if session is None else await self._sandbox.ending(session, exit)
+        ending = ProcessEnding(exit) if session is None else await self._sandbox.ending(session, exit)
         await self._manager.process_ended(session_id, process, ending.exit, screen, ending.reason)
 
     async def _last_screen(self, session_id: str, pane: Pane) -> list[str]:

@@ -7,7 +7,7 @@ from sm.core.models import Exit, Launch, Process, Session, Workspace
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class ProcessEnding:
     """How the process of an agent ended."""
 
     exit: Exit
@@ -48,7 +48,7 @@ class Sandbox(Protocol):
     async def end(self, session: Session, process: Process, *, force: bool) -> None:
         """End the process and all its descendants: terminate them, and kill them after a grace time."""
 
-    async def ending(self, session: Session, terminal: Exit) -> Ending:
+    async def ending(self, session: Session, terminal: Exit) -> ProcessEnding:
         """Return how the agent's process ended. `terminal`: how the process of its terminal ended."""
 
     async def appeared(self, session: Session) -> tuple[str, ...]:

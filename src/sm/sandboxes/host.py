@@ -12,7 +12,7 @@ from sm.errors import ExternalError
 from sm.linux import processes
 from sm.paths import InstancePaths
 from sm.sandboxes import launch as launches
-from sm.sandboxes.base import Ending
+from sm.sandboxes.base import ProcessEnding
 from sm.sandboxes.launch import FAILED, HostFiles, LaunchWatch, parse_failure
 
 _ENV = "/usr/bin/env"
@@ -101,9 +101,9 @@ class HostSandbox:
                 f"ps -o pid,user,stat,args -p {pids.replace(' ', '')}",
             )
 
-    async def ending(self, session: Session, terminal: Exit) -> Ending:
+    async def ending(self, session: Session, terminal: Exit) -> ProcessEnding:
         """As in `Sandbox`: the agent is the process of its terminal."""
-        return Ending(terminal)
+        return ProcessEnding(terminal)
 
     async def appeared(self, session: Session) -> tuple[str, ...]:
         """As in `Sandbox`: nothing is protected."""

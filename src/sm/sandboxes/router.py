@@ -3,7 +3,7 @@
 from sm.core.models import Exit, Launch, Process, Session, Workspace
 from sm.core.states import TrustLevel
 from sm.errors import SandboxUnavailable
-from sm.sandboxes.base import Ending, Sandbox
+from sm.sandboxes.base import ProcessEnding, Sandbox
 
 
 class Sandboxes:
@@ -37,7 +37,7 @@ class Sandboxes:
     async def end(self, session: Session, process: Process, *, force: bool) -> None:
         await self._of(session).end(session, process, force=force)
 
-    async def ending(self, session: Session, terminal: Exit) -> Ending:
+    async def ending(self, session: Session, terminal: Exit) -> ProcessEnding:
         return await self._of(session).ending(session, terminal)
 
     async def appeared(self, session: Session) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from sm.core.states import TrustLevel
 from sm.errors import AgentStartFailed, SandboxBusy, SandboxUnavailable, StorageFull, UsageError
 from sm.linux import processes
 from sm.linux.cgroups import container_of
-from sm.sandboxes.base import Ending
+from sm.sandboxes.base import ProcessEnding
 from sm.sandboxes.docker.engine import Engine
 from sm.sandboxes.docker.image import Images
 from sm.sandboxes.docker.sandbox import ContainerSandbox
@@ -190,7 +190,7 @@ async def test_ending_reads_the_exit_of_the_agent_from_the_code_of_the_terminal(
     stage.terminal.type(b"\n")
     code = stage.terminal.exit_code()
     session = replace(session, process=process)
-    assert await stage.sandbox.ending(session, Exit(code=code)) == Ending(exit)
+    assert await stage.sandbox.ending(session, Exit(code=code)) == ProcessEnding(exit)
 
 
 async def test_agent_gets_every_key_immediately(stage: Stage) -> None:
@@ -209,12 +209,12 @@ async def test_ending_names_the_lack_of_memory_and_the_neighbour_lives(stage: St
     exit = Exit(code=stage.terminal.exit_code())
     assert exit == Exit(code=128 + signal.SIGKILL)
     ending = await stage.sandbox.ending(replace(greedy, process=process), exit)
-    assert ending == Ending(Exit(signal=signal.SIGKILL), "the sandbox ran out of memory (0.5 GiB)")
+    assert ending == ProcessEnding(Exit(signal=signal.SIGKILL), "the sandbox ran out of memory (0.5 GiB)")
     assert processes.is_alive(quiet)
     # The next kill is not for lack of memory.
     processes.signal_process(quiet, signal.SIGKILL)
     ending = await stage.sandbox.ending(replace(neighbour, process=quiet), exit)
-    assert ending == Ending(Exit(signal=signal.SIGKILL))
+    assert ending == ProcessEnding(Exit(signal=signal.SIGKILL))
 
 
 async def test_ending_is_unknown_when_the_engine_was_killed(
@@ -227,13 +227,13 @@ async def test_ending_is_unknown_when_the_engine_was_killed(
         private_engine.kill()
         code = stage.terminal.exit_code()
         session = replace(session, process=process)
-        assert await stage.sandbox.ending(session, Exit(code=code)) == Ending(Exit())
+        assert await stage.sandbox.ending(session, Exit(code=code)) == ProcessEnding(Exit())
         # Without an engine, its agent can still be ended.
         assert processes.is_alive(process)
         await stage.sandbox.end(session, process, force=False)
         assert not processes.is_alive(process)
         private_engine.start()
-        assert await stage.sandbox.ending(session, Exit(code=code)) == Ending(Exit())
+        assert await stage.sandbox.ending(session, Exit(code=code)) == ProcessEnding(Exit())
     containers.close()
 
 

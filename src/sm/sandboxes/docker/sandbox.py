@@ -24,7 +24,7 @@ from sm.linux.cgroups import Cgroup, container_of
 from sm.linux.process_root import ProcessRoot
 from sm.paths import INSIDE_HOME, INSIDE_LAUNCH, INSIDE_SCRATCH, InstancePaths, SandboxPaths
 from sm.sandboxes import launch as launches
-from sm.sandboxes.base import Ending
+from sm.sandboxes.base import ProcessEnding
 from sm.sandboxes.docker.admission import gib, shortage, usage_of
 from sm.sandboxes.docker.agent_process import AgentSearch, cgroup_of_container, exec_pid, marked
 from sm.sandboxes.docker.container import Container
@@ -253,22 +253,22 @@ class ContainerSandbox:
         if cgroup is not None and cgroup.is_frozen() and (paused := container_of(member.pid)) is not None:
             await self._engine.call(lambda client: client.api.unpause(paused))
 
-    async def ending(self, session: Session, terminal: Exit) -> Ending:
+    async def ending(self, session: Session, terminal: Exit) -> ProcessEnding:
         """As in `Sandbox`: unknown when the engine restarted or is away, because the code is then that of its command.
 
         The engine reports a signal as exit code 128 + n. A kill for lack of memory is named as such.
         """
         if terminal.code is None or not await self._is_code_of_agent(session):
-            return Ending(Exit())
+            return ProcessEnding(Exit())
         if terminal.code <= 128:
-            return Ending(terminal)
+            return ProcessEnding(terminal)
         exit = Exit(signal=terminal.code - 128)
         container = self._containers.find(session.workspace)
         if container is None or exit.signal != _SIGKILL or not self._count_oom_kills(container):
-            return Ending(exit)
+            return ProcessEnding(exit)
         usage = usage_of(container)
         limit = None if usage is None else usage.memory_limit_bytes
-        return Ending(
+        return ProcessEnding(
             exit, "the sandbox ran out of memory" + ("" if limit is None else f" ({gib(limit)} GiB)")
         )
 
