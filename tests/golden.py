@@ -1,6 +1,6 @@
-"""Writes `tests/data/v5.db`, a database of the current schema version: `python -m tests.golden`.
+"""Writes `tests/data/v6.db`, a database of the current schema version: `python -m tests.golden`.
 
-Run only until version 5 is released. After that the file never changes, so that later versions prove they can read it.
+Run only until version 6 is released. After that the file never changes, so that later versions prove they can read it.
 """
 
 import asyncio
@@ -13,8 +13,9 @@ from pathlib import Path
 from sm.core.messages import Message
 from sm.core.models import Capabilities, Exit, Process, Session, Workspace
 from sm.core.requests import BY_RULE, Answer, Question, Request
-from sm.core.states import MessageMode, MessageState, RequestKind, RequestState, TrustLevel
+from sm.core.states import MessageMode, MessageState, Mode, RequestKind, RequestState, TrustLevel
 from sm.core.statuses import Status
+from sm.core.timers import Timer, TimerKind
 from sm.core.usage import FilePosition, ToolUse, Usage
 from sm.store import Store
 from tests.samples import AT, LAUNCH, session
@@ -108,17 +109,34 @@ WORKSPACES = (
     ),
     Workspace("old", "/home/u/old", AT, deleted_at=AT),
 )
+SUPERVISED = Workspace("night", "/home/u/night", AT, lifecycle=Mode.SUPERVISED)
+FOUND = Request(
+    id=3,
+    session_id="aaaa1111",
+    kind=RequestKind.QUESTION,
+    state=RequestState.OPEN,
+    created_at=AT,
+    state_at=AT,
+    questions=(Question("Shall I go ön?"),),
+    evidence="completion",
+)
+TIMERS = (
+    Timer("aaaa1111", TimerKind.COMPLETION, AT, 10.0, {"text": "döne"}),
+    Timer("claude 1", TimerKind.UNCLEAR, AT),
+)
 
 
 async def write(path: str) -> None:
     async with await Store.open(path) as store, store.transaction() as tx:
-        for workspace in WORKSPACES:
+        for workspace in (*WORKSPACES, SUPERVISED):
             tx.put_workspace(workspace)
         await tx.insert(RUNNING, LAUNCH, "a prompt")
         await tx.insert(COMPLETED, LAUNCH, None)
         tx.mail.add_message(MESSAGE, "päth\nand more")
-        for request in (OFFERED, RULED):
+        for request in (OFFERED, RULED, FOUND):
             tx.mail.add_request(request)
+        for timer in TIMERS:
+            tx.timers.set(timer)
         for name, position in TRANSCRIPTS.items():
             tx.measures.set_position(RUNNING.id, name, position)
         tx.measures.add_usage(RUNNING.id, USAGE)
@@ -128,7 +146,7 @@ async def write(path: str) -> None:
 
 
 def main() -> None:
-    target = Path(__file__).parent / "data" / "v5.db"
+    target = Path(__file__).parent / "data" / "v6.db"
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "sm.db")
         asyncio.run(write(path))

@@ -27,6 +27,7 @@ from sm.core.states import (
     SignalKind,
 )
 from sm.core.statuses import Status
+from sm.core.timers import Timer, TimerKind
 from sm.errors import IllegalState, InternalError, NotFound
 from sm.store import Effect, Open, Store, Transaction, backups
 from sm.store.migrations import MIGRATIONS
@@ -462,7 +463,7 @@ class Walk:
         self.moves = [
             self._send, self._send, self._move, self._move, self._ask, self._change, self._note, self._note,
             self._send_notice, self._send_notice, self._reopen, self._readdress, self._effect, self._finish,
-            self._update,
+            self._update, self._timer, self._timer,
         ]  # fmt: skip
 
     def _any(self, known: Mapping[int, T]) -> T | None:
@@ -532,6 +533,17 @@ class Walk:
             await tx.take(effect)
         elif effect is not None:
             await tx.finish(effect, dead=self._dice.choice([None, "why"]))
+
+    async def _timer(self, tx: Transaction) -> None:
+        session_id = self._dice.choice([PARENT.id, CHILD.id])
+        kind = self._dice.choice([TimerKind.COMPLETION, TimerKind.UNCLEAR])
+        known = tx.timers.find(session_id, kind)
+        if known is None or self._dice.random() < 0.3:
+            tx.timers.set(Timer(session_id, kind, AT, data={"n": self._dice.random()}))
+        elif self._dice.random() < 0.5:
+            assert tx.timers.take(known)
+        else:
+            tx.timers.remove(session_id)
 
     async def _update(self, tx: Transaction) -> None:
         stale = replace(tx.session(CHILD.id), status=Status.KILLED)
@@ -722,6 +734,16 @@ async def test_database_of_version_5_still_opens(path: str) -> None:
         assert store.mail.open.requests == {1: golden.OFFERED}
         assert await store.mail.request(2) == golden.RULED
     assert sorted(backups(path)) == [f"{path}.v{n}.backup" for n in range(5, len(MIGRATIONS))]
+
+
+async def test_database_of_version_6_still_opens(path: str) -> None:
+    shutil.copy(GOLDEN / "v6.db", path)
+    async with await Store.open(path) as store:
+        assert store.sessions["aaaa1111"] == golden.RUNNING
+        assert store.workspaces["night"] == golden.SUPERVISED
+        assert store.mail.open.requests == {1: golden.OFFERED, 3: golden.FOUND}
+        assert store.mail.open.timers == {timer.key: timer for timer in golden.TIMERS}
+    assert sorted(backups(path)) == [f"{path}.v{n}.backup" for n in range(6, len(MIGRATIONS))]
 
 
 async def test_request_is_found_by_the_key_of_its_hook(store: Store) -> None:

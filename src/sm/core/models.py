@@ -101,6 +101,8 @@ class Workspace:
     """Agents use the MCP servers that sm configures, and no others."""
     sandbox: Mapping[str, Any] = field(default_factory=dict)
     """Overrides of keys of `sandbox:` in the configuration."""
+    lifecycle: Mode | None = None
+    """The mode of its sessions; None: that of the configuration."""
     deleted_at: str | None = None
     """Sessions of a deleted workspace stay readable; no session starts in it."""
 
@@ -148,6 +150,8 @@ class Session:
     """The git worktree made for the session, absolute. The working directory is the worktree or lies in it."""
     branch: str | None = None
     """The branch made with the worktree."""
+    mode_source: str = "child_agents.mode"
+    """The setting that decided the mode, in the words of the user: `--lifecycle`, `workspace shop`, ..."""
     shares_name: bool = field(default=False, compare=False)
     """Another session has the same friendly name. Not stored: SessionIndex sets it."""
 

@@ -66,6 +66,8 @@ class Request:
     """Id of the sub-agent that asks; empty: the agent itself."""
     cut: bool = False
     """`arguments` were too long: their texts are truncated."""
+    evidence: str | None = None
+    """`completion`: sm found the question in the last words of a turn; None: the session asked."""
 
     @property
     def name(self) -> str:

@@ -9,9 +9,10 @@ from sm.core.effects import Effect
 from sm.core.messages import Message, Notice
 from sm.core.requests import Request
 from sm.core.states import MessageState
+from sm.core.timers import Timer
 from sm.errors import NotFound
 from sm.store.connection import Read
-from sm.store.rows import MESSAGES, NOTICES, OUTBOX, REQUESTS, RowTable, encode_json
+from sm.store.rows import MESSAGES, NOTICES, OUTBOX, REQUESTS, TIMERS, RowTable, encode_json
 
 if TYPE_CHECKING:
     from sm.store.transaction import Transaction
@@ -31,6 +32,8 @@ class Open:
     """Not yet part of a message."""
     effects: Mapping[int, Effect] = field(default_factory=dict)
     """Pending and taken."""
+    timers: Mapping[tuple[str, str], Timer] = field(default_factory=dict)
+    """By subject and kind."""
 
 
 class MailLookup:
@@ -222,6 +225,7 @@ class MailReads(MailLookup):
             ),
             _by_id(await self._all(NOTICES, "state = 'pending' ORDER BY id")),
             _by_id(await self._all(OUTBOX, "state IN ('pending', 'taken') ORDER BY id")),
+            {timer.key: timer for timer in await self._all(TIMERS, "1 ORDER BY due_at")},
         )
         self.numbers = Counter(dict(await self._read("SELECT name, seq FROM sqlite_sequence", ())))
 

@@ -221,7 +221,22 @@ _V5 = (
     "CREATE INDEX messages_unacknowledged ON messages (session_id) WHERE state = 'submitted' AND via = 'terminal'",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_V1, _V2, _V3, _V4, _V5)
+_V6 = (
+    # Actions that are due at a time: the quiet window after a turn, reminders, the reset of a usage limit.
+    """CREATE TABLE timers (
+        subject TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        due_at TEXT NOT NULL,
+        within_s REAL,
+        data TEXT NOT NULL,
+        PRIMARY KEY (subject, kind)
+    ) WITHOUT ROWID""",
+    "ALTER TABLE sessions ADD COLUMN mode_source TEXT NOT NULL DEFAULT 'child_agents.mode'",
+    "ALTER TABLE workspaces ADD COLUMN lifecycle TEXT",
+    "ALTER TABLE requests ADD COLUMN evidence TEXT",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_V1, _V2, _V3, _V4, _V5, _V6)
 """Step n brings a database of version n to n + 1 (`PRAGMA user_version`)."""
 
 

@@ -24,6 +24,7 @@ from sm.core.states import (
     TrustLevel,
 )
 from sm.core.statuses import Status
+from sm.core.timers import Timer, TimerKind
 
 T = TypeVar("T")
 
@@ -165,6 +166,7 @@ WORKSPACES = RowTable(
         "trust_level": lambda text: None if text is None else _trust(text),
         "capabilities": _capabilities,
         "strict_mcps": bool,
+        "lifecycle": lambda text: None if text is None else Mode(text),
         "sandbox": decode_json,
     },
 )
@@ -200,6 +202,9 @@ CHECKPOINTS = RowTable(
     Checkpoint,
     encode={"metadata": _encoded_mapping},
     decode={"metadata": decode_json},
+)
+TIMERS = RowTable(
+    "timers", Timer, encode={"data": _encoded_mapping}, decode={"kind": TimerKind, "data": decode_json}
 )
 OUTBOX = RowTable("outbox", Effect, encode={"payload": _encoded_mapping}, decode={"payload": decode_json})
 

@@ -28,6 +28,7 @@ from sm.store.rows import (
     insertion,
     launch_to_json,
 )
+from sm.store.timers import TimerWrites
 from sm.store.usage import MeasureWrites
 
 T = TypeVar("T")
@@ -85,6 +86,7 @@ class Transaction:
         self.removed: set[str] = set()
         self.mail = MailWrites(self, open, numbers)
         self.measures = MeasureWrites(self.write, self.write_rows)
+        self.timers = TimerWrites(self)
 
     async def recall(self, caller: Caller | None, key: RequestKey | None) -> None:
         """Set `replayed` for a request. Raises UsageError when the key belongs to another request of the caller."""
@@ -228,6 +230,7 @@ class Transaction:
         )
         self.measures.forget(session.id)
         self.mail.forget(session.id)
+        self.timers.remove(session.id)
         self.removed.add(session.id)
 
     async def apply(self, session: Session, decision: Decision, **changes: Any) -> Session:

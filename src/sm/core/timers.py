@@ -1,0 +1,45 @@
+"""Actions that are due at a time, also after a restart of the daemon. Pure data."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from sm.core.statuses import Tolerant
+
+
+class TimerKind(Tolerant):
+    """The values are stored in the database, so they never change."""
+
+    COMPLETION = "completion"
+    """The quiet window after a finished turn is over: the session may be completed."""
+    UNCLEAR = "unclear"
+    """A session has been idle for long, and it is not known whether its work is done."""
+    REMINDER = "reminder"
+    """An idle agent has not reported yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """One action that is due. A subject has at most one timer of each kind."""
+
+    subject: str
+    """A session's id, or the name of another thing to which the action applies."""
+    kind: TimerKind
+    due_at: str
+    """ISO 8601, UTC."""
+    within_s: float | None = None
+    """The wait that began when the timer was set; None: `due_at` is a time of the clock on the wall.
+
+    A step of the system clock shortens or extends such a wait only if the daemon restarts, and never beyond `within_s`.
+    """
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.subject, self.kind
+
+    def seconds_left(self, wall_s: float) -> float:
+        """Seconds until the action is due, at `wall_s` seconds since the epoch."""
+        left = datetime.fromisoformat(self.due_at).timestamp() - wall_s
+        return left if self.within_s is None else min(left, self.within_s)
