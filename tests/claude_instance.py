@@ -57,6 +57,9 @@ def _first_line(screen: str, marker: str) -> str:
 class ClaudeInstance(Instance):
     """`home` is the home of a user who has answered claude's first questions, except those that `seed` leaves out.
 
+    `completion`: the section `child_agents.auto_complete`, unless `more` has `child_agents`. By default only
+    `sm complete` completes a session, so that tests may take their time.
+
     `sandbox`: an engine and an image. Agents in `work` or below run in the container of a workspace then, which has
     another home. `claude_home` is the configuration directory of the agents' claude.
     """
@@ -67,6 +70,7 @@ class ClaudeInstance(Instance):
         *,
         more: str = "",
         claude_more: str = "",
+        completion: str = "{enabled: false}",
         sandbox: tuple[str, str] | None = None,
         **seed: bool,
     ) -> None:
@@ -90,7 +94,9 @@ class ClaudeInstance(Instance):
                 socket="test",
                 claude=self.container.program if self.container else binary,
                 environment=environment,
-                more=more + (self.container.config if self.container else ""),
+                more=("" if "child_agents:" in more else f"child_agents: {{auto_complete: {completion}}}\n")
+                + more
+                + (self.container.config if self.container else ""),
                 claude_more=claude_more,
             )
         )

@@ -40,6 +40,8 @@ PASSED_ON = {
     "sm/config/definitions.py:read_definition": "<line>:<column>: <key>: <mistake>",
     "sm/config/loading.py:load": "<path>:<line>:<column>: <key>: <mistake>",
     "sm/daemon/outbox.py:_start": "cannot run <program>: <reason>",
+    "sm/sessions/plan.py:_mode": "unknown lifecycle mode '<mode>': use auto, manual or supervised",
+    "sm/sessions/workspaces.py:_lifecycle": "unknown lifecycle mode '<mode>': use auto, manual or supervised",
     "sm/sandboxes/docker/start_report.py:explained": "cannot run <program>: <reason>",
     "sm/sessions/effective_mode.py:decide": "unknown trust level <value>: use sandboxed or direct",
     "sm/sessions/spawn.py:_wait_for_process": "<reason why the agent did not start>",

@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -32,13 +33,15 @@ class ForkedDaemon:
         self._server = server
         self._pidfd = pidfd
         self._code: int | None = None
+        self._lock = threading.Lock()
 
     def poll(self) -> int | None:
         """The exit code, negative for a signal; None while the daemon runs."""
-        if self._code is None and select.select([self._pidfd], [], [], 0)[0]:
-            self._code = self._server.exit_code(self.pid)
-            os.close(self._pidfd)
-        return self._code
+        with self._lock:  # threads of a test poll the same daemon
+            if self._code is None and select.select([self._pidfd], [], [], 0)[0]:
+                self._code = self._server.exit_code(self.pid)
+                os.close(self._pidfd)
+            return self._code
 
     def wait(self, within_s: float | None = None) -> int:
         if self._code is None:
@@ -62,6 +65,7 @@ class ForkServer:
     """The process that forks daemons."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._socket, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with child_end:
             self._process = subprocess.Popen(
@@ -92,14 +96,16 @@ class ForkServer:
             "contains_host": contains_host,
         }
         request = json.dumps(wanted).encode()
-        socket.send_fds(self._socket, [request], [ready_fd, stderr_fd])
-        answer, (pidfd,), _, _ = socket.recv_fds(self._socket, 100, 1)
+        with self._lock:
+            socket.send_fds(self._socket, [request], [ready_fd, stderr_fd])
+            answer, (pidfd,), _, _ = socket.recv_fds(self._socket, 100, 1)
         return ForkedDaemon(self, int(answer), pidfd)
 
     def exit_code(self, pid: int) -> int:
         """The exit code of a daemon that ended."""
-        self._socket.send(json.dumps({"ended": pid}).encode())
-        return int(self._socket.recv(100))
+        with self._lock:
+            self._socket.send(json.dumps({"ended": pid}).encode())
+            return int(self._socket.recv(100))
 
     def end(self) -> None:
         self._socket.close()

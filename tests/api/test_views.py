@@ -9,7 +9,8 @@ from tests.samples import AT, session
 
 DOCUMENTED = (
     "session_id name friendly_name label title agent_type provider model status status_source status_reason status_at"
-    " status_stale mode parent_session_id parent_label created_by working_dir workspace trust_level effective_mode"
+    " status_stale mode mode_source parent_session_id parent_label created_by working_dir workspace trust_level"
+    " effective_mode"
     " tmux_session pid exit_code exit_signal created_at started_at completed_at completion_status completion_message"
     " note last_activity_at archived worktree children"
 ).split()
@@ -27,7 +28,7 @@ def test_session_json_has_flat_fields_for_exit_and_process() -> None:
 def test_session_json_contains_no_secret_field() -> None:
     assert {f.name for f in fields(Session)} - set(DOCUMENTED) == {
         "id", "terminal", "parent_id", "process", "exit", "runs", "token_hash", "conversation", "transcript",
-        "branch", "shares_name",
+        "branch", "shares_name", "reminders", "turn_ended_at",
     }  # fmt: skip
     assert "hash" not in str(session_json(replace(session("aaaa1111"), token_hash="the hash")).values())
 

@@ -39,6 +39,7 @@ def session(id: str = "1a2b3c4d", **more: Any) -> dict[str, Any]:
         "status_at": "2026-01-27T15:15:00Z",
         "status_stale": False,
         "mode": "auto",
+        "mode_source": "child_agents.mode",
         "parent_session_id": None,
         "parent_label": None,
         "created_by": "operator",

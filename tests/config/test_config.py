@@ -70,6 +70,15 @@ def test_shipped_defaults_are_as_documented() -> None:
     assert config.commands == {}
     assert config.child_agents.model_dump() == {
         "mode": "auto",
+        "auto_complete": {
+            "enabled": True,
+            "detect_completion_phrases": True,
+            "completion_patterns": (),
+            "completion_quiet_s": 10,
+            "idle_timeout": 600,
+            "remind_after_s": (),
+            "require_parent_approval": False,
+        },
         "on_parent_end": "adopt",
         "cleanup": {
             "auto_kill_on_complete": False,
@@ -115,6 +124,7 @@ def test_default_agent_types_and_presets_use_existing_claude_options() -> None:
         "Architect": ("opus", plan),
         "Explore": ("haiku", bypass),
         "general-purpose": ("sonnet", ()),
+        "Coordinator": ("opus", ()),
     }
     assert {name: (preset.model, preset.args) for name, preset in claude.presets.items()} == {
         "quick-fix": ("sonnet", bypass),
@@ -143,7 +153,13 @@ child_agents:
     ).config.claude
     assert claude.default_command == ("claude",)
     assert claude.default_args == ("--bypass-permissions",)
-    assert list(claude.agent_configs) == ["Engineer", "Architect", "Explore", "general-purpose"]
+    assert list(claude.agent_configs) == [
+        "Engineer",
+        "Architect",
+        "Explore",
+        "general-purpose",
+        "Coordinator",
+    ]
     assert claude.agent_configs["Engineer"].args == ("--bypass-permissions",)
     assert claude.presets == Claude().presets | {
         "quick-fix": ModelArgs(model="sonnet", args=("--bypass-permissions", "--compact"))
@@ -168,6 +184,7 @@ claude:
         "engineer": default.agent_configs["Engineer"].model_copy(update={"auto_allow": ("Read",)}),
         "Architect": default.agent_configs["Architect"],
         "general-purpose": default.agent_configs["general-purpose"],
+        "Coordinator": default.agent_configs["Coordinator"],
         "Mine": AgentConfig(model="opus"),
         "Empty": AgentConfig(),
     }
@@ -252,8 +269,8 @@ def test_default_command_accepts_a_program_without_a_list(path: Path, program: s
 
 def test_command_replaces_the_default_agent_type_of_the_same_name(path: Path) -> None:
     config = loaded(path, "commands: {engineer: {command: [x]}}").config
-    assert config.claude_agents == ("Architect", "Explore", "general-purpose")
-    assert Config().claude_agents == ("Engineer", "Architect", "Explore", "general-purpose")
+    assert config.claude_agents == ("Architect", "Explore", "general-purpose", "Coordinator")
+    assert Config().claude_agents == ("Engineer", "Architect", "Explore", "general-purpose", "Coordinator")
 
 
 # ---------------------------------------------------------------------------------------------------- briefing
@@ -334,9 +351,17 @@ commands:
     prompt: file
     input: tty
     env: {REVIEW_DEPTH: "2", EMPTY: ""}
-  b2_-x: {command: [./run]}
+  b2_-x: {command: [./run], lifecycle: manual}
 child_agents:
   mode: supervised
+  auto_complete:
+    enabled: false
+    detect_completion_phrases: false
+    completion_patterns: ["all green", "(shipped|merged) it"]
+    completion_quiet_s: 0.5
+    idle_timeout: 60
+    remind_after_s: [180, 900]
+    require_parent_approval: true
   on_parent_end: abandon
   cleanup:
     auto_kill_on_complete: true
@@ -366,6 +391,7 @@ default_capabilities: {mcps: [files, "browser.x"], skills: ["db:drop"], agents: 
 """
     config = loaded(path, text).config
     given = yaml.safe_load(text)
+    given["commands"]["Reviewer"]["lifecycle"] = None
     given["commands"]["b2_-x"] |= {"prompt": "argv", "input": "inbox", "env": {}}
     endings = ["completed", "error", "abandoned", "killed", "request"]
     given["notify"]["webhooks"][1] |= {"secret_file": None, "events": endings}
@@ -417,8 +443,8 @@ default_capabilities: {mcps: [x], skills: all, agents: all}
 
 def test_documented_config_loads_with_warnings_for_keys_without_effect(path: Path) -> None:
     answer = loaded(path, DOCUMENTED)
-    unused = ("child_agents.auto_complete", "telegram")
-    assert sorted(answer.warnings) == [f"`{key}` has no effect in this version" for key in unused]
+    assert answer.warnings == ("`telegram` has no effect in this version",)
+    assert answer.config.child_agents.auto_complete.completion_patterns == ("done",)
     assert answer.config.commands["Reviewer"].env == {"REVIEW_DEPTH": "2"}
     assert answer.config.commands["Other"].input == "tty"
     assert answer.config.notify.command == ("x",)

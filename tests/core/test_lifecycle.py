@@ -41,7 +41,12 @@ EXPECTED: dict[Status, dict[SignalKind, Status]] = {
         **ENDINGS,
     },
     Status.RUNNING: {SignalKind.WENT_IDLE: Status.IDLE, SignalKind.ASKED: Status.WAITING_INPUT, **ENDINGS},
-    Status.IDLE: {SignalKind.BUSY: Status.RUNNING, SignalKind.ASKED: Status.WAITING_INPUT, **ENDINGS},
+    Status.IDLE: {
+        SignalKind.BUSY: Status.RUNNING,
+        SignalKind.ASKED: Status.WAITING_INPUT,
+        SignalKind.DETECTED_COMPLETED: Status.COMPLETED,
+        **ENDINGS,
+    },
     Status.WAITING_INPUT: {
         SignalKind.STARTED: Status.RUNNING,
         SignalKind.BUSY: Status.RUNNING,

@@ -278,7 +278,10 @@ def test_progress_and_tail_show_the_steps_of_a_turn(
         assert at >= 0, f"{beginning!r} is not in its place: {tail}"
 
 
-OFF = "child_agents: {{progress: {{enable_{}_tracking: false, snapshot_interval: {}}}}}"
+OFF = """child_agents:
+  auto_complete: {{enabled: false}}
+  progress: {{enable_{}_tracking: false, snapshot_interval: {}}}
+"""
 
 
 def append_sub_agent_message(instance: ClaudeInstance, message_id: str) -> None:

@@ -83,6 +83,7 @@ def test_workspace_can_be_created_shown_changed_and_deleted(instance: Instance) 
         "trust_level": "direct",
         "capabilities": {"mcps": "all", "skills": "all", "agents": "all"},
         "strict_mcps": False,
+        "lifecycle": None,
         "sandbox": {},
         "created_at": None,
         "deleted_at": None,

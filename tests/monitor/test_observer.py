@@ -17,6 +17,7 @@ from sm.core.statuses import Status
 from sm.core.timestamps import iso
 from sm.linux import processes
 from sm.monitor.agent import USES_MAX
+from sm.monitor.completions import TurnReader
 from sm.monitor.listeners import AgentListener
 from sm.monitor.observer import Observer
 from sm.monitor.usage import UsageMeter
@@ -102,6 +103,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
             manager,
             world.terminals(),
             UsageMeter(store, Config(), now),
+            turns=TurnReader(Config(), store),
             transcripts_every_s=60.0,
             clock=lambda: NOW_S,
         )

@@ -17,6 +17,7 @@ from sm.core.states import SignalKind
 from sm.core.statuses import Status
 from sm.daemon.recovery import recover
 from sm.linux import processes
+from sm.monitor.completions import TurnReader
 from sm.monitor.observer import Observer
 from sm.monitor.processes import Watcher
 from sm.monitor.usage import UsageMeter
@@ -68,7 +69,9 @@ async def services(tmp_path: Path) -> AsyncIterator[Services]:
     world = World()
     async with open_manager(tmp_path, now) as (store, manager), world.terminals() as tmux:
         usage = UsageMeter(store, Config(), now)
-        observer = Observer(store, manager, tmux, usage, transcripts_every_s=60.0)
+        observer = Observer(
+            store, manager, tmux, usage, turns=TurnReader(Config(), store), transcripts_every_s=60.0
+        )
         sandbox = NotingSandbox(InstancePaths(f"{tmp_path}/config.yaml", str(tmp_path)))
         watcher = Watcher(store, manager, tmux, observer, sandbox, cut_off=lambda _: None)
         yield Services(store, manager, tmux, watcher, sandbox)

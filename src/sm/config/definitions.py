@@ -9,7 +9,7 @@ from typing import Annotated
 import yaml
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, ValidationInfo
 
-from sm.config.fields import Model, Text
+from sm.config.fields import Lifecycle, Model, Text
 from sm.config.loading import Document, yaml_mistake
 from sm.config.model import AgentConfig
 from sm.config.section import Section
@@ -83,6 +83,7 @@ class _Settings(Section):
     autoDeny: object = None  # noqa: N815
     provider: Annotated[str, AfterValidator(_provider)] | None = None
     spawnable: bool = False
+    lifecycle: Lifecycle | None = None
 
 
 DEFINITION_KEYS = tuple(_Settings.model_fields)
@@ -170,5 +171,6 @@ def _defined(settings: _Settings, prompt: str, name: str) -> Definition:
         description=settings.description,
         prompt=prompt or None,
         spawnable=settings.spawnable,
+        lifecycle=settings.lifecycle,
     )
     return Definition(agent, settings.provider, settings.tools, settings.disallowedTools, tuple(warnings))

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from sm.core.completion_pattern import CompletionPattern
 from sm.core.observation import Source
 from sm.core.states import TrustLevel
 from sm.policy.rules import NEVER_ALLOWED, RULES_MAX, parse_rule
@@ -13,6 +14,7 @@ from sm.policy.trust import normalize_trust_level
 
 _AGENT_TYPE = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
 _MODEL = r"[A-Za-z0-9][!-~]{0,199}"
+PATTERNS_MAX = 50
 
 
 def is_agent_type(name: str) -> bool:
@@ -84,6 +86,12 @@ def _rules(value: tuple[str, ...]) -> tuple[str, ...]:
     return value
 
 
+def _patterns(value: tuple[str, ...]) -> tuple[str, ...]:
+    if len(value) > PATTERNS_MAX:
+        raise ValueError(f"must not contain more than {PATTERNS_MAX} patterns")
+    return value
+
+
 def _absolute(value: str) -> str:
     if not value.startswith("/") or "\0" in value:
         raise ValueError("must be an absolute path")
@@ -110,6 +118,11 @@ def _template(value: str, needed: str) -> str:
     return value
 
 
+def _completion_pattern(value: str) -> str:
+    CompletionPattern(_without_nul(value))
+    return value
+
+
 _LETTERS = "use letters, digits, dot, dash and underscore, at most 64 characters"
 
 Text = Annotated[str, AfterValidator(_without_nul)]
@@ -133,6 +146,9 @@ Tool = Annotated[
 ]
 AllowRules = Annotated[tuple[Annotated[str, AfterValidator(_allow_rule)], ...], AfterValidator(_rules)]
 DenyRules = Annotated[tuple[Annotated[str, AfterValidator(_rule)], ...], AfterValidator(_rules)]
+CompletionPatterns = Annotated[
+    tuple[Annotated[str, AfterValidator(_completion_pattern)], ...], AfterValidator(_patterns)
+]
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 FileName = Annotated[
     str, _matching(r"(?!\.\.?$)[A-Za-z0-9_.-]{1,64}", f"must be a plain file name: {_LETTERS}")
@@ -143,6 +159,8 @@ Program = Annotated[tuple[Text, ...], AfterValidator(_program)]
 ProgramOrName = Annotated[tuple[Text, ...], BeforeValidator(_words), AfterValidator(_program)]
 """A program as plain text, or a list with its arguments."""
 Trust = Annotated[TrustLevel, BeforeValidator(_trust)]
+Lifecycle = Literal["auto", "manual", "supervised"]
+"""A mode, as in `core.states.Mode`."""
 EvidenceSource = Annotated[Source, BeforeValidator(_source)]
 FriendlyNamePattern = Annotated[str, AfterValidator(lambda value: _template(value, "friendly_name"))]
 ShortIdPattern = Annotated[str, AfterValidator(lambda value: _template(value, "short_id"))]

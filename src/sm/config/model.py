@@ -9,10 +9,12 @@ from sm.config.fields import (
     AbsolutePath,
     AgentType,
     AllowRules,
+    CompletionPatterns,
     DenyRules,
     EvidenceSource,
     FileName,
     FriendlyNamePattern,
+    Lifecycle,
     Model,
     Name,
     Names,
@@ -32,10 +34,7 @@ from sm.config.section import Section
 from sm.core.models import IDENTITY
 from sm.core.states import TrustLevel
 
-NOT_YET = (
-    "telegram",
-    "child_agents.auto_complete",
-)
+NOT_YET = ("telegram",)
 """Documented keys without an implementation yet: accepted, and reported as without effect."""
 
 SET_BY_SM = frozenset({*IDENTITY, "SM_PROMPT_FILE"})
@@ -66,6 +65,8 @@ class Command(Section):
     as one line of at most 4,000 bytes."""
     env: dict[Variable, Text] = {}
     """Variables added to the environment of the agent."""
+    lifecycle: Lifecycle | None = None
+    """The mode of its sessions, as in child_agents.mode. null: that of the workspace."""
 
 
 class ModelArgs(Section):
@@ -90,6 +91,8 @@ class AgentConfig(ModelArgs):
     tools: tuple[Tool, ...] | None = None
     """The built-in tools of claude that this agent type may use. null: all. An agent without Bash cannot
     report to sm."""
+    lifecycle: Lifecycle | None = None
+    """The mode of its sessions, as in child_agents.mode. null: that of the workspace."""
     mcp: bool = True
     """Give this agent type the MCP server of sm, with the tools of docs/mcp.md."""
     auto_allow: AllowRules = ()
@@ -124,6 +127,20 @@ class ModelPrices(Section):
     """US dollars per million tokens written to the cache. null: 1.25 times input."""
 
 
+_COORDINATOR = (
+    "You lead a team and do not change files yourself. Split the task into parts that do not depend on each other. "
+    "Start one agent for each part, with a name and a prompt that says what the part is, how to test it, and to report "
+    "with sm complete. Then end your turn: a message wakes you when an agent ends, asks a question or needs a "
+    "permission. Answer with sm answer, sm approve and sm deny; approve only what the part needs. When all agents have "
+    "ended, check their results, start an agent for what is missing, or run sm complete with a summary."
+)
+_COORDINATOR_RULES = (
+    *(f"Bash(sm {command} *)" for command in ("spawn", "approve", "deny", "answer", "kill", "wait")),
+    *(
+        f"mcp__sm__{tool}"
+        for tool in ("create_session", "answer_request", "control_session", "wait_for_sessions")
+    ),
+)
 _BYPASS = ("--permission-mode", "bypassPermissions")
 _PLAN = ("--permission-mode", "plan")
 
@@ -148,6 +165,12 @@ class Claude(Section):
         "Architect": AgentConfig(model="opus", args=_PLAN, description="designs and plans, changes no files"),
         "Explore": AgentConfig(model="haiku", args=_BYPASS, description="searches and reads, quickly"),
         "general-purpose": AgentConfig(model="sonnet", description="any other task"),
+        "Coordinator": AgentConfig(
+            model="opus",
+            description="leads a team: starts, approves, answers and kills agents without asking you",
+            prompt=_COORDINATOR,
+            auto_allow=_COORDINATOR_RULES,
+        ),
     }
     """Agent types that run Claude Code, by name. Your types are added to these; `NAME: null` removes one of these."""
     presets: Annotated[dict[Name, ModelArgs], NOTHING] = {
@@ -206,10 +229,36 @@ class Progress(Section):
     """Seconds between two checks of a transcript for which the system has reported no change."""
 
 
+class AutoComplete(Section):
+    """How sm finds out that an agent with turns, such as claude, has finished its work (docs/lifecycle.md)."""
+
+    enabled: bool = True
+    """Detect that a session has completed, asks a question or cannot go on. false: only `sm complete` ends a
+    session."""
+    detect_completion_phrases: bool = True
+    """Read the last message of a turn. false: only `sm complete` ends a session, with the reports of idle_timeout and
+    remind_after_s."""
+    completion_patterns: CompletionPatterns = ()
+    """Regular expressions that may mean that the work is done, without regard to case. They are hints: a match alone
+    never completes a session."""
+    completion_quiet_s: float = Field(default=10, ge=0, le=86_400, allow_inf_nan=False)
+    """Seconds without anything new, after a turn that says that the work is done, until the session is completed."""
+    idle_timeout: int = Field(default=600, ge=1, le=604_800)
+    """Seconds until a session that is idle, and not known to be done, is reported to its parent and to you."""
+    remind_after_s: tuple[Annotated[int, Field(ge=1, le=604_800)], ...] = Field(default=(), max_length=2)
+    """Seconds after which an idle agent that has not reported gets a reminder, at most two. Each one costs a turn.
+    Example: [180, 900]"""
+    require_parent_approval: bool = False
+    """Ask for approval (`sm approve`) when sm detects that a session has completed, also in mode auto."""
+
+
 class ChildAgents(Section):
-    mode: Literal["auto", "manual", "supervised"] = "auto"
-    """Completion of a session. auto, manual: the session itself decides, with `sm complete`. supervised: its parent
-    decides, with `sm approve` or `sm deny`."""
+    mode: Lifecycle = "auto"
+    """Completion of a session. auto: the session decides with `sm complete`, or sm detects it (auto_complete). manual:
+    sm detects nothing. supervised: its parent decides, with `sm approve` or `sm deny`. A session, an agent type or a
+    workspace may have another mode (--lifecycle)."""
+    auto_complete: AutoComplete = AutoComplete()
+    """How sm detects that a session has completed."""
     on_parent_end: Literal["adopt", "abandon", "keep"] = "adopt"
     """Effect on children when their parent's process ends. adopt: they move to the nearest live ancestor, or to
     the operator. abandon: sm interrupts them and marks them as abandoned. keep: they do not change."""

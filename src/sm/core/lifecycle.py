@@ -29,6 +29,7 @@ def _table() -> dict[tuple[Status, SignalKind], Status]:
         (Status.WAITING_INPUT, SignalKind.WENT_IDLE): Status.IDLE,
         (Status.RUNNING, SignalKind.ASKED): Status.WAITING_INPUT,
         (Status.IDLE, SignalKind.ASKED): Status.WAITING_INPUT,
+        (Status.IDLE, SignalKind.DETECTED_COMPLETED): Status.COMPLETED,
     }
     for live in LIVE:
         table |= {

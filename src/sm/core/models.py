@@ -7,6 +7,7 @@ from typing import Any
 
 from sm.core.states import CallerKind, EventType, Mode, SignalKind, TrustLevel
 from sm.core.statuses import Status
+from sm.core.turns import FinishedTurn
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,8 @@ class Signal:
     message: str | None = None
     answer: str | None = None
     """The agent's last words, as in `Observation.answer`."""
+    turn: FinishedTurn | None = None
+    """The finished turn after which the agent is idle."""
     cause: str | None = None
     """Why the process crashed, if its exit does not show it, such as a lack of memory."""
 
@@ -151,7 +154,11 @@ class Session:
     branch: str | None = None
     """The branch made with the worktree."""
     mode_source: str = "child_agents.mode"
-    """The setting that decided the mode, in the words of the user: `--lifecycle`, `workspace shop`, ..."""
+    """The setting that decided the mode, as a person would type it: `--lifecycle`, `child_agents.mode`, ..."""
+    reminders: int = 0
+    """Reminders sent to this run of the session."""
+    turn_ended_at: str | None = None
+    """The end of the last finished turn of which sm knows what follows."""
     shares_name: bool = field(default=False, compare=False)
     """Another session has the same friendly name. Not stored: SessionIndex sets it."""
 
@@ -239,6 +246,8 @@ class SpawnRequest:
     """The directory of the operator's command: the default of `working_dir`."""
     trust: str | None = None
     title: str | None = None
+    lifecycle: str | None = None
+    """The mode; None: that of the agent type, the workspace or the configuration."""
     workspace: str | None = None
     """A slug, or `-` for none. None: the parent's workspace, else the innermost one that contains the directory."""
     worktree: str | None = None

@@ -1,6 +1,6 @@
 """Observations of an agent with turns, each from one source. Pure data."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -45,8 +45,12 @@ class Observation:
     """Id of the sub-agent; empty: the agent itself."""
     use: str | None = None
     """Id of the tool use; None: none, or unknown."""
-    answer: str | None = None
+    answer: str | None = field(default=None, repr=False)
     """Idle: the agent's last words in the turn that has ended; empty: unknown; None: no turn has ended."""
+    finished: bool = False
+    """Idle: the agent finished the turn, which neither failed nor was interrupted. `answer` is its final message."""
+    background: int = 0
+    """Idle: background tasks and shells of the agent that still run."""
     patience_s: float = 0.0
     """Busy: time during which idle observations are ignored, because more activity is known to follow."""
 

@@ -57,6 +57,8 @@ class SignalKind(StrEnum):
     REPORTED_COMPLETED = "reported_completed"
     REPORTED_ERROR = "reported_error"
     REPORTED_ABANDONED = "reported_abandoned"
+    DETECTED_COMPLETED = "detected_completed"
+    """The last words of a finished turn say that the work is done."""
     EXITED = "exited"
     """The process ended without an error."""
     CRASHED = "crashed"

@@ -41,7 +41,12 @@ def move_event(session: Session, signal: Signal, type: EventType) -> str:
             return f"{who} is running"
         case SignalKind.START_FAILED:
             return f"{who} did not start: {folded(signal.reason)}"
-        case SignalKind.REPORTED_COMPLETED | SignalKind.REPORTED_ERROR | SignalKind.REPORTED_ABANDONED:
+        case (
+            SignalKind.REPORTED_COMPLETED
+            | SignalKind.REPORTED_ERROR
+            | SignalKind.REPORTED_ABANDONED
+            | SignalKind.DETECTED_COMPLETED
+        ):
             verb = "failed" if signal.kind is SignalKind.REPORTED_ERROR else type.value
             return f"{who} {verb} - {quoted(signal.message)}" if signal.message else f"{who} {verb}"
         case SignalKind.EXITED:
@@ -94,6 +99,30 @@ def idle_notice(session: Session, answer: str | None = None) -> str:
     """Entry of a notice about an idle session. `answer`: as in `Observation.answer`."""
     words = quote_session(session, answer) if answer else folded(session.status_reason)
     return f"{notice_subject(session)} is idle{'' if answer is None else ' after its turn'}: {words}"
+
+
+def unclear_notice(session: Session, words: str) -> str:
+    """Entry of a notice about a session that is idle for long, and not known to be done. `words`: its last ones."""
+    last = f": {quote_session(session, words)}" if words else ""
+    who = notice_subject(session)
+    return (
+        f"{who} is idle, and it is not clear whether its work is done{last}; look with: sm tail {session.id}"
+    )
+
+
+def missing_report_notice(session: Session) -> str:
+    """Entry of a notice about a session that has not reported after its reminders."""
+    who = notice_subject(session)
+    return f"{who} is idle and has not reported, also after a reminder; look with: sm tail {session.id}"
+
+
+REMINDERS = (
+    "You are idle and have not reported. If your task is done, run: sm complete 'WHAT YOU DID'. Otherwise say what is "
+    "missing, or continue.",
+    "You are idle and still have not reported, so sm tells your parent now. If your task is done, run: "
+    "sm complete 'WHAT YOU DID'. Otherwise say what is missing.",
+)
+"""The texts of the reminders to an idle agent, in order."""
 
 
 def checkpoint_notice(session: Session, text: str) -> str:

@@ -154,6 +154,7 @@ async def run(
                 "store": store.wait_closed(),
                 "delivery": parts.worker.run(),
                 "timers": parts.timers.run(),
+                "due timers": parts.due_timers.run(),
                 "waiting": parts.waiting.run(),
                 "dialogs": parts.dialogs.run(),
                 "setup dialogs": parts.setup_dialogs.run(),

@@ -11,13 +11,17 @@ from sm.api.sockets import SocketLimits
 from sm.capabilities.agreements import Agreements
 from sm.capabilities.project_items import ProjectItems
 from sm.config import Config, LoadedConfig, sandbox_for
+from sm.core.timers import TimerKind
 from sm.core.timestamps import iso
+from sm.daemon.due_timers import DueTimers
 from sm.daemon.outbox import Outbox
 from sm.daemon.sandboxing import SandboxParts
 from sm.linux.processes import die_with_parent
 from sm.mcp import McpServer
 from sm.messaging import ComposerDriver, DeliveryReceipts, DeliveryWorker, MailTimers, Messages
 from sm.monitor import AgentListener, CutOffSessions, Monitor, Observer, Summary, UsageMeter, Watcher
+from sm.monitor.completions import Completions, TurnReader
+from sm.monitor.terminal_use import TerminalLooks
 from sm.notifiers import NOTIFIERS
 from sm.paths import INSIDE_HOME, InstancePaths
 from sm.providers import PROVIDERS
@@ -122,7 +126,23 @@ class DaemonParts:
         usage = UsageMeter(store, config, now, home_of)
         every_s, off = config.child_agents.progress.snapshot_interval, config.daemon.ignore_evidence
         self.observer = observer = Observer(
-            store, manager, terminals, usage, transcripts_every_s=every_s, off=off, home_of=home_of
+            store,
+            manager,
+            terminals,
+            usage,
+            turns=TurnReader(config, store),
+            transcripts_every_s=every_s,
+            off=off,
+            home_of=home_of,
+        )
+        completions = Completions(config, store, manager, reports, TerminalLooks(terminals, manager).use_of)
+        self.due_timers = DueTimers(
+            store,
+            {
+                TimerKind.COMPLETION: completions.complete,
+                TimerKind.UNCLEAR: completions.report_unclear,
+                TimerKind.REMINDER: completions.remind,
+            },
         )
         self.cut_off = cut_off = CutOffSessions(config, store, manager, restorer)
         self.watcher = watcher = Watcher(store, manager, terminals, observer, sandbox, cut_off=cut_off.add)

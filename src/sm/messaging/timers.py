@@ -190,7 +190,7 @@ class MailTimers:
                         and session.exit is None
                         and not self._waiting.is_waiting(session.id, WaitKind.ANSWER)
                     ):
-                        send_outcome(tx, done, f"{done.name} expired: {reason}", tx.now)
+                        send_outcome(tx, done, f"{done.name} expired: {reason}")
         return waits
 
     async def _send_answers(self, open: Open) -> list[float]:
@@ -208,7 +208,7 @@ class MailTimers:
                 if now.unclaimed:
                     tx.mail.change_request(now, taken_at=tx.now)
                 if now.unclaimed and session is not None and session.exit is None:
-                    send_outcome(tx, now, f"answer to {now.name}: {outcome(now)}", tx.now)
+                    send_outcome(tx, now, f"answer to {now.name}: {outcome(now)}")
         return waits
 
     def _may_be_claimed(self, session_id: str) -> bool:

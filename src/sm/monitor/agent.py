@@ -24,6 +24,8 @@ _UNCHANGED_FOR_S = 2.0
 _FIRST_LOOK_S = 0.1
 _LOOKS_AGAIN = 5
 USES_MAX = 200
+_NOT_LOGGED = ("reason", "answer")
+"""Fields of an observation that hold words of the agent."""
 
 
 class ToolUses:
@@ -99,13 +101,17 @@ class Agent:
     start_words: str = ""
     """The text on the screen at the last read before the agent was ready."""
     uses: ToolUses = field(default_factory=ToolUses)
+    tools_used: int = 0
+    """Uses of tools since the last prompt, as far as this daemon has seen their hooks."""
 
     def add(self, observation: Observation, now: float) -> bool:
         """Record an observation; False for a stale one. tests/monitor/test_recorded.py can replay the log."""
         # An agent can write any time into its sources. A future time would silence the source until then.
         observation = replace(observation, at=min(observation.at, now))
         if log.isEnabledFor(logging.DEBUG):
-            fields = {f"sm_{name}": value for name, value in asdict(observation).items() if name != "reason"}
+            fields = {
+                f"sm_{name}": value for name, value in asdict(observation).items() if name not in _NOT_LOGGED
+            }
             log.debug("observed", extra={"sm_session": self.session_id, **fields})
         return self.ledger.add(observation, now)
 

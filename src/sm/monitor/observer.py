@@ -21,6 +21,7 @@ from sm.core.statuses import Status
 from sm.core.timestamps import iso
 from sm.errors import SmError, StorageFull
 from sm.monitor.agent import Agent
+from sm.monitor.completions import TurnReader
 from sm.monitor.evidence import Ledger
 from sm.monitor.files import FileEvents, changes
 from sm.monitor.listeners import AgentListener, AgentListeners
@@ -57,6 +58,7 @@ class Observer:
         terminals: Terminals,
         usage: UsageMeter,
         *,
+        turns: TurnReader,
         transcripts_every_s: float,
         off: Collection[Source] = (),
         home_of: HomeOf = on_host,
@@ -71,7 +73,7 @@ class Observer:
         self._clock = self.now = clock
         self._agents: dict[str, Agent] = {}
         self._files = FileEvents()
-        self._recorder = Recorder(store, manager, usage)
+        self._recorder = Recorder(store, manager, usage, turns)
         self._sources = Sources(
             store, terminals, usage, self._files, self._recorder, self._listeners, self._off, home_of, clock
         )
@@ -266,6 +268,9 @@ class Observer:
             await self._usage.set_ending(agent.session_id, event.ending)
         if event.activity is not None:
             agent.activity = event.activity
+        if observation is not None and observation.opens:
+            agent.tools_used = 0
+        agent.tools_used += event.tool_started is not None
         if not late:
             await self._recorder.learn(agent.session_id, event.conversation, event.transcript, event.model)
         added = observation is not None and agent.add(observation, self._clock())
@@ -366,7 +371,7 @@ class Observer:
                 agent.tty, session.id, lambda: agent.read_drawing(self._clock() + _DRAWN_WITHIN_S)
             )
         if is_live(session.status):
-            await self._recorder.follow(session, verdict)
+            await self._recorder.follow(session, verdict, agent.tools_used)
         elif not agent.hook_seen and verdict.observation.source in (Source.STATE_FILE, Source.TRANSCRIPT):
             # Without hooks no event reports a new prompt; but the agent was idle, and works again.
             since = agent.ledger.entries[verdict.observation.source].since

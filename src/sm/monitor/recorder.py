@@ -9,9 +9,12 @@ from sm.core.observation import Activity, Source
 from sm.core.states import SignalKind
 from sm.core.statuses import Status
 from sm.core.timestamps import iso
+from sm.core.turns import FinishedTurn
+from sm.monitor.completions import TurnReader
 from sm.monitor.evidence import Verdict
 from sm.monitor.usage import UsageMeter
 from sm.sessions.manager import Manager
+from sm.state.turns import turn_ended
 from sm.store import Store, durable
 
 _STATUSES = {
@@ -24,8 +27,9 @@ _STATUSES = {
 class Recorder:
     """Records changes of sessions. Every call returns when the change is on disk."""
 
-    def __init__(self, store: Store, manager: Manager, usage: UsageMeter) -> None:
+    def __init__(self, store: Store, manager: Manager, usage: UsageMeter, turns: TurnReader) -> None:
         self._store = store
+        self._turns = turns
         self._manager = manager
         self._usage = usage
 
@@ -40,15 +44,21 @@ class Recorder:
         else:
             await self._observe(session.id, SignalKind.ASKED, Source.SCREEN, reason, at)
 
-    async def follow(self, session: Session, verdict: Verdict) -> None:
+    async def follow(self, session: Session, verdict: Verdict, tools_used: int = 0) -> None:
+        """Make the status follow the verdict. `tools_used`: uses of tools in the turn that the verdict ends."""
         observation = verdict.observation
         stronger = tuple(Source)[: tuple(Source).index(observation.source)]
         why = [verdict.overruled[source] for source in stronger if source in verdict.overruled]
         reason = f"{observation.reason} ({'; '.join(why)})" if why else observation.reason
         wanted, signal = _STATUSES[observation.activity]
+        turn = None
+        if observation.finished and iso(observation.at) > (session.turn_ended_at or ""):
+            turn = await self._turns.read(session, observation, tools_used)
         if session.status is not wanted:
             at = max(iso(observation.at), session.status_at)
-            await self._observe(session.id, signal, observation.source, reason, at, observation.answer)
+            await self._observe(session.id, signal, observation.source, reason, at, observation.answer, turn)
+        elif turn is not None:  # a weaker source has reported first that the agent is idle
+            await self._end_turn(session.id, turn, observation.answer)
         elif wanted is Status.WAITING_INPUT and session.status_reason != reason:
             await self._explain(session, observation.source, reason, iso(observation.at))
 
@@ -96,5 +106,15 @@ class Recorder:
         reason: str,
         at: str,
         answer: str | None = None,
+        turn: FinishedTurn | None = None,
     ) -> None:
-        await self._manager.observe(session_id, Signal(kind, source, reason, at, answer=answer))
+        await self._manager.observe(session_id, Signal(kind, source, reason, at, answer=answer, turn=turn))
+
+    @durable
+    async def _end_turn(self, session_id: str, turn: FinishedTurn, answer: str | None) -> None:
+        async with self._store.transaction() as tx:
+            session = tx.session(session_id)
+            if session.status is Status.IDLE and turn.ended_at > (session.turn_ended_at or ""):
+                session = await turn_ended(tx, self._manager.notices, session, turn)
+                if turn.follow_up is None or not turn.follow_up.is_reported:
+                    await self._manager.notices.add_for_idle(tx, session, answer)

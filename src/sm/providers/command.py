@@ -26,7 +26,8 @@ class CommandProvider(Provider):
         return tuple(self._commands)
 
     def agent_config(self, agent_type: str) -> AgentConfig | None:
-        return AgentConfig() if agent_type in self._commands else None
+        command = self._commands.get(agent_type)
+        return None if command is None else AgentConfig(lifecycle=command.lifecycle)
 
     def capability_sources(self, environment: Mapping[str, str], around: Sequence[str]) -> None:
         return None

@@ -196,7 +196,7 @@ class Requests:
             signal = Signal(SignalKind.REPORTED_COMPLETED, "approval", reason, tx.now, message=message)
             await self._reports.complete_session(tx, session.id, signal)
         else:
-            send_outcome(tx, done, f"your completion ({done.name}) was {outcome(done)}", tx.now)
+            send_outcome(tx, done, f"your completion ({done.name}) was {outcome(done)}")
         return done
 
     async def confirm_answer(self, caller: Caller, request: Request) -> Request:

@@ -11,6 +11,7 @@ from sm.core.messages import Message, Notice
 from sm.core.models import Caller, RequestKey, Session, ancestors
 from sm.core.requests import Request
 from sm.core.states import MessageMode, MessageState, NoticeKind, RequestKind
+from sm.core.statuses import Status
 from sm.errors import IllegalState, UsageError
 from sm.messaging.messages import BATCH_MAX, Messages, RenderedMessage
 from sm.messaging.timers import MailTimers
@@ -18,6 +19,7 @@ from sm.requests.answers import Requests
 from sm.sessions.manager import Manager
 from sm.sessions.waits import WaitingSessions, WaitKind
 from sm.state.notices import request_occasion
+from sm.state.turns import FROM_COMPLETION
 from sm.store import Store
 
 LongPoll = Callable[[Callable[[], bool], float], Awaitable[bool]]
@@ -221,14 +223,14 @@ class Waits:
 
     def _waits_for(self, wanted: Collection[str], until: str) -> str:
         sessions = [self._store.sessions[s] for s in wanted if s in self._store.sessions]
-        left = [s for s in sessions if not has_reached(s.status, until)]
+        left = [s for s in sessions if not _has_reached(s, until)]
         named = ", ".join(f"{label(s)} ({s.status})" for s in left[:_NAMED_MAX])
         more = f" and {len(left) - _NAMED_MAX} more" if len(left) > _NAMED_MAX else ""
         return f"waits for {len(left)} {'session' if len(left) == 1 else 'sessions'}: {named}{more}"
 
     def _verdict(self, session_ids: Sequence[str], until: str, *, any_of: bool) -> bool | None:
         sessions = self._store.sessions
-        verdicts = [has_reached(sessions[s].status, until) if s in sessions else False for s in session_ids]
+        verdicts = [_has_reached(sessions[s], until) if s in sessions else False for s in session_ids]
         if any_of in verdicts:  # one True decides for any, one False for all
             return any_of
         return None if None in verdicts else not any_of
@@ -286,3 +288,9 @@ class Waits:
             if answered:
                 self._waiting.end_wait(asker_id, WaitKind.ANSWER)
         return await self._store.mail.request(request.id)
+
+
+def _has_reached(session: Session, until: str) -> bool | None:
+    """As `has_reached`. A session that was completed because it was idle after its turn has been idle."""
+    was_idle = session.status is Status.COMPLETED and session.status_source == FROM_COMPLETION
+    return True if was_idle and until == Status.IDLE else has_reached(session.status, until)

@@ -19,6 +19,7 @@ from sm.core.worktrees import map_to_repository
 from sm.errors import IllegalState, NotPermitted, SetupRequired, UsageError
 from sm.paths import InstancePaths
 from sm.policy.access import Action, may_at_all
+from sm.policy.modes import ModeChoice, choose_mode, parse_mode
 from sm.providers.base import AgentPlan, PlanContext, Provider
 from sm.sandboxes.base import Sandbox
 from sm.sandboxes.home import homes
@@ -118,13 +119,15 @@ class SpawnPlanner:
         kind = types.pick(request.agent_type)
         provider = self._providers[kind.provider]
         trust = await self._trust.decide(caller, parent, workspace, request.trust, runs=runs)
+        mode = self._mode(request, kind, workspace)
         session, token = self._new(
             caller,
             request.agent_type,
             provider,
             request.name,
             status_reason="requested",
-            mode=Mode(self._config.child_agents.mode),
+            mode=mode.mode,
+            mode_source=mode.source,
             parent_id=None if parent is None else parent.id,
             working_dir=working_dir,
             workspace=parent.workspace if parent is not None else workspace.slug if workspace else None,
@@ -212,6 +215,7 @@ class SpawnPlanner:
             status_reason=f"requested as a fork of {original.display_name}",
             model=original.model,
             mode=original.mode,
+            mode_source=original.mode_source,
             parent_id=None if parent is None else parent.id,
             working_dir=original.working_dir,
             workspace=original.workspace,
@@ -409,6 +413,16 @@ class SpawnPlanner:
         self._require_addition(caller, "--args")
         for argument in request.extra_args:
             validate_text(argument, "--args", _ARGUMENT_MAX)
+
+    def _mode(self, request: SpawnRequest, kind: AgentType, workspace: Workspace | None) -> ModeChoice:
+        """Raises UsageError for an unknown mode."""
+        try:
+            requested = None if request.lifecycle is None else parse_mode(request.lifecycle)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        of_type = None if kind.agent.lifecycle is None else Mode(kind.agent.lifecycle)
+        configured = Mode(self._config.child_agents.mode)
+        return choose_mode(requested, request.agent_type, of_type, workspace, configured)
 
     def _added(self, caller: Caller, variables: Mapping[str, str]) -> Mapping[str, str]:
         """The variables of --env. Raises NotPermitted and UsageError."""

@@ -5,16 +5,21 @@ from typing import Any
 
 from sm.core.labels import short_label
 from sm.core.lifecycle import is_ended, is_live
+from sm.core.messages import SM_ITSELF
 from sm.core.models import Caller, Checkpoint, RequestKey, Session, Signal
 from sm.core.requests import Question
 from sm.core.states import EventType, Mode, RequestKind, SignalKind
+from sm.core.statuses import Status
 from sm.core.text import NOTE_MAX, REPORT_MAX, folded, quoted, validate_text
-from sm.core.wording import subject
+from sm.core.wording import REMINDERS, subject
 from sm.errors import IllegalState, IllegalTransition, InvalidText, UsageError
 from sm.policy.access import Action
+from sm.policy.completion import CompletionRules, needs_approval
 from sm.sessions.manager import Manager, SessionResult
+from sm.state.messages import send
 from sm.state.requests import NewRequest, open_of, open_request
 from sm.state.sessions import move
+from sm.state.turns import FROM_COMPLETION
 from sm.store import Store, Transaction
 
 _METADATA_MAX = 50
@@ -54,11 +59,13 @@ class Reports:
         async with self._store.transaction(caller, key) as tx:
             done = tx.session(session.id)
             if tx.replayed is None:
-                if is_ended(done.status):
+                if done.status is Status.COMPLETED and done.status_source == FROM_COMPLETION:
+                    done = await self._correct(tx, done, signal)
+                elif is_ended(done.status):
                     raise IllegalTransition(
                         f"session {short_label(session)} has already ended ({done.status})"
                     )
-                if done.mode is Mode.SUPERVISED and kind is SignalKind.REPORTED_COMPLETED:
+                elif done.mode is Mode.SUPERVISED and kind is SignalKind.REPORTED_COMPLETED:
                     done = await self._propose(tx, done, text, signal.emitted_at)
                 else:
                     done = await self.complete_session(tx, session.id, signal)
@@ -76,8 +83,58 @@ class Reports:
         await self._manager.endings.kill_completed(tx, after)
         return after
 
-    async def _propose(self, tx: Transaction, session: Session, text: str | None, at: str) -> Session:
-        """Ask for approval of a supervised session's completion. One proposal can be open at a time."""
+    async def _correct(self, tx: Transaction, session: Session, signal: Signal) -> Session:
+        """Replace the end that sm detected in the final message of a turn by the session's own report."""
+        if signal.kind is SignalKind.REPORTED_COMPLETED:
+            message = signal.message or session.completion_message
+            return await tx.update(
+                session,
+                completion_message=message,
+                status_source=signal.source,
+                status_reason=signal.reason,
+            )
+        # The parent heard of a success: it must hear of this end too.
+        again = Signal(SignalKind.REOPENED, "report", "the session reports another result", tx.now)
+        await move(tx, self._manager.notices, session.id, again)
+        return await self.complete_session(tx, session.id, signal)
+
+    async def end_detected(
+        self, tx: Transaction, session: Session, found: Mapping[str, Any], rules: CompletionRules
+    ) -> None:
+        """End an idle session whose agent says that it is done, or propose that.
+
+        `found`: the `rule`, the `quote` and the `summary` of its final message.
+        """
+        words, reason = found["summary"] or None, f"{found['rule']}: {quoted(found['quote'], 120)}"
+        if needs_approval(session.mode, rules):
+            if not open_of(tx.mail.open.requests, session.id, [RequestKind.COMPLETION]):
+                session = await self._propose(tx, session, words, tx.now, evidence=FROM_COMPLETION)
+                await tx.update(session, status_reason="waiting for the approval of its completion")
+            return
+        signal = Signal(SignalKind.DETECTED_COMPLETED, FROM_COMPLETION, reason, tx.now, message=words)
+        await self.complete_session(tx, session.id, signal)
+
+    async def report_unclear(self, tx: Transaction, session: Session, found: Mapping[str, Any]) -> None:
+        """Report a session that is idle for long, and not known to be done."""
+        text = f"{subject(session)} is idle: completion unclear"
+        await tx.event(EventType.IDLE, session, tx.now, text, {"source": FROM_COMPLETION})
+        await self._manager.notices.add_for_unclear(tx, session, found["summary"])
+
+    async def remind(self, tx: Transaction, session: Session, found: Mapping[str, Any]) -> None:
+        """Send the reminder with the `number` in `found` (from 1). The last one also reports to the parent."""
+        number = int(found["number"])
+        session = await tx.update(session, reminders=number)
+        send(tx, session.id, SM_ITSELF, REMINDERS[min(number, len(REMINDERS)) - 1])
+        if number == len(REMINDERS):
+            await self._manager.notices.add_for_missing_report(tx, session)
+
+    async def _propose(
+        self, tx: Transaction, session: Session, text: str | None, at: str, evidence: str | None = None
+    ) -> Session:
+        """Ask for approval of a completion. One proposal can be open at a time.
+
+        `evidence`: what sm has detected; None: the session proposes it.
+        """
         if open_of(tx.mail.open.requests, session.id, [RequestKind.COMPLETION]):
             raise IllegalState(
                 f"session {short_label(session)} has already proposed its completion",
@@ -95,7 +152,7 @@ class Reports:
             tx,
             self._manager.notices,
             session,
-            NewRequest(RequestKind.COMPLETION, (Question(text or ""),)),
+            NewRequest(RequestKind.COMPLETION, (Question(text or ""),), evidence=evidence),
             at,
             None,
         )

@@ -12,10 +12,11 @@ from sm.config import sandbox_settings
 from sm.core.items import ItemKind, ItemState
 from sm.core.models import Caller, Capabilities, RequestKey, Session, Workspace
 from sm.core.session_index import oldest_first
-from sm.core.states import TrustLevel
+from sm.core.states import Mode, TrustLevel
 from sm.core.text import folded, validate_text
 from sm.errors import ExternalError, IllegalState, InvalidPath, NameTaken, UsageError
 from sm.policy.access import Action, visible, visible_workspace
+from sm.policy.modes import parse_mode
 from sm.policy.trust import normalize_trust_level
 from sm.sessions.manager import Manager
 from sm.sessions.spawn import Spawner
@@ -99,7 +100,8 @@ class Workspaces:
     async def change(
         self, caller: Caller, slug: str, given: Mapping[str, Any], key: RequestKey | None
     ) -> Workspace:
-        """Change the settings in `given`: working_dir, trust (None: default), capabilities, strict_mcps, sandbox.
+        """Change the settings in `given`: working_dir, trust (None: default), lifecycle (None: as configured),
+        capabilities, strict_mcps, sandbox.
 
         Applies to sessions that start later. Raises the errors of `create`, and IllegalState for a deleted workspace.
         """
@@ -245,6 +247,13 @@ def _trust(workspace: Workspace, value: object) -> TrustLevel | None:
         raise UsageError(str(error)) from None
 
 
+def _lifecycle(workspace: Workspace, value: object) -> Mode | None:
+    try:
+        return None if value is None else parse_mode(str(value))
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
 def _capabilities(workspace: Workspace, value: object) -> Capabilities:
     if not isinstance(value, dict):
         raise UsageError("capabilities must be an object of mcps, skills and agents")
@@ -285,6 +294,7 @@ def _sandbox(workspace: Workspace, value: object) -> Mapping[str, Any]:
 _SETTINGS: Mapping[str, tuple[str, Callable[[Workspace, Any], Any]]] = {
     "working_dir": ("directory", lambda workspace, path: workspace.directory if path is None else path),
     "trust": ("trust_level", _trust),
+    "lifecycle": ("lifecycle", _lifecycle),
     "capabilities": ("capabilities", _capabilities),
     "strict_mcps": ("strict_mcps", _strict),
     "sandbox": ("sandbox", _sandbox),

@@ -3,13 +3,27 @@
 from sm.core.labels import label_of, short_label
 from sm.core.messages import IN_CONVERSATION, QUEUED_BY_AGENT, SM_ITSELF, Message
 from sm.core.models import Session
-from sm.core.states import EventType, MessageState
+from sm.core.states import EventType, MessageMode, MessageState
 from sm.core.wording import TOLD_AGAIN, message_finished_event
 from sm.state.notices import Notices
 from sm.store import Transaction
 
 _IN_QUEUE = "the message was still in the agent's own queue"
 _NOT_STORED = "the agent accepted the message, but did not store it in its conversation"
+
+
+def send(tx: Transaction, session_id: str, sender: str, text: str) -> None:
+    """Queue a message of `sender` (`SM_ITSELF`, `operator` or the id of a session) to the session."""
+    message = Message(
+        id=tx.mail.new_id("messages"),
+        session_id=session_id,
+        sender=sender,
+        mode=MessageMode.AUTO,
+        state=MessageState.QUEUED,
+        created_at=tx.now,
+        state_at=tx.now,
+    )
+    tx.mail.add_message(message, text)
 
 
 async def arrive(tx: Transaction, message: Message, at: str, evidence: str) -> Message:

@@ -12,7 +12,7 @@ from sm.config import Config
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import Decision, is_ended, is_live
 from sm.core.messages import SM_ITSELF, Message, Notice
-from sm.core.models import Checkpoint, Session, Signal, ancestors
+from sm.core.models import Checkpoint, Session, ancestors
 from sm.core.requests import Request
 from sm.core.states import EventType, MessageState, NoticeKind, RequestKind
 from sm.core.statuses import Status
@@ -21,7 +21,9 @@ from sm.core.wording import (
     ending_notice,
     idle_notice,
     late_answer_notice,
+    missing_report_notice,
     request_notice,
+    unclear_notice,
     undelivered_notice,
 )
 from sm.store import Transaction
@@ -102,15 +104,39 @@ class Notices:
                 await self._note(
                     tx, session, NoticeKind.ENDING, f"ending:{session.runs}", text, decision.event
                 )
-        elif decision.after is Status.IDLE and self._reports_idle(tx, session, signal):
-            text, event = idle_notice(session, signal.answer), EventType.IDLE
-            await self._note(tx, session, NoticeKind.IDLE, f"idle:{signal.emitted_at}", text, event)
+        elif decision.after is Status.IDLE and signal.source != WAITS_FOR_SESSIONS:
+            follow_up = None if signal.turn is None else signal.turn.follow_up
+            if follow_up is None or not follow_up.is_reported:
+                await self.add_for_idle(tx, session, signal.answer)
 
-    def _reports_idle(self, tx: Transaction, session: Session, signal: Signal) -> bool:
+    async def add_for_idle(self, tx: Transaction, session: Session, answer: str | None) -> None:
+        """Report an idle session, once for its turn. `answer`: as in `Observation.answer`."""
+        if self._reports_idle(tx, session, answer):
+            occasion = f"idle:{session.status_at}"
+            text = idle_notice(session, answer)
+            await self._note(tx, session, NoticeKind.IDLE, occasion, text, EventType.IDLE)
+
+    async def add_for_unclear(self, tx: Transaction, session: Session, words: str) -> None:
+        """Report to the parent and to the operator that a session is idle, and not known to be done.
+
+        `words`: its last ones.
+        """
+        recipient, text = notice_recipient(tx, session), unclear_notice(session, words)
+        occasion = f"unclear:{session.turn_ended_at}"
+        if recipient is not None:
+            await self._add(tx, session, recipient, NoticeKind.IDLE, occasion, text, None)
+        await self._add(tx, session, None, NoticeKind.IDLE, f"{occasion}:operator", text, EventType.IDLE)
+
+    async def add_for_missing_report(self, tx: Transaction, session: Session) -> None:
+        """Report that a session is idle and has not reported after all reminders."""
+        text = missing_report_notice(session)
+        await self._note(tx, session, NoticeKind.IDLE, f"no-report:{session.runs}", text, EventType.IDLE)
+
+    def _reports_idle(self, tx: Transaction, session: Session, answer: str | None) -> bool:
         if notice_recipient(tx, session) is None:  # the operator is told only of turns
-            wanted = self._notify.turn_ended and signal.answer is not None
+            wanted = self._notify.turn_ended and answer is not None
         else:
-            wanted = self._settings.notify_parent_on_idle and signal.source != WAITS_FOR_SESSIONS
+            wanted = self._settings.notify_parent_on_idle
         # A session with live children waits for them: nobody need act.
         others = tx.unfinished_sessions() if wanted else ()
         return wanted and not any(s.parent_id == session.id and is_live(s.status) for s in others)

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sm.core.messages import SM_ITSELF, Message
+from sm.core.messages import SM_ITSELF
 from sm.core.models import Session
 from sm.core.requests import BY_RULE, BY_TERMINAL, Answer, Question, Request
-from sm.core.states import EventType, MessageMode, MessageState, RequestKind, RequestState
+from sm.core.states import EventType, RequestKind, RequestState
 from sm.core.text import quoted
 from sm.core.wording import (
     decider,
@@ -17,6 +17,7 @@ from sm.core.wording import (
     request_opened_event,
 )
 from sm.errors import IllegalState
+from sm.state.messages import send
 from sm.state.notices import Notices, request_occasion, withdraw
 from sm.store import Transaction
 
@@ -36,6 +37,7 @@ class NewRequest:
     tool_use: str | None = None
     agent: str = ""
     cut: bool = False
+    evidence: str | None = None
     plan: str | None = field(default=None, repr=False)
     """The plan to approve, for a permission to leave plan mode."""
 
@@ -72,6 +74,7 @@ async def open_request(
         tool_use=asked.tool_use,
         agent=asked.agent,
         cut=asked.cut,
+        evidence=asked.evidence,
     )
     if decided is not None:
         request = replace(request, answer=decided.answer, answered_by=decided.by, reason=decided.reason)
@@ -117,7 +120,7 @@ async def finish_with_proposed_answer(
     taken_at = None if request.tool_use and not confirmed else at
     done = await finish_request(tx, session, request, at, state=RequestState.ANSWERED, taken_at=taken_at)
     if done.answer is not None and done.answer.approved and done.answer.message:
-        send_outcome(tx, done, f"{done.name} was {outcome(done)}", at)
+        send_outcome(tx, done, f"{done.name} was {outcome(done)}")
     return done
 
 
@@ -158,18 +161,9 @@ async def cancel_requests(tx: Transaction, session: Session, at: str, reason: st
         tx.mail.change_request(request, taken_at=at)  # answered, but no process can take the answer
 
 
-def send_outcome(tx: Transaction, request: Request, text: str, at: str) -> None:
+def send_outcome(tx: Transaction, request: Request, text: str) -> None:
     """Send the outcome of a request to its session as a message."""
-    message = Message(
-        id=tx.mail.new_id("messages"),
-        session_id=request.session_id,
-        sender=request.answered_by or SM_ITSELF,
-        mode=MessageMode.AUTO,
-        state=MessageState.QUEUED,
-        created_at=at,
-        state_at=at,
-    )
-    tx.mail.add_message(message, text)
+    send(tx, request.session_id, request.answered_by or SM_ITSELF, text)
 
 
 def too_late(request: Request) -> IllegalState:

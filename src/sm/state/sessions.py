@@ -9,6 +9,7 @@ from sm.core.models import Process, Session, Signal
 from sm.core.statuses import Status
 from sm.core.wording import move_event
 from sm.state.notices import Notices
+from sm.state.turns import turn_ended, work_resumed
 from sm.store import Open, Transaction
 
 log = logging.getLogger(__name__)
@@ -24,8 +25,15 @@ async def move(tx: Transaction, notices: Notices, session_id: str, signal: Signa
         return await tx.update(before, **facts)
     if decision.after is Status.ERROR and signal.message is None:
         facts["completion_message"] = signal.reason
+    turn = signal.turn if decision.after is Status.IDLE else None
+    if turn is not None:
+        facts["turn_ended_at"] = turn.ended_at
     after = await tx.apply(before, decision, **facts)
+    if decision.after not in (Status.IDLE, Status.WAITING_INPUT):
+        await work_resumed(tx, after)
     log.info("changed a session's status", extra={**context, "sm_to": after.status.value})
+    if turn is not None:
+        after = await turn_ended(tx, notices, after, turn)
     await notices.add_for_move(tx, after, decision)
     if decision.event is not None:
         metadata: dict[str, Any] = {"source": signal.source, "reason": signal.reason}

@@ -232,6 +232,8 @@ _V6 = (
         PRIMARY KEY (subject, kind)
     ) WITHOUT ROWID""",
     "ALTER TABLE sessions ADD COLUMN mode_source TEXT NOT NULL DEFAULT 'child_agents.mode'",
+    "ALTER TABLE sessions ADD COLUMN reminders INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE sessions ADD COLUMN turn_ended_at TEXT",
     "ALTER TABLE workspaces ADD COLUMN lifecycle TEXT",
     "ALTER TABLE requests ADD COLUMN evidence TEXT",
 )

@@ -238,7 +238,7 @@ class Transaction:
         signal = decision.signal
         if is_ended(decision.before) and is_live(decision.after):
             changes |= {"runs": session.runs + 1, "completed_at": None}
-            changes |= {"completion_status": None, "completion_message": None}
+            changes |= {"completion_status": None, "completion_message": None, "reminders": 0}
         if is_ended(decision.after) and not is_ended(decision.before):
             changes.setdefault("completed_at", signal.emitted_at)
             changes.setdefault("completion_status", decision.after.value)

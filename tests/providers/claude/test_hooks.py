@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from sm.core.observation import Activity
+from sm.core.turns import FINAL_MESSAGE_MAX
 from sm.providers.claude.hooks import EVENTS, read_hook
 from sm.providers.readers import AcceptedInput, HookEvent
 
@@ -243,7 +244,7 @@ def test_only_the_stop_hook_of_the_main_agent_ends_a_turn(
 @pytest.mark.parametrize(
     ("name", "payload", "answer"),
     [
-        ("Stop", {"last_assistant_message": "All\ndone."}, "All done."),
+        ("Stop", {"last_assistant_message": "All\ndone."}, "All\ndone."),
         ("Stop", {"last_assistant_message": None}, ""),
         ("Stop", {"background_tasks": [{"type": "subagent", "status": "running"}]}, None),
         ("StopFailure", {"error": "rate_limit"}, ""),
@@ -258,3 +259,25 @@ def test_answer_is_given_only_by_the_end_of_a_turn(
     observation = read_event(name, **payload).observation
     assert observation is not None
     assert observation.answer == answer
+
+
+def test_stop_hook_reports_a_finished_turn_and_its_background_shells() -> None:
+    shells = [{"type": "shell", "status": "running"}, {"type": "shell", "status": "completed"}]
+    observation = read_event("Stop", last_assistant_message="Done.", background_tasks=shells).observation
+    assert observation is not None
+    assert (observation.finished, observation.background) == (True, 1)
+
+
+def test_failed_turn_is_not_finished() -> None:
+    observation = read_event("StopFailure", error="server_error").observation
+    assert observation is not None
+    assert not observation.finished
+
+
+def test_long_final_message_keeps_both_ends() -> None:
+    observation = read_event("Stop", last_assistant_message="a" * 60_000 + "z" * 60_000).observation
+    assert observation is not None
+    assert observation.answer is not None
+    assert len(observation.answer) == FINAL_MESSAGE_MAX
+    assert observation.answer.startswith("a" * 20_000)
+    assert observation.answer.endswith("z" * 20_000)

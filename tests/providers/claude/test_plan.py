@@ -498,7 +498,7 @@ def test_registry_creates_the_claude_provider_from_the_configuration() -> None:
     claude = PROVIDERS["claude"](Config())
     assert claude.name == "claude"
     assert claude.has_turns
-    assert set(claude.agent_types) == {"Engineer", "Architect", "Explore", "general-purpose"}
+    assert set(claude.agent_types) == {"Engineer", "Architect", "Explore", "general-purpose", "Coordinator"}
     assert claude.input_of("Engineer") is InputMethod.COMPOSER
     assert {"CLAUDECODE", "CLAUDE_CODE_CHILD_SESSION", "TMUX"} <= claude.never_inherited
     assert not {"ANTHROPIC_API_KEY", "CLAUDE_CONFIG_DIR", "PATH", "HOME"} & claude.never_inherited

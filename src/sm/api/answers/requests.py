@@ -36,6 +36,10 @@ class RequestView(TypedDict):
         ),
     ]
     agent: Annotated[str | None, doc("The sub-agent that asks; null: the agent itself.")]
+    evidence: Annotated[
+        str | None,
+        doc("`completion`: sm found the request in the last words of a turn; null: the session asked."),
+    ]
     cut: Annotated[bool, doc("The arguments were too long: their texts are cut.")]
     questions: list[QuestionView]
     options: Annotated[list[str], doc("The options of the only question.")]

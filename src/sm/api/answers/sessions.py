@@ -38,6 +38,7 @@ class SessionView(TypedDict):
     status_at: Time
     status_stale: Annotated[bool, doc("True while no source confirms the status.")]
     mode: Annotated[Mode, doc("Who decides that the session is finished.")]
+    mode_source: Annotated[str, doc("The setting that decided `mode`, such as `--lifecycle`.")]
     parent_session_id: Annotated[str | None, doc("Null: the operator is the parent.")]
     parent_label: Annotated[str | None, doc("The `label` of the parent; null as `parent_session_id`.")]
     created_by: Annotated[str, doc("`operator`, or the session that spawned this one.")]

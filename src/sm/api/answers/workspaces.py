@@ -7,7 +7,7 @@ from typing_extensions import TypedDict  # pydantic reads the one of `typing` on
 
 from sm.api.fields import Anything, Time, doc, schema
 from sm.core.items import ItemKind, ItemState
-from sm.core.states import TrustLevel
+from sm.core.states import Mode, TrustLevel
 
 Name = Annotated[str, schema("string", pattern="^[A-Za-z0-9_.-]{1,64}$")]
 Names = Literal["all"] | Annotated[list[Name], Field(max_length=200)]
@@ -25,6 +25,7 @@ class WorkspaceView(TypedDict):
     slug: str
     working_dir: str
     trust_level: Annotated[TrustLevel | None, doc("Null: the level of the configuration.")]
+    lifecycle: Annotated[Mode | None, doc("The mode of its sessions; null: as configured.")]
     capabilities: CapabilitiesView
     strict_mcps: Annotated[
         bool, doc("Sessions of the workspace get only the MCP servers that sm gives them.")

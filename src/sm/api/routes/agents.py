@@ -141,7 +141,7 @@ async def why(request: ApiRequest) -> WhyView:
         label=label(session),
         status_stale=services.monitor.is_stale(session.id),
         evidence=[] if ledger is None else evidence_json(ledger, services.monitor.now()),
-        facts=await services.monitor.facts(session.id),
+        facts=[*await services.monitor.facts(session.id), f"mode {session.mode}, from {session.mode_source}"],
     )
     if not services.sessions.may_read(request.caller, session):
         answer["status_reason"] = folded(session.status_reason, _REASON_MAX)

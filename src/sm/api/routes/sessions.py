@@ -67,6 +67,10 @@ class SpawnBody(Body):
     ] = None
     branch: Annotated[str | None, doc("The branch of that worktree: `sm/NAME`.")] = None
     trust: Trust = None
+    lifecycle: Annotated[
+        str | None,
+        doc("`auto`, `manual` or `supervised`; null: of the agent type, the workspace or the configuration."),
+    ] = None
     env: Annotated[
         dict[str, str] | None, doc("Variables for the agent and its children; only from the operator.")
     ] = None

@@ -55,6 +55,10 @@ class SettingsBody(Body):
     trust: Annotated[
         SkipValidation[str | None], doc("`direct` or `sandboxed`; null: the level of the configuration.")
     ] = None
+    lifecycle: Annotated[
+        SkipValidation[str | None],
+        doc("`auto`, `manual` or `supervised`, for sessions that start later; null: as configured."),
+    ] = None
     capabilities: SkipValidation[CapabilitiesBody] = Field(default_factory=CapabilitiesBody)
     strict_mcps: Annotated[
         SkipValidation[bool], doc("Sessions of the workspace get only the MCP servers that sm gives them.")

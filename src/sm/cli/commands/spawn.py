@@ -111,6 +111,12 @@ from sm.errors import InvalidText, SetupRequired, SmError, UnknownAgentType, Usa
     help="Trust level: sandboxed or direct.  [default: the level of the parent, the workspace or the configuration]",
 )
 @click.option(
+    "--lifecycle",
+    metavar="MODE",
+    help="Completion of the session: auto, manual or supervised.  [default: the mode of the agent type, the workspace "
+    "or the configuration]",
+)
+@click.option(
     "--skip-checks",
     is_flag=True,
     help="Start the agent even if its program is known to open a dialog of its first start.",

@@ -45,6 +45,8 @@ def _settings(command: Command) -> Command:
         click.option("--agents", metavar="NAMES", help=f"Agent types that the sessions may spawn: {names}."),
         click.option("--skills", metavar="NAMES", help=f"Skills of the sessions: {names}."),
         click.option("--mcps", metavar="NAMES", help=f"MCP servers of the sessions: {names}."),
+        click.option("--lifecycle", metavar="MODE",
+                     help="Completion of the sessions: auto, manual, supervised, or default (as configured)."),
         click.option("--trust", metavar="LEVEL",
                      help="Trust level of the sessions: sandboxed, direct, or default (as configured)."),
     ):  # fmt: skip
@@ -185,6 +187,8 @@ def _body(settings: Mapping[str, Any]) -> dict[str, Any]:
     body: dict[str, Any] = {}
     if settings["trust"] is not None:
         body["trust"] = None if settings["trust"] == "default" else settings["trust"]
+    if settings["lifecycle"] is not None:
+        body["lifecycle"] = None if settings["lifecycle"] == "default" else settings["lifecycle"]
     given = {kind: settings[kind] for kind in ("mcps", "skills", "agents") if settings[kind] is not None}
     if given:
         body["capabilities"] = {kind: _names(kind, text) for kind, text in given.items()}
@@ -230,6 +234,7 @@ def _block(workspace: JsonObject) -> list[str]:
     facts = [
         ("Directory", workspace["working_dir"]),
         ("Trust", workspace["trust_level"] or "as configured (default_trust)"),
+        ("Lifecycle", workspace["lifecycle"] or "as configured (child_agents.mode)"),
         ("Sessions", _count(workspace)),
         ("MCPs", _selection(capabilities["mcps"])),
         ("Skills", _selection(capabilities["skills"])),

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from sm.core.completion_pattern import CompletionPattern
-from sm.monitor.completion.ending import QUOTE_MAX, Classification, Ending, TurnFacts
+from sm.core.turns import QUOTE_MAX, Classification, Ending, TurnFacts
 
 _DONE = re.compile(r"^\W*(?:all )?(?:done|finished|completed?)\b", re.IGNORECASE)
 

@@ -7,11 +7,12 @@ from typing import Any, TypeAlias
 
 from sm.core.observation import Activity, Observation, Source
 from sm.core.text import folded
+from sm.core.turns import FINAL_MESSAGE_MAX
 from sm.core.usage import ToolUse
 from sm.providers.claude import values
 from sm.providers.claude.actions import tool_line
 from sm.providers.claude.decisions import PLANS, decision, plan_of, read_dialog
-from sm.providers.readers import ANSWER_MAX, FIRST_TURN_S, AcceptedInput, HookEvent
+from sm.providers.readers import FIRST_TURN_S, AcceptedInput, HookEvent
 
 EVENTS = (
     "SessionStart", "SessionEnd", "UserPromptSubmit", "PreToolUse", "PermissionRequest", "PermissionDenied",
@@ -161,8 +162,15 @@ def _stopped(payload: Mapping[str, Any], observe: _Observe) -> Observation:
         return observe(Activity.BUSY, f"the turn ended, sub-agents in the background: {agents}")
     shells = len(running)
     left = f", shells in the background: {shells}" if shells else ""
-    answer = folded(values.string(payload.get("last_assistant_message")), ANSWER_MAX)
-    return replace(observe(Activity.IDLE, f"the turn ended{left}", final=True), answer=answer)
+    ended = observe(Activity.IDLE, f"the turn ended{left}", final=True)
+    message = values.string(payload.get("last_assistant_message"))
+    return replace(ended, answer=_cut(message), finished=True, background=shells)
+
+
+def _cut(message: str) -> str:
+    """`message` without its middle if it is too long: both ends say what the agent did, and what it needs."""
+    half = FINAL_MESSAGE_MAX // 2
+    return message if len(message) <= FINAL_MESSAGE_MAX else f"{message[:half]}\n…\n{message[-half + 3 :]}"
 
 
 def conversation_id(value: object) -> str | None:

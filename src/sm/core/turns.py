@@ -1,10 +1,18 @@
-"""The kinds of final messages, the facts of a turn, and the result of the classifier. Pure data."""
+"""The end of a turn: its facts, and what its final message says. Pure data."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
+
+from sm.core.timers import TimerKind
 
 QUOTE_MAX = 120
 """Characters of a message that a classification quotes."""
+
+
+FINAL_MESSAGE_MAX = 50_000
+"""Characters of a final message that are read. A longer message is cut in its middle."""
 
 
 class Ending(StrEnum):
@@ -52,3 +60,49 @@ class Classification:
     """A stable identifier, such as `done-statement`."""
     quote: str
     """At most 120 characters of the message, on one line of it. Empty if the rule rests on facts."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnd:
+    """A turn that the agent finished: it was not interrupted and did not fail."""
+
+    classification: Classification
+    summary: str
+    """The first paragraph of the final message, on one line."""
+    background: int = 0
+    """Background tasks and shells that still run."""
+
+    @property
+    def ending(self) -> Ending:
+        return self.classification.ending
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A timer to set, in seconds from now."""
+
+    kind: TimerKind
+    seconds: float
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FollowUp:
+    """The actions of sm after a finished turn, as long as nothing new happens."""
+
+    waits: tuple[Wait, ...] = ()
+    question: str | None = None
+    """The question that the final message asks, for a request."""
+    reason: str | None = None
+    """The reason of the idle status: the agent failed or is blocked, in its words."""
+    is_reported: bool = False
+    """Another report takes the place of the notice that the session is idle."""
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedTurn:
+    """A finished turn, and what follows (None: nothing)."""
+
+    ended_at: str
+    """ISO 8601, UTC."""
+    follow_up: FollowUp | None

@@ -1,0 +1,164 @@
+"""Completes sessions whose agents say that they are done, reports those that stay idle, and sends reminders."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from sm.config import Config
+from sm.core.completion_pattern import CompletionPattern
+from sm.core.lifecycle import is_live
+from sm.core.models import Session
+from sm.core.observation import Observation
+from sm.core.statuses import Status
+from sm.core.timers import Timer, TimerKind
+from sm.core.timestamps import iso
+from sm.core.turns import FinishedTurn, TurnEnd, TurnFacts
+from sm.errors import TerminalError
+from sm.monitor.completion import classify, summary
+from sm.policy.completion import CompletionRules, TerminalUse, after_turn, reason_of_person, reason_to_wait
+from sm.sessions.manager import Manager
+from sm.sessions.reports import Reports
+from sm.state.turns import FROM_COMPLETION, unfinished_work
+from sm.store import Store, Transaction
+
+_AGAIN_S = 5.0
+"""How often to look again, in memory, at a session that waits for something."""
+_CLOSED_TASKS = frozenset({"completed", "cancelled", "deleted"})
+
+UseOfTerminal = Callable[[Session], Awaitable[TerminalUse]]
+"""Looks at the terminal of a session. Raises TerminalError if the terminal cannot be seen."""
+
+
+def rules_of(config: Config) -> CompletionRules:
+    settings = config.child_agents.auto_complete
+    return CompletionRules(
+        enabled=settings.enabled,
+        reads_messages=settings.detect_completion_phrases,
+        quiet_s=settings.completion_quiet_s,
+        idle_timeout_s=settings.idle_timeout,
+        remind_after_s=tuple(map(float, settings.remind_after_s)),
+        needs_approval=settings.require_parent_approval,
+    )
+
+
+def open_tasks(facts: Mapping[str, Any]) -> list[Any]:
+    """The entries of an agent's list of tasks that are not closed. `facts`: measured facts of the session."""
+    return [task for task in facts.get("todo") or () if task.get("status") not in _CLOSED_TASKS]
+
+
+class TurnReader:
+    """Reads what the final message of a turn says, and decides what follows."""
+
+    def __init__(self, config: Config, store: Store) -> None:
+        self._rules = rules_of(config)
+        self._patterns = tuple(map(CompletionPattern, config.child_agents.auto_complete.completion_patterns))
+        self._store = store
+
+    async def read(self, session: Session, observation: Observation, tools_used: int) -> FinishedTurn:
+        """Read the end of a turn of `session`, in which the agent used tools `tools_used` times."""
+        text = observation.answer or ""
+        facts = TurnFacts(
+            tools_used=tools_used,
+            open_tasks=len(open_tasks(await self._store.measures.facts(session.id))),
+            live_children=sum(
+                s.parent_id == session.id and is_live(s.status) for s in self._store.index.unfinished.values()
+            ),
+            background=observation.background,
+        )
+        task = await self._store.spawn_prompt(session.id) or ""
+        said = await asyncio.to_thread(classify, text, task, facts, self._patterns)
+        turn = TurnEnd(said, summary(text), observation.background)
+        follow_up = after_turn(session.mode, self._rules, turn, session.reminders)
+        return FinishedTurn(iso(observation.at), follow_up)
+
+
+class Completions:
+    """Handles the timers that follow a finished turn. Each handler is a `TimerHandler` of the daemon."""
+
+    def __init__(
+        self, config: Config, store: Store, manager: Manager, reports: Reports, use_of_terminal: UseOfTerminal
+    ) -> None:
+        self._rules = rules_of(config)
+        self._store = store
+        self._manager = manager
+        self._reports = reports
+        self._use_of_terminal = use_of_terminal
+        self._waiting: set[str] = set()
+        """The sessions that waited for something at the last look."""
+
+    async def complete(self, timer: Timer) -> float | None:
+        """Complete the session, or propose its completion."""
+        return await self._run(timer, self._end)
+
+    async def report_unclear(self, timer: Timer) -> float | None:
+        """Report a session that is idle for long, and not known to be done."""
+        return await self._run(timer, self._reports.report_unclear)
+
+    async def remind(self, timer: Timer) -> float | None:
+        """Remind an idle agent to report."""
+        return await self._run(timer, self._reports.remind)
+
+    async def _end(self, tx: Transaction, session: Session, found: Mapping[str, Any]) -> None:
+        await self._reports.end_detected(tx, session, found, self._rules)
+
+    async def _run(
+        self, timer: Timer, act: Callable[[Transaction, Session, Mapping[str, Any]], Awaitable[None]]
+    ) -> float | None:
+        """Run `act` for the idle session of the timer, unless the session waits for something."""
+        session = self._store.sessions.get(timer.subject)
+        if (
+            session is None
+            or session.exit is not None
+            or session.status not in (Status.IDLE, Status.WAITING_INPUT)
+        ):
+            async with self._store.transaction() as tx:
+                tx.timers.take(timer)
+            return None
+        reason = await self._reason_to_wait(session, timer)
+        if reason is not None:
+            self._waiting.add(session.id)
+            await self._explain(session, timer, reason)
+            return _AGAIN_S
+        if session.id in self._waiting:  # a message about the change may be on its way
+            self._waiting.discard(session.id)
+            return min(self._rules.quiet_s, _AGAIN_S)
+        async with self._store.transaction() as tx:
+            now = tx.find(session.id)
+            if now is None or now.status is not Status.IDLE:
+                return _AGAIN_S
+            if reason_to_wait(unfinished_work(tx.unfinished_sessions(), tx.mail.open, now.id)) is not None:
+                return _AGAIN_S
+            if tx.timers.take(timer):
+                await act(tx, now, timer.data)
+        return None
+
+    async def _reason_to_wait(self, session: Session, timer: Timer) -> str | None:
+        if session.status is Status.WAITING_INPUT:
+            return session.status_reason
+        facts = await self._store.measures.facts(session.id)
+        left = unfinished_work(
+            self._store.index.unfinished.values(),
+            self._store.mail.open,
+            session.id,
+            background=int(timer.data.get("background", 0)),
+            open_tasks=len(open_tasks(facts)),
+        )
+        reason = reason_to_wait(left)
+        if reason is not None:
+            return reason
+        try:
+            return reason_of_person(await self._use_of_terminal(session))
+        except TerminalError as error:
+            return f"its terminal cannot be seen: {error.message}"
+
+    async def _explain(self, session: Session, timer: Timer, reason: str) -> None:
+        """Record why the session is idle and not completed. Also report that it is idle, once."""
+        if timer.kind is not TimerKind.COMPLETION or session.status is not Status.IDLE:
+            return
+        if session.status_reason == reason:
+            return
+        async with self._store.transaction() as tx:
+            now = tx.find(session.id)
+            if now is not None and now.status is Status.IDLE and tx.timers.find(now.id, timer.kind) == timer:
+                now = await tx.update(now, status_reason=reason, status_source=FROM_COMPLETION)
+                await self._manager.notices.add_for_idle(tx, now, timer.data.get("summary"))

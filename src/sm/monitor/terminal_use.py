@@ -1,0 +1,29 @@
+"""Looks whether a person uses the terminal of an agent."""
+
+from typing import Protocol
+
+from sm.core.models import Session
+from sm.policy.completion import TerminalUse
+from sm.sessions.manager import Manager
+from sm.terminals.base import Keyboard, Screen
+
+
+class LookedAtTerminals(Screen, Keyboard, Protocol):
+    """The part of the terminals that a look needs."""
+
+
+class TerminalLooks:
+    """Looks at the terminals of agents with an input box. Types nothing."""
+
+    def __init__(self, terminals: LookedAtTerminals, manager: Manager) -> None:
+        self._terminals = terminals
+        self._manager = manager
+
+    async def use_of(self, session: Session) -> TerminalUse:
+        """The use of the session's terminal now. Raises TerminalError if the terminal cannot be seen."""
+        reader = self._manager.provider(session).box_reader
+        typed_s = await self._terminals.key_pause_s(session.terminal)
+        if reader is None:
+            return TerminalUse(typed_s=typed_s)
+        box = reader.box(await self._terminals.capture_styled(session.terminal))
+        return TerminalUse(bool(box.draft) or box.stashed, box.closed, typed_s)

@@ -1,0 +1,179 @@
+"""An instance whose claude is a sleeping script. The test plays the hooks of its agents."""
+
+import json
+import subprocess
+from datetime import UTC, datetime
+from typing import Any
+
+from sm.client.http import new_key
+from tests.instance import SM, Instance
+from tests.integration.hook_caller import HookCaller
+
+CONFIG = """
+default_trust: direct
+tmux: {{socket_name: test}}
+limits: {{spawn_interval_s: 0}}
+commands:
+  Sh: {{command: [sh, -c]}}
+claude:
+  default_command: {claude}
+  agent_configs:
+    Plain: {{}}
+    Ruled:
+      auto_allow: ["Bash(make *)", "Write(src/*)", "Read"]
+      auto_deny: ["Bash(* --force)", "Write(src/secret*)"]
+"""
+ID = "5e55aaaa-0000-4000-8000-000000000001"
+_RULE = "\N{BOX DRAWINGS LIGHT HORIZONTAL}" * 40
+_POINTER = "\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT}"
+BOX = f"printf '%s\\r\\n' '{_RULE}' '{_POINTER} ' '{_RULE}' '  ? for shortcuts'\n"
+"""Shell command that draws an empty input box. A test that uses it sets `daemon.ignore_evidence: [screen, title]`."""
+
+
+class Agent:
+    """A session that the daemon takes for claude."""
+
+    def __init__(self, stage: "Stage", session_id: str) -> None:
+        self.stage = stage
+        self.id = session_id
+        self.transcript = stage.home / ".claude" / "projects" / "work" / f"{session_id}.jsonl"
+        self._hooks: list[HookCaller] = []
+        self._events = self.hook()
+        self._uses = 0
+        self.send_event("SessionStart", source="startup")
+
+    def hook(self) -> HookCaller:
+        caller = HookCaller(self.stage, self.id)
+        self._hooks.append(caller)
+        return caller
+
+    def end(self) -> None:
+        for hook in self._hooks:
+            hook.end()
+
+    def event(self, name: str, **more: object) -> dict[str, object]:
+        payload: dict[str, object] = {"hook_event_name": name, "session_id": ID, "cwd": str(self.stage.work)}
+        payload |= {"transcript_path": str(self.transcript)} | more
+        at = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+        return {"provider": "claude", "emitted_at": at, "payload": payload}
+
+    def send_event(self, name: str, **more: object) -> None:
+        self._events.send("/v1/hooks", new_key(), self.event(name, **more))
+        assert self._events.receive() == ["ok", {}]
+
+    def end_tool(self, dialog: "Dialog") -> None:
+        """Report that the tool of the dialog ran."""
+        self.send_event("PostToolUse", tool_name="Bash", tool_input={}, tool_use_id=dialog.tool_use)
+
+    def write_result(self, dialog: "Dialog", text: str, at: datetime | None = None, **more: object) -> None:
+        """Write the result of a tool use that failed or was refused into the transcript."""
+        block = {"type": "tool_result", "tool_use_id": dialog.tool_use, "is_error": True, "content": text}
+        self._write("user", at, message={"content": [block]}, **more)
+
+    def write_hook_refusal(self, dialog: "Dialog", text: str) -> None:
+        decision = {"type": "hook_permission_decision", "decision": "deny", "toolUseID": dialog.tool_use}
+        self._write("attachment", None, attachment=decision)
+        self.write_result(dialog, text, toolUseResult=f"Error: {text}")
+
+    def _write(self, type: str, at: datetime | None, **line: object) -> None:
+        self.transcript.parent.mkdir(parents=True, exist_ok=True)
+        stamp = (at or datetime.now(UTC)).isoformat().replace("+00:00", "Z")
+        with self.transcript.open("a") as file:
+            file.write(json.dumps({"type": type, "timestamp": stamp, **line}) + "\n")
+        self.send_event("Notification")  # the daemon reads the transcript after each event
+
+    def open_dialog(self, tool: str, arguments: dict[str, Any], **more: object) -> "Dialog":
+        """Open the permission dialog of a tool through a hook."""
+        self._uses += 1
+        use = f"toolu_{self._uses}"
+        self.send_event("PreToolUse", tool_name=tool, tool_input=arguments, tool_use_id=use)
+        request = self.event("PermissionRequest", tool_name=tool, tool_input=arguments)
+        return Dialog(self, use, request | more)
+
+
+class Dialog:
+    """A dialog whose hook can wait for the answer."""
+
+    def __init__(self, agent: Agent, tool_use: str, body: dict[str, object]) -> None:
+        self.agent = agent
+        self.tool_use = tool_use
+        self.key = new_key()
+        self.body = body
+        self.hook = agent.hook()
+        self.opened = self.poll(0)
+        self.name = str(self.opened["request"])
+
+    def poll(self, wait_s: float) -> dict[str, Any]:
+        self.start_wait(wait_s)
+        return self.answer()
+
+    def start_wait(self, wait_s: float = 25) -> None:
+        self.hook.send("/v1/hooks/dialog", self.key, self.body | {"wait_s": wait_s})
+
+    def answer(self) -> dict[str, Any]:
+        word, answer = self.hook.receive(30)
+        assert word == "ok"
+        result: dict[str, Any] = answer
+        return result
+
+    def take(self) -> dict[str, Any]:
+        self.hook.send("/v1/hooks/dialog/taken", self.key, {})
+        word, answer = self.hook.receive()
+        assert word == "ok"
+        result: dict[str, Any] = answer
+        return result
+
+    def take_decision(self) -> Any:
+        """Take the answer as the hook does; return the hook's output for claude."""
+        decision = self.answer()
+        assert (decision["request"], decision["state"]) == (self.name, "decided")
+        assert self.take() == {"request": self.name, "state": "answered"}
+        return json.loads(decision["output"])
+
+    @property
+    def request(self) -> dict[str, Any]:
+        requests = self.agent.stage.json("requests", "--all", "--limit", "1000")
+        return next(request for request in requests if request["request_id"] == self.name)
+
+
+class Stage(Instance):
+    """An instance whose claude is a sleeping script. `draws`: a shell command that draws its screen."""
+
+    def __init__(self, more: str = "", draws: str = "") -> None:
+        super().__init__(config="{}")
+        claude = self.home / "stand-in"
+        # In line mode, it would count as suspended.
+        claude.write_text(f"#!/bin/sh\nstty raw -echo\n{draws}exec sleep 1000\n")
+        claude.chmod(0o755)
+        self.config.write_text(CONFIG.format(claude=claude) + more)
+        self.start_daemon()
+        self._agents: list[Agent] = []
+
+    def agent(self, kind: str = "Plain", *arguments: str, **options: Any) -> Agent:
+        agent = Agent(self, self.spawn(kind, "work", *arguments, **options)["session_id"])
+        self._agents.append(agent)
+        return agent
+
+    def start_command(self, *arguments: str, env: dict[str, str] | None = None) -> "subprocess.Popen[str]":
+        """Start `sm` with these arguments and return the running process."""
+        return subprocess.Popen(
+            [SM, *arguments],
+            env={**self.env, **self.with_token(env or {})},
+            cwd=self.work,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def restart(self) -> None:
+        self.kill_daemon()
+        self.run("daemon", "start")  # a waiting command may have started a daemon already
+
+    def messages(self, agent: Agent) -> list[str]:
+        return [message["text"] for message in self.json("log", agent.id)]
+
+    def end(self) -> None:
+        for agent in self._agents:
+            agent.end()
+        super().end()

@@ -1,0 +1,256 @@
+"""Endings that sm detects in the last messages of turns, also while daemons are killed. The test plays the hooks."""
+
+import os
+import random
+import re
+import sqlite3
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tests.fixtures import context_fixture
+from tests.instance import until
+from tests.integration.played_claude import BOX, Agent, Stage
+
+LONG = os.environ.get("SM_LONG") == "1"
+SEED = int(os.environ.get("SM_SEED", "1"))
+SETTINGS = """
+child_agents:
+  auto_complete: {{completion_quiet_s: {quiet_s}, idle_timeout: 1}}
+daemon: {{ignore_evidence: [screen, title]}}
+"""
+QUICK = SETTINGS.format(quiet_s=0.2)
+DONE = "Done. All 26 tests pass."
+QUESTION = "Which database should I use, sqlite or postgres?"
+TEXTS = {
+    "done": "Done. I fixed the login page and all tests pass (part {n}).",
+    "question": "I read the code. Which of the two databases should I use for part {n}?",
+    "unclear": "Reading part {n}.",
+}
+
+stage = context_fixture("module", Stage, QUICK, BOX)
+slow = context_fixture("function", Stage, SETTINGS.format(quiet_s=1000), BOX)
+
+
+def turn(agent: Agent, text: str) -> None:
+    """Play a whole turn that ends with `text`."""
+    agent.send_event("UserPromptSubmit", prompt="go on", prompt_id=os.urandom(4).hex())
+    agent.send_event("Stop", last_assistant_message=text)
+
+
+def status(stage: Stage, agent: Agent) -> dict[str, Any]:
+    return stage.session(agent.id)
+
+
+def completed(stage: Stage, agent: Agent) -> dict[str, Any]:
+    def look() -> dict[str, Any] | None:
+        session = status(stage, agent)
+        return session if session["status"] == "completed" else None
+
+    return until(look, "sm completes the session")
+
+
+def open_request(stage: Stage, agent: Agent, kind: str) -> dict[str, Any]:
+    def look() -> dict[str, Any] | None:
+        found = [r for r in stage.json("requests") if r["session_id"] == agent.id and r["kind"] == kind]
+        return found[0] if found else None
+
+    return until(look, f"a request of kind {kind}")
+
+
+def notices(stage: Stage) -> list[str]:
+    """The texts of all notices of the instance, without the numbers of requests."""
+    with closing(sqlite3.connect(stage.state / "sm.db")) as db:
+        rows = db.execute("SELECT text FROM notices ORDER BY id").fetchall()
+    return [re.sub(r"\br\d+\b", "rN", text) for (text,) in rows]
+
+
+# -------------------------------------------------------------------------------------------- seed 003, flows
+
+
+def test_auto_mode_completes_a_session_that_says_done_and_tells_its_parent(stage: Stage) -> None:
+    """Seed 003, Auto Mode, example flow."""
+    parent = stage.spawn("Sh", "sleep 1000")["session_id"]
+    child = stage.agent("Plain", "--parent", parent)
+    turn(child, DONE)
+    done = completed(stage, child)
+    assert (done["status_source"], done["completion_message"], done["mode"]) == ("completion", DONE, "auto")
+    assert done["pid"] is not None  # the process and its terminal stay
+    told = [line for line in notices(stage) if f"({child.id}) completed" in line]
+    assert told == [f'child plain-{child.id} ({child.id}) completed: "{DONE}"']
+    until(lambda: stage.json("log", parent), "the parent gets a message")
+    (event,) = [e for e in stage.events(child.id) if e["type"] == "completed"]
+    assert event["message"] == f'Child {child.id} completed - "{DONE}"'
+
+
+def test_manual_mode_detects_nothing_and_the_parent_kills(stage: Stage) -> None:
+    """Seed 003, Manual Mode, example flow."""
+    child = stage.agent("Plain", "--lifecycle", "manual")
+    turn(child, DONE)
+    other = stage.agent("Plain")  # its completion shows that the time of the first one has passed
+    turn(other, DONE)
+    completed(stage, other)
+    assert status(stage, child)["status"] == "idle"
+    assert stage.json("progress", child.id)["is_idle"]
+    stage.sm("kill", child.id)
+    assert status(stage, child)["status"] == "killed"
+
+
+def test_supervised_mode_asks_the_parent_who_approves_or_rejects(stage: Stage) -> None:
+    """Seed 003, Supervised Mode, example flow."""
+    child = stage.agent("Plain", "--lifecycle", "supervised")
+    turn(child, DONE)
+    request = open_request(stage, child, "completion")
+    assert (request["evidence"], status(stage, child)["status"]) == ("completion", "idle")
+    assert stage.sm("reject", request["request_id"], "also run the linter").startswith("Denied")
+    message = until(lambda: stage.messages(child), "the agent gets the reason")[-1]
+    assert "also run the linter" in message
+    turn(child, f"{DONE} The linter too.")
+    open_request(stage, child, "completion")
+    stage.sm("approve", child.id)
+    assert completed(stage, child)["completion_message"] == f"{DONE} The linter too."
+
+
+# ------------------------------------------------------------------------------------------------------ modes
+
+
+def test_mode_comes_from_the_spawn_the_type_the_workspace_or_the_configuration(stage: Stage) -> None:
+    directory = stage.work / "shop"
+    directory.mkdir()
+    stage.sm("workspace", "create", "shop", "--working-dir", str(directory), "--lifecycle", "supervised")
+    assert "supervised" in stage.sm("workspace", "show", "shop")
+    inside = stage.spawn("Sh", "sleep 1000", "--workspace", "shop")
+    assert (inside["mode"], inside["mode_source"]) == ("supervised", "workspace shop")
+    asked = stage.spawn("Sh", "sleep 1000", "--workspace", "shop", "--lifecycle", "manual")
+    assert (asked["mode"], asked["mode_source"]) == ("manual", "--lifecycle")
+    stage.sm("workspace", "set", "shop", "--lifecycle", "default")
+    after = stage.spawn("Sh", "sleep 1000", "--workspace", "shop")
+    assert (after["mode"], after["mode_source"]) == ("auto", "child_agents.mode")
+    assert "manual (from --lifecycle)" in stage.sm("status", asked["session_id"])
+    assert "mode manual, from --lifecycle" in stage.sm("why", asked["session_id"])
+
+
+@pytest.mark.parametrize("arguments", [("spawn", "Sh", "true"), ("workspace", "set", "main")])
+def test_unknown_mode_is_refused(stage: Stage, arguments: tuple[str, ...]) -> None:
+    if arguments[0] == "workspace":
+        stage.run("workspace", "create", "main", "--working-dir", str(stage.work))
+    error = stage.refused(*arguments, "--lifecycle", "autoo", exit_code=2)
+    assert "unknown lifecycle mode 'autoo': use auto, manual or supervised" in error
+
+
+# ------------------------------------------------------------------------------------- questions, quiet window
+
+
+def test_question_in_prose_is_a_request_whose_answer_is_sent_as_a_message(stage: Stage) -> None:
+    agent = stage.agent()
+    turn(agent, QUESTION)
+    request = open_request(stage, agent, "question")
+    assert request["questions"][0]["question"] == QUESTION
+    stage.sm("answer", request["request_id"], "sqlite")
+    message = until(lambda: stage.messages(agent), "the agent gets the answer")[-1]
+    assert message == f"answer to {request['request_id']}: sqlite"
+
+
+def test_question_is_cancelled_when_the_agent_works_again(stage: Stage) -> None:
+    agent = stage.agent()
+    turn(agent, QUESTION)
+    request = open_request(stage, agent, "question")
+    agent.send_event("UserPromptSubmit", prompt="sqlite", prompt_id="p2")
+    after = stage.json("requests", request["request_id"])
+    assert (after["state"], after["reason"]) == ("cancelled", "the session works again")
+
+
+def test_complete_in_the_quiet_window_ends_the_session_at_once(slow: Stage) -> None:
+    agent = slow.agent()
+    turn(agent, DONE)
+    assert status(slow, agent)["status"] == "idle"
+    slow.sm("complete", "my own words", env=slow.as_session(agent.id))
+    done = status(slow, agent)
+    assert (done["status"], done["completion_message"]) == ("completed", "my own words")
+
+
+def test_quiet_window_survives_a_kill_of_the_daemon(slow: Stage) -> None:
+    agent = slow.agent()
+    turn(agent, DONE)
+    slow.kill_daemon()
+    with closing(sqlite3.connect(slow.state / "sm.db")) as db:
+        (due,) = db.execute("SELECT due_at FROM timers WHERE subject = ?", (agent.id,)).fetchone()
+        db.execute("UPDATE timers SET due_at = ?, within_s = 0.1", (due,))
+        db.commit()
+    slow.run("daemon", "start")
+    completed(slow, agent)
+    assert sum(f"({agent.id}) completed" in line for line in notices(slow)) == 1
+
+
+# ---------------------------------------------------------------------------------------------- kill -9, often
+
+
+@contextmanager
+def killed(stage: Stage, times: int, dice: random.Random) -> Iterator[None]:
+    """Kill and restart the daemon `times` times at random moments, until the block ends or all kills are done."""
+    over = threading.Event()
+
+    def kill() -> None:
+        for _ in range(times):
+            over.wait(dice.uniform(0.05, 0.8))
+            stage.kill_daemon()
+            stage.run("daemon", "start")
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        yield
+        thread.join()
+    finally:
+        over.set()
+        thread.join()
+
+
+def play(stage: Stage, agents: list[Agent], turns: int, kills: int, seed: int) -> Counter[str]:
+    """Play `turns` turns of each agent under kills of the daemon. Returns all notices, with the agents' numbers."""
+    dice = random.Random(seed)
+    scripts = [[dice.choice(sorted(TEXTS)) for _ in range(turns)] for _ in agents]
+
+    def run(number: int) -> None:
+        agent = agents[number]
+        for n, kind in enumerate(scripts[number]):
+            text = TEXTS[kind].format(n=n)
+            turn(agent, text)
+            until(
+                partial(told, stage, agent, n, reports=2 if kind == "unclear" else 1), f"{text} is told", 60
+            )
+
+    with killed(stage, kills, dice), ThreadPoolExecutor(len(agents)) as pool:
+        list(pool.map(run, range(len(agents))))
+    numbers = {agent.id: f"agent {number}" for number, agent in enumerate(agents)}
+    texts = [text for text in notices(stage) if any(agent.id in text for agent in agents)]
+    return Counter(re.sub("|".join(numbers), lambda found: numbers[found[0]], text) for text in texts)
+
+
+def told(stage: Stage, agent: Agent, number: int, *, reports: int) -> bool:
+    """True once that many reports about the turn are stored: an unclear one is reported again after a timeout."""
+    with closing(sqlite3.connect(stage.state / "sm.db", timeout=60)) as db:
+        rows = db.execute("SELECT text FROM notices WHERE session_id = ?", (agent.id,)).fetchall()
+    return sum(re.search(rf"part {number}\b", text) is not None for (text,) in rows) >= reports
+
+
+def test_endings_are_told_exactly_once_when_the_daemon_is_killed() -> None:
+    """The same list of reports with and without kills; 200 endings and 50 kills with SM_LONG=1."""
+    count, turns, kills = (10, 20, 50) if LONG else (3, 4, 4)
+    told_by = []
+    for number in (0, kills):
+        with Stage(QUICK, BOX) as stage:
+            agents = [stage.agent() for _ in range(count)]
+            told_by.append(play(stage, agents, turns, number, SEED))
+            for agent in agents:
+                agent.end()
+    calm, stormy = told_by
+    assert stormy == calm
+    assert sum(calm.values()) >= count * turns
+    assert set(calm.values()) == {1}

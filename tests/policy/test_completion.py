@@ -1,0 +1,137 @@
+"""Tests of the decisions that follow a finished turn."""
+
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import pytest
+
+from sm.core.states import Mode
+from sm.core.timers import TimerKind
+from sm.core.turns import Classification, Ending, FollowUp, TurnEnd, Wait
+from sm.policy.completion import (
+    CompletionRules,
+    TerminalUse,
+    Unfinished,
+    after_turn,
+    needs_approval,
+    reason_of_person,
+    reason_to_wait,
+)
+
+RULES = CompletionRules(quiet_s=3.0, idle_timeout_s=60.0, remind_after_s=(180.0, 900.0))
+DETECTING = (Mode.AUTO, Mode.SUPERVISED)
+
+
+def turn(ending: Ending, quote: str = "some words", background: int = 0) -> TurnEnd:
+    return TurnEnd(Classification(ending, "a-rule", quote), "A summary.", background)
+
+
+def kinds(follow_up: FollowUp | None) -> list[TimerKind]:
+    return [] if follow_up is None else [wait.kind for wait in follow_up.waits]
+
+
+@pytest.mark.parametrize(("mode", "ending"), list(product(list(Mode), list(Ending))))
+def test_nothing_follows_in_mode_manual(mode: Mode, ending: Ending) -> None:
+    follow_up = after_turn(mode, RULES, turn(ending), 0)
+    assert (follow_up is None) is (mode is Mode.MANUAL)
+
+
+@pytest.mark.parametrize(("mode", "ending"), list(product(list(Mode), list(Ending))))
+def test_nothing_follows_when_detection_is_disabled(mode: Mode, ending: Ending) -> None:
+    assert after_turn(mode, replace(RULES, enabled=False), turn(ending), 0) is None
+
+
+@pytest.mark.parametrize("mode", DETECTING)
+def test_done_turn_waits_for_the_quiet_window_in_place_of_an_idle_notice(mode: Mode) -> None:
+    data = {"rule": "a-rule", "quote": "some words", "summary": "A summary.", "background": 2}
+    assert after_turn(mode, RULES, turn(Ending.DONE, background=2), 0) == FollowUp(
+        waits=(Wait(TimerKind.COMPLETION, 3.0, data),), is_reported=True
+    )
+
+
+@pytest.mark.parametrize("mode", DETECTING)
+@pytest.mark.parametrize(("quote", "question"), [("Which one?", "Which one?"), ("", "A summary.")])
+def test_question_opens_a_request_and_sets_no_timer(mode: Mode, quote: str, question: str) -> None:
+    expected = FollowUp(question=question, is_reported=True)
+    assert after_turn(mode, RULES, turn(Ending.QUESTION, quote), 0) == expected
+
+
+@pytest.mark.parametrize("ending", [Ending.FAILED, Ending.BLOCKED])
+def test_failed_and_blocked_turns_end_nothing_and_give_their_words_as_the_reason(ending: Ending) -> None:
+    follow_up = after_turn(Mode.AUTO, RULES, turn(ending), 0)
+    assert follow_up is not None
+    assert follow_up.reason == f'{ending}: "some words"'
+    assert kinds(follow_up) == [TimerKind.REMINDER]
+    assert not follow_up.is_reported
+
+
+@pytest.mark.parametrize("ending", [Ending.PROGRESS, Ending.UNCLEAR])
+def test_unclear_turn_is_reported_after_the_idle_timeout(ending: Ending) -> None:
+    follow_up = after_turn(Mode.AUTO, RULES, turn(ending), 0)
+    assert follow_up is not None
+    assert kinds(follow_up) == [TimerKind.UNCLEAR, TimerKind.REMINDER]
+    assert follow_up.waits[0].seconds == 60.0
+    assert (follow_up.reason, follow_up.question, follow_up.is_reported) == (None, None, False)
+
+
+@pytest.mark.parametrize(("sent", "seconds"), [(0, 180.0), (1, 900.0), (2, None), (3, None)])
+def test_each_reminder_is_sent_once_for_a_run(sent: int, seconds: float | None) -> None:
+    follow_up = after_turn(Mode.AUTO, RULES, turn(Ending.UNCLEAR), sent)
+    assert follow_up is not None
+    reminders = [wait for wait in follow_up.waits if wait.kind is TimerKind.REMINDER]
+    expected: list[Any] = [] if seconds is None else [Wait(TimerKind.REMINDER, seconds, {"number": sent + 1})]
+    assert reminders == expected
+
+
+@pytest.mark.parametrize("ending", list(Ending))
+def test_text_decides_nothing_when_messages_are_not_read(ending: Ending) -> None:
+    rules = replace(RULES, reads_messages=False, remind_after_s=())
+    assert kinds(after_turn(Mode.AUTO, rules, turn(ending), 0)) == [TimerKind.UNCLEAR]
+
+
+@pytest.mark.parametrize(
+    ("mode", "required", "proposed"),
+    [
+        (Mode.AUTO, False, False),
+        (Mode.AUTO, True, True),
+        (Mode.SUPERVISED, False, True),
+        (Mode.SUPERVISED, True, True),
+    ],
+)
+def test_detected_completion_needs_approval_in_mode_supervised_or_when_required(
+    mode: Mode, required: bool, proposed: bool
+) -> None:
+    assert needs_approval(mode, replace(RULES, needs_approval=required)) is proposed
+
+
+@pytest.mark.parametrize(
+    ("left", "reason"),
+    [
+        (Unfinished(), None),
+        (Unfinished(children=1), "waiting for 1 child"),
+        (Unfinished(children=3, messages=1), "waiting for 3 children"),
+        (Unfinished(messages=1), "waiting for 1 message"),
+        (Unfinished(messages=2), "waiting for 2 messages"),
+        (Unfinished(requests=("r5", "r7")), "waiting for r5, r7"),
+        (Unfinished(background=1), "waiting for 1 background task"),
+        (Unfinished(background=2), "waiting for 2 background tasks"),
+        (Unfinished(open_tasks=2), "waiting for 2 open tasks of its list"),
+    ],
+)
+def test_unfinished_work_is_a_reason_to_wait(left: Unfinished, reason: str | None) -> None:
+    assert reason_to_wait(left) == reason
+
+
+@pytest.mark.parametrize(
+    ("use", "reason"),
+    [
+        (TerminalUse(), None),
+        (TerminalUse(typed_s=60.0), None),
+        (TerminalUse(typed_s=59.9), "a person types in its terminal"),
+        (TerminalUse(draft=True), "a draft is in its input box"),
+        (TerminalUse(closed="a dialog is open"), "its input box takes no text: a dialog is open"),
+    ],
+)
+def test_person_at_the_terminal_is_a_reason_to_wait(use: TerminalUse, reason: str | None) -> None:
+    assert reason_of_person(use) == reason
