@@ -19,6 +19,8 @@ AGENTS = """
     Allowed: {auto_allow: ["mcp__sm__create_session"]}
     Without: {mcp: false}
 """
+WAITER = "Wait for the question."
+ASK = "until [ -e asked ]; do sleep 0.1; done; sm ask 'which colour?' --option red --option blue --wait 600"
 LEAD = "Lead the work with your tools."
 WORK = "Work with your tools."
 TASK = {"title": "Part 1", "agent_name": "Plain", "initial_message": WORK}
@@ -62,7 +64,22 @@ def worker(request: Request) -> str | None:
     return steps[done] if done < len(steps) else "[[text:that was all]]"
 
 
-api = scripted_api("function", lead, worker)
+def waiter(request: Request) -> str | None:
+    """A model that starts a child, waits for the child, and completes with the result of the wait."""
+    if request.user_texts[0].strip() != WAITER:
+        return None
+    child = {"title": "Part 1", "agent_name": "Sh", "initial_message": ASK}
+    steps = (WAIT, use("create_session", **child), use("wait_for_sessions", timeout_s=3600))
+    done = len(request.results)
+    if done < len(steps):
+        return steps[done]
+    if done == len(steps):
+        (asked,) = json.loads(request.results[-1][1])["requests"]
+        return use("complete_session", message=f"{asked['request_id']}: {asked['questions'][0]['question']}")
+    return "[[text:that was all]]"
+
+
+api = scripted_api("function", lead, worker, waiter)
 claudes = claude_instance("function", more=AGENTS)
 
 
@@ -98,6 +115,28 @@ def test_coordinator_delegates_and_completes_with_tools_alone(
     assert first.user_texts[0].strip() == WORK
     checkpoints = claudes.json("checkpoints", child["session_id"])
     assert [point["message"] for point in checkpoints] == ["half (1/2 tasks)"]
+
+
+def test_waiting_claude_gets_the_question_of_its_child_when_the_daemon_was_killed(
+    claudes: ClaudeInstance, api: ScriptedApi
+) -> None:
+    parent = claudes.spawn("Allowed", WAITER)["session_id"]
+    claudes.says(parent, "running", "waits for 1 session")
+    (child,) = claudes.json("children", parent)
+    named = f"waits for 1 session: {child['name']} (running)"
+    assert claudes.progress(parent)["current_activity"] == named
+    assert "waits for 1 session" in claudes.sm("why", parent)
+    assert "waits for 1 session" in claudes.sm("ls")
+    assert "(wait: waits for 1 session)" in claudes.sm("status", parent)
+    claudes.kill_daemon()
+    claudes.start_daemon()
+    (claudes.work / "asked").touch()
+    until(lambda: claudes.session(parent)["status"] == "completed", "the wait tells the question", 60)
+    (request,) = claudes.json("requests")
+    told = f"{request['request_id']}: which colour?"
+    assert claudes.session(parent)["completion_message"] == told
+    turn = [turn for turn in api.turns() if calling_session(turn) == parent][-1]
+    assert turn.user_texts[1:] == [], "no notice repeats the question"
 
 
 def test_tools_that_report_and_read_need_no_permission(claudes: ClaudeInstance, api: ScriptedApi) -> None:

@@ -13,6 +13,7 @@ from tests.integration.session_pump import COMMAND, SessionPump
 KILLS = 10
 CONFIG = f"""{COMMAND}
   Child: {{command: [sh, -c, "sm note ready && exec sleep 1000"], prompt: file}}
+  Asker: {{command: [sh, -c, "until [ -e asked ]; do sleep 0.05; done; exec sm ask colour --wait 600"], prompt: file}}
 limits: {{spawn_interval_s: 0, max_children: 100}}
 """
 
@@ -50,6 +51,22 @@ def test_held_wait_goes_on_when_the_daemon_is_killed(instance: Instance, pump: S
     instance.start_daemon()
     instance.sm("kill", child)
     assert pump.result(call)["why"] == "reached"
+
+
+def test_question_is_told_once_by_a_wait_that_a_killed_daemon_has_interrupted(
+    instance: Instance, pump: SessionPump
+) -> None:
+    pump.call(
+        "create_session", title="x", agent_name="Asker", initial_message="x", working_dir=str(instance.work)
+    )
+    call = pump.start("wait_for_sessions", timeout_s=3600)
+    instance.in_status(pump.session, "idle")
+    instance.kill_daemon()
+    instance.start_daemon()
+    (instance.work / "asked").touch()
+    told = pump.result(call)
+    assert (told["why"], told["requests"][0]["questions"]) == ("request", [{"question": "colour"}])
+    assert instance.json("inbox", env=instance.as_session(pump.session)) == []
 
 
 @pytest.mark.parametrize("is_back", [True, False], ids=["in time", "too late"])

@@ -69,6 +69,26 @@ def test_wait_for_all_does_not_end_for_the_notice_of_the_first(
     assert instance.json("inbox", env=instance.as_session(parent.id)) == []
 
 
+def test_wait_is_the_reason_of_the_status_with_the_number_of_the_sessions(
+    instance: Instance, threads: ThreadPoolExecutor
+) -> None:
+    parent, first = team(instance)
+    second = McpSession(instance, "--parent", parent.id)
+    held = waiting(threads, parent, timeout_s=600)
+
+    def says(reason: str) -> None:
+        until(lambda: instance.session(parent.id)["status_reason"] == reason, reason)
+
+    says("waits for 2 sessions")
+    assert "waits for 2 sessions" in instance.sm("why", parent.id)
+    assert "waits for 2 sessions" in instance.sm("status", parent.id)
+    first.call("complete_session", message="one")
+    says("waits for 1 session")
+    second.call("complete_session", message="two")
+    held.result()
+    says("no longer waiting")
+
+
 def test_wait_for_any_ends_with_the_first(instance: Instance, threads: ThreadPoolExecutor) -> None:
     parent, first = team(instance)
     McpSession(instance, "--parent", parent.id)

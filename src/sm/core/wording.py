@@ -1,8 +1,9 @@
 """The texts of events, notices and reasons. Pure."""
 
+from collections.abc import Sequence
 from typing import assert_never
 
-from sm.core.labels import label_of, short_label
+from sm.core.labels import label, label_of, short_label
 from sm.core.messages import Message
 from sm.core.models import Session, Signal
 from sm.core.requests import BY_RULE, BY_TERMINAL, Question, Request
@@ -13,6 +14,7 @@ from sm.core.text import TOOL_USE_MAX, folded, is_whole_tool_use, quoted, tool_u
 TOLD_AGAIN = "(told again) "
 """Prefix of a notice in a second message, because the recipient may have read the first one."""
 _QUESTIONS_SHOWN = 4
+_AWAITED_SHOWN = 5
 _MOVES = {
     EventType.RUNNING: "is running",
     EventType.WAITING_INPUT: "is waiting for input",
@@ -62,6 +64,17 @@ def move_event(session: Session, signal: Signal, type: EventType) -> str:
             return f"{who} {_MOVES.get(type, type.value)}: {folded(signal.reason)}"
         case _:
             assert_never(signal.kind)
+
+
+def waits_for(sessions: Sequence[Session], *, named: bool) -> str:
+    """A wait for sessions, with `named` for a reader who may see them."""
+    count = len(sessions)
+    text = f"waits for {count} {'session' if count == 1 else 'sessions'}"
+    if not named:
+        return text
+    names = ", ".join(f"{label(s)} ({s.status})" for s in sessions[:_AWAITED_SHOWN])
+    more = f" and {count - _AWAITED_SHOWN} more" if count > _AWAITED_SHOWN else ""
+    return f"{text}: {names}{more}"
 
 
 def name_and_id(session: Session) -> str:

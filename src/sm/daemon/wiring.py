@@ -189,7 +189,9 @@ class DaemonParts:
             dialogs=dialogs,
             messages=messages,
             waits=Waits(store, manager, messages, requests, waiting, timers),
-            monitor=Monitor(config, store, manager, observer, watcher, usage, summary, terminals, archives),
+            monitor=Monitor(
+                config, store, manager, observer, watcher, usage, waiting, summary, terminals, archives
+            ),
             terminals=terminals,
             store=Reads(store),
             daemon=DaemonInfo(paths.socket, started_s, trouble, stopping),

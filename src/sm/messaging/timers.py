@@ -50,11 +50,17 @@ class MailTimers:
         """The time at which a notice was first seen (time.monotonic())."""
         self._held: dict[tuple[str, str | None], float] = {}
         """The time until which to hold the notice of an ending, by (session, recipient): an answer reports it."""
+        self._requests_held: dict[str, float] = {}
+        """The time until which to hold the notices of requests, by recipient: the result of its wait shows them."""
         self._since: dict[tuple[str, int], float] = {}
 
     def hold_notice(self, session_id: str, recipient: str | None) -> None:
         """Hold the notice of the session's end: an answer reports the end to `recipient`, which will acknowledge it."""
         self._held[session_id, recipient] = time.monotonic() + _HELD_S
+
+    def hold_requests(self, recipient: str) -> None:
+        """Hold the notices of requests to `recipient`: its wait returns with them, and acknowledges them."""
+        self._requests_held[recipient] = time.monotonic() + _HELD_S
 
     async def run(self) -> None:
         """Run the timers. Never returns."""
@@ -92,13 +98,14 @@ class MailTimers:
         now = time.monotonic()
         self._seen = {number: self._seen.get(number, now) for number in open.notices}
         self._held = {key: until for key, until in self._held.items() if until > now}
-        waits = [until - now for until in self._held.values()]
+        self._requests_held = {who: until for who, until in self._requests_held.items() if until > now}
+        waits = [until - now for until in (*self._held.values(), *self._requests_held.values())]
         recipients: dict[str | None, list[Notice]] = {}
         for notice in open.notices.values():
             key, is_ending = (notice.session_id, notice.recipient), notice.kind is NoticeKind.ENDING
-            if is_ending and key in self._kills.killing:
+            if (is_ending and key in self._kills.killing) or self._is_told_by_wait(notice):
                 waits.append(_PAUSE_S)
-            elif not (is_ending and key in self._held):
+            elif not ((is_ending and key in self._held) or self._is_held_request(notice)):
                 recipients.setdefault(notice.recipient, []).append(notice)
         for recipient, notices in recipients.items():
             seen = [self._seen[n.id] for n in notices]
@@ -108,6 +115,14 @@ class MailTimers:
             else:
                 waits.append(due - now)
         return waits
+
+    def _is_held_request(self, notice: Notice) -> bool:
+        return notice.kind is NoticeKind.REQUEST and notice.recipient in self._requests_held
+
+    def _is_told_by_wait(self, notice: Notice) -> bool:
+        """True while the recipient may repeat a wait that a restart of the daemon has interrupted."""
+        is_result = notice.kind in (NoticeKind.ENDING, NoticeKind.REQUEST)
+        return is_result and self._waiting.may_wait_again(notice.recipient)
 
     async def _send(self, recipient: str | None, notice_ids: set[int]) -> None:
         async with self._store.transaction() as tx:

@@ -25,6 +25,7 @@ from sm.monitor.summary import Act, Summary, SummaryResult
 from sm.monitor.usage import UsageMeter
 from sm.sessions.cleanup import started_s
 from sm.sessions.manager import Manager
+from sm.sessions.waits import WaitingSessions
 from sm.store import Store
 from sm.terminals.archives import Archives
 from sm.terminals.base import Screen
@@ -45,7 +46,7 @@ class Glance:
     context_percent: int | None
     cost_usd: float | None
     activity: str | None
-    """The agent's current activity by its hooks."""
+    """The agent's current activity: a wait for other sessions, or the activity that its hooks report."""
     answer: str | None
     """The agent's last words."""
 
@@ -68,6 +69,7 @@ class Monitor:
     _observer: Observer
     _watcher: Watcher
     _usage: UsageMeter
+    _waiting: WaitingSessions
     _summary: Summary
     _terminals: Screen
     _archives: Archives
@@ -162,9 +164,12 @@ class Monitor:
             model=model or session.model,
             context_percent=context_percent(measured) if counts_tokens else None,
             cost_usd=provider.cost_usd(usages) if counts_tokens and usages else None,
-            activity=self._observer.activity(session.id),
+            activity=self._activity(session.id),
             answer=facts.get("answer"),
         )
+
+    def _activity(self, session_id: str) -> str | None:
+        return self._waiting.activity(session_id) or self._observer.activity(session_id)
 
     async def _measured(self, session: Session) -> Measurements | None:
         provider = self._manager.provider(session)
@@ -197,7 +202,7 @@ class Monitor:
             context_tokens=facts.get("context_tokens"),
             context_window=provider.context_window(model) if model else None,
             cost_usd=provider.cost_usd(usages) if usages else None,
-            current_activity=self._observer.activity(session.id),
+            current_activity=self._activity(session.id),
             todo=[(t["status"], t["content"]) for t in todo] if todo else None,
             estimate=estimate,
         )

@@ -5,13 +5,13 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sm.core.labels import label
 from sm.core.lifecycle import has_reached, is_ended, is_live
 from sm.core.messages import Message, Notice
 from sm.core.models import Caller, RequestKey, Session, ancestors
 from sm.core.requests import Request
 from sm.core.states import MessageMode, MessageState, NoticeKind, RequestKind
 from sm.core.statuses import Status
+from sm.core.wording import waits_for
 from sm.errors import IllegalState, UsageError
 from sm.messaging.messages import BATCH_MAX, Messages, RenderedMessage
 from sm.messaging.timers import MailTimers
@@ -31,7 +31,6 @@ _WAITED_MAX = 200
 _HOLD_EVERY_S = 2.0
 """Shorter than `MailTimers.hold_notice` holds a notice."""
 REPORT_EVERY_S = 20.0
-_NAMED_MAX = 5
 _RUNS_WITHIN_S = 5.0
 """Together with the following wait shorter than a client's timeout."""
 _NOT_ARRIVED = frozenset({MessageState.FAILED, MessageState.EXPIRED, MessageState.UNCONFIRMED})
@@ -105,7 +104,10 @@ class Waits:
             verdict = self._verdict(wanted, until, any_of=any_of)
             return verdict is not None or self._messages.is_gone(caller)
 
-        with self._waiting.count_wait(caller.session_id, WaitKind.SESSIONS):
+        def left() -> list[Session]:
+            return self._left(wanted, until)
+
+        with self._waiting.count_wait(caller.session_id, WaitKind.SESSIONS, left):
             await long_poll(is_over, wait_s)
         self._check_runs(caller)
         sessions = [self._store.sessions[s] for s in wanted if s in self._store.sessions]
@@ -131,7 +133,8 @@ class Waits:
         """Wait as `sessions`, but return early when the caller should act: for a request or for a message.
 
         `references` None: the live children of the caller. `report` is called every 20 s with a text for people. The
-        notices of the waited sessions' endings are held meanwhile: `acknowledge` closes those that the result tells.
+        notices of the waited sessions' endings and of requests are held meanwhile: `acknowledge` closes those that the
+        result tells.
         """
         if references is None:
             children = self._manager.tree.children(caller.session_id) if caller.session_id else []
@@ -148,20 +151,25 @@ class Waits:
                 return WaitEnd.REQUEST
             return WaitEnd.MESSAGE if self._unread(caller) else None
 
+        def left() -> list[Session]:
+            return self._left(wanted, until)
+
         loop = asyncio.get_running_loop()
         now = loop.time()
         deadline, report_at = now + wait_s, now + REPORT_EVERY_S
-        with self._waiting.count_wait(caller.session_id, WaitKind.SESSIONS):
+        with self._waiting.count_wait(caller.session_id, WaitKind.SESSIONS, left):
             while True:
                 for session_id in wanted:
                     self._timers.hold_notice(session_id, caller.session_id)
+                if caller.session_id is not None:
+                    self._timers.hold_requests(caller.session_id)
                 step_s = min(deadline - loop.time(), _HOLD_EVERY_S)
                 over = await long_poll(lambda: why() is not None or self._messages.is_gone(caller), step_s)
                 if over or loop.time() >= deadline:
                     break
                 if loop.time() >= report_at:
                     report_at += REPORT_EVERY_S
-                    await report(self._waits_for(wanted, until))
+                    await report(waits_for(left(), named=True))
         self._check_runs(caller)
         self._waiting.end_wait(caller.session_id, WaitKind.SESSIONS)
         sessions = [self._store.sessions[s] for s in wanted if s in self._store.sessions]
@@ -221,12 +229,10 @@ class Waits:
         open = self._store.mail.open.messages.values()
         return [m for m in open if m.session_id == caller.session_id and m.mode is not MessageMode.IDLE]
 
-    def _waits_for(self, wanted: Collection[str], until: str) -> str:
+    def _left(self, wanted: Collection[str], until: str) -> list[Session]:
+        """The wanted sessions that have not the status `until`."""
         sessions = [self._store.sessions[s] for s in wanted if s in self._store.sessions]
-        left = [s for s in sessions if not _has_reached(s, until)]
-        named = ", ".join(f"{label(s)} ({s.status})" for s in left[:_NAMED_MAX])
-        more = f" and {len(left) - _NAMED_MAX} more" if len(left) > _NAMED_MAX else ""
-        return f"waits for {len(left)} {'session' if len(left) == 1 else 'sessions'}: {named}{more}"
+        return [s for s in sessions if not _has_reached(s, until)]
 
     def _verdict(self, session_ids: Sequence[str], until: str, *, any_of: bool) -> bool | None:
         sessions = self._store.sessions
