@@ -41,9 +41,10 @@ of other sessions are on one line of at most 500 characters, and quoted where th
 `untrusted` marks those of a sandboxed session.
 
 A call that fails has `isError`, and its result is `{"error": {"code", "message", "hint", "retry_after_s"}}` with a code
-of the [errors](reference/errors.md). The limit of spawns per second has `retry_after_s`, and the daemon does not wait
-for it. Unknown tools and arguments that do not match the schema are JSON-RPC errors: `data` has the `path`, the `value`
-and what is `allowed`.
+of the [errors](reference/errors.md). Behind the commands of `sm`, the hint has the tools that do the same, such as
+`list sessions: sm all [tool list_workspace_sessions]`. The limit of spawns per second has `retry_after_s`, and the
+daemon does not wait for it. Unknown tools and arguments that do not match the schema are JSON-RPC errors: `data` has
+the `path`, the `value` and what is `allowed`.
 
 ## Resources
 

@@ -52,7 +52,9 @@ def test_ping_is_answered_before_initialize(session: McpSession) -> None:
 
 def test_tool_call_is_refused_before_initialize(session: McpSession) -> None:
     client = McpClient(session.path, version=None)
-    assert client.request("tools/call", {"name": "get_progress"})["error"]["code"] == -32602
+    for method, params in (("tools/call", {"name": "get_progress"}), ("tools/list", {}), ("no/such", {})):
+        error = client.request(method, params)["error"]
+        assert error == {"code": -32600, "message": f"{method} must wait until initialize is answered"}
 
 
 def test_unknown_protocol_version_in_the_header_is_refused(session: McpSession) -> None:

@@ -78,6 +78,18 @@ def test_create_session_refuses_a_title_with_other_signs(parent: McpSession) -> 
     assert parent.refused("create_session", title="a\nb", **values)["code"] == "text_refused"
 
 
+def test_create_session_of_the_operator_needs_a_directory(instance: Instance) -> None:
+    operator = McpClient(instance.socket)
+    values = {"title": "T", "agent_name": "Sleeper", "initial_message": "x"}
+    error = operator.refused("create_session", **values)
+    assert (error["code"], error["message"]) == (
+        "usage",
+        "no working directory given, and the caller has none",
+    )
+    assert error["hint"].endswith("[argument working_dir]")
+    assert operator.call("create_session", working_dir=str(instance.work), **values)["session_id"]
+
+
 def test_create_session_names_the_nearest_agent_type(parent: McpSession) -> None:
     error = parent.refused("create_session", title="T", agent_name="Sleper", initial_message="x")
     assert error["code"] == "unknown_agent_type"

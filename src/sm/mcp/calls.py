@@ -38,12 +38,13 @@ class Calls:
 
     def tools(self, caller: Caller) -> list[Tool]:
         """The tools that the caller has."""
-        return [tool for tool in self._tools.values() if _has(caller, tool)]
+        is_session = caller.session_id is not None
+        return [tool for tool in self._tools.values() if is_session or not tool.in_session]
 
     async def read(self, exchange: Exchange, uri: str) -> dict[str, Any]:
         """The content of a resource. Raises SmError, ConnectionError."""
         resource, values = find(uri)
-        call = ToolCall(resource.name, self._services, exchange, values, _no_progress, waits_long=False)
+        call = ToolCall(resource.name, self._services, exchange, values, _no_progress, (), waits_long=False)
         shown: dict[str, Any] = compact(await resource.handler(call))
         return shown
 
@@ -60,8 +61,8 @@ class Calls:
         Raises ArgumentError for an unknown tool and wrong arguments, and ConnectionError when the caller has gone.
         """
         tool = self._tools.get(name)
-        if tool is None or not _has(exchange.caller, tool):
-            known = [tool.name for tool in self.tools(exchange.caller)]
+        known = [tool.name for tool in self.tools(exchange.caller)]
+        if tool is None or name not in known:
             raise ArgumentError("unknown tool", {"path": "name", "value": name[:100], "allowed": known})
         self._checks[name].check(values)
         call = ToolCall(
@@ -70,6 +71,7 @@ class Calls:
             exchange,
             values,
             progress,
+            known,
             waits_long=TOOL_USE_META in meta,
         )
         started_s = time.monotonic()
@@ -87,7 +89,7 @@ class Calls:
         if not tool.reads:
             self._audit(call, error)
         if error is not None:
-            shown = compact(refusal(error))
+            shown = compact(refusal(error, known))
         shown["duration_ms"] = round((time.monotonic() - started_s) * 1000, 1)
         return shown, error is not None
 
@@ -99,7 +101,3 @@ class Calls:
 
 async def _no_progress(message: str) -> None:
     """A resource is read at once."""
-
-
-def _has(caller: Caller, tool: Tool) -> bool:
-    return caller.session_id is not None or not tool.in_session

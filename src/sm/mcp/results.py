@@ -1,12 +1,13 @@
 """The results of tools as agents get them: compact, with texts of other sessions folded and marked."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sm.core.models import Session
 from sm.core.states import TrustLevel
 from sm.core.text import QUOTE_MAX, quoted
 from sm.errors import RateLimited, SmError
+from sm.mcp.hints import with_tools
 
 LISTED_MAX = 100
 
@@ -36,14 +37,14 @@ def is_untrusted(session: Session | None) -> bool:
     return session is not None and session.effective_mode is TrustLevel.SANDBOXED
 
 
-def refusal(error: SmError) -> dict[str, Any]:
-    """The result of a call that failed."""
+def refusal(error: SmError, tools: Collection[str]) -> dict[str, Any]:
+    """The result of a call that failed. `tools`: the names of the tools that the caller has."""
     retry_after_s = round(error.retry_after_s, 3) if isinstance(error, RateLimited) else None
     return {
         "error": {
             "code": error.code,
             "message": error.message,
-            "hint": error.hint,
+            "hint": with_tools(error.hint, tools),
             "retry_after_s": retry_after_s,
         }
     }

@@ -46,6 +46,7 @@ from sm.wire import CLIENT_HEADER
 VERSION_HEADER = "mcp-protocol-version"
 _OLD_VERSION = "2025-03-26"
 """The version of a client that names none (Streamable HTTP, Protocol Version Header)."""
+_METHOD_MAX = 100
 _COMPLETE = {"resultType": "complete"}
 """Required from version 2026-07-28 on; the SDK drops it from answers of earlier versions."""
 _NOT_CACHED = {"ttlMs": 0, "cacheScope": "private"}
@@ -144,7 +145,7 @@ class SdkServer:
         try:
             content = await self._calls.read(exchange, uri)
         except SmError as error:
-            raise MCPError(INVALID_PARAMS, error.message, refusal(error)["error"]) from None
+            raise MCPError(INVALID_PARAMS, error.message, refusal(error, ())["error"]) from None
         text = orjson.dumps(content).decode()
         return {
             "contents": [{"uri": uri, "mimeType": MIME_TYPE, "text": text}],
@@ -210,7 +211,9 @@ def _connection(exchange: Exchange, channel: _Channel, request: Mapping[str, Any
             raise MCPError(route.code, route.message, route.data)
         return Connection.from_envelope(route.protocol_version, route.client_info, route.client_capabilities)
     if version is None and is_pump:
-        return Connection(channel, protocol_version=LATEST_HANDSHAKE_VERSION)  # before initialize
+        if method != "ping":
+            raise MCPError(INVALID_REQUEST, f"{method[:_METHOD_MAX]} must wait until initialize is answered")
+        return Connection(channel, protocol_version=LATEST_HANDSHAKE_VERSION)
     version = version or _OLD_VERSION
     if version not in HANDSHAKE_PROTOCOL_VERSIONS:
         raise MCPError(INVALID_REQUEST, f"unsupported protocol version: {version[:40]}")

@@ -1,6 +1,6 @@
 """A tool: its description, its schemas and the function that carries it out."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,8 @@ class ToolCall:
     values: Mapping[str, Any]
     """The arguments."""
     progress: Progress
+    tools: Collection[str]
+    """The names of the tools that the caller has."""
     waits_long: bool
     """True for a client without a short time limit for a call: claude over stdio."""
 

@@ -13,6 +13,7 @@ from sm.core.worktrees import PLACE, is_within, repository_of
 from sm.errors import InvalidPath, NotFound, UsageError
 from sm.store import Store
 
+_ADD_PATH = "add --working-dir PATH"
 _PATH_MAX = 4096
 
 
@@ -68,13 +69,14 @@ class WorkDirectories:
             path = workspace.directory
         if path is None and self._settings.default_working_dir_behavior == "specify":
             raise UsageError(
-                "no working directory given (sessions.default_working_dir_behavior is specify)",
-                "add --working-dir PATH",
+                "no working directory given (sessions.default_working_dir_behavior is specify)", _ADD_PATH
             )
         if path is None:
             path = parent.working_dir if parent is not None else request.current_dir
-        if path is None or not path.startswith("/"):
-            raise InvalidPath(f"working directory {folded(path or '', 200)!r} is not an absolute path")
+        if path is None:
+            raise UsageError("no working directory given, and the caller has none", _ADD_PATH)
+        if not path.startswith("/"):
+            raise InvalidPath(f"working directory {folded(path, 200)!r} is not an absolute path")
         validate_text(path, "working directory", _PATH_MAX, one_line=True)
         # An agent in a container must not learn which paths exist on this host: `contained_directory` checks it.
         if not contained:

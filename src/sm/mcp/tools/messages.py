@@ -77,7 +77,7 @@ async def broadcast(call: ToolCall) -> Result:
         if isinstance(done, Message):
             done = await services.waits.message(caller, done, call.exchange.hold, 0)
         if isinstance(done, SmError):
-            results.append({"session_id": session_id, **refusal(done)})
+            results.append({"session_id": session_id, **refusal(done, call.tools)})
         else:
             results.append(_sent(done, len(text)))
     return {"sent": results}

@@ -24,7 +24,7 @@ _NEXT = "end your turn: a message wakes you when this session has finished, or a
         name=text(64, "A short name: a-z, 0-9, dot, dash, underscore."),
         model=text(100),
         preset=text(100),
-        working_dir=text(4096, "An absolute path; without it your own directory."),
+        working_dir=text(4096, "An absolute path. Without it your own directory; the operator has none."),
     ),
     result(
         session_id="string",

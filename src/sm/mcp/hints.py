@@ -1,0 +1,39 @@
+"""Adds to a hint the tools that do the same as its commands, because some agents have no shell."""
+
+import re
+from collections.abc import Collection
+
+_TOOLS = {
+    "agents": ("list_agent_types", ""),
+    "all": ("list_workspace_sessions", ""),
+    "answer": ("answer_request", ""),
+    "approve": ("answer_request", ""),
+    "ask": ("ask", ""),
+    "deny": ("answer_request", ""),
+    "interrupt": ("control_session", "interrupt"),
+    "kill": ("control_session", "kill"),
+    "output": ("read_session_output", ""),
+    "requests": ("list_requests", ""),
+    "restore": ("control_session", "restore"),
+    "send": ("send_message", ""),
+    "spawn": ("create_session", ""),
+    "status": ("get_progress", ""),
+    "wait": ("wait_for_sessions", ""),
+    "why": ("get_progress", ""),
+}
+"""The tool for each command in hints, with its action. Other commands have no tool."""
+_WORKING_DIR = "--working-dir"
+_COMMAND = re.compile(rf"\bsm ([a-z]+)|{_WORKING_DIR}")
+
+
+def with_tools(hint: str | None, tools: Collection[str]) -> str | None:
+    """The hint, followed by the tools for its commands. `tools`: the names of the tools that the caller has."""
+    named = []
+    for found in _COMMAND.finditer(hint or ""):
+        if found[0] == _WORKING_DIR:
+            named.append("argument working_dir")
+        elif found[1] in _TOOLS:
+            tool, action = _TOOLS[found[1]]
+            if tool in tools:
+                named.append(f"tool {tool}, action {action}" if action else f"tool {tool}")
+    return f"{hint} [{'; '.join(dict.fromkeys(named))}]" if named else hint
