@@ -275,8 +275,9 @@ class Instance:
             # Exit code 9: on a busy machine hundreds of agents may not end within the time limit of one kill.
             until(lambda: self.run("daemon", "stop", "--all").returncode != 9, "all agents have ended")
             for daemon in self._daemons:
-                if daemon.poll() is None:
-                    daemon.kill()
+                with contextlib.suppress(AssertionError, subprocess.TimeoutExpired):
+                    daemon.wait(scaled())  # it stops, and saves its coverage
+                daemon.kill()
                 daemon.wait()
             # Not kill-server: tmux 3.3a may keep the client of a killed daemon, and would not exit.
             server = self.tmux("display-message", "-p", "#{pid}", check=False).strip()
