@@ -25,8 +25,8 @@ class SessionPump:
         directory = instance.work / f"host-{time.monotonic_ns()}"
         directory.mkdir()
         self.session = self._spawn(instance, directory)
-        self._path = directory / "pump"
-        until(self._path.exists, "the session to listen")
+        self.path = directory / "pump"
+        until(self.path.exists, "the session to listen")
         self._number = 0
         self.connect()
 
@@ -39,7 +39,7 @@ class SessionPump:
         """Start another `sm mcp` in the session, and shake hands."""
         connection = socket.socket(socket.AF_UNIX)
         connection.settimeout(scaled(60))
-        connection.connect(str(self._path))
+        connection.connect(str(self.path))
         self.stream = connection.makefile("rwb")
         connection.close()
         client = {"name": "test", "version": "1"}

@@ -68,6 +68,16 @@ def test_report_checkpoint_is_part_of_the_progress(instance: Instance) -> None:
     assert (point["timestamp"], point["metadata"]) == (made["timestamp"], {"tests": "12"})
 
 
+def test_progress_of_another_session_is_quoted(instance: Instance) -> None:
+    parent = McpSession(instance)
+    child = McpSession(instance, "--parent", parent.id)
+    child.call("report_checkpoint", message="half\nof it", metadata={"tests": 12})
+    shown = parent.call("get_progress", session_id=child.id, output_lines=5)
+    (point,) = shown["checkpoints"]
+    assert (point["message"], point["metadata"]) == ('"half of it"', {"tests": '"12"'})
+    assert isinstance(shown["last_output"], list)
+
+
 def test_complete_session_ends_the_caller_and_warns_of_live_children(instance: Instance) -> None:
     session = McpSession(instance)
     child = McpSession(instance, "--parent", session.id)

@@ -136,6 +136,16 @@ def test_wait_tells_a_timeout_and_an_impossible_status(instance: Instance) -> No
     assert over["why"] == "impossible"
 
 
+def test_held_question_returns_its_answer(instance: Instance, threads: ThreadPoolExecutor) -> None:
+    parent, child = team(instance)
+    held = threads.submit(child.call, "ask", question="red or blue?", wait_s=600)
+    (request,) = until(lambda: parent.call("list_requests")["requests"], "the question")
+    parent.call("answer_request", request_id=request["request_id"], answers=["a dark red"])
+    answered = held.result()
+    assert (answered["state"], answered["answer"]["answers"]) == ("answered", ["a dark red"])
+    assert instance.json("inbox", env=instance.as_session(child.id)) == []
+
+
 def test_wait_for_oneself_is_refused(instance: Instance) -> None:
     session = McpSession(instance)
     assert session.refused("wait_for_sessions", session_ids=[session.id])["code"] == "usage"
