@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sm.linux.processes import environ_value
+from sm.linux.ttys import has_unread_input, path_of_terminal
 from tests.instance import Instance
 from tests.load import scaled, until
 
@@ -117,6 +118,24 @@ def test_exit_codes_and_signals_are_told(instance: Instance) -> None:
     killed = instance.spawn("Sleeper", "x", "--workspace", "shop")
     os.kill(instance.session(killed["session_id"])["pid"], signal.SIGKILL)
     assert "signal 9" in instance.ended(killed["session_id"])["status_reason"]
+
+
+def test_keys_that_an_agent_has_not_read_are_seen_in_its_own_terminal(instance: Instance) -> None:
+    script = (
+        "stty raw -echo; touch ready; until [ -e go ]; do sleep 0.1; done; head -c 4 > read.txt; sleep 1000"
+    )
+    session = instance.spawn("Sh", script, "--workspace", "shop")
+    until((instance.work / "ready").exists, "the agent has prepared its terminal")
+    terminal = path_of_terminal(instance.session(session["session_id"])["pid"])
+    assert terminal is not None
+    assert not has_unread_input(terminal)
+    instance.tmux("send-keys", "-t", f"={session['tmux_session']}:", "-l", "keys")
+    until(lambda: has_unread_input(terminal), "the keys are in the agent's terminal")
+    pane = instance.tmux("display-message", "-p", "-t", f"={session['tmux_session']}:", "#{pane_tty}")
+    until(lambda: not has_unread_input(pane.strip()), "docker has passed on all keys of the pane")
+    (instance.work / "go").touch()
+    assert read_later(instance.work / "read.txt") == "keys"
+    until(lambda: not has_unread_input(terminal), "the agent has read the keys")
 
 
 def test_kill_leaves_nothing_of_the_session_in_the_container(instance: Instance) -> None:

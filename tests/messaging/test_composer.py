@@ -73,6 +73,8 @@ class Agent:
         """Number of pastes that the agent will read and not show."""
         self.unread = 0
         """Number of pastes that the agent has not read yet."""
+        self.reads_nothing = False
+        """The agent's own terminal, which is not the pane's, holds keys."""
         self.awaits_first_turn = False
         self.shows_after_s = 0.0
         self.dead = False
@@ -121,7 +123,7 @@ class Agent:
     async def has_unread_input(self, name: str) -> bool:
         await asyncio.sleep(0.001)
         self._raise_if_down()
-        return self.deaf or self.unread > 0
+        return self.unread > 0 or (self.deaf and self.pastes > 0)
 
     def _shows(self, text: str) -> None:
         self.unread -= 1
@@ -254,6 +256,9 @@ class PendingMessage:
 
     def is_gone(self) -> bool:
         return self._agent.dead
+
+    async def agent_has_unread_input(self) -> bool:
+        return self._agent.reads_nothing
 
     def typed_words(self) -> str:
         """The line for the person whose words arrived with the message."""
@@ -460,6 +465,23 @@ async def test_deliver_pastes_once_and_gives_up_when_the_box_never_shows_the_mes
     assert outcome.end is DeliveryEnd.UNCONFIRMED
     assert "does not show the pasted message" in outcome.why
     assert (world.agent.pastes, world.enters) == (1, 0)
+    assert now() >= SHOWS_AT_ALL_S
+
+
+async def test_deliver_pastes_nothing_while_the_agent_has_not_read_the_keys_of_a_person(world: World) -> None:
+    world.agent.reads_nothing = True
+    assert (await world.deliver()).why == "somebody is typing in the input box"
+    assert world.agent.pastes == 0
+    world.agent.reads_nothing = False
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+
+
+async def test_deliver_pastes_once_when_the_agent_of_a_container_has_not_read_the_paste(world: World) -> None:
+    world.agent.loses = 1
+    world.agent.after["paste"] = world.becomes(reads_nothing=True)
+    outcome = await world.deliver()
+    assert outcome.end is DeliveryEnd.UNCONFIRMED
+    assert "does not show the pasted message" in outcome.why
     assert now() >= SHOWS_AT_ALL_S
 
 

@@ -55,6 +55,8 @@ def has_unread_input(tty: str) -> bool:
         return True
     try:
         (unread,) = struct.unpack("i", fcntl.ioctl(fd, termios.FIONREAD, bytes(4)))
+    except OSError:  # no terminal: a path of `path_of_terminal` whose program has exchanged its streams
+        return True
     finally:
         os.close(fd)
     return bool(unread)

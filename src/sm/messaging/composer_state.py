@@ -49,6 +49,9 @@ class ComposerDelivery(Protocol):
     def is_gone(self) -> bool:
         """True if the agent's process is gone: its terminal may belong to another program."""
 
+    async def agent_has_unread_input(self) -> bool:
+        """True if the agent's own terminal holds input: in a container, it is not that of the pane."""
+
     async def is_behind_queue(self) -> bool:
         """True while an idle agent has not begun the turn that reads its own queue: an Enter would overtake that."""
 

@@ -1,16 +1,18 @@
 """Records the progress of deliveries in the database, and lets the composer follow a stored message."""
 
+import asyncio
 import time
 from dataclasses import dataclass
 
 from sm.core.lifecycle import is_ended
 from sm.core.messages import QUEUED_BY_AGENT, TERMINAL, Message
-from sm.core.models import Signal
+from sm.core.models import Process, Signal
 from sm.core.states import MessageState, SignalKind
 from sm.core.statuses import Status
 from sm.core.timestamps import iso
 from sm.core.wording import typed_words_line
 from sm.linux.processes import is_alive
+from sm.linux.ttys import has_unread_input, path_of_terminal
 from sm.messaging.composer_state import Proof
 from sm.messaging.holds import busy_reason
 from sm.messaging.receipts import DeliveryReceipts
@@ -107,6 +109,11 @@ class StoredDelivery:
         process = None if session is None or session.exit is not None else session.process
         return process is None or not is_alive(process)
 
+    async def agent_has_unread_input(self) -> bool:
+        session = self._store.sessions.get(self.session_id)
+        process = None if session is None else session.process
+        return process is not None and await asyncio.to_thread(_has_unread_input, process)
+
     async def is_behind_queue(self) -> bool:
         session = self._store.sessions.get(self.session_id)
         since = iso(time.time() - _QUEUE_STARTS_S)
@@ -132,3 +139,8 @@ class StoredDelivery:
     def _is_delivering(self) -> bool:
         now = self._store.mail.open.messages.get(self._message.id)
         return now is not None and now.state is MessageState.DELIVERING
+
+
+def _has_unread_input(process: Process) -> bool:
+    path = path_of_terminal(process.pid)
+    return path is not None and has_unread_input(path)

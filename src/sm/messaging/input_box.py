@@ -42,9 +42,10 @@ class InputBox:
     async def is_drawn(self, delivery: ComposerDelivery) -> bool:
         """True if the box shows all keys that a person has pressed; False also when the terminal did not answer."""
         try:
-            return await self._terminal.key_pause_s(delivery.terminal) >= timing.DRAWN_WITHIN_S
+            pause_s = await self._terminal.key_pause_s(delivery.terminal)
         except TerminalUnreachable:
             return False
+        return pause_s >= timing.DRAWN_WITHIN_S and not await self.has_unread_input(delivery)
 
     async def show_line(self, delivery: ComposerDelivery, line: str) -> None:
         """Show a line to the people at the terminal, if it answers."""
@@ -54,11 +55,13 @@ class InputBox:
             log.warning("could not show a line: %s", error.message, extra={"sm_session": delivery.session_id})
 
     async def has_unread_input(self, delivery: ComposerDelivery) -> bool:
-        """True also when the terminal did not answer."""
+        """True until the agent has read all keys and pastes, also when the terminal did not answer."""
         try:
-            return await self._terminal.has_unread_input(delivery.terminal)
+            if await self._terminal.has_unread_input(delivery.terminal):
+                return True
         except TerminalUnreachable:
             return True
+        return await delivery.agent_has_unread_input()
 
     async def press(self, delivery: ComposerDelivery, key: str) -> bool:
         """Press a key. False: it was not pressed. True: it was probably pressed; look at the box to be sure."""
