@@ -105,6 +105,15 @@ def test_mount_of_system_directory_is_refused_in_every_notation(path: Path, name
         sandbox_settings({"mounts": f"['{mount}']"})
 
 
+def test_settings_of_a_workspace_list_the_keys_only_for_an_unknown_key() -> None:
+    with pytest.raises(UsageError) as unknown:
+        sandbox_settings({"memmory": "2g"})
+    assert str(unknown.value.hint).startswith("known keys: image, ")
+    with pytest.raises(UsageError) as invalid:
+        sandbox_settings({"memory": "lots"})
+    assert invalid.value.hint is None
+
+
 @pytest.mark.parametrize("name", [name.replace("*", "X") for name in DENIED_IN_SANDBOX])
 def test_variable_that_runs_other_code_is_refused_in_pass_env(path: Path, name: str) -> None:
     assert f"{name} cannot be passed" in refusal(path, f"sandbox: {{pass_env: [{name}]}}\n")

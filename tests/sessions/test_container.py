@@ -1,5 +1,6 @@
 """Plans of sessions in containers: working directory, system prompt, MCP servers."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,14 @@ async def test_session_without_workspace_works_in_its_scratch_directory(tmp_path
     assert place == "/scratch/1a2b3c4d"
     assert f"does not see {tmp_path}/my project" in warning
     assert f"sm workspace create NAME --working-dir '{tmp_path}/my project'" in warning
+
+
+@pytest.mark.parametrize("directory", ["/", "/etc/ssl", "~", "~/.."])
+async def test_warning_names_no_directory_that_no_container_may_see(directory: str) -> None:
+    path = os.path.normpath(os.path.expanduser(directory))
+    _, (warning,) = await directory_of(config(), path, asked=False)
+    assert f"does not see {path}: " in warning
+    assert warning.endswith("(sm workspace create NAME --working-dir PATH)")
 
 
 async def test_child_in_the_same_container_gets_no_warning_about_its_directory() -> None:

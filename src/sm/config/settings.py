@@ -31,9 +31,11 @@ def sandbox_settings(given: Mapping[str, str]) -> dict[str, Any]:
     try:
         return SandboxOptions.model_validate(settings).model_dump(mode="json", exclude_unset=True)
     except ValidationError as error:
-        known = ", ".join(SandboxOptions.model_fields)
-        mistakes = "; ".join(map(_mistake, error.errors(include_url=False)))
-        raise UsageError(f"invalid sandbox settings: {mistakes}", f"known keys: {known}") from None
+        errors = error.errors(include_url=False)
+        is_key_unknown = any(detail["type"] == "extra_forbidden" for detail in errors)
+        hint = f"known keys: {', '.join(SandboxOptions.model_fields)}" if is_key_unknown else None
+        mistakes = "; ".join(map(_mistake, errors))
+        raise UsageError(f"invalid sandbox settings: {mistakes}", hint) from None
 
 
 def _mistake(detail: ErrorDetails) -> str:

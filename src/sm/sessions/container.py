@@ -19,6 +19,7 @@ from sm.core.text import folded
 from sm.core.worktrees import is_within
 from sm.errors import InvalidPath, ProgramMissing
 from sm.paths import INSIDE_SCRATCH
+from sm.policy.mounts import system_refusal
 from sm.sandboxes.docker.build import missing_program_hint
 from sm.sessions.workdir import require_directory
 
@@ -86,9 +87,12 @@ def _visible_hint(settings: SandboxSection, workspace: Workspace | None) -> str:
 
 
 def _unseen_warning(directory: str) -> str:
+    home = os.path.expanduser("~")
+    # The command that a person copies must not name a directory that no container may see.
+    is_project = not (system_refusal(directory) or is_within(home, directory))
     return (
         f"the agent does not see {folded(directory, 400)}: without a workspace, its container has no project "
-        f"({_CREATE} {shlex.quote(directory)})"
+        f"({_CREATE} {shlex.quote(directory) if is_project else 'PATH'})"
     )
 
 

@@ -1,6 +1,7 @@
 """Mounts of a container: their sources, targets and modes, and the refused ones."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -229,3 +230,31 @@ def test_link_in_the_source_is_found_while_it_exists(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("real")
     for name in ("link", "link/deep"):
         assert changed([Mount(f"{tmp_path}/{name}", f"{tmp_path}/{name}")], os.getpid())
+
+
+@pytest.mark.parametrize(
+    ("settings", "of_workspace", "hint"),
+    [
+        ({}, {}, "use another directory: sm workspace set shop --working-dir PATH"),
+        ({"mounts": ("/nowhere",)}, {}, "change sandbox.mounts in config.yaml"),
+        (
+            {"mounts": ("/nowhere",)},
+            {"mounts": ["/nowhere"]},
+            "sm workspace set shop --sandbox 'mounts=[/PATH, ...]'",
+        ),
+    ],
+    ids=["directory", "configured mount", "mount of the workspace"],
+)
+def test_refused_path_names_the_setting_to_change(
+    paths: InstancePaths, shop: Workspace, settings: dict[str, Any], of_workspace: dict[str, Any], hint: str
+) -> None:
+    workspace = replace(shop, directory=shop.directory if settings else "/etc", sandbox=of_workspace)
+    with pytest.raises(SandboxUnavailable) as refusal:
+        mounts_of(workspace, SandboxSection(**settings), paths, HOST)
+    assert str(refusal.value.hint).startswith(hint)
+
+
+def test_refused_vault_names_the_setting_to_change(paths: InstancePaths) -> None:
+    with pytest.raises(SandboxUnavailable) as refusal:
+        mounts_of(None, SandboxSection(vault="/nowhere"), paths, HOST)
+    assert refusal.value.hint == "change sandbox.vault in config.yaml"

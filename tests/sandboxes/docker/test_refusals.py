@@ -11,7 +11,7 @@ import pytest
 from sm.errors import SandboxUnavailable
 from sm.paths import InstancePaths
 from sm.policy.mounts import ENGINE_DATA, HOME_SECRETS, IMAGE_DIRECTORIES, SYSTEM_DIRECTORIES, system_refusal
-from sm.sandboxes.docker.refusals import Host, check_directory, check_path, refusal
+from sm.sandboxes.docker.refusals import Host, MountPath, check_directory, check_path, refusal
 
 
 @pytest.fixture
@@ -37,9 +37,13 @@ def listening() -> Iterator[socket.socket]:
         yield server
 
 
+def named(path: Path | str) -> MountPath:
+    return MountPath(str(path), "x", "use another path")
+
+
 def refused(path: Path | str, paths: InstancePaths, host: Host) -> str:
     with pytest.raises(SandboxUnavailable) as raised:
-        check_path(str(path), "x", paths, host)
+        check_path(named(path), paths, host)
     return raised.value.message.removeprefix(f"x cannot be mounted into a container: {path}: ")
 
 
@@ -121,7 +125,7 @@ def test_project_beside_the_configuration_is_accepted(tmp_path: Path, host: Host
     """With SM_HOME, the state is in the directory of the configuration."""
     (tmp_path / "sm/shop").mkdir(parents=True)
     paths = InstancePaths(f"{tmp_path}/sm/config.yaml", f"{tmp_path}/sm/state")
-    assert check_path(f"{tmp_path}/sm/shop", "x", paths, host) == f"{tmp_path}/sm/shop"
+    assert check_path(named(f"{tmp_path}/sm/shop"), paths, host) == f"{tmp_path}/sm/shop"
     assert refused(tmp_path / "sm", paths, host) == f"{paths.state} belongs to the state of sm"
 
 
@@ -170,14 +174,14 @@ def test_missing_path_is_refused(tmp_path: Path, paths: InstancePaths, host: Hos
 
 def test_file_is_no_directory(tmp_path: Path, paths: InstancePaths, host: Host) -> None:
     (tmp_path / "file").touch()
-    assert check_path(f"{tmp_path}/file", "x", paths, host) == f"{tmp_path}/file"
+    assert check_path(named(f"{tmp_path}/file"), paths, host) == f"{tmp_path}/file"
     with pytest.raises(SandboxUnavailable, match="x is not a directory"):
-        check_directory(f"{tmp_path}/file", "x", paths, host)
+        check_directory(named(f"{tmp_path}/file"), paths, host)
 
 
 def test_other_directory_of_the_home_is_accepted(home: Path, paths: InstancePaths, host: Host) -> None:
     (home / "shop").mkdir()
-    assert check_directory(f"{home}//shop/", "x", paths, host) == f"{home}/shop"
+    assert check_directory(named(f"{home}//shop/"), paths, host) == f"{home}/shop"
 
 
 def test_host_is_the_user_of_this_process() -> None:

@@ -21,7 +21,7 @@ from sm.paths import (
 from sm.policy.mounts import is_within
 from sm.sandboxes.docker.git_directory import linked_worktree
 from sm.sandboxes.docker.protection import is_mountable, protected_paths
-from sm.sandboxes.docker.refusals import Host, check_directory, check_path, homes_of
+from sm.sandboxes.docker.refusals import Host, MountPath, check_directory, check_path, homes_of
 from sm.sandboxes.path_map import Mount
 
 
@@ -44,10 +44,12 @@ def mounts_of(
         found += _of_workspace(workspace, settings, paths, host)
     elif settings.vault is not None:
         # Its own path comes first: `PathMap.to_inside` prefers it.
-        vault = check_directory(settings.vault, "sandbox.vault", paths, host)
+        named = MountPath(settings.vault, "sandbox.vault", "change sandbox.vault in config.yaml")
+        vault = check_directory(named, paths, host)
         found += [Mount(vault, vault), Mount(vault, INSIDE_VAULT)]
     taken = {mount.target for mount in found}
-    found += [mount for mount in _configured(settings, paths, host) if mount.target not in taken]
+    configured = _configured(workspace, settings, paths, host)
+    found += [mount for mount in configured if mount.target not in taken]
     return tuple(sorted(found, key=lambda mount: mount.target.count("/")))
 
 
@@ -87,12 +89,12 @@ def _of_workspace(
     except OSError as error:
         raise SandboxUnavailable(f"{name} cannot be read: {workspace.directory}: {error.strerror}") from None
     host = replace(host, homes=tuple(dict.fromkeys((*host.homes, *homes_of(owner)))))
-    directory = check_directory(workspace.directory, name, paths, host)
+    other = f"use another directory: sm workspace set {workspace.slug} --working-dir PATH"
+    directory = check_directory(MountPath(workspace.directory, name, other), paths, host)
     yield Mount(directory, directory, writable=True)
     if worktree := linked_worktree(directory):
-        common = check_directory(
-            worktree.common, f"the git directory of workspace {workspace.slug}", paths, host
-        )
+        name = f"the git directory of workspace {workspace.slug}"
+        common = check_directory(MountPath(worktree.common, name, other), paths, host)
         yield Mount(common, common, writable=True)
     yield from _protected(directory, settings.protect)
 
@@ -106,10 +108,15 @@ def _protected(directory: str, protect: Sequence[str]) -> Iterator[Mount]:
     yield from (Mount(path, path) for path in sorted(read_only))
 
 
-def _configured(settings: SandboxSection, paths: InstancePaths, host: Host) -> Iterator[Mount]:
+def _configured(
+    workspace: Workspace | None, settings: SandboxSection, paths: InstancePaths, host: Host
+) -> Iterator[Mount]:
+    hint = "change sandbox.mounts in config.yaml"
+    if workspace is not None and "mounts" in workspace.sandbox:
+        hint = f"sm workspace set {workspace.slug} --sandbox 'mounts=[/PATH, ...]', or mounts= for those of config.yaml"
     for mount in settings.mounts:
         path, writable = split_mount(mount)
-        real = check_path(path, "a path of sandbox.mounts", paths, host)
+        real = check_path(MountPath(path, "a path of sandbox.mounts", hint), paths, host)
         yield Mount(real, real, writable)
 
 

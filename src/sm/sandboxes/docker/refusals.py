@@ -49,20 +49,30 @@ def homes_of(uid: int) -> tuple[str, ...]:
     return ()
 
 
-def check_directory(path: str, what: str, paths: InstancePaths, host: Host) -> str:
+@dataclass(frozen=True, slots=True)
+class MountPath:
+    """A path that somebody wants to mount. `what`: its name, such as "the directory of workspace shop"."""
+
+    path: str
+    what: str
+    hint: str
+    """The command or the setting that names another path."""
+
+
+def check_directory(mount: MountPath, paths: InstancePaths, host: Host) -> str:
     """Return the directory as it can be mounted: absolute, without symbolic links.
 
-    `what` names it in the message, such as "the directory of workspace shop". Raises SandboxUnavailable with the
-    reason.
+    Raises SandboxUnavailable with the reason.
     """
-    real = check_path(path, what, paths, host)
+    real = check_path(mount, paths, host)
     if not os.path.isdir(real):
-        raise SandboxUnavailable(f"{what} is not a directory: {path}")
+        raise SandboxUnavailable(f"{mount.what} is not a directory: {mount.path}", mount.hint)
     return real
 
 
-def check_path(path: str, what: str, paths: InstancePaths, host: Host) -> str:
+def check_path(mount: MountPath, paths: InstancePaths, host: Host) -> str:
     """`check_directory` for a file or a directory."""
+    path = mount.path
     real = os.path.realpath(path)
     reason = refusal(real, paths, host)
     if reason is None and not os.path.lexists(real):
@@ -70,7 +80,9 @@ def check_path(path: str, what: str, paths: InstancePaths, host: Host) -> str:
     if reason is None and real != os.path.normpath(path):
         reason = f"it contains a symbolic link, and its real path is {real}"
     if reason is not None:
-        raise SandboxUnavailable(f"{what} cannot be mounted into a container: {path}: {reason}")
+        raise SandboxUnavailable(
+            f"{mount.what} cannot be mounted into a container: {path}: {reason}", mount.hint
+        )
     return real
 
 
