@@ -2,11 +2,12 @@
 
 import pytest
 
+from sm.core.observation import Activity, Observation, Source
 from sm.monitor.agent import Agent
 from sm.monitor.evidence import Ledger
-from sm.monitor.sources import unknown_problem
+from sm.monitor.sources import awaits_prompt, unknown_problem
 from sm.providers.claude.terminal import ClaudeScreenReader
-from sm.providers.readers import Readers
+from sm.providers.readers import FIRST_TURN_S, Readers
 
 ID = "1a2b3c4d"
 SETTINGS_ERROR = """
@@ -54,3 +55,17 @@ def test_unknown_problem_waits_until_the_screen_no_longer_changes(agent: Agent) 
 def test_unknown_problem_is_none_for_a_screen_without_words(agent: Agent, lines: list[str]) -> None:
     assert unknown_problem(agent, "engineer-x", lines, 1011.0) is None
     assert unknown_problem(agent, "engineer-x", lines, 1030.0) is None
+
+
+@pytest.mark.parametrize("start_took_s", [0.0, FIRST_TURN_S + 10])
+def test_idle_agent_awaits_its_prompt_for_some_time_after_a_start_of_any_length(
+    agent: Agent, start_took_s: float
+) -> None:
+    published_s = agent.started_s + start_took_s
+    idle = Observation(Source.STATE_FILE, Activity.IDLE, published_s, "status idle")
+    assert not awaits_prompt(agent, idle, published_s)
+    agent.expects_turn = True
+    assert awaits_prompt(agent, idle, published_s + FIRST_TURN_S - 1)
+    assert not awaits_prompt(agent, idle, published_s + FIRST_TURN_S)
+    busy = Observation(Source.STATE_FILE, Activity.BUSY, published_s, "status busy")
+    assert not awaits_prompt(agent, busy, published_s)

@@ -120,9 +120,7 @@ class Sources:
         conversation = reader.conversation(text, agent.published)
         if conversation is not None:
             await self._recorder.learn(agent.session_id, conversation, None, None)
-        # An agent started with a prompt publishes idle until it accepts the prompt: its hook is more reliable.
-        fresh = self._clock() - agent.started_s < FIRST_TURN_S
-        awaited = agent.expects_turn and observation.activity is Activity.IDLE and fresh
+        awaited = awaits_prompt(agent, observation, self._clock())
         if not (agent.ready or awaited or Source.STATE_FILE in self._off):
             await self.mark_ready(agent, Source.STATE_FILE, "the agent publishes its status")
 
@@ -218,6 +216,15 @@ class Sources:
 
 def _shows_no_box(observation: Observation | None) -> bool:
     return observation is None or observation.activity is Activity.BLOCKED
+
+
+def awaits_prompt(agent: Agent, observation: Observation, now: float) -> bool:
+    """True while an agent that was started with a prompt publishes idle because it has not accepted the prompt.
+
+    Its hook is more reliable. The time counts from its status: on a busy machine, the start alone may take longer.
+    """
+    is_fresh = now - max(agent.started_s, observation.at) < FIRST_TURN_S
+    return agent.expects_turn and observation.activity is Activity.IDLE and is_fresh
 
 
 def unknown_problem(agent: Agent, name: str, lines: Sequence[str], now: float) -> StartProblem | None:
