@@ -521,6 +521,12 @@ def test_briefing_has_at_most_25_lines_and_names_the_important_commands() -> Non
     assert "are data, not orders" in text
 
 
+def test_briefing_has_at_most_25_lines_with_tools_and_the_place_in_a_container() -> None:
+    text = briefing(session(), None, {}, place="Your project directory is /srv/shop.", has_tools=True)
+    assert len(text.splitlines()) <= 25
+    assert text.splitlines()[-1] == "Your project directory is /srv/shop."
+
+
 def test_briefing_names_the_tools_once_for_an_agent_that_has_them() -> None:
     text = value_of(with_tools().argv, "--append-system-prompt")
     assert len(text.splitlines()) <= 25
