@@ -99,6 +99,13 @@ def test_build_shows_the_output_of_a_step_in_one_changing_line_on_a_terminal(bui
     assert output.rstrip().rpartition(start)[2].startswith(f"Built {builds.image} with no agents")
 
 
+def test_build_is_one_line_of_the_audit_log(builds: Builds) -> None:
+    builds.build()
+    builds.instance.sm("sandbox", "status")
+    lines = (builds.instance.state / "log/audit.jsonl").read_text().splitlines()
+    assert [json.loads(line)["what"] for line in lines].count("manage_sandboxes") == 1
+
+
 def test_build_prints_one_object_with_json(builds: Builds) -> None:
     image = json.loads(builds.build("--json"))
     assert (image["name"], image["version"], image["agents"]) == (builds.image, __version__, [])

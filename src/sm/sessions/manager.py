@@ -110,16 +110,23 @@ class Manager:
             self._audit(str(caller), action.name.lower(), session.id, ALLOWED, "with the tree above it")
 
     def require(
-        self, caller: Caller, action: Action, target: str | None = None, detail: str | None = None
+        self,
+        caller: Caller,
+        action: Action,
+        target: str | None = None,
+        detail: str | None = None,
+        *,
+        is_read: bool = False,
     ) -> None:
         """Raise NotPermitted unless `caller` may do `action`, which concerns no session.
 
-        `target` and `detail` go to the audit log.
+        `target` and `detail` go to the audit log. `is_read`: it changes nothing, and only a refusal is recorded.
         """
         if not may_at_all(caller, action):
             refusal = NotPermitted(f"only the operator may {action}", _ask_hint(caller))
             raise self._refused(refusal, caller, action, target, detail)
-        self._audit(str(caller), action.name.lower(), target, ALLOWED, detail)
+        if not is_read:
+            self._audit(str(caller), action.name.lower(), target, ALLOWED, detail)
 
     def _refused(
         self, error: SmError, caller: Caller, action: Action, target: str | None, reason: str | None

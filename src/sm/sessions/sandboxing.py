@@ -153,7 +153,7 @@ class Sandboxing:
 
     def running_build(self, caller: Caller) -> ImageBuild:
         """The build that runs, or the last one. Raises NotFound."""
-        self._require(caller)
+        self._require(caller, is_read=True)
         if (build := self._images.build) is None:
             raise NotFound("no image was built since the start of the daemon", "sm sandbox build")
         return build
@@ -162,7 +162,7 @@ class Sandboxing:
 
     async def status(self, caller: Caller) -> SandboxStatus:
         """Never raises SandboxUnavailable: the status of the engine has the reason."""
-        self._require(caller)
+        self._require(caller, is_read=True)
         try:
             facts = await self._engine.facts()
             image = await self._images.find(self._images.name)
@@ -289,7 +289,7 @@ class Sandboxing:
 
     async def unused(self, caller: Caller, scope: PruneScope) -> list[UnusedThing]:
         """Everything that `prune` would remove. Sizes of images are lower bounds: images share layers."""
-        self._require(caller)
+        self._require(caller, is_read=True)
         found = [UnusedThing("container", record.name, 0) for record in await self._unused_containers()]
         for slug in self._unused_homes() if scope.homes else ():
             size = await asyncio.to_thread(_size_of, self._paths.sandbox(slug).base)
@@ -304,6 +304,7 @@ class Sandboxing:
         """Remove stopped containers without sessions, with `homes` the homes of deleted workspaces, and with `images`
         the images that no container uses. Returns them.
         """
+        self._require(caller)
         found = await self.unused(caller, scope)
         for record in await self._unused_containers():
             await self._containers.remove(record.key)
@@ -328,8 +329,8 @@ class Sandboxing:
 
     # ---------------------------------------------------------------------------------------------- internal
 
-    def _require(self, caller: Caller, target: str | None = None) -> None:
-        self._manager.require(caller, Action.MANAGE_SANDBOXES, target)
+    def _require(self, caller: Caller, target: str | None = None, *, is_read: bool = False) -> None:
+        self._manager.require(caller, Action.MANAGE_SANDBOXES, target, is_read=is_read)
 
     def _key(self, caller: Caller, name: str) -> str | None:
         """The slug that a name stands for; None for the default container. Raises NotFound."""

@@ -87,8 +87,10 @@ def _container(container: JsonObject) -> list[str]:
     name = container["workspace"] or "default"
     lines = [f"Container: {line(name)} ({line(container['name'])}): {', '.join(facts)}"]
     if not container["current"]:
+        end = "end its sessions, then: " if container["sessions"] else "start a session, or: "
         lines.append(
-            f"           made with another configuration or image; to apply the current one: sm sandbox rm {line(name)}"
+            "           made with another configuration or image; to apply the current one, "
+            f"{end}sm sandbox rm {line(name)}"
         )
     if container["last_oom"]:
         lines.append(f"           out of memory at {line(container['last_oom'])}")
