@@ -23,24 +23,60 @@ sandbox:
   engine: "{engine}"
   image: "{image}"
   network: none
-  mounts: ["{program}"]
+  mounts: ["{program}", "{shared}:rw"]
 """
 
-_FIRST_START = "a container has no first-start dialogs: sm answers them before"
-_PANE = "a person starts claude in a shell of the host"
 NOT_INSIDE = {
-    "test_claude_start.py": "the program, the environment and the dialogs of the host; see test_claude_sandbox.py",
-    "test_claude_setup.py": _FIRST_START,
-    "test_claude_project.py": "trust in repositories of the host: a container trusts its workspace",
-    "test_claude_pages.py": "a reader types the pages on the host",
-    "test_claude_capabilities.py": "the MCP servers are programs of the host",
-    "test_claude_sandbox.py": "it always runs inside",
-    "test_interrupt_is_refused_while_claude_shows_its_first_start_question": _FIRST_START,
-    "test_claude_in_a_users_pane_can_be_adopted_killed_and_restored": _PANE,
-    "test_adopted_claude_that_its_shell_has_stopped_is_waiting_input": _PANE,
-    "test_message_is_not_typed_into_the_shell_that_an_adopted_claude_leaves": _PANE,
+    "a container has no first-start dialogs: sm answers them before the start": (
+        "test_interrupt_is_refused_while_claude_shows_its_first_start_question",
+        "test_spawn_error_names_the_first_start_question_and_how_to_answer_it",
+        "test_spawn_is_refused_when_claude_would_ask_a_first_start_question",
+        "test_spawn_on_a_terminal_asks_whether_claude_may_trust_the_directory",
+        "test_untrusted_directory_can_be_trusted_by_a_key_press_or_by_sm_trust",
+        "test_claude_executes_nothing_before_its_directory_is_trusted",
+        "test_approval_of_a_trust_dialog_starts_the_agent",
+        "test_only_the_operator_may_answer_a_first_start_dialog",
+        "test_denial_of_a_trust_dialog_ends_the_agent",
+        "test_trust_dialog_and_bypass_warning_are_two_requests",
+        "test_restore_sends_the_prompt_of_an_agent_that_was_killed_in_a_dialog_exactly_once",
+        "test_sm_trust_lets_the_agents_go_on_that_wait_in_the_directory",
+        "test_sm_trust_with_bypass_lets_an_agent_go_on_that_waits_in_both_dialogs",
+        "test_request_is_closed_when_a_person_answers_the_dialog",
+        "test_request_is_cancelled_when_its_agent_ends",
+        "test_request_can_be_approved_when_the_daemon_was_killed",
+        "test_approval_fails_when_the_terminal_does_not_show_the_whole_dialog",
+    ),
+    "no container runs as root; test_bypassed_permissions_need_no_consent_in_a_container runs inside": (
+        "test_spawn_refuses_to_bypass_permissions_as_root_outside_a_sandbox",
+    ),
+    "a start without a login is refused; see test_start_without_a_login_is_refused_with_both_remedies": (
+        "test_spawn_reports_a_missing_login_with_and_without_a_prompt",
+    ),
+    "claude is part of the image; see test_missing_agent_cli_names_the_build_that_installs_it": (
+        "test_spawn_error_says_how_to_install_claude_when_it_is_missing",
+    ),
+    "a person starts claude in a shell of the host": (
+        "test_claude_in_a_users_pane_can_be_adopted_killed_and_restored",
+        "test_adopted_claude_that_its_shell_has_stopped_is_waiting_input",
+        "test_message_is_not_typed_into_the_shell_that_an_adopted_claude_leaves",
+    ),
+    "a reader types the pages on the host, with claude on the PATH and no Docker, as the pages say": (
+        "test_readme_can_be_typed_from_an_empty_home",
+        "test_page_getting_started_can_be_typed",
+        "test_page_claude_can_be_typed",
+        "test_page_permissions_can_be_typed",
+        "test_page_messages_can_be_typed",
+        "test_page_teams_can_be_typed",
+        "test_page_recovery_can_be_typed",
+        "test_page_scripting_can_be_typed",
+        "test_page_overnight_can_be_typed",
+        "test_page_coordinator_can_be_typed",
+        "test_page_security_can_be_typed",
+        "test_page_troubleshooting_can_be_typed",
+    ),
 }
-"""Files and tests that make no sense in a container, with the reason."""
+"""Tests that make no sense in a container, by the reason."""
+ALWAYS_INSIDE = "test_claude_sandbox.py"
 
 _chosen: tuple[str, str] | None = None
 
@@ -57,14 +93,14 @@ def chosen() -> tuple[str, str] | None:
     return _chosen
 
 
-def reason_not_inside(item: pytest.Item) -> str | None:
+def is_outside(item: pytest.Item) -> bool:
     name = item.originalname if isinstance(item, pytest.Function) else item.name
-    return NOT_INSIDE.get(name) or NOT_INSIDE.get(item.path.name)
+    return item.path.name == ALWAYS_INSIDE or any(name in names for names in NOT_INSIDE.values())
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if INSIDE:
-        outside = [item for item in items if reason_not_inside(item)]
+        outside = [item for item in items if is_outside(item)]
         config.hook.pytest_deselected(items=outside)
         items[:] = [item for item in items if item not in outside]
 
@@ -72,12 +108,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if INSIDE:
         terminalreporter.section("deselected, because claude runs in a container")
-        for name, reason in NOT_INSIDE.items():
-            terminalreporter.line(f"{name}: {reason}")
+        terminalreporter.line(f"{ALWAYS_INSIDE}: it always runs inside")
+        for reason, names in NOT_INSIDE.items():
+            terminalreporter.line(f"{reason}: {', '.join(names)}")
 
 
 class Container:
-    """The container of workspace `slug`. claude reaches the port of the scripted API in it, in each one made anew.
+    """The containers of an instance. claude reaches the port of the scripted API in each, also in one made anew.
+
+    `slug`: the workspace of the working directory of the instance. `shared`: a directory at the same path in all
+    containers, which agents may write; None before the instance has a home.
 
     Without root the test is skipped; in CI, it fails.
     """
@@ -90,31 +130,44 @@ class Container:
         self.slug = slug
         self._port = port
         self.program = Path(os.path.realpath(claude_cli.binary()))
-        self.config = CONFIG.format(engine=engine, image=image, program=self.program.parent)
+        self.shared: Path | None = None
+        self._image = image
         self._ports = ExitStack()
         self._starts = subprocess.Popen(
             [
                 "docker", "-H", engine, "events", "--format", "{{.ID}}",
-                "--filter", "type=container", "--filter", "event=start", "--filter", f"label=workspace={slug}",
+                "--filter", "type=container", "--filter", "event=start", "--filter", "label=app=sm",
             ],
             stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         self._watch = threading.Thread(target=self._open_ports, daemon=True)
         self._watch.start()
 
+    def configure(self, home: Path) -> str:
+        """The configuration of the containers of an instance with this home."""
+        self.shared = home / "shared"
+        self.shared.mkdir()
+        self.give(self.shared)
+        return CONFIG.format(
+            engine=self.engine, image=self._image, program=self.program.parent, shared=self.shared
+        )
+
     def _open_ports(self) -> None:
         assert self._starts.stdout is not None
         for line in self._starts.stdout:
-            inspect = ["docker", "-H", self.engine, "inspect", "--format", "{{.State.Pid}}", line.strip()]
-            pid = subprocess.run(inspect, capture_output=True, text=True, check=False).stdout.strip()
+            form = "{{.State.Pid}}{{range .Mounts}}\n{{.Source}}{{end}}"
+            inspect = ["docker", "-H", self.engine, "inspect", "--format", form, line.strip()]
+            shown = subprocess.run(inspect, capture_output=True, text=True, check=False).stdout
+            pid, *mounts = shown.splitlines() or [""]
             # No pid, or no such process: it has ended already.
             with suppress(FileNotFoundError, ProcessLookupError):
-                if pid not in ("", "0"):
+                if pid not in ("", "0") and str(self.shared) in mounts:
                     self._ports.enter_context(forwarded(int(pid), self._port))
 
     def give(self, path: Path) -> None:
-        """Make a file or a directory belong to the user of the container."""
-        os.chown(path, OWNER, OWNER)
+        """Make a file, or a directory with everything in it, belong to the user of the container."""
+        for name in (path, *path.rglob("*")):
+            os.chown(name, OWNER, OWNER, follow_symlinks=False)
 
     def close(self) -> None:
         self._starts.terminate()

@@ -96,7 +96,7 @@ class ClaudeInstance(Instance):
                 environment=environment,
                 more=("" if "child_agents:" in more else f"child_agents: {{auto_complete: {completion}}}\n")
                 + more
-                + (self.container.config if self.container else ""),
+                + (self.container.configure(self.home) if self.container else ""),
                 claude_more=claude_more,
             )
         )
@@ -118,8 +118,43 @@ class ClaudeInstance(Instance):
             self.container.close()
 
     @property
+    def shared(self) -> Path:
+        """A directory that agents of every workspace can read and write."""
+        return self.container.shared or self.home if self.container else self.home
+
+    def workspace(self, slug: str, directory: Path, *options: str) -> None:
+        """Create a workspace whose agents run where this instance has its agents."""
+        if self.container:
+            self.container.give(directory)
+            options = (*options, "--trust", "sandboxed")
+        self.sm("workspace", "create", slug, "--working-dir", str(directory), *options)
+
+    @property
     def launch_dir(self) -> Path:
         return Path(self._agent_paths.launch)
+
+    def launch_dir_of(self, slug: str) -> Path:
+        """As `launch_dir`, for the agents of a workspace."""
+        paths = InstancePaths(str(self.config), str(self.state))
+        return Path(paths.sandbox(slug).launch if self.container else paths.launch)
+
+    def home_of(self, slug: str) -> Path:
+        """The home directory of the agents of a workspace."""
+        paths = InstancePaths(str(self.config), str(self.state))
+        return Path(paths.sandbox(slug).home) if self.container else self.home
+
+    def identity(self, session_id: str, workspace: str, parent: str = "") -> dict[str, str]:
+        """The variables of a session for its agent and its MCP servers."""
+        paths = InstancePaths(str(self.config), str(self.state))
+        inside = paths.agent_paths(session_id, sandboxed=self.container is not None)
+        return {
+            "SM_SESSION_ID": session_id,
+            "SM_PARENT_ID": parent,
+            "SM_WORKSPACE_ID": workspace,
+            "SM_TRUST_LEVEL": "sandboxed" if self.container else "direct",
+            "SM_SOCKET": inside.socket,
+            "SM_TOKEN_FILE": inside.token_file,
+        }
 
     def spool(self, session_id: str) -> Path:
         """The directory in which commands of a session leave reports while no daemon runs."""

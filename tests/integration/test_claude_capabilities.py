@@ -2,9 +2,9 @@
 
 import json
 import os
+import shutil
 import stat
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -33,15 +33,17 @@ claude = claude_instance("function", more=AGENTS)
 
 def server(claude: ClaudeInstance, label: str) -> dict[str, Any]:
     """An MCP server that reports its command line and environment, also to a log file."""
-    environment = {**LIES, "PROBE_SECRET": SECRET, "PROBE_LOG": str(claude.home / "probes")}
-    return {"command": sys.executable, "args": [mcp_probe.__file__, label], "env": environment}
+    program = claude.shared / "mcp_probe.py"
+    shutil.copy(mcp_probe.__file__, program)
+    environment = {**LIES, "PROBE_SECRET": SECRET, "PROBE_LOG": str(claude.shared / "probes")}
+    return {"command": claude.python, "args": [str(program), label], "env": environment}
 
 
 def workspace(claude: ClaudeInstance, slug: str, *options: str, agreed: bool = True, **servers: Any) -> Path:
     directory = claude.home / slug
     directory.mkdir()
     write_servers(directory, **servers)
-    claude.sm("workspace", "create", slug, "--working-dir", str(directory), *options)
+    claude.workspace(slug, directory, *options)
     if agreed:
         claude.sm("workspace", "agree", slug, "--yes")
     return directory
@@ -79,19 +81,8 @@ def _results_since(request: Request, prompt: str) -> list[tuple[bool, str]]:
 
 def started_probes(claude: ClaudeInstance) -> list[dict[str, Any]]:
     """Every probe server that was started."""
-    path = claude.home / "probes"
+    path = claude.shared / "probes"
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
-def identity(claude: ClaudeInstance, session_id: str, slug: str, parent: str = "") -> dict[str, str]:
-    return {
-        "SM_SESSION_ID": session_id,
-        "SM_PARENT_ID": parent,
-        "SM_WORKSPACE_ID": slug,
-        "SM_TRUST_LEVEL": "direct",
-        "SM_SOCKET": str(claude.socket),
-        "SM_TOKEN_FILE": str(claude.state / "launch" / f"{session_id}.token"),
-    }
 
 
 def sm_variables(answer: dict[str, Any]) -> dict[str, str]:
@@ -111,23 +102,24 @@ def test_mcp_servers_get_the_identity_of_their_session(claude: ClaudeInstance, a
     for slug, session_id in sessions.items():
         probe, user = server_answers(api, f"Who is {slug}?", 2)
         assert (probe["label"], user["label"]) == (slug, "user")
-        assert sm_variables(probe) == sm_variables(user) == identity(claude, session_id, slug)
+        assert sm_variables(probe) == sm_variables(user) == claude.identity(session_id, slug)
         assert probe["environment"]["PROBE_SECRET"] == SECRET
         claude.idle(session_id)
 
     red = sessions["red"]
-    file = claude.state / "launch" / f"{red}.mcp.json"
+    file = claude.launch_dir_of("red") / f"{red}.mcp.json"
     assert stat.filemode(file.stat().st_mode) == "-rw-------"
     assert SECRET in file.read_text()
     shown = b"".join(_command_lines())
-    assert str(file).encode() in shown and SECRET.encode() not in shown
+    seen = f"/run/sm/launch/{file.name}" if claude.container else str(file)
+    assert seen.encode() in shown and SECRET.encode() not in shown
     for path in (claude.state / "log").iterdir():
         assert SECRET not in path.read_text()
 
     # A child, and the restored session after the file changed.
     child = claude.spawn("Prober", ask("Whose child?", "probe"), "--parent", red)["session_id"]
     (answer,) = server_answers(api, "Whose child?", 1)
-    assert sm_variables(answer) == identity(claude, child, "red", parent=red)
+    assert sm_variables(answer) == claude.identity(child, "red", parent=red)
     claude.sm("kill", red, "--tree")
     write_servers(directories["red"], probe=server(claude, "again"))
     claude.sm("workspace", "agree", "red", "--yes")
@@ -135,12 +127,12 @@ def test_mcp_servers_get_the_identity_of_their_session(claude: ClaudeInstance, a
     claude.idle(red)
     claude.prompt(red, ask("Who is it now?", "probe"))
     (answer,) = server_answers(api, "Who is it now?", 1)
-    assert (answer["label"], sm_variables(answer)) == ("again", identity(claude, red, "red"))
+    assert (answer["label"], sm_variables(answer)) == ("again", claude.identity(red, "red"))
     fork = claude.json("fork", red)["session_id"]
     claude.idle(fork)
     claude.prompt(fork, ask("Who is the fork?", "probe"))
     (answer,) = server_answers(api, "Who is the fork?", 1)
-    assert sm_variables(answer) == identity(claude, fork, "red")
+    assert sm_variables(answer) == claude.identity(fork, "red")
 
     # The file has only the servers of now, and exists only as long as the session.
     (directories["red"] / ".mcp.json").unlink()
@@ -149,7 +141,7 @@ def test_mcp_servers_get_the_identity_of_their_session(claude: ClaudeInstance, a
     claude.sm("restore", red)
     claude.idle(red)
     assert set(json.loads(file.read_text())["mcpServers"]) == {"sm"}
-    blue = claude.state / "launch" / f"{sessions['blue']}.mcp.json"
+    blue = claude.launch_dir_of("blue") / f"{sessions['blue']}.mcp.json"
     claude.sm("kill", sessions["blue"])
     claude.sm("rm", sessions["blue"])
     until(lambda: not blue.exists(), "the file is removed with its session")
@@ -205,14 +197,14 @@ def test_only_granted_mcp_servers_start_without_a_question(claude: ClaudeInstanc
     ]
     results = request_with_results(api, "Only one?", 3).results[1:]
     assert [failed for failed, _ in results] == [False, True]
-    assert sm_variables(json.loads(results[0][1])) == identity(claude, session_id, "shop")
+    assert sm_variables(json.loads(results[0][1])) == claude.identity(session_id, "shop")
     claude.idle(session_id)
     assert {probe["label"] for probe in started_probes(claude)} == {"user"}
     claude.sm("workspace", "set", "shop", "--mcps", "none")
     session_id = claude.spawn("Prober", "None at all?", "--workspace", "shop")["session_id"]
     claude.idle(session_id)
     assert len(started_probes(claude)) == 1
-    file = claude.state / "launch" / f"{session_id}.mcp.json"
+    file = claude.launch_dir_of("shop") / f"{session_id}.mcp.json"
     assert set(json.loads(file.read_text())["mcpServers"]) == {"sm"}
 
 
@@ -231,11 +223,14 @@ def test_repository_mcp_servers_get_the_identity_of_a_worktree_session(
     # claude ignores this server of another project, and so does sm.
     claude_state["projects"]["/elsewhere"] = {"mcpServers": {"bad": {"command": "x", "env": {"PORT": 8080}}}}
     state.write_text(json.dumps(claude_state))
-    session_id = claude.spawn("Prober", ask("Who is in the tree?", "probe"), "--working-dir", str(tree))[
-        "session_id"
-    ]
+    where: tuple[str, ...] = ("--working-dir", str(tree))
+    if claude.container:  # a container shows the directory of a workspace only
+        claude.workspace("shop", repository)
+        where = (*where, "--workspace", "shop")
+    session_id = claude.spawn("Prober", ask("Who is in the tree?", "probe"), *where)["session_id"]
     (answer,) = server_answers(api, "Who is in the tree?", 1)
-    assert (answer["label"], sm_variables(answer)) == ("local", identity(claude, session_id, ""))
+    slug = "shop" if claude.container else ""
+    assert (answer["label"], sm_variables(answer)) == ("local", claude.identity(session_id, slug))
 
 
 def test_spawn_and_restore_are_refused_when_the_mcp_file_is_broken(claude: ClaudeInstance) -> None:
@@ -265,7 +260,8 @@ def test_spawn_and_restore_are_refused_when_the_mcp_file_is_broken(claude: Claud
 
 def test_claude_can_use_only_granted_skills(claude: ClaudeInstance, api: ScriptedApi) -> None:
     directory = workspace(claude, "shop", "--skills", "review")
-    for home, name in ((directory, "review"), (directory, "deploy"), (claude.home, "mine")):
+    users_home = claude.home_of("shop")
+    for home, name in ((directory, "review"), (directory, "deploy"), (users_home, "mine")):
         skill = home / ".claude" / "skills" / name / "SKILL.md"
         skill.parent.mkdir(parents=True)
         skill.write_text(f"---\nname: {name}\ndescription: to {name}\n---\nHOW TO {name}\n")
@@ -275,6 +271,8 @@ def test_claude_can_use_only_granted_skills(claude: ClaudeInstance, api: Scripte
         path.parent.mkdir(parents=True)
         path.write_text(f"---\ndescription: to {path.parent.name}-{path.stem}\n---\nHOW TO\n")
     (commands / "lnk").symlink_to(linked)
+    if claude.container:
+        claude.container.give(users_home)
 
     def start(name: str) -> str:
         prompt = f"Use {name} {tool('Skill', skill=name)}"
@@ -286,14 +284,15 @@ def test_claude_can_use_only_granted_skills(claude: ClaudeInstance, api: Scripte
     listed = json.dumps(api.turns("Use review")[0].body["messages"])
     assert ["to review" in listed, "to deploy" in listed, "to mine" in listed] == [True, False, False]
     assert ["to evil-" in listed, "to linked-far" in listed, "to sub-" in listed] == [False] * 3
-    off = "disabled for model invocation"
+    off, unknown = "disabled for model invocation", "Unknown skill"
+    behind_link = unknown if claude.container else off  # a container does not show the target
     for name, reason in (
         ("deploy", off),
         ("mine", off),
         ("evil", off),
-        ("lnk:far", off),
-        ("lnk:sub", off),
-        ("simplify", "Unknown skill"),
+        ("lnk:far", behind_link),
+        ("lnk:sub", behind_link),
+        ("simplify", unknown),
     ):  # the last is built into claude
         start(name)
         ((failed, result),) = request_with_results(api, f"Use {name}", 1).results

@@ -24,8 +24,8 @@ untrusting = claude_instance("function", trusted=False)
 class Repository:
     """A repository whose programs write their names into a log."""
 
-    def __init__(self, home: Path) -> None:
-        self.log = home / "ran"
+    def __init__(self, home: Path, log: Path) -> None:
+        self.log = log / "ran"
         self.directory = home / "repo"
         (self.directory / ".claude").mkdir(parents=True)
         subprocess.run(["git", "init", "-q", str(self.directory)], check=True, timeout=scaled(60))
@@ -75,9 +75,9 @@ class Repository:
 def test_claude_executes_files_of_a_trusted_repository_without_a_question(
     claude: ClaudeInstance, api: ScriptedApi
 ) -> None:
-    repository = Repository(claude.home)
+    repository = Repository(claude.home, claude.shared)
     shown = " ".join(project_effects(str(repository.directory)))  # claude removes a task that it has run
-    claude.sm("workspace", "create", "shop", "--working-dir", str(repository.directory))
+    claude.workspace("shop", repository.directory)
     session_id = claude.spawn("Plain", "Look at it.", "--workspace", "shop")["session_id"]
     (request, *_) = api.wait_for(lambda: api.turns("Look at it."), "the turn")
     said = json.dumps(request.body)
@@ -98,7 +98,7 @@ def test_claude_executes_files_of_a_trusted_repository_without_a_question(
 def test_claude_executes_nothing_before_its_directory_is_trusted(
     untrusting: ClaudeInstance, *, workspace: bool
 ) -> None:
-    repository = Repository(untrusting.home)
+    repository = Repository(untrusting.home, untrusting.shared)
     if workspace:
         untrusting.sm("workspace", "create", "shop", "--working-dir", str(repository.directory))
         untrusting.sm("workspace", "agree", "shop", "--yes")

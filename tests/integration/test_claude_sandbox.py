@@ -64,6 +64,16 @@ def test_claude_starts_without_a_dialog_and_answers_its_prompt(
     assert f"Your project directory is {claudes.work}." in api.turns("Look around.")[0].system
 
 
+def test_bypassed_permissions_need_no_consent_in_a_container(
+    claudes: ClaudeInstance, api: ScriptedApi
+) -> None:
+    bash = tool("Bash", command="touch freely", description="x")
+    session_id = claudes.spawn("Bypass", f"Act freely. {bash} [[then]] [[text:done]]")["session_id"]
+    claudes.idle(session_id)
+    assert (claudes.work / "freely").stat().st_uid == OWNER
+    assert not [r for r in claudes.json("requests", "--all") if r["session_id"] == session_id]
+
+
 def test_status_follows_the_turns(claudes: ClaudeInstance, api: ScriptedApi) -> None:
     session_id = start(claudes)
     claudes.prompt(session_id, f"Count. {COMPUTES} [[then]] [[text:done]]")

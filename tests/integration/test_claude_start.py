@@ -58,7 +58,6 @@ class Claude(ClaudeInstance):
         binary = claude_cli.binary()
         self.config.write_text(self.config.read_text().replace(f"command: {binary}", "command: claude"))
         self.env["PATH"] = f"{self.env['PATH']}:{Path(binary).parent}"
-        self.claude_home = self.home / ".claude"
 
     def spawn_until(self, status: str, words: str, *arguments: str, **options: Any) -> dict[str, Any]:
         """Spawn a session and return it once it has this status and a reason with these words."""
@@ -150,22 +149,16 @@ def test_spawn_gives_claude_its_prompt_briefing_name_and_a_clean_environment(
     assert not [name for name, value in environment.items() if OUTER_CLAUDE in value]
     assert not {"TMUX", "TMUX_PANE", "SM_HOME", "IS_SANDBOX", "XDG_RUNTIME_DIR"} & environment.keys()
     sm_variables = {name: value for name, value in environment.items() if name.startswith("SM_")}
-    assert sm_variables == {
-        "SM_SESSION_ID": session_id,
-        "SM_PARENT_ID": "",
-        "SM_WORKSPACE_ID": "",
-        "SM_TRUST_LEVEL": "direct",
-        "SM_SOCKET": str(claude.socket),
-        "SM_TOKEN_FILE": str(claude.state / "launch" / f"{session_id}.token"),
-    }
-    assert results[1][1] == str(claude.state / "bin" / "sm")
+    slug = claude.container.slug if claude.container else ""
+    assert sm_variables == claude.identity(session_id, slug)
+    assert results[1][1] == ("/opt/sm/bin/sm" if claude.container else str(claude.state / "bin" / "sm"))
     assert json.loads(results[3][1].partition("\n")[2])["session_id"] == session_id
 
     assert session["note"] == "reading; with care"
     assert [point["message"] for point in claude.json("checkpoints", session_id)] == ["halfway (1/2 tasks)"]
     # A nested claude would write neither of these files.
     assert claude.transcript(environment["CLAUDE_CODE_SESSION_ID"]).exists()
-    assert (claude.claude_home / "sessions" / f"{session['pid']}.json").exists()
+    assert claude.state_file(session).exists()
     assert claude.tmux("show-environment", "-g") == before
     claude.sm("kill", session_id)
 
@@ -209,8 +202,8 @@ def test_special_prompts_arrive_as_text(claude: Claude, api: ScriptedApi) -> Non
     assert not (claude.work / "ran-it").exists()
     events = claude.events()
     for session_id in sessions:  # no session was idle before its turn
-        types = [event["type"] for event in events if event["session_id"] == session_id]
-        assert types == ["spawned", "started", "idle"]
+        own = [event for event in events if event["session_id"] == session_id]
+        assert [event["type"] for event in own] == ["spawned", "started", "idle"], f"{own}"
     claude.sm("kill", "--force", *sessions)
 
 
@@ -219,7 +212,7 @@ def test_claude_reads_its_prompt_file_without_a_permission_dialog(api: ScriptedA
         session_id = claude.spawn("Plain", "The secret plan\nof two lines")["session_id"]
         claude.idle(session_id)
         (turn,) = api.turns("SM_PROMPT_FILE")
-        path = claude.state / "launch" / f"{session_id}.prompt"
+        path = Path("/run/sm/launch" if claude.container else claude.launch_dir) / f"{session_id}.prompt"
         assert user_text(turn) == f"Your task is in the file {path} (SM_PROMPT_FILE). Read that file first."
         claude.prompt(session_id, "Now " + tool("Read", file_path=str(path)))
         ((failed, read),) = request_with_results(api, "Now ", 1).results
@@ -311,15 +304,21 @@ def test_background_sm_ask_wakes_claude_when_the_answer_comes(claude: Claude, ap
 
 
 def test_users_hooks_rules_and_settings_stay_in_force(claude: Claude, api: ScriptedApi) -> None:
-    touched = claude.home / "touched"
-    state = claude.claude_home / ".claude.json"
+    claude.sm("kill", claude.spawn("Plain", "--wait", "60")["session_id"])  # a container has a home now
+    touched = claude.shared / "touched"
+    state = (
+        claude.claude_home / ".claude.json"
+        if not claude.container
+        else claude.claude_home.parent / ".claude.json"
+    )
     answers = json.loads(state.read_bytes())
     settings = claude.claude_home / "settings.json"
+    before = settings.read_bytes() if settings.exists() else None
     own = {
         "hooks": {"Stop": [{"hooks": [{"type": "command", "command": f"echo stopped >> {touched}"}]}]},
         "permissions": {"allow": ["Bash(which sm)"], "ask": ["Bash(sm checkpoint:*)"]},
     }
-    settings.write_text(json.dumps(own, indent=4))
+    claude.write_settings(json.dumps(own, indent=4))
     try:
         steps = then(bash("which sm"), bash("sm note mine"), bash("sm checkpoint x"), "[[text:ok]]")
         session_id = claude.spawn("Plain", f"With settings {steps}")["session_id"]
@@ -334,12 +333,16 @@ def test_users_hooks_rules_and_settings_stay_in_force(claude: Claude, api: Scrip
         assert settings.read_text() == json.dumps(own, indent=4)
         current = json.loads(state.read_bytes())  # claude writes this file, sm does not
         for answer in ("hasCompletedOnboarding", "customApiKeyResponses"):
-            assert current[answer] == answers[answer]
-        assert current["projects"][str(claude.home)] == answers["projects"][str(claude.home)]
+            assert current.get(answer) == answers.get(answer)
+        for directory, entry in answers.get("projects", {}).items():
+            trusted = current["projects"][directory].get("hasTrustDialogAccepted")
+            assert trusted == entry.get("hasTrustDialogAccepted")
         assert b"sm hook" not in state.read_bytes()
         claude.sm("kill", session_id)
     finally:
         settings.unlink()
+        if before is not None:
+            claude.write_settings(before.decode())
 
 
 def test_hooks_are_silent_while_sm_is_being_replaced(claude: Claude, api: ScriptedApi) -> None:
@@ -484,17 +487,25 @@ def test_spawn_on_a_terminal_asks_whether_claude_may_trust_the_directory(
 
 def test_unknown_dialog_before_the_start_is_shown_and_can_be_answered(claude: Claude) -> None:
     """claude opens this dialog for a settings file with errors. sm does not know the dialog."""
-    env = claude.other_home("broken-settings")
-    settings = Path(env["CLAUDE_CONFIG_DIR"]) / "settings.json"
-    settings.write_text('{"model": 5}')
+    if claude.container:
+        env = {}
+        settings = claude.claude_home / "settings.json"
+        claude.write_settings('{"model": 5, "skipDangerousModePermissionPrompt": true}')
+    else:
+        env = claude.other_home("broken-settings")
+        settings = Path(env["CLAUDE_CONFIG_DIR"]) / "settings.json"
+        settings.write_text('{"model": 5}')
+    shown = "/home/sandbox/.claude/settings.json" if claude.container else str(settings)
     session = claude.spawn_until("waiting_input", "its screen shows: Settings Error", "Plain", "hi", env=env)
-    assert (session["status_source"], str(settings) in session["status_reason"]) == ("screen", True)
+    assert (session["status_source"], shown in session["status_reason"]) == ("screen", True)
     session_id = session["session_id"]
     assert f"sm attach {session_id}" in session["status_reason"]
     assert "cannot be interrupted during its start" in claude.refused("interrupt", session_id, exit_code=4)
     claude.keys(session_id, "3")  # continue without these settings
     claude.idle(session_id)
     claude.sm("kill", session_id)
+    if claude.container:
+        claude.write_settings('{"skipDangerousModePermissionPrompt": true}')
 
 
 def test_spawn_reports_a_missing_login_with_and_without_a_prompt(claude: Claude, api: ScriptedApi) -> None:
