@@ -191,6 +191,18 @@ def test_five_simultaneous_spawns_are_delayed_to_one_per_second(instance: Instan
     }
 
 
+def test_limit_errors_name_the_friendly_name_of_the_session(slow: Instance, fast: Instance) -> None:
+    slow_env = as_session(slow.spawn("Sleeper", "--name", "lead")["session_id"])
+    slow.sm("spawn", "Sleeper", env=slow_env)
+    refusal = slow.refused("spawn", "Sleeper", "--rate-wait", "0", exit_code=6, env=slow_env)
+    assert refusal.startswith("sm: session sleeper-lead may start one child every ")
+    fast_env = as_session(fast.spawn("Sleeper", "--name", "lead")["session_id"])
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda _: fast.sm("spawn", "Sleeper", env=fast_env), range(10)))
+    refusal = fast.refused("spawn", "Sleeper", exit_code=6, env=fast_env)
+    assert refusal.startswith("sm: session sleeper-lead already has 10 live children")
+
+
 def test_rate_limit_is_429_with_a_retry_time_and_does_not_bind_the_operator(slow: Instance) -> None:
     parent = slow.spawn("Sleeper")["session_id"]
     assert post(slow, parent, "/v1/sessions", spawn_body(slow))[0] == 200

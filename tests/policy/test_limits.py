@@ -17,11 +17,13 @@ from sm.policy.limits import (
     height,
     message_rate_error,
     process_limit_error,
+    report_rate_error,
     spawn_rate_error,
 )
 from tests.samples import session
 
 PROCESS = Process(42, "boot/1")
+NAMED = replace(session("1a2b3c4d"), friendly_name="engineer-login")
 
 
 @pytest.mark.parametrize("status", Status)
@@ -50,23 +52,23 @@ def test_count_sessions_counts_live_children_and_running_or_starting_processes(
 @pytest.mark.parametrize("children", [0, 1, 9, 10, 11])
 @pytest.mark.parametrize("deepest", [0, 1, 4, 5, 6])
 def test_child_limit_error_limits_children_and_generations(most: int, children: int, deepest: int) -> None:
-    refusal = child_limit_error("1a2b3c4d", children, deepest, max_children=most, max_depth=4)
+    refusal = child_limit_error(NAMED, children, deepest, max_children=most, max_depth=4)
     assert (refusal is None) == (children < most and deepest <= 4)
     if refusal is not None:
         assert type(refusal) is LimitReached
-        assert "1a2b3c4d" in refusal.message
+        assert "engineer-login" in refusal.message
         key = "max_depth" if deepest > 4 else "max_children"
         assert refusal.hint is not None
         assert f"limits.{key}" in refusal.hint
 
 
 def test_child_limit_error_names_the_current_number_and_the_limit() -> None:
-    full = child_limit_error("1a2b3c4d", 10, 1, max_children=10, max_depth=4)
+    full = child_limit_error(NAMED, 10, 1, max_children=10, max_depth=4)
     assert full is not None
-    assert full.message == "session 1a2b3c4d already has 10 live children, at most 10 are allowed"
-    deep = child_limit_error("1a2b3c4d", 0, 5, max_children=10, max_depth=4)
+    assert full.message == "session engineer-login already has 10 live children, at most 10 are allowed"
+    deep = child_limit_error(NAMED, 0, 5, max_children=10, max_depth=4)
     assert deep is not None
-    assert deep.message == "a child of session 1a2b3c4d would be at depth 5, at most 4 is allowed"
+    assert deep.message == "a child of session engineer-login would be at depth 5, at most 4 is allowed"
 
 
 @pytest.mark.parametrize(
@@ -86,7 +88,7 @@ def test_process_limit_error_limits_the_agent_processes_of_a_workspace(
 @pytest.mark.parametrize("interval_s", [0, 0.5, 1.0, 60])
 @pytest.mark.parametrize("since_s", [None, 0, 0.001, 0.5, 0.999, 1.0, 59.999, 60, 1e9])
 def test_spawn_rate_error_limits_the_spawn_interval(interval_s: float, since_s: float | None) -> None:
-    refusal = spawn_rate_error("1a2b3c4d", since_s, interval_s)
+    refusal = spawn_rate_error(NAMED, since_s, interval_s)
     assert (refusal is None) == (since_s is None or since_s >= interval_s)
     if refusal is not None and since_s is not None:
         assert refusal.retry_after_s == pytest.approx(interval_s - since_s)
@@ -96,22 +98,37 @@ def test_spawn_rate_error_limits_the_spawn_interval(interval_s: float, since_s: 
     ("interval_s", "words"), [(1.0, "one child per second"), (2.5, "one child every 2.5 seconds")]
 )
 def test_spawn_rate_error_names_the_interval_and_its_config_key(interval_s: float, words: str) -> None:
-    refusal = spawn_rate_error("1a2b3c4d", 0.27, interval_s)
+    refusal = spawn_rate_error(NAMED, 0.27, interval_s)
     assert isinstance(refusal, RateLimited)
-    assert refusal.message == f"session 1a2b3c4d may start {words} (limits.spawn_interval_s)"
+    assert refusal.message == f"session engineer-login may start {words} (limits.spawn_interval_s)"
     assert refusal.hint == f"try again in {interval_s - 0.27:.2f} s"
 
 
 @pytest.mark.parametrize("since_s", [None, 0, 1, 59.999, 60, 1e9])
 def test_message_rate_error_limits_the_messages_of_a_sender_per_minute(since_s: float | None) -> None:
-    refusal = message_rate_error("1a2b3c4d", since_s, 120)
+    refusal = message_rate_error(NAMED, since_s, 120)
     assert (refusal is None) == (since_s is None or since_s >= 60)
     if refusal is not None and since_s is not None:
         assert (
             refusal.message
-            == "session 1a2b3c4d may send 120 messages per minute (limits.messages_per_minute)"
+            == "session engineer-login may send 120 messages per minute (limits.messages_per_minute)"
         )
         assert refusal.retry_after_s == pytest.approx(60 - since_s)
+
+
+def test_report_rate_error_names_the_session_and_the_config_key() -> None:
+    refusal = report_rate_error(NAMED, 15.0, 60)
+    assert isinstance(refusal, RateLimited)
+    assert refusal.message == (
+        "session engineer-login may report 60 checkpoints and notes per minute (limits.reports_per_minute)"
+    )
+    assert report_rate_error(NAMED, 60.0, 60) is None
+
+
+def test_limit_errors_name_the_id_of_a_session_without_a_friendly_name() -> None:
+    refusal = message_rate_error(session("1a2b3c4d"), 0, 120)
+    assert refusal is not None
+    assert refusal.message.startswith("session 1a2b3c4d may send ")
 
 
 @pytest.mark.parametrize(

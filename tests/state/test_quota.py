@@ -21,7 +21,8 @@ from tests.samples import AT, LAUNCH, commit, session
 
 PARENT = session("aaaa1111", status=Status.RUNNING)
 PARENT_CALLER = Caller(CallerKind.SESSION, PARENT.id)
-OTHER_CALLER = Caller(CallerKind.SESSION, "bbbb1111")
+OTHER = session("bbbb1111", status=Status.RUNNING)
+OTHER_CALLER = Caller(CallerKind.SESSION, OTHER.id)
 
 
 LIMITS = Limits(spawn_interval_s=0.0, messages_per_minute=3, reports_per_minute=3)
@@ -40,6 +41,7 @@ def path(tmp_path: Path) -> str:
 async def store(path: str) -> AsyncIterator[Store]:
     async with await Store.open(path) as opened:
         await commit(opened, lambda tx: tx.insert(PARENT, LAUNCH, None))
+        await commit(opened, lambda tx: tx.insert(OTHER, LAUNCH, None))
         yield opened
 
 
@@ -77,7 +79,7 @@ async def test_child_limit_holds_when_spawns_share_a_commit(store: Store) -> Non
     results = await asyncio.gather(*spawns, return_exceptions=True)
     assert sum(isinstance(result, Session) for result in results) == 10
     assert sum(isinstance(result, LimitReached) for result in results) == 20
-    assert len(store.sessions) == 11
+    assert sum(s.parent_id == PARENT.id for s in store.sessions.values()) == 10
 
 
 async def test_spawn_interval_admits_one_spawn_when_several_come_at_the_same_time(store: Store) -> None:
@@ -141,29 +143,29 @@ async def test_message_limit_applies_per_sender_and_not_to_the_operator(store: S
     await sent(store, LIMITS, OPERATOR)
 
 
-async def reported(store: Store, quota: Quota, session_id: str, *, after_s: float = 0) -> None:
+async def reported(store: Store, quota: Quota, reporter: Session, *, after_s: float = 0) -> None:
     async with store.transaction():
-        quota.check_report(session_id, later(AT, after_s))
+        quota.check_report(reporter, later(AT, after_s))
 
 
 async def test_report_limit_uses_a_sliding_minute_of_each_session(store: Store) -> None:
     quota = Quota(LIMITS)
     for after_s in (0.0, 20.0, 40.0):
-        await reported(store, quota, PARENT.id, after_s=after_s)
+        await reported(store, quota, PARENT, after_s=after_s)
     with pytest.raises(RateLimited, match="3 checkpoints and notes per minute") as raised:
-        await reported(store, quota, PARENT.id, after_s=40)
+        await reported(store, quota, PARENT, after_s=40)
     assert raised.value.retry_after_s == pytest.approx(20)
-    await reported(store, quota, "bbbb1111", after_s=40)
-    await reported(store, quota, PARENT.id, after_s=60)
+    await reported(store, quota, OTHER, after_s=40)
+    await reported(store, quota, PARENT, after_s=60)
     with pytest.raises(RateLimited):
-        await reported(store, quota, PARENT.id, after_s=79)
+        await reported(store, quota, PARENT, after_s=79)
 
 
 async def test_report_limit_does_not_block_when_clock_was_set_back(store: Store) -> None:
     quota = Quota(LIMITS)
     for _ in range(3):
-        await reported(store, quota, PARENT.id, after_s=3600)
-    await reported(store, quota, PARENT.id)
+        await reported(store, quota, PARENT, after_s=3600)
+    await reported(store, quota, PARENT)
 
 
 @pytest.mark.parametrize(

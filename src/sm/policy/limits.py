@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
+from sm.core.labels import short_label
 from sm.core.lifecycle import is_live
 from sm.core.models import Session, ancestors
 from sm.errors import LimitReached, RateLimited
@@ -70,7 +71,7 @@ def process_limit_error(workspace: str | None, processes: int, most: int) -> Lim
 
 
 def child_limit_error(
-    parent_id: str, children: int, deepest: int, *, max_children: int, max_depth: int
+    parent: Session, children: int, deepest: int, *, max_children: int, max_depth: int
 ) -> LimitReached | None:
     """The error for one more live child of this parent, if a limit is reached.
 
@@ -78,32 +79,32 @@ def child_limit_error(
     """
     if deepest > max_depth:
         return LimitReached(
-            f"a child of session {parent_id} would be at depth {deepest}, at most {max_depth} is allowed",
+            f"a child of session {short_label(parent)} would be at depth {deepest}, at most {max_depth} is allowed",
             "choose a parent higher in the tree, or raise limits.max_depth in config.yaml",
         )
     if children >= max_children:
         return LimitReached(
-            f"session {parent_id} already has {children} live children, at most {max_children} are allowed",
+            f"session {short_label(parent)} already has {children} live children, at most {max_children} are allowed",
             "wait for a child to end: sm wait SESSION... --any --until ended; "
             "or raise limits.max_children in config.yaml",
         )
     return None
 
 
-def spawn_rate_error(parent_id: str, since_last_s: float | None, interval_s: float) -> RateLimited | None:
+def spawn_rate_error(parent: Session, since_last_s: float | None, interval_s: float) -> RateLimited | None:
     """The error for a child that is spawned too early after the previous child, which may have ended."""
     if since_last_s is None or since_last_s >= interval_s:
         return None
     left_s = interval_s - since_last_s
     often = "one child per second" if interval_s == 1 else f"one child every {interval_s:g} seconds"
     return RateLimited(
-        f"session {parent_id} may start {often} (limits.spawn_interval_s)",
+        f"session {short_label(parent)} may start {often} (limits.spawn_interval_s)",
         f"try again in {left_s:.2f} s",
         retry_after_s=left_s,
     )
 
 
-def message_rate_error(sender: str, since_first_s: float | None, per_minute: int) -> RateLimited | None:
+def message_rate_error(sender: Session, since_first_s: float | None, per_minute: int) -> RateLimited | None:
     """The error for a message over the rate limit.
 
     `since_first_s`: age of the first of the last `per_minute` messages; None: fewer were sent.
@@ -112,19 +113,19 @@ def message_rate_error(sender: str, since_first_s: float | None, per_minute: int
     if left_s is None:
         return None
     return RateLimited(
-        f"session {sender} may send {per_minute} messages per minute (limits.messages_per_minute)",
+        f"session {short_label(sender)} may send {per_minute} messages per minute (limits.messages_per_minute)",
         f"try again in {left_s:.2f} s",
         retry_after_s=left_s,
     )
 
 
-def report_rate_error(session_id: str, since_first_s: float | None, per_minute: int) -> RateLimited | None:
+def report_rate_error(session: Session, since_first_s: float | None, per_minute: int) -> RateLimited | None:
     """The error for a checkpoint or a note over the rate limit. `since_first_s`: as for messages."""
     left_s = _left_s(since_first_s)
     if left_s is None:
         return None
     return RateLimited(
-        f"session {session_id} may report {per_minute} checkpoints and notes per minute"
+        f"session {short_label(session)} may report {per_minute} checkpoints and notes per minute"
         " (limits.reports_per_minute)",
         f"try again in {left_s:.2f} s",
         retry_after_s=left_s,

@@ -176,7 +176,7 @@ class Reports:
         async with self._store.transaction(caller, key) as tx:
             if tx.replayed is None:
                 now = tx.session(session.id)
-                self._manager.quota.check_report(session.id, tx.now)
+                self._manager.quota.check_report(now, tx.now)
                 line = f"{subject(session)} - {quoted(checkpoint.message)}"
                 await tx.checkpoint(now, checkpoint, line)
                 await self._manager.notices.add_for_checkpoint(tx, now, checkpoint)
@@ -191,7 +191,7 @@ class Reports:
         async with self._store.transaction(caller, key) as tx:
             after = tx.session(session.id)
             if tx.replayed is None:
-                self._manager.quota.check_report(session.id, tx.now)
+                self._manager.quota.check_report(after, tx.now)
                 after = await tx.update(after, note=line)
                 text = f"{subject(after)} - {quoted(line)}"
                 await tx.event(EventType.NOTE, after, emitted_at or tx.now, text, {})

@@ -38,19 +38,19 @@ class Quota:
         parent = _binding(tx, caller, session.parent_id)
         if parent is not None:
             # Permanent limits come before the rate limit, which a caller may retry.
-            self._check_place(parent.id, counts.children, generation(parent, tx.find))
+            self._check_place(parent, counts.children, generation(parent, tx.find))
         _check(process_limit_error(session.workspace, counts.processes, self._bounds.max_per_workspace))
         interval_s = self._bounds.spawn_interval_s
         if parent is not None and interval_s > 0:
             newest_at = await tx.newest_child_at(parent.id)
             since_s = elapsed_s(newest_at, session.created_at)
-            _check(spawn_rate_error(parent.id, since_s, interval_s))
+            _check(spawn_rate_error(parent, since_s, interval_s))
 
     def check_restore(self, tx: Transaction, caller: Caller, session: Session) -> None:
         counts = count_sessions(tx.unfinished_sessions(), session.parent_id, session.workspace)
         parent = _binding(tx, caller, session.parent_id)
         if parent is not None:
-            self._check_place(parent.id, counts.children, 0)
+            self._check_place(parent, counts.children, 0)
         _check(process_limit_error(session.workspace, counts.processes, self._bounds.max_per_workspace))
 
     def check_reparent(self, tx: Transaction, caller: Caller, session: Session, parent_id: str) -> None:
@@ -61,16 +61,16 @@ class Quota:
         sessions = tx.all_sessions()
         children = count_sessions(sessions, parent.id, None).children if is_live(session.status) else -1
         deepest = generation(parent, tx.find) + height(session.id, sessions)
-        self._check_place(parent.id, children, deepest)
+        self._check_place(parent, children, deepest)
 
     async def check_message(self, tx: Transaction, caller: Caller, at: str) -> None:
         if caller.kind is CallerKind.OPERATOR or caller.session_id is None:
             return
         per_minute = self._bounds.messages_per_minute
         first_at = await tx.mail.sent_at(caller.session_id, per_minute)
-        _check(message_rate_error(caller.session_id, elapsed_s(first_at, at), per_minute))
+        _check(message_rate_error(tx.session(caller.session_id), elapsed_s(first_at, at), per_minute))
 
-    def check_report(self, session_id: str, at: str) -> None:
+    def check_report(self, session: Session, at: str) -> None:
         """Count a checkpoint or a note.
 
         The count is kept in memory: a session chooses the times of spooled reports, and so of its events.
@@ -78,16 +78,16 @@ class Quota:
         while self._reported and _is_old(next(iter(self._reported.values()))[-1], at):
             del self._reported[next(iter(self._reported))]
         per_minute = self._bounds.reports_per_minute
-        times = self._reported.get(session_id) or deque[str](maxlen=per_minute)
+        times = self._reported.get(session.id) or deque[str](maxlen=per_minute)
         first_at = times[0] if len(times) == per_minute else None
-        _check(report_rate_error(session_id, elapsed_s(first_at, at), per_minute))
+        _check(report_rate_error(session, elapsed_s(first_at, at), per_minute))
         times.append(at)
-        self._reported.pop(session_id, None)
-        self._reported[session_id] = times
+        self._reported.pop(session.id, None)
+        self._reported[session.id] = times
 
-    def _check_place(self, parent_id: str, children: int, deepest: int) -> None:
+    def _check_place(self, parent: Session, children: int, deepest: int) -> None:
         most, generations = self._bounds.max_children, self._bounds.max_depth
-        _check(child_limit_error(parent_id, children, deepest, max_children=most, max_depth=generations))
+        _check(child_limit_error(parent, children, deepest, max_children=most, max_depth=generations))
 
 
 def _is_old(before: str, at: str) -> bool:
