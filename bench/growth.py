@@ -134,7 +134,10 @@ class _Growing:
         return _timed(lambda: connection.raw("GET", path), times)
 
     def _spawns(self, connection: Connection, times: int) -> dict[str, list[float]]:
-        """Each agent ends before the next one is spawned, so that the number of live sessions stays."""
+        """Each agent ends before the next one is spawned, and is removed with its terminal.
+
+        Otherwise the daemon would keep these terminals, and a stage without ended sessions would have 50 of them.
+        """
         request = self.instance.spawn_request()
         took, floor, ids = [], [], []
         with ByHand(self.instance) as hand:
@@ -146,6 +149,7 @@ class _Growing:
                 connection.raw("POST", f"/v1/sessions/{ids[-1]}/kill", {"force": True})
                 # The daemon ends the agent after its answer: that work must not overlap with the next spawn.
                 self._wait_ended(ids[-1:])
+                connection.raw("POST", f"/v1/sessions/{ids[-1]}/remove", {})
                 until(self.instance.has_spare, "a spare session exists")
                 prepared = hand.prepare()
                 time.sleep(_PAUSE_S)

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from sm.cli.display.text import JsonObject, line, plural
+from sm.cli.selection import agrees
 from sm.client.http import Client, workspace_path
 from sm.errors import NotFound, UsageError
 
@@ -57,7 +58,7 @@ def agree(client: Client, workspace: JsonObject, items: Sequence[JsonObject], *,
                 f"agree without a question: sm workspace agree {workspace['slug']} --yes",
             )
         click.echo("The files of the programs themselves are not checked.", err=True)
-        if not click.confirm(f"Let agents use {plural(len(items), 'item')}?", err=True):
+        if not agrees(f"Let agents use {plural(len(items), 'item')}?"):
             return None
     body = {"items": [item["id"] for item in items]}
     return client.post(workspace_path(workspace["slug"], "/agree"), body)

@@ -71,9 +71,17 @@ def ask(question: str, *, yes: bool) -> None:
     """Ask a person at a terminal; without one, do not ask. Raises IllegalState if the answer is not yes."""
     if yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return
-    click.echo(f"{question} [y/N] ", nl=False, err=True)
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+    if not agrees(question):
         raise IllegalState("cancelled")
+
+
+def agrees(question: str) -> bool:
+    """Ask a person at a terminal. Every answer but yes is a no, also the end of the input (Ctrl-D)."""
+    click.echo(f"{question} [y/N] ", nl=False, err=True)
+    answer = sys.stdin.readline()
+    if not answer.endswith("\n"):
+        click.echo(err=True)  # otherwise the next line would continue the question
+    return answer.strip().lower() in ("y", "yes")
 
 
 def seconds_of(age: str) -> float:

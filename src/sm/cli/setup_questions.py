@@ -6,6 +6,7 @@ import click
 
 from sm.cli.display.text import line
 from sm.cli.instance import Instance
+from sm.cli.selection import agrees
 from sm.errors import BypassNotAccepted, DirectoryNotTrusted, IllegalState, SetupRequired
 
 TYPE_CHECKING = False  # see wire.py
@@ -58,20 +59,16 @@ def answer(required: SetupRequired) -> bool:
     match required:
         case DirectoryNotTrusted(directory=directory) if directory:
             provider, setup = find_setup(instance)
-            if not _confirm(
+            if not agrees(
                 f"Trust {line(directory, 4096)} for {provider}? Its agents can run the files in it."
             ):
                 return False
             setup.trust(os.environ, directory)
         case BypassNotAccepted():
             _, setup = find_setup(instance)
-            if not _confirm("Allow agents of this type to run every command without asking?"):
+            if not agrees("Allow agents of this type to run every command without asking?"):
                 return False
             setup.accept_bypass(os.environ)
         case _:
             return False
     return True
-
-
-def _confirm(question: str) -> bool:
-    return click.confirm(question, default=False, err=True)

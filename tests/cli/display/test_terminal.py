@@ -245,6 +245,19 @@ def test_broadcast_names_the_workspaces_it_reaches_and_asks_on_a_terminal(run: S
     assert "[y/N]" not in screen(run, "broadcast", "Stop", "--yes", typed=" ", width=200)
 
 
+def untrusted(peer: Peer) -> None:
+    error = {"code": "directory_not_trusted", "message": "claude does not trust /p", "hint": "sm trust /p"}
+    peer.script("POST /v1/sessions", answer({"error": error | {"directory": "/p"}}, 409))
+
+
+def test_spawn_takes_the_end_of_input_for_a_no_when_it_asks_for_trust(run: Sm, peer: Peer) -> None:
+    untrusted(peer)
+    shown = screen(run, "spawn", "Engineer", "Fix it", typed="\x04", code=9, width=200)
+    assert "Its agents can run the files in it. [y/N] " in shown
+    assert "claude does not trust /p" in shown
+    assert "internal error" not in shown
+
+
 def test_broadcast_of_an_agent_does_not_ask_on_a_terminal(agent: Sm, peer: Peer) -> None:
     peer.script("GET /v1/audience", answer([session("00000001")]))
     peer.script("POST /v1/messages", answer(message(status="submitted")))

@@ -34,6 +34,7 @@ import click
 from sm.cli.agreements import agree, is_interactive, pending
 from sm.cli.call import Call, json_option
 from sm.cli.display.text import JsonObject, line
+from sm.cli.selection import agrees
 from sm.cli.setup_questions import find_setup, show_effects
 from sm.client.http import Client, session_path, workspace_path
 from sm.errors import IllegalState, InvalidPath, NotPermitted, SmError, UsageError
@@ -71,7 +72,7 @@ def command(directory: str | None, bypass: bool, yes: bool, call: Call) -> None:
             effects
             and not yes
             and is_interactive()
-            and not click.confirm(f"Trust {line(path, 4096)}?", err=True)
+            and not agrees(f"Trust {line(path, 4096)}?")
         ):
             raise IllegalState(f"{path} is not trusted: you did not agree")
         result = setup.trust(os.environ, path)
