@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from bench import (
     agents,
     commands,
+    completion,
     disk,
     growth,
     listing,
@@ -34,6 +35,7 @@ GROUPS: Mapping[str, Callable[[Effort], Iterator[Row]]] = {
     "agents": agents.measure,
     "mail": mail.measure,
     "mcp": mcp.measure,
+    "classifier": completion.measure,
     "watching": watching.measure,
     "restart": restart.measure,
     "growth": growth.measure,
@@ -46,6 +48,7 @@ ON_REQUEST = frozenset({"growth", "disk", "transcripts", "sandbox"})
 """Benchmarks that take minutes, or that need a Docker engine: they run only if they are named."""
 
 JUDGING: Mapping[str, Callable[[Sequence[str]], int]] = {
+    "completion": completion.main,
     "screens": screens.main,
     "states": states.main,
     "starts": starts.main,

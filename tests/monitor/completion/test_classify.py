@@ -1,11 +1,224 @@
-"""The classifier of final messages."""
+"""Each rule of the classifier, and properties that hold for any text."""
 
-from sm.monitor.completion import Ending, TurnFacts, classify, summary
+import sys
+from types import FrameType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sm.core.completion_pattern import CompletionPattern
+from sm.core.turns import QUOTE_MAX
+from sm.monitor.completion import Classification, Ending, TurnFacts, classify
+from sm.monitor.completion.message import HEAD_SENTENCES, SENTENCE_MAX, TAIL_SENTENCES, read_message
+from sm.monitor.completion.rules import RULES
+
+DONE = "Done. All tests passing."
+
+# rule, text, task, facts
+CASES: tuple[tuple[str, str, str, TurnFacts], ...] = (
+    ("provider-blocked", DONE, "", TurnFacts(failure="rate_limit")),
+    ("provider-failed", DONE, "", TurnFacts(failure="server_error")),
+    ("interrupted", DONE, "", TurnFacts(interrupted=True)),
+    ("pending-question", DONE, "", TurnFacts(pending_question=True)),
+    ("limit-or-login-text", "You've hit your session limit · resets 5:59am (UTC)", "", TurnFacts()),
+    ("limit-or-login-text", "Invalid API key · Please run /login", "", TurnFacts()),
+    ("api-error-text", "API Error: 500 Internal server error", "", TurnFacts()),
+    ("no-words", "", "", TurnFacts()),
+    ("no-words", "```\nDone. All tests passing.\n```", "Fix it", TurnFacts()),
+    ("no-words", "> Done. All tests passing.", "Fix it", TurnFacts()),
+    ("offer-or-decision", "Done. Would you like me to open a pull request?", "Fix it", TurnFacts()),
+    ("question-mark", "Which port should I use?", "Set up the server", TurnFacts()),
+    ("question-mark", "The fix is ready. Shall I merge it?", "Fix it", TurnFacts()),
+    ("blocked-statement", "I can't continue: the deploy key is missing.", "Deploy", TurnFacts()),
+    (
+        "asks-for-a-decision",
+        "Two ways are possible. Please tell me which one to take.",
+        "Fix it",
+        TurnFacts(),
+    ),
+    ("failed-statement", "I was not able to fix it.", "Fix it", TurnFacts()),
+    ("tests-or-tools-fail", "The change is made, but 3 tests still fail.", "Fix it", TurnFacts()),
+    ("unfinished-work", "The parser works. Next, I'll write the printer.", "Fix it", TurnFacts()),
+    ("unfinished-work", "Almost done.", "Fix it", TurnFacts()),
+    ("unfinished-work", "This is not finished yet.", "Fix it", TurnFacts()),
+    ("waits-for-others", "Spawned three workers. Done.", "Lead the team", TurnFacts()),
+    ("part-of-the-work", "Done with step 1 of 4.", "Fix it", TurnFacts()),
+    ("live-children", DONE, "Fix it", TurnFacts(live_children=2)),
+    ("background-work", DONE, "Fix it", TurnFacts(background=1)),
+    ("open-tasks", DONE, "Fix it", TurnFacts(open_tasks=1)),
+    ("untested-or-unsure", "I changed the handler. It should work now.", "Fix it", TurnFacts()),
+    ("done-statement", DONE, "Fix it", TurnFacts()),
+    ("done-statement", "Finished with step 4 of 4. Everything is done.", "Fix it", TurnFacts()),
+    ("last-tool-failed", "I removed the flag.", "Fix it", TurnFacts(tools_used=3, last_tool_failed=True)),
+    ("reservation", "I removed the flag, but something is wrong.", "Fix it", TurnFacts()),
+    ("work-report", "I removed the flag and its tests.", "Fix it", TurnFacts()),
+    ("work-report", "k, pushed", "Push it", TurnFacts()),
+    ("answer-to-task", "The cache is filled at start and never emptied.", "Explain the cache", TurnFacts()),
+    ("nothing-decides", "The code looks strange.", "Fix it", TurnFacts()),
+)
 
 
-def test_classify_reads_the_example_of_the_documents_as_done() -> None:
-    assert classify("Done. All tests passing.", facts=TurnFacts(tools_used=1)).ending is Ending.DONE
+@pytest.mark.parametrize(("rule", "text", "task", "facts"), CASES)
+def test_classifier_decides_by_the_rule(rule: str, text: str, task: str, facts: TurnFacts) -> None:
+    assert classify(text, task, facts).rule == rule
 
 
-def test_summary_is_the_first_paragraph_without_marks() -> None:
-    assert summary("## Parser\nfixed\n\nMore text.") == "Parser fixed"
+def test_every_rule_has_a_case() -> None:
+    names = [rule.name for rule in RULES]
+    assert len(set(names)) == len(names)
+    assert {*names, "nothing-decides"} == {rule for rule, *_ in CASES} | {"user-pattern"}
+
+
+@pytest.mark.parametrize(
+    ("text", "ending"),
+    [
+        ("Added the flag, all tests pass. Let me know if you want a note in the changelog.", Ending.DONE),
+        ("Added the flag, all tests pass. Do you want me to also update the docs?", Ending.DONE),
+        ("Added the flag. Should it be on or off by default?", Ending.QUESTION),
+        ('The old log ends with "Done. All tests passing."', Ending.UNCLEAR),
+        ("The test failed because of a race. I fixed it, and it passes now.", Ending.DONE),
+        ("Fertig. Alle Tests sind grün.", Ending.DONE),
+        ("La tâche est terminée.", Ending.DONE),
+        ("¿Quieres que lo borre?", Ending.QUESTION),
+        ("完成了。所有测试均已通过。", Ending.DONE),
+        ("修正が完了しました。", Ending.DONE),
+        ("작업을 완료했습니다.", Ending.DONE),
+        ("تم إصلاح الخطأ بنجاح.", Ending.DONE),
+        ("סיימתי. כל הבדיקות עוברות.", Ending.DONE),
+        ("काम पूरा हो गया।", Ending.DONE),
+        ("Не удалось исправить ошибку.", Ending.FAILED),
+        ("これで動くはずです。", Ending.UNCLEAR),
+    ],
+)
+def test_classifier_reads_the_ending(text: str, ending: Ending) -> None:
+    assert classify(text, "Do the work", TurnFacts(tools_used=3)).ending is ending
+
+
+def test_plan_is_done_only_if_the_plan_was_the_task() -> None:
+    plan = "1. Extract the interface\n2. Move the code behind it\n3. Delete the old module"
+    assert classify(plan, "Write a plan for the refactoring").ending is Ending.DONE
+    assert classify(plan, "Refactor the module").ending is Ending.UNCLEAR
+
+
+class TestPatternsOfTheUser:
+    PATTERNS = (CompletionPattern("over and out"),)
+
+    def test_pattern_makes_a_turn_done_that_used_tools(self) -> None:
+        found = classify("Over and out.", "Fix it", TurnFacts(tools_used=1), self.PATTERNS)
+        assert found == Classification(Ending.DONE, "user-pattern", "Over and out.")
+
+    def test_pattern_is_not_enough_for_a_turn_without_tools(self) -> None:
+        assert classify("Over and out.", "Fix it", TurnFacts(), self.PATTERNS).ending is Ending.UNCLEAR
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "Next, I'll write the printer. Over and out.",
+            "I was not able to fix it. Over and out.",
+            "Which port should I use? Over and out.",
+            "```\nover and out\n```",
+        ],
+    )
+    def test_pattern_does_not_outweigh_another_rule(self, text: str) -> None:
+        found = classify(text, "Fix it", TurnFacts(tools_used=1), self.PATTERNS)
+        assert found.ending is not Ending.DONE
+
+
+_WORDS = [
+    "done",
+    "not",
+    "step 1 of 4",
+    "?",
+    "`a`",
+    '"',
+    "```\n",
+    "\n\n",
+    "| a |",
+    "> ",
+    "- [ ] ",
+    "完成了。",
+    "هل",
+    "…",
+    "’",
+]
+_TEXTS = st.one_of(st.text(max_size=400), st.lists(st.sampled_from(_WORDS), max_size=60).map(" ".join))
+_FACTS = st.builds(
+    TurnFacts,
+    tools_used=st.integers(0, 3),
+    errors=st.integers(0, 3),
+    last_tool_failed=st.booleans(),
+    open_tasks=st.integers(0, 2),
+    pending_question=st.booleans(),
+    live_children=st.integers(0, 2),
+    background=st.integers(0, 2),
+    interrupted=st.booleans(),
+    failure=st.none() | st.sampled_from(["rate_limit", "unknown"]),
+)
+
+
+@given(_TEXTS, st.text(max_size=60), _FACTS)
+def test_classifier_quotes_the_text_and_is_deterministic(text: str, task: str, facts: TurnFacts) -> None:
+    found = classify(text, task, facts)
+    assert found == classify(text, task, facts)
+    assert found.quote in text
+    assert len(found.quote) <= QUOTE_MAX
+    assert "\n" not in found.quote
+
+
+@given(_TEXTS, _FACTS)
+def test_turn_that_is_not_finished_is_never_done(text: str, facts: TurnFacts) -> None:
+    if classify(text, "Fix it", facts).ending is Ending.DONE:
+        assert facts.failure is None
+        assert not (facts.interrupted or facts.pending_question)
+        assert facts.live_children == facts.background == facts.open_tasks == 0
+
+
+def calls(text: str) -> int:
+    """The number of functions, of Python and of C, that a classification calls."""
+    made = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal made
+        made += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        classify(text, "Fix it", TurnFacts(tools_used=1))
+    finally:
+        sys.setprofile(before)
+    return made
+
+
+_REPEATED = [
+    "word ",
+    "Done. ",
+    "a\n",
+    "- [x] item\n\n",
+    "`",
+    '"',
+    "“",
+    ".",
+    "?! ",
+    "```\n",
+    "| a | b |\n",
+    "完成了。",
+    " ",
+    "\u0301",
+    "（",
+]
+
+
+@pytest.mark.parametrize("part", _REPEATED)
+def test_classifier_makes_calls_in_proportion_to_the_length(part: str) -> None:
+    half = (part * 25_000)[:25_000]
+    calls(half)  # compiles the expressions of the languages
+    assert calls(half + half) <= 2.2 * calls(half) + 200
+
+
+@pytest.mark.parametrize("part", _REPEATED)
+def test_rules_see_a_bounded_part_of_a_long_message(part: str) -> None:
+    sentences = read_message((part * 50_000)[:50_000]).sentences
+    assert len(sentences) <= HEAD_SENTENCES + TAIL_SENTENCES
+    assert all(len(sentence.words) <= SENTENCE_MAX for sentence in sentences)

@@ -68,12 +68,7 @@ def command(directory: str | None, bypass: bool, yes: bool, call: Call) -> None:
         lines.append(f"agents of {provider} {verb} bypass permissions (in {line(result.file, 4096)})")
     if path is not None:
         effects = show_effects(provider, setup, path)
-        if (
-            effects
-            and not yes
-            and is_interactive()
-            and not agrees(f"Trust {line(path, 4096)}?")
-        ):
+        if effects and not yes and is_interactive() and not agrees(f"Trust {line(path, 4096)}?"):
             raise IllegalState(f"{path} is not trusted: you did not agree")
         result = setup.trust(os.environ, path)
         lines.append(_trusted(provider, path, result))

@@ -1,18 +1,22 @@
 """Decides what the final message of a turn says about the session's task."""
 
-import re
 from collections.abc import Sequence
 
 from sm.core.completion_pattern import CompletionPattern
-from sm.core.turns import QUOTE_MAX, Classification, Ending, TurnFacts
+from sm.core.turns import Classification, Ending, TurnFacts
+from sm.monitor.completion.message import read_message
+from sm.monitor.completion.rules import RULES
+from sm.monitor.completion.turn import Turn
+from sm.monitor.completion.words import languages
 
-_DONE = re.compile(r"^\W*(?:all )?(?:done|finished|completed?)\b", re.IGNORECASE)
+_NO_FACTS = TurnFacts()
+_LANGUAGE_SAMPLE = 4
 
 
 def classify(
     text: str,
     task: str = "",
-    facts: TurnFacts = TurnFacts(),  # noqa: B008 (frozen)
+    facts: TurnFacts = _NO_FACTS,
     patterns: Sequence[CompletionPattern] = (),
 ) -> Classification:
     """Classify the final message `text` of a turn.
@@ -20,11 +24,14 @@ def classify(
     Never raises, and takes time linear in the length of `text`. When in doubt the ending is `unclear`: a false `done`
     would end a session that is not done. `patterns` are hints of the user and never enough alone.
     """
-    last = text.strip().rpartition("\n")[2].strip()
-    if facts.failure is not None or facts.interrupted:
-        return Classification(Ending.FAILED if facts.failure else Ending.UNCLEAR, "turn-not-finished", "")
-    if last.endswith("?"):
-        return Classification(Ending.QUESTION, "question-at-end", last[:QUOTE_MAX])
-    if _DONE.match(last):
-        return Classification(Ending.DONE, "done-statement", last[:QUOTE_MAX])
-    return Classification(Ending.UNCLEAR, "nothing-decides", last[:QUOTE_MAX])
+    message = read_message(text)
+    told = message.sentences
+    sample = " ".join(
+        sentence.words for sentence in told[:_LANGUAGE_SAMPLE] + told[_LANGUAGE_SAMPLE:][-_LANGUAGE_SAMPLE:]
+    )
+    turn = Turn(message, task, facts, patterns, languages(sample))
+    for rule in RULES:
+        quote = rule.find(turn)
+        if quote is not None:
+            return Classification(rule.ending, rule.name, quote)
+    return Classification(Ending.UNCLEAR, "nothing-decides", message.quote(told[0]) if told else "")

@@ -1,0 +1,97 @@
+"""Rules for turns that did not finish the work: obstacles, failures, and work that is left or done by others."""
+
+import re
+
+from sm.monitor.completion.phrases import Found, claims, find
+from sm.monitor.completion.turn import Turn
+
+
+def blocked(turn: Turn) -> str | None:
+    for found in find("blocked", turn.languages, turn.ends):
+        if (
+            turn.inquiry
+            and not re.search(r"\b(?:i|i'm|me|my|ich|je|no puedo)\b", found.sentence.words)
+            and found.words.isascii()
+        ):
+            continue
+        if not _recovered(turn, found):
+            return turn.quote(found)
+    return None
+
+
+def failed(turn: Turn) -> str | None:
+    found = turn.find("failed", turn.ends)
+    return None if found is None else turn.quote(found)
+
+
+def failing(turn: Turn) -> str | None:
+    """A failure that no later words call repaired. In an answer it is what the task asked about."""
+    if turn.inquiry:
+        return None
+    for found in find("failing", turn.languages, turn.ends):
+        before = found.sentence.words[: found.start + 1]
+        if not _CONDITION.search(before) and not _recovered(turn, found):
+            return turn.quote(found)
+    return None
+
+
+_CONDITION = re.compile(
+    r"\b(?:if|when|whenever|in case|before|until|unless|would|could|may|might|can|had|used to)\b[^.;:]*$"
+)
+
+
+def _recovered(turn: Turn, found: Found) -> bool:
+    later = claims("work", turn.languages, [found.sentence, *turn.behind(found.sentence)])
+    return any(claim.sentence.start > found.sentence.start or claim.start >= found.end for claim in later)
+
+
+# Unfinished work
+
+
+def unfinished(turn: Turn) -> str | None:
+    for found in find("unfinished", turn.languages, turn.sentences):
+        if turn.find("offer", (found.sentence,)) is None:
+            return turn.quote(found)
+    return None
+
+
+def waiting(turn: Turn) -> str | None:
+    if turn.inquiry and not turn.facts.live_children:
+        return None
+    found = turn.find("waiting", turn.sentences)
+    return None if found is None else turn.quote(found)
+
+
+_AMOUNTS = re.compile(r"\d+|\b(?:one|two|three|four|five|six|seven|eight|nine|ten)\b")
+_NOTHING_LEFT = re.compile(r"\b(?:no|zero|nothing|none|0)\b[^.;]*\bremain")
+_PAST = re.compile(r"\b(?:had|previously)\b")
+_WORDS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+def partial(turn: Turn) -> str | None:
+    if turn.inquiry:
+        return None
+    for found in find("partial", turn.languages, turn.sentences):
+        words = found.sentence.words
+        over = _is_whole(found.words) or _PAST.search(words) or _NOTHING_LEFT.search(words)
+        if not over and turn.find("offer", (found.sentence,)) is None:
+            return turn.quote(found)
+    return None
+
+
+def _is_whole(words: str) -> bool:
+    """`4 of 4` is everything."""
+    amounts = [int(word) if word.isdigit() else _WORDS.index(word) for word in _AMOUNTS.findall(words)[:2]]
+    return len(amounts) == 2 and (amounts[0] == amounts[1] or amounts[1] == 0)
+
+
+def live_children(turn: Turn) -> str | None:
+    return turn.message.first_words if turn.facts.live_children > 0 else None
+
+
+def background(turn: Turn) -> str | None:
+    return turn.message.first_words if turn.facts.background > 0 else None
+
+
+def open_tasks(turn: Turn) -> str | None:
+    return turn.message.first_words if turn.facts.open_tasks > 0 else None

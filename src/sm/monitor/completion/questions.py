@@ -1,0 +1,108 @@
+"""Rules for questions: decisions that the agent needs, apart from offers that need no answer."""
+
+import re
+from collections.abc import Iterator
+
+from sm.monitor.completion.message import Part, Sentence
+from sm.monitor.completion.phrases import Found, find
+from sm.monitor.completion.turn import Turn
+
+_MARKS = ("?", "？", "؟", "⁇")
+_ADDRESSED = re.compile(
+    r"\b(?:you|your|u|should i|shall i|may i|can i|should we|shall we|do i|want me|ok to|okay to|"
+    r"which (?:one|of|way)|i)\b|"
+    r"^(?:should|shall|may|which|does|do|is|are|can|could|will|would|has|have)\b"
+)
+_OFFERED = re.compile(
+    r"\b(?:would you like|do you want|(?:you )?want me|shall i|should i|may i|can i|need me to|do you need|"
+    r"interested in|"
+    r"soll ich|möchten sie|möchtest du|willst du|voulez-vous|souhaitez-vous|veux-tu|quieres|quieras|desea[s]?|quer que|"
+    r"gostaria|vuoi|desideri|wil je|zal ik|vill du|vil du|chcesz|хотите|хочешь|ister misin\w*|chceš)\b|"
+    r"您(?:希望|想|需要)|要我|ましょうか|しますか|할까요|드릴까요|क्या मैं|هل تريد"
+)
+_MORE = re.compile(
+    r"\b(?:also|too|as well|anything (?:else|more|further)|something else|the same|same for|further|additional(?:ly)?|"
+    r"another|others?|follow-?up|else|auch|noch|sonst|aussi|également|autre chose|también|algo más|também|mais alguma|"
+    r"anche|altro|ook|också|även|też|również|coś jeszcze|также|ещё|еще|ayrıca|başka|také|ještě)\b|"
+    r"也|还需要|其他|他に|ほかに|ついでに|추가로|다른|(?<!\S)भी|أيضًا|أيضا|גם"
+)
+_ACT = re.compile(
+    r"\b(?:proceed|continue|go ahead|merge|delete|remove|drop|deploy|publish|release|push|overwrite|force|apply it|"
+    r"do it|do that|start|begin|run it|commit|approve|keep|revert|instead|or)\b"
+)
+_CANNOT_BE_UNDONE = re.compile(
+    r"\b(?:merge|delete|remove|drop|deploy|publish|release|push|overwrite|force)\b"
+)
+_ANY_MORE = re.compile(
+    r"^\W*(?:is there )?(?:anything|something) else\b|^\W*what(?:'s| is) next\b|^\W*sonst noch"
+)
+
+
+def _is_question(sentence: Sentence) -> bool:
+    return sentence.part is not Part.HEADING and sentence.words.rstrip("`*_)\"'”» ").endswith(_MARKS)
+
+
+def _is_offer(turn: Turn, sentence: Sentence) -> bool:
+    """A question that offers more work, after a message that says what is finished."""
+    if turn.claim is None or turn.claim.sentence.start >= sentence.start:
+        return False
+    words = sentence.words
+    if _ANY_MORE.search(words):
+        return True
+    return bool(_MORE.search(words) and _OFFERED.search(words) and not _CANNOT_BE_UNDONE.search(words))
+
+
+def _questions(turn: Turn) -> Iterator[Sentence]:
+    """The questions at the end of the message that wait for an answer, and those that it announces."""
+    told = [sentence for sentence in turn.message.sentences if not sentence.aside or _is_question(sentence)]
+    announced = turn.find("ask", told[:3]) is not None
+    for sentence in reversed(told[-10:]):
+        if not _is_question(sentence) or _is_offer(turn, sentence):
+            continue
+        if sentence.part is Part.ITEM:
+            if announced or (
+                not turn.inquiry and sentence.start >= told[-2].start if len(told) > 1 else True
+            ):
+                yield sentence
+            continue
+        behind = [
+            other
+            for other in turn.behind(sentence)
+            if not _is_question(other)
+            and other.part is not Part.ITEM
+            and turn.find("offer", (other,)) is None
+        ]
+        limit = 3 if _ADDRESSED.search(sentence.words) else 2 if len(turn.languages) > 1 else 0
+        if len(behind) <= limit:
+            yield sentence
+
+
+def offer_or_decision(turn: Turn) -> str | None:
+    """An offer in the form of a question after finished work: neither a decision that is needed nor surely none."""
+    questions = list(_questions(turn))
+    if len(questions) == 1 and turn.done is not None:
+        words = questions[0].words
+        if _OFFERED.search(words) and not _ACT.search(words) and words.isascii():
+            return turn.message.quote(questions[0])
+    return None
+
+
+def question(turn: Turn) -> str | None:
+    sentence = next(_questions(turn), None)
+    return None if sentence is None else turn.message.quote(sentence)
+
+
+def asked(turn: Turn) -> str | None:
+    told = [sentence for sentence in turn.message.sentences if not sentence.aside]
+    for found in find("ask", turn.languages, [*told[:2], *told[2:][-6:]]):
+        if _is_offer(turn, found.sentence):
+            continue
+        offer = turn.find("offer", (found.sentence,))
+        if (offer is None or offer.start > found.start) and not _answered(turn, found):
+            return turn.quote(found)
+    return None
+
+
+def _answered(turn: Turn, found: Found) -> bool:
+    """A text that was the task may contain such words: a plan, a draft."""
+    return turn.inquiry and found.sentence.part is Part.ITEM

@@ -1,0 +1,114 @@
+"""A finished turn as the rules see it: its final message, its task, and the claims of the message."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from sm.core.completion_pattern import CompletionPattern
+from sm.core.turns import Ending, TurnFacts
+from sm.monitor.completion.message import FinalMessage, Part, Sentence
+from sm.monitor.completion.phrases import Found, claims, find
+from sm.monitor.completion.words import Words, languages
+
+_REQUEST = re.compile(
+    r"(?:hey |hi |please |ok )*(?:can|could|would|will) (?:you|we)\b|kannst du|können sie|könntest du|könnten sie|"
+    r"peux-tu|"
+    r"pouvez-vous|pourriez-vous|¿?(?:puedes|puede|podrías)|(?:você )?pode(?:ria)?\b|puoi|kun je|kan je|"
+    r"możesz|можешь|можете|"
+    r"kan du|můžeš|[^?]{0,80}(?:mısın|misin|musun|müsün)|"
+    r"هل يمكنك|क्या आप|能不能|可以帮|你能|"
+    r"[^?]{0,60}(?:ていただけ|てくれ|てもらえ)|"
+    r"[^?]{0,60}(?:줄래|주세요|줄 수)"
+)
+_AND_CHANGE = re.compile(
+    r"\b(?:and|then|und|et|y|e|en|i|и)\b (?:then )?(?:fix|implement|repair|apply|change|add|remove|delete|update|"
+    r"commit|push|merge|behebe|repariere|corrige|arregla|corrija|correggi|napraw|исправь|open a pr|deploy|refactor|"
+    r"replace|write the code|migrate)\b"
+)
+
+FIRST, LAST = 6, 14
+"""Sentences at the begin and at the end of a message that can decide."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """All that the rules may look at."""
+
+    message: FinalMessage
+    task: str
+    facts: TurnFacts
+    patterns: Sequence[CompletionPattern]
+    languages: Sequence[Words] = field(default=())
+
+    @cached_property
+    def sentences(self) -> Sequence[Sentence]:
+        """The sentences that can decide: those at the begin and at the end, outside of asides."""
+        return self._around(FIRST, LAST)
+
+    @cached_property
+    def ends(self) -> Sequence[Sentence]:
+        """The sentences that speak about the whole work."""
+        return self._around(3, 8)
+
+    @cached_property
+    def inquiry(self) -> bool:
+        """The task asks for a text, such as an explanation or a plan, and not for a change."""
+        task = self.task.strip().lower()[:400]
+        if not task or _AND_CHANGE.search(task):
+            return False
+        begin = (Sentence(0, task, Part.PROSE, aside=False),)
+        asked = task.endswith(("?", "？", "؟")) and not _REQUEST.match(task)
+        return asked or any(found.start == 0 for found in find("inquiry", languages(task), begin))
+
+    @cached_property
+    def claim(self) -> Found | None:
+        """The first sentence that says that the work, or a piece of it, is finished."""
+        return self.done or self.work
+
+    @cached_property
+    def done(self) -> Found | None:
+        return next(claims("done", self.languages, self.ends), None)
+
+    @cached_property
+    def work(self) -> Found | None:
+        return next(claims("work", self.languages, self.sentences), None) or self._echo()
+
+    def _echo(self) -> Found | None:
+        """The verb of the task in the past tense as the first word: `Reproduce issue 512`, `Reproduced.`"""
+        verb = _FIRST_WORD.match(self.task.lower())
+        for sentence in self.sentences[:1]:
+            said = _FIRST_WORD.match(sentence.words)
+            if verb and said and said.group(1) in _past_tenses(verb.group(1)):
+                return Found(sentence, said.start(1), said.end(1))
+        return None
+
+    def find(self, kind: str, sentences: Sequence[Sentence]) -> Found | None:
+        return next(find(kind, self.languages, sentences), None)
+
+    def quote(self, found: Found) -> str:
+        return self.message.quote(found.sentence, found.start)
+
+    def behind(self, sentence: Sentence) -> Sequence[Sentence]:
+        """The sentences after `sentence`."""
+        return [other for other in self.message.sentences if other.start > sentence.start]
+
+    def _around(self, first: int, last: int) -> Sequence[Sentence]:
+        told = [sentence for sentence in self.message.sentences if not sentence.aside]
+        return told if len(told) <= first + last else [*told[:first], *told[-last:]]
+
+
+_FIRST_WORD = re.compile(r"(?:please |i |i've )?([a-z-]{3,})\b")
+
+
+def _past_tenses(verb: str) -> tuple[str, ...]:
+    return (f"{verb}ed", f"{verb}d", f"{verb}{verb[-1]}ed", f"{verb[:-1]}ied")
+
+
+@dataclass(frozen=True, slots=True)
+class EndingRule:
+    """Decides for `ending` if `find` returns the quote that the rule rests on."""
+
+    name: str
+    ending: Ending
+    find: Callable[[Turn], str | None]

@@ -1,0 +1,15 @@
+"""The labelled endings of tests/data/completion."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+CORPUS = Path(__file__).parents[2] / "data/completion"
+PARTS = ("train", "held_out")
+
+
+def endings(part: str) -> Sequence[dict[str, Any]]:
+    """The endings of one part: each has `text`, `label`, `task` and `facts`."""
+    lines = (CORPUS / f"{part}.jsonl").read_text(encoding="utf-8").split("\n")
+    return [json.loads(line) for line in lines if line]
