@@ -145,7 +145,7 @@ async def test_done_turn_completes_the_session_after_the_quiet_window(world: Wor
     assert await world.fire() is None
     done = world.session()
     assert (done.status, done.status_source) == (Status.COMPLETED, "completion")
-    assert DONE in done.status_reason
+    assert done.status_reason == 'done-statement: "Done."'
     assert done.completion_message == DONE
     (notice,) = world.notices()
     assert notice.endswith(f'completed: "{DONE}"')

@@ -6,7 +6,6 @@ from typing import Any
 
 from sm.config import Config
 from sm.core.completion_pattern import CompletionPattern
-from sm.core.lifecycle import is_live
 from sm.core.models import Session
 from sm.core.observation import Observation
 from sm.core.statuses import Status
@@ -57,14 +56,8 @@ class TurnReader:
     async def read(self, session: Session, observation: Observation, tools_used: int) -> FinishedTurn:
         """Read the end of a turn of `session`, in which the agent used tools `tools_used` times."""
         text = observation.answer or ""
-        facts = TurnFacts(
-            tools_used=tools_used,
-            open_tasks=len(open_tasks(await self._store.measures.facts(session.id))),
-            live_children=sum(
-                s.parent_id == session.id and is_live(s.status) for s in self._store.index.unfinished.values()
-            ),
-            background=observation.background,
-        )
+        # Children, tasks and shells may end without another turn, so they only delay a completion (`Completions`).
+        facts = TurnFacts(tools_used=tools_used)
         task = await self._store.spawn_prompt(session.id) or ""
         said = await asyncio.to_thread(classify, text, task, facts, self._patterns)
         turn = TurnEnd(said, summary(text), observation.background)
