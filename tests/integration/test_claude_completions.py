@@ -2,25 +2,109 @@
 
 from typing import Any
 
-from sm.providers.claude.transcript import ClaudeTranscriptReader
-from tests.claude_fixtures import scripted_api
+from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance
-from tests.fixtures import context_fixture
 from tests.instance import until
-from tests.scripted_api import Request, ScriptedApi, tool
+from tests.scripted_api import ScriptedApi, tool
 
 DONE = "Done. All 26 tests pass."
 
-
-def answers(request: Request) -> str | None:
-    """The model of an agent that was told of its child, or of its shell."""
-    if "completed" in request.last_text and "child" in request.last_text:
-        return "[[text:All parts are finished. Everything works.]]"
-    return None
-
-
 api = scripted_api("module")
+claudes = claude_instance("module", completion="{completion_quiet_s: 1, idle_timeout: 1000}")
 
 
-def instance(api: ScriptedApi) -> ClaudeInstance:
-    return ClaudeInstance(api, completion="{completion_quiet_s: 1, idle_timeout: 2}")
+def in_status(claudes: ClaudeInstance, session_id: str, status: str) -> dict[str, Any]:
+    def look() -> dict[str, Any] | None:
+        session = claudes.session(session_id)
+        return session if session["status"] == status else None
+
+    return until(look, f"the session is {status}", 60)
+
+
+def endings(claudes: ClaudeInstance, session_id: str) -> list[str]:
+    """The events that end the session."""
+    events = [e for e in claudes.events(session_id) if e["session_id"] == session_id]
+    return [e["message"] for e in events if e["type"] in ("completed", "error")]
+
+
+def quiet(claudes: ClaudeInstance) -> None:
+    """Wait until another session has passed a whole quiet window."""
+    in_status(claudes, claudes.spawn("Editor", f"[[text:{DONE}]]")["session_id"], "completed")
+
+
+def test_claude_that_says_done_is_completed_and_goes_on_with_the_next_message(
+    claudes: ClaudeInstance,
+) -> None:
+    session_id = claudes.spawn("Editor", f"[[text:{DONE}]]", "--name", "done")["session_id"]
+    done = in_status(claudes, session_id, "completed")
+    assert (done["status_source"], done["completion_message"]) == ("completion", DONE)
+    assert done["exit_code"] is None
+    claudes.sm("send", session_id, "[[text:Done. The linter is clean too.]]", "--wait", "60")
+    until(lambda: len(endings(claudes, session_id)) == 2, "the session is completed again", 60)
+    assert claudes.session(session_id)["completion_message"] == "Done. The linter is clean too."
+
+
+def test_question_of_claude_in_prose_is_answered_with_sm_answer(
+    claudes: ClaudeInstance, api: ScriptedApi
+) -> None:
+    question = "Which database should I use, sqlite or postgres?"
+    session_id = claudes.spawn("Editor", f"[[text:I looked at the code. {question}]]")["session_id"]
+
+    def asked() -> dict[str, Any] | None:
+        return next((r for r in claudes.json("requests") if r["session_id"] == session_id), None)
+
+    request = until(asked, "a request with the question", 60)
+    assert (request["kind"], request["evidence"]) == ("question", "completion")
+    assert question in request["questions"][0]["question"]
+    claudes.sm("answer", request["request_id"], "sqlite")
+    until(
+        lambda: any("sqlite" in r.prompt for r in api.requests if r.kind == "turn"), "the answer arrives", 60
+    )
+
+
+def test_coordinator_is_completed_only_after_its_child_has_ended(
+    claudes: ClaudeInstance, api: ScriptedApi
+) -> None:
+    marker = claudes.work / "go"
+    wait = f"while [ ! -e {marker} ]; do sleep 0.1; done"
+    spawns = tool("Bash", command=f"sm spawn Sh '{wait}' --name part")
+    session_id = claudes.spawn("Editor", f"{spawns}[[then]][[text:{DONE}]]", "--name", "lead")["session_id"]
+    claudes.says(session_id, "idle", "waiting for 1 child")
+    quiet(claudes)
+    assert claudes.session(session_id)["status"] == "idle"
+    assert endings(claudes, session_id) == []
+    marker.touch()
+    in_status(claudes, session_id, "completed")
+    assert len(endings(claudes, session_id)) == 1
+
+
+def test_interrupted_turn_completes_nothing(claudes: ClaudeInstance, api: ScriptedApi) -> None:
+    session_id = claudes.spawn("Editor", "[[text:Done. All works.]][[hold:never]]")["session_id"]
+    claudes.says(session_id, "running", "")
+    until(lambda: any(r.held == "never" for r in api.requests), "the turn is at work", 60)
+    claudes.sm("interrupt", session_id)
+    in_status(claudes, session_id, "idle")
+    quiet(claudes)
+    assert (claudes.session(session_id)["status"], endings(claudes, session_id)) == ("idle", [])
+
+
+def test_failed_turn_completes_nothing(claudes: ClaudeInstance) -> None:
+    session_id = claudes.spawn("Editor", "[[error:400:*]][[text:Done.]]")["session_id"]
+    in_status(claudes, session_id, "idle")
+    quiet(claudes)
+    assert (claudes.session(session_id)["status"], endings(claudes, session_id)) == ("idle", [])
+
+
+def test_background_shell_delays_the_completion(claudes: ClaudeInstance) -> None:
+    shell = tool("Bash", command="sleep 5", run_in_background=True)
+    session_id = claudes.spawn("Editor", f"{shell}[[then]][[text:{DONE}]]")["session_id"]
+    claudes.says(session_id, "idle", "waiting for 1 background task")
+    assert endings(claudes, session_id) == []
+    in_status(claudes, session_id, "completed")
+
+
+def test_open_entry_of_its_task_list_delays_the_completion(claudes: ClaudeInstance) -> None:
+    creates = tool("TaskCreate", subject="Write the docs", description="d", activeForm="Writing")
+    session_id = claudes.spawn("Editor", f"{creates}[[then]][[text:{DONE}]]")["session_id"]
+    claudes.says(session_id, "idle", "waiting for 1 open task")
+    assert endings(claudes, session_id) == []
