@@ -41,6 +41,12 @@ def test_create_session_gives_the_initial_message_to_the_agent(
     assert until(got.exists, "the agent runs its task") and got.read_text() == "hello\n"
 
 
+def test_create_session_chooses_who_completes_the_child(instance: Instance, parent: McpSession) -> None:
+    child = created(parent, lifecycle="supervised")
+    session = instance.session(str(child["session_id"]))
+    assert (session["mode"], session["mode_source"]) == ("supervised", "--lifecycle")
+
+
 def test_create_session_with_one_key_makes_one_child(parent: McpSession) -> None:
     first = created(parent, key="one")
     assert created(parent, key="one")["session_id"] == first["session_id"]

@@ -2,6 +2,7 @@
 
 from sm.core.lifecycle import is_live
 from sm.core.models import Session, SpawnRequest
+from sm.core.states import Mode
 from sm.core.statuses import Status
 from sm.core.text import PROMPT_MAX
 from sm.mcp.results import LISTED_MAX, omitted, words
@@ -24,6 +25,7 @@ _NEXT = "end your turn: a message wakes you when this session has finished, or a
         name=text(64, "A short name: a-z, 0-9, dot, dash, underscore."),
         model=text(100),
         preset=text(100),
+        lifecycle=choice(list(Mode), "Who completes it: itself (auto, the default), or you (supervised)."),
         working_dir=text(4096, "An absolute path. Without it your own directory; the operator has none."),
     ),
     result(
@@ -54,6 +56,7 @@ async def create_session(call: ToolCall) -> Result:
         name=values.get("name"),
         model=values.get("model"),
         preset=values.get("preset"),
+        lifecycle=values.get("lifecycle"),
         working_dir=values.get("working_dir"),
     )
     started = await call.services.sessions.spawn(
