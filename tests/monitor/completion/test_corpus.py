@@ -23,6 +23,12 @@ def test_corpus_is_split_by_task() -> None:
     assert not any(one & other for one, other in combinations(tasks, 2))
 
 
+def test_corpus_holds_out_a_third_of_at_least_three_hundred_endings() -> None:
+    train, held_out = (len(endings(part)) for part in PARTS)
+    assert train + held_out >= 300
+    assert held_out * 3 >= train + held_out
+
+
 @pytest.mark.parametrize("part", PARTS)
 def test_corpus_has_only_known_labels_and_facts(part: str) -> None:
     known = {field.name for field in fields(TurnFacts)}

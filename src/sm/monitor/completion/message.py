@@ -11,8 +11,11 @@ HEAD_SENTENCES = 30
 TAIL_SENTENCES = 60
 """Sentences at the begin and at the end of a message that the rules see. More are only in very long messages."""
 SENTENCE_MAX = 600
+HEAD, TAIL = 6_000, 10_000
+"""Characters at the begin and at the end of a long message that are split into sentences."""
 
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
+_FENCES = re.compile(r"^[ \t]*(`{3,}|~{3,})", re.MULTILINE)
 _CODE = re.compile(r"(`{1,2})[^`\n]{1,300}\1")
 _QUOTED = re.compile(
     '"[^"\n]{1,300}"|“[^“”\n]{1,300}”|„[^„“”\n]{1,300}[“”]|«[^«»\n]{1,300}»|「[^「」\n]{1,300}」'
@@ -74,10 +77,24 @@ class FinalMessage:
 
 def read_message(text: str) -> FinalMessage:
     """Split `text` into sentences. Takes time linear in the length of `text`."""
-    found = list(_sentences(text, _blanked(text)))
+    if len(text) <= HEAD + TAIL:
+        found = list(_sentences(text))
+    else:
+        tail = text.find("\n", len(text) - TAIL) + 1 or len(text) - TAIL
+        found = list(_sentences(text[:HEAD]))
+        found += _sentences(text[tail:], tail, _open_fence(text, tail))
     if len(found) > HEAD_SENTENCES + TAIL_SENTENCES:
         found = found[:HEAD_SENTENCES] + found[-TAIL_SENTENCES:]
     return FinalMessage(text, tuple(found))
+
+
+def _open_fence(text: str, end: int) -> str:
+    """The fence in which the position `end` stands, or nothing."""
+    fence = ""
+    for opened in _FENCES.finditer(text, 0, end):
+        if not fence or opened.group(1).startswith(fence):
+            fence = "" if fence else opened.group(1)
+    return fence
 
 
 def lowered(text: str) -> str:
@@ -100,9 +117,9 @@ def _filled(character: str) -> Callable[[re.Match[str]], str]:
     return lambda found: character * len(found.group())
 
 
-def _sentences(text: str, blanked: str) -> Iterator[Sentence]:
+def _sentences(text: str, offset: int = 0, fence: str = "") -> Iterator[Sentence]:
     """The sentences of all lines that are neither in a fence nor a quote nor a row of a table."""
-    fence = ""
+    blanked = _blanked(text)
     aside = lasting = False
     pending: tuple[int, int, Part] | None = None  # a paragraph that the next line may continue
     for start, end in _lines(text):
@@ -115,7 +132,7 @@ def _sentences(text: str, blanked: str) -> Iterator[Sentence]:
             blank = bool(fence) or not stripped or stripped[0] in ">|"
         if blank:
             if pending is not None:
-                yield from _split(blanked, *pending, aside)
+                yield from _split(blanked, offset, *pending, aside)
                 pending = None
             continue
         part = _part(text, start, end)
@@ -123,7 +140,7 @@ def _sentences(text: str, blanked: str) -> Iterator[Sentence]:
             if part is Part.PROSE and _continues(text, pending, start, end):
                 pending = (pending[0], end, pending[2])
                 continue
-            yield from _split(blanked, *pending, aside)
+            yield from _split(blanked, offset, *pending, aside)
             pending = None
         if part is Part.HEADING or (part is Part.PROSE and text[start:end].rstrip().endswith(":")):
             aside = _ASIDE.search(text, start, min(end, start + 100)) is not None
@@ -132,7 +149,7 @@ def _sentences(text: str, blanked: str) -> Iterator[Sentence]:
             aside = False
         pending = (start, end, part)
     if pending is not None:
-        yield from _split(blanked, *pending, aside)
+        yield from _split(blanked, offset, *pending, aside)
 
 
 def _lines(text: str) -> Iterator[tuple[int, int]]:
@@ -158,15 +175,15 @@ def _continues(text: str, pending: tuple[int, int, Part], start: int, end: int) 
     return first.islower() or text[last - 1] in ",;"
 
 
-def _split(blanked: str, start: int, end: int, part: Part, aside: bool) -> Iterator[Sentence]:
+def _split(blanked: str, offset: int, start: int, end: int, part: Part, aside: bool) -> Iterator[Sentence]:
     at = start
     for found in _END.finditer(blanked, start, end):
-        yield from _sentence(blanked, at, found.end(), part, aside)
+        yield from _sentence(blanked, offset, at, found.end(), part, aside)
         at = found.end()
-    yield from _sentence(blanked, at, end, part, aside)
+    yield from _sentence(blanked, offset, at, end, part, aside)
 
 
-def _sentence(blanked: str, start: int, end: int, part: Part, aside: bool) -> Iterator[Sentence]:
+def _sentence(blanked: str, offset: int, start: int, end: int, part: Part, aside: bool) -> Iterator[Sentence]:
     """A sentence without list marks and emphasis, unless it has no words. Emphasis becomes blanks."""
     if part is not Part.PROSE:
         mark = _ITEM.match(blanked, start, end)
@@ -178,4 +195,4 @@ def _sentence(blanked: str, start: int, end: int, part: Part, aside: bool) -> It
     if _MARKUP.search(words):
         words = _MARKUP.sub(_filled(" "), words)
     if _WORDS.search(words):
-        yield Sentence(start, words.rstrip(), part, aside)
+        yield Sentence(offset + start, words.rstrip(), part, aside)

@@ -10,7 +10,7 @@ from sm.monitor.completion.turn import Turn
 _MARKS = ("?", "？", "؟", "⁇")
 _ADDRESSED = re.compile(
     r"\b(?:you|your|u|should i|shall i|may i|can i|should we|shall we|do i|want me|ok to|okay to|"
-    r"which (?:one|of|way)|i)\b|"
+    r"which (?:one|of|way)|i|or)\b|"
     r"^(?:should|shall|may|which|does|do|is|are|can|could|will|would|has|have)\b"
 )
 _OFFERED = re.compile(
@@ -38,6 +38,9 @@ _ANY_MORE = re.compile(
 )
 
 
+_SHORT = 25
+
+
 def _is_question(sentence: Sentence) -> bool:
     return sentence.part is not Part.HEADING and sentence.words.rstrip("`*_)\"'”» ").endswith(_MARKS)
 
@@ -46,6 +49,9 @@ def _is_offer(turn: Turn, sentence: Sentence) -> bool:
     """A question that offers more work, after a message that says what is finished."""
     if turn.claim is None or turn.claim.sentence.start >= sentence.start:
         return False
+    behind = turn.behind(sentence)
+    if any(turn.find("offer", (other,)) is None and len(other.words) > _SHORT for other in behind):
+        return False  # the message goes on to say why the answer matters
     words = sentence.words
     if _ANY_MORE.search(words):
         return True

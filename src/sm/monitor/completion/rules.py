@@ -62,7 +62,9 @@ def _notice(turn: Turn, begin: re.Pattern[str]) -> str | None:
 
 
 def _empty(turn: Turn) -> str | None:
-    return "" if not turn.message.sentences else None
+    if turn.message.sentences or (turn.inquiry and _TABLE.search(turn.message.text)):
+        return None
+    return ""
 
 
 # Doubt and success
@@ -87,10 +89,16 @@ _RESERVATION = re.compile(
 )
 
 
+_BAD_NEWS = re.compile(
+    r"\b(?:unfortunately|sadly|regrettably|worse|workaround|unresolved|unsolved|i can(?:'|no)t|i couldn't|not working|"
+    r"segfault\w*|gave up|no idea|out of ideas)\b"
+)
+
+
 def _reservation(turn: Turn) -> str | None:
     """A report whose last words take something back."""
     for sentence in turn.ends[-3:]:
-        found = _RESERVATION.search(sentence.words)
+        found = _RESERVATION.search(sentence.words) or _BAD_NEWS.search(sentence.words)
         if found is not None and not _INTENDED.search(sentence.words):
             return turn.message.quote(sentence, found.start())
     return None
@@ -116,8 +124,14 @@ _REPLY = re.compile(
 )
 
 
+_IN_NEED = re.compile(
+    r"\bi (?:need|require|cannot|can't|couldn't|could not|was unable|have not|haven't|still)\b"
+)
+_TABLE = re.compile(r"^[ \t]*\|.*\w", re.MULTILINE)
+
+
 def _answer(turn: Turn) -> str | None:
-    if not turn.inquiry:
+    if not turn.inquiry or any(_IN_NEED.search(sentence.words) for sentence in turn.ends):
         return None
     if (
         len(turn.message.text.strip()) < ANSWER_MIN
@@ -125,7 +139,8 @@ def _answer(turn: Turn) -> str | None:
         and "`" not in turn.message.text
     ):
         return None
-    return turn.message.quote(turn.message.sentences[0])
+    told = turn.message.sentences
+    return turn.message.quote(told[0]) if told else turn.message.first_words
 
 
 def _pattern(turn: Turn) -> str | None:

@@ -70,7 +70,7 @@ _COMMON: tuple[tuple[Words, frozenset[str]], ...] = tuple(
         ),
         (
             POLISH,
-            "i w na z jest są nie się do to że dla po oraz od ale czy jak mam który wszystkie został "
+            "i w we na z jest są wszystkich nie się do to że dla po oraz od ale czy jak mam który wszystkie został "
             "teraz już",
         ),
         (

@@ -96,7 +96,8 @@ ENGLISH = Words(
         (?:i|we|i've|we've|i have|we have) {_ADVERBS}(?:{_DONE_TO}|{_SIMPLE_PAST});
         i .{{1,80}} and (?:also )?{_RESULT};
         ^\w{{1,12}} ?(?:,|\+|&|and|then) ?{_DONE_TO};
-        (?:has been|have been|had been|is now|are now|was|were) {_ADVERBS}{_DONE_TO};
+        (?:has been|have been|had been|is now|are now) {_ADVERBS}{_DONE_TO}; (?:was|were) {_ADVERBS}{_RESULT}(?! (?:by|in (?:the last|version|an earlier)|when|before|last|earlier|recently)\b);
+        (?:is|are) out(?! of);
         (?:is|are|it's|that's) {_ADVERBS}{_RESULT}(?! (?:by|when|if|whenever|each|every|at runtime|lazily|
             per|only)\b);
         ^{_NO_VERB}{_DONE_TO}(?= *(?:[.,;:!(–—+-]|$|in |into|from|with|to |by |on |and|as |for|through|
@@ -115,7 +116,7 @@ ENGLISH = Words(
         {_TESTS}(?: [^.;]{{0,60}}?)? {_GREEN}; [1-9]\d* (?:tests? )?(?:passed|passing|pass);
         (?:unit )?tests? cover;
         no (?:errors|warnings|issues|problems|failures|differences|findings|regressions)(?! yet);
-        (?:reports?|finds?|shows?|found) (?:0|no|nothing);
+        (?:reports?|finds?|shows?) (?:0|no|nothing); found (?:0|no) (?:errors?|issues?|problems?|differences?|regressions?|warnings?|violations?|leaks?);
         (?:builds?|runs|starts|opens) (?:and|fine|without|cleanly);
         (?:free|healthy|online|green) again;
         ^here(?:'s| is| are) (?:the|your|a|an)(?= )(?! \w* ?(?:plan|outline|proposal|approach|idea|
@@ -178,7 +179,7 @@ ENGLISH = Words(
         (?!100)\d{1,2} ?% (?:done|complete|completed|finished|through|of the way);
         ^\w+ing ?(?:\.\.\.|…); under ?way; (?:is|are|comes) (?:up )?next(?= *[^\w ]| *$); comes next;
         want to move; (?:needs?|remain) (?:more|further|some) work; not there; early days; watching it;
-        i want to(?! thank| note| point); plan is to; (?:starting|working) (?:on|with) (?:it|that|this|them|the|#\d+|\d+); looking (?:at|into) [^.]{1,40} (?:next|now); i plan to; i intend to;
+        i want to(?! thank| note| point); plan is to; (?:where|when) i (?:left|stopped|am); left off; got (?:as|so) far as; (?:starting|working) (?:on|with) (?:it|that|this|them|the|#\d+|\d+); looking (?:at|into) [^.]{1,40} (?:next|now); i plan to; i intend to;
         needs to be (?:changed|done|fixed|added|written|updated|implemented)
     """,
     partial=rf"""
@@ -195,7 +196,7 @@ ENGLISH = Words(
         (?:step|phase|part|stage|round|milestone|chapter|module|item) (?:\d+|one|i|a)(?: \([^)]*\))? ?(?::|is|are|-|–) ?(?:now )?(?:done|complete|completed|finished|ready|in);
         (?:step|phase|part|stage|round|milestone|chapter) (?:\d+|one|i|a) (?:done|complete|completed|finished);
         that(?:'s| is| was) the (?:first|second|third); (?:comes?|follows?) (?:after|next|later|then|last);
-        not started; (?:items?|things?|work|parts?|points?) (?:left|remaining)
+        not started; (?:-|–|—|:) ?(?:pending|todo|to do|missing|in progress|wip|not yet)(?= *[^\w ]| *$); (?:items?|things?|work|parts?|points?) (?:left|remaining)
     """,
     waiting=r"""
         (?:i'm |i am |am |now |and |just |still |currently |we're )wait(?:ing)? (?:for|on|
@@ -230,8 +231,8 @@ ENGLISH = Words(
         could(?: not|n't) be (?:fixed|recovered|solved|resolved|built|completed|reproduced|found|
             installed|restored|applied|merged|read|done);
         (?:it |this |that |attempt |attempts |upgrade |approach )?did(?: not|
-            n't) work(?: out)?(?! before| on| with(?:out)?); giv(?:e|es|ing|en) up(?! after| the| when);
-        no success; without success; nothing (?:i tried|worked|helped|helps);
+            n't) work(?: out)?(?! before| on| with(?:out)?); i(?:'m| am|'ve| have)? (?:giving|give|given|gave) up(?! the);
+        no success; without success; everything i (?:tried|did) (?:made|broke|failed|ended|only); breaks the build; nothing (?:i tried|worked|helped|helps);
         none of (?:the|these|those|them|my|which) [^.;]{0,40}(?:work|made|make|help|fix|solve|
             succeed)\w*; put everything back;
         (?:reverted|undid|rolled back|backed out) (?:all|everything|my|the changes|it all)(?! merge);
@@ -266,6 +267,7 @@ ENGLISH = Words(
         exits? with (?:code|status) [1-9]\d*; segfaults?; out of memory(?= *[^\w ]| *$| at| even);
         (?:doesn't|does not|don't|do not|won't|will not) (?:compile|build|pass|work|start|run|load|link|boot)(?= *[^\w ]| *$| on| with| in| at| under| because| any);
         (?:stopped|aborted|bailed out|ended) (?:at|with|after) (?:row|line|step|an?|the) ; nothing was (?:committed|changed|written|saved|applied);
+        (?:isn't|is not|aren't|still not|not) working(?! (?:on|with) the old); no (?:workaround|solution|way around|explanation); (?:things|it|matters) (?:even )?worse; now (?:occurs|fails|crashes|hangs) on every;
         misse[sd]? the (?:target|goal|mark|limit); f[ae]ll(?:s|ing)? short; short of the (?:target|goal); ran out of (?:ideas|options|time|tricks);
         had to (?:abort|give up|stop|cancel|back out); neither (?:\w+ ){0,3}(?:can|could|works?|worked|helped|is|was)
     """,
@@ -279,8 +281,7 @@ ENGLISH = Words(
             won't be able to) (?:\w+ )?(?:continue|proceed|go on|carry on|go any further|move forward|
             go further|get further|progress|do (?:this|that|anything|it|more) (?:myself|before|until|more|
             from here|else|without|alone));
-        (?:don't|do not|doesn't|lack|lacks|lacking|missing|need|needs|require|requires|without|
-            is missing) (?:have )?(?:the |any |an? |write |push |read |admin |network |internet |
+        (?:don't|do not|doesn't|lack|lacks|lacking|missing|need|needs|require|requires|without) (?:have )?(?:the |any |an? |write |push |read |admin |network |internet |
             sufficient |necessary |right |required |enough |valid |proper |production |deploy )*(?:permissions?|access|credentials?|rights|privileges|api key|token|
             login|password|network|authori[sz]ation|vpn)(?! (?:check|header|test|handling|refresh|
             rotation|expiry)); permissions? (?:\w+ ){0,5}(?:was |were |is )?denied; access (?:is |was )?denied;
@@ -288,9 +289,9 @@ ENGLISH = Words(
         only (?:go on|continue|proceed) (?:if|once|when|after); has to wait (?:until|for); stops me from;
         stops me ?:;
         (?:an |the )?(?:admin|maintainer|owner|somebody|someone|human|operator|
-            person) (?:\w+ ){0,4}(?:must|has to|needs to|will have to); key is missing;
+            person) (?:\w+ ){0,4}(?:must|has to|needs to|will have to); (?:the|your|deploy|api|signing|ssh|secret) key is missing;
         (?:token|key|password|credentials?|licen[cs]e|certificate|account) (?:has |is |was |are |have |has been )?(?:expired|missing|invalid|revoked|locked|suspended|disabled);
-        need (?:a|an) (?:new|valid|different|working) (?:one|token|key|password|account|licen[cs]e|login); requires macos;
+        need (?:a|an) (?:new|valid|different|working) (?:one|token|key|password|account|licen[cs]e|login); requires macos; i need (?:someone|somebody|an admin|a human|you to (?:add|grant|share|log|unlock|enable|install)); until (?:their|the) \w+ (?:unlocks?|grants?|enables?|approves?|fixes|restores?);
         (?:isn't|is not|aren't|are not) (?:available|reachable|accessible|installed)(?: \w+)* (?:so|
             and) i; no (?:access|permission|credentials|network access|internet access|internet) (?:to|
             for|here|from)
@@ -303,8 +304,7 @@ ENGLISH = Words(
         (?:likely|maybe|perhaps) (?:\w+ )?(?:fix|fixe[sd]|work|works|solve[sd]?|resolve[sd]?|good|ok|done|
             fine|complete|that|this|it|the fix);
         ^(?:probably|hopefully|presumably|maybe|perhaps);
-        (?:i think|i believe|i guess|i assume|i hope|i'd say|i suppose) (?:that |so|
-            we |i |it |this |that's|this|everything|they)+;
+        i (?:think|believe|guess|assume|hope|suppose|suspect)(?! you| it is (?:worth|best)| we should);
         i (?:think|believe|guess|hope)(?= *[.,!] | *[.,!]?$);
         can't (?:say|tell|be sure|guarantee|promise) ?(?:for sure|for certain|whether|if)?;
         hard to (?:tell|say)(?! apart);
@@ -338,7 +338,7 @@ ENGLISH = Words(
             answer|pick|call)|when i (?:can|should)|and i'll);
         ^(?:confirm|pick|choose|decide|approve|select)(?! (?:by|the)\b.*\bwith\b)(?: (?:a|an|one|the|your|
             which|and|or|it|this|that|whether|between|number|option)\b|,|:|$); not my call; your call;
-        ^(?:type|reply|enter|say|answer)(?: with)? (?:if|and|to)(?= ); could you (?:fill|send|provide|share|give|tell|check|confirm|create|add|look|clarify);
+        ^(?:type|reply|enter|say|answer)(?: with)? (?:if|and|to)(?= ); ^say (?:when|go|the word)(?= *[^\w ]| *$); could you (?:fill|send|provide|share|give|tell|check|confirm|create|add|look|clarify);
         ^which (?:one )?(?:do|should|would|of); ^(?:ok|okay|fine|good) (?:to|if i) \w+;
         until (?:you(?:'ve)? (?:confirm|approve|say|decide|answer|reply|choose|have)|i hear (?:back|from)|
             i get your|i have your);
@@ -375,7 +375,7 @@ ENGLISH = Words(
             compare|list|count|research|investigate|find out|figure out|look (?:at|into|for|up)|
             check (?:if|whether|the|for|that|how|why)|check(?= \w+$)|tell|show|audit|evaluate|assess|estimate|identify|
             diagnose|determine|plan|propose|suggest|recommend|brainstorm|design|draft|outline|code review|
-            find (?:all|where|the (?:cause|reason|root|place|file|line|commit)|every|which|usages)|search for|read|
+            find(?! a way)|search for|read|
             reply|respond|answer|say|print|write (?:a|an|the|me a) (?:haiku|poem|e-?mail|letter|joke|story|limerick|tweet|regex)|
             (?:prepare|write|create|make|produce|draft|do|give me|sketch|put together|
             come up with) (?:a|an|the|me a|me an|some) (?:[\w-]+ ){0,3}(?:plan|report|summary|list|analysis|comparison|

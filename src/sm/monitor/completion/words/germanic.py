@@ -12,13 +12,13 @@ GERMAN = Words(
         das wär's; fertiggestellt
     """,
     work=r"""
-        (?:habe|hab|wurden?|ist|sind|haben) (?:[^.;]{0,80} )?(?:ge\w{2,}t|ge\w{2,}en|\w{2,}ge\w{2,}(?:t|en)|
+        (?:ich habe|habe ich|habe|hab|wir haben|wurden?|ist|sind) (?:[^.;]{0,80} )?(?:ge\w{2,}t|ge\w{2,}en|\w{2,}ge\w{2,}(?:t|en)|
             be\w{3,}(?:t|en)|ver\w{3,}(?:t|en)|er\w{3,}(?:t|en)|ent\w{3,}(?:t|en)|über\w{3,}(?:t|en)|
             \w+iert|ersetzt|aktualisiert|behoben);
         (?:tests?|build|alle|alles) (?:[^.;]{0,40} )?(?:grün|durch|bestanden|erfolgreich|fehlerfrei|
             ohne fehler);
         (?:laufen|läuft|funktionieren|funktioniert|heißt|gibt es|verwendet|liegt|steht) (?:jetzt|nun|wieder);
-        jetzt (?:grün|behoben); (?:ist|sind) (?:raus|weg|drin|da|umgesetzt|live|in betrieb|online); liegt in;
+        jetzt (?:grün|behoben); ^(?:[\w-]+ ){1,4}(?:entfernt|ergänzt|behoben|hinzugefügt|angepasst|aktualisiert|umbenannt|gelöscht|erstellt|umgestellt|korrigiert|ersetzt|eingebaut|verschoben|bereinigt)(?= *[^\w ]| *$| und); (?:ist|sind) (?:raus|weg|drin|da|umgesetzt|live|in betrieb|online); liegt in;
         statt (?:bisher |vorher |nach )?\d
     """,
     unless=r"""
@@ -30,7 +30,7 @@ GERMAN = Words(
         (?:fehlt|fehlen) (?:jetzt|nur|noch); (?:steht|stehen|bleibt|bleiben) noch;
         noch (?:nicht|offen|ausstehend|zu tun);
         (?:nun|jetzt|danach|dann) (?:werde ich|folgt|folgen|kommt|kommen|mache ich|kümmere ich); ich werde;
-        weiter geht's; (?:fast|beinahe|teilweise|nicht) fertig; bisher; (?:folgt|folgen) (?:noch|später);
+        weiter geht's; (?:fast|beinahe|teilweise|nicht) fertig; bisher; (?:folgt|folgen)(?: noch| später| morgen)?(?= *[^\w ]| *$);
         in arbeit; morgen; die hälfte; zur hälfte; muss noch; müssen noch
     """,
     partial=r"""
@@ -44,6 +44,7 @@ GERMAN = Words(
         (?:arbeiten|laufen) noch
     """,
     failed=r"""
+        (?:konnte|konnten) [^.;,:]{0,80}nicht (?!testen|prüfen|verifizieren|ausprobieren|nachstellen)\w+en(?= *[^\w ]| *$);
         (?:konnte|kann|konnten|
             können) (?:ich |wir |leider |es |das |den |die |der |\w+ ){0,8}nicht (?:\w+ )?(?:beheben|lösen|
             finden|bauen|reparieren|abschließen|reproduzieren|kompilieren|erreichen|herstellen|umsetzen|finden);
@@ -124,7 +125,7 @@ DUTCH = Words(
     """,
     failed=r"""
         niet gelukt; lukt(?:e)? (?:me |het )*niet;
-        (?:kon|kan) (?:ik )?(?:\w+ ){0,5}niet (?:\w+ )?(?:oplossen|vinden|bouwen|herstellen|repareren|afmaken);
+        kon (?:[^.;,:]{0,60} )?niet (?!testen|controleren)\w+en(?= *[^\w ]| *$); (?:kon|kan) (?:ik )?(?:\w+ ){0,5}niet (?:\w+ )?(?:oplossen|vinden|bouwen|herstellen|repareren|afmaken);
         mislukt; zonder succes; ik geef het op; helaas niet
     """,
     failing="(?:faalt|falen|mislukken|mislukt)(?: nog)?; nog (?:steeds )?rood",

@@ -12,7 +12,7 @@ FRENCH = Words(
         j'ai (?:tout )?(?:terminé|fini)(?! le premier| la première| l'étape)
     """,
     work=r"""
-        ^\w{3,}(?:é|és|ée|ées)(?= *(?:[.:,!]|$)); (?:j'ai|nous avons|on a) (?:bien |aussi |également |tout |donc )*\w+(?:é|és|ée|ées|i|is|it|u|us|ert|
+        ^(?:[\w'-]+ ){0,3}(?:ajouté|corrigé|supprimé|renommé|déplacé|créé|modifié|traduit|migré|remplacé|activé|configuré|installé|réparé|résolu|fusionné|publié)e?s?(?= *[^\w ]| *$| \w); (?:j'ai|nous avons|on a) (?:bien |aussi |également |tout |donc )*\w+(?:é|és|ée|ées|i|is|it|u|us|ert|
             ait);
         (?:est|sont|a été|ont été) (?:maintenant |désormais |bien |tous |toutes )*\w{3,}(?:ée?s?|ie?s?|
             ite?s?|erte?s?|ue?s?); tests? (?:\w+ ){0,4}(?:passent|passe|au vert|verts?|réussis?|réussissent);

@@ -124,7 +124,7 @@ POLISH = Words(
             zrobion[eay]); zadanie (?:zostało )?(?:zakończone|wykonane|ukończone)
     """,
     work=r"""
-        ^(?:już |też |także )?\w{3,}(?:łem|łam)(?= ); (?:i|oraz|,) (?:też )?\w{3,}(?:łem|łam)(?= );
+        ^\w{3,}(?:ano|ono|ęto)(?= ); zakończon\w+ sukcesem; ^(?:już |też |także )?\w{3,}(?:łem|łam)(?= ); (?:i|oraz|,) (?:też )?\w{3,}(?:łem|łam)(?= );
         (?:został|została|zostało|zostały|jest|są) (?:\w+ )?\w{3,}(?:any|ana|ane|ony|ona|one|ty|ta|te);
         testy (?:[^.;]{0,30} )?(?:przechodzą|przeszły|zielone|działają);
         (?:przechodzą|działa) (?:teraz|już|poprawnie|wszystkie)
