@@ -20,13 +20,13 @@ _NEXT = "end your turn: a message wakes you when this session has finished, or a
         {
             "title": text(200, "The task in a few words: letters, digits, spaces and _-.#:()"),
             "agent_name": text(100, "An agent type of list_agent_types."),
-            "initial_message": text(PROMPT_MAX, "The whole task. The new agent knows nothing else."),
+            "initial_message": text(PROMPT_MAX, "The whole task: the agent knows nothing else."),
         },
-        name=text(64, "A short name: a-z, 0-9, dot, dash, underscore."),
+        name=text(64, "A short name: a-z, 0-9, . - _"),
         model=text(100),
         preset=text(100),
-        lifecycle=choice(list(Mode), "Who completes it: itself (auto, the default), or you (supervised)."),
-        working_dir=text(4096, "An absolute path. Without it your own directory; the operator has none."),
+        lifecycle=choice(list(Mode), "supervised: you approve its completion."),
+        working_dir=text(4096, "An absolute path; the operator must give it. Else your own."),
     ),
     result(
         session_id="string",
