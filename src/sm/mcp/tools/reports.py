@@ -74,7 +74,7 @@ async def _own_requests(call: ToolCall, kind: RequestKind) -> list[Request]:
     arguments(
         {"question": text(REPORT_MAX)},
         options=many(text(200), 20),
-        wait_s=number(0, 3600, "Seconds to wait for the answer. 0 by default: it comes as a message."),
+        wait_s=number(0, 3600, "Seconds to wait. 0 by default: the answer is a message."),
     ),
     result(request_id="string", state="string", answer="object", duration_ms="number"),
     in_session=True,

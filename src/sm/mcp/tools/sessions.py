@@ -18,14 +18,14 @@ _NEXT = "end your turn: a message wakes you when this session has finished, or a
 @tools.tool(
     arguments(
         {
-            "title": text(200, "The task in a few words: letters, digits, spaces and _-.#:()"),
+            "title": text(200, "A few words: letters, digits, spaces, _-.#:()"),
             "agent_name": text(100, "An agent type of list_agent_types."),
             "initial_message": text(PROMPT_MAX, "The whole task: the agent knows nothing else."),
         },
         name=text(64, "A short name: a-z, 0-9, . - _"),
         model=text(100),
         preset=text(100),
-        lifecycle=choice(list(Mode), "supervised: you approve its completion."),
+        lifecycle=choice(list(Mode), "supervised: you approve its end."),
         working_dir=text(4096, "An absolute path; the operator must give it. Else your own."),
     ),
     result(
@@ -47,7 +47,7 @@ _NEXT = "end your turn: a message wakes you when this session has finished, or a
 )
 async def create_session(call: ToolCall) -> Result:
     """Start an agent as your child. It works on its own and reports to you when it ends.
-    Example: {"title": "Backend API", "agent_name": "Engineer", "initial_message": "Write the API of docs/api.md"}"""
+    Example: {"title": "Backend API", "agent_name": "Engineer", "initial_message": "Write the API"}"""
     values = call.values
     wanted = SpawnRequest(
         agent_type=values["agent_name"],
