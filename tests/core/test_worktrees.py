@@ -8,6 +8,7 @@ from sm.core.worktrees import (
     map_to_repository,
     outer_repository,
     path_and_branch,
+    project_of,
     repository_of,
 )
 
@@ -74,3 +75,19 @@ def test_outer_repository_is_the_repository_only_for_a_worktree_root() -> None:
     assert outer_repository("/r/.sm/worktrees/x") == "/r"
     assert outer_repository("/r/.sm/worktrees/x/sub") == "/r/.sm/worktrees/x/sub"
     assert outer_repository("/r") == "/r"
+
+
+@pytest.mark.parametrize(
+    ("directory", "project"),
+    [
+        ("/r", "/r"),
+        ("/r/a", "/r/a"),
+        ("/r/.sm/worktrees/x", "/r"),
+        ("/r/.sm/worktrees/x/a/b", "/r"),
+        ("/.sm/worktrees/x", "/"),
+        ("/r/.sm/worktrees", "/r/.sm/worktrees"),
+        ("/r/.sm/worktrees/.lock/a", "/r/.sm/worktrees/.lock/a"),
+    ],
+)
+def test_project_of_is_the_repository_around_a_worktree(directory: str, project: str) -> None:
+    assert project_of(directory) == project

@@ -233,6 +233,11 @@ def test_agents_reports_a_broken_definition_and_other_types_still_start(team: Te
             (team.agents / f"{name}.md").unlink()
 
 
+def test_spawn_hints_at_the_agent_type_when_the_first_argument_is_a_prompt(team: Team) -> None:
+    error = team.refused("spawn", "Fix the login page", exit_code=2, cwd=team.shop)
+    assert error.endswith("sm spawn AGENT_TYPE PROMPT; list agent types: sm agents\n")
+
+
 @pytest.mark.parametrize("name", ["../x", "a/b", "", "a" * 65, "..", "/etc/passwd"])
 def test_spawn_is_refused_when_the_agent_type_is_a_path(team: Team, name: str) -> None:
     assert "invalid agent type" in team.refused("spawn", "--", name, "x", exit_code=2, cwd=team.shop)

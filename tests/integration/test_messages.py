@@ -296,6 +296,7 @@ def test_first_answer_wins_and_a_late_answer_is_refused(home: Instance) -> None:
     assert ': "right"\n' in error
     assert "no open requests" in home.refused("answer", session_id, "1", exit_code=4)
     home.refused("answer", "r99999", "1", exit_code=3)
+    assert home.refused("approve", "99", exit_code=3).endswith("an r before its number: r99\n")
     home.in_status(session_id, "running")
 
 

@@ -124,10 +124,13 @@ def _nearest(name: str, types: Sequence[AgentType]) -> str | None:
 def check_name(name: str) -> None:
     """Raises UnknownAgentType for an invalid name, before any file is read."""
     if not is_agent_type(name):
-        raise UnknownAgentType(
-            f"invalid agent type {folded(name, 64)!r}",
-            "use letters, digits, dash and underscore, at most 64 characters; list agent types: sm agents",
-        )
+        if " " in name:
+            hint = "give the agent type before the prompt: sm spawn AGENT_TYPE PROMPT; list agent types: sm agents"
+        else:
+            hint = (
+                "use letters, digits, dash and underscore, at most 64 characters; list agent types: sm agents"
+            )
+        raise UnknownAgentType(f"invalid agent type {folded(name, 64)!r}", hint)
 
 
 class AgentTypes:

@@ -33,8 +33,21 @@ _SUGGESTIONS = {
     "remove": ("rm",),
     "delete": ("rm",),
     "resume": ("restore",),
+    "continue": ("restore --continue", "send"),
+    "start": ("spawn", "daemon start"),
+    "create": ("spawn", "workspace create"),
+    "restart": ("restore", "daemon restart"),
+    "worktree": ("spawn --worktree",),
+    "model": ("spawn --model",),
+    "open": ("attach",),
+    "exec": ("attach", "send"),
+    "cost": ("ls", "progress"),
+    "watch": ("ls --watch", "events --follow"),
+    "history": ("tail", "events"),
+    "init": ("doctor", "trust"),
+    "login": ("doctor", "sandbox login"),
 }
-"""Names of other tools that have no exact counterpart, or whose counterpart ends or deletes sessions."""
+"""Names of other tools that have no exact counterpart, or whose counterpart changes or deletes something."""
 _NAMES = tuple(name for _, name, _ in COMMANDS)
 _NAME_WIDTH = max(map(len, _NAMES))
 

@@ -21,7 +21,7 @@ yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask for conf
 def check(sessions: Sequence[str], option: str, *, every: bool, workspace: str | None = None) -> None:
     """Raise UsageError unless either sessions or `option` are given, and --workspace only with `option`."""
     if bool(sessions) is every:
-        raise UsageError(f"give either SESSION or {option}")
+        raise UsageError(f"give either SESSION or {option}", "list sessions: sm ls -a")
     if workspace is not None and not every:
         raise UsageError(f"--workspace needs {option}")
 
@@ -76,9 +76,12 @@ def ask(question: str, *, yes: bool) -> None:
 
 
 def agrees(question: str) -> bool:
-    """Ask a person at a terminal. Every answer but yes is a no, also the end of the input (Ctrl-D)."""
+    """Ask a person at a terminal. Every answer but yes is a no, also the end of the input (Ctrl-D) and Ctrl-C."""
     click.echo(f"{question} [y/N] ", nl=False, err=True)
-    answer = sys.stdin.readline()
+    try:
+        answer = sys.stdin.readline()
+    except KeyboardInterrupt:
+        answer = ""
     if not answer.endswith("\n"):
         click.echo(err=True)  # otherwise the next line would continue the question
     return answer.strip().lower() in ("y", "yes")

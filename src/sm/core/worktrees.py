@@ -35,6 +35,12 @@ def outer_repository(top: str) -> str:
     return top if match is None else match[1] or "/"
 
 
+def project_of(directory: str) -> str:
+    """The repository around a worktree of sm in which `directory` lies; other directories stay unchanged."""
+    match = re.match(rf"((?:/.+?)?)/{re.escape(PLACE)}/{_NAME}(?:/|$)", directory)
+    return directory if match is None else match[1] or "/"
+
+
 def map_to_repository(working_dir: str, path: str, branch: str) -> str:
     """Map a directory in the worktree at `path` to its directory in the repository; others stay unchanged."""
     main = repository_of(path, branch)

@@ -32,6 +32,8 @@ from sm.store import Store, Transaction
 _OPTIONS_MAX = 20
 _OPTION_MAX = 200
 _NAME = re.compile(r"r([1-9][0-9]{0,17})")
+_NUMBER_MAX = 6
+"""Digits of a reference that is taken for a request without its r."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +155,13 @@ class Requests:
         if name is not None:
             request = await self.find(caller, reference)
             return request.id, request.session_id, request.kind
-        session = self._manager.find(caller, reference, Action.ANSWER)
+        try:
+            session = self._manager.find(caller, reference, Action.ANSWER)
+        except NotFound as error:
+            if not reference.isdecimal() or len(reference) > _NUMBER_MAX:
+                raise
+            # Messages have plain numbers, requests have not.
+            raise NotFound(error.message, f"a request has an r before its number: r{reference}") from None
         requests = open_of(self._store.mail.open.requests, session.id, list(RequestKind))
         has_answers = bool(reply.answers)
         fitting = [r for r in requests if (r.kind is RequestKind.QUESTION) is has_answers] or requests

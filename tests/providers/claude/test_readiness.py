@@ -69,6 +69,14 @@ def test_untrusted_directory_is_named_with_the_command_that_trusts_it(home: Path
     assert caught.value.hint == f"sm trust '{directory}', as the operator"
 
 
+def test_untrusted_worktree_is_named_by_the_repository_that_outlives_it(home: Path) -> None:
+    (home / "proj" / ".sm" / "worktrees" / "login" / "docs").mkdir(parents=True)
+    with pytest.raises(DirectoryNotTrusted) as caught:
+        check(home, directory="proj/.sm/worktrees/login/docs")
+    assert caught.value.directory == str(home / "proj")
+    assert caught.value.hint == f"sm trust {home / 'proj'}, as the operator"
+
+
 def test_untrusted_directory_is_accepted_when_claude_runs_in_its_own_sandbox(home: Path) -> None:
     check(home, directory=".", CLAUDE_CODE_SANDBOXED="1")
 

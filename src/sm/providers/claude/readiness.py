@@ -8,6 +8,7 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 
+from sm.core.worktrees import project_of
 from sm.errors import BypassNotAccepted, DirectoryNotTrusted, ExternalError, SetupRequired
 from sm.providers.claude.home import ClaudeHome, read_object, trusted_by
 from sm.providers.claude.permissions import bypasses
@@ -42,6 +43,8 @@ def require_ready(environment: Mapping[str, str], argv: Sequence[str], directory
         raise SetupRequired("claude has not finished its first-time setup", RUN_ONCE)
     directory = os.path.realpath(directory)
     if not is_trusted(state, environment, directory):
+        # The trust in a repository covers its worktrees, also those that `sm spawn --worktree` makes later.
+        directory = project_of(directory)
         raise DirectoryNotTrusted(
             f"claude does not trust {directory}",
             f"sm trust {shlex.quote(directory)}, as the operator",
