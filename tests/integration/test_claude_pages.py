@@ -119,6 +119,7 @@ def test_readme_can_be_typed_from_an_empty_home(user: ClaudeReader) -> None:
 
 
 def test_page_getting_started_can_be_typed(user: ClaudeReader) -> None:
+    user.env["EDITOR"] = "true"  # an editor that changes nothing
     user.read(f"{GUIDE}/getting-started.md", {"sm ls": user.has_request("r1")})
 
 
@@ -210,3 +211,4 @@ def test_page_security_can_be_typed(user: ClaudeReader) -> None:
 def test_page_troubleshooting_can_be_typed(user: ClaudeReader) -> None:
     spawn_flaky(user)
     user.read(f"{GUIDE}/troubleshooting.md")
+    assert not user.state.exists()
