@@ -24,7 +24,7 @@ _ARRIVED = (MessageState.SUBMITTED, MessageState.ACKNOWLEDGED)
         mode=choice(
             tuple(MessageMode), "auto by default; idle: not before it is idle; urgent: interrupts it."
         ),
-        wait_s=number(0, 30, "Seconds to wait for the delivery. 5 by default."),
+        wait_s=number(0, 30, "Seconds to wait. 5 by default."),
     ),
     result(
         status="string",

@@ -17,7 +17,7 @@ _NAME_MAX = 80
     arguments(
         session_id=text(200, "Without it your own."),
         tree=flag("Also all descendants."),
-        output_lines=number(0, 50, "Last lines of the terminal. 0 by default."),
+        output_lines=number(0, 50, "Lines of the terminal. 0 by default."),
     ),
     result(session_id="string", status="string", tree="array", more="integer", duration_ms="number"),
     reads=True,
