@@ -14,7 +14,14 @@ from sm.core.timestamps import iso
 from sm.core.turns import FinishedTurn, TurnEnd, TurnFacts
 from sm.errors import TerminalError
 from sm.monitor.completion import classify, summary
-from sm.policy.completion import CompletionRules, TerminalUse, after_turn, reason_of_person, reason_to_wait
+from sm.policy.completion import (
+    CompletionRules,
+    TerminalUse,
+    Unfinished,
+    after_turn,
+    reason_of_person,
+    reason_to_wait,
+)
 from sm.sessions.manager import Manager
 from sm.sessions.reports import Reports
 from sm.state.turns import FROM_COMPLETION, unfinished_work
@@ -128,15 +135,13 @@ class Completions:
     async def _reason_to_wait(self, session: Session, timer: Timer) -> str | None:
         if session.status is Status.WAITING_INPUT:
             return session.status_reason
-        facts = await self._store.measures.facts(session.id)
-        left = unfinished_work(
-            self._store.index.unfinished.values(),
-            self._store.mail.open,
-            session.id,
-            background=int(timer.data.get("background", 0)),
-            open_tasks=len(open_tasks(facts)),
-        )
-        reason = reason_to_wait(left)
+        unfinished, open = self._store.index.unfinished.values(), self._store.mail.open
+        background = int(timer.data.get("background", 0))
+        reason = reason_to_wait(unfinished_work(unfinished, open, session.id, background=background))
+        if reason is None:
+            # The database and the terminal are asked last: this is repeated while a session waits.
+            tasks = open_tasks(await self._store.measures.facts(session.id))
+            reason = reason_to_wait(Unfinished(open_tasks=len(tasks)))
         if reason is not None:
             return reason
         try:

@@ -48,7 +48,7 @@ async def work_resumed(tx: Transaction, session: Session) -> None:
 
 
 def unfinished_work(
-    sessions: Iterable[Session], open: Open, session_id: str, *, background: int = 0, open_tasks: int = 0
+    sessions: Iterable[Session], open: Open, session_id: str, *, background: int = 0
 ) -> Unfinished:
     """Count the unfinished work of the session. `sessions`: all that are live, or whose process runs."""
     notices = [notice for notice in open.notices.values() if notice.recipient == session_id]
@@ -58,5 +58,4 @@ def unfinished_work(
         messages=len(messages) + len(notices),
         requests=tuple(r.name for r in open_of(open.requests, session_id, list(RequestKind))),
         background=background,
-        open_tasks=open_tasks,
     )
