@@ -94,8 +94,8 @@ class ClaudeInstance(Instance):
                 socket="test",
                 claude=self.container.program if self.container else binary,
                 environment=environment,
-                more=("" if "child_agents:" in more else f"child_agents: {{auto_complete: {completion}}}\n")
-                + more
+                more=more  # may go on with `agent_configs`
+                + ("" if "child_agents:" in more else f"\nchild_agents: {{auto_complete: {completion}}}\n")
                 + (self.container.configure(self.home) if self.container else ""),
                 claude_more=claude_more,
             )
