@@ -81,6 +81,21 @@ def test_sm_mcp_serves_a_container_while_the_daemon_is_killed(instance: Instance
     assert pump.result(call)["why"] == "reached"
 
 
+def test_tools_in_a_container_show_and_reach_no_direct_session(instance: Instance) -> None:
+    direct = instance.spawn("Sleeper", "x", "--workspace", "shop", "--trust", "direct")["session_id"]
+    pump = ContainedPump(instance)
+    child = pump.call("create_session", title="x", agent_name="Sleeper", initial_message="x")
+    assert (child["workspace_id"], child["trust_level"]) == ("shop", "sandboxed")
+    listed = pump.call("list_workspace_sessions")["sessions"]
+    assert {session["session_id"] for session in listed} == {pump.session, child["session_id"]}
+    told = set()
+    for reference in (direct, "0bad0bad"):
+        pump.start("send_message", session_id=reference, message="x")
+        error = pump.read()["result"]["structuredContent"]["error"]
+        told.add(str(error).replace(reference, "ID"))
+    assert len(told) == 1 and "not_found" in told.pop()
+
+
 def test_sm_mcp_spools_a_report_in_a_container(instance: Instance) -> None:
     pump = ContainedPump(instance)
     instance.kill_daemon()
