@@ -38,6 +38,7 @@ class Sandboxes:
         self.settings: dict[str, Any] = {"image": image, "engine": engine, **settings}
         self.workspaces: dict[str, Workspace] = {}
         self.events: list[tuple[ContainerEventKind, Container]] = []
+        self.client_writes = 0
         self.engine = Engine(engine)
         self.containers = self.open()
         self._running: asyncio.Task[None] | None = None
@@ -50,10 +51,16 @@ class Sandboxes:
             self.instance,
             self.settings_of,
             self.workspaces.get,
-            lambda: os.makedirs(self.paths.client, exist_ok=True),
+            self._write_client,
         )
         containers.listen(lambda kind, container: self.events.append((kind, container)))
         return containers
+
+    def _write_client(self) -> None:
+        launcher = Path(self.paths.client, "bin/sm")
+        launcher.parent.mkdir(parents=True, exist_ok=True)
+        launcher.touch()
+        self.client_writes += 1
 
     def settings_of(self, workspace: Workspace | None) -> SandboxSection:
         return sandbox_for(Config.model_validate({"sandbox": self.settings}), workspace)

@@ -48,6 +48,19 @@ async def test_ensure_returns_the_known_container_until_its_configuration_change
     assert sandboxes.docker("inspect", "-f", "{{.HostConfig.PidsLimit}}", changed.id) == "200"
 
 
+async def test_client_is_written_once_by_each_daemon_and_again_when_it_is_gone(sandboxes: Sandboxes) -> None:
+    workspace = sandboxes.workspace()
+    for _ in range(3):
+        await sandboxes.containers.check(workspace)
+        await sandboxes.containers.ensure(workspace)
+    assert sandboxes.client_writes == 1
+    os.unlink(f"{sandboxes.paths.client}/bin/sm")
+    await sandboxes.containers.ensure(workspace)
+    assert sandboxes.client_writes == 2
+    await sandboxes.open().adopt()  # its agents have the client of the daemon before
+    assert sandboxes.client_writes == 3
+
+
 async def test_container_with_a_live_process_keeps_its_configuration_with_a_warning(
     sandboxes: Sandboxes,
 ) -> None:

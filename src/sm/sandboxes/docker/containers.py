@@ -7,6 +7,7 @@ or stopped without force.
 import asyncio
 import contextlib
 import logging
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
@@ -72,6 +73,7 @@ class Containers:
         self._flights: dict[str | None, asyncio.Task[Container]] = {}
         self._locks: dict[str | None, asyncio.Lock] = {}
         self._client_lock = asyncio.Lock()
+        self._wrote_client = False
         self._idle_timers: dict[str | None, asyncio.TimerHandle] = {}
         self._idle_stops: set[asyncio.Task[None]] = set()
         self._listeners: list[Listener] = []
@@ -120,6 +122,11 @@ class Containers:
                     self._unverified.add(key)
                 if key not in self._idle_timers:
                     self.start_idle_time(key)
+        if alive:
+            try:
+                await self._provide_client()  # the agents in them use that of an earlier daemon
+            except OSError as error:
+                log.warning("could not write the command sm for containers: %s", error)
 
     async def run(self) -> None:
         """Follow the events of the engine, from the first use of a container on. Runs until it is cancelled."""
@@ -267,12 +274,21 @@ class Containers:
 
     async def _spec(self, workspace: Workspace | None) -> ContainerSpec:
         facts = await self._engine.facts()
-        async with self._client_lock:
-            await asyncio.to_thread(self._write_client)
+        await self._provide_client()
         settings = self._settings(workspace)
         return await asyncio.to_thread(
             build_spec, workspace, settings, self._paths, self._instance, nofile_max=facts.nofile_max
         )
+
+    async def _provide_client(self) -> None:
+        """Write the client once, so that it is of the daemon's version, and again if somebody removed it."""
+        async with self._client_lock:
+            if not (self._wrote_client and self._has_client()):
+                await asyncio.to_thread(self._write_client)
+                self._wrote_client = True
+
+    def _has_client(self) -> bool:
+        return os.path.exists(f"{self._paths.client}/bin/sm")
 
     async def _bring_up(self, workspace: Workspace | None, key: str | None, spec: ContainerSpec) -> Container:
         if key not in self._known:
