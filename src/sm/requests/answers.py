@@ -157,11 +157,13 @@ class Requests:
             return request.id, request.session_id, request.kind
         try:
             session = self._manager.find(caller, reference, Action.ANSWER)
-        except NotFound as error:
+        except NotFound:
             if not reference.isdecimal() or len(reference) > _NUMBER_MAX:
                 raise
             # Messages have plain numbers, requests have not.
-            raise NotFound(error.message, f"a request has an r before its number: r{reference}") from None
+            raise NotFound(
+                f"no such session: {reference}", f"a request has an r before its number: r{reference}"
+            ) from None
         requests = open_of(self._store.mail.open.requests, session.id, list(RequestKind))
         has_answers = bool(reply.answers)
         fitting = [r for r in requests if (r.kind is RequestKind.QUESTION) is has_answers] or requests
