@@ -126,6 +126,9 @@ class ScriptedScreen:
     def start_problem(self, lines: Sequence[str], working_dir: str) -> StartProblem | None:
         return StartProblem("it is not logged in", "log in") if list(lines[-1:]) == ["login"] else None
 
+    def limit_dialog(self, lines: Sequence[str]) -> bool:
+        return list(lines[-1:]) == ["limit reached"]
+
     def setup_dialog(self, lines: Sequence[str], directory: str) -> SetupDialog | None:
         if list(lines[-1:]) != ["trust?"]:
             return None

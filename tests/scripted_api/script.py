@@ -24,12 +24,15 @@ Settings of the whole response, at any position:
     [[error:529]]              an error in place of the response, for the first request
     [[error:529:3]]            for the first three requests; `*`: always
     [[error:429:1:2]]          with `retry-after: 2`
+    [[refuse:401:Revoked]]     always this status, with this message
+    [[limit:five_hour:EPOCH]]  always the usage limit of this kind, which resets at EPOCH (seconds). Only a claude that
+                               is logged in with CLAUDE_CODE_OAUTH_TOKEN takes the answer for a limit of its account
 """
 
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 _MARKER = re.compile(r"\[\[([a-z]+)(:|\]\])")
@@ -51,7 +54,7 @@ class Usage:
     cache_creation_1h: int = 0
 
     def __add__(self, other: "Usage") -> "Usage":
-        return Usage(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(Usage)))
+        return Usage(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(Usage)))
 
     def wire(self) -> dict[str, Any]:
         """The usage object of the API, where `cache_creation_input_tokens` is the sum of both lifetimes."""
@@ -107,6 +110,27 @@ class Failure:
     status: int
     times: int = 1
     retry_after_s: str | None = None
+    message: str = "scripted"
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def usage_limit(claim: str, resets_at: int) -> Failure:
+    """The answer to every request of an account whose limit of this kind is used up (measured)."""
+    short = {"five_hour": "5h", "seven_day": "7d"}.get(claim, claim)
+    unified = {
+        "status": "rejected",
+        "reset": str(resets_at),
+        "representative-claim": claim,
+        f"{short}-status": "rejected",
+        f"{short}-reset": str(resets_at),
+        f"{short}-utilization": "1.0",
+        "overage-status": "rejected",
+        "overage-disabled-reason": "org_level_disabled",
+    }
+    headers = {f"anthropic-ratelimit-unified-{name}": value for name, value in unified.items()}
+    return Failure(
+        429, ALWAYS, message="This request would exceed your account's rate limit.", headers=headers
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +156,7 @@ def tool(name: str, **input: Any) -> str:
 
 def usage(used: Usage) -> str:
     """The marker of this usage."""
-    return (
-        "[[usage:" + ",".join(f"{field.name}={getattr(used, field.name)}" for field in fields(Usage)) + "]]"
-    )
+    return "[[usage:" + ",".join(f"{each.name}={getattr(used, each.name)}" for each in fields(Usage)) + "]]"
 
 
 def parse(prompt: str) -> tuple[Response, ...]:
@@ -184,6 +206,12 @@ def _with(response: Response, word: str, argument: Any) -> Response:
             case "error":
                 status, times, after = [*argument.split(":"), None, None][:3]
                 return replace(response, failure=Failure(int(status), _times(times), after))
+            case "refuse":
+                status, _, message = argument.partition(":")
+                return replace(response, failure=Failure(int(status), ALWAYS, message=message))
+            case "limit":
+                claim, resets_at = argument.split(":")
+                return replace(response, failure=usage_limit(claim, int(resets_at)))
             case _:
                 return replace(response, steps=response.steps + _steps(word, argument))
     except (ValueError, TypeError) as error:

@@ -40,6 +40,8 @@ Model = Callable[["Request"], str | None]
 ERROR_TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
     429: "rate_limit_error",
     500: "api_error",
     529: "overloaded_error",
@@ -260,7 +262,7 @@ class ScriptedApi:
 
     async def _unknown(self, request: web.Request) -> web.Response:
         self._note(lambda: self.unknown_paths.append(f"{request.method} {request.path}"))
-        return _error(404)
+        return _error(Failure(404))
 
     async def _count_tokens(self, request: web.Request) -> web.Response:
         return web.json_response({"input_tokens": len(await request.read()) // 4})
@@ -276,7 +278,7 @@ class ScriptedApi:
             except Exception as error:  # noqa: BLE001 - an error of the test's model function, which the test must see
                 mistake = f"{error}" if isinstance(error, ScriptError) else repr(error)
                 self._note(lambda: self.mistakes.append(mistake))
-                return self._refuse(received, Failure(400), mistake)
+                return self._refuse(received, Failure(400, message=mistake))
             failure = self._due(received, response)
             if failure:
                 return self._refuse(received, failure)
@@ -307,9 +309,9 @@ class ScriptedApi:
         self._tries[key] += 1
         return self._tries[key]
 
-    def _refuse(self, received: Request, failure: Failure, why: str = "scripted") -> web.Response:
+    def _refuse(self, received: Request, failure: Failure) -> web.Response:
         self._note(lambda: setattr(received, "status", failure.status))
-        return _error(failure.status, why, failure.retry_after_s)
+        return _error(failure)
 
     async def _answer(
         self, request: web.Request, received: Request, response: Response
@@ -482,8 +484,8 @@ def _mark_whole(received: Request, answer: Answer) -> None:
     received.status, answer.whole = 200, True
 
 
-def _error(status: int, why: str = "scripted", retry_after_s: str | None = None) -> web.Response:
-    type = ERROR_TYPES.get(status, "not_found_error" if status == 404 else "api_error")
-    headers: dict[str, str] = {"retry-after": retry_after_s} if retry_after_s else {}
-    body = {"type": "error", "error": {"type": type, "message": f"scripted {status}: {why}"}}
-    return web.json_response(body, status=status, headers=headers)
+def _error(failure: Failure) -> web.Response:
+    type = ERROR_TYPES.get(failure.status, "api_error")
+    headers = {**failure.headers, **({"retry-after": failure.retry_after_s} if failure.retry_after_s else {})}
+    body = {"type": "error", "error": {"type": type, "message": failure.message}}
+    return web.json_response(body, status=failure.status, headers=headers)

@@ -116,6 +116,24 @@ def test_error_is_returned_as_often_as_scripted_before_the_answer(api: ScriptedA
     assert api.usage() == Usage(input=10, output=5)
 
 
+def test_refusal_and_limit_last_and_have_their_message_and_headers(api: ScriptedApi) -> None:
+    for _ in range(2):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            ask(api, user("[[refuse:403:OAuth token has been revoked]]"))
+        error = json.loads(refused.value.read())["error"]
+        assert (refused.value.code, error) == (
+            403,
+            {"type": "permission_error", "message": "OAuth token has been revoked"},
+        )
+        with pytest.raises(urllib.error.HTTPError) as limited:
+            ask(api, user("[[limit:five_hour:1795585915]]"))
+        limited.value.read()
+        headers = limited.value.headers
+        assert limited.value.code == 429
+        assert headers["anthropic-ratelimit-unified-status"] == "rejected"
+        assert headers["anthropic-ratelimit-unified-5h-reset"] == "1795585915"
+
+
 def test_hold_lasts_until_the_test_releases_it(api: ScriptedApi) -> None:
     answers: list[str] = []
     client = threading.Thread(

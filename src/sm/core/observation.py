@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from sm.core.faults import Fault
+
 
 class Source(StrEnum):
     """Sources of observations, the most reliable first."""
@@ -51,6 +53,8 @@ class Observation:
     """Idle: the agent finished the turn, which neither failed nor was interrupted. `answer` is its final message."""
     background: int = 0
     """Idle: background tasks and shells of the agent that still run."""
+    fault: Fault | None = None
+    """Idle: why the turn that has ended failed; None: it did not, or no turn has ended."""
     patience_s: float = 0.0
     """Busy: time during which idle observations are ignored, because more activity is known to follow."""
 

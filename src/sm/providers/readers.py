@@ -236,6 +236,12 @@ class ScreenReader(Protocol):
         Call only before the agent reported ready. For an ended process use `Provider.read_exit`.
         """
 
+    def limit_dialog(self, lines: Sequence[str]) -> bool:
+        """True if these visible lines end with the dialog that the agent CLI opens by itself at its usage limit.
+
+        Escape closes that dialog and changes nothing else. Any other key may choose an option that costs money.
+        """
+
     def setup_dialog(self, lines: Sequence[str], directory: str) -> SetupDialog | None:
         """The first-start dialog in these visible lines that `sm` can answer; None: no such dialog.
 

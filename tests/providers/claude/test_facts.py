@@ -337,7 +337,7 @@ def mark(kind: MarkKind, text: str = "", prompt_id: str | None = "p1", **more: A
                 error="server_error",
                 apiErrorStatus=529,
             ),
-            mark(MarkKind.API_ERROR, "API Error: 529 Overloaded", None, detail="server_error"),
+            mark(MarkKind.API_ERROR, "API Error: 529 Overloaded", None, detail="server_error", http_status=529),
         ),
         (
             assistant("i", usage(0, 0), text("I was about to"), model=SYNTHETIC),

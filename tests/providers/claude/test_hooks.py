@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from sm.core.faults import Fault, FaultKind
 from sm.core.observation import Activity
 from sm.core.turns import FINAL_MESSAGE_MAX
 from sm.providers.claude.hooks import EVENTS, read_hook
@@ -50,7 +51,7 @@ def read_event(name: str, *, expects_turn: bool = False, **payload: Any) -> Hook
         ("Stop", {"background_tasks": []}, IDLE, True, "the turn ended"),
         ("Stop", running("shell"), IDLE, True, "the turn ended, shells in the background: 1"),
         ("Stop", running("subagent"), BUSY, False, "the turn ended, sub-agents in the background: 1"),
-        ("StopFailure", API_ERROR, IDLE, True, "the turn failed: server_error: API Error: 529"),
+        ("StopFailure", API_ERROR, IDLE, True, "the turn failed: the API is overloaded: API Error: 529"),
         ("Notification", {"notification_type": "idle_prompt"}, IDLE, True, "claude waits for input"),
         ("SubagentStart", {"agent_type": "Explore"}, BUSY, False, "a sub-agent started: Explore"),
         ("PreCompact", {"trigger": "manual"}, BUSY, False, "claude is compacting the conversation"),
@@ -168,6 +169,16 @@ def test_notification_of_a_background_task_opens_no_turn() -> None:
     assert notification is not None
     assert prompt is not None
     assert (notification.opens, prompt.opens) == (False, True)
+
+
+def test_failed_turn_has_the_fault_of_its_own_fields() -> None:
+    limit = "You've hit your session limit \u00b7 resets 5:59am (UTC)"
+    failed = read_event("StopFailure", error="rate_limit", last_assistant_message=limit).observation
+    assert failed is not None
+    assert failed.fault == Fault(FaultKind.QUOTA, limit, "session limit", 6 * 3600.0)
+    ended = read_event("Stop", error="rate_limit", last_assistant_message=limit).observation
+    assert ended is not None
+    assert ended.fault is None
 
 
 def test_reason_and_ending_are_bounded() -> None:

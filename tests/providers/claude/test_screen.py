@@ -463,3 +463,68 @@ def test_dialog_is_read_when_a_rule_of_the_box_is_left_below_it() -> None:
     ]
     assert read_screen(lines).state is State.DIALOG
     assert read_screen([*lines, f"{97 * '─'} editor-634e722a ──"]).state is State.DIALOG
+
+
+# ------------------------------------------------------------------------------------------------ the usage limit
+
+
+def test_dialog_about_the_usage_limit_is_recognized_in_every_size_and_nowhere_else() -> None:
+    found = {name for name in CAPTURES if read_screen(capture(name)).usage_limit}
+    assert found == {"usage-limit-01", "usage-limit-80", "usage-limit-50"}
+
+
+LIMIT_DIALOG = [
+    "\u276f /rate-limit-options",
+    "",
+    RULE,
+    "  What do you want to do?",
+    "",
+    "  \u276f 1. Stop and wait for limit to reset",
+    "    2. Upgrade your plan",
+    "",
+    "  Enter to confirm \u00b7 Esc to cancel",
+]
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        (5, "  \u276f 1. Stop"),
+        (6, "    2. Switch to usage credits"),
+    ],
+)
+def test_dialog_about_the_usage_limit_may_have_other_options(row: int, text: str) -> None:
+    rows = [*LIMIT_DIALOG]
+    rows[row] = text
+    assert read_screen(rows).usage_limit
+    last_first = [*LIMIT_DIALOG]
+    last_first[5], last_first[6] = "  \u276f 1. Upgrade your plan", "    2. Stop and wait for limit to reset"
+    assert read_screen(last_first).usage_limit
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        (2, ""),
+        (3, "  What do you want to do now?"),
+        (4, "  Delete everything?"),
+        (5, "  \u276f 1. Yes"),
+        (5, "    1. Stop and wait for limit to reset"),
+        (8, "  Enter to confirm \u00b7 Esc to delete"),
+        (8, "  Esc to cancel \u00b7 Tab to amend"),
+        (8, ""),
+    ],
+)
+def test_other_dialog_is_not_taken_for_the_one_about_the_usage_limit(row: int, text: str) -> None:
+    rows = [*LIMIT_DIALOG]
+    rows[row] = text
+    assert not read_screen(rows).usage_limit
+
+
+def test_quoted_dialog_about_the_usage_limit_is_not_recognized() -> None:
+    quoted_dialog = "\n".join(f"  {row}" for row in LIMIT_DIALOG)
+    assert not read_screen(boxed(f"\u25cf It says:\n{quoted_dialog}")).usage_limit
+    question = ["\u2500" * 80, " \u2610 Limit ", "", *LIMIT_DIALOG[3:]]
+    assert not read_screen(question).usage_limit
+    talk = [*LIMIT_DIALOG[:7], RULE, "    3. Chat about this", "", *LIMIT_DIALOG[8:]]
+    assert not read_screen(talk).usage_limit

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from sm.core.faults import FaultKind
+from sm.core.observation import Activity
 from sm.providers.claude.transcript import ClaudeTranscriptReader
 from sm.providers.readers import AcceptedInput, ToolEnd
 
@@ -43,6 +45,7 @@ def result(id: str, **more: Any) -> bytes:
 
 ENDED = line("system", subtype="turn_duration", durationMs=7)
 FAILED = line("assistant", isApiErrorMessage=True, error="server_error", message={"content": "API Error"})
+PROMPT = line("user", message={"content": "go on"}, promptSource="typed")
 INTERRUPTED = line("user", message={"content": "[Request interrupted by user]"})
 
 
@@ -130,3 +133,53 @@ def test_delta_reports_no_finished_turn_when_it_failed_or_was_interrupted(
 def test_observation_has_an_answer_when_a_turn_ended_by_itself(end: bytes, answer: str | None) -> None:
     (observation,) = READER.delta([end], sidechain=False, todo=()).observations
     assert observation.answer == answer
+
+
+LIMIT = "You've hit your session limit \u00b7 resets 4:31pm (UTC)"
+LIMITED = line(
+    "assistant",
+    isApiErrorMessage=True,
+    error="rate_limit",
+    apiErrorStatus=429,
+    message={"model": "<synthetic>", "content": [{"type": "text", "text": LIMIT}]},
+)
+
+
+def test_failed_turn_is_one_observation_with_its_fault_when_its_end_is_in_the_same_lines() -> None:
+    observations = READER.delta([LIMITED, ENDED], sidechain=False, todo=()).observations
+    assert [o.fault and o.fault.kind for o in observations] == [FaultKind.QUOTA]
+    assert observations[0].final
+    assert observations[0].fault is not None
+    assert observations[0].fault.text == LIMIT
+    again = READER.delta([LIMITED, ENDED, PROMPT, ENDED], sidechain=False, todo=()).observations
+    assert [(o.activity, o.fault is not None) for o in again] == [
+        (Activity.IDLE, True),
+        (Activity.BUSY, False),
+        (Activity.IDLE, False),
+    ]
+
+
+@pytest.mark.parametrize(
+    "quoting",
+    [
+        line(
+            "assistant",
+            error="rate_limit",
+            message={"model": "m", "content": [{"type": "text", "text": LIMIT}]},
+        ),
+        line("user", error="rate_limit", isApiErrorMessage=True, message={"content": LIMIT}),
+        line("user", message={"content": [{"type": "tool_result", "tool_use_id": "t", "content": LIMIT}]}),
+        line("system", subtype="informational", content=LIMIT, error="rate_limit"),
+        line("queue-operation", operation="enqueue", content=LIMIT),
+    ],
+)
+def test_quoted_limit_message_is_no_fault(quoting: bytes) -> None:
+    observations = READER.delta([quoting, ENDED], sidechain=False, todo=()).observations
+    assert [o.fault for o in observations] == [None] * len(observations)
+    assert observations
+
+
+def test_failure_of_a_sub_agent_is_no_fault_of_the_turn() -> None:
+    failed = LIMITED.replace(b'{"type"', b'{"isSidechain": true, "type"', 1)
+    assert READER.delta([failed], sidechain=False, todo=()).observations == ()
+    assert READER.delta([LIMITED], sidechain=True, todo=()).observations == ()

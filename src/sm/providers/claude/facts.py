@@ -12,7 +12,7 @@ again, and the first flush of a file can put an answer before its prompt, so ord
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, TypeAlias
 
@@ -111,6 +111,8 @@ class Mark:
     detail: str = ""
     background: int = 0
     """TURN_FINISHED: number of background agents and workflows that still run."""
+    http_status: int | None = None
+    """API_ERROR: the status of the response, if there was one."""
     sidechain: bool = False
     whole: str = field(default="", repr=False)
     """The untruncated input text, if it may be a message of sm."""
@@ -155,7 +157,15 @@ class _Line:
         has_parent = kind is MarkKind.PROMPT and "parentUuid" in self.value
         parent = values.name(self.value["parentUuid"]) if has_parent else None
         return Mark(
-            kind, self.at, values.cut(text), self.prompt_id, detail, background, self.sidechain, whole, parent
+            kind,
+            self.at,
+            values.cut(text),
+            self.prompt_id,
+            detail,
+            background,
+            sidechain=self.sidechain,
+            whole=whole,
+            parent=parent,
         )
 
 
@@ -181,11 +191,12 @@ def _read(value: Mapping[str, Any]) -> Iterator[Fact]:
 def _assistant(line: _Line) -> Iterator[Fact]:
     message = values.mapping(line.value.get("message"))
     if line.value.get("isApiErrorMessage") is True:
-        yield line.mark(
+        error = line.mark(
             MarkKind.API_ERROR,
             values.words(message.get("content")),
             values.name(line.value.get("error")) or "unknown",
         )
+        yield replace(error, http_status=values.count(line.value.get("apiErrorStatus")))
         return
     model = values.name(message.get("model"))
     if model != SYNTHETIC:

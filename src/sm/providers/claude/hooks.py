@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from sm.core.faults import fault_reason
 from sm.core.observation import Activity, Observation, Source
 from sm.core.text import folded
 from sm.core.turns import FINAL_MESSAGE_MAX
@@ -12,6 +13,7 @@ from sm.core.usage import ToolUse
 from sm.providers.claude import values
 from sm.providers.claude.actions import tool_line
 from sm.providers.claude.decisions import PLANS, decision, plan_of, read_dialog
+from sm.providers.claude.faults import read_fault
 from sm.providers.readers import FIRST_TURN_S, AcceptedInput, HookEvent
 
 EVENTS = (
@@ -91,10 +93,9 @@ def read_hook(payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> H
         case "Stop" if not sub:
             return replace(here, observation=_stopped(payload, observe), turn_finished=True)
         case "StopFailure" if not sub:
-            words = (values.word(payload.get("error")), values.string(payload.get("last_assistant_message")))
-            why = ": ".join(filter(None, words))
-            failed = replace(observe(Activity.IDLE, f"the turn failed: {why}", final=True), answer="")
-            return replace(here, observation=failed)
+            fault = read_fault(payload.get("error"), payload.get("last_assistant_message"), at)
+            failed = replace(observe(Activity.IDLE, fault_reason(fault, at), final=True), answer="")
+            return replace(here, observation=replace(failed, fault=fault))
         case "SubagentStart":
             kind = folded(values.string(payload.get("agent_type")) or "unnamed", 60)
             return HookEvent(name, observe(Activity.BUSY, f"a sub-agent started: {kind}"))

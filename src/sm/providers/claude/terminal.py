@@ -64,6 +64,9 @@ class ClaudeScreenReader:
             return None
         return StartProblem(folded(problem.message, 300), folded(problem.hint, 300))
 
+    def limit_dialog(self, lines: Sequence[str]) -> bool:
+        return read_screen(lines).usage_limit
+
     def setup_dialog(self, lines: Sequence[str], directory: str) -> SetupDialog | None:
         dialog = find_start_dialog(lines)
         if dialog is None:

@@ -4,13 +4,15 @@ Source: claude 2.1.197. Lines of an unknown form are ignored.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from sm.core.faults import fault_reason
 from sm.core.observation import Activity, Observation, Source
 from sm.core.text import folded
 from sm.core.usage import Todo, ToolUse, Usage
 from sm.providers.claude.actions import last_actions
 from sm.providers.claude.facts import Compaction, Fact, HookRefusal, Mark, MarkKind, ToolResult, facts_of
+from sm.providers.claude.faults import read_fault
 from sm.providers.claude.home import config_dir
 from sm.providers.claude.todos import TodoList, apply_change
 from sm.providers.claude.values import seconds_of
@@ -49,7 +51,7 @@ class ClaudeTranscriptReader:
         if sidechain:
             return TranscriptDelta((), tuple(usage), tools, todos, context, tools_ended=ended)
         return TranscriptDelta(
-            tuple(observation for fact in facts if (observation := _observation(fact)) is not None),
+            tuple(_observations(facts)),
             tuple(usage),
             tools,
             todos,
@@ -117,13 +119,31 @@ _ACTIVITIES: Mapping[MarkKind, tuple[Activity, str]] = {
     MarkKind.CONSUMED: _BEGINS,
     MarkKind.TURN_FINISHED: (Activity.IDLE, "the turn finished"),
     MarkKind.INTERRUPTED: (Activity.IDLE, "the turn was interrupted"),
-    MarkKind.API_ERROR: (Activity.IDLE, "the turn failed: {text}"),
 }
 """The activity after each mark. REJECTED is missing, because an interrupt or new instructions follow."""
 
 
-_TURN_ENDS = frozenset({MarkKind.TURN_FINISHED, MarkKind.API_ERROR})
-"""Without INTERRUPTED: a person knows of the interrupt."""
+def _observations(facts: Sequence[Fact]) -> Iterator[Observation]:
+    """The observations in these facts. The end of a failed turn is only its failure."""
+    failed = False
+    for fact in facts:
+        if failed and isinstance(fact, Mark) and fact.kind is MarkKind.TURN_FINISHED:
+            failed = False
+            continue
+        observation = _observation(fact)
+        if observation is not None:
+            failed = observation.fault is not None
+            yield observation
+
+
+def _failure(error: Mark) -> Observation | None:
+    at = seconds_of(error.at) if error.at else None
+    if at is None:
+        return None
+    fault = read_fault(error.detail, error.text, at, error.http_status)
+    return Observation(
+        Source.TRANSCRIPT, Activity.IDLE, at, fault_reason(fault, at), final=True, answer="", fault=fault
+    )
 
 
 def _observation(fact: Fact) -> Observation | None:
@@ -134,15 +154,17 @@ def _observation(fact: Fact) -> Observation | None:
             activity, reason = Activity.BUSY, "a tool finished"
         case Mark(MarkKind.TURN_FINISHED) if fact.background:
             activity, reason = Activity.BUSY, f"the turn finished, background agents: {fact.background}"
+        case Mark(MarkKind.API_ERROR) if not fact.sidechain:
+            return _failure(fact)
         case Mark() if fact.kind in _ACTIVITIES:
-            activity, words = _ACTIVITIES[fact.kind]
-            reason = words.format(text=folded(fact.text, 200))
+            activity, reason = _ACTIVITIES[fact.kind]
         case _:
             return None
     at = seconds_of(fact.at) if fact.at else None
     if at is None:
         return None
-    answer = "" if isinstance(fact, Mark) and fact.kind in _TURN_ENDS else None
+    # Not after INTERRUPTED: a person knows of the interrupt.
+    answer = "" if isinstance(fact, Mark) and fact.kind is MarkKind.TURN_FINISHED else None
     return Observation(
         Source.TRANSCRIPT, activity, at, reason, final=activity is Activity.IDLE, answer=answer
     )

@@ -63,7 +63,8 @@ def read_dialog_screen(rows: Sequence[str]) -> ScreenContent | None:
     if dialog is None:
         return None
     # Questions first: an agent writes their options and could imitate a first-run dialog.
-    return _question(dialog) or _first_run(dialog) or _permission(dialog) or _menu(dialog)
+    known = _question(dialog) or _first_run(dialog) or _permission(dialog)
+    return known or _usage_limit(dialog) or _menu(dialog)
 
 
 def _dialog(rows: Sequence[str]) -> _Dialog | None:
@@ -195,6 +196,21 @@ def _question_text(dialog: _Dialog) -> str:
     if dialog.title in _ACTS and first:
         return f" to {_ACTS[dialog.title]}: {first}"
     return f": {dialog.question}"
+
+
+_STOPS = frozenset({"Stop and wait for limit to reset", "Stop"})
+"""The option that changes nothing. It is first or last, after offers to pay for more."""
+_ESCAPES = "Enter to confirm · Esc to cancel"
+
+
+def _usage_limit(dialog: _Dialog) -> ScreenContent | None:
+    asks = dialog.ruled and dialog.title == "What do you want to do?" and dialog.question == dialog.title
+    if not asks or one_line(dialog.last) != _ESCAPES:
+        return None
+    if not _STOPS & {*dialog.options[:1], *dialog.options[-1:]}:
+        return None
+    what = "the dialog about the usage limit is open"
+    return ScreenContent(State.DIALOG, what, hint=_close_with(["Esc"]), usage_limit=True)
 
 
 _LEAVES = re.compile(

@@ -63,6 +63,10 @@ class ScreenContent:
     """A background shell or agent still runs after the turn."""
     hint: str | None = None
     """The action for a person, if one is needed."""
+    usage_limit: bool = False
+    """The dialog is the one that claude opens without a request of a person when it meets its usage limit. Escape
+    closes the dialog and changes nothing else.
+    """
     obstacle: Obstacle | None = None
     detail: str = ""
     """The subject of the obstacle, as shown: the option, model, file or session id."""
