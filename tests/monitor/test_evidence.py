@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from sm.core.faults import Fault, FaultKind
 from sm.core.observation import Activity, Observation, Source
 from sm.monitor.evidence import (
     AGREEMENT_S,
@@ -413,3 +414,28 @@ def test_verdict_is_busy_while_the_turn_of_a_suspended_agent_continues() -> None
     ledger.add(hook(7, IDLE, "p1", final=True))
     ledger.add(published(7, IDLE))
     assert activity_at(ledger, 9) is BLOCKED
+
+
+FAULT = Fault(FaultKind.SERVER, "API Error: 500", "the API failed")
+
+
+def failed(source: Source, at: float) -> Observation:
+    return Observation(source, IDLE, at, "the turn failed", final=True, fault=FAULT)
+
+
+@pytest.mark.parametrize(
+    ("observations", "fails"),
+    [
+        ([], False),
+        ([hook(1, BUSY), failed(HOOK, 2)], True),
+        ([hook(1, BUSY), failed(TRANSCRIPT, 2)], True),
+        ([hook(1, BUSY), failed(HOOK, 2), published(3, IDLE), screen(4, IDLE)], True),
+        ([failed(HOOK, 2), hook(3, BUSY)], False),
+        ([failed(TRANSCRIPT, 2), hook(3, BUSY)], False),
+        ([failed(HOOK, 2), line(3, BUSY)], False),
+        ([hook(1, BUSY), hook(2, IDLE, final=True)], False),
+    ],
+)
+def test_failure_is_that_of_the_last_turn(observations: list[Observation], fails: bool) -> None:
+    failure = after(*observations).failure
+    assert (failure is not None) is fails

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from sm.config import Config
+from sm.core.effects import EffectKind
 from sm.core.models import Process
 from sm.core.observation import Source
+from sm.core.states import NoticeKind
 from sm.core.statuses import Status
 from sm.core.timestamps import iso
 from sm.linux import processes
@@ -248,6 +250,76 @@ async def test_transcript_events_reach_the_listener(bench: Bench) -> None:
         ("ended", ID, "toolu_1", False),
         ("turn", ID, NOW_S - 1),
     ]
+
+
+LIMIT = "You've hit your session limit \u00b7 resets 5:59am (UTC)"
+
+
+def transcript_of(bench: Bench, *lines: dict[str, Any], late_s: float = 0.0) -> str:
+    path = bench.home / "projects" / "w" / f"{CONVERSATION}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        file.writelines(json.dumps({**line, "timestamp": iso(NOW_S - late_s)}) + "\n" for line in lines)
+    return str(path)
+
+
+def prompt_line(turn: str) -> dict[str, Any]:
+    return {"type": "user", "promptSource": "typed", "promptId": turn, "message": {"content": "go"}}
+
+
+def error_line(error: str, text: str) -> dict[str, Any]:
+    message = {"model": "<synthetic>", "content": [{"type": "text", "text": text}]}
+    return {"type": "assistant", "isApiErrorMessage": True, "error": error, "message": message}
+
+
+END_LINE = {"type": "system", "subtype": "turn_duration"}
+
+
+def fault_notices(bench: Bench) -> list[str]:
+    notices = bench.store.mail.open.notices.values()
+    return [notice.text for notice in notices if notice.kind is NoticeKind.FAULT]
+
+
+async def test_failed_turn_is_told_once_when_the_hook_and_the_transcript_report_it(bench: Bench) -> None:
+    path = transcript_of(bench, prompt_line("p1"), error_line("rate_limit", LIMIT), END_LINE, late_s=0.5)
+    await bench.hook("UserPromptSubmit", prompt="go", transcript_path=path, prompt_id="p1", late_s=2)
+    await bench.hook(
+        "StopFailure", error="rate_limit", last_assistant_message=LIMIT, prompt_id="p1", late_s=0.4
+    )
+    await bench.observer.read_to_end(ID)
+    (text,) = fault_notices(bench)
+    assert "does not go on: session limit, resets" in text
+    effects = [e.kind for e in bench.store.mail.open.effects.values()]
+    assert effects.count(EffectKind.CLOSE_DIALOG) == 1
+    (event,) = [e for e in await bench.store.events(sessions=[ID], limit=10) if "fault" in e.metadata]
+    assert (event.metadata["fault"], event.metadata["text"]) == ("quota", LIMIT)
+
+
+async def test_each_failed_turn_is_told_also_when_the_texts_are_equal(bench: Bench) -> None:
+    for number, late_s in (("p1", 3.0), ("p2", 1.0)):
+        await bench.hook("UserPromptSubmit", prompt="go", prompt_id=number, late_s=late_s + 0.5)
+        await bench.hook(
+            "StopFailure", error="server_error", last_assistant_message="x", prompt_id=number, late_s=late_s
+        )
+    assert len(fault_notices(bench)) == 2
+
+
+async def test_failure_that_only_the_transcript_reports_is_told(bench: Bench) -> None:
+    path = transcript_of(
+        bench, prompt_line("p1"), error_line("invalid_request", "Prompt is too long"), END_LINE
+    )
+    await bench.hook("UserPromptSubmit", prompt="go", transcript_path=path, prompt_id="p1", late_s=1)
+    await bench.observer.read_to_end(ID)
+    (text,) = fault_notices(bench)
+    assert text.endswith("hint: sm send 1a2b3c4d /compact")
+
+
+async def test_failure_before_a_later_turn_in_the_same_lines_is_not_told(bench: Bench) -> None:
+    lines = (prompt_line("p1"), error_line("server_error", "x"), END_LINE, prompt_line("p2"))
+    path = transcript_of(bench, *lines, late_s=1)
+    await bench.hook("UserPromptSubmit", prompt="go", transcript_path=path, prompt_id="p2", late_s=0.5)
+    await bench.observer.read_to_end(ID)
+    assert fault_notices(bench) == []
 
 
 async def test_blocked_reason_reads_the_current_state_file(bench: Bench) -> None:

@@ -10,10 +10,12 @@ import pytest
 from sm.config import Config
 from sm.config.model import Notify
 from sm.core.effects import EffectKind
-from sm.core.models import Signal
-from sm.core.states import SignalKind
+from sm.core.faults import Fault, FaultKind
+from sm.core.models import Exit, Signal
+from sm.core.states import NoticeKind, SignalKind
 from sm.core.statuses import Status
 from sm.core.timestamps import later
+from sm.state.faults import record_fault
 from sm.state.notices import Notices
 from sm.state.sessions import move
 from sm.store import Store
@@ -79,3 +81,35 @@ async def test_parent_and_not_the_operator_is_told_when_a_child_ends_its_turn(st
     assert await end_turn(store, session_id=CHILD.id) == [
         (ROOT.id, 'child engineer-x (bbbb1111) is idle after its turn: "All 26 tests pass."')
     ]
+
+
+FAULT = Fault(FaultKind.LOGIN, "Please run /login", "not logged in", hint="type /login")
+
+
+async def test_parent_and_operator_are_told_of_a_failed_turn_once_each(store: Store) -> None:
+    await commit(store, lambda tx: tx.insert(CHILD, LAUNCH, None))
+    for _ in range(2):
+        await commit(store, lambda tx: record_fault(tx, Notices(NOTIFIED), CHILD.id, FAULT, 1.8e9, "turn-1"))
+        assert await end_turn(store, session_id=CHILD.id, fault=FAULT, answer="") == [
+            (recipient, notice)
+            for recipient in (None, ROOT.id)
+            for notice in [
+                "child engineer-bbbb1111 (bbbb1111) does not go on: the turn failed: not logged in: "
+                "Please run /login; hint: type /login"
+            ]
+        ]
+    effects = [e for e in store.mail.open.effects.values() if e.kind == EffectKind.COMMAND]
+    assert [effect.payload["body"]["type"] for effect in effects] == ["idle"]
+
+
+async def test_operator_is_told_of_a_failed_turn_although_children_live(store: Store) -> None:
+    await commit(store, lambda tx: tx.insert(CHILD, LAUNCH, None))
+    await commit(store, lambda tx: record_fault(tx, Notices(NOTIFIED), ROOT.id, FAULT, 1.8e9, None))
+    assert [(n.recipient, n.kind) for n in store.mail.open.notices.values()] == [(None, NoticeKind.FAULT)]
+
+
+async def test_fault_of_an_ended_session_is_not_told(store: Store) -> None:
+    ended = replace(CHILD, status=Status.COMPLETED, exit=Exit(0))
+    await commit(store, lambda tx: tx.insert(ended, LAUNCH, None))
+    await commit(store, lambda tx: record_fault(tx, Notices(NOTIFIED), ended.id, FAULT, 1.8e9, None))
+    assert not store.mail.open.notices

@@ -15,6 +15,8 @@ class EffectKind(StrEnum):
     """Type the prompt of an agent that reads its prompt from the terminal."""
     KILL = "kill"
     INTERRUPT = "interrupt"
+    CLOSE_DIALOG = "close_dialog"
+    """Close the dialog that an agent opens by itself at its usage limit."""
     ARCHIVE = "archive"
     """Keep the output of an ended session's terminal in a file."""
     CLOSE = "close"

@@ -47,6 +47,8 @@ class Fault:
     """The time at which a quota is available again, in seconds since the epoch; None: unknown, or not a quota."""
     model: str = ""
     """A part of the names of the models that the fault binds, in lower case (`opus`); empty: all models."""
+    hint: str = ""
+    """The action of a person that ends the fault, with NAME for the session; empty: the fault may end by itself."""
 
 
 def fault_reason(fault: Fault, at: float) -> str:

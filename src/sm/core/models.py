@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sm.core.faults import Fault
 from sm.core.states import CallerKind, EventType, Mode, SignalKind, TrustLevel
 from sm.core.statuses import Status
 from sm.core.turns import FinishedTurn
@@ -37,6 +38,8 @@ class Signal:
     """The agent's last words, as in `Observation.answer`."""
     turn: FinishedTurn | None = None
     """The finished turn after which the agent is idle."""
+    fault: Fault | None = None
+    """Why the turn that has ended failed."""
     cause: str | None = None
     """Why the process crashed, if its exit does not show it, such as a lack of memory."""
 

@@ -140,5 +140,7 @@ class NoticeKind(Tolerant):
     REQUEST = "request"
     IDLE = "idle"
     CHECKPOINT = "checkpoint"
+    FAULT = "fault"
+    """A turn failed, and the agent does not go on by itself."""
     UNDELIVERED = "undelivered"
     """A message or an answer of the recipient did not arrive."""

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import assert_never
 
-from sm.core.labels import label, label_of, short_label
+from sm.core.faults import Fault, fault_reason
+from sm.core.labels import label, label_of, name_to_type, short_label
 from sm.core.messages import Message
 from sm.core.models import Session, Signal
 from sm.core.requests import BY_RULE, BY_TERMINAL, Question, Request
@@ -136,6 +137,22 @@ REMINDERS = (
     "sm complete 'WHAT YOU DID'. Otherwise say what is missing.",
 )
 """The texts of the reminders to an idle agent, in order."""
+
+
+def fault_text(session: Session, fault: Fault, at: float) -> str:
+    """A failed turn in one line. `at`: the time of the fault, in seconds since the epoch."""
+    hint = fault.hint.replace("NAME", name_to_type(session))
+    return folded(fault_reason(fault, at), 400) + (f"; hint: {hint}" if hint else "")
+
+
+def fault_notice(session: Session, fault: Fault, at: float) -> str:
+    """Entry of a notice about a failed turn."""
+    return f"{notice_subject(session)} does not go on: {fault_text(session, fault, at)}"
+
+
+def fault_event(session: Session, fault: Fault, at: float) -> str:
+    """Text of the event for a failed turn."""
+    return f"{subject(session)} does not go on: {fault_text(session, fault, at)}"
 
 
 def checkpoint_notice(session: Session, text: str) -> str:

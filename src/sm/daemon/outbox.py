@@ -39,7 +39,7 @@ from sm.errors import (
 )
 from sm.linux.platform import boot_id
 from sm.linux.processes import ancestry, environ_value, process_tree, signal_process
-from sm.messaging import ComposerDriver
+from sm.messaging import ComposerDriver, LimitDialogs
 from sm.monitor import Watcher
 from sm.notifiers.base import Notifier, NotifyFailed
 from sm.sandboxes.base import Sandbox
@@ -70,6 +70,8 @@ def queue_of(effect: Effect) -> str:
         return str(effect.payload.get("url"))
     if effect.kind == EffectKind.COMMAND:
         return EffectKind.COMMAND
+    if effect.kind == EffectKind.CLOSE_DIALOG:  # nothing waits for a dialog that may never open
+        return f"{effect.session_id}/dialog"
     return _end_queue(effect.session_id) if effect.kind in _ON_TERMINALS else effect.session_id
 
 
@@ -93,6 +95,7 @@ class Outbox:
     _agent_sockets: AgentSockets
     _home_files: HomeFiles
     _driver: ComposerDriver
+    _limit_dialogs: LimitDialogs
     _last: dict[str, asyncio.Task[None]] = field(init=False, default_factory=dict)
     """The newest unfinished effect of each queue, for which the next effect waits."""
     _waiting: Counter[str] = field(init=False, default_factory=Counter)
@@ -102,6 +105,7 @@ class Outbox:
             EffectKind.TYPE: self._type,
             EffectKind.KILL: self._kill,
             EffectKind.INTERRUPT: self._interrupt,
+            EffectKind.CLOSE_DIALOG: self._limit_dialogs.close,
             EffectKind.ARCHIVE: self._archive,
             EffectKind.CLOSE: self._close,
             EffectKind.RELEASE: self._release,

@@ -18,7 +18,14 @@ from sm.daemon.outbox import Outbox
 from sm.daemon.sandboxing import SandboxParts
 from sm.linux.processes import die_with_parent
 from sm.mcp import McpServer
-from sm.messaging import ComposerDriver, DeliveryReceipts, DeliveryWorker, MailTimers, Messages
+from sm.messaging import (
+    ComposerDriver,
+    DeliveryReceipts,
+    DeliveryWorker,
+    LimitDialogs,
+    MailTimers,
+    Messages,
+)
 from sm.monitor import AgentListener, CutOffSessions, Monitor, Observer, Summary, UsageMeter, Watcher
 from sm.monitor.completions import Completions, TurnReader
 from sm.monitor.terminal_use import TerminalLooks
@@ -223,4 +230,5 @@ class DaemonParts:
             self.agent_sockets,
             home_files,
             composer,
+            LimitDialogs(store, manager, terminals, composer),
         )

@@ -2,8 +2,9 @@
 
 from sm.messaging.composer import ComposerDriver
 from sm.messaging.delivery import DeliveryWorker
+from sm.messaging.limit_dialogs import LimitDialogs
 from sm.messaging.messages import Messages
 from sm.messaging.receipts import DeliveryReceipts
 from sm.messaging.timers import MailTimers
 
-__all__ = ["ComposerDriver", "DeliveryReceipts", "DeliveryWorker", "MailTimers", "Messages"]
+__all__ = ["ComposerDriver", "DeliveryReceipts", "DeliveryWorker", "LimitDialogs", "MailTimers", "Messages"]

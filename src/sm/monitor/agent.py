@@ -96,6 +96,8 @@ class Agent:
     input_loss: InputLoss | None = None
     """The last read of the process, which counts once it has lasted."""
     input_lost_s: float = 0.0
+    transcript_turn: str | None = None
+    """The id of the last turn that the transcript names."""
     lost_before: bool = False
     """An earlier daemon has recorded the loss, so it has lasted long enough."""
     start_words: str = ""

@@ -138,6 +138,13 @@ class Ledger:
         """End a tool use: its dialog is closed from the next hook on."""
         self._dialogs = {key: dialog for key, dialog in self._dialogs.items() if key[1] != use}
 
+    @property
+    def failure(self) -> Observation | None:
+        """The report that the last turn failed; None: it did not fail, or a turn has begun since."""
+        ends = [self._entries[s].observation for s in (Source.HOOK, Source.TRANSCRIPT) if s in self._entries]
+        last = max(ends, key=lambda observation: observation.at, default=None)
+        return last if last is not None and last.fault is not None else None
+
     def mark_read(self, source: Source, now: float) -> None:
         """Note that the source was read without a change."""
         if (entry := self._entries.get(source)) is not None:

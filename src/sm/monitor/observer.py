@@ -281,6 +281,7 @@ class Observer:
         session = self._store.sessions.get(agent.session_id)
         if observation.turn is not None:
             agent.expects_turn = False
+        await self._recorder.record_fault(agent.session_id, observation)
         if session is not None and observation.opens:
             await self._recorder.reopen(session, "hook", iso(observation.at))
         await self._decide(agent)
@@ -371,7 +372,7 @@ class Observer:
                 agent.tty, session.id, lambda: agent.read_drawing(self._clock() + _DRAWN_WITHIN_S)
             )
         if is_live(session.status):
-            await self._recorder.follow(session, verdict, agent.tools_used)
+            await self._recorder.follow(session, verdict, agent.tools_used, agent.ledger.failure)
         elif not agent.hook_seen and verdict.observation.source in (Source.STATE_FILE, Source.TRANSCRIPT):
             # Without hooks no event reports a new prompt; but the agent was idle, and works again.
             since = agent.ledger.entries[verdict.observation.source].since

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from sm.core.faults import Fault
 from sm.core.lifecycle import is_ended
 from sm.core.models import Session, Signal
-from sm.core.observation import Activity, Source
+from sm.core.observation import Activity, Observation, Source
 from sm.core.states import SignalKind
 from sm.core.statuses import Status
 from sm.core.timestamps import iso
@@ -14,6 +15,7 @@ from sm.monitor.completions import TurnReader
 from sm.monitor.evidence import Verdict
 from sm.monitor.usage import UsageMeter
 from sm.sessions.manager import Manager
+from sm.state.faults import record_fault
 from sm.state.turns import turn_ended
 from sm.store import Store, durable
 
@@ -44,9 +46,25 @@ class Recorder:
         else:
             await self._observe(session.id, SignalKind.ASKED, Source.SCREEN, reason, at)
 
-    async def follow(self, session: Session, verdict: Verdict, tools_used: int = 0) -> None:
-        """Make the status follow the verdict. `tools_used`: uses of tools in the turn that the verdict ends."""
+    async def follow(
+        self,
+        session: Session,
+        verdict: Verdict,
+        tools_used: int = 0,
+        failure: Observation | None = None,
+    ) -> None:
+        """Make the status follow the verdict.
+
+        `tools_used`: uses of tools in the turn that the verdict ends. `failure`: the report that the last turn failed.
+        """
         observation = verdict.observation
+        # A source that only shows that the agent is idle may be faster than the one that knows why.
+        late = failure if observation.activity is Activity.IDLE and observation.fault is None else None
+        if late is not None and session.status is Status.IDLE:
+            if session.status_reason != late.reason:
+                await self._explain(session, late.source, late.reason, max(iso(late.at), session.status_at))
+            return
+        observation = late or observation
         stronger = tuple(Source)[: tuple(Source).index(observation.source)]
         why = [verdict.overruled[source] for source in stronger if source in verdict.overruled]
         reason = f"{observation.reason} ({'; '.join(why)})" if why else observation.reason
@@ -56,11 +74,29 @@ class Recorder:
             turn = await self._turns.read(session, observation, tools_used)
         if session.status is not wanted:
             at = max(iso(observation.at), session.status_at)
-            await self._observe(session.id, signal, observation.source, reason, at, observation.answer, turn)
+            await self._observe(
+                session.id,
+                signal,
+                observation.source,
+                reason,
+                at,
+                observation.answer,
+                turn,
+                observation.fault,
+            )
         elif turn is not None:  # a weaker source has reported first that the agent is idle
             await self._end_turn(session.id, turn, observation.answer)
         elif wanted is Status.WAITING_INPUT and session.status_reason != reason:
             await self._explain(session, observation.source, reason, iso(observation.at))
+
+    @durable
+    async def record_fault(self, session_id: str, observation: Observation) -> None:
+        """Record the fault of a turn, if it failed. The hook and the transcript both report it."""
+        if observation.fault is None:
+            return
+        async with self._store.transaction() as tx:
+            notices, at = self._manager.notices, observation.at
+            await record_fault(tx, notices, session_id, observation.fault, at, observation.turn)
 
     async def reopen(self, session: Session, source: str, at: str) -> None:
         """Reopen an ended session whose process got a new task."""
@@ -91,7 +127,7 @@ class Recorder:
 
     @durable
     async def _explain(self, session: Session, source: str, reason: str, at: str) -> None:
-        """Change the reason of a waiting session: it waits for another answer."""
+        """Change the reason of a status: a waiting session waits for another answer, or a failure becomes known."""
         async with self._store.transaction() as tx:
             now = tx.session(session.id)
             if now.status is session.status:
@@ -107,8 +143,11 @@ class Recorder:
         at: str,
         answer: str | None = None,
         turn: FinishedTurn | None = None,
+        fault: Fault | None = None,
     ) -> None:
-        await self._manager.observe(session_id, Signal(kind, source, reason, at, answer=answer, turn=turn))
+        await self._manager.observe(
+            session_id, Signal(kind, source, reason, at, answer=answer, turn=turn, fault=fault)
+        )
 
     @durable
     async def _end_turn(self, session_id: str, turn: FinishedTurn, answer: str | None) -> None:

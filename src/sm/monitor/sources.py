@@ -146,7 +146,12 @@ class Sources:
             since=since,
         )
         for observation in observations:
+            agent.transcript_turn = observation.turn or agent.transcript_turn
             agent.add(observation, self._clock())
+        # An earlier failure in these lines is over: a turn began after it.
+        if observations and observations[-1].fault is not None:
+            failed = replace(observations[-1], turn=agent.transcript_turn)
+            await self._recorder.record_fault(agent.session_id, failed)
 
     async def _screen(self, agent: Agent) -> None:
         session, reader = self._store.sessions.get(agent.session_id), agent.readers.screen

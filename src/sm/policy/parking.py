@@ -56,7 +56,7 @@ class WaitingSession:
 
 
 def followup(kind: FaultKind, tries: int, limits: RetryLimits) -> tuple[Followup, float]:
-    """The consequence of a failed turn of a session that was sent on `tries` times in a row, and the pause before a retry."""
+    """The consequence of a failed turn, and the seconds before a retry. `tries`: the retries in a row before it."""
     if kind in _PARKS:
         return Followup.PARK, 0.0
     if kind in _RETRIED and tries < limits.max and limits.backoff_s:

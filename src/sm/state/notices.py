@@ -10,6 +10,7 @@ from typing import Any
 
 from sm.config import Config
 from sm.core.effects import EffectKind
+from sm.core.faults import Fault
 from sm.core.lifecycle import Decision, is_ended, is_live
 from sm.core.messages import SM_ITSELF, Message, Notice
 from sm.core.models import Checkpoint, Session, ancestors
@@ -19,6 +20,7 @@ from sm.core.statuses import Status
 from sm.core.wording import (
     checkpoint_notice,
     ending_notice,
+    fault_notice,
     idle_notice,
     late_answer_notice,
     missing_report_notice,
@@ -31,8 +33,8 @@ from sm.store import Transaction
 WAITS_FOR_SESSIONS = "wait"
 """Source of an idle status that causes no notice: other sessions will wake the session."""
 
-_NOT_FOR_THE_OPERATOR = frozenset({NoticeKind.IDLE, NoticeKind.CHECKPOINT})
-"""Notices of a parent that do not go to the operator when the parent has ended."""
+_NOT_FOR_THE_OPERATOR = frozenset({NoticeKind.IDLE, NoticeKind.CHECKPOINT, NoticeKind.FAULT})
+"""Notices of a parent that do not go to the operator when the parent has ended: the operator has its own of a fault."""
 
 
 def notice_recipient(tx: Transaction, session: Session) -> str | None:
@@ -104,6 +106,8 @@ class Notices:
                 await self._note(
                     tx, session, NoticeKind.ENDING, f"ending:{session.runs}", text, decision.event
                 )
+        elif signal.fault is not None:
+            pass  # `add_for_fault` says more
         elif decision.after is Status.IDLE and signal.source != WAITS_FOR_SESSIONS:
             follow_up = None if signal.turn is None else signal.turn.follow_up
             if follow_up is None or not follow_up.is_reported:
@@ -148,6 +152,21 @@ class Notices:
             Status.ERROR: settings.notify_parent_on_error,
         }
         return wanted.get(status, True)
+
+    async def add_for_fault(
+        self, tx: Transaction, session: Session, fault: Fault, at: float, occasion: str
+    ) -> bool:
+        """Notify the parent and the operator of a failed turn. False: they know of this occasion."""
+        text, parent = fault_notice(session, fault, at), notice_recipient(tx, session)
+        to_operator = Notice(
+            tx.mail.new_id("notices"), session.id, None, NoticeKind.FAULT, occasion, text, tx.now
+        )
+        if not await tx.mail.add_notice(to_operator):
+            return False
+        await self._tell_operator(tx, session, to_operator, EventType.IDLE)
+        if parent is not None:
+            await self._add(tx, session, parent, NoticeKind.FAULT, f"{occasion}/parent", text, None)
+        return True
 
     async def add_for_checkpoint(self, tx: Transaction, session: Session, checkpoint: Checkpoint) -> None:
         if self._settings.notify_parent_on_checkpoint and notice_recipient(tx, session) is not None:

@@ -88,7 +88,7 @@ def read_fault(error: object, text: object, at: float, status: object = None) ->
     if known is None and fault in (FaultKind.SERVER, FaultKind.UNKNOWN):
         fault = _by_status(status) or fault
     model = _model(words) if fault is FaultKind.MODEL else ""
-    return Fault(fault, shown, _NAMES[fault], model=model)
+    return Fault(fault, shown, _NAMES[fault], model=model, hint=_HINTS.get(fault, ""))
 
 
 def _quota(name: str, words: str, shown: str, at: float) -> Fault:
@@ -128,4 +128,10 @@ _NAMES = {
     FaultKind.OUTPUT_LIMIT: "the answer is too long",
     FaultKind.CONTEXT_FULL: "the context is full",
     FaultKind.UNKNOWN: "unknown error",
+}
+_HINTS = {
+    FaultKind.LOGIN: "run claude in a terminal and type /login",
+    FaultKind.BILLING: "add credit to the account, or raise its limit",
+    FaultKind.MODEL: "choose another model: sm attach NAME, then type /model",
+    FaultKind.CONTEXT_FULL: "sm send NAME /compact",
 }

@@ -5,6 +5,7 @@ Source: claude 2.1.197. Lines of an unknown form are ignored.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from sm.core.faults import fault_reason
 from sm.core.observation import Activity, Observation, Source
@@ -133,6 +134,8 @@ def _observations(facts: Sequence[Fact]) -> Iterator[Observation]:
         observation = _observation(fact)
         if observation is not None:
             failed = observation.fault is not None
+            if isinstance(fact, Mark) and fact.kind is MarkKind.PROMPT:
+                observation = replace(observation, turn=fact.prompt_id)
             yield observation
 
 

@@ -1,0 +1,85 @@
+"""Closes the dialog that an agent CLI opens by itself when it meets its usage limit."""
+
+import asyncio
+import logging
+import time
+from datetime import datetime
+
+from sm.core.effects import Effect
+from sm.core.models import Session
+from sm.core.statuses import Status
+from sm.errors import NoServer, NoTerminal
+from sm.messaging.composer import ComposerDriver
+from sm.providers.readers import ScreenReader
+from sm.sessions.manager import Manager
+from sm.store import Store
+from sm.terminals.base import Terminals
+
+log = logging.getLogger(__name__)
+
+_OPENS_WITHIN_S = 15.0
+"""claude opens the dialog a moment after its turn has failed, and only at the first limit of a process."""
+_LOOK_S = 0.25
+_PRESSES_MAX = 5
+_DRAWN_WITHIN_S = 1.0
+"""The pause after a key: the dialog may still be on the screen for a moment, and claude may have lost the key."""
+_KEY = "Escape"
+
+
+class LimitDialogs:
+    """Presses Escape in that dialog, and no other key: an option of the dialog may cost money.
+
+    An effect may be repeated: each key needs the dialog on the screen, so without one nothing is pressed.
+    """
+
+    def __init__(
+        self, store: Store, manager: Manager, terminals: Terminals, composer: ComposerDriver
+    ) -> None:
+        self._store = store
+        self._manager = manager
+        self._terminals = terminals
+        self._composer = composer
+
+    async def close(self, effect: Effect) -> str | None:
+        """Wait a few seconds for the dialog, and close it. Returns the reason for giving up; None: it is not open."""
+        until_s = time.monotonic() + _OPENS_WITHIN_S
+        pressed = 0
+        while time.monotonic() < until_s or pressed:
+            session = self._store.sessions.get(effect.session_id)
+            reader = None if session is None else self._manager.provider(session).readers.screen
+            if session is None or session.exit is not None or reader is None:
+                return None
+            try:
+                if await self._is_open(session, reader):
+                    if pressed == _PRESSES_MAX:
+                        return f"the dialog about the usage limit did not close after {pressed} keys"
+                    pressed += await self._press(session, reader)
+                    await asyncio.sleep(_DRAWN_WITHIN_S)
+                elif pressed or _works_since(session, effect):
+                    return None
+            except (NoTerminal, NoServer):
+                return None
+            await asyncio.sleep(_LOOK_S)
+        return None
+
+    async def _is_open(self, session: Session, reader: ScreenReader) -> bool:
+        return reader.limit_dialog(await self._terminals.capture_visible(session.terminal))
+
+    async def _press(self, session: Session, reader: ScreenReader) -> bool:
+        """Press the key, unless the dialog has closed since: then the key could have another meaning."""
+        async with self._composer.hold_for_interrupt(session.id):
+            if not await self._is_open(session, reader):
+                return False
+            await self._terminals.press(session.terminal, _KEY)
+        log.info("closed the dialog about a usage limit", extra={"sm_session": session.id})
+        return True
+
+
+def _works_since(session: Session, effect: Effect) -> bool:
+    """True if a later turn has begun: the dialog of the earlier one cannot open any more."""
+    began = session.status is Status.RUNNING
+    return began and _seconds(session.status_at) > _seconds(str(effect.payload["at"]))
+
+
+def _seconds(at: str) -> float:
+    return datetime.fromisoformat(at).timestamp()
