@@ -64,6 +64,7 @@ _UNITS = {
     "height": "lines",
     "timeout_s": "seconds",
     "spawn_interval_s": "seconds",
+    "stagger_s": "seconds",
     "snapshot_interval": "seconds",
     "completion_quiet_s": "seconds",
     "idle_timeout": "seconds",

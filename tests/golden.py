@@ -1,6 +1,6 @@
-"""Writes `tests/data/v6.db`, a database of the current schema version: `python -m tests.golden`.
+"""Writes `tests/data/v7.db`, a database of the current schema version: `python -m tests.golden`.
 
-Run only until version 6 is released. After that the file never changes, so that later versions prove they can read it.
+Run only until version 7 is released. After that the file never changes, so that later versions prove they can read it.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+from sm.core.accounts import Account, Park, ParkKind
 from sm.core.messages import Message
 from sm.core.models import Capabilities, Exit, Process, Session, Workspace
 from sm.core.requests import BY_RULE, Answer, Question, Request
@@ -126,6 +127,13 @@ TIMERS = (
 )
 
 
+ACCOUNT = Account("claude-1a2b3c4d", "claude", "/home/ü/.claude", "1a2b3c4d" * 4, AT)
+PARKS = (
+    Park(ParkKind.QUOTA, "session limit", 1.5, 2.5, tries=1, account=ACCOUNT.name, first="aaaa1111"),
+    Park(ParkKind.QUOTA, "Opus limit", 1.5, None, "opus", account=ACCOUNT.name),
+)
+
+
 async def write(path: str) -> None:
     async with await Store.open(path) as store, store.transaction() as tx:
         for workspace in (*WORKSPACES, SUPERVISED):
@@ -137,6 +145,9 @@ async def write(path: str) -> None:
             tx.mail.add_request(request)
         for timer in TIMERS:
             tx.timers.set(timer)
+        tx.accounts.put(ACCOUNT)
+        for park in PARKS:
+            tx.accounts.park(park)
         for name, position in TRANSCRIPTS.items():
             tx.measures.set_position(RUNNING.id, name, position)
         tx.measures.add_usage(RUNNING.id, USAGE)
@@ -146,7 +157,7 @@ async def write(path: str) -> None:
 
 
 def main() -> None:
-    target = Path(__file__).parent / "data" / "v6.db"
+    target = Path(__file__).parent / "data" / "v7.db"
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "sm.db")
         asyncio.run(write(path))

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from tests.claude_fixtures import scripted_api
-from tests.claude_instance import ClaudeInstance
+from tests.claude_instance import ClaudeInstance, calling_session
 from tests.instance import until
-from tests.scripted_api import ScriptedApi
+from tests.scripted_api import Request, ScriptedApi
 
 pytestmark = pytest.mark.processes
 
@@ -104,3 +104,90 @@ def test_limit_message_in_an_answer_is_no_fault(claudes: ClaudeInstance) -> None
     claudes.says(session_id, "idle", "the turn ended")
     assert told(claudes) == []
     assert faults(claudes, session_id) == []
+
+
+def goes_on(api: ScriptedApi, session_id: str) -> list[Request]:
+    """The turns in which the session was told that its limit is over."""
+    return [t for t in api.turns("The limit that ended your last turn") if calling_session(t) == session_id]
+
+
+def account_of(claudes: ClaudeInstance) -> dict[str, Any]:
+    (account,) = claudes.json("accounts")
+    assert "none-of-any-account" not in str(account)
+    return dict(account)
+
+
+def test_sessions_of_a_parked_account_wait_for_its_reset_and_go_on_once(
+    claudes: ClaudeInstance, api: ScriptedApi
+) -> None:
+    resting = claudes.spawn("Editor", "[[text:at rest]]")["session_id"]
+    claudes.idle(resting)
+    assert account_of(claudes)["parks"] == []
+    resets_at = int(time.time()) + 2
+    over_at = resets_at // 60 * 60 + 60
+    cut_off = claudes.spawn("Editor", f"long work [[limit:five_hour:{resets_at}]]")["session_id"]
+    claudes.says(cut_off, "idle", "session limit")
+    clock = time.strftime("%H:%M", time.localtime(over_at))
+    assert f"until {clock}: session limit" in claudes.sm("accounts")
+    later = claudes.run("spawn", "Editor", "spawned while parked [[text:new]]", "--json")
+    assert later.returncode == 0
+    waiting = [s for s in claudes.json("all") if s["status"] == "spawned"]
+    assert [s["status_reason"] for s in waiting] == [f"parked until {clock}: session limit"]
+    assert "parked until" in claudes.refused("spawn", "Editor", "x", "--no-park", exit_code=6)
+    claudes.sm("send", resting, "wake up", "--no-wait")
+    (held,) = [m for m in claudes.json("log") if m["session_id"] == resting and m["status"] == "queued"]
+    assert held["reason"] == f"parked until {clock}: session limit"
+    assert "2 sessions wait" in claudes.sm("status") or "3 sessions wait" in claudes.sm("status")
+    api.wait_for(lambda: api.turns("The limit that ended your last turn is over"), "it goes on", 120)
+    api.wait_for(lambda: api.turns("wake up") and api.turns("spawned while parked"), "the others", 60)
+    assert time.time() >= over_at
+    until(lambda: all(s["status"] == "idle" for s in claudes.json("all")), "all have finished")
+    assert account_of(claudes)["parks"] == []
+    assert len(goes_on(api, cut_off)) == 1
+    first, *others = [t.prompt for t in api.turns() if t.number > api.turns("long work")[0].number]
+    assert "The limit that ended" in first
+    assert len(others) == 2
+    assert len(told(claudes)) == 1
+
+
+def test_parked_account_survives_kills_of_the_daemon_and_its_end_is_carried_out_once(
+    claudes: ClaudeInstance, api: ScriptedApi
+) -> None:
+    def kill() -> None:
+        claudes.kill_daemon()
+        claudes.start_daemon()
+
+    far = int(time.time()) + 5 * 3600
+    cut_off = claudes.spawn("Editor", f"night work [[limit:five_hour:{far}]]")["session_id"]
+    claudes.says(cut_off, "idle", "session limit")
+    spawned = claudes.spawn("Editor", "spawned in the night [[text:new]]")
+    assert spawned["status"] == "spawned"
+    doomed = claudes.spawn("Editor", "killed while parked")["session_id"]
+    kill()
+    claudes.sm("kill", doomed)
+    assert claudes.session(doomed)["status"] == "killed"
+    assert account_of(claudes)["waiting"] == 2
+    name = account_of(claudes)["name"]
+    claudes.sm("resume", "--account", name)
+    kill()
+    api.wait_for(lambda: api.turns("spawned in the night"), "the spawn", 60)
+    api.wait_for(lambda: goes_on(api, cut_off), "it goes on", 60)
+    kill()
+    until(lambda: claudes.session(spawned["session_id"])["status"] == "idle", "the spawn has finished", 60)
+    claudes.idle(cut_off)
+    assert len(goes_on(api, cut_off)) == 1
+    assert api.turns("killed while parked") == []
+    assert len(told(claudes)) == 1
+    assert account_of(claudes)["parks"] == []
+
+
+def test_paused_account_holds_messages_until_it_is_resumed(claudes: ClaudeInstance, api: ScriptedApi) -> None:
+    session_id = claudes.spawn("Editor", "[[text:ready]]")["session_id"]
+    claudes.idle(session_id)
+    name = account_of(claudes)["name"]
+    claudes.sm("pause", "--account", name)
+    claudes.sm("send", session_id, "held by the operator", "--no-wait")
+    assert f"Parked:    {name} paused by the operator, 1 session waits" in claudes.sm("status")
+    assert claudes.sm("resume", "--account", name) == f"Resumed account {name}\n"
+    api.wait_for(lambda: api.turns("held by the operator"), "the message", 60)
+    assert "no such account" in claudes.refused("pause", "--account", "nobody", exit_code=3)

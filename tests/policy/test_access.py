@@ -35,6 +35,7 @@ FORK                yes       d     d     -     d
 SEE_WORKSPACE       yes       s     s     s     s
 MANAGE_WORKSPACES   yes       -     -     -     -
 MANAGE_SANDBOXES    yes       -     -     -     -
+MANAGE_ACCOUNTS     yes       -     -     -     -
 RESTORE_ALL         yes       -     -     -     -
 ADOPT               yes       -     -     -     -
 ADD_ARGUMENTS       yes       -     -     -     -

@@ -372,6 +372,13 @@ class DaemonSection(Section):
     measure a source, or when a source reports wrong states after an update of the agent."""
 
 
+class QuotaSettings(Section):
+    """Usage limits of accounts."""
+
+    stagger_s: float = Field(default=5.0, ge=0, le=3600)
+    """Seconds between two sessions that go on when the limit of their account is over."""
+
+
 class McpSettings(Section):
     """The MCP server of the daemon, which agents reach with `sm mcp`."""
 
@@ -406,6 +413,8 @@ class Config(Section):
     """Containers of sandboxed sessions."""
     notify: Notify = Notify()
     """Programs and URLs that also get the notices of the operator's inbox."""
+    quota: QuotaSettings = QuotaSettings()
+    """Usage limits of accounts. At the reset one session tries first; when it succeeds, the others follow."""
     mcp: McpSettings = McpSettings()
     """Tools for agents over the Model Context Protocol."""
     daemon: DaemonSection = DaemonSection()

@@ -30,6 +30,8 @@ class Account:
     """The agent CLI's configuration directory, absolute."""
     digest: str
     """A keyed digest of the login. The login itself is stored nowhere."""
+    last_success_at: str | None = None
+    """The end of a turn that succeeded (ISO 8601, UTC), at most a minute before the last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,10 @@ class Park:
     """A part of the names of the models that it binds; empty: all."""
     tries: int = 0
     """Attempts that failed since the account was parked, for a reset time that is unknown or was wrong."""
+    account: str = ""
+    """The name of the account."""
+    first: str | None = None
+    """The session that goes on alone, to try whether the limit is over; None: none does."""
 
     def binds(self, model: str | None) -> bool:
         """True if an agent with this model must wait. An unknown model is bound only if all are."""

@@ -156,6 +156,10 @@ class Session:
     """The git worktree made for the session, absolute. The working directory is the worktree or lies in it."""
     branch: str | None = None
     """The branch made with the worktree."""
+    account: str | None = None
+    """The name of the account that its turns are charged to; None: unknown, or the provider has none."""
+    cut_off_at: str | None = None
+    """A limit of the account ended its turn at this time: it needs a message to go on."""
     mode_source: str = "child_agents.mode"
     """The setting that decided the mode, as a person would type it: `--lifecycle`, `child_agents.mode`, ..."""
     reminders: int = 0
@@ -259,6 +263,8 @@ class SpawnRequest:
     """Variables added to the agent's environment."""
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The caller's environment. The manager keeps the configured variables, and none for a child of a session."""
+    no_park: bool = False
+    """Fail if the account of the agent is parked, in place of waiting for its reset."""
     skip_checks: bool = False
     """Start the agent even if its CLI is known to open a dialog."""
 

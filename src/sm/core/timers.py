@@ -17,6 +17,10 @@ class TimerKind(Tolerant):
     """A session has been idle for long, and it is not known whether its work is done."""
     REMINDER = "reminder"
     """An idle agent has not reported yet."""
+    PARK = "park"
+    """A limit of an account (the subject) may be over: one session tries."""
+    FOLLOW = "follow"
+    """A session goes on after the limit of its account."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,7 @@ from sm.sessions.interrupt import INTERRUPTIBLE
 from sm.sessions.manager import Manager
 from sm.sessions.restore import Restorer
 from sm.sessions.spawn import Spawner, process_of
+from sm.state.accounts import account_hold
 from sm.state.endings import LossCause
 from sm.store import Effect, Store, durable
 from sm.terminals.archives import Archives
@@ -217,6 +218,11 @@ class Outbox:
         if not is_live(session.status) and await self._pane_of(session) is None:
             await self._manager.mark_finished(effect)  # ended before it was started
             return
+        await self._store.wait_until(lambda: self._may_start(session.id))
+        session = self._store.sessions[effect.session_id]
+        if not is_live(session.status) or self._is_killed(session.id):
+            await self._manager.mark_finished(effect)  # ended while its account was parked
+            return
         prepared = self._spawner.prepared.pop(session.id, None)
         try:
             launch, argv = prepared or await self._prepare_restart(session, again=again)
@@ -256,6 +262,19 @@ class Outbox:
         await self._spawner.record_start(effect, process, typed=launch.typed_prompt is not None)
         # Also for a process that has ended already: the watcher then reads its exit status.
         self._watcher.watch(session.id, process, pane)
+
+    def _may_start(self, session_id: str) -> bool:
+        """False while the account of the session is parked. A kill does not wait for that."""
+        session, open = self._store.sessions[session_id], self._store.mail.open
+        return (
+            account_hold(open, session, 0.0) is None
+            or not is_live(session.status)
+            or self._is_killed(session_id)
+        )
+
+    def _is_killed(self, session_id: str) -> bool:
+        effects = self._store.mail.open.effects.values()
+        return any(e.session_id == session_id and e.kind == EffectKind.KILL for e in effects)
 
     async def _end_old_process(self, session: Session, payload: Mapping[str, Any]) -> None:
         """End the orphan processes of a restored session's old process, and close its terminal.

@@ -37,6 +37,7 @@ from sm.requests import Dialogs, Requests, SetupDialogs
 from sm.sandboxes.home import homes
 from sm.server import ApiServer
 from sm.services import DaemonInfo, Reads, Services, Sessions, Waits
+from sm.sessions.accounts import Accounts
 from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
 from sm.sessions.cleanup import TerminalCleanup
@@ -75,6 +76,16 @@ class DialogListener(AgentListener):
 
     async def setup_dialog(self, session_id: str, dialog: SetupDialog | None) -> None:
         await self._setup.dialog_shown(session_id, dialog)
+
+
+class AccountListener(AgentListener):
+    """Passes the ends of turns to the accounts, whose package must not import the monitor's protocol."""
+
+    def __init__(self, accounts: Accounts) -> None:
+        self._accounts = accounts
+
+    async def turn_ended(self, session_id: str, at: float) -> None:
+        await self._accounts.turn_succeeded(session_id, at)
 
 
 def terminals_of(config: Config, paths: InstancePaths, store: Store, umask: int) -> Tmux:
@@ -143,12 +154,15 @@ class DaemonParts:
             home_of=home_of,
         )
         completions = Completions(config, store, manager, reports, TerminalLooks(terminals, manager).use_of)
+        accounts = Accounts(store, manager, config.quota.stagger_s)
         self.due_timers = DueTimers(
             store,
             {
                 TimerKind.COMPLETION: completions.complete,
                 TimerKind.UNCLEAR: completions.report_unclear,
                 TimerKind.REMINDER: completions.remind,
+                TimerKind.PARK: accounts.try_again,
+                TimerKind.FOLLOW: accounts.follow,
             },
         )
         self.cut_off = cut_off = CutOffSessions(config, store, manager, restorer)
@@ -158,7 +172,12 @@ class DaemonParts:
         self.setup_dialogs = setup_dialogs = SetupDialogs(store, manager, terminals, kills)
         self.messages = messages = Messages(store, manager, dialogs)
         receipts = DeliveryReceipts(store, manager)
-        for listener in (receipts, composer, DialogListener(dialogs, setup_dialogs)):
+        for listener in (
+            receipts,
+            composer,
+            DialogListener(dialogs, setup_dialogs),
+            AccountListener(accounts),
+        ):
             observer.register(listener)
         self.worker = DeliveryWorker(store, manager, terminals, composer, receipts)
         self.timers = timers = MailTimers(store, manager, kills, waiting)
@@ -201,6 +220,7 @@ class DaemonParts:
             ),
             terminals=terminals,
             store=Reads(store),
+            accounts=accounts,
             daemon=DaemonInfo(paths.socket, started_s, trouble, stopping),
         )
         mcp = McpServer(

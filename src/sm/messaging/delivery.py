@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -35,6 +36,7 @@ from sm.messaging.holds import busy_reason, hold_reason
 from sm.messaging.receipts import DeliveryReceipts
 from sm.providers.base import BoxReader, InputMethod
 from sm.sessions.manager import Manager
+from sm.state.accounts import account_hold
 from sm.store import Store
 from sm.terminals.base import Pane, Terminals
 
@@ -194,6 +196,7 @@ class DeliveryWorker:
                 session.status,
                 session.status_at,
                 busy_reason(session, self._store.mail.open, "") if asks else "",
+                account_hold(self._store.mail.open, session, 0.0),
             )
 
         before = self._store.sessions.get(message.session_id or "")
@@ -212,7 +215,7 @@ class DeliveryWorker:
         self, session: Session, message: Message, box_reader: BoxReader
     ) -> tuple[bool, float | None]:
         """Deliver one message. Returns (True if held, seconds until the next attempt or None)."""
-        why = hold_reason(session, self._store.mail.open)
+        why = hold_reason(session, self._store.mail.open, time.time())
         if why is not None:
             await self._record.explain(message, why)
             return True, _HELD_BY_STATUS_S

@@ -7,17 +7,23 @@ from sm.core.models import Session
 from sm.core.states import MessageState, RequestKind
 from sm.core.statuses import Status
 from sm.errors import IllegalState
+from sm.state.accounts import account_hold
 from sm.store import Open, Transaction
 
 _DIALOGS = {RequestKind.PERMISSION: "permission dialog", RequestKind.QUESTION: "question dialog"}
 
 
-def hold_reason(session: Session, open: Open) -> str | None:
-    """The reason in its status to type nothing to a session now; None: the state of its terminal decides."""
+def hold_reason(session: Session, open: Open, now: float) -> str | None:
+    """The reason in its status or its account to type nothing to a session now; None: its terminal decides.
+
+    `now`: seconds since the epoch.
+    """
     if session.status in (Status.SPAWNED, Status.STARTING):
         return "the session is starting"
     if session.status is Status.WAITING_INPUT:
         return busy_reason(session, open, session.status_reason)
+    if (why := account_hold(open, session, now)) is not None:
+        return why
     for message in open.messages.values():
         if (message.session_id, message.state, message.via) == (
             session.id,

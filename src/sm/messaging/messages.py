@@ -1,6 +1,7 @@
 """Sends messages between callers, and hands them over from inboxes."""
 
 import asyncio
+import time
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
@@ -135,7 +136,7 @@ class Messages:
                 sender = sender_label(caller.session_id or "operator", tx.find(caller.session_id))
                 render_line(sender, _NUMBER_WIDTH, text)
             case InputMethod.COMPOSER:
-                why = hold_reason(session, tx.mail.open) or "not typed yet"
+                why = hold_reason(session, tx.mail.open, time.time()) or "not typed yet"
         waiting = len(self._store.mail.queued().get(session.id, ()))
         if waiting >= QUEUED_MAX:
             raise LimitReached(

@@ -37,6 +37,7 @@ class Action(StrEnum):
     RESTORE_ALL = "restore all sessions"
     ADOPT = "adopt an agent"
     ADD_ARGUMENTS = "pass extra arguments to an agent"
+    MANAGE_ACCOUNTS = "see, pause or resume accounts"
     STOP_DAEMON = "stop the daemon"
 
 
@@ -112,6 +113,8 @@ _TARGETS: Mapping[Action, frozenset[Position]] = {
     Action.ADOPT: _NOBODY,
     # The agent CLI gets them unchecked, and they can grant any permission. `child_agents.allow_args` lifts this rule.
     Action.ADD_ARGUMENTS: _NOBODY,
+    # An account pays for the work of all teams.
+    Action.MANAGE_ACCOUNTS: _NOBODY,
     Action.STOP_DAEMON: _NOBODY,
 }
 """The targets of each action for a session. The operator may do everything but report for a session."""

@@ -224,6 +224,16 @@ class TrustEntry:
     """Running processes of the agent CLI, checked not to have overwritten the new entry."""
 
 
+@dataclass(frozen=True, slots=True)
+class Login:
+    """The login of an agent: two agents with the same one share their usage limits."""
+
+    directory: str
+    """The agent CLI's configuration directory on this host, absolute."""
+    identity: str = field(repr=False)
+    """What it logs in with, which may be a secret."""
+
+
 class Setup(Protocol):
     """The installation of an agent CLI on this machine. Reads and writes its files, so every method blocks.
 
@@ -265,6 +275,9 @@ class Setup(Protocol):
 
         `environment`: that of the agent that shows the dialog. `directory`: its working directory, without links.
         """
+
+    def login(self, environment: Mapping[str, str], home: ContainerHome | None) -> Login:
+        """The login of an agent with this environment. `home`: the home directory of its container."""
 
     def require_ready(self, environment: Mapping[str, str], argv: Sequence[str], directory: str) -> None:
         """Raise SetupRequired if an agent with this command line would open a first-start dialog in `directory`."""

@@ -14,6 +14,7 @@ from sm.requests.answers import Requests
 from sm.requests.dialogs import Dialogs
 from sm.services.sessions import SessionFilter, Sessions
 from sm.services.waits import LongPoll, TeamWaitResult, WaitEnd, WaitResult, Waits
+from sm.sessions.accounts import Accounts
 from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
 from sm.sessions.interrupt import Interrupts
@@ -89,4 +90,5 @@ class Services:
     monitor: Monitor
     terminals: Screen
     store: Reads
+    accounts: Accounts
     daemon: DaemonInfo

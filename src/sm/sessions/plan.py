@@ -9,6 +9,7 @@ from sm.capabilities.agent_types import AgentType, AgentTypes, Catalog, check_na
 from sm.capabilities.agreements import Agreements
 from sm.capabilities.grants import Granter, Grants
 from sm.config import AgentConfig, Config, is_model
+from sm.core.accounts import Account
 from sm.core.items import ItemState
 from sm.core.models import Caller, Capabilities, Launch, Session, SpawnRequest, Workspace, digest
 from sm.core.names import friendly_name, normalize_title
@@ -40,7 +41,7 @@ from sm.sessions.environment import (
     denied_warnings,
     without,
 )
-from sm.sessions.setup_checks import require_ready, session_warnings
+from sm.sessions.setup_checks import account_of_agent, require_ready, session_warnings
 from sm.sessions.workdir import WorkDirectories, require_directory, worktree
 from sm.store import Store
 
@@ -56,6 +57,9 @@ class SpawnPlan:
     prompt: str | None = field(repr=False)
     token: str = field(repr=False)
     warnings: tuple[str, ...]
+    account: Account | None = None
+    """None: that of an existing session, or unknown."""
+    no_park: bool = False
 
 
 class SpawnPlanner:
@@ -164,11 +168,13 @@ class SpawnPlanner:
             except SetupRequired:  # a login needs the program too
                 await require_program(session, workspace, launch.argv[0], self._has_program)
                 raise
+        account = await account_of_agent(provider, launch, self._home_of(session), self._store.account_key)
+        session = replace(session, account=None if account is None else account.name)
         limits = await session_warnings(provider, launch, self._home_of(session))
         if session.effective_mode is TrustLevel.SANDBOXED:
             warnings = (*warnings, *denied_warnings(plan.environment))
         warnings = (*warnings, *types.caller_warnings, *grants.warnings, *plan.warnings, *limits)
-        return SpawnPlan(session, launch, prompt, token, warnings)
+        return SpawnPlan(session, launch, prompt, token, warnings, account, request.no_park)
 
     async def plan_restore(self, session: Session) -> tuple[Launch, str, tuple[str, ...]]:
         """Plan a new process that resumes the session's conversation: its launch, token and warnings.
@@ -216,6 +222,7 @@ class SpawnPlanner:
             model=original.model,
             mode=original.mode,
             mode_source=original.mode_source,
+            account=original.account,
             parent_id=None if parent is None else parent.id,
             working_dir=original.working_dir,
             workspace=original.workspace,

@@ -4,6 +4,7 @@ import asyncio
 from contextlib import suppress
 from functools import partial
 
+from sm.core.accounts import Account, account_of
 from sm.core.models import Launch, Session
 from sm.providers.base import Provider
 from sm.sandboxes.home import ContainerHome
@@ -30,6 +31,19 @@ async def require_ready(
     with suppress(TimeoutError):  # a slow file system proves no open dialog
         async with asyncio.timeout(_WITHIN_S):
             await asyncio.to_thread(check)
+
+
+async def account_of_agent(
+    provider: Provider, launch: Launch, home: ContainerHome | None, key: bytes
+) -> Account | None:
+    """The account that its turns are charged to; None: unknown. `home`: as above; `key`: of the digest."""
+    if provider.setup is None:
+        return None
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_WITHIN_S):
+            login = await asyncio.to_thread(provider.setup.login, launch.environment, home)
+            return account_of(provider.name, login.directory, login.identity, key)
+    return None
 
 
 async def session_warnings(provider: Provider, launch: Launch, home: ContainerHome | None) -> tuple[str, ...]:

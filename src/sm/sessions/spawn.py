@@ -1,5 +1,6 @@
 """Starts sessions: from the spawn request until the process runs or the start has failed."""
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -14,11 +15,12 @@ from sm.core.observation import Source
 from sm.core.states import EventType, SignalKind
 from sm.core.statuses import Status
 from sm.core.wording import spawn_event, subject
-from sm.errors import AgentStartFailed, IllegalState, NameTaken, SmError, WaitTimeout
+from sm.errors import AgentStartFailed, IllegalState, LimitReached, NameTaken, SmError, WaitTimeout
 from sm.policy.access import Action
 from sm.sandboxes.base import Sandbox
 from sm.sessions.manager import Manager, SessionResult
 from sm.sessions.plan import SpawnPlan, SpawnPlanner
+from sm.state.accounts import account_hold
 from sm.state.sessions import move
 from sm.store import Effect, Store, Transaction
 
@@ -153,6 +155,12 @@ class Spawner:
         at = tx.now
         session = replace(session, created_at=at, status_at=at)
         await self._manager.quota.check_spawn(tx, caller, session)
+        if (why := account_hold(tx.mail.open, session, time.time())) is not None:
+            if planned.no_park:
+                raise LimitReached(f"account {session.account} is {why}", "sm accounts")
+            session = replace(session, status_reason=why)
+        if planned.account is not None and tx.accounts.find(planned.account.name) is None:
+            tx.accounts.put(planned.account)
         await tx.insert(session, planned.launch, planned.prompt)
         await tx.event(
             EventType.SPAWNED, session, at, spawn_event(session), {"agent_type": session.agent_type}
@@ -174,7 +182,9 @@ class Spawner:
 
     async def _wait_for_process(self, session_id: str, wait_s: float) -> Session:
         """Return when the process runs, or has run and ended. Raises the errors of `spawn`."""
-        if not await self._store.wait_until(lambda: self._has_process(session_id), wait_s):
+        if not await self._store.wait_until(
+            lambda: self._has_process(session_id) or self._is_parked(session_id), wait_s
+        ):
             session = self._store.sessions[session_id]
             raise WaitTimeout(
                 f"session {short_label(session)} is still starting after {wait_s:g} s; the start continues",
@@ -206,6 +216,9 @@ class Spawner:
                 f"look at the terminal: sm attach {name_to_type(session)}",
             )
         return session
+
+    def _is_parked(self, session_id: str) -> bool:
+        return account_hold(self._store.mail.open, self._store.sessions[session_id], 0.0) is not None
 
     def _has_process(self, session_id: str) -> bool:
         session = self._store.sessions[session_id]

@@ -1,4 +1,4 @@
-"""Records failed turns: the event, the notices, and the effect that closes the dialog of a usage limit."""
+"""Records failed turns: the event, the notices, the park of the account, and the effect that closes its dialog."""
 
 from sm.core.effects import EffectKind
 from sm.core.faults import Fault, FaultKind
@@ -6,6 +6,7 @@ from sm.core.lifecycle import is_live
 from sm.core.states import EventType
 from sm.core.timestamps import iso
 from sm.core.wording import fault_event
+from sm.state.accounts import park_account, roots_of
 from sm.state.notices import Notices
 from sm.store import Transaction
 
@@ -17,11 +18,25 @@ async def record_fault(
 
     `turn`: the agent CLI's id of the turn; None: unknown.
     """
-    session = tx.find(session_id)
+    session, occasion = tx.find(session_id), f"fault:{turn or iso(at)}"
     if session is None or session.exit is not None or not is_live(session.status):
         return False
-    if not await notices.add_for_fault(tx, session, fault, at, f"fault:{turn or iso(at)}"):
+    if await tx.mail.has_notice(session_id, occasion):
         return False
+    change = park_account(tx, session, fault, at)
+    account = None if change is None else session.account
+    if change is not None:
+        session = await tx.update(session, cut_off_at=iso(at))
+    await notices.add_for_fault(
+        tx,
+        session,
+        fault,
+        at,
+        occasion,
+        account=account,
+        roots=roots_of(tx, account),
+        told=change is not None and not change.is_news,
+    )
     metadata = {
         "fault": fault.kind.value,
         "text": fault.text,

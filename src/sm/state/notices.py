@@ -154,19 +154,38 @@ class Notices:
         return wanted.get(status, True)
 
     async def add_for_fault(
-        self, tx: Transaction, session: Session, fault: Fault, at: float, occasion: str
-    ) -> bool:
-        """Notify the parent and the operator of a failed turn. False: they know of this occasion."""
-        text, parent = fault_notice(session, fault, at), notice_recipient(tx, session)
+        self,
+        tx: Transaction,
+        session: Session,
+        fault: Fault,
+        at: float,
+        occasion: str,
+        *,
+        account: str | None = None,
+        roots: Collection[str] = (),
+        told: bool = False,
+    ) -> None:
+        """Notify the operator, and the parent or the `roots`, of a failed turn. `account`: it is parked from now on.
+
+        Every fault has a notice, so that the fault is known. `told`: an earlier one has said the same.
+        """
+        text = fault_notice(session, fault, at)
+        if account is not None:
+            text += f"; its account {account} is parked: sm accounts"
         to_operator = Notice(
             tx.mail.new_id("notices"), session.id, None, NoticeKind.FAULT, occasion, text, tx.now
         )
-        if not await tx.mail.add_notice(to_operator):
-            return False
+        await tx.mail.add_notice(to_operator)
+        if told:
+            tx.mail.finish_notices([to_operator], "dropped")
+            return
         await self._tell_operator(tx, session, to_operator, EventType.IDLE)
-        if parent is not None:
-            await self._add(tx, session, parent, NoticeKind.FAULT, f"{occasion}/parent", text, None)
-        return True
+        parent = notice_recipient(tx, session)
+        for recipient in sorted({parent, *roots} - {None, session.id}, key=str):
+            other = tx.find(recipient)
+            if account is not None and other is not None and other.account == account:
+                continue  # it would read the notice after the reset, and could do nothing before
+            await self._add(tx, session, recipient, NoticeKind.FAULT, f"{occasion}/{recipient}", text, None)
 
     async def add_for_checkpoint(self, tx: Transaction, session: Session, checkpoint: Checkpoint) -> None:
         if self._settings.notify_parent_on_checkpoint and notice_recipient(tx, session) is not None:

@@ -94,6 +94,8 @@ class Store:
         self.mail = MailReads(self._read)
         self.measures = MeasureReads(self._read)
         self.instance = ""
+        self.account_key = b""
+        """The key for digests of logins (`core.accounts`)."""
         self.last_seq = 0
         self.effects: asyncio.Queue[Effect] = asyncio.Queue()
         """Committed rows of the outbox, in order."""
@@ -153,6 +155,8 @@ class Store:
             "INSERT OR IGNORE INTO meta (name, value) VALUES ('instance', ?)", (str(uuid.uuid4()),)
         )
         self.instance = (await self._read("SELECT value FROM meta WHERE name = 'instance'"))[0][0]
+        key = (await self._read("SELECT value FROM meta WHERE name = 'account_key'"))[0][0]
+        self.account_key = bytes.fromhex(key)
         await self.mail.load()
 
     # Writing

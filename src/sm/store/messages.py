@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from sm.core.accounts import Account, Park
 from sm.core.effects import Effect
 from sm.core.messages import Message, Notice
 from sm.core.requests import Request
@@ -12,7 +13,17 @@ from sm.core.states import MessageState
 from sm.core.timers import Timer
 from sm.errors import NotFound
 from sm.store.connection import Read
-from sm.store.rows import MESSAGES, NOTICES, OUTBOX, REQUESTS, TIMERS, RowTable, encode_json
+from sm.store.rows import (
+    ACCOUNTS,
+    MESSAGES,
+    NOTICES,
+    OUTBOX,
+    PARKS,
+    REQUESTS,
+    TIMERS,
+    RowTable,
+    encode_json,
+)
 
 if TYPE_CHECKING:
     from sm.store.transaction import Transaction
@@ -34,6 +45,10 @@ class Open:
     """Pending and taken."""
     timers: Mapping[tuple[str, str], Timer] = field(default_factory=dict)
     """By subject and kind."""
+    accounts: Mapping[str, Account] = field(default_factory=dict)
+    """By name."""
+    parks: Mapping[tuple[str, str], Park] = field(default_factory=dict)
+    """By account and model."""
 
 
 class MailLookup:
@@ -125,12 +140,15 @@ class MailWrites(MailLookup):
 
     # Notices
 
+    async def has_notice(self, session_id: str, occasion: str) -> bool:
+        rows = await self._tx.read(
+            "SELECT 1 FROM notices WHERE session_id = ? AND occasion = ?", (session_id, occasion)
+        )
+        return bool(rows)
+
     async def add_notice(self, notice: Notice) -> bool:
         """False when a notice of this occasion exists already."""
-        if await self._tx.read(
-            "SELECT 1 FROM notices WHERE session_id = ? AND occasion = ?",
-            (notice.session_id, notice.occasion),
-        ):
+        if await self.has_notice(notice.session_id, notice.occasion):
             return False
         self._tx.insert_row("notices", NOTICES.row(notice))
         self.open = replace(self.open, notices=_with(self.open.notices, notice, keep=True))
@@ -226,6 +244,11 @@ class MailReads(MailLookup):
             _by_id(await self._all(NOTICES, "state = 'pending' ORDER BY id")),
             _by_id(await self._all(OUTBOX, "state IN ('pending', 'taken') ORDER BY id")),
             {timer.key: timer for timer in await self._all(TIMERS, "1 ORDER BY due_at")},
+            {account.name: account for account in await self._all(ACCOUNTS, "1 ORDER BY name")},
+            {
+                (park.account, park.model): park
+                for park in await self._all(PARKS, "1 ORDER BY account, model")
+            },
         )
         self.numbers = Counter(dict(await self._read("SELECT name, seq FROM sqlite_sequence", ())))
 

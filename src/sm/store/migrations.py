@@ -238,7 +238,32 @@ _V6 = (
     "ALTER TABLE requests ADD COLUMN evidence TEXT",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_V1, _V2, _V3, _V4, _V5, _V6)
+_V7 = (
+    # The accounts that turns are charged to, and why an account is parked. `digest` is keyed with `account_key`.
+    """CREATE TABLE accounts (
+        name TEXT PRIMARY KEY,
+        provider TEXT NOT NULL,
+        directory TEXT NOT NULL,
+        digest TEXT NOT NULL,
+        last_success_at TEXT
+    ) WITHOUT ROWID""",
+    """CREATE TABLE parks (
+        account TEXT NOT NULL,
+        model TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        since REAL NOT NULL,
+        until REAL,
+        tries INTEGER NOT NULL,
+        first TEXT,
+        PRIMARY KEY (account, model)
+    ) WITHOUT ROWID""",
+    "ALTER TABLE sessions ADD COLUMN account TEXT",
+    "ALTER TABLE sessions ADD COLUMN cut_off_at TEXT",
+    "INSERT INTO meta (name, value) VALUES ('account_key', lower(hex(randomblob(32))))",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_V1, _V2, _V3, _V4, _V5, _V6, _V7)
 """Step n brings a database of version n to n + 1 (`PRAGMA user_version`)."""
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from typing import Any, Generic, TypeVar
 
+from sm.core.accounts import Account, Park, ParkKind
 from sm.core.effects import Effect
 from sm.core.messages import Message, Notice
 from sm.core.models import Capabilities, Checkpoint, Event, Exit, Launch, Process, Session, Workspace
@@ -107,6 +108,11 @@ def _trust(text: str) -> TrustLevel:
     return TrustLevel.DIRECT if text == TrustLevel.DIRECT else TrustLevel.SANDBOXED
 
 
+def _park_kind(text: str) -> ParkKind:
+    # A newer version knows more kinds. The operator can end any park.
+    return ParkKind(text) if text in set(ParkKind) else ParkKind.OPERATOR
+
+
 def _capabilities(text: str) -> Capabilities:
     given = decode_json(text)
     return Capabilities(*(_names(given.get(f.name, ())) for f in fields(Capabilities)))
@@ -203,6 +209,8 @@ CHECKPOINTS = RowTable(
     encode={"metadata": _encoded_mapping},
     decode={"metadata": decode_json},
 )
+ACCOUNTS = RowTable("accounts", Account)
+PARKS = RowTable("parks", Park, decode={"kind": _park_kind})
 TIMERS = RowTable(
     "timers", Timer, encode={"data": _encoded_mapping}, decode={"kind": TimerKind, "data": decode_json}
 )

@@ -16,6 +16,7 @@ from sm.core.session_index import is_unfinished
 from sm.core.states import EventType
 from sm.core.statuses import Status
 from sm.errors import IllegalState, InternalError, NotFound, SmError
+from sm.store.accounts import AccountWrites
 from sm.store.connection import Script, Statement
 from sm.store.idempotency import IdempotencyKey
 from sm.store.messages import MailWrites, Open
@@ -87,6 +88,7 @@ class Transaction:
         self.mail = MailWrites(self, open, numbers)
         self.measures = MeasureWrites(self.write, self.write_rows)
         self.timers = TimerWrites(self)
+        self.accounts = AccountWrites(self)
 
     async def recall(self, caller: Caller | None, key: RequestKey | None) -> None:
         """Set `replayed` for a request. Raises UsageError when the key belongs to another request of the caller."""

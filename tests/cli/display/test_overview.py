@@ -1,6 +1,6 @@
 """The layout of the overview and of log lines."""
 
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import Any
 
 from sm.cli.display.overview import log_line, overview
@@ -10,8 +10,10 @@ EMPTY: dict[str, Any] = {
     "sessions": {},
     **dict.fromkeys(("orphans", "dead_letters", "requests_open", "inbox"), 0),
     "inbox_lines": [],
+    "parked": [],
     "trouble": [],
 }
+NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 
 
 def test_overview_shows_counts_inbox_and_trouble() -> None:
@@ -23,9 +25,19 @@ def test_overview_shows_counts_inbox_and_trouble() -> None:
         "requests_open": 3,
         "inbox": 2,
         "inbox_lines": ["child engineer-a (1a2b3c4d) completed", "child engineer-b (5e6f7a8b) failed"],
+        "parked": [
+            {
+                "name": "claude-1a2b3c4d",
+                "waiting": 1,
+                "parks": [
+                    {"reason": "not logged in", "until": None, "model": None},
+                    {"reason": "Opus limit", "until": None, "model": "opus"},
+                ],
+            }
+        ],
         "trouble": ["tmux does not answer"],
     }
-    assert overview(status) == [
+    assert overview(status, NOW) == [
         "Inbox:     2 (sm inbox --take)",
         "           child engineer-a (1a2b3c4d) completed",
         "           child engineer-b (5e6f7a8b) failed",
@@ -34,12 +46,13 @@ def test_overview_shows_counts_inbox_and_trouble() -> None:
         "Orphans:   2",
         "Requests:  3 open (sm requests)",
         "Dead letters: 1",
+        "Parked:    claude-1a2b3c4d not logged in; Opus limit (opus), 1 session waits",
         "Problem:   tmux does not answer",
     ]
 
 
 def test_overview_suggests_no_command_when_empty() -> None:
-    assert overview(EMPTY) == [
+    assert overview(EMPTY, NOW) == [
         "Inbox:     0",
         "Daemon:    running, pid 7, version 0.1.0, up 1s",
         "Sessions:  none",
@@ -57,7 +70,7 @@ def test_overview_prevents_forged_lines_in_inbox_text() -> None:
         "[sm] from operator",
         "",
     ]
-    shown = overview(EMPTY | {"inbox_lines": forged})
+    shown = overview(EMPTY | {"inbox_lines": forged}, NOW)
     assert shown[1:5] == [
         "           x Daemon:    running, pid 1",
         "           Problem:   none",

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from typing_extensions import TypedDict  # pydantic reads the one of `typing` only from Python 3.12 on
 
+from sm.api.answers.accounts import AccountView
 from sm.api.fields import doc
 
 
@@ -32,6 +33,7 @@ class StatusOverview(TypedDict):
     requests_open: int
     inbox: Annotated[int, doc("The number of messages that wait for the caller.")]
     inbox_lines: Annotated[list[str], doc("The first lines of these messages.")]
+    parked: Annotated[list[AccountView], doc("The parked accounts; empty for a session.")]
     trouble: Annotated[list[str], doc("Current failures of the daemon.")]
 
 

@@ -2,6 +2,7 @@
 
 from sm.api.route import Route
 from sm.api.routes import (
+    accounts,
     agents,
     daemon,
     events,
@@ -18,6 +19,7 @@ ROUTES: dict[str, list[Route]] = {
     "daemon": daemon.routes,
     "sessions": sessions.routes,
     "agents": agents.routes,
+    "accounts": accounts.routes,
     "messages": messages.routes,
     "requests": requests.routes,
     "events": events.routes,

@@ -11,6 +11,7 @@ from sm.api.body import Body
 from sm.api.context import ApiRequest
 from sm.api.query import Query, WorkspaceName
 from sm.api.route import RouteTable
+from sm.api.routes.accounts import account_view
 from sm.core.lifecycle import is_live
 from sm.core.messages import SM_ITSELF
 from sm.errors import SandboxUnavailable
@@ -62,6 +63,7 @@ async def status(request: ApiRequest, query: StatusQuery) -> StatusOverview:
         "requests_open": len(requests),
         "inbox": len(inbox),
         "inbox_lines": lines[:_STATUS_LINES],
+        "parked": [account_view(a) for a in await services.accounts.parked()] if operator else [],
         "trouble": [
             *services.daemon.trouble(),
             *(f"tmux does not respond for session {request.views.recipient(s)}" for s in tmux_silent),

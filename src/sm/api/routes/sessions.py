@@ -78,6 +78,10 @@ class SpawnBody(Body):
         dict[str, str] | None,
         doc("The caller's environment; variables that the configuration does not name are ignored."),
     ] = None
+    no_park: Annotated[
+        bool | None,
+        doc("Fail if the account of the agent is parked; by default the agent starts at its reset."),
+    ] = None
     skip_checks: Annotated[
         bool | None, doc("Start the agent even if its CLI is known to open a dialog of its first start.")
     ] = None

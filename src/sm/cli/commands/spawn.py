@@ -42,6 +42,7 @@ from sm.cli.options import (
     workspaces,
 )
 from sm.client.http import TIMEOUT_S, Client, decode_answer, new_key
+from sm.core.statuses import Status
 from sm.errors import InvalidText, SetupRequired, SmError, UnknownAgentType, UsageError
 
 
@@ -121,6 +122,11 @@ from sm.errors import InvalidText, SetupRequired, SmError, UnknownAgentType, Usa
     is_flag=True,
     help="Start the agent even if its program is known to open a dialog of its first start.",
 )
+@click.option(
+    "--no-park",
+    is_flag=True,
+    help="Fail (exit code 6) if the agent's account is parked. Otherwise the agent starts at the reset.",
+)
 @seconds_option("--wait", "wait_s", most=None, help="Wait until the agent is ready, at most this long.")
 @rate_wait_option
 @click.option("--attach", is_flag=True, help="Attach to the agent's terminal after the start.")
@@ -177,14 +183,17 @@ def command(
         if tree is not None and not client.repeated:
             tree.roll_back(client, error)
         raise error from None
-    call.show_with_warnings(
-        text,
-        lambda session: [f"Spawned {name_and_id(session)} in tmux session {line(session['tmux_session'])}"],
-    )
+    call.show_with_warnings(text, _spawned)
     if attach:
         from sm.cli.commands import attach as attachment
 
         attachment.attach(client, decode_answer(text)["session_id"])
+
+
+def _spawned(session: dict[str, Any]) -> list[str]:
+    if session["status"] == Status.SPAWNED:  # its account is parked
+        return [f"Spawned {name_and_id(session)}, which has not started: {line(session['status_reason'])}"]
+    return [f"Spawned {name_and_id(session)} in tmux session {line(session['tmux_session'])}"]
 
 
 def _post(client: Client, body: dict[str, Any], timeout_s: float, *, ask: bool) -> str:

@@ -24,7 +24,7 @@ from sm.errors import UsageError
 @json_option
 def command(session: str | None, workspace: str | None, call: Call) -> None:
     if session is None:
-        call.get("/v1/status", overview, {"workspace": workspace})
+        call.get("/v1/status", lambda answer: overview(answer, now()), {"workspace": workspace})
     elif workspace is not None:
         raise UsageError("--workspace and SESSION cannot be used together")
     else:

@@ -2,10 +2,11 @@
 
 from datetime import datetime, tzinfo
 
+from sm.cli.display.accounts import parked_line
 from sm.cli.display.text import JsonObject, escape_mark, line, span
 
 
-def overview(status: JsonObject) -> list[str]:
+def overview(status: JsonObject, now: datetime) -> list[str]:
     """Format the output of `sm status` without SESSION."""
     daemon = status["daemon"]
     counts = [f"{count} {line(name)}" for name, count in status["sessions"].items() if count]
@@ -19,6 +20,7 @@ def overview(status: JsonObject) -> list[str]:
         f"Requests:  {status['requests_open']} open{' (sm requests)' if status['requests_open'] else ''}",
         f"Dead letters: {status['dead_letters']}",
     ]
+    lines += [f"Parked:    {parked_line(account, now, None)}" for account in status.get("parked", ())]
     return lines + [f"Problem:   {line(trouble)}" for trouble in status["trouble"]]
 
 

@@ -17,10 +17,11 @@ from sm.core.worktrees import is_within
 from sm.errors import ExternalError, UsageError
 from sm.linux.files import read_file
 from sm.paths import INSIDE_SCRATCH
-from sm.providers.base import Finding, TrustEntry
+from sm.providers.base import Finding, Login, TrustEntry
 from sm.providers.claude.container import read_object as read_contained
 from sm.providers.claude.container import require_login
 from sm.providers.claude.home import ClaudeHome, read_object
+from sm.providers.claude.login import login_of_agent
 from sm.providers.claude.options import is_sandbox_environment, merge_options
 from sm.providers.claude.permissions import bypasses
 from sm.providers.claude.project import project_effects
@@ -76,6 +77,9 @@ class ClaudeSetup:
                 accept_bypass(home)
             case _:
                 assert_never(question)
+
+    def login(self, environment: Mapping[str, str], home: ContainerHome | None) -> Login:
+        return login_of_agent(environment, home)
 
     def require_ready(self, environment: Mapping[str, str], argv: Sequence[str], directory: str) -> None:
         require_ready(environment, argv, directory)

@@ -1,0 +1,41 @@
+"""List the accounts of your agents, and why they are parked.
+
+An account is one login of an agent CLI. When a turn meets the usage limit of its account, sm parks the account until
+the reset: agents start no new turn, and messages wait. The JSON is an array.
+
+\b
+Examples:
+  sm accounts
+"""
+
+import click
+
+from sm.cli.call import Call, json_option
+from sm.cli.display.accounts import park_text
+from sm.cli.display.output import Table, now, print_json, print_lines, print_table
+from sm.cli.display.text import JsonObject, line
+from sm.client.http import decode_answer
+
+
+@click.command(help=__doc__)
+@json_option
+def command(call: Call) -> None:
+    text = call.client.text("GET", "/v1/accounts")
+    if call.as_json:
+        print_json(text)
+        return
+    accounts = decode_answer(text)
+    if not accounts:
+        print_lines(["No accounts: no agent has been started"])
+        return
+    print_table(Table([_row(account) for account in accounts], aligned=3))
+
+
+def _row(account: JsonObject) -> tuple[str, ...]:
+    count = account["sessions"]
+    parked = park_text(account, now(), None)
+    state = f"parked {parked}, waiting: {account['waiting']}" if parked else "free"
+    success = account["last_success_at"]
+    last = f"; last success {line(success)}" if success else ""
+    sessions = f"{count} session{'' if count == 1 else 's'}"
+    return line(account["name"]), line(account["directory"], 4096), sessions, f"{state}{last}"
