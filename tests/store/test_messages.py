@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from sm.core.accounts import Account, Park, ParkKind
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import decide
 from sm.core.messages import Message, Notice
@@ -535,6 +536,7 @@ class Walk:
             await tx.finish(effect, dead=self._dice.choice([None, "why"]))
 
     async def _timer(self, tx: Transaction) -> None:
+        self._account(tx)
         session_id = self._dice.choice([PARENT.id, CHILD.id])
         kind = self._dice.choice([TimerKind.COMPLETION, TimerKind.UNCLEAR])
         known = tx.timers.find(session_id, kind)
@@ -544,6 +546,13 @@ class Walk:
             assert tx.timers.take(known)
         else:
             tx.timers.remove(session_id)
+
+    def _account(self, tx: Transaction) -> None:
+        tx.accounts.put(Account("a", "claude", "/c", "d", f"{self._dice.random()}"))
+        tx.accounts.park(Park(ParkKind.QUOTA, "x", self._dice.random(), model="opus", account="a"))
+        if self._dice.random() < 0.5:
+            tx.accounts.park(Park(ParkKind.LOGIN, "y", self._dice.random(), account="a"))
+            tx.accounts.unpark(tx.accounts.parks("a")[""])
 
     async def _update(self, tx: Transaction) -> None:
         stale = replace(tx.session(CHILD.id), status=Status.KILLED)
