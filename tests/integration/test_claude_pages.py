@@ -55,10 +55,10 @@ SCRIPTS = {
         bash("echo fixed > fix && git add fix && git commit -qm 'Fix #1042'"), "[[text:Fixed.]]"
     ),
     "Make the login page work": script(
-        bash("sm spawn Worker 'Write the form' --name form"), "[[text:I wait for my child.]]"
+        bash("sm spawn general-purpose 'Write the form' --name form"), "[[text:I wait for my child.]]"
     ),
     "Write the form": script(bash("sm complete 'the form is written'"), "[[text:Done.]]"),
-    "child worker-form": script(bash("sm complete 'the login page works'"), "[[text:Done.]]"),
+    "child general-purpose-form": script(bash("sm complete 'the login page works'"), "[[text:Done.]]"),
     **{
         f"Night task {n}": script(
             tool("Write", file_path=f"night{n}.txt", content="done\n"),
@@ -200,7 +200,10 @@ def test_page_overnight_can_be_typed(user: ClaudeReader) -> None:
 
 def test_page_coordinator_can_be_typed(user: ClaudeReader) -> None:
     user.read(f"{GUIDE}/coordinator.md")
-    assert user.named("worker-form")["parent_session_id"] == user.named("coordinator-lead")["session_id"]
+    assert (
+        user.named("general-purpose-form")["parent_session_id"]
+        == user.named("coordinator-lead")["session_id"]
+    )
 
 
 def test_page_security_can_be_typed(user: ClaudeReader) -> None:

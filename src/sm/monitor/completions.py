@@ -1,6 +1,7 @@
 """Completes sessions whose agents say that they are done, reports those that stay idle, and sends reminders."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -24,6 +25,7 @@ from sm.policy.completion import (
 )
 from sm.sessions.manager import Manager
 from sm.sessions.reports import Reports
+from sm.state.accounts import account_hold
 from sm.state.turns import FROM_COMPLETION, unfinished_work
 from sm.store import Store, Transaction
 
@@ -137,7 +139,10 @@ class Completions:
             return session.status_reason
         unfinished, open = self._store.index.unfinished.values(), self._store.mail.open
         background = int(timer.data.get("background", 0))
-        reason = reason_to_wait(unfinished_work(unfinished, open, session.id, background=background))
+        reason = account_hold(open, session, time.time())
+        reason = reason or reason_to_wait(
+            unfinished_work(unfinished, open, session.id, background=background)
+        )
         if reason is None:
             # The database and the terminal are asked last: this is repeated while a session waits.
             tasks = open_tasks(await self._store.measures.facts(session.id))
