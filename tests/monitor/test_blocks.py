@@ -13,16 +13,18 @@ from sm.monitor.transcripts import Root
 from sm.providers.claude.transcript import ClaudeTranscriptReader
 
 NOW = 100.0
-OBSERVATIONS = st.lists(
-    st.builds(
+
+
+def observations(earliest: int, latest: int) -> st.SearchStrategy[list[Observation]]:
+    """Lists of observations between these times, in any order."""
+    one = st.builds(
         lambda at, final: Observation(
             Source.TRANSCRIPT, Activity.IDLE if final else Activity.BUSY, at, f"at {at}", final=final
         ),
-        st.integers(1, 12).map(float),
+        st.integers(earliest, latest).map(float),
         st.booleans(),
-    ),
-    max_size=12,
-)
+    )
+    return st.lists(one, max_size=12)
 
 
 def ledger(*parts: tuple[Observation, ...] | list[Observation]) -> Ledger:
@@ -33,7 +35,8 @@ def ledger(*parts: tuple[Observation, ...] | list[Observation]) -> Ledger:
     return filled
 
 
-@given(OBSERVATIONS, OBSERVATIONS, OBSERVATIONS)
+# No line of a block is older than the lines that were read before: an agent appends to its transcript.
+@given(observations(1, 4), observations(4, 12), observations(4, 12))
 def test_condensed_observations_have_the_same_effect_on_a_ledger(
     known: list[Observation], first: list[Observation], second: list[Observation]
 ) -> None:

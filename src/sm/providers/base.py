@@ -231,7 +231,7 @@ class Login:
     directory: str
     """The agent CLI's configuration directory on this host, absolute."""
     identity: str = field(repr=False)
-    """What it logs in with, which may be a secret."""
+    """The key, the token or the account of the login, which may be a secret."""
 
 
 class Setup(Protocol):

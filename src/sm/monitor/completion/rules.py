@@ -31,7 +31,7 @@ def _pending_question(turn: Turn) -> str | None:
 # Messages of the agent CLI and of the service behind it
 
 _LIMIT = re.compile(
-    r"you(?:'|’)ve (?:hit|reached) your [\w ]{0,30}limit|(?:claude )?(?:ai )?usage limit reached|"
+    r"you(?:'|’)ve (?:hit|reached) your [\w ]{0,30}limit|usage limit reached|"
     r"(?:\w+ )?limit reached ?[·∙|]|"
     r"invalid api key|please run /login|not logged in|"
     r"oauth (?:token|authentication)|credit balance is too low|"
