@@ -27,7 +27,8 @@ _HEADING = re.compile(r"[ \t]*(?:#{1,6}[ \t]|\*\*[^*\n]{1,80}\*\*:?[ \t]*$|__[^_
 # The end of a sentence. The marks of Chinese and Japanese need no space behind them.
 _END = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’)\]*_]*(?=\s|$)|[。！？؟।॥]+[」』”)]*|؛(?=\s)")
 _ASIDE = re.compile(
-    r"\b(?:optional|follow-?ups?|future|ideas?|suggest\w*|recommend\w*|known limitations?|limitations|out of scope|"
+    r"\b(?:optional|follow-?ups?|future|ideas?|suggest\w*|recommend\w*|known limitations?|limitations|"
+    r"out of scope|"
     r"notes?|caveats?|how it works|before|background|cause|what was wrong|nice to have|worth considering)\b",
     re.IGNORECASE,
 )

@@ -47,9 +47,14 @@ def _recovered(turn: Turn, found: Found) -> bool:
 
 # Unfinished work
 
+_LEFT = re.compile(r"(?:is|are) (?:still )?(?:left|open|outstanding|pending|incomplete|unfinished)$")
+_FIRST_PERSON = re.compile(r"\b(?:i|i'm|i'll|i've|me|my|let|so far)\b")
+
 
 def unfinished(turn: Turn) -> str | None:
     for found in find("unfinished", turn.languages, turn.sentences):
+        if turn.inquiry and _LEFT.match(found.words) and not _FIRST_PERSON.search(found.sentence.words):
+            continue  # the answer tells what is left of the thing it was asked about
         if turn.find("offer", (found.sentence,)) is None:
             return turn.quote(found)
     return None

@@ -16,22 +16,31 @@ _ADDRESSED = re.compile(
 _OFFERED = re.compile(
     r"\b(?:would you like|do you want|(?:you )?want me|shall i|should i|may i|can i|need me to|do you need|"
     r"interested in|"
-    r"soll ich|möchten sie|möchtest du|willst du|voulez-vous|souhaitez-vous|veux-tu|quieres|quieras|desea[s]?|quer que|"
+    r"soll ich|möchten sie|möchtest du|willst du|voulez-vous|souhaitez-vous|veux-tu|quieres|quieras|"
+    r"desea[s]?|quer que|"
     r"gostaria|vuoi|desideri|wil je|zal ik|vill du|vil du|chcesz|хотите|хочешь|ister misin\w*|chceš)\b|"
     r"您(?:希望|想|需要)|要我|ましょうか|しますか|할까요|드릴까요|क्या मैं|هل تريد"
 )
 _MORE = re.compile(
-    r"\b(?:also|too|as well|anything (?:else|more|further)|something else|the same|same for|further|additional(?:ly)?|"
-    r"another|others?|follow-?up|else|auch|noch|sonst|aussi|également|autre chose|también|algo más|também|mais alguma|"
+    r"\b(?:also|too|as well|anything (?:else|more|further)|something else|the same|same for|further|"
+    r"additional(?:ly)?|"
+    r"another|others?|follow-?up|else|auch|noch|sonst|aussi|également|autre chose|también|algo más|também|"
+    r"mais alguma|"
     r"anche|altro|ook|också|även|też|również|coś jeszcze|также|ещё|еще|ayrıca|başka|také|ještě)\b|"
     r"也|还需要|其他|他に|ほかに|ついでに|추가로|다른|(?<!\S)भी|أيضًا|أيضا|גם"
 )
 _ACT = re.compile(
-    r"\b(?:proceed|continue|go ahead|merge|delete|remove|drop|deploy|publish|release|push|overwrite|force|apply it|"
+    r"\b(?:proceed|continue|go ahead|merge|delete|remove|drop|deploy|publish|release|push|overwrite|force|"
+    r"apply it|"
     r"do it|do that|start|begin|run it|commit|approve|keep|revert|instead|or)\b"
 )
 _CANNOT_BE_UNDONE = re.compile(
-    r"\b(?:merge|delete|remove|drop|deploy|publish|release|push|overwrite|force)\b"
+    r"\b(?:merge|delete|remove|drop|deploy|publish|release|push|overwrite|force|"
+    r"lösch\w*|überschreib\w*|veröffentlich\w*|supprim\w*|fusionn\w*|publi\w*|borr\w*|elimin\w*|"
+    r"despleg\w*|apag\w*|"
+    r"exclu\w*|cancell\w*|verwijder\w*|radera|slett\w*|usun\w*|удал\w*|sil\w*|smaz\w*|oder|ou|oppure|lub|"
+    r"czy|или|eller)\b|"
+    r"删除|発行|削除|삭제|حذف|还是|それとも|아니면"
 )
 _ANY_MORE = re.compile(
     r"^\W*(?:is there )?(?:anything|something) else\b|^\W*what(?:'s| is) next\b|^\W*sonst noch"
@@ -98,10 +107,13 @@ def question(turn: Turn) -> str | None:
     return None if sentence is None else turn.message.quote(sentence)
 
 
+_NO_REQUEST = re.compile(r"\b(?:hard|difficult|impossible|too early|unable|can't|cannot|couldn't) (?:to )?$")
+
+
 def asked(turn: Turn) -> str | None:
     told = [sentence for sentence in turn.message.sentences if not sentence.aside]
     for found in find("ask", turn.languages, [*told[:2], *told[2:][-6:]]):
-        if _is_offer(turn, found.sentence):
+        if _is_offer(turn, found.sentence) or _NO_REQUEST.search(found.sentence.words, 0, found.start):
             continue
         offer = turn.find("offer", (found.sentence,))
         if (offer is None or offer.start > found.start) and not _answered(turn, found):

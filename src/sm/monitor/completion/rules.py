@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from sm.core.turns import Ending
-from sm.monitor.completion import obstacles, questions
+from sm.monitor.completion import obstacles, questions, support
 from sm.monitor.completion.turn import EndingRule, Turn
 
 # The fields of the turn
@@ -39,7 +39,8 @@ _LIMIT = re.compile(
     re.IGNORECASE,
 )
 _API = re.compile(
-    r"api error\b|prompt is too long|there(?:'|’)s an issue with the selected model|request (?:timed out|rejected)|"
+    r"api error\b|prompt is too long|there(?:'|’)s an issue with the selected model|request (?:timed out|"
+    r"rejected)|"
     r"server is temporarily limiting|context (?:window|limit|low)|conversation too long|unable to connect to|"
     r"error: \d{3}\b|\d{3} \{\"type\":\"error\"",
     re.IGNORECASE,
@@ -62,7 +63,9 @@ def _notice(turn: Turn, begin: re.Pattern[str]) -> str | None:
 
 
 def _empty(turn: Turn) -> str | None:
-    if turn.message.sentences or (turn.inquiry and _TABLE.search(turn.message.text)):
+    if turn.message.sentences or (
+        turn.inquiry and (_TABLE if not _WRITE.match(turn.task) else _CODE).search(turn.message.text)
+    ):
         return None
     return ""
 
@@ -84,13 +87,15 @@ def _last_tool_failed(turn: Turn) -> str | None:
 
 
 _RESERVATION = re.compile(
-    r"\b(?:but|however|although|though|except|still|yet)\b[^.;]*\b(?:not|no|never|none|nothing|missing|wrong|broken|problems?|"
+    r"\b(?:but|however|although|though|except|still|yet)\b[^.;]*\b(?:not|no|never|none|nothing|missing|"
+    r"wrong|broken|problems?|"
     r"issues?|unclear|unsure|open|later|doubts?|worr\w+|concern\w*|strange|weird|\w+n't)\b"
 )
 
 
 _BAD_NEWS = re.compile(
-    r"\b(?:unfortunately|sadly|regrettably|worse|workaround|unresolved|unsolved|i can(?:'|no)t|i couldn't|not working|"
+    r"\b(?:unfortunately|sadly|regrettably|worse|workaround|unresolved|unsolved|i can(?:'|no)t|i couldn't|"
+    r"not working|"
     r"segfault\w*|gave up|no idea|out of ideas)\b"
 )
 
@@ -109,7 +114,8 @@ def _reservation_of_report(turn: Turn) -> str | None:
 
 
 _INTENDED = re.compile(
-    r"\b(?:as (?:you )?(?:asked|agreed|requested|instructed)|on purpose|deliberately|intentionally|per your|expected)\b"
+    r"\b(?:as (?:you )?(?:asked|agreed|requested|instructed)|on purpose|deliberately|intentionally|"
+    r"per your|expected)\b"
 )
 
 
@@ -125,9 +131,12 @@ _REPLY = re.compile(
 
 
 _IN_NEED = re.compile(
-    r"\bi (?:need|require|cannot|can't|couldn't|could not|was unable|have not|haven't|still)\b"
+    r"\bi (?:need|require|cannot|can't|couldn't|could not|was unable|(?:have not|haven't)(?! (?:found|"
+    r"seen|changed|touched))|still)\b"
 )
 _TABLE = re.compile(r"^[ \t]*\|.*\w", re.MULTILINE)
+_CODE = re.compile(r"```\w*\n\s*\S|^[ \t]*\|.*\w", re.MULTILINE)
+_WRITE = re.compile(r"\W*(?:please )?(?:write|draft|generate|give me)\b", re.IGNORECASE)
 
 
 def _answer(turn: Turn) -> str | None:
@@ -174,9 +183,14 @@ RULES: Sequence[EndingRule] = (
     EndingRule("background-work", Ending.PROGRESS, obstacles.background),
     EndingRule("open-tasks", Ending.PROGRESS, obstacles.open_tasks),
     EndingRule("untested-or-unsure", Ending.UNCLEAR, _hedge),
+    EndingRule("broken-off", Ending.UNCLEAR, support.broken_off),
     EndingRule("done-statement", Ending.DONE, _done_statement),
     EndingRule("last-tool-failed", Ending.UNCLEAR, _last_tool_failed),
     EndingRule("reservation", Ending.UNCLEAR, _reservation_of_report),
+    EndingRule("open-end", Ending.UNCLEAR, support.open_end),
+    EndingRule("open-answer", Ending.UNCLEAR, support.open_answer),
+    EndingRule("question-left", Ending.UNCLEAR, support.question_left),
+    EndingRule("unsupported-report", Ending.UNCLEAR, support.unsupported),
     EndingRule("work-report", Ending.DONE, _work_report),
     EndingRule("answer-to-task", Ending.DONE, _answer),
     EndingRule("user-pattern", Ending.DONE, _pattern),

@@ -1,7 +1,7 @@
 """A finished turn as the rules see it: its final message, its task, and the claims of the message."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -12,7 +12,8 @@ from sm.monitor.completion.phrases import Found, claims, find
 from sm.monitor.completion.words import Words, languages
 
 _REQUEST = re.compile(
-    r"(?:hey |hi |please |ok )*(?:can|could|would|will) (?:you|we)\b|kannst du|können sie|könntest du|könnten sie|"
+    r"(?:hey |hi |please |ok )*(?:can|could|would|will) (?:you|we)\b|kannst du|können sie|könntest du|"
+    r"könnten sie|"
     r"peux-tu|"
     r"pouvez-vous|pourriez-vous|¿?(?:puedes|puede|podrías)|(?:você )?pode(?:ria)?\b|puoi|kun je|kan je|"
     r"możesz|можешь|можете|"
@@ -22,8 +23,10 @@ _REQUEST = re.compile(
     r"[^?]{0,60}(?:줄래|주세요|줄 수)"
 )
 _AND_CHANGE = re.compile(
-    r"\b(?:and|then|und|et|y|e|en|i|и)\b (?:then )?(?:fix|implement|repair|apply|change|add|remove|delete|update|"
-    r"commit|push|merge|behebe|repariere|corrige|arregla|corrija|correggi|napraw|исправь|open a pr|deploy|refactor|"
+    r"\b(?:and|then|und|et|y|e|en|i|и)\b (?:then )?(?:fix|implement|repair|apply|change|add|remove|delete|"
+    r"update|"
+    r"commit|push|merge|behebe|repariere|corrige|arregla|corrija|correggi|napraw|исправь|open a pr|deploy|"
+    r"refactor|"
     r"replace|write the code|migrate)\b"
 )
 
@@ -68,11 +71,18 @@ class Turn:
 
     @cached_property
     def done(self) -> Found | None:
-        return next(claims("done", self.languages, self.ends), None)
+        return next((found for found in self._done_claims() if _is_whole(found)), None)
 
     @cached_property
     def work(self) -> Found | None:
-        return next(claims("work", self.languages, self.sentences), None) or self._echo()
+        undo = _UNDO.search(self.task.lower()) is not None
+        for found in claims("work", self.languages, self.sentences):
+            if undo or not _UNDO.search(found.words):
+                return found
+        return next(self._done_claims(), None) or self._echo()
+
+    def _done_claims(self) -> Iterator[Found]:
+        return claims("done", self.languages, self.ends)
 
     def _echo(self) -> Found | None:
         """The verb of the task in the past tense as the first word: `Reproduce issue 512`, `Reproduced.`"""
@@ -96,6 +106,22 @@ class Turn:
     def _around(self, first: int, last: int) -> Sequence[Sentence]:
         told = [sentence for sentence in self.message.sentences if not sentence.aside]
         return told if len(told) <= first + last else [*told[:first], *told[-last:]]
+
+
+_UNDO = re.compile(r"\b(?:revert|roll(?:ed)?[ -]?back|restor|undo|undid|back(?:ed)? out)\w*")
+_THING = re.compile(r"(?:is|are|has been|have been)\b")
+_WHOLE = re.compile(
+    r"(?:^|\b(?:everything|all|it|this|that|task|tasks|work|job|ticket|issue|implementation|migration|"
+    r"refactoring|"
+    r"refactor|feature|port|upgrade|update|fix|review|audit|analysis|clean-?up)(?: \w+)?)\W*$"
+)
+
+
+def _is_whole(found: Found) -> bool:
+    """`The pipeline is complete` tells of a piece of the work, `the task is complete` of the whole."""
+    if not _THING.match(found.words):
+        return True
+    return _WHOLE.search(found.sentence.words[: found.start]) is not None
 
 
 _FIRST_WORD = re.compile(r"(?:please |i |i've )?([a-z-]{3,})\b")

@@ -5,7 +5,7 @@ from sm.monitor.completion.words.vocabulary import Words
 # Verbs that say that a piece of work is finished. Verbs of looking and thinking are not among them, nor are verbs
 # whose participle describes code as it is (`the token is validated in ...`): those are in `_DESCRIBING`.
 _RESULT = (
-    r"(?:added|fixed|removed|implemented|updated|created|deleted|renamed|moved|merged|pushed|committed|"
+    r"(?:added|fixed|opened|removed|implemented|updated|created|deleted|renamed|moved|merged|pushed|committed|"
     r"resolved|replaced|"
     r"refactored|migrated|converted|installed|upgraded|downgraded|bumped|written|rewritten|extracted|"
     r"ported|cleaned(?: up)?|"
@@ -116,7 +116,7 @@ ENGLISH = Words(
         {_TESTS}(?: [^.;]{{0,60}}?)? {_GREEN}; [1-9]\d* (?:tests? )?(?:passed|passing|pass);
         (?:unit )?tests? cover;
         no (?:errors|warnings|issues|problems|failures|differences|findings|regressions)(?! yet);
-        (?:reports?|finds?|shows?) (?:0|no|nothing); found (?:0|no) (?:errors?|issues?|problems?|differences?|regressions?|warnings?|violations?|leaks?);
+        (?:reports?|finds?|shows?) (?:0|no|nothing); (?:0|zero) (?:failures?|errors?|violations?|differences?) (?:in|after|of|over); found (?:0|no) (?:errors?|issues?|problems?|differences?|regressions?|warnings?|violations?|leaks?);
         (?:builds?|runs|starts|opens) (?:and|fine|without|cleanly);
         (?:free|healthy|online|green) again;
         ^here(?:'s| is| are) (?:the|your|a|an)(?= )(?! \w* ?(?:plan|outline|proposal|approach|idea|
@@ -254,7 +254,7 @@ ENGLISH = Words(
             import|upload|run|script|lint|
             pipeline|checks?|command|download|push|merge|release|specs?) (?:\w+ ){0,3}(?:fails?|failed|
             failing|crash(?:es|ed)|times? out|timed out|
-            aborts?|aborted|errored|breaks?|broke)(?! on purpose| before| without| with(?:out)? the);
+            aborts?|aborted|errored|broke|breaks?(?! in\b| *[.,;]))(?! on purpose| before| without| with(?:out)? the);
         (?:the |my |this )?(?!(?:0|no|zero|none|nothing|never|which|that)\b)\w+ (?:failed|
             fails)(?= (?:because|due|with|at|on|after|in|again|for|
             as)\b| *[.,:;!] | *[.,:;!]?$)(?! (?:on purpose|before|without));
@@ -376,12 +376,12 @@ ENGLISH = Words(
             check (?:if|whether|the|for|that|how|why)|check(?= \w+$)|tell|show|audit|evaluate|assess|estimate|identify|
             diagnose|determine|plan|propose|suggest|recommend|brainstorm|design|draft|outline|code review|
             find(?! a way)|search for|read|
-            reply|respond|answer|say|print|write (?:a|an|the|me a) (?:haiku|poem|e-?mail|letter|joke|story|limerick|tweet|regex)|
+            reply|respond|answer|say|print|write (?:a|an|the|me a) (?:haiku|poem|e-?mail|letter|joke|story|limerick|tweet|regex|commit message|description|summary|answer|statement|query)|
             (?:prepare|write|create|make|produce|draft|do|give me|sketch|put together|
             come up with) (?:a|an|the|me a|me an|some) (?:[\w-]+ ){0,3}(?:plan|report|summary|list|analysis|comparison|
             overview|proposal|explanation|estimate|table|threat model|design|dry run|inventory|roadmap|breakdown|review)|
             produce (?:a|an|the)|dry run|list out|enumerate|get me|brief|benchmark|measure|profile|verify|give|report|
-            think about|discuss|study|survey|trace|root cause|document how|walk|help me understand|compute|calculate|inspect|
+            think about|discuss|study|survey|trace|root cause|bisect|document how|walk|help me understand|compute|calculate|inspect|
             what|what's|why|how|which|who|where|when|
             do (?:we|i|they|these|those)|(?:is|are|does|did|can|could|should|would|has|have|will) (?:we|i|it|this|that|there|the|a|an|our|any|these|
             those|my|all|they))

@@ -12,9 +12,9 @@ GERMAN = Words(
         das wär's; fertiggestellt
     """,
     work=r"""
-        (?:ich habe|habe ich|habe|hab|wir haben|wurden?|ist|sind) (?:[^.;]{0,80} )?(?:ge\w{2,}t|ge\w{2,}en|\w{2,}ge\w{2,}(?:t|en)|
-            be\w{3,}(?:t|en)|ver\w{3,}(?:t|en)|er\w{3,}(?:t|en)|ent\w{3,}(?:t|en)|über\w{3,}(?:t|en)|
-            \w+iert|ersetzt|aktualisiert|behoben);
+        (?:ich habe|habe ich|habe|hab|wir haben|wurden?|ist|sind) (?:[^.;]{0,80} )?(?!gefunden|gesehen|gelesen|gedacht|geschaut|gesucht|gehört|bekannt|verstanden|erkannt|untersucht|versucht|ausprobiert|probiert|angesehen|eingearbeitet|begonnen|gestartet)(?:ge\w{2,}t|ge\w{2,}en|\w{2,}ge\w{2,}(?:t|en)|
+            be\w{3,}(?:t|en)|ver(?!sucht|standen)\w{3,}(?:t|en)|er(?!kannt)\w{3,}(?:t|en)|ent\w{3,}(?:t|en)|über\w{3,}(?:t|en)|
+            (?!(?:aus)?probiert|analysiert)\w+iert|ersetzt|aktualisiert|behoben);
         (?:tests?|build|alle|alles) (?:[^.;]{0,40} )?(?:grün|durch|bestanden|erfolgreich|fehlerfrei|
             ohne fehler);
         (?:laufen|läuft|funktionieren|funktioniert|heißt|gibt es|verwendet|liegt|steht) (?:jetzt|nun|wieder);
