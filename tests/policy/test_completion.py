@@ -23,8 +23,10 @@ RULES = CompletionRules(quiet_s=3.0, idle_timeout_s=60.0, remind_after_s=(180.0,
 DETECTING = (Mode.AUTO, Mode.SUPERVISED)
 
 
-def turn(ending: Ending, quote: str = "some words", background: int = 0) -> TurnEnd:
-    return TurnEnd(Classification(ending, "a-rule", quote), "A summary.", background)
+def turn(
+    ending: Ending, quote: str = "some words", background: int = 0, rule: str = "done-statement"
+) -> TurnEnd:
+    return TurnEnd(Classification(ending, rule, quote), "A summary.", background)
 
 
 def kinds(follow_up: FollowUp | None) -> list[TimerKind]:
@@ -44,10 +46,25 @@ def test_nothing_follows_when_detection_is_disabled(mode: Mode, ending: Ending) 
 
 @pytest.mark.parametrize("mode", DETECTING)
 def test_done_turn_waits_for_the_quiet_window_in_place_of_an_idle_notice(mode: Mode) -> None:
-    data = {"rule": "a-rule", "quote": "some words", "summary": "A summary.", "background": 2}
+    data = {"rule": "done-statement", "quote": "some words", "summary": "A summary.", "background": 2}
     assert after_turn(mode, RULES, turn(Ending.DONE, background=2), 0) == FollowUp(
         waits=(Wait(TimerKind.COMPLETION, 3.0, data),), is_reported=True
     )
+
+
+@pytest.mark.parametrize(
+    ("mode", "required", "expected"),
+    [
+        (Mode.AUTO, False, TimerKind.UNCLEAR),
+        (Mode.AUTO, True, TimerKind.COMPLETION),
+        (Mode.SUPERVISED, False, TimerKind.COMPLETION),
+    ],
+)
+def test_report_that_does_not_say_done_completes_nothing_without_approval(
+    mode: Mode, required: bool, expected: TimerKind
+) -> None:
+    rules = replace(RULES, needs_approval=required, remind_after_s=())
+    assert kinds(after_turn(mode, rules, turn(Ending.DONE, rule="work-report"), 0)) == [expected]
 
 
 @pytest.mark.parametrize("mode", DETECTING)
