@@ -265,6 +265,9 @@ def use_observation_routes(scenario: Scenario) -> None:
     assert {a["kind"] for a in operator.get(f"{session_path}/actions", agent)} >= {"tool", "event"}
     operator.post(f"{session_path}/interrupt", agent)
     operator.post(f"{session_path}/fork", agent, name="other")
+    (account,) = operator.get("/v1/accounts")
+    assert operator.post("/v1/accounts/{name}/pause", account["name"])[0]["parks"]
+    assert operator.post("/v1/accounts/{name}/resume", account["name"])["resumed"]
 
 
 def use_dialog_routes(scenario: Scenario) -> ApiClient:

@@ -11,7 +11,7 @@ import pytest
 
 from sm.paths import InstancePaths
 from tests.api_client import ApiClient
-from tests.instance import Instance
+from tests.instance import Instance, until
 from tests.integration.test_sandbox import all_containers, docker
 
 DAEMON_CONFIG = "sandbox: {{engine: '{engine}', image: {image}}}"
@@ -78,8 +78,9 @@ def test_container_is_entered_shown_stopped_removed_and_pruned(sandboxed: Instan
     assert (container["workspace"], container["state"], container["current"]) == ("shop", "running", True)
     assert container["usage"]["memory_limit_bytes"] == 4 << 30
     assert container["usage"]["pids_limit"] == 1024
-    text = sandboxed.sm("sandbox", "status")
-    assert f"Container: shop ({container['name']}): running, 0 sessions, memory " in text
+    shown = f"Container: shop ({container['name']}): running, 0 sessions, memory "
+    # On a busy machine, the engine may not answer in time once.
+    until(lambda: shown in sandboxed.sm("sandbox", "status"), "the container is shown")
     assert "sandboxes: 1 container" in sandboxed.run("doctor").stdout
     assert f"started container {container['name']}" in sandboxed.sm("sandbox", "logs")
 

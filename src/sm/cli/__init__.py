@@ -33,7 +33,7 @@ COMMANDS = (
     (AGENTS, "prune", "Delete all ended sessions, or those of a certain age."),
     (AGENTS, "agents", "List the agent types that you can spawn."),
     (AGENTS, "accounts", "List the accounts of your agents, and why they are parked."),
-    (AGENTS, "pause", "Park an account: its agents start no turn until you resume it."),
+    (AGENTS, "pause", "Park an account: its agents start no turn."),
     (AGENTS, "resume", "End the pause or the usage limit of an account."),
     (AGENTS, "workspace", "Manage workspaces: teams of agents with a directory."),
     (STATE, "ls", "List agents: first those that need attention."),

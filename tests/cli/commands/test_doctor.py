@@ -14,7 +14,7 @@ from tests.cli.mcp.client import ROUTE, response
 from tests.cli.peer import Peer, ReceivedRequest, answer, error
 
 # Entries of agent_configs that remove the shipped agent types.
-NO_SHIPPED_TYPES = "Engineer: null, Architect: null, Explore: null, general-purpose: null"
+NO_SHIPPED_TYPES = "Engineer: null, Architect: null, Explore: null, general-purpose: null, Coordinator: null"
 
 HEALTH = {"pid": 1, "uptime_s": 1, "socket": "x", "sessions": 2}
 NO_ENGINE = {
@@ -230,7 +230,7 @@ def test_doctor_exits_0_with_install_command_when_claude_is_missing(machine: Sm,
     (line,) = problems(machine("doctor"))
     assert line == (
         "problem  claude is not on your PATH: direct agents of type Engineer, Architect, Explore, "
-        "general-purpose cannot start  -> npm install -g @anthropic-ai/claude-code"
+        "general-purpose, Coordinator cannot start  -> npm install -g @anthropic-ai/claude-code"
     )
 
 

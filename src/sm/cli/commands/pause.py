@@ -1,6 +1,6 @@
-"""Park an account: its agents start no turn until you resume it.
+"""Park an account: its agents start no turn.
 
-Agents that work are left alone. Messages wait, and new agents stay in the status spawned.
+sm resume ends that. Agents that work are left alone. Messages wait, and new agents stay in the status spawned.
 
 \b
 Examples:

@@ -2,7 +2,6 @@
 
 from datetime import datetime, tzinfo
 
-from sm.cli.display.accounts import parked_line
 from sm.cli.display.text import JsonObject, escape_mark, line, span
 
 
@@ -20,7 +19,10 @@ def overview(status: JsonObject, now: datetime) -> list[str]:
         f"Requests:  {status['requests_open']} open{' (sm requests)' if status['requests_open'] else ''}",
         f"Dead letters: {status['dead_letters']}",
     ]
-    lines += [f"Parked:    {parked_line(account, now, None)}" for account in status.get("parked", ())]
+    if parked := status.get("parked"):
+        from sm.cli.display.accounts import parked_line
+
+        lines += [f"Parked:    {parked_line(account, now, None)}" for account in parked]
     return lines + [f"Problem:   {line(trouble)}" for trouble in status["trouble"]]
 
 
