@@ -113,3 +113,29 @@ async def test_fault_of_an_ended_session_is_not_told(store: Store) -> None:
     await commit(store, lambda tx: tx.insert(ended, LAUNCH, None))
     await commit(store, lambda tx: record_fault(tx, Notices(NOTIFIED), ended.id, FAULT, 1.8e9, None))
     assert not store.mail.open.notices
+
+
+@pytest.mark.parametrize("turns", [("turn-1", None), (None, "turn-1")])
+async def test_fault_is_recorded_once_when_only_one_of_two_sources_names_the_turn(
+    store: Store, turns: tuple[str | None, str | None]
+) -> None:
+    await commit(store, lambda tx: tx.insert(CHILD, LAUNCH, None))
+    recorded = [
+        await commit(
+            store,
+            lambda tx, n=n, turn=turn: record_fault(  # type: ignore[misc]
+                tx, Notices(NOTIFIED), CHILD.id, FAULT, 1.8e9 + n, turn
+            ),
+        )
+        for n, turn in enumerate(turns)
+    ]
+    assert recorded == [True, False]
+
+
+async def test_second_failed_turn_is_recorded_too(store: Store) -> None:
+    await commit(store, lambda tx: tx.insert(CHILD, LAUNCH, None))
+    for turn in ("turn-1", "turn-2"):
+        assert await commit(
+            store,
+            lambda tx, turn=turn: record_fault(tx, Notices(NOTIFIED), CHILD.id, FAULT, 1.8e9, turn),  # type: ignore[misc]
+        )

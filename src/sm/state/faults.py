@@ -4,11 +4,15 @@ from sm.core.effects import EffectKind
 from sm.core.faults import Fault, FaultKind
 from sm.core.lifecycle import is_live
 from sm.core.states import EventType
-from sm.core.timestamps import iso
+from sm.core.timestamps import iso, later
 from sm.core.wording import fault_event
 from sm.state.accounts import park_account, roots_of
 from sm.state.notices import Notices
 from sm.store import Transaction
+
+_OCCASION = "fault:"
+_SAME_FAULT_S = 30.0
+"""How far apart the hook and the transcript may report the same failure on a busy machine."""
 
 
 async def record_fault(
@@ -18,10 +22,10 @@ async def record_fault(
 
     `turn`: the agent CLI's id of the turn; None: unknown.
     """
-    session, occasion = tx.find(session_id), f"fault:{turn or iso(at)}"
+    session, occasion = tx.find(session_id), f"{_OCCASION}{turn or iso(at)}"
     if session is None or session.exit is not None or not is_live(session.status):
         return False
-    if await tx.mail.has_notice(session_id, occasion):
+    if await tx.mail.has_notice(session_id, occasion) or await _is_known(tx, session_id, turn):
         return False
     change = park_account(tx, session, fault, at)
     account = None if change is None else session.account
@@ -47,3 +51,12 @@ async def record_fault(
     if fault.kind is FaultKind.QUOTA:
         await tx.effect(EffectKind.CLOSE_DIALOG, session.id, {"at": iso(at)}, tx.now)
     return True
+
+
+async def _is_known(tx: Transaction, session_id: str, turn: str | None) -> bool:
+    """True if another source has just reported the same failure: a line of a transcript may not name its turn."""
+    last = await tx.mail.last_notice(session_id, _OCCASION)
+    if last is None:
+        return False
+    named = not last.occasion.removeprefix(_OCCASION).endswith("Z")
+    return (turn is None or not named) and later(last.created_at, _SAME_FAULT_S) >= tx.now

@@ -140,6 +140,12 @@ class MailWrites(MailLookup):
 
     # Notices
 
+    async def last_notice(self, session_id: str, prefix: str) -> Notice | None:
+        """The newest notice about the session whose occasion begins with `prefix`, in any state."""
+        where = "session_id = ? AND substr(occasion, 1, ?) = ? ORDER BY id DESC LIMIT 1"
+        found = await self._all(NOTICES, where, session_id, len(prefix), prefix)
+        return found[0] if found else None
+
     async def has_notice(self, session_id: str, occasion: str) -> bool:
         rows = await self._tx.read(
             "SELECT 1 FROM notices WHERE session_id = ? AND occasion = ?", (session_id, occasion)
