@@ -58,5 +58,5 @@ async def _is_known(tx: Transaction, session_id: str, turn: str | None) -> bool:
     last = await tx.mail.last_notice(session_id, _OCCASION)
     if last is None:
         return False
-    named = not last.occasion.removeprefix(_OCCASION).endswith("Z")
+    named = last.occasion.removeprefix(_OCCASION)[10:11] != "T"  # not a time
     return (turn is None or not named) and later(last.created_at, _SAME_FAULT_S) >= tx.now
