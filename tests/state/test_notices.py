@@ -115,7 +115,7 @@ async def test_fault_of_an_ended_session_is_not_told(store: Store) -> None:
     assert not store.mail.open.notices
 
 
-@pytest.mark.parametrize("turns", [("turn-1", None), (None, "turn-1")])
+@pytest.mark.parametrize("turns", [("turn-1", None), (None, "turn-1"), ("turn-1", "its own command")])
 async def test_fault_is_recorded_once_when_only_one_of_two_sources_names_the_turn(
     store: Store, turns: tuple[str | None, str | None]
 ) -> None:
@@ -134,8 +134,11 @@ async def test_fault_is_recorded_once_when_only_one_of_two_sources_names_the_tur
 
 async def test_second_failed_turn_is_recorded_too(store: Store) -> None:
     await commit(store, lambda tx: tx.insert(CHILD, LAUNCH, None))
-    for turn in ("turn-1", "turn-2"):
+    other = replace(FAULT, text="Credit balance too low")
+    for turn, fault in (("turn-1", FAULT), ("turn-2", other)):
         assert await commit(
             store,
-            lambda tx, turn=turn: record_fault(tx, Notices(NOTIFIED), CHILD.id, FAULT, 1.8e9, turn),  # type: ignore[misc]
+            lambda tx, turn=turn, fault=fault: record_fault(
+                tx, Notices(NOTIFIED), CHILD.id, fault, 1.8e9, turn
+            ),  # type: ignore[misc]
         )

@@ -5,13 +5,13 @@ from sm.core.faults import Fault, FaultKind
 from sm.core.lifecycle import is_live
 from sm.core.states import EventType
 from sm.core.timestamps import iso, later
-from sm.core.wording import fault_event
+from sm.core.wording import fault_event, fault_notice
 from sm.state.accounts import park_account, roots_of
 from sm.state.notices import Notices
 from sm.store import Transaction
 
 _OCCASION = "fault:"
-_SAME_FAULT_S = 30.0
+_SAME_FAULT_S = 10.0
 """How far apart the hook and the transcript may report the same failure on a busy machine."""
 
 
@@ -25,7 +25,9 @@ async def record_fault(
     session, occasion = tx.find(session_id), f"{_OCCASION}{turn or iso(at)}"
     if session is None or session.exit is not None or not is_live(session.status):
         return False
-    if await tx.mail.has_notice(session_id, occasion) or await _is_known(tx, session_id, turn):
+    if await tx.mail.has_notice(session_id, occasion) or await _is_known(
+        tx, session_id, turn, fault_notice(session, fault, at)
+    ):
         return False
     change = park_account(tx, session, fault, at)
     account = None if change is None else session.account
@@ -53,10 +55,15 @@ async def record_fault(
     return True
 
 
-async def _is_known(tx: Transaction, session_id: str, turn: str | None) -> bool:
-    """True if another source has just reported the same failure: a line of a transcript may not name its turn."""
+async def _is_known(tx: Transaction, session_id: str, turn: str | None, text: str) -> bool:
+    """True if another source has just reported the same failure.
+
+    A line of a transcript may not name its turn, or may name the one of a command that the agent runs by itself.
+    """
     last = await tx.mail.last_notice(session_id, _OCCASION)
     if last is None:
         return False
     named = last.occasion.removeprefix(_OCCASION)[10:11] != "T"  # not a time
-    return (turn is None or not named) and later(last.created_at, _SAME_FAULT_S) >= tx.now
+    return (turn is None or not named or last.text == text) and later(
+        last.created_at, _SAME_FAULT_S
+    ) >= tx.now
