@@ -134,7 +134,7 @@ async def test_fault_is_recorded_once_when_only_one_of_two_sources_names_the_tur
 
 async def test_second_failed_turn_is_recorded_too(store: Store) -> None:
     await commit(store, lambda tx: tx.insert(CHILD, LAUNCH, None))
-    other = replace(FAULT, text="Credit balance too low")
+    other = replace(FAULT, name="no credit")
     for turn, fault in (("turn-1", FAULT), ("turn-2", other)):
         assert await commit(
             store,

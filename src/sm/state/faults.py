@@ -5,7 +5,7 @@ from sm.core.faults import Fault, FaultKind
 from sm.core.lifecycle import is_live
 from sm.core.states import EventType
 from sm.core.timestamps import iso, later
-from sm.core.wording import fault_event, fault_notice
+from sm.core.wording import fault_event
 from sm.state.accounts import park_account, roots_of
 from sm.state.notices import Notices
 from sm.store import Transaction
@@ -25,9 +25,7 @@ async def record_fault(
     session, occasion = tx.find(session_id), f"{_OCCASION}{turn or iso(at)}"
     if session is None or session.exit is not None or not is_live(session.status):
         return False
-    if await tx.mail.has_notice(session_id, occasion) or await _is_known(
-        tx, session_id, turn, fault_notice(session, fault, at)
-    ):
+    if await tx.mail.has_notice(session_id, occasion) or await _is_known(tx, session_id, turn, fault):
         return False
     change = park_account(tx, session, fault, at)
     account = None if change is None else session.account
@@ -55,7 +53,7 @@ async def record_fault(
     return True
 
 
-async def _is_known(tx: Transaction, session_id: str, turn: str | None, text: str) -> bool:
+async def _is_known(tx: Transaction, session_id: str, turn: str | None, fault: Fault) -> bool:
     """True if another source has just reported the same failure.
 
     A line of a transcript may not name its turn, or may name the one of a command that the agent runs by itself.
@@ -64,6 +62,6 @@ async def _is_known(tx: Transaction, session_id: str, turn: str | None, text: st
     if last is None:
         return False
     named = last.occasion.removeprefix(_OCCASION)[10:11] != "T"  # not a time
-    return (turn is None or not named or last.text == text) and later(
+    return (turn is None or not named or fault.name in last.text) and later(
         last.created_at, _SAME_FAULT_S
     ) >= tx.now
