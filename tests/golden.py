@@ -22,6 +22,7 @@ from sm.store import Store
 from tests.samples import AT, LAUNCH, session
 
 INSTANCE = "77b1c5a4-5d0e-4c39-9a53-3f3b0c2d9e33"
+ACCOUNT_KEY = "5a" * 32
 HOME = "/home/u/.claude/projects/-home-u-app"
 TRANSCRIPTS = {
     f"{HOME}/5e55.jsonl": FilePosition(4711, 90_210),
@@ -163,6 +164,7 @@ def main() -> None:
         asyncio.run(write(path))
         with sqlite3.connect(path) as db:
             db.execute("UPDATE meta SET value = ? WHERE name = 'instance'", (INSTANCE,))
+            db.execute("UPDATE meta SET value = ? WHERE name = 'account_key'", (ACCOUNT_KEY,))
         target.unlink(missing_ok=True)
         db.execute("VACUUM INTO ?", (str(target),))
         db.close()
