@@ -91,11 +91,20 @@ async def test_removed_timer_does_not_run(store: Store) -> None:
 
 @pytest.mark.parametrize("step_s", [HOUR_S, -HOUR_S])
 async def test_step_of_the_clock_does_not_change_a_wait(store: Store, step_s: float) -> None:
-    handler, stepped_s = Recorded(store), 0.0
+    handler, stepped_s, reads = Recorded(store), 0.0, 0
+    seen = asyncio.Event()
+
+    def wall() -> float:
+        nonlocal reads
+        reads += 1
+        if reads == 2:
+            seen.set()
+        return time.time() + stepped_s
+
     short, long = timer("short", 0.1, within_s=0.1), timer("long", 60, within_s=60)
-    async with running(store, handler, lambda: time.time() + stepped_s):
-        await set_timer(store, short, long)
-        await asyncio.sleep(0)  # the task sees the timers before the step
+    await set_timer(store, short, long)
+    async with running(store, handler, wall):
+        await seen.wait()  # the task has seen both timers
         stepped_s = step_s
         await store.wait_until(lambda: short.key not in store.mail.open.timers)
     assert handler.subjects == ["short"]
