@@ -12,6 +12,7 @@ from sm.config import Config
 from sm.core.accounts import Account, Park, ParkKind
 from sm.core.faults import Fault, FaultKind
 from sm.core.models import Signal
+from sm.core.observation import Source
 from sm.core.states import NoticeKind, SignalKind
 from sm.core.statuses import Status
 from sm.core.timers import TimerKind
@@ -63,7 +64,9 @@ def quota(resets_in_s: float | None, model: str = "", name: str = "session limit
 
 
 async def fail(store: Store, session_id: str, fault: Fault, *, at: float = START_S, turn: str = "t1") -> None:
-    await commit(store, lambda tx: record_fault(tx, Notices(Config()), session_id, fault, at, turn))
+    await commit(
+        store, lambda tx: record_fault(tx, Notices(Config()), session_id, fault, at, turn, Source.HOOK)
+    )
 
 
 def held(store: Store) -> dict[str, str | None]:

@@ -12,6 +12,7 @@ from sm.config.model import Notify
 from sm.core.effects import EffectKind
 from sm.core.faults import Fault, FaultKind
 from sm.core.models import Exit, Signal
+from sm.core.observation import Source
 from sm.core.states import NoticeKind, SignalKind
 from sm.core.statuses import Status
 from sm.core.timestamps import later
@@ -89,7 +90,10 @@ FAULT = Fault(FaultKind.LOGIN, "Please run /login", "not logged in", hint="type 
 async def test_parent_and_operator_are_told_of_a_failed_turn_once_each(store: Store) -> None:
     await commit(store, lambda tx: tx.insert(CHILD, LAUNCH, None))
     for _ in range(2):
-        await commit(store, lambda tx: record_fault(tx, Notices(NOTIFIED), CHILD.id, FAULT, 1.8e9, "turn-1"))
+        await commit(
+            store,
+            lambda tx: record_fault(tx, Notices(NOTIFIED), CHILD.id, FAULT, 1.8e9, "turn-1", Source.HOOK),
+        )
         assert await end_turn(store, session_id=CHILD.id, fault=FAULT, answer="") == [
             (recipient, notice)
             for recipient in (None, ROOT.id)
@@ -104,41 +108,51 @@ async def test_parent_and_operator_are_told_of_a_failed_turn_once_each(store: St
 
 async def test_operator_is_told_of_a_failed_turn_although_children_live(store: Store) -> None:
     await commit(store, lambda tx: tx.insert(CHILD, LAUNCH, None))
-    await commit(store, lambda tx: record_fault(tx, Notices(NOTIFIED), ROOT.id, FAULT, 1.8e9, None))
+    await commit(
+        store, lambda tx: record_fault(tx, Notices(NOTIFIED), ROOT.id, FAULT, 1.8e9, None, Source.HOOK)
+    )
     assert [(n.recipient, n.kind) for n in store.mail.open.notices.values()] == [(None, NoticeKind.FAULT)]
 
 
 async def test_fault_of_an_ended_session_is_not_told(store: Store) -> None:
     ended = replace(CHILD, status=Status.COMPLETED, exit=Exit(0))
     await commit(store, lambda tx: tx.insert(ended, LAUNCH, None))
-    await commit(store, lambda tx: record_fault(tx, Notices(NOTIFIED), ended.id, FAULT, 1.8e9, None))
+    await commit(
+        store, lambda tx: record_fault(tx, Notices(NOTIFIED), ended.id, FAULT, 1.8e9, None, Source.HOOK)
+    )
     assert not store.mail.open.notices
 
 
+async def record(store: Store, source: Source, turn: str | None, fault: Fault = FAULT) -> bool:
+    """Record a fault of the child at a fixed time; True: it was not known."""
+    return await commit(
+        store, lambda tx: record_fault(tx, Notices(NOTIFIED), CHILD.id, fault, 1.8e9, turn, source)
+    )
+
+
 @pytest.mark.parametrize("turns", [("turn-1", None), (None, "turn-1"), ("turn-1", "its own command")])
-async def test_fault_is_recorded_once_when_only_one_of_two_sources_names_the_turn(
-    store: Store, turns: tuple[str | None, str | None]
+@pytest.mark.parametrize("sources", [(Source.HOOK, Source.TRANSCRIPT), (Source.TRANSCRIPT, Source.HOOK)])
+async def test_fault_is_recorded_once_when_two_sources_differ_about_the_turn(
+    store: Store, turns: tuple[str | None, str | None], sources: tuple[Source, Source]
 ) -> None:
     await commit(store, lambda tx: tx.insert(CHILD, LAUNCH, None))
-    recorded = [
-        await commit(
-            store,
-            lambda tx, n=n, turn=turn: record_fault(  # type: ignore[misc]
-                tx, Notices(NOTIFIED), CHILD.id, FAULT, 1.8e9 + n, turn
-            ),
-        )
-        for n, turn in enumerate(turns)
-    ]
-    assert recorded == [True, False]
+    assert [await record(store, *each) for each in zip(sources, turns, strict=True)] == [True, False]
 
 
-async def test_second_failed_turn_is_recorded_too(store: Store) -> None:
+async def test_each_of_two_failed_turns_is_recorded_once_when_both_sources_report_them(store: Store) -> None:
     await commit(store, lambda tx: tx.insert(CHILD, LAUNCH, None))
-    other = replace(FAULT, name="no credit")
-    for turn, fault in (("turn-1", FAULT), ("turn-2", other)):
-        assert await commit(
-            store,
-            lambda tx, turn=turn, fault=fault: record_fault(
-                tx, Notices(NOTIFIED), CHILD.id, fault, 1.8e9, turn
-            ),  # type: ignore[misc]
+    assert [
+        await record(store, source, turn)
+        for source, turn in (
+            (Source.HOOK, "turn-1"),
+            (Source.TRANSCRIPT, "its own command"),
+            (Source.HOOK, "turn-2"),
+            (Source.TRANSCRIPT, "its second command"),
         )
+    ] == [True, False, True, False]
+
+
+async def test_other_failure_from_the_other_source_is_recorded_too(store: Store) -> None:
+    await commit(store, lambda tx: tx.insert(CHILD, LAUNCH, None))
+    assert await record(store, Source.HOOK, "turn-1")
+    assert await record(store, Source.TRANSCRIPT, "turn-2", replace(FAULT, name="no credit"))

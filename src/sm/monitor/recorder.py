@@ -96,7 +96,9 @@ class Recorder:
             return
         async with self._store.transaction() as tx:
             notices, at = self._manager.notices, observation.at
-            await record_fault(tx, notices, session_id, observation.fault, at, observation.turn)
+            await record_fault(
+                tx, notices, session_id, observation.fault, at, observation.turn, observation.source
+            )
 
     async def reopen(self, session: Session, source: str, at: str) -> None:
         """Reopen an ended session whose process got a new task."""

@@ -3,6 +3,7 @@
 from sm.core.effects import EffectKind
 from sm.core.faults import Fault, FaultKind
 from sm.core.lifecycle import is_live
+from sm.core.observation import Source
 from sm.core.states import EventType
 from sm.core.timestamps import iso, later
 from sm.core.wording import fault_event
@@ -16,16 +17,26 @@ _SAME_FAULT_S = 10.0
 
 
 async def record_fault(
-    tx: Transaction, notices: Notices, session_id: str, fault: Fault, at: float, turn: str | None
+    tx: Transaction,
+    notices: Notices,
+    session_id: str,
+    fault: Fault,
+    at: float,
+    turn: str | None,
+    source: Source,
 ) -> bool:
     """Record that a turn failed at `at` (seconds since the epoch), once for each turn. False: it is known.
 
     `turn`: the agent CLI's id of the turn; None: unknown.
     """
-    session, occasion = tx.find(session_id), f"{_OCCASION}{turn or iso(at)}"
+    session = tx.find(session_id)
     if session is None or session.exit is not None or not is_live(session.status):
         return False
-    if await tx.mail.has_notice(session_id, occasion) or await _is_known(tx, session_id, turn, fault):
+    occasion = _occasion(source, turn or iso(at))
+    for other in (Source.HOOK, Source.TRANSCRIPT):
+        if await tx.mail.has_notice(session_id, _occasion(other, turn or iso(at))):
+            return False
+    if await _has_other_source_told(tx, session_id, fault, source):
         return False
     change = park_account(tx, session, fault, at)
     account = None if change is None else session.account
@@ -53,15 +64,17 @@ async def record_fault(
     return True
 
 
-async def _is_known(tx: Transaction, session_id: str, turn: str | None, fault: Fault) -> bool:
+def _occasion(source: Source, turn: str) -> str:
+    return f"{_OCCASION}{source.value}:{turn}"
+
+
+async def _has_other_source_told(tx: Transaction, session_id: str, fault: Fault, source: Source) -> bool:
     """True if another source has just reported the same failure.
 
-    A line of a transcript may not name its turn, or may name the one of a command that the agent runs by itself.
+    The ids of the turn cannot tell: a line of a transcript may name none, or the one of a command that the agent
+    runs by itself. One source reports each failure once, so two reports of one source are two failures.
     """
     last = await tx.mail.last_notice(session_id, _OCCASION)
-    if last is None:
+    if last is None or last.occasion.startswith(_occasion(source, "")):
         return False
-    named = last.occasion.removeprefix(_OCCASION)[10:11] != "T"  # not a time
-    return (turn is None or not named or fault.name in last.text) and later(
-        last.created_at, _SAME_FAULT_S
-    ) >= tx.now
+    return fault.name in last.text and later(last.created_at, _SAME_FAULT_S) >= tx.now
