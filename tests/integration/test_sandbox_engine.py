@@ -86,7 +86,7 @@ def test_start_that_a_crash_interrupted_fails_with_the_reason_when_the_engine_is
     instance = open_instance(private_engine.url, sandbox_image)
     try:
         instance.kill_daemon()
-        daemon = instance.start_daemon("Store.transaction after 1")
+        daemon = instance.start_daemon("Tmux.open before 1")
         body = {"agent_type": "Sleeper", "workspace": "shop", "cwd": str(instance.work), "environment": {}}
         with pytest.raises(DaemonAway):
             Client(str(instance.socket)).post("/v1/sessions", body, key="interrupted")
