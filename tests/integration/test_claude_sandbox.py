@@ -87,8 +87,16 @@ def test_messages_arrive_once_while_claude_is_idle_and_busy(
     claudes: ClaudeInstance, api: ScriptedApi
 ) -> None:
     session_id = start(claudes)
+
+    def arrived(letters: int) -> bool:
+        """True if the last request to the API has each of the first `letters` letters exactly once."""
+        texts = "\n".join(api.turns()[-1].user_texts)
+        return [texts.count(f"Letter {number} of ten.") for number in range(letters)] == [1] * letters
+
     for number in range(5):
         claudes.sm("send", session_id, f"Letter {number} of ten. [[text:read]]")
+    # Between two letters the session is idle too, and a prompt must not be typed into the box with a letter.
+    until(lambda: api.turns() and arrived(5), "the first five are in the conversation once", 60)
     claudes.idle(session_id)
     claudes.prompt(session_id, "Work. [[hold:work]] [[text:done]]")
     claudes.says(session_id, "running", "")
@@ -96,12 +104,7 @@ def test_messages_arrive_once_while_claude_is_idle_and_busy(
         claudes.sm("send", session_id, f"Letter {number} of ten. [[text:read]]")
     api.release("work")
     claudes.idle(session_id)
-
-    def counts() -> list[int]:
-        texts = "\n".join(api.turns()[-1].user_texts)
-        return [texts.count(f"Letter {number} of ten.") for number in range(10)]
-
-    until(lambda: counts() == [1] * 10, "every message is in the conversation once", 60)
+    until(lambda: arrived(10), "every message is in the conversation once", 60)
 
 
 def test_question_is_answered_through_sm(claudes: ClaudeInstance, api: ScriptedApi) -> None:
