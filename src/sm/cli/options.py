@@ -268,6 +268,9 @@ workspace_option = click.option(
     shell_complete=workspaces,
     help="Only sessions of this workspace; - for sessions without one.",
 )
+account_option = click.option(
+    "--account", metavar="NAME", required=True, help="The account, as in sm accounts."
+)
 
 
 def key_value(option: str, pairs: Iterable[str], example: str) -> dict[str, str]:

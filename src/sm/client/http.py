@@ -74,6 +74,13 @@ def workspace_path(slug: str, action: str = "") -> str:
     return f"/v1/workspaces/{percent_encode(slug)}{action}"
 
 
+def account_path(name: str, action: str) -> str:
+    """Raises NotFound for a name that cannot name an account."""
+    if name in ("", ".", ".."):
+        raise NotFound(f"no such account: {name!r}", "list accounts: sm accounts")
+    return f"/v1/accounts/{percent_encode(name)}{action}"
+
+
 class Client:
     """Sends requests to one daemon. Keeps no connection between calls.
 

@@ -7,22 +7,17 @@ Examples:
   sm pause --account claude-1a2b3c4d
 """
 
-from urllib.parse import quote
-
 import click
 
 from sm.cli.call import Call, json_option
-from sm.cli.display.output import print_json, print_lines
 from sm.cli.display.text import line
+from sm.cli.options import account_option
+from sm.client.http import account_path
 
 
 @click.command(help=__doc__)
-@click.option("--account", metavar="NAME", required=True, help="The account, as in sm accounts.")
+@account_option
 @json_option
 def command(account: str, call: Call) -> None:
-    text = call.client.text("POST", f"/v1/accounts/{quote(account, safe='')}/pause", body={})
-    if call.as_json:
-        print_json(text)
-        return
-
-    print_lines([f"Paused account {line(account)}"])
+    document = call.client.text("POST", account_path(account, "/pause"), body={})
+    call.show(document, lambda _: [f"Paused account {line(account)}"])

@@ -8,29 +8,20 @@ Examples:
   sm resume --account claude-1a2b3c4d
 """
 
-from urllib.parse import quote
-
 import click
 
 from sm.cli.call import Call, json_option
-from sm.cli.display.output import print_json, print_lines
-from sm.cli.display.text import line
-from sm.client.http import decode_answer
+from sm.cli.display.text import JsonObject, line
+from sm.cli.options import account_option
+from sm.client.http import account_path
 
 
 @click.command(help=__doc__)
-@click.option("--account", metavar="NAME", required=True, help="The account, as in sm accounts.")
+@account_option
 @json_option
 def command(account: str, call: Call) -> None:
-    text = call.client.text("POST", f"/v1/accounts/{quote(account, safe='')}/resume", body={})
-    if call.as_json:
-        print_json(text)
-        return
-    answer = decode_answer(text)
-    print_lines(
-        [
-            f"Resumed account {line(account)}"
-            if answer["resumed"]
-            else f"Account {line(account)} is not parked"
-        ]
-    )
+    def layout(answer: JsonObject) -> list[str]:
+        name = line(account)
+        return [f"Resumed account {name}" if answer["resumed"] else f"Account {name} is not parked"]
+
+    call.show(call.client.text("POST", account_path(account, "/resume"), body={}), layout)
