@@ -263,7 +263,7 @@ def test_claude_in_a_users_pane_can_be_adopted_killed_and_restored(
     until(lambda: "mine-2" in claudes.tmux("capture-pane", "-p", "-t", pane), "the prompt")
     claudes.tmux("send-keys", "-t", pane, "Enter")
     api.wait_for_hold("mine")
-    claudes.says(session_id, "running", "status busy")
+    claudes.says(session_id, "running", "claude is working")
     api.release("mine")
     claudes.idle(session_id)
     claudes.sm("kill", "mine")

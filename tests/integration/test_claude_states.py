@@ -195,7 +195,7 @@ def test_status_is_waiting_input_while_a_person_has_a_menu_open(claudes: ClaudeI
         claudes.keys(editor, closes)
         claudes.idle(editor)
     claudes.prompt(editor, "/model")
-    claudes.says(editor, "waiting_input", "status waiting: dialog open")
+    claudes.says(editor, "waiting_input", "claude waits: dialog open")
     claudes.keys(editor, "Escape")
     claudes.idle(editor)
 
@@ -329,6 +329,21 @@ def test_completed_session_is_reopened_by_a_new_prompt_only(claudes: ClaudeInsta
     claudes.idle(session_id)
     assert claudes.session(session_id)["completion_message"] is None
     assert "reopened" in [event["type"] for event in claudes.events(session_id)]
+    claudes.sm("kill", session_id)
+
+
+def test_completed_session_is_not_idle_before_the_turn_of_the_message_that_reopens_it(
+    claudes: ClaudeInstance,
+) -> None:
+    done = tool("Bash", command='sm complete "all done"')
+    session_id = claudes.spawn("Editor", f"complete-2 {done}[[then]][[text:bye]]")["session_id"]
+    claudes.in_status(session_id, "completed")
+    until(lambda: claudes.why(session_id)["evidence"][0]["says"] == "idle", "the end of its turn")
+    claudes.sm("send", session_id, "more-2")
+    claudes.idle(session_id)
+    types = [event["type"] for event in claudes.events(session_id)]
+    moves = [kind for kind in types[types.index("reopened") :] if kind in ("reopened", "running", "idle")]
+    assert moves == ["reopened", "idle"]
     claudes.sm("kill", session_id)
 
 

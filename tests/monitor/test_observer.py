@@ -12,9 +12,10 @@ import pytest
 
 from sm.config import Config
 from sm.core.effects import EffectKind
-from sm.core.models import Process
+from sm.core.messages import TERMINAL
+from sm.core.models import Process, Signal
 from sm.core.observation import Source
-from sm.core.states import NoticeKind
+from sm.core.states import NoticeKind, SignalKind
 from sm.core.statuses import Status
 from sm.core.timestamps import iso
 from sm.linux import processes
@@ -25,8 +26,10 @@ from sm.monitor.observer import Observer
 from sm.monitor.usage import UsageMeter
 from sm.providers.claude.decisions import read_dialog
 from sm.providers.readers import AcceptedInput, ToolEnd
+from sm.sessions.manager import Manager
 from sm.store import Store
 from tests import samples
+from tests.load import until_async
 from tests.samples import commit
 from tests.session_manager import open_manager
 from tests.terminals.world import World
@@ -73,8 +76,10 @@ class Bench:
     observer: Observer
     log: EventLog
     store: Store
+    manager: Manager
     home: Path
     process: Process
+    now_s: float = NOW_S
 
     async def hook(self, name: str, *, late_s: float = 0.0, **payload: Any) -> None:
         event = {"hook_event_name": name, "session_id": CONVERSATION, **payload}
@@ -107,10 +112,11 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
             UsageMeter(store, Config(), now),
             turns=TurnReader(Config(), store),
             transcripts_every_s=60.0,
-            clock=lambda: NOW_S,
+            clock=lambda: made.now_s,
         )
         observer.register(log)
-        yield Bench(observer, log, store, tmp_path, process)
+        made = Bench(observer, log, store, manager, tmp_path, process)
+        yield made
         observer.close()
     await world.end()
 
@@ -322,6 +328,52 @@ async def test_failure_before_a_later_turn_in_the_same_lines_is_not_told(bench: 
     assert fault_notices(bench) == []
 
 
+async def complete_and_reopen(bench: Bench) -> None:
+    """End a turn, complete the session, and reopen it as the delivery of a message does."""
+    await bench.hook("UserPromptSubmit", prompt="go", late_s=4)
+    await bench.hook("Stop", late_s=3)
+    completed = Signal(SignalKind.REPORTED_COMPLETED, "report", "sm complete", iso(NOW_S - 2))
+    reopened = Signal(SignalKind.REOPENED, TERMINAL, "the agent got a message", iso(NOW_S - 1))
+    for signal in (completed, reopened):
+        await bench.manager.observe(ID, signal)
+
+
+def status_of(bench: Bench) -> str:
+    return str(bench.store.sessions[ID].status)
+
+
+async def test_reopened_session_is_not_idle_because_of_the_turn_before(bench: Bench) -> None:
+    await complete_and_reopen(bench)
+    bench.publish("idle", statusUpdatedAt=(NOW_S - 3) * 1000)
+    bench.observer.watch(ID, bench.process, None)
+    await until_read(bench, Source.STATE_FILE)
+    assert status_of(bench) == "running"
+    await bench.hook("UserPromptSubmit", prompt=MESSAGE, late_s=0.5)
+    assert status_of(bench) == "running"
+    await bench.hook("Stop")
+    assert status_of(bench) == "idle"
+
+
+async def test_reopened_session_is_idle_again_when_no_turn_begins(bench: Bench) -> None:
+    await complete_and_reopen(bench)
+    bench.publish("idle", statusUpdatedAt=(NOW_S - 3) * 1000)
+    bench.now_s += 60
+    bench.observer.watch(ID, bench.process, None)
+    await until_read(bench, Source.STATE_FILE)
+    assert status_of(bench) == "idle"
+
+
+async def until_read(bench: Bench, source: Source) -> None:
+    """Wait until the observer has read the source and has decided."""
+
+    async def is_read() -> bool:
+        ledger = bench.observer.ledger(ID)
+        return ledger is not None and source in ledger.entries
+
+    await until_async(is_read, f"the observer has read the {source}")
+    await bench.hook("ConfigChange")  # waits for the lock of the decision, and observes nothing
+
+
 async def test_blocked_reason_reads_the_current_state_file(bench: Bench) -> None:
     assert await bench.observer.blocked_reason(ID) is None, "the session is not watched yet"
     bench.publish("busy")
@@ -329,7 +381,7 @@ async def test_blocked_reason_reads_the_current_state_file(bench: Bench) -> None
     await bench.hook("PreToolUse", tool_name="Bash", tool_use_id="toolu_1")
     assert await bench.observer.blocked_reason(ID) is None
     bench.publish("waiting", waitingFor="permission prompt")
-    assert await bench.observer.blocked_reason(ID) == "status waiting: permission prompt"
+    assert await bench.observer.blocked_reason(ID) == "claude waits: permission prompt"
     await bench.hook("PermissionRequest", tool_name="Bash", tool_input={"command": "rm x"})
     bench.publish("busy")
     assert await bench.observer.blocked_reason(ID) is None, "the state file reports a closed dialog"

@@ -25,7 +25,7 @@ from sm.monitor.completions import TurnReader
 from sm.monitor.evidence import Ledger
 from sm.monitor.files import FileEvents, changes
 from sm.monitor.listeners import AgentListener, AgentListeners
-from sm.monitor.recorder import Recorder
+from sm.monitor.recorder import Recorder, outdated_s
 from sm.monitor.sources import Sources
 from sm.monitor.usage import UsageMeter
 from sm.providers.readers import HookEvent
@@ -371,6 +371,8 @@ class Observer:
             self._files.listen_to_terminal(
                 agent.tty, session.id, lambda: agent.read_drawing(self._clock() + _DRAWN_WITHIN_S)
             )
+        if (wait_s := outdated_s(session, verdict.observation, now)) > 0:
+            return agent.pause_s(now, min(wait_s, agent.ledger.next_look(now) or wait_s))
         if is_live(session.status):
             await self._recorder.follow(session, verdict, agent.tools_used, agent.ledger.failure)
         elif not agent.hook_seen and verdict.observation.source in (Source.STATE_FILE, Source.TRANSCRIPT):

@@ -1,10 +1,12 @@
 """Writes a session's status, its reason and its conversation when the evidence changes."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from sm.core.faults import Fault
 from sm.core.lifecycle import is_ended
+from sm.core.messages import INBOX, TERMINAL
 from sm.core.models import Session, Signal
 from sm.core.observation import Activity, Observation, Source
 from sm.core.states import SignalKind
@@ -24,6 +26,22 @@ _STATUSES = {
     Activity.BLOCKED: (Status.WAITING_INPUT, SignalKind.ASKED),
     Activity.IDLE: (Status.IDLE, SignalKind.WENT_IDLE),
 }
+
+
+REOPENED_S = 15.0
+"""How long sm may need to type the message that reopened a session. The last verdict is about the turn before."""
+
+
+def outdated_s(session: Session, observation: Observation, now: float) -> float:
+    """Seconds for which to ignore an idle agent's report from before a message reopened its session; 0: believe it."""
+    by_message = session.status is Status.RUNNING and session.status_source in (TERMINAL, INBOX)
+    if (
+        not by_message
+        or observation.activity is not Activity.IDLE
+        or iso(observation.at) >= session.status_at
+    ):
+        return 0.0
+    return max(0.0, datetime.fromisoformat(session.status_at).timestamp() + REOPENED_S - now)
 
 
 class Recorder:

@@ -67,8 +67,8 @@ def test_state_with_deeply_nested_values_never_raises(name: str, depth: int) -> 
     found, conversation = READER.state(raw, PROCESS), READER.conversation(raw, PROCESS)
     if found is not None and name != "more":
         assert (found.reason, conversation) in (
-            ("status waiting: an answer", ID),
-            ("status waiting: an answer", None),
+            ("claude waits: an answer", ID),
+            ("claude waits: an answer", None),
         )
 
 

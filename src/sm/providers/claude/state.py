@@ -42,10 +42,10 @@ def _published(content: bytes, process: Process) -> Mapping[str, Any] | None:
 
 
 _STATUSES: Mapping[str, tuple[Activity, str]] = {
-    "idle": (Activity.IDLE, "status idle"),
-    "shell": (Activity.IDLE, "status idle, with a shell in the background"),
-    "busy": (Activity.BUSY, "status busy"),
-    "waiting": (Activity.BLOCKED, "status waiting: {awaited}"),
+    "idle": (Activity.IDLE, "claude is idle"),
+    "shell": (Activity.IDLE, "claude is idle, with a shell in the background"),
+    "busy": (Activity.BUSY, "claude is working"),
+    "waiting": (Activity.BLOCKED, "claude waits: {awaited}"),
 }
 
 
