@@ -31,6 +31,7 @@ NOT_INSIDE = {
         "test_interrupt_is_refused_while_claude_shows_its_first_start_question",
         "test_spawn_error_names_the_first_start_question_and_how_to_answer_it",
         "test_spawn_is_refused_when_claude_would_ask_a_first_start_question",
+        "test_agent_is_told_to_ask_the_operator_when_claude_would_ask_a_first_start_question",
         "test_spawn_on_a_terminal_asks_whether_claude_may_trust_the_directory",
         "test_untrusted_directory_can_be_trusted_by_a_key_press_or_by_sm_trust",
         "test_claude_executes_nothing_before_its_directory_is_trusted",

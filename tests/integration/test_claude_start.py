@@ -447,6 +447,16 @@ def test_spawn_is_refused_when_claude_would_ask_a_first_start_question(
     assert claude.json("all") == before
 
 
+def test_agent_is_told_to_ask_the_operator_when_claude_would_ask_a_first_start_question(
+    claude: Claude,
+) -> None:
+    env = claude.other_home("refused-agent", trusted=False)
+    parent = claude.spawn("Sh", "sleep 1000", env=env)["session_id"]
+    error = claude.refused("spawn", "Plain", "hi", exit_code=9, env=claude.as_session(parent))
+    assert "hint: ask the operator: sm trust " in error
+    claude.sm("kill", "--force", parent)
+
+
 @pytest.mark.parametrize("answer", ["y", "n"])
 def test_spawn_on_a_terminal_asks_whether_claude_may_trust_the_directory(
     claude: Claude, api: ScriptedApi, tmp_path: Path, answer: str
@@ -552,7 +562,7 @@ def test_spawn_refuses_to_bypass_permissions_as_root_outside_a_sandbox(
         "--skip-checks",
         env=sandbox,
     )
-    assert "skipDangerousModePermissionPrompt" in session["status_reason"]
+    assert "sm trust --bypass" in session["status_reason"]
     error = claude.refused("spawn", "Waiter", "hi", exit_code=9, env=sandbox)
     assert "sm trust --bypass" in error
     settings = claude.claude_home / "settings.json"
@@ -573,7 +583,7 @@ def test_untrusted_directory_can_be_trusted_by_a_key_press_or_by_sm_trust(
     where = ("--working-dir", str(directory))
     try:
         env = claude.other_home("answers-by-key")
-        hint = f"sm trust {shlex.quote(str(directory))}, as the operator"
+        hint = f"sm trust {shlex.quote(str(directory))}"
         prompt = "By key [[hold:key]]"
         by_key = claude.spawn_until("waiting_input", hint, "Plain", prompt, "--skip-checks", *where, env=env)
         claude.keys(by_key["session_id"], "Enter")

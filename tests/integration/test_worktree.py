@@ -102,7 +102,10 @@ def test_rm_keeps_uncommitted_files_and_unmerged_commits(instance: Instance, rep
         assert "kept the branch sm/login: it has commits that no other branch or tag contains" in done.stderr
         assert not path.exists()
     else:
-        assert f"kept the worktree {path}: " in done.stderr
+        assert done.stderr == (
+            f"warning: kept the worktree {path}: it has uncommitted or untracked files; "
+            f"to delete it: git -C {repo} worktree remove --force {path}\n"
+        )
         assert path.exists()
 
 

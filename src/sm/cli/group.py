@@ -2,8 +2,9 @@
 
 import os
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib import import_module
+from typing import Any
 
 import click
 
@@ -71,7 +72,8 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = ALIASES.get(args[0], args[0])
         if not name.startswith("-") and not _exists(name):
-            raise click.UsageError(f"unknown command {name!r}{nearest(name)}", ctx)
+            suggested = _suggested(_SUGGESTIONS.get(name) or _similar(name, _NAMES))
+            raise click.UsageError(f"unknown command {name!r}{suggested}", ctx)
         args = [name, *args[1:]]
         return super().resolve_command(ctx, args)
 
@@ -85,6 +87,27 @@ class LazyGroup(click.Group):
         commands = [(name, line) for _, name, line in COMMANDS if name.startswith(incomplete)]
         names = [CompletionItem(name, help=line) for name, line in commands]
         return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
+
+
+class CommandGroup(click.Group):
+    """A command with subcommands. An error suggests the one that a wrong name probably means.
+
+    `suggestions` has for a word of other tools the commands to suggest, without `sm`.
+    """
+
+    def __init__(self, *args: Any, suggestions: Mapping[str, Sequence[str]] = {}, **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self._suggestions = suggestions
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if not name.startswith("-") and name not in self.commands:
+            similar = [f"{ctx.info_name} {known}" for known in _similar(name, self.commands)[:1]]
+            suggested = _suggested(self._suggestions.get(name) or similar)
+            raise click.UsageError(f"unknown command {name!r}{suggested}", ctx)
+        return super().resolve_command(ctx, args)
 
 
 def write_commands(formatter: click.HelpFormatter, names: Collection[str] = _NAMES) -> None:
@@ -102,12 +125,15 @@ def _exists(name: str) -> bool:
     return name in _NAMES or name in INTERNAL
 
 
-def nearest(name: str) -> str:
-    """The end of an error message: suggests commands with a similar name, or is empty."""
+def _similar(name: str, names: Collection[str]) -> Sequence[str]:
     from difflib import get_close_matches
 
-    matches = _SUGGESTIONS.get(name) or get_close_matches(name, _NAMES)
-    return f"; did you mean {' or '.join(matches)}?" if matches else ""
+    return get_close_matches(name, list(names))
+
+
+def _suggested(commands: Sequence[str]) -> str:
+    """The end of an error message; empty without commands."""
+    return f"; did you mean {' or '.join(commands)}?" if commands else ""
 
 
 @click.command(

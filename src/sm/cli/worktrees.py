@@ -1,6 +1,7 @@
 """Creates git worktrees for `sm spawn --worktree` and removes them for `sm rm`."""
 
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -98,9 +99,11 @@ def clean(session: Mapping[str, Any], *, discard: bool = False) -> str | None:
         elif not os.path.lexists(path):
             return _prune(repository_of(path, branch), branch, discard=discard)
         else:
-            reason = _reason_not_to_touch(path, branch) or (
-                None if discard else _reason_to_keep(path, branch)
-            )
+            reason = _reason_not_to_touch(path, branch)
+            if reason is None and not discard and (work := _reason_to_keep(path, branch)) is not None:
+                # The session is deleted, so `sm rm --discard` is too late.
+                main = shlex.quote(repository_of(path, branch) or ".")
+                reason = f"{work}; to delete it: git -C {main} worktree remove --force {shlex.quote(path)}"
         if reason is None:
             common = common_of(path)
             git(common, "worktree", "remove", *(["--force"] if discard else []), path)
@@ -168,7 +171,7 @@ def _reason_to_keep(path: str, branch: str) -> str | None:
         path, "for-each-ref", "--count=1", "--contains=HEAD", "refs/heads", "refs/tags"
     ):
         return "it has commits that no branch or tag contains"
-    return None
+    return "it has uncommitted or untracked files" if git(path, "status", "--porcelain") else None
 
 
 def _is_main(main: str, common: str) -> bool:

@@ -165,8 +165,10 @@ class SpawnPlanner:
         if not (runs or request.skip_checks):
             try:
                 await require_ready(provider, session, launch, self._home_of(session))
-            except SetupRequired:  # a login needs the program too
+            except SetupRequired as error:  # a login needs the program too
                 await require_program(session, workspace, launch.argv[0], self._has_program)
+                if caller.kind is not CallerKind.OPERATOR:
+                    error.hint = f"ask the operator: {error.hint}"
                 raise
         account = await account_of_agent(provider, launch, self._home_of(session), self._store.account_key)
         session = replace(session, account=None if account is None else account.name)

@@ -165,9 +165,9 @@ def test_doctor_reports_items_that_need_an_agreement(machine: Sm, peer: Peer) ->
     peer.script("GET /v1/workspaces", answer([{"slug": "shop"}]))
     peer.script("GET /v1/workspaces/shop", answer(shown))
     assert problems(machine("doctor")) == [
-        "problem  sandboxes: no Docker engine runs: /x.sock does not exist  -> start it",
-        "problem  workspace shop: no answer",
-        "problem  workspace shop: left out until you agree: MCP server files (changed)  -> sm workspace agree shop",
+        "warning  sandboxes: no Docker engine runs: /x.sock does not exist  -> start it",
+        "warning  workspace shop: no answer",
+        "warning  workspace shop: left out until you agree: MCP server files (changed)  -> sm workspace agree shop",
     ]
 
 
@@ -197,7 +197,7 @@ def test_doctor_starts_sm_mcp_and_reports_its_time(machine: Sm, peer: Peer) -> N
         (error("not_permitted", "MCP is switched off", 403), "ok       MCP: MCP is switched off\n"),
         (
             error("bug", "internal error 1", 500, "sm daemon logs"),
-            "problem  MCP: sm mcp: internal error 1  -> sm daemon",
+            "warning  MCP: sm mcp: internal error 1  -> sm daemon",
         ),
     ],
 )
@@ -229,7 +229,7 @@ def test_doctor_exits_0_with_install_command_when_claude_is_missing(machine: Sm,
     (home / "bin" / "claude").unlink()
     (line,) = problems(machine("doctor"))
     assert line == (
-        "problem  claude is not on your PATH: direct agents of type Engineer, Architect, Explore, "
+        "warning  claude is not on your PATH: direct agents of type Engineer, Architect, Explore, "
         "general-purpose, Coordinator cannot start  -> npm install -g @anthropic-ai/claude-code"
     )
 

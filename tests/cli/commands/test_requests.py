@@ -271,6 +271,14 @@ def test_requests_lists_the_outcome_of_closed_requests(
     assert row.split(" | ")[5] == shown
 
 
+def test_requests_says_that_the_texts_of_a_request_are_deleted_with_its_session(run: Sm, peer: Peer) -> None:
+    deleted = request(state="answered", answered_by="operator", questions=[], label="1a2b3c4d", name=None)
+    peer.script("GET /v1/requests", answer([deleted]))
+    assert run("requests", "--all").out.endswith(" | its texts were deleted with its session\n")
+    peer.script("GET /v1/requests/r57", answer(deleted))
+    assert run("requests", "r57").out.splitlines()[1:] == ["its texts were deleted with its session"]
+
+
 def test_requests_marks_a_tool_use_that_is_too_long_for_the_list(run: Sm, peer: Peer) -> None:
     asked = request(kind="permission", questions=[], tool="Bash", arguments={"command": "x" * 600})
     peer.script("GET /v1/requests", answer([asked]))

@@ -112,7 +112,8 @@ def test_listing_omits_columns_until_the_task_has_room(width: int, header: list[
     assert [len(cells) for cells in shown.groups[0][1]] == [len(header)]
 
 
-def test_listing_keeps_names_whole_at_80_columns() -> None:
-    row = overview_row(friendly_name="general-purpose-flaky", status="waiting_input", task="w" * 200)
+@pytest.mark.parametrize("task", ["w" * 200, "r3 asks: Which test?"])
+def test_listing_keeps_names_whole_at_80_columns(task: str) -> None:
+    row = overview_row(friendly_name="general-purpose-flaky", status="waiting_input", task=task)
     shown = fit(listing([row], AT), 80)
     assert shown.widths[0] == columns("general-purpose-flaky")

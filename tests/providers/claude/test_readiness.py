@@ -66,7 +66,7 @@ def test_untrusted_directory_is_named_with_the_command_that_trusts_it(home: Path
     with pytest.raises(DirectoryNotTrusted) as caught:
         check(home, directory="shop/link")
     assert caught.value.directory == str(directory)
-    assert caught.value.hint == f"sm trust '{directory}', as the operator"
+    assert caught.value.hint == f"sm trust '{directory}'"
 
 
 def test_untrusted_worktree_is_named_by_the_repository_that_outlives_it(home: Path) -> None:
@@ -74,7 +74,7 @@ def test_untrusted_worktree_is_named_by_the_repository_that_outlives_it(home: Pa
     with pytest.raises(DirectoryNotTrusted) as caught:
         check(home, directory="proj/.sm/worktrees/login/docs")
     assert caught.value.directory == str(home / "proj")
-    assert caught.value.hint == f"sm trust {home / 'proj'}, as the operator"
+    assert caught.value.hint == f"sm trust {home / 'proj'}"
 
 
 def test_untrusted_directory_is_accepted_when_claude_runs_in_its_own_sandbox(home: Path) -> None:
@@ -94,7 +94,7 @@ def test_bypass_must_be_accepted_before_an_agent_bypasses_permissions(home: Path
     check(home)
     with pytest.raises(BypassNotAccepted) as caught:
         check(home, *BYPASS)
-    assert caught.value.hint == "sm trust --bypass, as the operator"
+    assert caught.value.hint == "sm trust --bypass"
     check(home, *BYPASS, "--settings", '{"skipDangerousModePermissionPrompt": true}')
     write_state(home, bypassPermissionsModeAccepted=True)
     check(home, *BYPASS)

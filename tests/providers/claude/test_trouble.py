@@ -31,13 +31,13 @@ def capture(name: str) -> list[str]:
 @pytest.mark.parametrize(
     ("name", "kind", "message", "hint"),
     [
-        ("trust-dialog-01", Obstacle.TRUST, "trusted", "sm trust '/home/me/my project', as the operator"),
+        ("trust-dialog-01", Obstacle.TRUST, "trusted", "sm trust '/home/me/my project'"),
         ("trust-50", Obstacle.TRUST, "trusted", "sm trust '/home/me/my project'"),
         ("virgin-80", Obstacle.ONBOARDING, "first-time setup", "run claude once yourself, in a terminal"),
         ("virgin-50", Obstacle.ONBOARDING, "first-time setup", "run claude once yourself, in a terminal"),
         ("nologin-80", Obstacle.LOGIN, "not logged in", "/login"),
         ("apikey-or-idle-01", Obstacle.API_KEY, "API key", "ANTHROPIC_AUTH_TOKEN"),
-        ("bypass-warning-01", Obstacle.BYPASS_WARNING, "bypass", '"skipDangerousModePermissionPrompt": true'),
+        ("bypass-warning-01", Obstacle.BYPASS_WARNING, "bypass", "sm trust --bypass"),
     ],
 )
 def test_explain_describes_a_first_start_dialog(name: str, kind: Obstacle, message: str, hint: str) -> None:

@@ -21,11 +21,29 @@ import click
 
 from sm.cli.display.errors import print_warnings
 from sm.cli.display.text import plain_line
+from sm.cli.group import CommandGroup
 from sm.cli.instance import Instance
 from sm.errors import NotPermitted, UsageError
 
+_SUGGESTIONS = {
+    "set": ("config edit",),
+    "add": ("config edit",),
+    "unset": ("config edit",),
+    "get": ("config",),
+    "show": ("config",),
+    "list": ("config",),
+    "check": ("config --check",),
+    "validate": ("config --check",),
+    "path": ("config --path",),
+    "example": ("config --example",),
+    "init": (
+        "config --example",
+        "config edit",
+    ),
+}
 
-@click.group(help=__doc__, invoke_without_command=True)
+
+@click.group(cls=CommandGroup, suggestions=_SUGGESTIONS, help=__doc__, invoke_without_command=True)
 @click.option("--path", "path_only", is_flag=True, help="Print only the path of the file.")
 @click.option(
     "--example", is_flag=True, help="Print an example file: every key with its meaning and default."

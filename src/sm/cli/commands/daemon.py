@@ -15,6 +15,7 @@ from sm.cli.call import Call, json_option
 from sm.cli.display.output import print_lines
 from sm.cli.display.overview import log_line
 from sm.cli.display.text import JsonObject, json_text, line, plural, span
+from sm.cli.group import CommandGroup
 from sm.cli.instance import Instance, daemon_stopped_error, start
 from sm.cli.options import number_option
 from sm.client.http import Client, DaemonAway
@@ -33,8 +34,17 @@ _STOP_S = 300.0
 _GONE_S = 30.0
 _POLL_S = 0.25
 
+_SUGGESTIONS = {
+    "up": ("daemon start",),
+    "reload": ("daemon restart",),
+    "down": ("daemon stop",),
+    "kill": ("daemon stop",),
+    "restore": ("daemon restore-backup",),
+    "install": ("service install",),
+}
 
-@click.group()
+
+@click.group(cls=CommandGroup, suggestions=_SUGGESTIONS)
 def command() -> None:
     """Start, stop and inspect the daemon.
 

@@ -1,11 +1,13 @@
 """Check this machine for what sm needs.
 
-The JSON is {"ok", "checks": [{"ok", "what", "todo", "needed"}]}.
+Each line begins with ok, warning or problem. sm does not work until you mend a problem. A warning affects only the
+agents or the feature that it names. The JSON is {"ok", "checks": [{"ok", "what", "todo", "needed"}]}; "needed" is false
+for a warning.
 
 \b
 Exit codes:
-  0  sm has everything that it needs
-  9  something is missing; the output says how to fix it
+  0  sm has everything that it needs; there may be warnings
+  9  there is a problem; the output says how to mend it
 
 \b
 Examples:
@@ -67,7 +69,8 @@ def command(call: Call) -> int:
 
 def _line(check: Check) -> str:
     todo = f"  -> {line(check.todo, 2000)}" if check.todo else ""
-    return f"{'ok     ' if check.ok else 'problem'}  {line(check.what, 2000)}{todo}"
+    result = "ok" if check.ok else "problem" if check.needed else "warning"
+    return f"{result:<7}  {line(check.what, 2000)}{todo}"
 
 
 def _platform() -> Iterator[Check]:

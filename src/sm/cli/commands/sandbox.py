@@ -17,6 +17,7 @@ from sm.cli.display.sandbox import (
     unused_total,
 )
 from sm.cli.display.text import JsonObject, cut, line
+from sm.cli.group import CommandGroup
 from sm.cli.options import number_option, sandbox_names
 from sm.cli.selection import ask, yes_option
 from sm.client.http import percent_encode
@@ -27,8 +28,21 @@ _ENTER_S = 120.0
 _STOP_S = 120.0
 _FORWARDED = ("_PROXY", "NPM_CONFIG_REGISTRY")
 
+_SUGGESTIONS = {
+    "ls": ("sandbox status",),
+    "list": ("sandbox status",),
+    "ps": ("sandbox status",),
+    "exec": ("sandbox shell",),
+    "attach": ("sandbox shell",),
+    "create": ("sandbox build",),
+    "pull": ("sandbox build",),
+    "remove": ("sandbox rm",),
+    "delete": ("sandbox rm",),
+    "clean": ("sandbox prune",),
+}
 
-@click.group()
+
+@click.group(cls=CommandGroup, suggestions=_SUGGESTIONS)
 def command() -> None:
     """Manage the containers of sandboxed agents, and their image.
 

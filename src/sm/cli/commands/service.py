@@ -10,6 +10,7 @@ import click
 from sm.cli.call import Call, json_option
 from sm.cli.commands.daemon import stop
 from sm.cli.display.text import line
+from sm.cli.group import CommandGroup
 from sm.cli.instance import Instance
 from sm.errors import ExternalError, NotPermitted
 
@@ -35,8 +36,22 @@ WantedBy=default.target
 _SYSTEMCTL_S = 90.0
 _KEPT = ("PATH", "SM_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")
 
+_SUGGESTIONS = {
+    "enable": ("service install",),
+    "start": (
+        "service install",
+        "daemon start",
+    ),
+    "disable": ("service remove",),
+    "uninstall": ("service remove",),
+    "stop": (
+        "service remove",
+        "daemon stop",
+    ),
+}
 
-@click.group()
+
+@click.group(cls=CommandGroup, suggestions=_SUGGESTIONS)
 def command() -> None:
     """Run the daemon as a systemd user service.
 

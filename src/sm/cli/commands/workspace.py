@@ -10,14 +10,28 @@ from sm.cli.call import Call, json_option
 from sm.cli.display.errors import print_warnings
 from sm.cli.display.output import Table
 from sm.cli.display.text import JsonObject, line, plural
+from sm.cli.group import CommandGroup
 from sm.cli.options import absolute, key_value, workspaces
 from sm.client.http import workspace_path
 from sm.errors import IllegalState, UsageError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+_SUGGESTIONS = {
+    "ls": ("workspace list",),
+    "add": ("workspace create",),
+    "new": ("workspace create",),
+    "init": ("workspace create",),
+    "rm": ("workspace delete",),
+    "remove": ("workspace delete",),
+    "edit": ("workspace set",),
+    "update": ("workspace set",),
+    "trust": ("workspace agree",),
+    "status": ("workspace show",),
+}
 
-@click.group()
+
+@click.group(cls=CommandGroup, suggestions=_SUGGESTIONS)
 def command() -> None:
     """Manage workspaces: teams of agents with a directory.
 

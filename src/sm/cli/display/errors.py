@@ -2,6 +2,8 @@
 
 import itertools
 import os
+import re
+import shlex
 import sys
 from collections.abc import Iterable
 
@@ -19,6 +21,10 @@ from sm.errors import (
 )
 from sm.paths import instance_paths
 from sm.wire import encode
+
+_EXTRA = re.compile(r"unexpected extra argument \((.*)\)")
+_WITH_ARGUMENT = {"sm ls": "sm status", "sm prune": "sm prune --older-than"}
+"""For commands without arguments: the command that takes the argument that users give them."""
 
 
 class Failures:
@@ -90,6 +96,9 @@ def _usage_error(error: click.ClickException) -> UsageError:
     context = getattr(error, "ctx", None)
     hint = f"{context.command_path} --help" if context is not None else None
     message = error.format_message()
+    extra = _EXTRA.search(message)
+    if context is not None and extra is not None and context.command_path in _WITH_ARGUMENT:
+        hint = f"{_WITH_ARGUMENT[context.command_path]} {shlex.quote(extra[1])}"
     return UsageError(message[:1].lower() + message[1:].rstrip("."), hint)
 
 

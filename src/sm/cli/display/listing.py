@@ -122,11 +122,12 @@ def fit(listing: Listing, width: int) -> FittedListing:
     def left() -> int:
         return width - sum(widths[n] + GAP for n in shown[:-1])
 
+    wanted = min(_TASK_MIN, widths[task])
     for name in _OMITTED_FIRST:
-        if left() < min(_TASK_MIN, widths[task]):
+        if left() < wanted:
             shown.remove(listing.header.index(name))
-    if left() < _TASK_MIN:
-        widths[0] = min(widths[0], max(_NAME_MIN, widths[0] - (_TASK_MIN - left())))
+    if left() < wanted:
+        widths[0] = min(widths[0], max(_NAME_MIN, widths[0] - (wanted - left())))
     widths[task] = max(1, min(widths[task], left()))
 
     def kept(row: Row) -> Row:

@@ -17,17 +17,21 @@ _BY = {"rule": "by a rule", "terminal": "in the terminal"}
 _DEPTH_MAX = 5
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,29}", re.ASCII)
 _PLAN = "ExitPlanMode"
+_DELETED = "its texts were deleted with its session"
 
 
 def request_line(request: JsonObject) -> str:
     """Summarise a request: its subject, and the answer or the commands that answer it."""
+    if _is_deleted(request):
+        return _DELETED
     return f"{_subject(request)}{_shortened(request)} - {_answer_or_commands(request)}"
 
 
 def request_block(request: JsonObject, at: datetime, width: int) -> list[str]:
     """Summarise a request in lines of `width` columns, with all arguments of an open permission as JSON."""
     if not _needs_answer(request):
-        words = f"{_subject(request)} - {_answer_or_commands(request)}"
+        outcome = f"{_subject(request)} - {_answer_or_commands(request)}"
+        words = _DELETED if _is_deleted(request) else outcome
         return [request_head(request, at), *_indented(words, width)]
     from sm.core.text import is_whole_tool_use
 
@@ -42,6 +46,12 @@ def request_block(request: JsonObject, at: datetime, width: int) -> list[str]:
 
 def _indented(text: str, width: int) -> list[str]:
     return [f"  {piece}" for piece in _wrap(text, width - 2)]
+
+
+def _is_deleted(request: JsonObject) -> bool:
+    """True if `sm rm` has deleted the texts of the request."""
+    texts = (request["questions"], request["answer"], request["reason"])
+    return request["state"] != "open" and request["arguments"] is None and not any(texts)
 
 
 def _needs_answer(request: JsonObject) -> bool:
@@ -185,6 +195,8 @@ def expires(request: JsonObject, at: datetime) -> str:
 def request_details(request: JsonObject, at: datetime, width: int | None = None) -> list[str]:
     """Format a request in full, with all commands that answer it. Wraps quotations at `width` unless None."""
     lines = [request_head(request, at)]
+    if _is_deleted(request):
+        return [*lines, _DELETED]
     if request.get("agent"):
         lines.append(f"Asked by:  sub-agent {line(request['agent'])}")
     if request["kind"] == "permission":

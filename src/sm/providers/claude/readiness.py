@@ -47,16 +47,14 @@ def require_ready(environment: Mapping[str, str], argv: Sequence[str], directory
         directory = project_of(directory)
         raise DirectoryNotTrusted(
             f"claude does not trust {directory}",
-            f"sm trust {shlex.quote(directory)}, as the operator",
+            f"sm trust {shlex.quote(directory)}",
             directory=directory,
         )
     if asks_about_key(state, environment):
         raise SetupRequired(f"claude has not been allowed to use {API_KEY}", f"{RUN_ONCE} and choose 1. Yes")
     given = any(BYPASS_SETTING in argument for argument in argv)
     if bypasses(argv) and not given and not accepts_bypass(state, settings):
-        raise BypassNotAccepted(
-            "claude has not been allowed to bypass permissions", "sm trust --bypass, as the operator"
-        )
+        raise BypassNotAccepted("claude has not been allowed to bypass permissions", "sm trust --bypass")
     if login_of(home, settings, environment) is None:
         raise SetupRequired(NO_LOGIN, f"{LOG_IN}; if claude logs in some other way: sm spawn --skip-checks")
 

@@ -73,12 +73,11 @@ def _unexplained(lines: Sequence[str]) -> str:
 
 _RUN_IT = "run cd {at} && claude in your own terminal, and "
 _HINTS: Mapping[Obstacle, str] = {
-    Obstacle.TRUST: "sm trust {at}, as the operator",
+    Obstacle.TRUST: "sm trust {at}",
     Obstacle.ONBOARDING: "run claude once yourself, in a terminal, and answer its questions",
     Obstacle.LOGIN: "run claude in your own terminal and type /login",
     Obstacle.API_KEY: f"{_RUN_IT}choose Yes once, or set ANTHROPIC_AUTH_TOKEN in place of ANTHROPIC_API_KEY",
-    Obstacle.BYPASS_WARNING: "run claude --dangerously-skip-permissions in your own terminal and accept once, or "
-    'set "skipDangerousModePermissionPrompt": true in claude\'s settings.json',
+    Obstacle.BYPASS_WARNING: "sm trust --bypass",
     Obstacle.MCP_SERVER: f"{_RUN_IT}decide about the project's MCP servers",
     Obstacle.IMPORTS: f"{_RUN_IT}decide about the imports of its CLAUDE.md",
     Obstacle.BYPASS_AS_ROOT: "choose another permission mode, or run sm as another user; only if this machine is a "
