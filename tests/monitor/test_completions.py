@@ -1,5 +1,6 @@
 """Tests of what follows a finished turn, with a real database. The test plays the turns and the clock's timers."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -8,9 +9,10 @@ from typing import Any
 import pytest
 
 from sm.config import Config
+from sm.core.accounts import Account, Park, ParkKind
 from sm.core.models import Caller, Exit, Session, Signal
 from sm.core.observation import Activity, Observation, Source
-from sm.core.requests import Request
+from sm.core.requests import Question, Request
 from sm.core.states import (
     CallerKind,
     EventType,
@@ -32,10 +34,13 @@ from sm.monitor.usage import UsageMeter
 from sm.policy.completion import TerminalUse
 from sm.sessions.manager import Manager
 from sm.sessions.reports import Reports
+from sm.state.accounts import release
 from sm.state.messages import send
+from sm.state.requests import NewRequest, finish_request, open_request
 from sm.state.sessions import move
-from sm.store import Store
+from sm.store import Store, Transaction
 from tests import samples
+from tests.load import scaled
 from tests.samples import commit
 from tests.session_manager import open_manager
 
@@ -65,14 +70,16 @@ class World:
         signal = Signal(SignalKind.BUSY, "hook", "a turn began", iso(self.now_s))
         await self.manager.observe(session_id, signal)
 
-    async def end_turn(self, text: str, session_id: str = CHILD, *, background: int = 0) -> None:
+    async def end_turn(
+        self, text: str, session_id: str = CHILD, *, background: int = 0, tools_used: int = 0
+    ) -> None:
         """End a turn with the hook of claude; `text` is the final message."""
         self.now_s += 1
         ended = Observation(
             Source.HOOK, Activity.IDLE, self.now_s, "the turn ended", final=True, answer=text, finished=True,
             background=background,
         )  # fmt: skip
-        await self.recorder.follow(self.session(session_id), Verdict(ended, {}))
+        await self.recorder.follow(self.session(session_id), Verdict(ended, {}), tools_used)
 
     def timer(self, kind: TimerKind = TimerKind.COMPLETION, session_id: str = CHILD) -> Any:
         return self.store.mail.open.timers.get((session_id, kind))
@@ -195,6 +202,77 @@ async def test_end_of_a_turn_counts_when_a_weaker_source_reported_idle_first(wor
     assert world.session().status is Status.COMPLETED
 
 
+async def test_turn_that_an_agent_begins_by_itself_keeps_the_session_live(world: World) -> None:
+    """A background task that ends makes claude begin a turn. No prompt precedes this turn."""
+    await world.end_turn(DONE, background=1)
+    assert await world.fire() is not None
+    await world.work()
+    assert world.timer() is None
+    await world.end_turn("The build is over. Reading its log next.")
+    assert world.timer() is None
+    assert world.session().status is Status.IDLE
+
+
+@pytest.mark.parametrize("step_s", [3 * 3600.0, -3 * 3600.0])
+async def test_each_turn_is_handled_once_when_the_clock_is_set_between_turns(
+    world: World, step_s: float
+) -> None:
+    await world.end_turn("Reading the files.")
+    world.now_s += step_s
+    for _ in range(2):
+        await world.work()
+        await world.end_turn("Reading the files.")
+    assert len(world.notices()) == 3
+    await world.work()
+    await world.end_turn(DONE)
+    await world.fire()
+    assert world.session().status is Status.COMPLETED
+    assert sum("completed" in text for text in world.notices()) == 1
+
+
+async def test_completed_session_is_reopened_when_the_clock_was_set_back(world: World) -> None:
+    await world.end_turn(DONE)
+    await world.fire()
+    world.now_s -= 3 * 3600
+    await world.recorder.reopen(world.session(), "hook", iso(world.now_s))
+    assert world.session().status is Status.RUNNING
+    await world.end_turn(DONE)
+    await world.fire()
+    assert world.session().status is Status.COMPLETED
+    assert sum("completed" in text for text in world.notices()) == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Done.\x07\x00 All 26\u202e tests \x1b[201~pass.\x9b1m",
+        "Done. All 26 tests pass.\n\n" + "x" * 50_000,
+        "Done. " + "All 26 tests pass. " * 2_700,
+    ],
+    ids=["control characters", "50,000 characters in one word", "50,000 characters in one paragraph"],
+)
+async def test_odd_final_message_completes_the_session_with_a_short_printable_summary(
+    world: World, text: str
+) -> None:
+    await world.end_turn(text)
+    await world.fire()
+    done = world.session()
+    assert (done.status, len(done.completion_message or "") <= 500) == (Status.COMPLETED, True)
+    (notice,) = world.notices()
+    event = next(line for line in await world.events() if " completed - " in line)
+    for shown in (notice, event, done.status_reason):
+        assert "Done." in shown
+        assert shown.isprintable(), ascii(shown)
+        assert len(shown) < 700
+
+
+@pytest.mark.parametrize("text", ["", "\x00\x1b[0m\x07", "\n \t"])
+async def test_final_message_without_words_completes_nothing(world: World, text: str) -> None:
+    await world.end_turn(text)
+    assert (world.timer(), world.session().status) == (None, Status.IDLE)
+    assert world.timer(TimerKind.UNCLEAR) is not None
+
+
 async def test_report_in_the_quiet_window_ends_the_session_with_its_own_message(world: World) -> None:
     await world.end_turn(DONE)
     await world.reports.complete(CALLER, "my words", "completed", None)
@@ -280,14 +358,124 @@ async def test_background_task_holds_the_completion(world: World) -> None:
     assert world.session().status_reason == "waiting for 1 background task"
 
 
-async def test_open_entry_of_the_task_list_holds_the_completion(world: World) -> None:
-    todo = [{"content": "a", "status": "completed"}, {"content": "b", "status": "in_progress"}]
+async def set_tasks(world: World, *statuses: str) -> None:
+    todo = [{"content": "write the docs", "status": status} for status in statuses]
     async with world.store.transaction() as tx:
         tx.measures.facts(CHILD, {"todo": todo})
+
+
+async def test_open_entry_of_the_task_list_holds_the_completion(world: World) -> None:
+    await set_tasks(world, "completed", "in_progress")
     await world.end_turn(DONE)
-    held = world.timer()
-    assert held is None or await world.completions.complete(held) is not None
-    assert world.session().status is Status.IDLE
+    assert await world.fire() is not None
+    assert world.session().status_reason == "waiting for 1 open task of its list"
+    await set_tasks(world, "completed", "completed")
+    await world.clear_notices()
+    await world.fire()
+    await world.fire()
+    assert world.session().status is Status.COMPLETED
+
+
+async def test_open_request_of_the_agent_holds_the_completion(world: World) -> None:
+    asked = NewRequest(RequestKind.QUESTION, (Question("Which port?"),))
+    notices = world.manager.notices
+    request = await commit(
+        world.store, lambda tx: open_request(tx, notices, tx.session(CHILD), asked, tx.now, None)
+    )
+    await world.end_turn(DONE)
+    assert await world.fire() is not None
+    assert (world.session().status, world.session().status_reason) == (Status.IDLE, "waiting for r1")
+    answered = RequestState.ANSWERED
+    await commit(
+        world.store, lambda tx: finish_request(tx, tx.session(CHILD), request, tx.now, state=answered)
+    )
+    await world.fire()
+    await world.fire()
+    assert world.session().status is Status.COMPLETED
+
+
+async def test_undelivered_notice_holds_the_completion(world: World) -> None:
+    await world.end_turn(DONE)
+    await commit(
+        world.store,
+        lambda tx: world.manager.notices.add_for_missing_report(tx, tx.session(GRANDCHILD)),
+    )
+    assert world.notices(CHILD, GRANDCHILD) != []
+    assert await world.fire() is not None
+    assert world.session().status_reason == "waiting for 1 message"
+    await world.clear_notices()
+    await world.fire()
+    await world.fire()
+    assert world.session().status is Status.COMPLETED
+
+
+@pytest.mark.parametrize(
+    ("park", "reason"),
+    [
+        (Park(ParkKind.OPERATOR, "paused by the operator", NOW_S), "parked: paused by the operator"),
+        (Park(ParkKind.LOGIN, "not logged in", NOW_S), "parked: not logged in"),
+    ],
+    ids=["paused", "parked"],
+)
+async def test_parked_account_holds_the_completion_until_it_is_free(
+    world: World, park: Park, reason: str
+) -> None:
+    account = Account("claude-1a2b3c4d", "claude", "/c", "d" * 32)
+    parked = replace(park, account=account.name)
+    async with world.store.transaction() as tx:
+        tx.accounts.put(account)
+        tx.accounts.park(parked)
+        await tx.update(tx.session(CHILD), account=account.name)
+    await world.end_turn(DONE)
+    assert await world.fire() is not None
+    assert (world.session().status, world.session().status_reason) == (Status.IDLE, reason)
+    await commit(world.store, lambda tx: release(tx, parked, 5.0))
+    await world.clear_notices()
+    await world.fire()
+    await world.fire()
+    assert world.session().status is Status.COMPLETED
+
+
+async def hold_with_message(world: World, tx: Transaction) -> None:
+    send(tx, CHILD, "operator", "one more thing")
+
+
+async def hold_with_tasks(world: World, tx: Transaction) -> None:
+    tx.measures.facts(CHILD, {"todo": [{"content": "write the docs", "status": "pending"}]})
+
+
+async def hold_with_draft(world: World, tx: Transaction) -> None:
+    world.use = TerminalUse(draft=True)
+
+
+async def hold_with_typing(world: World, tx: Transaction) -> None:
+    world.use = TerminalUse(typed_s=59.0)
+
+
+async def hold_with_child(world: World, tx: Transaction) -> None:
+    await tx.update(tx.session(GRANDCHILD), exit=None)
+    signal = Signal(SignalKind.REOPENED, "t", "more", tx.now)
+    await move(tx, world.manager.notices, GRANDCHILD, signal)
+
+
+HOLDS = [hold_with_message, hold_with_tasks, hold_with_draft, hold_with_typing, hold_with_child]
+
+
+@pytest.mark.parametrize("hold", HOLDS)
+@pytest.mark.parametrize("kind", [TimerKind.REMINDER, TimerKind.UNCLEAR])
+@pytest.mark.parametrize("config", [{"remind_after_s": (180,)}])
+async def test_nothing_is_reminded_or_reported_as_unclear_while_the_session_waits(
+    world: World, kind: TimerKind, hold: Any
+) -> None:
+    await world.end_turn("Reading the files.")
+    await world.clear_notices()
+    async with world.store.transaction() as tx:
+        await hold(world, tx)
+    messages, notices = dict(world.store.mail.open.messages), dict(world.store.mail.open.notices)
+    assert await world.fire(kind) is not None
+    assert (world.store.mail.open.messages, world.store.mail.open.notices) == (messages, notices)
+    assert world.timer(kind) is not None
+    assert world.session().reminders == 0
 
 
 async def test_undelivered_message_holds_the_completion(world: World) -> None:
@@ -347,6 +535,62 @@ async def test_required_approval_makes_a_proposal_in_mode_auto(world: World) -> 
 async def test_disabled_detection_reports_only_that_the_session_is_idle(world: World) -> None:
     await world.end_turn(DONE)
     assert (world.store.mail.open.timers, len(world.notices())) == ({}, 1)
+
+
+# ------------------------------------------------------------------------------------------------- settings
+
+
+@pytest.mark.parametrize("config", [{}, {"completion_quiet_s": 3.5}])
+async def test_completion_quiet_s_is_the_quiet_window(world: World, config: dict[str, Any]) -> None:
+    await world.end_turn(DONE)
+    assert world.timer().within_s == config.get("completion_quiet_s", 10)
+
+
+@pytest.mark.parametrize("config", [{}, {"idle_timeout": 60}])
+async def test_idle_timeout_is_the_time_until_the_report(world: World, config: dict[str, Any]) -> None:
+    await world.end_turn("Reading the files.")
+    assert world.timer(TimerKind.UNCLEAR).within_s == config.get("idle_timeout", 600)
+
+
+@pytest.mark.parametrize("config", [{}, {"detect_completion_phrases": False}])
+@pytest.mark.parametrize("text", [DONE, QUESTION])
+async def test_messages_are_read_only_if_completion_phrases_are_detected(
+    world: World, config: dict[str, Any], text: str
+) -> None:
+    await world.end_turn(text)
+    unread = "detect_completion_phrases" in config
+    assert (world.timer(TimerKind.UNCLEAR) is not None) is unread
+    assert (world.timer() is not None or world.requests() != []) is not unread
+
+
+FARE_WELL = "Over and out."
+
+
+@pytest.mark.parametrize("config", [{}, {"completion_patterns": ("over and out",)}])
+async def test_completion_pattern_completes_a_session_that_used_tools(
+    world: World, config: dict[str, Any]
+) -> None:
+    await world.end_turn(FARE_WELL, tools_used=2)
+    assert (world.timer() is not None) is bool(config)
+    if config:
+        await world.fire()
+        assert world.session().status_reason == 'user-pattern: "Over and out."'
+
+
+@pytest.mark.parametrize("config", [{"completion_patterns": ("over and out",)}])
+@pytest.mark.parametrize(
+    ("text", "tools_used"), [(FARE_WELL, 0), ("I was not able to fix it. Over and out.", 2)]
+)
+async def test_completion_pattern_is_never_enough_alone(world: World, text: str, tools_used: int) -> None:
+    await world.end_turn(text, tools_used=tools_used)
+    assert world.timer() is None
+
+
+@pytest.mark.parametrize("config", [{"completion_patterns": ("(a+)+$", "(x|x)*y")}])
+async def test_catastrophic_pattern_does_not_delay_a_turn(world: World) -> None:
+    async with asyncio.timeout(scaled()):
+        await world.end_turn("a" * 49_000 + "! " + "x" * 900, tools_used=1)
+    assert world.session().status is Status.IDLE
 
 
 # ------------------------------------------------------------------------------------ questions and reports

@@ -11,3 +11,8 @@ def iso(seconds: float) -> str:
 def later(at: str, seconds: float) -> str:
     """`seconds` after the time `at`, both ISO 8601 with `Z`."""
     return iso(datetime.fromisoformat(at).timestamp() + seconds)
+
+
+def is_later(at: str, known: str | None, now: str) -> bool:
+    """Return whether `at` is later than `known`. Ignores a `known` ahead of `now`: the clock has been set back."""
+    return known is None or at > known or (known > now and at != known)

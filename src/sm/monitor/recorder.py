@@ -11,7 +11,7 @@ from sm.core.models import Session, Signal
 from sm.core.observation import Activity, Observation, Source
 from sm.core.states import SignalKind
 from sm.core.statuses import Status
-from sm.core.timestamps import iso
+from sm.core.timestamps import is_later, iso
 from sm.core.turns import FinishedTurn
 from sm.monitor.completions import TurnReader
 from sm.monitor.evidence import Verdict
@@ -87,11 +87,12 @@ class Recorder:
         why = [verdict.overruled[source] for source in stronger if source in verdict.overruled]
         reason = f"{observation.reason} ({'; '.join(why)})" if why else observation.reason
         wanted, signal = _STATUSES[observation.activity]
-        turn = None
-        if observation.finished and iso(observation.at) > (session.turn_ended_at or ""):
+        turn, now = None, self._manager.now()
+        if observation.finished and is_later(iso(observation.at), session.turn_ended_at, now):
             turn = await self._turns.read(session, observation, tools_used)
         if session.status is not wanted:
-            at = max(iso(observation.at), session.status_at)
+            at = iso(observation.at)
+            at = at if is_later(at, session.status_at, now) else session.status_at
             await self._observe(
                 session.id,
                 signal,
@@ -120,7 +121,8 @@ class Recorder:
 
     async def reopen(self, session: Session, source: str, at: str) -> None:
         """Reopen an ended session whose process got a new task."""
-        if is_ended(session.status) and session.exit is None and at > session.status_at:
+        is_new = is_later(at, session.status_at, self._manager.now())
+        if is_ended(session.status) and session.exit is None and is_new:
             await self._observe(session.id, SignalKind.REOPENED, source, "the agent got a new task", at)
 
     async def learn(
@@ -173,7 +175,8 @@ class Recorder:
     async def _end_turn(self, session_id: str, turn: FinishedTurn, answer: str | None) -> None:
         async with self._store.transaction() as tx:
             session = tx.session(session_id)
-            if session.status is Status.IDLE and turn.ended_at > (session.turn_ended_at or ""):
+            is_new = is_later(turn.ended_at, session.turn_ended_at, tx.now)
+            if session.status is Status.IDLE and is_new:
                 session = await turn_ended(tx, self._manager.notices, session, turn)
                 if turn.follow_up is None or not turn.follow_up.is_reported:
                     await self._manager.notices.add_for_idle(tx, session, answer)

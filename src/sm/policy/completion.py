@@ -9,8 +9,9 @@ from sm.core.turns import Classification, Ending, FollowUp, TurnEnd, Wait
 
 _TYPED_WITHIN_S = 60.0
 """A person who typed in the last minute is at work in the terminal."""
-_EXPLICIT = frozenset({"done-statement"})
-"""The rules that complete a session without approval. Other rules of `done` are wrong too often on unseen messages
+_EXPLICIT = frozenset({"done-statement", "user-pattern"})
+"""The rules that complete a session without approval: a statement of the agent, or a pattern of the user's
+configuration in a turn that worked. Other rules of `done` are wrong too often on unseen messages
 (docs/benchmarks.md): they only propose a completion, where somebody approves it."""
 _NOT_READ = Classification(Ending.UNCLEAR, "not-read", "")
 
