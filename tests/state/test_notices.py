@@ -11,7 +11,7 @@ from sm.config import Config
 from sm.config.model import Notify
 from sm.core.effects import EffectKind
 from sm.core.faults import Fault, FaultKind
-from sm.core.models import Exit, Signal
+from sm.core.models import Checkpoint, Exit, Signal
 from sm.core.observation import Source
 from sm.core.states import NoticeKind, SignalKind
 from sm.core.statuses import Status
@@ -81,6 +81,54 @@ async def test_parent_and_not_the_operator_is_told_when_a_child_ends_its_turn(st
     await commit(store, lambda tx: tx.insert(replace(CHILD, friendly_name="engineer-x"), LAUNCH, None))
     assert await end_turn(store, session_id=CHILD.id) == [
         (ROOT.id, 'child engineer-x (bbbb1111) is idle after its turn: "All 26 tests pass."')
+    ]
+
+
+COMPLETED = Signal(SignalKind.REPORTED_COMPLETED, "report", "reported", later(AT, 1), message="all is done")
+FAILED = Signal(SignalKind.REPORTED_ERROR, "report", "reported", later(AT, 1), message="no API key")
+KILLED = Signal(SignalKind.KILLED, "process", "killed by operator", later(AT, 1), exit=Exit(None, 9))
+WENT_IDLE = Signal(SignalKind.WENT_IDLE, "hook", "the turn ended", later(AT, 1), answer="All 26 tests pass.")
+SETTINGS = ("notify_parent_on_complete", "notify_parent_on_error", "notify_parent_on_idle")
+
+
+@pytest.mark.parametrize("off", [*SETTINGS, None])
+@pytest.mark.parametrize(
+    ("signal", "setting", "words"),
+    [
+        (COMPLETED, "notify_parent_on_complete", "completed"),
+        (FAILED, "notify_parent_on_error", "failed"),
+        (WENT_IDLE, "notify_parent_on_idle", "is idle after its turn"),
+        (KILLED, None, "killed"),
+    ],
+    ids=["completed", "failed", "idle", "killed"],
+)
+async def test_parent_is_told_of_a_change_unless_its_setting_is_off(
+    store: Store, signal: Signal, setting: str | None, words: str, off: str | None
+) -> None:
+    config = Config.model_validate(
+        {"child_agents": {"notifications": {} if off is None else {off: False}}},
+    )
+    await commit(store, lambda tx: tx.insert(CHILD, LAUNCH, None))
+    await commit(store, lambda tx: move(tx, Notices(config), CHILD.id, signal))
+    told = [(n.recipient, words in n.text) for n in store.mail.open.notices.values()]
+    assert told == ([] if off is not None and off == setting else [(ROOT.id, True)])
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"), [({}, []), ({"notify_parent_on_checkpoint": True}, [ROOT.id])]
+)
+async def test_parent_is_told_of_checkpoints_only_if_the_setting_is_on(
+    store: Store, settings: dict[str, bool], expected: list[str]
+) -> None:
+    config = Config.model_validate({"child_agents": {"notifications": settings}})
+    await commit(store, lambda tx: tx.insert(CHILD, LAUNCH, None))
+    checkpoint = Checkpoint(later(AT, 1), "phase 1 is done", {})
+    async with store.transaction() as tx:
+        for reporter in (CHILD, ROOT):  # the operator gets no checkpoints
+            await Notices(config).add_for_checkpoint(tx, reporter, checkpoint)
+    told = [(n.recipient, n.text) for n in store.mail.open.notices.values()]
+    assert told == [
+        (i, f'child engineer-{CHILD.id} ({CHILD.id}) reports: "phase 1 is done"') for i in expected
     ]
 
 
