@@ -74,46 +74,77 @@ def notices(stage: Stage) -> list[str]:
 # -------------------------------------------------------------------------------------------- seed 003, flows
 
 
+def told(stage: Stage, agent: Agent, words: str) -> list[str]:
+    """The notices about the agent with these words."""
+    return [line for line in notices(stage) if f"({agent.id}) {words}" in line]
+
+
+def terminal_of(stage: Stage, agent: Agent) -> bool:
+    return f"claude-{agent.id}" in stage.tmux("list-sessions", "-F", "#{session_name}").split()
+
+
 def test_auto_mode_completes_a_session_that_says_done_and_tells_its_parent(stage: Stage) -> None:
-    """Seed 003, Auto Mode, example flow."""
+    """Seed 003, Auto Mode, example flow. The transcript is archived when the process ends, not before."""
     parent = stage.spawn("Sh", "sleep 1000")["session_id"]
     child = stage.agent("Plain", "--parent", parent)
-    turn(child, DONE)
+    text = "Done. All tests passing."
+    turn(child, text)
     done = completed(stage, child)
-    assert (done["status_source"], done["completion_message"], done["mode"]) == ("completion", DONE, "auto")
-    assert done["pid"] is not None  # the process and its terminal stay
-    told = [line for line in notices(stage) if f"({child.id}) completed" in line]
-    assert told == [f'child plain-{child.id} ({child.id}) completed: "{DONE}"']
+    assert (done["status_source"], done["completion_message"], done["mode"]) == ("completion", text, "auto")
+    assert told(stage, child, "completed") == [f'child plain-{child.id} ({child.id}) completed: "{text}"']
     until(lambda: stage.json("log", parent), "the parent gets a message")
     (event,) = [e for e in stage.events(child.id) if e["type"] == "completed"]
-    assert event["message"] == f'Child {child.id} completed - "{DONE}"'
+    assert event["message"] == f'Child {child.id} completed - "{text}"'
+    assert f'completed: Child {child.id} completed - "{text}"' in stage.sm("events", parent)
+    (line,) = stage.sm("children", parent).splitlines()
+    assert re.fullmatch(rf'plain-{child.id} \({child.id}\) \| completed \| .* ago \| "{text}"', line)
+    assert done["pid"] is not None
+    assert terminal_of(stage, child)
+    stage.sm("kill", child.id)
+    until((stage.state / "archives" / f"{child.id}.txt").exists, "its output is archived")
 
 
 def test_manual_mode_detects_nothing_and_the_parent_kills(stage: Stage) -> None:
     """Seed 003, Manual Mode, example flow."""
-    child = stage.agent("Plain", "--lifecycle", "manual")
+    parent = stage.spawn("Sh", "sleep 1000")["session_id"]
+    as_parent = stage.as_session(parent)
+    child = stage.agent("Plain", "--lifecycle", "manual", env=as_parent)
     turn(child, DONE)
     other = stage.agent("Plain")  # its completion shows that the time of the first one has passed
     turn(other, DONE)
     completed(stage, other)
     assert status(stage, child)["status"] == "idle"
-    assert stage.json("progress", child.id)["is_idle"]
-    stage.sm("kill", child.id)
+    progress = stage.sm("progress", child.id, env=as_parent)
+    assert progress.startswith(f"plain-{child.id} ({child.id}) | idle | ")
+    assert stage.json("progress", child.id, env=as_parent)["is_complete"] is False
+    assert terminal_of(stage, child)
+    stage.sm("kill", child.id, env=as_parent)
     assert status(stage, child)["status"] == "killed"
+    assert told(stage, child, "completed") == []
 
 
-def test_supervised_mode_asks_the_parent_who_approves_or_rejects(stage: Stage) -> None:
-    """Seed 003, Supervised Mode, example flow."""
-    child = stage.agent("Plain", "--lifecycle", "supervised")
+@pytest.mark.parametrize("answer", ["approve", "reject"])
+def test_supervised_mode_asks_the_parent_who_approves_or_rejects(stage: Stage, answer: str) -> None:
+    """Seed 003, Supervised Mode, example flow. The notice ends with the commands to type."""
+    parent = stage.spawn("Sh", "sleep 1000")["session_id"]
+    as_parent = stage.as_session(parent)
+    child = stage.agent("Plain", "--lifecycle", "supervised", env=as_parent)
     turn(child, DONE)
     request = open_request(stage, child, "completion")
     assert (request["evidence"], status(stage, child)["status"]) == ("completion", "idle")
-    assert stage.sm("reject", request["request_id"], "also run the linter").startswith("Denied")
+    proposed = f'child plain-{child.id} ({child.id}) proposes its completion: "{DONE}"; '
+    assert told(stage, child, "") == [f"{proposed}answer with: sm approve rN, or: sm deny rN WHY"]
+    if answer == "approve":
+        stage.sm("approve", child.id, env=as_parent)
+        assert completed(stage, child)["completion_message"] == DONE
+        return
+    assert stage.sm("reject", child.id, "also run the linter", env=as_parent).startswith("Denied")
     message = until(lambda: stage.messages(child), "the agent gets the reason")[-1]
     assert "also run the linter" in message
+    assert status(stage, child)["status"] == "idle"
     turn(child, f"{DONE} The linter too.")
     open_request(stage, child, "completion")
-    stage.sm("approve", child.id)
+    stage.sm("approve", child.id, env=as_parent)
     assert completed(stage, child)["completion_message"] == f"{DONE} The linter too."
 
 
@@ -223,7 +254,9 @@ def play(stage: Stage, agents: list[Agent], turns: int, kills: int, seed: int) -
             text = TEXTS[kind].format(n=n)
             turn(agent, text)
             until(
-                partial(told, stage, agent, n, reports=2 if kind == "unclear" else 1), f"{text} is told", 60
+                partial(is_told, stage, agent, n, reports=2 if kind == "unclear" else 1),
+                f"{text} is told",
+                60,
             )
 
     with killed(stage, kills, dice), ThreadPoolExecutor(len(agents)) as pool:
@@ -233,7 +266,7 @@ def play(stage: Stage, agents: list[Agent], turns: int, kills: int, seed: int) -
     return Counter(re.sub("|".join(numbers), lambda found: numbers[found[0]], text) for text in texts)
 
 
-def told(stage: Stage, agent: Agent, number: int, *, reports: int) -> bool:
+def is_told(stage: Stage, agent: Agent, number: int, *, reports: int) -> bool:
     """True once that many reports about the turn are stored: an unclear one is reported again after a timeout."""
     with closing(sqlite3.connect(stage.state / "sm.db", timeout=60)) as db:
         rows = db.execute("SELECT text FROM notices WHERE session_id = ?", (agent.id,)).fetchall()

@@ -1,6 +1,7 @@
 """Views of agents with odd transcripts, and what siblings may see. A script stands in for claude."""
 
 import json
+import mmap
 import sqlite3
 import sys
 import time
@@ -158,6 +159,19 @@ def test_tokens_are_unknown_while_the_transcript_cannot_be_read(stage: Stage) ->
     assert {shown[name] for name in unknown} == {None}
     stage.write(message(soon()))
     assert stage.wait_counted(session_id)["tokens_used"] == 15
+
+
+def test_change_that_the_system_does_not_report_is_found_after_the_snapshot_interval(stage: Stage) -> None:
+    """inotify does not report a write to mapped memory. The default interval of 30 s is longer than the wait."""
+    first, second = (f"{message(soon(seconds))}\n" for seconds in (30, 31))
+    stage.transcript.parent.mkdir(parents=True)
+    stage.transcript.write_text(first + " " * len(second))  # a line without its end is not read
+    session_id = stage.spawn_with_events(tool_event())
+    assert stage.wait_counted(session_id)["tokens_used"] == 15
+    with stage.transcript.open("r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:
+        mapped[len(first) :] = second.encode()
+        mapped.flush()
+    until(lambda: stage.get(session_id, "progress")["tokens_used"] == 30, "the second line is counted", 10)
 
 
 @pytest.mark.parametrize("at", ["9999-99-99T00:00:00Z", "9999-12-31T23:59:59.999999Z", FAR])
