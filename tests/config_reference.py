@@ -11,7 +11,7 @@ from annotated_types import Ge, Le
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from sm.config import fields, sandbox
+from sm.config import fields, sandbox, telegram
 from sm.config.model import NOT_YET, Config
 from sm.core.observation import Source
 from sm.core.states import TrustLevel
@@ -50,6 +50,10 @@ _TYPES = (
     (fields.ShortIdPattern, "pattern with `{short_id}`"),
     (fields.Names, "`all`, or a list of names"),
     (fields.Skills, "`all`, or a list of names"),
+    (telegram.UserId, "user id"),
+    (telegram.GroupId, "negative group id"),
+    (telegram.ApiUrl, "URL"),
+    (telegram.QuietHours, "`HH:MM-HH:MM`"),
     (sandbox.Engine, "`unix:///PATH`"),
     (sandbox.Image, "image name"),
     (sandbox.Memory, "size"),
@@ -87,12 +91,12 @@ _UNITS = {
 
 def document() -> str:
     """The whole of docs/reference/configuration.md."""
-    not_yet = [f"- `{key.replace('*', 'NAME')}`" for key in NOT_YET]
+    not_yet = [f"- `{key}`" for key in NOT_YET]
     return "\n".join(
         [
             HEAD,
             *_section(Config, "", None),
-            "\n## Keys without effect\n\nThis version accepts these keys, but they have no effect:\n",
+            "\n## Keys without effect\n\nThis version checks these keys, but they have no effect:\n",
             *not_yet,
             "",
         ]

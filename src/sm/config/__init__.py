@@ -26,6 +26,7 @@ from sm.config.model import (
 )
 from sm.config.sandbox import SandboxOptions, SandboxSection, bytes_of, split_mount
 from sm.config.settings import sandbox_for, sandbox_settings
+from sm.config.telegram import TelegramSection, read_token
 
 __all__ = [
     "DEFINITION_KEYS",
@@ -42,6 +43,7 @@ __all__ = [
     "SandboxOptions",
     "SandboxSection",
     "SummarizerSettings",
+    "TelegramSection",
     "Webhook",
     "bytes_of",
     "example",
@@ -50,6 +52,7 @@ __all__ = [
     "load",
     "read_briefing",
     "read_definition",
+    "read_token",
     "sandbox_for",
     "sandbox_settings",
     "settings_length",

@@ -29,8 +29,8 @@ def example() -> str:
     """The text of config.yaml.example: the defaults, with a description of each key."""
     lines = [_HEAD]
     lines += _example_of(Config(), 0)
-    lines += ["# Keys that are accepted but have no effect in this version:"]
-    lines += [f"#   {dotted.replace('*', 'NAME')}" for dotted in NOT_YET]
+    lines += ["# Keys that have no effect in this version:"]
+    lines += [f"#   {dotted}" for dotted in NOT_YET]
     return "\n".join(lines) + "\n"
 
 

@@ -3,7 +3,7 @@
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from difflib import get_close_matches
@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from sm.config.model import NOT_YET, SET_BY_SM, Config
+from sm.config.telegram import read_token
 from sm.errors import ConfigError
 from sm.linux.files import Content, NotRegular, read_file
 
@@ -184,7 +185,6 @@ def load(path: str) -> LoadedConfig:
         document = Document(text)
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}:{yaml_mistake(error, text)}", _HINT) from None
-    warnings += _take_not_yet(document.data)
     for key_path, what in _duplicates(document.data):
         document.mistake(key_path, what, in_key=True)
     document.data = _merged(document.data, Config())
@@ -194,12 +194,17 @@ def load(path: str) -> LoadedConfig:
             read_briefing(config.claude.briefing)
         except ConfigError as error:
             document.mistake(("claude", "briefing"), error.message)
+    if config is not None and config.telegram.token_file is not None:
+        try:
+            read_token(config.telegram.token_file)
+        except ConfigError as error:
+            document.mistake(("telegram", "token_file"), error.message)
     if config is None or document.mistakes:
         lines = [f"{path}:{mistake}" for mistake in document.mistakes]
         if more := document.more_mistakes:
             lines.append(f"and {more} more {'mistake' if more == 1 else 'mistakes'}")
         raise ConfigError("\n".join(lines), _HINT)
-    return LoadedConfig(config, (*warnings, *_overridden(config)))
+    return LoadedConfig(config, (*warnings, *_without_effect(config), *_overridden(config)))
 
 
 def _bounded(path: str, limit_bytes: int) -> Content:
@@ -247,20 +252,15 @@ def yaml_mistake(error: yaml.YAMLError, text: str) -> str:
     return f"1:1: {error}"
 
 
-def _take_not_yet(data: Any) -> tuple[str, ...]:
-    """Remove the keys of NOT_YET from the data. Returns a warning for each."""
-
-    def find(here: Any, parts: Sequence[str], path: tuple[str, ...]) -> Iterator[str]:
-        if not isinstance(here, dict):
-            return
-        for key in list(here) if parts[0] == "*" else [key for key in here if key == parts[0]]:
-            if len(parts) > 1:
-                yield from find(here[key], parts[1:], (*path, key))
-            else:
-                del here[key]
-                yield f"`{'.'.join((*path, key))}` has no effect in this version"
-
-    return tuple(sentence for dotted in NOT_YET for sentence in find(data, dotted.split("."), ()))
+def _without_effect(config: Config) -> Iterator[str]:
+    """A warning for each key of NOT_YET with a value that is not its default."""
+    for dotted in NOT_YET:
+        value: Any = config
+        default: Any = Config()
+        for part in dotted.split("."):
+            value, default = getattr(value, part), getattr(default, part)
+        if value != default:
+            yield f"`{dotted}` has no effect in this version"
 
 
 def _merged(data: Any, defaults: BaseModel) -> Any:
@@ -389,7 +389,7 @@ def _shown(value: object) -> str:
 def _nearest_key(path: _Path) -> str:
     """` (did you mean ...?)` for an unknown key: a similar key in the same section, or the same key elsewhere."""
     *above, key = map(str, path)
-    known = [dotted.split(".") for dotted in (*_all_keys(Config), *NOT_YET)]
+    known = [dotted.split(".") for dotted in _all_keys(Config)]
     for index in range(len(above)):
         if [*above[:index], "*"] in known:
             above[index] = "*"

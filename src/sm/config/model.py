@@ -31,11 +31,19 @@ from sm.config.fields import (
 )
 from sm.config.sandbox import SandboxSection
 from sm.config.section import Section
+from sm.config.telegram import TelegramSection
 from sm.core.models import IDENTITY
 from sm.core.states import TrustLevel
 
-NOT_YET = ("telegram",)
-"""Documented keys without an implementation yet: accepted, and reported as without effect."""
+NOT_YET = (
+    "telegram.groups",
+    "telegram.topics",
+    "telegram.notify",
+    "telegram.progress",
+    "telegram.pairing",
+    "telegram.quiet_hours",
+)
+"""Keys of the model without an implementation yet: validated, and reported as without effect."""
 
 SET_BY_SM = frozenset({*IDENTITY, "SM_PROMPT_FILE"})
 """Variables that sm sets last, overriding the configuration."""
@@ -413,6 +421,8 @@ class Config(Section):
     """Containers of sandboxed sessions."""
     notify: Notify = Notify()
     """Programs and URLs that also get the notices of the operator's inbox."""
+    telegram: TelegramSection = TelegramSection()
+    """A bot of Telegram that reports to you, and that you command from a phone."""
     quota: QuotaSettings = QuotaSettings()
     """Usage limits of accounts. At the reset one session tries first; when it succeeds, the others follow."""
     mcp: McpSettings = McpSettings()
