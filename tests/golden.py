@@ -1,6 +1,6 @@
-"""Writes `tests/data/v7.db`, a database of the current schema version: `python -m tests.golden`.
+"""Writes `tests/data/v8.db`, a database of the current schema version: `python -m tests.golden`.
 
-Run only until version 7 is released. After that the file never changes, so that later versions prove they can read it.
+Run only until version 8 is released. After that the file never changes, so that later versions prove they can read it.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from sm.core.models import Capabilities, Exit, Process, Session, Workspace
 from sm.core.requests import BY_RULE, Answer, Question, Request
 from sm.core.states import MessageMode, MessageState, Mode, RequestKind, RequestState, TrustLevel
 from sm.core.statuses import Status
+from sm.core.telegram import BotMethod, Need, NewCall, Outgoing, TelegramChat
 from sm.core.timers import Timer, TimerKind
 from sm.core.usage import FilePosition, ToolUse, Usage
 from sm.store import Store
@@ -134,9 +135,30 @@ PARKS = (
     Park(ParkKind.QUOTA, "Opus limit", 1.5, None, "opus", account=ACCOUNT.name),
 )
 
+CHAT = TelegramChat(-1_001_000_000_001, "supergroup", "Flöte", AT, closed_until=1.5)
+MIGRATED = TelegramChat(-500, "group", "Flöte", AT, CHAT.chat_id)
+CALL = NewCall(
+    CHAT.chat_id,
+    BotMethod.SEND_MESSAGE,
+    {"text": "hällo"},
+    Need.REQUEST,
+    subject="progress aaaa1111",
+    about="session aaaa1111",
+)
+OUTGOING = Outgoing(
+    1,
+    CALL.chat_id,
+    CALL.method,
+    CALL.parameters,
+    CALL.need,
+    AT,
+    subject=CALL.subject,
+    about=CALL.about,
+)
+
 
 async def write(path: str) -> None:
-    async with await Store.open(path) as store, store.transaction() as tx:
+    async with await Store.open(path, lambda: AT) as store, store.transaction() as tx:
         for workspace in (*WORKSPACES, SUPERVISED):
             tx.put_workspace(workspace)
         await tx.insert(RUNNING, LAUNCH, "a prompt")
@@ -149,6 +171,10 @@ async def write(path: str) -> None:
         tx.accounts.put(ACCOUNT)
         for park in PARKS:
             tx.accounts.park(park)
+        for chat in (CHAT, MIGRATED):
+            tx.telegram.put_chat(chat)
+        await tx.telegram.queue(CALL)
+        await tx.telegram.record_update(4242, 900_001)
         for name, position in TRANSCRIPTS.items():
             tx.measures.set_position(RUNNING.id, name, position)
         tx.measures.add_usage(RUNNING.id, USAGE)
@@ -158,7 +184,7 @@ async def write(path: str) -> None:
 
 
 def main() -> None:
-    target = Path(__file__).parent / "data" / "v7.db"
+    target = Path(__file__).parent / "data" / "v8.db"
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "sm.db")
         asyncio.run(write(path))

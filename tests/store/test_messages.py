@@ -28,6 +28,7 @@ from sm.core.states import (
     SignalKind,
 )
 from sm.core.statuses import Status
+from sm.core.telegram import BotMethod, NewCall
 from sm.core.timers import Timer, TimerKind
 from sm.errors import IllegalState, InternalError, NotFound
 from sm.store import Effect, Open, Store, Transaction, backups
@@ -537,6 +538,7 @@ class Walk:
 
     async def _timer(self, tx: Transaction) -> None:
         self._account(tx)
+        await self._telegram(tx)
         session_id = self._dice.choice([PARENT.id, CHILD.id])
         kind = self._dice.choice([TimerKind.COMPLETION, TimerKind.UNCLEAR])
         known = tx.timers.find(session_id, kind)
@@ -553,6 +555,21 @@ class Walk:
         if self._dice.random() < 0.5:
             tx.accounts.park(Park(ParkKind.LOGIN, "y", self._dice.random(), account="a"))
             tx.accounts.unpark(tx.accounts.parks("a")[""])
+
+    async def _telegram(self, tx: Transaction) -> None:
+        subject = self._dice.choice([None, "progress"])
+        new = NewCall(7, BotMethod.SEND_MESSAGE, {"text": f"{self._dice.random()}"}, subject=subject)
+        await tx.telegram.queue(new)
+        call = self._any(tx.mail.open.outgoing)
+        match self._dice.choice(["begin", "again", "finish", "drop", "none"]) if call else "none":
+            case "begin" if call:
+                tx.telegram.begin(call)
+            case "again" if call:
+                tx.telegram.again(call, lost_answers=1)
+            case "finish" if call:
+                tx.telegram.finish(call, 1, None)
+            case "drop" if call:
+                tx.telegram.drop(call, "why")
 
     async def _update(self, tx: Transaction) -> None:
         stale = replace(tx.session(CHILD.id), status=Status.KILLED)

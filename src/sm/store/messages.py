@@ -10,6 +10,7 @@ from sm.core.effects import Effect
 from sm.core.messages import Message, Notice
 from sm.core.requests import Request
 from sm.core.states import MessageState
+from sm.core.telegram import Outgoing
 from sm.core.timers import Timer
 from sm.errors import NotFound
 from sm.store.connection import Read
@@ -18,6 +19,7 @@ from sm.store.rows import (
     MESSAGES,
     NOTICES,
     OUTBOX,
+    OUTGOING,
     PARKS,
     REQUESTS,
     TIMERS,
@@ -49,6 +51,8 @@ class Open:
     """By name."""
     parks: Mapping[tuple[str, str], Park] = field(default_factory=dict)
     """By account and model."""
+    outgoing: Mapping[int, Outgoing] = field(default_factory=dict)
+    """Calls to Telegram."""
 
 
 class MailLookup:
@@ -255,6 +259,7 @@ class MailReads(MailLookup):
                 (park.account, park.model): park
                 for park in await self._all(PARKS, "1 ORDER BY account, model")
             },
+            _by_id(await self._all(OUTGOING, "1 ORDER BY id")),
         )
         self.numbers = Counter(dict(await self._read("SELECT name, seq FROM sqlite_sequence", ())))
 

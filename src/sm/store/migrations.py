@@ -263,7 +263,65 @@ _V7 = (
     "INSERT INTO meta (name, value) VALUES ('account_key', lower(hex(randomblob(32))))",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_V1, _V2, _V3, _V4, _V5, _V6, _V7)
+_V8_TELEGRAM = (
+    # The bots that were used; `ready`: what waited before the first start was thrown away.
+    """CREATE TABLE telegram_bots (
+        bot_id INTEGER PRIMARY KEY,
+        first_seen_at TEXT NOT NULL,
+        discarded INTEGER NOT NULL DEFAULT 0,
+        ready INTEGER NOT NULL DEFAULT 0
+    )""",
+    # Each update is handled in the transaction that inserts its row.
+    """CREATE TABLE telegram_updates (
+        bot_id INTEGER NOT NULL,
+        update_id INTEGER NOT NULL,
+        at TEXT NOT NULL,
+        PRIMARY KEY (bot_id, update_id)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX telegram_updates_by_age ON telegram_updates (at)",
+    """CREATE TABLE telegram_outgoing (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        chat_id INTEGER,
+        method TEXT NOT NULL,
+        parameters TEXT NOT NULL,
+        need INTEGER NOT NULL,
+        created_at TEXT NOT NULL,
+        state TEXT NOT NULL,
+        lost_answers INTEGER NOT NULL,
+        subject TEXT,
+        about TEXT
+    )""",
+    """CREATE TABLE telegram_dropped (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        at TEXT NOT NULL,
+        chat_id INTEGER,
+        method TEXT NOT NULL,
+        reason TEXT NOT NULL
+    )""",
+    "CREATE TABLE telegram_counts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",
+    """CREATE TABLE telegram_chats (
+        chat_id INTEGER PRIMARY KEY,
+        kind TEXT NOT NULL,
+        title TEXT NOT NULL,
+        seen_at TEXT,
+        migrated_to INTEGER,
+        closed_until REAL NOT NULL
+    )""",
+    # The object that a sent message shows, so that a reply to the message finds it.
+    """CREATE TABLE telegram_messages (
+        chat_id INTEGER NOT NULL,
+        message_id INTEGER NOT NULL,
+        thread_id INTEGER,
+        about TEXT NOT NULL,
+        at TEXT NOT NULL,
+        PRIMARY KEY (chat_id, message_id)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX telegram_messages_of_objects ON telegram_messages (about)",
+)
+
+_V8 = (*_V8_TELEGRAM,)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_V1, _V2, _V3, _V4, _V5, _V6, _V7, _V8)
 """Step n brings a database of version n to n + 1 (`PRAGMA user_version`)."""
 
 

@@ -25,6 +25,7 @@ from sm.core.states import (
     TrustLevel,
 )
 from sm.core.statuses import Status
+from sm.core.telegram import DroppedCall, Outgoing, OutgoingState, TelegramChat
 from sm.core.timers import Timer, TimerKind
 
 T = TypeVar("T")
@@ -111,6 +112,11 @@ def _trust(text: str) -> TrustLevel:
 def _park_kind(text: str) -> ParkKind:
     # A newer version knows more kinds. The operator can end any park.
     return ParkKind(text) if text in set(ParkKind) else ParkKind.OPERATOR
+
+
+def _outgoing_state(text: str) -> OutgoingState:
+    # Nobody knows whether Telegram carried out a call in a state of a newer version.
+    return OutgoingState(text) if text in set(OutgoingState) else OutgoingState.SENDING
 
 
 def _capabilities(text: str) -> Capabilities:
@@ -215,6 +221,15 @@ TIMERS = RowTable(
     "timers", Timer, encode={"data": _encoded_mapping}, decode={"kind": TimerKind, "data": decode_json}
 )
 OUTBOX = RowTable("outbox", Effect, encode={"payload": _encoded_mapping}, decode={"payload": decode_json})
+
+OUTGOING = RowTable(
+    "telegram_outgoing",
+    Outgoing,
+    encode={"parameters": _encoded_mapping},
+    decode={"parameters": decode_json, "state": _outgoing_state},
+)
+TELEGRAM_CHATS = RowTable("telegram_chats", TelegramChat)
+DROPPED_CALLS = RowTable("telegram_dropped", DroppedCall)
 
 
 def launch_to_json(launch: Launch) -> str:

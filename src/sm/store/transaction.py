@@ -29,6 +29,7 @@ from sm.store.rows import (
     insertion,
     launch_to_json,
 )
+from sm.store.telegram import TelegramWrites
 from sm.store.timers import TimerWrites
 from sm.store.usage import MeasureWrites
 
@@ -89,6 +90,7 @@ class Transaction:
         self.measures = MeasureWrites(self.write, self.write_rows)
         self.timers = TimerWrites(self)
         self.accounts = AccountWrites(self)
+        self.telegram = TelegramWrites(self)
 
     async def recall(self, caller: Caller | None, key: RequestKey | None) -> None:
         """Set `replayed` for a request. Raises UsageError when the key belongs to another request of the caller."""
@@ -233,6 +235,7 @@ class Transaction:
         self.measures.forget(session.id)
         self.mail.forget(session.id)
         self.timers.remove(session.id)
+        self.telegram.forget(session.id)
         self.removed.add(session.id)
 
     async def apply(self, session: Session, decision: Decision, **changes: Any) -> Session:

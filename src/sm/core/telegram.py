@@ -1,0 +1,113 @@
+"""Calls to Telegram that are still to be made, and the chats of the bot. Pure data."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from typing import Any
+
+QUEUE_MAX = 1000
+"""Calls that wait at once. Beyond it the least needed ones are dropped and counted."""
+
+
+class Need(IntEnum):
+    """The order in which calls are made. The values are stored in the database, so they never change."""
+
+    ANSWER = 0
+    """An answer to a button or a command."""
+    REQUEST = 1
+    ENDING = 2
+    PROGRESS = 3
+
+
+class OutgoingState(StrEnum):
+    QUEUED = "queued"
+    SENDING = "sending"
+    """The call began. After a crash nobody knows whether Telegram carried it out."""
+
+
+class BotMethod(StrEnum):
+    """The methods of the Bot API that the daemon queues, named as the library names them."""
+
+    SEND_MESSAGE = "send_message"
+    SEND_DOCUMENT = "send_document"
+    EDIT_MESSAGE_TEXT = "edit_message_text"
+    EDIT_MESSAGE_REPLY_MARKUP = "edit_message_reply_markup"
+    ANSWER_CALLBACK_QUERY = "answer_callback_query"
+    SET_MESSAGE_REACTION = "set_message_reaction"
+
+
+SENDS_ONCE = frozenset({BotMethod.SEND_MESSAGE, BotMethod.SEND_DOCUMENT})
+"""Telegram has no key against their repetition: a repeated call makes a second message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A call of the Bot API that waits for its turn."""
+
+    id: int
+    chat_id: int | None
+    """None: the call is for no chat, such as the answer to a button."""
+    method: str
+    """A BotMethod, or an unknown text if a newer version has written the row."""
+    parameters: Mapping[str, Any]
+    """The parameters of the method, without `chat_id`."""
+    need: int
+    created_at: str
+    state: OutgoingState = OutgoingState.QUEUED
+    lost_answers: int = 0
+    """How many attempts ended without an answer, so that Telegram may have carried them out."""
+    subject: str | None = None
+    """A later call with the same subject replaces this one while it waits: only the newest state matters."""
+    about: str | None = None
+    """The object that the message shows, such as `session 1a2b3c4d`, kept with the id of the sent message."""
+
+
+@dataclass(frozen=True, slots=True)
+class TelegramChat:
+    """A chat that wrote to the bot, or to which the bot wrote."""
+
+    chat_id: int
+    kind: str = ""
+    """`private`, `group` or `supergroup`; empty: not known yet."""
+    title: str = ""
+    seen_at: str | None = None
+    """The time of the newest update from the chat."""
+    migrated_to: int | None = None
+    """The supergroup that replaced the group."""
+    closed_until: float = 0.0
+    """Seconds since the epoch until which Telegram refuses calls (429)."""
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedCall:
+    """A call that Telegram refused for good, without its text."""
+
+    at: str
+    chat_id: int | None
+    method: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TelegramCounts:
+    """Calls that were not made: refused by Telegram (`dropped`), or left out because too many waited."""
+
+    dropped: int = 0
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NewCall:
+    """A call to add to the queue."""
+
+    chat_id: int | None
+    method: BotMethod
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    need: Need = Need.ANSWER
+    subject: str | None = None
+    about: str | None = None
+
+
+def well_formed(text: str) -> str:
+    """The text with `?` for halves of surrogate pairs, which can be neither stored nor sent."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\ufffd", "?")

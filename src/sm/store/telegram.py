@@ -1,0 +1,216 @@
+"""Telegram in the database: updates that were handled, calls that wait, chats. `Open.outgoing` has the calls."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from sm.core.telegram import (
+    QUEUE_MAX,
+    DroppedCall,
+    NewCall,
+    Outgoing,
+    OutgoingState,
+    TelegramChat,
+    TelegramCounts,
+    well_formed,
+)
+from sm.store.connection import Read
+from sm.store.rows import DROPPED_CALLS, OUTGOING, TELEGRAM_CHATS, encode_json, insertion
+
+if TYPE_CHECKING:
+    from sm.store.transaction import Transaction
+
+_DROPPED_KEPT = 200
+_COUNT = "INSERT INTO telegram_counts (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = value + ?"
+
+
+class TelegramWrites:
+    """Writes updates, calls and chats in a transaction."""
+
+    def __init__(self, transaction: "Transaction") -> None:
+        self._tx = transaction
+
+    # Updates
+
+    async def begin_bot(self, bot_id: int) -> bool:
+        """Record the bot. False: it still throws away what waited before its first start."""
+        self._tx.write(
+            "INSERT OR IGNORE INTO telegram_bots (bot_id, first_seen_at) VALUES (?, ?)",
+            (bot_id, self._tx.now),
+        )
+        rows = await self._tx.read("SELECT ready FROM telegram_bots WHERE bot_id = ?", (bot_id,))
+        return bool(rows[0][0])
+
+    async def discard_updates(self, bot_id: int, update_ids: Collection[int]) -> None:
+        """Record updates that are thrown away at the first start of the bot, each counted once."""
+        new = [number for number in update_ids if await self.record_update(bot_id, number)]
+        self._tx.write(
+            "UPDATE telegram_bots SET discarded = discarded + ? WHERE bot_id = ?", (len(new), bot_id)
+        )
+
+    async def finish_first_start(self, bot_id: int) -> int:
+        """Mark the bot as ready; return how many updates were thrown away."""
+        self._tx.write("UPDATE telegram_bots SET ready = 1 WHERE bot_id = ?", (bot_id,))
+        rows = await self._tx.read("SELECT discarded FROM telegram_bots WHERE bot_id = ?", (bot_id,))
+        return int(rows[0][0])
+
+    async def record_update(self, bot_id: int, update_id: int) -> bool:
+        """Record that the update is handled in this transaction. False: an earlier transaction handled it."""
+        values = (bot_id, update_id)
+        known = await self._tx.read(
+            "SELECT 1 FROM telegram_updates WHERE bot_id = ? AND update_id = ?", values
+        )
+        if not known:
+            # Without OR IGNORE: the primary key must refuse a second transaction.
+            self._tx.write(
+                "INSERT INTO telegram_updates (bot_id, update_id, at) VALUES (?, ?, ?)",
+                (*values, self._tx.now),
+            )
+        return not known
+
+    # Chats
+
+    async def chat(self, chat_id: int) -> TelegramChat | None:
+        rows = await self._tx.read(f"{TELEGRAM_CHATS.select} WHERE chat_id = ?", (chat_id,))
+        return TELEGRAM_CHATS.load(rows[0]) if rows else None
+
+    def put_chat(self, chat: TelegramChat) -> None:
+        """Add the chat, or replace the one with its id."""
+        self._tx.write(*insertion(TELEGRAM_CHATS.name, TELEGRAM_CHATS.row(chat), verb="INSERT OR REPLACE"))
+
+    async def migrate_chat(self, old: int, new: int) -> None:
+        """Use `new` in place of the group `old`, also for calls that wait."""
+        known = await self.chat(old) or TelegramChat(old)
+        self.put_chat(replace(known, migrated_to=new))
+        self.put_chat(await self.chat(new) or TelegramChat(new, "supergroup", known.title))
+        self._tx.write("UPDATE telegram_outgoing SET chat_id = ? WHERE chat_id = ?", (new, old))
+        moved = {
+            number: replace(call, chat_id=new) if call.chat_id == old else call
+            for number, call in self._open.items()
+        }
+        self._set_open(moved)
+
+    # Calls
+
+    @property
+    def _open(self) -> Mapping[int, Outgoing]:
+        return self._tx.mail.open.outgoing
+
+    def _set_open(self, calls: Mapping[int, Outgoing]) -> None:
+        self._tx.mail.open = replace(self._tx.mail.open, outgoing=calls)
+
+    async def queue(self, new: NewCall) -> None:
+        """Add a call. It replaces the waiting call with its subject.
+
+        If `QUEUE_MAX` calls wait, the least needed call is left out and counted, which may be this one.
+        """
+        parameters = {
+            name: well_formed(value) if isinstance(value, str) else value
+            for name, value in new.parameters.items()
+        }
+        chat = None if new.chat_id is None else await self.chat(new.chat_id)
+        chat_id = chat.migrated_to if chat is not None and chat.migrated_to is not None else new.chat_id
+        waiting = [call for call in self._open.values() if call.state is OutgoingState.QUEUED]
+        if new.subject is not None:
+            for call in waiting:
+                if call.subject == new.subject and call.chat_id == chat_id:
+                    changed = replace(call, parameters=parameters, need=min(call.need, int(new.need)))
+                    self._replace(call, changed)
+                    return
+        if len(self._open) >= QUEUE_MAX:
+            least = max(waiting, key=lambda call: (call.need, -call.id), default=None)
+            self._tx.write(_COUNT, ("left_out", 1, 1))
+            if least is None or least.need <= new.need:
+                return
+            self._remove(least)
+        call = Outgoing(
+            self._tx.mail.new_id(OUTGOING.name),
+            chat_id,
+            new.method,
+            parameters,
+            int(new.need),
+            self._tx.now,
+            subject=new.subject,
+            about=new.about,
+        )
+        self._tx.insert_row(OUTGOING.name, OUTGOING.row(call))
+        self._set_open({**self._open, call.id: call})
+
+    def begin(self, call: Outgoing) -> Outgoing:
+        """Record that the call begins. After a crash it is known that nobody knows its outcome."""
+        return self._replace(call, replace(call, state=OutgoingState.SENDING))
+
+    def again(self, call: Outgoing, **changes: Any) -> None:
+        """Let the call wait again."""
+        self._replace(call, replace(call, state=OutgoingState.QUEUED, **changes))
+
+    def finish(self, call: Outgoing, message_id: int | None, thread_id: int | None) -> None:
+        """Remove a call that Telegram carried out, and keep the message of its object."""
+        self._remove(call)
+        if call.about is not None and message_id is not None:
+            row = {
+                "chat_id": call.chat_id,
+                "message_id": message_id,
+                "thread_id": thread_id,
+                "about": call.about,
+                "at": self._tx.now,
+            }
+            self._tx.write(*insertion("telegram_messages", row, verb="INSERT OR REPLACE"))
+
+    def drop(self, call: Outgoing, reason: str) -> None:
+        """Remove a call that Telegram refused for good, and count it."""
+        self._remove(call)
+        self._tx.write(_COUNT, ("dropped", 1, 1))
+        dropped = DroppedCall(self._tx.now, call.chat_id, call.method, reason)
+        self._tx.insert_row(DROPPED_CALLS.name, asdict(dropped))
+        self._tx.write(
+            "DELETE FROM telegram_dropped WHERE id <= (SELECT max(id) FROM telegram_dropped) - ?",
+            (_DROPPED_KEPT,),
+        )
+
+    async def take_left_out(self) -> int:
+        """The number of calls left out since the last call of this method."""
+        rows = await self._tx.read("SELECT value FROM telegram_counts WHERE name = 'left_out'", ())
+        self._tx.write("DELETE FROM telegram_counts WHERE name = 'left_out'", ())
+        return int(rows[0][0]) if rows else 0
+
+    def forget(self, session_id: str) -> None:
+        """Remove the waiting calls about a removed session, and its messages."""
+        about = f"session {session_id}"
+        for call in [call for call in self._open.values() if call.about == about]:
+            self._remove(call)
+        self._tx.write("DELETE FROM telegram_messages WHERE about = ?", (about,))
+
+    def _replace(self, call: Outgoing, after: Outgoing) -> Outgoing:
+        self._tx.write(
+            "UPDATE telegram_outgoing SET state = ?, parameters = ?, need = ?, lost_answers = ? WHERE id = ?",
+            (after.state, encode_json(dict(after.parameters)), after.need, after.lost_answers, call.id),
+        )
+        self._set_open({**self._open, call.id: after})
+        return after
+
+    def _remove(self, call: Outgoing) -> None:
+        self._tx.write("DELETE FROM telegram_outgoing WHERE id = ?", (call.id,))
+        self._set_open({number: other for number, other in self._open.items() if number != call.id})
+
+
+class TelegramReads:
+    """Reads of committed chats and counts."""
+
+    def __init__(self, read: Read) -> None:
+        self._read = read
+
+    async def chats(self) -> list[TelegramChat]:
+        rows = await self._read(f"{TELEGRAM_CHATS.select} ORDER BY chat_id", ())
+        return [TELEGRAM_CHATS.load(row) for row in rows]
+
+    async def dropped(self, limit: int = 10) -> list[DroppedCall]:
+        """The newest calls that Telegram refused, oldest first."""
+        rows = await self._read(f"{DROPPED_CALLS.select} ORDER BY id DESC LIMIT ?", (limit,))
+        return [DROPPED_CALLS.load(row) for row in rows][::-1]
+
+    async def counts(self) -> TelegramCounts:
+        rows = await self._read(
+            "SELECT name, value FROM telegram_counts WHERE name IN ('dropped', 'left_out')", ()
+        )
+        return TelegramCounts(**{row[0]: int(row[1]) for row in rows})

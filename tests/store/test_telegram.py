@@ -1,0 +1,165 @@
+"""Updates, calls and chats of Telegram on a real SQLite file."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sm.core.telegram import (
+    QUEUE_MAX,
+    BotMethod,
+    Need,
+    NewCall,
+    OutgoingState,
+    TelegramChat,
+    TelegramCounts,
+)
+from sm.errors import SmError
+from sm.store import Store
+from tests import golden
+
+DATA = Path(__file__).parents[1] / "data"
+BOT = 4242
+
+
+def message(text: str, chat_id: int = 1001, need: Need = Need.ANSWER, subject: str | None = None) -> NewCall:
+    return NewCall(chat_id, BotMethod.SEND_MESSAGE, {"text": text}, need, subject)
+
+
+async def queue(store: Store, *calls: NewCall) -> None:
+    async with store.transaction() as tx:
+        for call in calls:
+            await tx.telegram.queue(call)
+
+
+def texts(store: Store) -> list[str]:
+    return [call.parameters["text"] for call in store.mail.open.outgoing.values()]
+
+
+async def test_database_of_version_8_has_its_calls_and_chats(path: str) -> None:
+    shutil.copy(DATA / "v8.db", path)
+    async with await Store.open(path) as store:
+        assert store.mail.open.outgoing == {1: golden.OUTGOING}
+        assert await store.telegram.chats() == [golden.CHAT, golden.MIGRATED]
+        async with store.transaction() as tx:
+            assert not await tx.telegram.record_update(BOT, 900_001)
+
+
+async def test_update_is_recorded_once_also_after_a_restart(path: str) -> None:
+    for first in (True, False):
+        async with await Store.open(path) as store, store.transaction() as tx:
+            assert await tx.telegram.record_update(BOT, 7) is first
+            assert await tx.telegram.record_update(BOT + 1, 7) is first
+
+
+async def test_update_of_a_failed_transaction_is_not_recorded(store: Store) -> None:
+    async def fail() -> None:
+        async with store.transaction() as tx:
+            assert await tx.telegram.record_update(BOT, 7)
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        await fail()
+    async with store.transaction() as tx:
+        assert await tx.telegram.record_update(BOT, 7)
+
+
+async def test_database_refuses_a_second_row_of_an_update(store: Store) -> None:
+    async def insert_twice() -> None:
+        async with store.transaction() as tx:
+            for _ in range(2):
+                tx.write("INSERT INTO telegram_updates (bot_id, update_id, at) VALUES (1, 1, '')", ())
+
+    with pytest.raises(SmError):
+        await insert_twice()
+
+
+async def test_first_start_counts_each_discarded_update_once(store: Store) -> None:
+    for _ in range(2):  # the second time: the confirmation was lost
+        async with store.transaction() as tx:
+            assert not await tx.telegram.begin_bot(BOT)
+            await tx.telegram.discard_updates(BOT, [1, 2, 3])
+    async with store.transaction() as tx:
+        assert await tx.telegram.finish_first_start(BOT) == 3
+    async with store.transaction() as tx:
+        assert await tx.telegram.begin_bot(BOT)
+        assert not await tx.telegram.begin_bot(BOT + 1)
+
+
+async def test_newer_call_of_a_subject_replaces_the_waiting_one_in_its_place(store: Store) -> None:
+    await queue(store, message("card 1", subject="card"), message("other"), message("card 2", subject="card"))
+    assert texts(store) == ["card 2", "other"]
+    call = store.mail.open.outgoing[1]
+    async with store.transaction() as tx:
+        tx.telegram.begin(call)
+    await queue(store, message("card 3", subject="card"))
+    assert texts(store) == ["card 2", "other", "card 3"], "a call that has begun is not changed"
+
+
+async def test_full_queue_leaves_out_the_least_needed_call_and_counts(path: str) -> None:
+    async with await Store.open(path) as store:
+        endings = [message(f"{n}", need=Need.ENDING) for n in range(QUEUE_MAX - 1)]
+        await queue(store, *endings, message("progress", need=Need.PROGRESS))
+        await queue(store, message("late ending", need=Need.ENDING))
+        await queue(store, message("one more", need=Need.ENDING), message("request", need=Need.REQUEST))
+        assert len(store.mail.open.outgoing) == QUEUE_MAX
+        assert texts(store)[-2:] == ["late ending", "request"]
+        assert "progress" not in texts(store) and "0" not in texts(store)
+        assert await store.telegram.counts() == TelegramCounts(left_out=3)
+    async with await Store.open(path) as store, store.transaction() as tx:
+        assert await tx.telegram.take_left_out() == 3
+        assert await tx.telegram.take_left_out() == 0
+
+
+async def test_call_that_began_is_known_after_a_restart(path: str) -> None:
+    async with await Store.open(path) as store:
+        await queue(store, message("hello"))
+        async with store.transaction() as tx:
+            tx.telegram.begin(store.mail.open.outgoing[1])
+    async with await Store.open(path) as store:
+        assert store.mail.open.outgoing[1].state is OutgoingState.SENDING
+
+
+async def test_dropped_calls_are_counted_and_keep_no_text(store: Store) -> None:
+    await queue(store, *(message(f"secret {n}") for n in range(250)))
+    async with store.transaction() as tx:
+        for call in list(tx.mail.open.outgoing.values()):
+            tx.telegram.drop(call, "chat not found")
+    assert await store.telegram.counts() == TelegramCounts(dropped=250)
+    dropped = await store.telegram.dropped(1000)
+    assert len(dropped) == 200
+    assert (dropped[0].chat_id, dropped[0].method, dropped[0].reason) == (
+        1001,
+        "send_message",
+        "chat not found",
+    )
+
+
+async def test_migrated_group_keeps_its_calls_and_gets_new_ones(store: Store) -> None:
+    await queue(store, message("before", -500), message("other", 7))
+    async with store.transaction() as tx:
+        tx.telegram.put_chat(TelegramChat(-500, "group", "Fleet"))
+        await tx.telegram.migrate_chat(-500, -1_001_000_000_500)
+    await queue(store, message("after", -500))
+    assert [call.chat_id for call in store.mail.open.outgoing.values()] == [
+        -1_001_000_000_500,
+        7,
+        -1_001_000_000_500,
+    ]
+    new = TelegramChat(-1_001_000_000_500, "supergroup", "Fleet")
+    assert await store.telegram.chats() == [
+        new,
+        TelegramChat(-500, "group", "Fleet", migrated_to=new.chat_id),
+    ]
+
+
+async def test_removed_session_leaves_no_call_and_no_message(store: Store) -> None:
+    about = replace(message("prompt of the session"), about="session aaaa1111")
+    await queue(store, about, about, message("other"))
+    async with store.transaction() as tx:
+        tx.telegram.finish(tx.mail.open.outgoing[1], 501, None)
+        tx.telegram.forget("aaaa1111")
+    assert texts(store) == ["other"]
+    async with store.transaction() as tx:
+        assert await tx.read("SELECT 1 FROM telegram_messages", ()) == []
