@@ -1,0 +1,57 @@
+"""Runs the bot: imports the library in a thread, then polls and sends. No failure of the bot ends the daemon."""
+
+import asyncio
+import logging
+from importlib import import_module
+
+from sm.config import TelegramSection
+from sm.core.backoff import Backoff
+from sm.store import Store
+from sm.telegram.conversation import OwnerConversation
+from sm.telegram.link import TelegramLink
+
+log = logging.getLogger(__name__)
+
+_FIRST_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 60.0
+NOT_INSTALLED = "python-telegram-bot is not installed: pip install 'sm-sessions[telegram]'"
+
+
+class TelegramDoor:
+    """The bot of the section `telegram:`, which has a token and owners."""
+
+    def __init__(self, section: TelegramSection, token: str, store: Store, link: TelegramLink) -> None:
+        self._section = section
+        self._token = token
+        self._store = store
+        self._link = link
+
+    async def run(self) -> None:
+        """Run until cancelled. Never raises and never returns."""
+        backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+        while True:
+            try:
+                await self._serve()
+            except ImportError as error:
+                self._link.off = NOT_INSTALLED
+                log.error("cannot use telegram: %s (%s)", NOT_INSTALLED, error.name)
+            except Exception:
+                log.exception("failed to run the bot of telegram")
+            if self._link.off is not None:
+                await asyncio.get_running_loop().create_future()
+            await asyncio.sleep(backoff.next_s())
+
+    async def _serve(self) -> None:
+        # The import takes a second of one core, which the event loop must not wait for.
+        modules = [
+            await asyncio.to_thread(import_module, f"sm.telegram.{name}")
+            for name in ("client", "poller", "sender")
+        ]
+        client_module, poller_module, sender_module = modules
+        owners = self._section.owner_ids
+        async with client_module.BotClient(self._token, self._section.base_url) as client:
+            poller = poller_module.Poller(self._store, client, self._link, owners, OwnerConversation(owners))
+            sender = sender_module.Sender(self._store, client, self._link, owners)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(poller.run(), name="telegram poller")
+                group.create_task(sender.run(), name="telegram sender")

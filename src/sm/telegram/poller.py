@@ -1,0 +1,157 @@
+"""Fetches updates, and lets each one be handled exactly once.
+
+An update is handled in one transaction with the row of its id, and confirmed to Telegram by the next poll, after the
+commit. Telegram repeats an update that was not confirmed; the row of its id makes the repetition harmless.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from sm.core.backoff import Backoff
+from sm.core.telegram import BotMethod, Need, NewCall
+from sm.errors import StorageFull
+from sm.store import Store
+from sm.store.transaction import Transaction
+from sm.telegram.client import BotClient
+from sm.telegram.link import TelegramLink
+from sm.telegram.outcome import CallFailed, Conflict, Flooded, Unauthorized
+from sm.telegram.updates import IncomingUpdate
+
+log = logging.getLogger(__name__)
+
+POLL_WAIT_S = 25
+ANSWER_WITHIN_S = 60.0
+CONFLICT_PAUSE_S = 60.0
+FORGET_OFFSET_AFTER_S = 24 * 3600.0
+"""Telegram may number updates anew after a week without updates, so the offset of an older one is not used."""
+_FIRST_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 30.0
+
+
+class UpdateHandler(Protocol):
+    """Carries out updates."""
+
+    async def handle(self, tx: Transaction, update: IncomingUpdate) -> None:
+        """Carry out the update in `tx`, and only there: the transaction may be rolled back and repeated."""
+
+
+class Poller:
+    """One task that polls. `clock` is monotonic."""
+
+    def __init__(
+        self,
+        store: Store,
+        client: BotClient,
+        link: TelegramLink,
+        owners: Sequence[int],
+        handler: UpdateHandler,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._client = client
+        self._link = link
+        self._owners = owners
+        self._handler = handler
+        self._clock = clock
+        self._offset: int | None = None
+        self._offset_at = clock()
+        self._backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+
+    async def run(self) -> None:
+        """Poll until cancelled, or until Telegram refuses the token."""
+        while self._link.off is None:
+            try:
+                await self._poll()
+                self._backoff.reset()
+                continue
+            except CallFailed as failed:
+                pause_s = self._pause_after(failed)
+            except TimeoutError:
+                pause_s = self._backoff.next_s()
+                log.warning("telegram did not answer a poll within %d s: new connections", ANSWER_WITHIN_S)
+                await self._client.renew()
+            except StorageFull as error:
+                pause_s = self._backoff.next_s()
+                log.warning("postponed updates of telegram: %s", error.message)
+            await asyncio.sleep(pause_s)
+
+    def _pause_after(self, failed: CallFailed) -> float:
+        match failed.failure:
+            case Unauthorized():
+                self._link.off = "telegram refuses the token of the bot (401)"
+                return 0.0
+            case Conflict(reason):
+                self._link.conflict = reason
+                return CONFLICT_PAUSE_S
+            case Flooded(retry_after_s):
+                return retry_after_s
+            case failure:
+                log.info("could not poll telegram: %s", failure)
+                return self._backoff.next_s()
+
+    async def _poll(self) -> None:
+        if self._link.bot is None:
+            async with asyncio.timeout(ANSWER_WITHIN_S):
+                self._link.bot = await self._client.user_name()
+        async with self._store.transaction() as tx:
+            ready = await tx.telegram.begin_bot(self._client.bot_id)
+        if not ready:
+            await self._discard()
+        while True:
+            updates = await self._updates(POLL_WAIT_S)
+            for update in updates:
+                await self._handle(update)
+            self._confirm(updates)
+
+    async def _updates(self, wait_s: int) -> list[IncomingUpdate]:
+        """The updates of one poll, oldest first."""
+        if self._clock() - self._offset_at > FORGET_OFFSET_AFTER_S:
+            self._offset = None
+        async with asyncio.timeout(ANSWER_WITHIN_S):
+            updates = await self._client.updates(self._offset, wait_s)
+        self._link.answered()
+        self._backoff.reset()
+        return sorted(updates, key=lambda update: update.update_id)
+
+    def _confirm(self, updates: Sequence[IncomingUpdate]) -> None:
+        """Let the next poll confirm these updates, whose transactions are committed."""
+        if updates:
+            newest = updates[-1].update_id + 1
+            self._offset = newest if self._offset is None else max(self._offset, newest)
+            self._offset_at = self._clock()
+
+    async def _handle(self, update: IncomingUpdate) -> None:
+        try:
+            async with self._store.transaction() as tx:
+                if await tx.telegram.record_update(self._client.bot_id, update.update_id):
+                    await self._handler.handle(tx, update)
+        except StorageFull:
+            raise
+        except Exception:
+            # A defect must not stop all later updates. The update counts as handled, so that it is not tried for ever.
+            log.exception("failed to handle an update of telegram")
+            async with self._store.transaction() as tx:
+                await tx.telegram.record_update(self._client.bot_id, update.update_id)
+
+    async def _discard(self) -> None:
+        """Throw away what waited before the first start of the bot, and tell the owners how much."""
+        while updates := await self._updates(0):
+            async with self._store.transaction() as tx:
+                await tx.telegram.discard_updates(self._client.bot_id, [u.update_id for u in updates])
+            self._confirm(updates)
+        async with self._store.transaction() as tx:
+            count = await tx.telegram.finish_first_start(self._client.bot_id)
+            if count:
+                was = (
+                    "1 message or press that waited was"
+                    if count == 1
+                    else f"{count} messages and presses were"
+                )
+                text = f"This is the first start of the bot. {was} thrown away: please send them again."
+                for owner in self._owners:
+                    await tx.telegram.queue(
+                        NewCall(owner, BotMethod.SEND_MESSAGE, {"text": text}, Need.ENDING)
+                    )

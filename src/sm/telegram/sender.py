@@ -1,0 +1,192 @@
+"""Makes the calls that wait in the database: in the order of their need, within the budget, each once.
+
+The row of a call says `sending` before the call begins and is removed after it ends. So a call whose answer was lost,
+by the network or by the end of the daemon, is known. Such a message is sent once more, with the mark "(again)".
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from sm.core.backoff import Backoff
+from sm.core.telegram import (
+    QUEUE_MAX,
+    SENDS_ONCE,
+    BotMethod,
+    Need,
+    NewCall,
+    Outgoing,
+    OutgoingState,
+    TelegramChat,
+)
+from sm.store import Store
+from sm.telegram.budget import CallBudget, next_call
+from sm.telegram.client import BotClient
+from sm.telegram.link import TelegramLink
+from sm.telegram.outcome import (
+    AnswerLost,
+    Conflict,
+    Done,
+    Flooded,
+    Migrated,
+    NotSent,
+    Outcome,
+    Refused,
+    Unauthorized,
+)
+from sm.telegram.text import marked_again, plain_parameters
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 60.0
+_CALL_WITHIN_S = 60.0
+_LOST_ANSWERS_MAX = 2
+_SUMMARY_BELOW = QUEUE_MAX // 2
+
+
+class Sender:
+    """One task that makes all calls except polls. `clock` is monotonic, `wall` is the time of day."""
+
+    def __init__(
+        self,
+        store: Store,
+        client: BotClient,
+        link: TelegramLink,
+        owners: Sequence[int],
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._store = store
+        self._client = client
+        self._link = link
+        self._owners = owners
+        self._clock = clock
+        self._wall = wall
+        self._budget = CallBudget()
+        self._backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
+
+    async def run(self) -> None:
+        """Make calls until cancelled, or until Telegram refuses the token."""
+        await self._recover()
+        while self._link.off is None:
+            calls = self._store.mail.open.outgoing
+            due = next_call(calls.values(), self._budget, self._clock())
+            if due.call is not None:
+                pause_s = await self._make(due.call)
+                if pause_s is not None:
+                    await asyncio.sleep(pause_s)
+                continue
+            await self._store.wait_until(
+                lambda: self._store.mail.open.outgoing is not calls,  # noqa: B023 - called only in this round
+                due.wait_s,
+            )
+
+    async def _recover(self) -> None:
+        """Read which chats are closed, and handle the calls that the end of the daemon interrupted."""
+        for chat in await self._store.telegram.chats():
+            left = chat.closed_until - self._wall()
+            if left > 0:
+                self._budget.close(chat.chat_id, self._clock() + left)
+        for call in list(self._store.mail.open.outgoing.values()):
+            if call.state is OutgoingState.SENDING:
+                await self._answer_lost(call)
+
+    async def _make(self, call: Outgoing) -> float | None:
+        """Make the call and record its outcome. Returns the seconds to wait before any other call."""
+        async with self._store.transaction() as tx:
+            if call.id not in tx.mail.open.outgoing:  # removed meanwhile
+                return None
+            call = tx.telegram.begin(tx.mail.open.outgoing[call.id])
+        self._budget.spend(call.chat_id, self._clock())
+        made = replace(call, parameters=marked_again(call.parameters)) if call.lost_answers else call
+        try:
+            async with asyncio.timeout(_CALL_WITHIN_S):
+                outcome: Outcome = await self._client.make(made)
+        except TimeoutError:
+            outcome = AnswerLost("no answer in time")
+        return await self._record(call, outcome)
+
+    async def _record(self, call: Outgoing, outcome: Outcome) -> float | None:
+        match outcome:
+            case Done():
+                self._backoff.reset()
+                await self._finish(call, outcome)
+            case Refused() if outcome.is_harmless:
+                self._backoff.reset()
+                await self._finish(call, Done())
+            case Refused() if outcome.is_markup and "parse_mode" in call.parameters:
+                async with self._store.transaction() as tx:
+                    tx.telegram.again(call, parameters=plain_parameters(call.parameters))
+            case Refused():
+                self._backoff.reset()
+                log.warning("telegram refused a call of %s: %s", call.method, outcome.reason)
+                await self._drop(call, outcome.reason)
+            case Flooded():
+                await self._close(call, outcome.retry_after_s)
+            case Migrated():
+                await self._migrate(call, outcome.chat_id)
+            case NotSent() | Conflict():
+                async with self._store.transaction() as tx:
+                    tx.telegram.again(call)
+                return self._backoff.next_s()
+            case AnswerLost():
+                await self._answer_lost(call)
+                return self._backoff.next_s()
+            case Unauthorized():
+                self._link.off = "telegram refuses the token of the bot (401)"
+                async with self._store.transaction() as tx:
+                    tx.telegram.again(call)
+        return None
+
+    async def _finish(self, call: Outgoing, done: Done) -> None:
+        async with self._store.transaction() as tx:
+            tx.telegram.finish(call, done.message_id, done.thread_id)
+            if len(tx.mail.open.outgoing) < _SUMMARY_BELOW and (
+                left_out := await tx.telegram.take_left_out()
+            ):
+                for owner in self._owners:
+                    await tx.telegram.queue(_summary(owner, left_out))
+
+    async def _drop(self, call: Outgoing, reason: str) -> None:
+        async with self._store.transaction() as tx:
+            tx.telegram.drop(call, reason)
+
+    async def _answer_lost(self, call: Outgoing) -> None:
+        """A message is sent once more; every other call may be repeated until an answer comes."""
+        if call.method not in SENDS_ONCE:
+            async with self._store.transaction() as tx:
+                tx.telegram.again(call)
+        elif call.lost_answers + 1 >= _LOST_ANSWERS_MAX:
+            await self._drop(call, "the answer of telegram was lost twice")
+        else:
+            async with self._store.transaction() as tx:
+                tx.telegram.again(call, lost_answers=call.lost_answers + 1)
+
+    async def _close(self, call: Outgoing, retry_after_s: float) -> None:
+        """Make no call to the chat until the time has passed, also after a restart of the daemon."""
+        log.warning("telegram asked to wait for %d s", retry_after_s)
+        async with self._store.transaction() as tx:
+            tx.telegram.again(call)
+            if call.chat_id is not None:
+                chat = await tx.telegram.chat(call.chat_id) or TelegramChat(call.chat_id)
+                tx.telegram.put_chat(replace(chat, closed_until=self._wall() + retry_after_s))
+        if call.chat_id is not None:
+            self._budget.close(call.chat_id, self._clock() + retry_after_s)
+        else:
+            await asyncio.sleep(retry_after_s)
+
+    async def _migrate(self, call: Outgoing, new: int) -> None:
+        assert call.chat_id is not None
+        async with self._store.transaction() as tx:
+            tx.telegram.again(call)
+            await tx.telegram.migrate_chat(call.chat_id, new)
+        self._budget.move(call.chat_id, new)
+
+
+def _summary(owner: int, left_out: int) -> NewCall:
+    count = "1 report was" if left_out == 1 else f"{left_out} reports were"
+    text = f"{count} left out while too many waited for Telegram. sm ls shows every session."
+    return NewCall(owner, BotMethod.SEND_MESSAGE, {"text": text}, Need.ENDING)

@@ -1,0 +1,294 @@
+"""Each update is handled exactly once: repeated, out of order, after crashes and faults of the connection."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+
+from sm.store import Store
+from sm.store.transaction import Transaction
+from sm.telegram.client import BotClient
+from sm.telegram.conversation import OwnerConversation
+from sm.telegram.link import TelegramLink
+from sm.telegram.poller import Poller, UpdateHandler
+from sm.telegram.updates import IncomingUpdate, UpdateKind
+from tests.telegram_api import Fault, Person, TelegramApi
+
+
+class Recorder:
+    """Handles updates by writing their texts into the database, in the transaction of the update."""
+
+    def __init__(self) -> None:
+        self.seen: list[IncomingUpdate] = []
+        self.fails_on: str | None = None
+
+    async def handle(self, tx: Transaction, update: IncomingUpdate) -> None:
+        self.seen.append(update)
+        if update.text is not None and update.text == self.fails_on:
+            raise RuntimeError("a defect")
+        tx.write(
+            "INSERT INTO telegram_dropped (at, chat_id, method, reason) VALUES ('', NULL, '', ?)",
+            (update.text or "-",),
+        )
+
+
+async def handled(store: Store) -> list[str]:
+    """The texts whose transactions were committed."""
+    return [row.reason for row in await store.telegram.dropped(1000)]
+
+
+@asynccontextmanager
+async def polling(
+    store: Store, client: BotClient, handler: UpdateHandler, owners: tuple[int, ...] = (1001,)
+) -> AsyncIterator[TelegramLink]:
+    link = TelegramLink(time.monotonic)
+    task = asyncio.create_task(Poller(store, client, link, owners, handler).run())
+    try:
+        yield link
+        if task.done():
+            task.result()
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def ready(store: Store, bot_id: int = 4242) -> None:
+    """Let the bot have been started before."""
+    async with store.transaction() as tx:
+        await tx.telegram.begin_bot(bot_id)
+        await tx.telegram.finish_first_start(bot_id)
+
+
+async def reached(api: TelegramApi, condition: Callable[[], Any]) -> None:
+    await asyncio.to_thread(api.wait_for, condition, "the condition")
+
+
+async def confirmed(api: TelegramApi, count: int) -> None:
+    await reached(api, lambda: len(api.world.confirmed) >= count and not api.world.updates)
+
+
+async def test_updates_are_handled_in_order_and_then_confirmed(
+    store: Store, client: BotClient, api: TelegramApi, ann: Person
+) -> None:
+    await ready(store)
+    for text in ("/start", "one", "two"):
+        ann.says(text)
+    api.world.reversed_order = True
+    async with polling(store, client, Recorder()) as link:
+        await confirmed(api, 3)
+        ann.says("three")
+        await confirmed(api, 4)
+        assert link.bot == "sm_test_bot"
+        assert link.trouble() is None
+    assert await handled(store) == ["/start", "one", "two", "three"]
+
+
+async def test_repeated_updates_are_nothing_also_after_a_restart(
+    path: str, client: BotClient, api: TelegramApi, ann: Person
+) -> None:
+    for count in (2, 4):
+        async with await Store.open(path) as store:
+            await ready(store)
+            if count == 2:
+                ann.says("one")
+                ann.says("two")
+            else:
+                api.repeat_updates()
+            recorder = Recorder()
+            async with polling(store, client, recorder):
+                await confirmed(api, 2)
+            assert await handled(store) == ["one", "two"]
+            assert len(recorder.seen) == (2 if count == 2 else 0)
+
+
+async def test_update_whose_confirmation_was_lost_is_not_handled_again(
+    store: Store, client: BotClient, api: TelegramApi, ann: Person
+) -> None:
+    await ready(store)
+    ann.says("one")
+    api.fault("getUpdates", Fault.CUT_AFTER)
+    async with polling(store, client, Recorder()):
+        await confirmed(api, 1)
+    assert await handled(store) == ["one"]
+
+
+@pytest.mark.parametrize("fault", [Fault.CUT_BEFORE, Fault.BAD_GATEWAY])
+async def test_poller_goes_on_after_a_fault_of_the_connection(
+    store: Store, client: BotClient, api: TelegramApi, ann: Person, fault: Fault
+) -> None:
+    await ready(store)
+    api.fault("getMe", fault)
+    api.fault("getUpdates", fault)
+    ann.says("one")
+    async with polling(store, client, Recorder()):
+        await confirmed(api, 1)
+    assert await handled(store) == ["one"]
+
+
+async def test_poller_replaces_its_connections_when_no_answer_comes(
+    store: Store, client: BotClient, api: TelegramApi, ann: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sm.telegram.poller.ANSWER_WITHIN_S", 1.0)
+    monkeypatch.setattr("sm.telegram.poller.POLL_WAIT_S", 0)
+    await ready(store)
+    api.fault("getUpdates", Fault.SILENCE)
+    ann.says("one")
+    async with polling(store, client, Recorder()):
+        await confirmed(api, 1)
+    assert await handled(store) == ["one"]
+
+
+async def test_update_that_a_defect_fails_is_skipped_and_later_ones_are_handled(
+    store: Store, client: BotClient, api: TelegramApi, ann: Person, caplog: pytest.LogCaptureFixture
+) -> None:
+    await ready(store)
+    recorder = Recorder()
+    recorder.fails_on = "poison"
+    for text in ("one", "poison", "two"):
+        ann.says(text)
+    async with polling(store, client, recorder):
+        await confirmed(api, 3)
+    assert await handled(store) == ["one", "two"]
+    assert "failed to handle an update of telegram" in caplog.text
+
+
+async def test_first_start_throws_away_what_waits_and_tells_the_owners(
+    store: Store, client: BotClient, api: TelegramApi, ann: Person
+) -> None:
+    for number in range(120):  # more than one poll returns
+        ann.says(f"old {number}")
+    recorder = Recorder()
+    async with polling(store, client, recorder):
+        await confirmed(api, 120)
+        ann.says("new")
+        await confirmed(api, 121)
+    assert await handled(store) == ["new"]
+    (told,) = store.mail.open.outgoing.values()
+    assert told.chat_id == ann.id
+    assert told.parameters["text"] == (
+        "This is the first start of the bot. 120 messages and presses were thrown away: please send them again."
+    )
+
+
+async def test_first_start_says_nothing_when_nothing_waited(
+    store: Store, client: BotClient, api: TelegramApi, ann: Person
+) -> None:
+    async with polling(store, client, Recorder()):
+        await reached(api, lambda: len([poll for poll in api.polls if poll.method == "getUpdates"]) > 0)
+        ann.says("new")
+        await confirmed(api, 1)
+    assert store.mail.open.outgoing == {}
+    assert await handled(store) == ["new"]
+
+
+async def test_second_poller_is_told_and_polled_again_after_a_pause(
+    store: Store, client: BotClient, api: TelegramApi, ann: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sm.telegram.poller.CONFLICT_PAUSE_S", 0.1)
+    await ready(store)
+    api.world.has_rival = True
+    async with polling(store, client, Recorder()) as link:
+        await reached(api, lambda: len([poll for poll in api.polls if poll.status == 409]) >= 2)
+        assert link.trouble() == (
+            "telegram: another process polls with the token of the bot; sm tries again every minute"
+        )
+        api.heal()
+        ann.says("one")
+        await confirmed(api, 1)
+        assert link.trouble() is None
+
+
+async def test_refused_token_ends_the_polls_until_the_next_start(
+    store: Store, api: TelegramApi, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    link = TelegramLink(time.monotonic)
+    async with BotClient("4242:revoked", api.url) as client:
+        await Poller(store, client, link, (1001,), Recorder()).run()
+    assert link.off == "telegram refuses the token of the bot (401)"
+    assert [poll.status for poll in api.polls] == [401]
+    assert "revoked" not in caplog.text
+
+
+def test_silence_of_two_minutes_is_trouble() -> None:
+    now = 1000.0
+    link = TelegramLink(lambda: now)
+    now += 119
+    assert link.trouble() is None
+    now += 1
+    assert link.trouble() == "telegram has not answered for 2 minutes"
+    link.answered()
+    assert link.trouble() is None
+
+
+# The conversation with owners
+
+
+async def answered(
+    store: Store, client: BotClient, api: TelegramApi, count: int
+) -> list[tuple[int | None, str]]:
+    """The answers to the updates that wait."""
+    await ready(store)
+    async with polling(store, client, OwnerConversation([1001])):
+        await confirmed(api, count)
+    return [(call.chat_id, call.parameters["text"]) for call in store.mail.open.outgoing.values()]
+
+
+async def test_start_of_an_owner_is_answered_and_connects_the_chat(
+    store: Store, client: BotClient, api: TelegramApi, ann: Person
+) -> None:
+    ann.says("/start")
+    assert await answered(store, client, api, 1) == [
+        (1001, "This chat is connected. sm on your machine reports here.")
+    ]
+    (chat,) = await store.telegram.chats()
+    assert (chat.chat_id, chat.kind, chat.title) == (1001, "private", "Ann")
+    assert chat.seen_at is not None
+
+
+async def test_message_older_than_ten_minutes_is_answered_and_not_carried_out(
+    store: Store, client: BotClient, api: TelegramApi, ann: Person
+) -> None:
+    ann.says("/start", age_s=660)
+    assert await answered(store, client, api, 1) == [
+        (1001, "This message is too old and was not carried out. Please send it again.")
+    ]
+
+
+async def test_everybody_else_gets_no_answer_and_leaves_no_row(
+    store: Store, client: BotClient, api: TelegramApi, ann: Person
+) -> None:
+    api.person(6, "Eve").says("/start")
+    group = api.group(-1_001_000_000_001, "Fleet", is_admin=True)
+    ann.says("/start", group)
+    channel = {"id": -1_001_000_000_009, "type": "channel", "title": "News"}
+    origin = {"type": "hidden_user", "date": 1, "sender_user_name": "Eve"}
+    ann.says("/start", sender_chat=channel)
+    ann.says("/start", forward_origin=origin)
+    ann.edits(ann.says("hello"), "/start")
+    assert await answered(store, client, api, 6) == []
+    assert [chat.chat_id for chat in await store.telegram.chats()] == [1001]
+
+
+async def test_updates_of_every_kind_are_read(
+    store: Store, client: BotClient, api: TelegramApi, ann: Person
+) -> None:
+    await ready(store)
+    forum = api.group(-1_001_000_000_001, "Fleet", is_forum=True, is_admin=True)
+    first = ann.says("hello", forum, thread=77, reply_to=ann.says("before"))
+    ann.edits(first, "hello again")
+    ann.adds_bot(forum)
+    recorder = Recorder()
+    async with polling(store, client, recorder):
+        await confirmed(api, 4)
+    before, message, edited, member = recorder.seen
+    assert (before.is_private, before.text, before.user_id, before.user_name) == (True, "before", 1001, "Ann")
+    assert (message.kind, message.chat_id, message.chat_kind) == (UpdateKind.MESSAGE, forum.id, "supergroup")
+    assert (message.thread_id, message.reply_to, message.chat_title) == (77, before.message_id, "Fleet")
+    assert (edited.kind, edited.text) == (UpdateKind.EDITED_MESSAGE, "hello again")
+    assert (member.kind, member.user_id, member.chat_id) == (UpdateKind.MY_CHAT_MEMBER, 1001, forum.id)
