@@ -14,7 +14,7 @@ import grimp
 DOCUMENT = Path("docs/architecture.md")
 BEGIN, END = "<!-- begin: python -m tests.room_picture -->", "<!-- end: python -m tests.room_picture -->"
 BANDS: Mapping[str, tuple[str, ...]] = {
-    "Front doors": ("cli", "server", "api", "mcp"),
+    "Front doors": ("cli", "server", "api", "mcp", "telegram"),
     "Process": ("daemon",),
     "Use cases": ("services", "messaging", "monitor", "requests", "sessions", "capabilities"),
     "Storage": ("state", "store"),

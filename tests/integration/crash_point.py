@@ -9,6 +9,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from importlib import import_module
 from typing import Any
 
 from sm.api.agent_sockets import AgentSockets
@@ -21,6 +22,7 @@ from sm.sessions.home_files import HomeFiles
 from sm.sessions.manager import Manager
 from sm.sessions.spawn import Spawner
 from sm.store import Store, Transaction
+from sm.store.telegram import TelegramWrites
 from sm.terminals.tmux.create import PaneCreator
 from sm.terminals.tmux.terminals import Tmux
 
@@ -38,18 +40,23 @@ PARTS: dict[str, type] = {
         PaneCreator,
         Spawner,
         Store,
+        TelegramWrites,
         Tmux,
         Transaction,
     )
 }
+
+LOADED_WHEN_NAMED = {"BotClient": "sm.telegram.client"}
+"""Parts whose library most daemons do not load."""
 
 
 def crash_at(point: str) -> None:
     """Patch the method named by `point`, so that this process sends itself the signal there."""
     target, when, number, *named = point.split()
     signal_number = signal.Signals[named[0]] if named else signal.SIGKILL
-    part, _, name = target.partition(".")
-    method: Callable[..., Any] = getattr(PARTS[part], name)
+    name_of_part, _, name = target.partition(".")
+    part = PARTS.get(name_of_part) or getattr(import_module(LOADED_WHEN_NAMED[name_of_part]), name_of_part)
+    method: Callable[..., Any] = getattr(part, name)
     calls = 0
 
     def crash() -> None:
@@ -82,4 +89,4 @@ def crash_at(point: str) -> None:
             crash()
 
     is_context = inspect.isasyncgenfunction(inspect.unwrap(method))
-    setattr(PARTS[part], name, dying_context if is_context else dying)
+    setattr(part, name, dying_context if is_context else dying)

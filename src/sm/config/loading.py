@@ -4,7 +4,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from difflib import get_close_matches
 from typing import Any, TypeVar, get_args
@@ -30,6 +30,8 @@ _HINT = "show every key with its default: sm config --example"
 class LoadedConfig:
     config: Config
     warnings: tuple[str, ...] = ()
+    telegram_token: str | None = field(default=None, repr=False)
+    """The content of `telegram.token_file`."""
 
 
 _Path = tuple[str | int, ...]
@@ -194,9 +196,10 @@ def load(path: str) -> LoadedConfig:
             read_briefing(config.claude.briefing)
         except ConfigError as error:
             document.mistake(("claude", "briefing"), error.message)
+    token = None
     if config is not None and config.telegram.token_file is not None:
         try:
-            read_token(config.telegram.token_file)
+            token = read_token(config.telegram.token_file)
         except ConfigError as error:
             document.mistake(("telegram", "token_file"), error.message)
     if config is None or document.mistakes:
@@ -204,7 +207,7 @@ def load(path: str) -> LoadedConfig:
         if more := document.more_mistakes:
             lines.append(f"and {more} more {'mistake' if more == 1 else 'mistakes'}")
         raise ConfigError("\n".join(lines), _HINT)
-    return LoadedConfig(config, (*warnings, *_without_effect(config), *_overridden(config)))
+    return LoadedConfig(config, (*warnings, *_without_effect(config), *_overridden(config)), token)
 
 
 def _bounded(path: str, limit_bytes: int) -> Content:
@@ -404,11 +407,11 @@ def _nearest_key(path: _Path) -> str:
 
 def _all_keys(section: type[BaseModel], prefix: str = "") -> Iterator[str]:
     """All dotted keys, with `*` for user-defined names."""
-    for name, field in section.model_fields.items():
+    for name, key in section.model_fields.items():
         yield prefix + name
-        if isinstance(field.default, BaseModel):
-            yield from _all_keys(type(field.default), f"{prefix}{name}.")
-        elif (named := _sections_in(field.annotation)) is not None:
+        if isinstance(key.default, BaseModel):
+            yield from _all_keys(type(key.default), f"{prefix}{name}.")
+        elif (named := _sections_in(key.annotation)) is not None:
             yield f"{prefix}{name}.*"
             yield from _all_keys(named, f"{prefix}{name}.*.")
 

@@ -160,6 +160,7 @@ async def run(
                 "setup dialogs": parts.setup_dialogs.run(),
                 "cleanup": parts.cleanup.run(),
                 "upkeep": upkeep(paths, store, parts.reports, parts.messages, parts.observer),
+                "telegram": parts.telegram.run(),
                 "lock": _end_without(lock, paths),
                 "stop": stopping.wait(),
             }
@@ -239,7 +240,12 @@ def main(
         make_directories(paths)
         with instance_lock(paths) as lock:
             loaded = load(paths.config)
-            start_logging(paths, loaded.config.daemon.log_level, to_terminal=options.foreground)
+            start_logging(
+                paths,
+                loaded.config.daemon.log_level,
+                to_terminal=options.foreground,
+                secrets=[loaded.telegram_token or ""],
+            )
             raise_fd_limit()
             sys.setswitchinterval(_SWITCH_S)
             asyncio.run(

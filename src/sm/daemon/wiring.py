@@ -4,6 +4,8 @@ import asyncio
 import os
 import time
 from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from sm.api.agent_sockets import AgentSockets
 from sm.api.auth import Containment, Identity
@@ -58,6 +60,9 @@ from sm.terminals.archives import Archives
 from sm.terminals.base import Terminals
 from sm.terminals.tmux.terminals import Tmux
 
+if TYPE_CHECKING:
+    from sm.telegram.door import TelegramDoor
+
 
 def now() -> str:
     """The current time in the format of every stored time."""
@@ -98,6 +103,25 @@ def terminals_of(config: Config, paths: InstancePaths, store: Store, umask: int)
         before_exec=die_with_parent(),
         scratch=paths.run,
     )
+
+
+class TelegramParts:
+    """The bot of Telegram, whose modules are imported only when a token is configured."""
+
+    def __init__(self, loaded: LoadedConfig, store: Store) -> None:
+        self._door: TelegramDoor | None = None
+        if loaded.telegram_token is not None:
+            door = import_module("sm.telegram.door")
+            self._door = door.TelegramDoor(loaded.config.telegram, loaded.telegram_token, store)
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        if self._door is not None:
+            await self._door.run()
+        await asyncio.get_running_loop().create_future()
+
+    def trouble(self) -> str | None:
+        return None if self._door is None else self._door.link.trouble()
 
 
 class DaemonParts:
@@ -187,8 +211,11 @@ class DaemonParts:
         workspaces = Workspaces(store, manager, spawner, ProjectItems(providers, agreements))
         requests = Requests(store, manager, reports, dialogs, setup_dialogs)
 
+        self.telegram = telegram = TelegramParts(loaded, store)
+
         def trouble() -> list[str]:
-            return [*loaded.warnings, *filter(None, (store.trouble(), terminals.trouble))]
+            troubles = (store.trouble(), terminals.trouble, telegram.trouble())
+            return [*loaded.warnings, *filter(None, troubles)]
 
         services = Services(
             sessions=Sessions(store, manager, workspaces, spawner, kills, timers, terminals),

@@ -25,7 +25,7 @@ from sm.telegram.outcome import (
     Migrated,
     NotSent,
     Outcome,
-    Refused,
+    Rejected,
     Unauthorized,
 )
 from sm.telegram.updates import ALLOWED_UPDATES, IncomingUpdate, UpdateKind
@@ -106,7 +106,7 @@ class BotClient:
             method = BotMethod(call.method)
             parameters = _arguments(call.parameters)
         except (ValueError, TypeError, KeyError) as error:
-            return Refused(f"invalid call: {type(error).__name__}")
+            return Rejected(f"invalid call: {type(error).__name__}")
         if call.chat_id is not None:
             parameters["chat_id"] = call.chat_id
         try:
@@ -114,7 +114,7 @@ class BotClient:
         except errors.TelegramError as error:
             return self._failure(error)
         except (TypeError, ValueError) as error:  # a parameter that the method does not have
-            return Refused(f"invalid call: {type(error).__name__}")
+            return Rejected(f"invalid call: {type(error).__name__}")
         if isinstance(result, Message):
             return Done(result.message_id, result.message_thread_id)
         return Done()
@@ -132,7 +132,7 @@ class BotClient:
             case errors.Conflict():
                 return Conflict(reason)
             case errors.Forbidden() | errors.BadRequest():
-                return Refused(reason)
+                return Rejected(reason)
             case errors.NetworkError():
                 cause = error.__cause__
                 if isinstance(cause, _NEVER_SENT):

@@ -10,7 +10,7 @@ from sm.telegram.updates import IncomingUpdate, UpdateKind
 
 TOO_OLD_S = 600.0
 _TOO_OLD = "This message is too old and was not carried out. Please send it again."
-_WELCOME = "This chat is connected. sm on your machine reports here."
+_WELCOME = "This chat is connected to sm."
 
 
 class OwnerConversation:

@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import time
+from collections.abc import Callable
 from importlib import import_module
 
 from sm.config import TelegramSection
@@ -20,24 +22,30 @@ NOT_INSTALLED = "python-telegram-bot is not installed: pip install 'sm-sessions[
 class TelegramDoor:
     """The bot of the section `telegram:`, which has a token and owners."""
 
-    def __init__(self, section: TelegramSection, token: str, store: Store, link: TelegramLink) -> None:
+    def __init__(
+        self,
+        section: TelegramSection,
+        token: str,
+        store: Store,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._section = section
         self._token = token
         self._store = store
-        self._link = link
+        self.link = TelegramLink(clock)
 
     async def run(self) -> None:
-        """Run until cancelled. Never raises and never returns."""
+        """Run until cancelled. No failure of the bot raises."""
         backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         while True:
             try:
                 await self._serve()
             except ImportError as error:
-                self._link.off = NOT_INSTALLED
+                self.link.off = NOT_INSTALLED
                 log.error("cannot use telegram: %s (%s)", NOT_INSTALLED, error.name)
             except Exception:
                 log.exception("failed to run the bot of telegram")
-            if self._link.off is not None:
+            if self.link.off is not None:
                 await asyncio.get_running_loop().create_future()
             await asyncio.sleep(backoff.next_s())
 
@@ -50,8 +58,8 @@ class TelegramDoor:
         client_module, poller_module, sender_module = modules
         owners = self._section.owner_ids
         async with client_module.BotClient(self._token, self._section.base_url) as client:
-            poller = poller_module.Poller(self._store, client, self._link, owners, OwnerConversation(owners))
-            sender = sender_module.Sender(self._store, client, self._link, owners)
+            poller = poller_module.Poller(self._store, client, self.link, owners, OwnerConversation(owners))
+            sender = sender_module.Sender(self._store, client, self.link, owners)
             async with asyncio.TaskGroup() as group:
                 group.create_task(poller.run(), name="telegram poller")
                 group.create_task(sender.run(), name="telegram sender")

@@ -8,7 +8,7 @@ SILENT_AFTER_S = 120.0
 
 @dataclass(slots=True)
 class TelegramLink:
-    """What the poller and the sender know of the connection. `clock`: a monotonic clock."""
+    """Facts that the poller and the sender found out about the connection. `clock`: a monotonic clock."""
 
     clock: Callable[[], float]
     bot: str | None = None

@@ -41,7 +41,7 @@ class Migrated:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class Rejected:
     """Telegram refuses the call for good (400 or 403)."""
 
     reason: str
@@ -70,7 +70,7 @@ class Conflict:
     reason: str
 
 
-Failure = NotSent | AnswerLost | Flooded | Migrated | Refused | Unauthorized | Conflict
+Failure = NotSent | AnswerLost | Flooded | Migrated | Rejected | Unauthorized | Conflict
 Outcome = Done | Failure
 
 

@@ -33,7 +33,7 @@ from sm.telegram.outcome import (
     Migrated,
     NotSent,
     Outcome,
-    Refused,
+    Rejected,
     Unauthorized,
 )
 from sm.telegram.text import marked_again, plain_parameters
@@ -114,13 +114,13 @@ class Sender:
             case Done():
                 self._backoff.reset()
                 await self._finish(call, outcome)
-            case Refused() if outcome.is_harmless:
+            case Rejected() if outcome.is_harmless:
                 self._backoff.reset()
                 await self._finish(call, Done())
-            case Refused() if outcome.is_markup and "parse_mode" in call.parameters:
+            case Rejected() if outcome.is_markup and "parse_mode" in call.parameters:
                 async with self._store.transaction() as tx:
                     tx.telegram.again(call, parameters=plain_parameters(call.parameters))
-            case Refused():
+            case Rejected():
                 self._backoff.reset()
                 log.warning("telegram refused a call of %s: %s", call.method, outcome.reason)
                 await self._drop(call, outcome.reason)

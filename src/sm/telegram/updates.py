@@ -22,7 +22,7 @@ class IncomingUpdate:
     update_id: int
     kind: UpdateKind
     user_id: int | None = None
-    """Who wrote or pressed; None for a channel."""
+    """The person who wrote or pressed; None for a channel."""
     user_name: str = ""
     is_bot: bool = False
     chat_id: int | None = None

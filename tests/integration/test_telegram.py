@@ -1,0 +1,212 @@
+"""The bot in a real daemon, against the Bot API server of the tests: crashes, faults, secrets and what is loaded."""
+
+import json
+import os
+import sqlite3
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.instance import Instance, until
+from tests.telegram_api import Fault, Person, TelegramApi
+
+WELCOME = "This chat is connected. sm on your machine reports here."
+AGAIN = "\n(again)"
+MODULES = (
+    "import json, sys\n"
+    "from sm.daemon.main import main\n"
+    "code = main(sys.argv[2:])\n"
+    "open(sys.argv[1], 'w').write(json.dumps(sorted(sys.modules)))\n"
+    "sys.exit(code)\n"
+)
+WITHOUT_LIBRARY = (
+    "import sys\n"
+    "sys.modules['telegram'] = None\n"
+    "from sm.daemon.main import main\n"
+    "sys.exit(main(sys.argv[1:]))\n"
+)
+
+
+@pytest.fixture
+def api() -> Iterator[TelegramApi]:
+    with TelegramApi() as api:
+        yield api
+
+
+@pytest.fixture
+def ann(api: TelegramApi) -> Person:
+    return api.person(1001, "Ann", "ann")
+
+
+@pytest.fixture
+def instance(api: TelegramApi) -> Iterator[Instance]:
+    """An instance with a bot whose first start was before the test."""
+    with Instance() as instance:
+        configure(instance, api)
+        instance.start_daemon()
+        api.wait_for(lambda: any(poll.method == "getUpdates" for poll in api.polls), "a poll")
+        until(lambda: rows(instance, "SELECT 1 FROM telegram_bots WHERE ready"), "the first start is over")
+        yield instance
+
+
+def configure(instance: Instance, api: TelegramApi, more: str = "") -> Path:
+    token_file = instance.home / "token"
+    token_file.write_text(f"{api.token}\n")
+    token_file.chmod(0o600)
+    section = f"{{token_file: {token_file}, owner_ids: [1001], base_url: '{api.url}'}}"
+    with instance.config.open("a") as file:
+        file.write(f"telegram: {section}\n{more}\n")
+    return token_file
+
+
+def rows(instance: Instance, sql: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(f"file:{instance.state}/sm.db?mode=ro", uri=True)) as db:
+        return list(db.execute(sql))
+
+
+def shown(api: TelegramApi) -> list[str]:
+    return [message.text for message in api.messages(1001)]
+
+
+def troubles(instance: Instance) -> list[str]:
+    found: list[str] = instance.json("status")["trouble"]
+    return found
+
+
+def test_bot_answers_its_owner_and_nobody_else(instance: Instance, api: TelegramApi, ann: Person) -> None:
+    api.person(6, "Eve").says("/start")
+    ann.says("/start")
+    api.wait_for_message(1001, WELCOME)
+    assert api.messages(6) == []
+    assert troubles(instance) == []
+
+
+def test_message_from_the_time_without_a_daemon_is_answered_after_its_start(
+    instance: Instance, api: TelegramApi, ann: Person
+) -> None:
+    instance.sm("daemon", "stop")
+    ann.says("/start")
+    ann.says("/start", age_s=3600)
+    (instance.state / "stopped").unlink()
+    instance.start_daemon()
+    api.wait_for_message(1001, "too old")
+    assert shown(api)[0] == WELCOME
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "TelegramWrites.record_update before 1",
+        "TelegramWrites.record_update after 1",
+        "TelegramWrites.queue after 1",
+        "BotClient.updates after 1",
+        "BotClient.updates before 2",
+        "BotClient.make before 1",
+        "BotClient.make after 1",
+    ],
+)
+def test_update_is_handled_once_when_the_daemon_is_killed_on_its_way(
+    instance: Instance, api: TelegramApi, ann: Person, point: str
+) -> None:
+    instance.kill_daemon()
+    ann.says("/start")
+    instance.start_daemon(point).wait()
+    api.repeat_updates()
+    instance.start_daemon()
+    api.wait_for_message(1001, WELCOME)
+    until(lambda: not rows(instance, "SELECT 1 FROM telegram_outgoing"), "nothing waits")
+    assert shown(api) in ([WELCOME], [WELCOME + AGAIN], [WELCOME, WELCOME + AGAIN])
+    assert len(rows(instance, "SELECT 1 FROM telegram_updates")) == 1
+    assert len(rows(instance, "SELECT 1 FROM telegram_chats")) == 1
+
+
+def test_daemon_works_while_telegram_is_silent_and_while_it_refuses_the_token(api: TelegramApi) -> None:
+    with Instance() as instance:
+        configure(instance, api)
+        api.fault("*", Fault.SILENCE, times=1000)
+        instance.start_daemon()
+        assert instance.json("all") == []
+        instance.sm("daemon", "stop")
+        api.heal()
+        (instance.state / "stopped").unlink()
+        api.token = "4242:another_token_of_the_same_bot_0123456789"
+        instance.start_daemon()
+        until(lambda: troubles(instance), "the trouble")
+        assert troubles(instance) == [
+            "telegram is off until the daemon restarts: telegram refuses the token of the bot (401)"
+        ]
+        assert instance.json("all") == []
+
+
+def test_token_is_in_no_file_log_argument_or_output(
+    instance: Instance, api: TelegramApi, ann: Person
+) -> None:
+    instance.sm("daemon", "stop")
+    (instance.state / "stopped").unlink()
+    with instance.config.open("a") as file:
+        file.write("daemon: {log_level: debug}\n")
+    for fault in (Fault.CUT_BEFORE, Fault.CUT_AFTER, Fault.BAD_GATEWAY):
+        api.fault("*", fault)
+    ann.says("/start")
+    daemon = instance.start_daemon()
+    api.wait_for_message(1001, WELCOME)
+    secret = api.token.partition(":")[2]
+    process = Path(f"/proc/{daemon.pid}")
+    assert (
+        secret.encode()
+        not in process.joinpath("cmdline").read_bytes() + process.joinpath("environ").read_bytes()
+    )
+    outputs = (instance.sm("daemon", "logs"), instance.sm("status"), instance.sm("config"))
+    assert not any(secret in output for output in outputs)
+    files = [path for path in instance.state.rglob("*") if path.is_file()]
+    assert any(path.name == "sm.db" for path in files)
+    assert [path for path in files if secret.encode() in path.read_bytes()] == []
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "reason"),
+    [
+        ("4242:AAtest-token_of-the-tests-0123456789abc", 0o644, "has mode 0644, and must have mode 0600"),
+        ("", 0o600, "is empty"),
+        ("not a token", 0o600, "does not contain the token of a bot"),
+    ],
+)
+def test_daemon_refuses_to_start_with_a_bad_token_file_and_says_why(
+    api: TelegramApi, content: str, mode: int, reason: str
+) -> None:
+    with Instance(forked=False) as instance:
+        token_file = configure(instance, api)
+        token_file.write_text(content)
+        token_file.chmod(mode)
+        said = instance.refused("all", exit_code=2)
+        assert f"telegram.token_file: {token_file} {reason}" in said
+        assert len(content) == 0 or content not in said
+        token_file.write_text(api.token)
+        token_file.chmod(0o600)
+
+
+def test_nothing_of_telegram_is_loaded_without_a_token() -> None:
+    with Instance(forked=False) as instance:
+        listed = instance.home / "modules"
+        daemon = instance.run_daemon(sys.executable, "-c", MODULES, str(listed))
+        instance.sm("daemon", "stop")
+        assert daemon.wait(60) == 0
+        loaded = json.loads(listed.read_text())
+        assert "sm.daemon.wiring" in loaded
+        assert [name for name in loaded if name.startswith(("telegram", "httpx", "sm.telegram"))] == []
+        (instance.state / "stopped").unlink()
+
+
+def test_daemon_without_the_library_works_and_says_what_to_install(api: TelegramApi) -> None:
+    with Instance(forked=False) as instance:
+        configure(instance, api)
+        instance.run_daemon(sys.executable, "-c", WITHOUT_LIBRARY)
+        until(lambda: troubles(instance), "the trouble")
+        assert troubles(instance) == [
+            "telegram is off until the daemon restarts: python-telegram-bot is not installed: "
+            "pip install 'sm-sessions[telegram]'"
+        ]
+        assert os.listdir(instance.state / "log") == ["daemon.log"]
