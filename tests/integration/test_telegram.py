@@ -13,7 +13,7 @@ import pytest
 from tests.instance import Instance, until
 from tests.telegram_api import Fault, Person, TelegramApi
 
-WELCOME = "This chat is connected. sm on your machine reports here."
+WELCOME = "This chat is connected to sm."
 AGAIN = "\n(again)"
 MODULES = (
     "import json, sys\n"

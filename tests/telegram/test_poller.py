@@ -244,7 +244,7 @@ async def test_start_of_an_owner_is_answered_and_connects_the_chat(
 ) -> None:
     ann.says("/start")
     assert await answered(store, client, api, 1) == [
-        (1001, "This chat is connected. sm on your machine reports here.")
+        (1001, "This chat is connected to sm.")
     ]
     (chat,) = await store.telegram.chats()
     assert (chat.chat_id, chat.kind, chat.title) == (1001, "private", "Ann")
