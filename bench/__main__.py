@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from bench import (
     agents,
+    auto,
     commands,
     completion,
     disk,
+    endings,
     growth,
     listing,
     mail,
@@ -38,16 +40,18 @@ GROUPS: Mapping[str, Callable[[Effort], Iterator[Row]]] = {
     "classifier": completion.measure,
     "watching": watching.measure,
     "restart": restart.measure,
+    "endings": endings.measure,
     "growth": growth.measure,
     "disk": disk.measure,
     "transcripts": transcripts.measure,
     "sandbox": sandbox.measure,
 }
 
-ON_REQUEST = frozenset({"growth", "disk", "transcripts", "sandbox"})
+ON_REQUEST = frozenset({"endings", "growth", "disk", "transcripts", "sandbox"})
 """Benchmarks that take minutes, or that need a Docker engine: they run only if they are named."""
 
 JUDGING: Mapping[str, Callable[[Sequence[str]], int]] = {
+    "auto": auto.main,
     "completion": completion.main,
     "screens": screens.main,
     "states": states.main,

@@ -118,16 +118,19 @@ class Connection:
 class Instance:
     """A running daemon with `stored` ended sessions in its database. Use it as a context manager.
 
-    `daemon`: the module to run as the daemon. `config`: further lines of the configuration.
+    `daemon`: the module to run as the daemon. `config`: further lines of the configuration. `stand_in`: the program of
+    agents of the type Claude.
     """
 
-    def __init__(self, stored: int = 0, daemon: str = "sm.daemon", config: str = "") -> None:
+    def __init__(
+        self, stored: int = 0, daemon: str = "sm.daemon", config: str = "", stand_in: str | None = None
+    ) -> None:
         self.home = Path(tempfile.mkdtemp(prefix="sm-bench-"))
         self.socket = str(self.home / "state/run/sm.sock")
-        stand_in = self.home / "stand-in"
-        stand_in.write_text(_STAND_IN.replace("CONVERSATION", CONVERSATION))
-        stand_in.chmod(0o700)
-        (self.home / "config.yaml").write_text(_CONFIG % stand_in + config)
+        program = self.home / "stand-in"
+        program.write_text(stand_in or _STAND_IN.replace("CONVERSATION", CONVERSATION))
+        program.chmod(0o700)
+        (self.home / "config.yaml").write_text(_CONFIG % program + config)
         (self.home / "state").mkdir(mode=0o700)
         self.env = {
             "HOME": str(self.home),
