@@ -243,9 +243,7 @@ async def test_start_of_an_owner_is_answered_and_connects_the_chat(
     store: Store, client: BotClient, api: TelegramApi, ann: Person
 ) -> None:
     ann.says("/start")
-    assert await answered(store, client, api, 1) == [
-        (1001, "This chat is connected to sm.")
-    ]
+    assert await answered(store, client, api, 1) == [(1001, "This chat is connected to sm.")]
     (chat,) = await store.telegram.chats()
     assert (chat.chat_id, chat.kind, chat.title) == (1001, "private", "Ann")
     assert chat.seen_at is not None
