@@ -69,6 +69,8 @@ _UNITS = {
     "timeout_s": "seconds",
     "spawn_interval_s": "seconds",
     "stagger_s": "seconds",
+    "max": "retries",
+    "backoff_s": "seconds",
     "snapshot_interval": "seconds",
     "completion_quiet_s": "seconds",
     "idle_timeout": "seconds",

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from sm.api.agent_sockets import AgentSockets
+from sm.monitor.retries import Retries
 from sm.sandboxes.docker.containers import Containers
 from sm.sandboxes.docker.engine import Engine
 from sm.sandboxes.docker.maker import ContainerMaker
@@ -21,6 +22,7 @@ from sm.sandboxes.host import HostSandbox
 from sm.sessions.home_files import HomeFiles
 from sm.sessions.manager import Manager
 from sm.sessions.spawn import Spawner
+from sm.state.notices import Notices
 from sm.store import Store, Transaction
 from sm.store.telegram import TelegramWrites
 from sm.terminals.tmux.create import PaneCreator
@@ -37,7 +39,9 @@ PARTS: dict[str, type] = {
         HomeFiles,
         HostSandbox,
         Manager,
+        Notices,
         PaneCreator,
+        Retries,
         Spawner,
         Store,
         TelegramWrites,

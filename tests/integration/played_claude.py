@@ -75,12 +75,20 @@ class Agent:
         self._write("attachment", None, attachment=decision)
         self.write_result(dialog, text, toolUseResult=f"Error: {text}")
 
+    def write_failure(self, error: str, text: str) -> None:
+        """Write the end of a failed turn into the transcript, as in a turn whose failure no hook reports."""
+        message = {"model": "<synthetic>", "content": [{"type": "text", "text": text}]}
+        self._append("assistant", None, isApiErrorMessage=True, error=error, message=message)
+
     def _write(self, type: str, at: datetime | None, **line: object) -> None:
+        self._append(type, at, **line)
+        self.send_event("Notification")  # the daemon reads the transcript after each event
+
+    def _append(self, type: str, at: datetime | None, **line: object) -> None:
         self.transcript.parent.mkdir(parents=True, exist_ok=True)
         stamp = (at or datetime.now(UTC)).isoformat().replace("+00:00", "Z")
         with self.transcript.open("a") as file:
             file.write(json.dumps({"type": type, "timestamp": stamp, **line}) + "\n")
-        self.send_event("Notification")  # the daemon reads the transcript after each event
 
     def open_dialog(self, tool: str, arguments: dict[str, Any], **more: object) -> "Dialog":
         """Open the permission dialog of a tool through a hook."""

@@ -19,8 +19,12 @@ FULL = f'{ONE_TRY}    DISABLE_AUTO_COMPACT: "1"'
 api = scripted_api("module")
 
 
+GO_ON = "A fault of the service ended your last turn"
+QUICK = "retry: {max: 2, backoff_s: [1]}"
+
+
 def instance(api: ScriptedApi, claude_more: str) -> Any:
-    claudes = ClaudeInstance(api, claude_more=claude_more)
+    claudes = ClaudeInstance(api, claude_more=claude_more, more=QUICK)
     if claude_more is LOGIN:
         del claudes.env["ANTHROPIC_API_KEY"]
     return claudes
@@ -66,15 +70,41 @@ def test_usage_limit_is_told_once_and_its_dialog_is_closed(claudes: ClaudeInstan
 
 
 def test_parent_and_operator_are_told_of_an_api_that_failed_for_good(claudes: ClaudeInstance) -> None:
+    failing = set[str]()
     parent = claudes.spawn("Editor", "[[text:ready]]")["session_id"]
     claudes.idle(parent)
+    claudes.api.when(lambda request: "[[error:500:*]]" if calling_session(request) in failing else None)
     child = claudes.spawn("Editor", "[[error:500:*]]", "--parent", parent)["session_id"]
+    failing.add(child)
     claudes.says(child, "idle", "the turn failed: the API failed")
     until(lambda: any("does not go on" in turn for turn in prompts(claudes.api)), "the parent is told")
-    assert len(first_told(claudes)) == 1
-    assert faults(claudes, child) == ["server"]
+    (line,) = first_told(claudes)
+    assert "does not go on after 2 retries: the turn failed: the API failed" in line
+    assert faults(claudes, child) == ["server"] * 3
     claudes.idle(parent)
     assert sum("does not go on" in turn for turn in prompts(claudes.api)) == 1
+
+
+@pytest.mark.parametrize("status", [529, 500])
+def test_turn_that_failed_twice_goes_on_until_it_succeeds(
+    claudes: ClaudeInstance, api: ScriptedApi, status: int
+) -> None:
+    session_id = claudes.spawn("Editor", f"hard work [[error:{status}:*]]")["session_id"]
+    retries = set[str]()
+
+    def answer(request: Request) -> str | None:
+        """Let the first retry fail like the turn before it."""
+        if GO_ON not in request.prompt or calling_session(request) != session_id:
+            return None
+        retries.add(request.prompt)
+        return f"[[error:{status}:*]]" if len(retries) == 1 else "[[text:it works again]]"
+
+    api.when(answer)
+    until(lambda: "it works again" in claudes.screen(session_id), "the retry succeeds", 60)
+    claudes.says(session_id, "idle", "the turn ended")
+    assert told(claudes) == []
+    assert faults(claudes, session_id) == ["overloaded" if status == 529 else "server"] * 2
+    assert len(retries) == 2
 
 
 def prompts(api: ScriptedApi) -> list[str]:
@@ -127,7 +157,7 @@ def test_sessions_of_a_parked_account_wait_for_its_reset_and_go_on_once(
     resting = claudes.spawn("Editor", "[[text:at rest]]")["session_id"]
     claudes.idle(resting)
     assert account_of(claudes)["parks"] == []
-    resets_at = int(time.time()) + 2
+    resets_at = int(time.time()) + 20  # the turn must fail before it: claude shows only the minute
     over_at = resets_at // 60 * 60 + 60
     cut_off = claudes.spawn("Editor", f"long work [[limit:five_hour:{resets_at}]]")["session_id"]
     claudes.says(cut_off, "idle", "session limit")

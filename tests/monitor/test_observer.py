@@ -305,7 +305,11 @@ async def test_each_failed_turn_is_told_also_when_the_texts_are_equal(bench: Ben
     for number, late_s in (("p1", 3.0), ("p2", 1.0)):
         await bench.hook("UserPromptSubmit", prompt="go", prompt_id=number, late_s=late_s + 0.5)
         await bench.hook(
-            "StopFailure", error="server_error", last_assistant_message="x", prompt_id=number, late_s=late_s
+            "StopFailure",
+            error="invalid_request",
+            last_assistant_message="x",
+            prompt_id=number,
+            late_s=late_s,
         )
     assert len(fault_notices(bench)) == 2
 

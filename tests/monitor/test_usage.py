@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,12 @@ import pytest
 from sm.config import Config
 from sm.config.model import ChildAgents, Progress
 from sm.core.models import Session
+from sm.core.observation import Observation
 from sm.monitor.transcripts import Root
 from sm.monitor.usage import UsageMeter
 from sm.providers.claude.transcript import ClaudeTranscriptReader
 from sm.providers.readers import TranscriptDelta
-from sm.store import Store
+from sm.store import Store, Transaction
 from tests.samples import LAUNCH, commit, session
 
 READER = ClaudeTranscriptReader()
@@ -74,6 +75,10 @@ def append(path: Path, *lines: bytes) -> None:
         file.write(b"".join(lines))
 
 
+async def keep(tx: Transaction, observations: Sequence[Observation]) -> None:
+    """Record nothing."""
+
+
 @dataclass
 class Bench:
     """A session with its files, and a `UsageMeter` as after a start of the daemon."""
@@ -100,7 +105,13 @@ class Bench:
     async def read(self, name: str = "one", *, since: str = "") -> int:
         """Read new lines; return the number of observations about the current conversation."""
         found = await self.usage.read(
-            self.session, str(self.main(name)), READER, self.record, below=Root(str(self.home)), since=since
+            self.session,
+            str(self.main(name)),
+            READER,
+            self.record,
+            keep,
+            below=Root(str(self.home)),
+            since=since,
         )
         return len(found)
 
@@ -224,7 +235,9 @@ async def test_only_transcripts_below_the_agents_home_are_read(bench: Bench, tmp
     bench.main().parent.mkdir(parents=True)
     bench.main().symlink_to(outside)
     await bench.read()
-    await bench.usage.read(bench.session, str(outside), READER, bench.record, below=Root(str(bench.home)))
+    await bench.usage.read(
+        bench.session, str(outside), READER, bench.record, keep, below=Root(str(bench.home))
+    )
     await bench.usage.add_transcript(bench.session.id, f"{bench.home}/../outside/one.jsonl")
     await bench.read()
     assert await bench.input() == 0
@@ -319,7 +332,9 @@ async def test_transcript_delta_is_reported_again_when_the_listener_failed(bench
         raise ConnectionError
 
     with pytest.raises(ConnectionError):
-        await bench.usage.read(bench.session, str(bench.main()), READER, fail, below=Root(str(bench.home)))
+        await bench.usage.read(
+            bench.session, str(bench.main()), READER, fail, keep, below=Root(str(bench.home))
+        )
     bench.restart()
     await bench.read()
     assert [accepted.text for delta in bench.deltas for accepted in delta.accepted] == [

@@ -17,8 +17,9 @@ from sm.core.states import NoticeKind, SignalKind
 from sm.core.statuses import Status
 from sm.core.timers import TimerKind
 from sm.core.timestamps import iso
+from sm.policy.parking import RetryLimits
 from sm.state.accounts import GO_ON, account_hold, record_success, release, try_again
-from sm.state.faults import record_fault
+from sm.state.faults import Faults
 from sm.state.notices import Notices
 from sm.state.sessions import move
 from sm.store import Store
@@ -34,6 +35,8 @@ A, B, C, D = (s.id for s in SESSIONS)
 
 
 BUSY = Signal(SignalKind.BUSY, "hook", "a turn began", iso(START_S + 2))
+
+FAULTS = Faults(RetryLimits(0, ()), Notices(Config()))
 
 
 class Clock:
@@ -64,9 +67,7 @@ def quota(resets_in_s: float | None, model: str = "", name: str = "session limit
 
 
 async def fail(store: Store, session_id: str, fault: Fault, *, at: float = START_S, turn: str = "t1") -> None:
-    await commit(
-        store, lambda tx: record_fault(tx, Notices(Config()), session_id, fault, at, turn, Source.HOOK)
-    )
+    await commit(store, lambda tx: FAULTS.record(tx, session_id, fault, at, turn, Source.HOOK))
 
 
 def held(store: Store) -> dict[str, str | None]:

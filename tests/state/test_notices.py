@@ -16,7 +16,8 @@ from sm.core.observation import Source
 from sm.core.states import NoticeKind, SignalKind
 from sm.core.statuses import Status
 from sm.core.timestamps import later
-from sm.state.faults import record_fault
+from sm.policy.parking import RetryLimits
+from sm.state.faults import Faults
 from sm.state.notices import Notices
 from sm.state.sessions import move
 from sm.store import Store
@@ -132,6 +133,11 @@ async def test_parent_is_told_of_checkpoints_only_if_the_setting_is_on(
     ]
 
 
+def faults(config: Config) -> Faults:
+    """Faults that are never retried."""
+    return Faults(RetryLimits(0, ()), Notices(config))
+
+
 FAULT = Fault(FaultKind.LOGIN, "Please run /login", "not logged in", hint="type /login")
 
 
@@ -140,7 +146,7 @@ async def test_parent_and_operator_are_told_of_a_failed_turn_once_each(store: St
     for _ in range(2):
         await commit(
             store,
-            lambda tx: record_fault(tx, Notices(NOTIFIED), CHILD.id, FAULT, 1.8e9, "turn-1", Source.HOOK),
+            lambda tx: faults(NOTIFIED).record(tx, CHILD.id, FAULT, 1.8e9, "turn-1", Source.HOOK),
         )
         assert await end_turn(store, session_id=CHILD.id, fault=FAULT, answer="") == [
             (recipient, notice)
@@ -156,26 +162,20 @@ async def test_parent_and_operator_are_told_of_a_failed_turn_once_each(store: St
 
 async def test_operator_is_told_of_a_failed_turn_although_children_live(store: Store) -> None:
     await commit(store, lambda tx: tx.insert(CHILD, LAUNCH, None))
-    await commit(
-        store, lambda tx: record_fault(tx, Notices(NOTIFIED), ROOT.id, FAULT, 1.8e9, None, Source.HOOK)
-    )
+    await commit(store, lambda tx: faults(NOTIFIED).record(tx, ROOT.id, FAULT, 1.8e9, None, Source.HOOK))
     assert [(n.recipient, n.kind) for n in store.mail.open.notices.values()] == [(None, NoticeKind.FAULT)]
 
 
 async def test_fault_of_an_ended_session_is_not_told(store: Store) -> None:
     ended = replace(CHILD, status=Status.COMPLETED, exit=Exit(0))
     await commit(store, lambda tx: tx.insert(ended, LAUNCH, None))
-    await commit(
-        store, lambda tx: record_fault(tx, Notices(NOTIFIED), ended.id, FAULT, 1.8e9, None, Source.HOOK)
-    )
+    await commit(store, lambda tx: faults(NOTIFIED).record(tx, ended.id, FAULT, 1.8e9, None, Source.HOOK))
     assert not store.mail.open.notices
 
 
 async def record(store: Store, source: Source, turn: str | None, fault: Fault = FAULT) -> bool:
     """Record a fault of the child at a fixed time; True: it was not known."""
-    return await commit(
-        store, lambda tx: record_fault(tx, Notices(NOTIFIED), CHILD.id, fault, 1.8e9, turn, source)
-    )
+    return await commit(store, lambda tx: faults(NOTIFIED).record(tx, CHILD.id, fault, 1.8e9, turn, source))
 
 
 @pytest.mark.parametrize("turns", [("turn-1", None), (None, "turn-1"), ("turn-1", "its own command")])

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from sm.config.faults import QuotaSettings, RetrySettings
 from sm.config.fields import (
     NOTHING,
     AbsolutePath,
@@ -380,13 +381,6 @@ class DaemonSection(Section):
     measure a source, or when a source reports wrong states after an update of the agent."""
 
 
-class QuotaSettings(Section):
-    """Usage limits of accounts."""
-
-    stagger_s: float = Field(default=5.0, ge=0, le=3600)
-    """Seconds between two sessions that go on when the limit of their account is over."""
-
-
 class McpSettings(Section):
     """The MCP server of the daemon, which agents reach with `sm mcp`."""
 
@@ -425,6 +419,8 @@ class Config(Section):
     """A bot of Telegram that reports to you, and that you command from a phone."""
     quota: QuotaSettings = QuotaSettings()
     """Usage limits of accounts. At the reset one session tries first; when it succeeds, the others follow."""
+    retry: RetrySettings = RetrySettings()
+    """Turns that failed because the service is overloaded, fails or cannot be reached: sm lets the agent go on."""
     mcp: McpSettings = McpSettings()
     """Tools for agents over the Model Context Protocol."""
     daemon: DaemonSection = DaemonSection()

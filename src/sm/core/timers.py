@@ -21,6 +21,10 @@ class TimerKind(Tolerant):
     """A limit of an account (the subject) may be over: one session tries."""
     FOLLOW = "follow"
     """A session goes on after the limit of its account."""
+    RETRY = "retry"
+    """A session goes on after a fault of the service."""
+    RETRIED = "retried"
+    """The last retry of a session was long ago: the next fault is not in a row with it."""
 
 
 @dataclass(frozen=True, slots=True)

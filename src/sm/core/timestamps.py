@@ -10,7 +10,12 @@ def iso(seconds: float) -> str:
 
 def later(at: str, seconds: float) -> str:
     """`seconds` after the time `at`, both ISO 8601 with `Z`."""
-    return iso(datetime.fromisoformat(at).timestamp() + seconds)
+    return iso(epoch_s(at) + seconds)
+
+
+def epoch_s(at: str) -> float:
+    """The time `at` (ISO 8601) in seconds since the epoch."""
+    return datetime.fromisoformat(at).timestamp()
 
 
 def is_later(at: str, known: str | None, now: str) -> bool:

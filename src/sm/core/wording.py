@@ -1,6 +1,7 @@
 """The texts of events, notices and reasons. Pure."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import assert_never
 
 from sm.core.faults import Fault, fault_reason
@@ -11,6 +12,7 @@ from sm.core.requests import BY_RULE, BY_TERMINAL, Question, Request
 from sm.core.states import EventType, MessageState, RequestKind, SignalKind, TrustLevel
 from sm.core.statuses import Status
 from sm.core.text import TOOL_USE_MAX, folded, is_whole_tool_use, quoted, tool_use
+from sm.core.timers import Timer
 
 TOLD_AGAIN = "(told again) "
 """Prefix of a notice in a second message, because the recipient may have read the first one."""
@@ -145,14 +147,29 @@ def fault_text(session: Session, fault: Fault, at: float) -> str:
     return folded(fault_reason(fault, at), 400) + (f"; hint: {hint}" if hint else "")
 
 
-def fault_notice(session: Session, fault: Fault, at: float) -> str:
-    """Entry of a notice about a failed turn."""
-    return f"{notice_subject(session)} does not go on: {fault_text(session, fault, at)}"
+def fault_notice(session: Session, fault: Fault, at: float, retries: int = 0) -> str:
+    """Entry of a notice about a failed turn. `retries`: those in a row that failed too."""
+    return f"{notice_subject(session)} does not go on{_after(retries)}: {fault_text(session, fault, at)}"
 
 
-def fault_event(session: Session, fault: Fault, at: float) -> str:
-    """Text of the event for a failed turn."""
-    return f"{subject(session)} does not go on: {fault_text(session, fault, at)}"
+def fault_event(session: Session, fault: Fault, at: float, retries: int = 0) -> str:
+    """Text of the event for a failed turn, as in `fault_notice`."""
+    return f"{subject(session)} does not go on{_after(retries)}: {fault_text(session, fault, at)}"
+
+
+def _after(retries: int) -> str:
+    return f" after {retries} {'retry' if retries == 1 else 'retries'}" if retries else ""
+
+
+def retry_event(session: Session, fault: Fault, at: float, retry: Timer) -> str:
+    """Text of the event for a failed turn after which sm lets the session go on."""
+    return f"{subject(session)}: {fault_text(session, fault, at)}; {retry_text(retry)}"
+
+
+def retry_text(retry: Timer) -> str:
+    """`retry 1 of 3 at 06:00:30`, in local time."""
+    due = datetime.fromisoformat(retry.due_at).astimezone()
+    return f"retry {retry.data['number']} of {retry.data['max']} at {due:%H:%M:%S}"
 
 
 def checkpoint_notice(session: Session, text: str) -> str:

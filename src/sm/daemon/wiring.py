@@ -30,6 +30,7 @@ from sm.messaging import (
 )
 from sm.monitor import AgentListener, CutOffSessions, Monitor, Observer, Summary, UsageMeter, Watcher
 from sm.monitor.completions import Completions, TurnReader
+from sm.monitor.retries import Retries
 from sm.monitor.terminal_use import TerminalLooks
 from sm.notifiers import NOTIFIERS
 from sm.paths import INSIDE_HOME, InstancePaths
@@ -177,7 +178,9 @@ class DaemonParts:
             off=off,
             home_of=home_of,
         )
-        completions = Completions(config, store, manager, reports, TerminalLooks(terminals, manager).use_of)
+        use_of_terminal = TerminalLooks(terminals, manager).use_of
+        completions = Completions(config, store, manager, reports, use_of_terminal)
+        retries = Retries(store, use_of_terminal)
         accounts = Accounts(store, manager, config.quota.stagger_s)
         self.due_timers = DueTimers(
             store,
@@ -187,6 +190,8 @@ class DaemonParts:
                 TimerKind.REMINDER: completions.remind,
                 TimerKind.PARK: accounts.try_again,
                 TimerKind.FOLLOW: accounts.follow,
+                TimerKind.RETRY: retries.send,
+                TimerKind.RETRIED: retries.forget,
             },
         )
         self.cut_off = cut_off = CutOffSessions(config, store, manager, restorer)
@@ -201,6 +206,7 @@ class DaemonParts:
             composer,
             DialogListener(dialogs, setup_dialogs),
             AccountListener(accounts),
+            retries,
         ):
             observer.register(listener)
         self.worker = DeliveryWorker(store, manager, terminals, composer, receipts)

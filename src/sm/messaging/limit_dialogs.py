@@ -3,11 +3,11 @@
 import asyncio
 import logging
 import time
-from datetime import datetime
 
 from sm.core.effects import Effect
 from sm.core.models import Session
 from sm.core.statuses import Status
+from sm.core.timestamps import epoch_s
 from sm.errors import NoServer, NoTerminal
 from sm.messaging.composer import ComposerDriver
 from sm.providers.readers import ScreenReader
@@ -78,8 +78,4 @@ class LimitDialogs:
 def _works_since(session: Session, effect: Effect) -> bool:
     """True if a later turn has begun: the dialog of the earlier one cannot open any more."""
     began = session.status is Status.RUNNING
-    return began and _seconds(session.status_at) > _seconds(str(effect.payload["at"]))
-
-
-def _seconds(at: str) -> float:
-    return datetime.fromisoformat(at).timestamp()
+    return began and epoch_s(session.status_at) > epoch_s(str(effect.payload["at"]))

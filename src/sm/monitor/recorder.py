@@ -11,15 +11,16 @@ from sm.core.models import Session, Signal
 from sm.core.observation import Activity, Observation, Source
 from sm.core.states import SignalKind
 from sm.core.statuses import Status
+from sm.core.timers import TimerKind
 from sm.core.timestamps import is_later, iso
 from sm.core.turns import FinishedTurn
+from sm.core.wording import retry_text
 from sm.monitor.completions import TurnReader
 from sm.monitor.evidence import Verdict
 from sm.monitor.usage import UsageMeter
 from sm.sessions.manager import Manager
-from sm.state.faults import record_fault
 from sm.state.turns import turn_ended
-from sm.store import Store, durable
+from sm.store import Store, Transaction, durable
 
 _STATUSES = {
     Activity.BUSY: (Status.RUNNING, SignalKind.BUSY),
@@ -79,13 +80,15 @@ class Recorder:
         # A source that only shows that the agent is idle may be faster than the one that knows why.
         late = failure if observation.activity is Activity.IDLE and observation.fault is None else None
         if late is not None and session.status is Status.IDLE:
-            if session.status_reason != late.reason:
-                await self._explain(session, late.source, late.reason, max(iso(late.at), session.status_at))
+            words = self._words(session, late)
+            if session.status_reason != words:
+                await self._explain(session, late.source, words, max(iso(late.at), session.status_at))
             return
         observation = late or observation
         stronger = tuple(Source)[: tuple(Source).index(observation.source)]
         why = [verdict.overruled[source] for source in stronger if source in verdict.overruled]
-        reason = f"{observation.reason} ({'; '.join(why)})" if why else observation.reason
+        words = self._words(session, observation)
+        reason = f"{words} ({'; '.join(why)})" if why else words
         wanted, signal = _STATUSES[observation.activity]
         turn, now = None, self._manager.now()
         if observation.finished and is_later(iso(observation.at), session.turn_ended_at, now):
@@ -108,15 +111,25 @@ class Recorder:
         elif wanted is Status.WAITING_INPUT and session.status_reason != reason:
             await self._explain(session, observation.source, reason, iso(observation.at))
 
+    def _words(self, session: Session, observation: Observation) -> str:
+        """The reason in the observation, with the retry that follows a failed turn."""
+        retry = self._store.mail.open.timers.get((session.id, TimerKind.RETRY))
+        if observation.fault is None or retry is None:
+            return observation.reason
+        return f"{observation.reason}; {retry_text(retry)}"
+
     @durable
     async def record_fault(self, session_id: str, observation: Observation) -> None:
         """Record the fault of a turn, if it failed. The hook and the transcript both report it."""
-        if observation.fault is None:
-            return
-        async with self._store.transaction() as tx:
-            notices, at = self._manager.notices, observation.at
-            await record_fault(
-                tx, notices, session_id, observation.fault, at, observation.turn, observation.source
+        if observation.fault is not None:
+            async with self._store.transaction() as tx:
+                await self.add_fault(tx, session_id, observation)
+
+    async def add_fault(self, tx: Transaction, session_id: str, observation: Observation) -> None:
+        """As `record_fault`, in a transaction that also records that the source was read."""
+        if observation.fault is not None:
+            await self._manager.faults.record(
+                tx, session_id, observation.fault, observation.at, observation.turn, observation.source
             )
 
     async def reopen(self, session: Session, source: str, at: str) -> None:

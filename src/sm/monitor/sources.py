@@ -22,7 +22,7 @@ from sm.providers.readers import FIRST_TURN_S, StartProblem
 from sm.sandboxes.home import ContainerHome, HomeOf
 from sm.sessions.conversations import is_unbegun
 from sm.sessions.interrupt import explain_input_loss
-from sm.store import Store
+from sm.store import Store, Transaction
 from sm.terminals.base import Screen
 
 _LOOK_AGAIN_S = 1.0
@@ -137,21 +137,26 @@ class Sources:
         since = (
             "" if session.token_hash is None else session.created_at
         )  # an adopted agent has its own earlier lines
+
+        async def record(tx: Transaction, observations: Sequence[Observation]) -> None:
+            for observation in observations:
+                agent.transcript_turn = observation.turn or agent.transcript_turn
+            # An earlier failure in these lines is over: a turn began after it.
+            if observations and observations[-1].fault is not None:
+                failed = replace(observations[-1], turn=agent.transcript_turn)
+                await self._recorder.add_fault(tx, session.id, failed)
+
         observations = await self._usage.read(
             session,
             path,
             reader,
             lambda delta: self._listeners.transcript(agent, delta),
+            record,
             below=below,
             since=since,
         )
         for observation in observations:
-            agent.transcript_turn = observation.turn or agent.transcript_turn
             agent.add(observation, self._clock())
-        # An earlier failure in these lines is over: a turn began after it.
-        if observations and observations[-1].fault is not None:
-            failed = replace(observations[-1], turn=agent.transcript_turn)
-            await self._recorder.record_fault(agent.session_id, failed)
 
     async def _screen(self, agent: Agent) -> None:
         session, reader = self._store.sessions.get(agent.session_id), agent.readers.screen

@@ -4,8 +4,9 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 from sm.config import Config
 from sm.core.models import Session
@@ -15,7 +16,7 @@ from sm.monitor.blocks import TranscriptBlock, condense, read_block
 from sm.monitor.transcripts import Root, files_of, read_last
 from sm.providers.readers import TranscriptDelta, TranscriptReader
 from sm.sandboxes.home import HomeOf, on_host
-from sm.store import Store, durable
+from sm.store import Store, Transaction, durable
 
 _PROMPT_MAX_BYTES = 1024 * 1024
 _TAIL_MAX_BYTES = 2 * 1024 * 1024
@@ -27,6 +28,12 @@ _UNREAD = FilePosition(0, 0)
 _NO_TOOL = {"timestamp": ""}
 _CONVERSATION_FACTS = frozenset({"todo", "context_tokens", "answer"})
 """Facts to drop when the session starts another conversation."""
+
+
+class Record(Protocol):
+    """Records the observations in new lines of a transcript, in a transaction. May be called again if that fails."""
+
+    async def __call__(self, tx: Transaction, observations: Sequence[Observation]) -> None: ...
 
 
 class UsageMeter:
@@ -50,13 +57,15 @@ class UsageMeter:
         transcript: str,
         reader: TranscriptReader,
         dispatch: Callable[[TranscriptDelta], Awaitable[None]],
+        record: Record,
         *,
         below: Root,
         since: str = "",
     ) -> Sequence[Observation]:
         """The observations in the new lines of the session's transcripts, condensed.
 
-        Returns when the counted usage is on disk.
+        Returns when the counted usage is on disk. Calls `record` with the observations of the current transcript in
+        the transaction that stores the new position, so each line is recorded exactly once.
 
         Calls `dispatch` before the new position is stored, so it gets a line again if the daemon dies in between. The
         first call for a session dispatches the last prompt again. No file outside the directory `below` is read. Usage
@@ -87,8 +96,11 @@ class UsageMeter:
                 if block.position is None or block.position == position:
                     break
                 await dispatch(block.delta)
-                await self._keep(session.id, path, block.position, block, current=path == transcript)
-                if path == transcript:
+                current = path == transcript
+                await self._keep(
+                    session.id, path, block.position, block, record if current else None, current=current
+                )
+                if current:
                     observations = condense((*observations, *block.delta.observations))
         return observations
 
@@ -136,7 +148,14 @@ class UsageMeter:
             await self._keep_facts(session_id, {**kept, "transcript": transcript})
 
     async def _keep(
-        self, session_id: str, path: str, position: FilePosition, block: TranscriptBlock, *, current: bool
+        self,
+        session_id: str,
+        path: str,
+        position: FilePosition,
+        block: TranscriptBlock,
+        record: Record | None,
+        *,
+        current: bool,
     ) -> None:
         """Store the facts and the usage in `block`, and the new read position of the file at `path`.
 
@@ -161,7 +180,8 @@ class UsageMeter:
             facts["last_tool"] = _tool_json(replace(newest, at=min(newest.at, now)))
         used = delta.usage if counts_tokens else ()
         tools = delta.tools if counts_tools else ()
-        await self._write(session_id, facts, used, tools, read_to={path: position})
+        recorded = None if record is None else partial(record, observations=delta.observations)
+        await self._write(session_id, facts, used, tools, read_to={path: position}, record=recorded)
         self._positions.setdefault(session_id, {})[path] = position
         self._facts[session_id] = facts
 
@@ -187,8 +207,11 @@ class UsageMeter:
         usage: Sequence[Usage] = (),
         tools: Sequence[ToolUse] = (),
         read_to: Mapping[str, FilePosition] = MappingProxyType({}),
+        record: Callable[[Transaction], Awaitable[None]] | None = None,
     ) -> None:
         async with self._store.transaction() as tx:
+            if record is not None:
+                await record(tx)
             for path, position in read_to.items():
                 tx.measures.set_position(session_id, path, position)
             tx.measures.add_usage(session_id, usage)

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from sm.core.accounts import Account, Park, ParkKind
 from sm.core.models import Caller
 from sm.core.timers import Timer
+from sm.core.timestamps import epoch_s
 from sm.errors import NotFound
 from sm.policy.access import Action
 from sm.sessions.manager import Manager
@@ -67,7 +67,7 @@ class Accounts:
         self._manager.require(caller, Action.MANAGE_ACCOUNTS)
         async with self._store.transaction() as tx:
             _require_known(tx.accounts.find(name), name)
-            now = _seconds(tx.now)
+            now = epoch_s(tx.now)
             tx.accounts.park(Park(ParkKind.OPERATOR, "paused by the operator", now, account=name))
             plan_attempt(tx, name)
 
@@ -110,7 +110,3 @@ class Accounts:
 def _require_known(account: Account | None, name: str) -> None:
     if account is None:
         raise NotFound(f"no such account: {name}", "list accounts: sm accounts")
-
-
-def _seconds(at: str) -> float:
-    return datetime.fromisoformat(at).timestamp()

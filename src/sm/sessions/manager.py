@@ -11,9 +11,11 @@ from sm.core.states import EventType, NoticeKind
 from sm.core.wording import subject
 from sm.errors import NotFound, NotPermitted, SmError
 from sm.policy.access import Action, Relation, may, may_at_all
+from sm.policy.parking import RetryLimits
 from sm.providers.base import Provider
 from sm.sessions.tree import SessionTree
 from sm.state.endings import Endings, LossCause
+from sm.state.faults import Faults
 from sm.state.notices import Notices, withdraw
 from sm.state.quota import Quota
 from sm.state.sessions import is_process_of, move
@@ -47,6 +49,7 @@ class Manager:
         self.notices = Notices(config)
         self.endings = Endings(config, self.notices, providers)
         self.quota = Quota(config.limits)
+        self.faults = Faults(RetryLimits(config.retry.max, config.retry.backoff_s), self.notices)
 
     # Authorization
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from sm.core.accounts import Park, ParkKind
 from sm.core.effects import EffectKind
@@ -13,7 +12,7 @@ from sm.core.models import Session, ancestors
 from sm.core.states import MessageMode, MessageState
 from sm.core.statuses import Status
 from sm.core.timers import Timer, TimerKind
-from sm.core.timestamps import iso
+from sm.core.timestamps import epoch_s, iso
 from sm.policy.parking import WaitingSession, followers, go_first, park
 from sm.store import Open, Transaction
 
@@ -122,13 +121,13 @@ def waiting_sessions(tx: Transaction, parked: Park) -> list[WaitingSession]:
             waits or (session.status is Status.SPAWNED and session.id in starts)
         ):
             since = session.cut_off_at if cut_off and session.cut_off_at else session.created_at
-            waiting.append(WaitingSession(session.id, _seconds(since), cut_off))
+            waiting.append(WaitingSession(session.id, epoch_s(since), cut_off))
     return waiting
 
 
 async def try_again(tx: Transaction, account: str, stagger_s: float) -> None:
     """The time of the account's next attempt has come: one session goes first."""
-    now = _seconds(tx.now)
+    now = epoch_s(tx.now)
     for parked in list(tx.accounts.parks(account).values()):
         if parked.until is None or parked.until > now:
             continue
@@ -150,7 +149,7 @@ async def release(tx: Transaction, parked: Park, stagger_s: float) -> None:
     tx.accounts.unpark(parked)
     plan_attempt(tx, parked.account)
     waiting = [w for w in waiting_sessions(tx, parked) if w.session_id != parked.first]
-    for session, due in followers(waiting, _seconds(tx.now), stagger_s):
+    for session, due in followers(waiting, epoch_s(tx.now), stagger_s):
         tx.timers.set(Timer(session.session_id, TimerKind.FOLLOW, iso(due)))
 
 
@@ -179,9 +178,9 @@ async def record_success(tx: Transaction, session: Session, at: float, stagger_s
     account = None if session.account is None else tx.accounts.find(session.account)
     if account is None:
         return
-    if session.cut_off_at is not None and _seconds(session.cut_off_at) < at:
+    if session.cut_off_at is not None and epoch_s(session.cut_off_at) < at:
         session = await tx.update(session, cut_off_at=None)
-    if account.last_success_at is None or at - _seconds(account.last_success_at) >= _SUCCESS_EVERY_S:
+    if account.last_success_at is None or at - epoch_s(account.last_success_at) >= _SUCCESS_EVERY_S:
         tx.accounts.put(replace(account, last_success_at=iso(at)))
     for parked in list(tx.accounts.parks(account.name).values()):
         proves = parked.first == session.id or (
@@ -189,7 +188,3 @@ async def record_success(tx: Transaction, session: Session, at: float, stagger_s
         )
         if proves and parked.binds(session.model):
             await release(tx, replace(parked, first=session.id), stagger_s)
-
-
-def _seconds(at: str) -> float:
-    return datetime.fromisoformat(at).timestamp()

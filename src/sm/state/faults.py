@@ -1,14 +1,16 @@
-"""Records failed turns: the event, the notices, the park of the account, and the effect that closes its dialog."""
+"""Records failed turns: event, notices, retry, the park of the account, and the effect that closes its dialog."""
 
 from sm.core.effects import EffectKind
 from sm.core.faults import Fault, FaultKind
 from sm.core.lifecycle import is_live
 from sm.core.observation import Source
 from sm.core.states import EventType
-from sm.core.timestamps import iso, later
-from sm.core.wording import fault_event
+from sm.core.timestamps import epoch_s, iso, later
+from sm.core.wording import fault_event, retry_event
+from sm.policy.parking import Followup, RetryLimits, followup
 from sm.state.accounts import park_account, roots_of
 from sm.state.notices import Notices
+from sm.state.retries import end_row, last_retry_at, plan_retry, retries_before
 from sm.store import Transaction
 
 _OCCASION = "fault:"
@@ -16,59 +18,71 @@ _SAME_FAULT_S = 10.0
 """How far apart the hook and the transcript may report the same failure on a busy machine."""
 
 
-async def record_fault(
-    tx: Transaction,
-    notices: Notices,
-    session_id: str,
-    fault: Fault,
-    at: float,
-    turn: str | None,
-    source: Source,
-) -> bool:
-    """Record that a turn failed at `at` (seconds since the epoch), once for each turn. False: it is known.
+class Faults:
+    """Records each failed turn once, although its hook and the transcript both report it."""
 
-    `turn`: the agent CLI's id of the turn; None: unknown.
-    """
-    session = tx.find(session_id)
-    if session is None or session.exit is not None or not is_live(session.status):
-        return False
-    occasion = _occasion(source, turn or iso(at))
-    for other in (Source.HOOK, Source.TRANSCRIPT):
-        if await tx.mail.has_notice(session_id, _occasion(other, turn or iso(at))):
+    def __init__(self, retry: RetryLimits, notices: Notices) -> None:
+        self._retry = retry
+        self._notices = notices
+
+    async def record(
+        self, tx: Transaction, session_id: str, fault: Fault, at: float, turn: str | None, source: Source
+    ) -> bool:
+        """Record that a turn failed at `at` (seconds since the epoch), and what follows. False: it is known.
+
+        `turn`: the agent CLI's id of the turn; None: unknown.
+        """
+        session = tx.find(session_id)
+        if session is None or session.exit is not None or not is_live(session.status):
             return False
-    if await _has_other_source_told(tx, session_id, fault, source):
-        return False
-    change = park_account(tx, session, fault, at)
-    account = None if change is None else session.account
-    if change is not None:
-        session = await tx.update(session, cut_off_at=iso(at))
-    await notices.add_for_fault(
-        tx,
-        session,
-        fault,
-        at,
-        occasion,
-        account=account,
-        roots=roots_of(tx, account),
-        told=change is not None and not change.is_news,
-    )
-    metadata = {
-        "fault": fault.kind.value,
-        "text": fault.text,
-        "resets_at": None if fault.resets_at is None else iso(fault.resets_at),
-        "model": fault.model or None,
-    }
-    await tx.event(EventType.WARNING, session, iso(at), fault_event(session, fault, at), metadata)
-    if fault.kind is FaultKind.QUOTA:
-        await tx.effect(EffectKind.CLOSE_DIALOG, session.id, {"at": iso(at)}, tx.now)
-    return True
+        occasion = _occasion(source, turn or iso(at))
+        for other in (Source.HOOK, Source.TRANSCRIPT):
+            if await tx.mail.has_notice(session_id, _occasion(other, turn or iso(at))):
+                return False
+        if await _has_other_source_told(tx, session_id, fault, at, source):
+            return False
+        change = park_account(tx, session, fault, at)
+        account = None if change is None else session.account
+        if change is not None:
+            session = await tx.update(session, cut_off_at=iso(at))
+        tries = retries_before(tx, session_id)
+        what, pause_s = followup(fault.kind, tries, self._retry)
+        if what is Followup.RETRY:
+            retry = plan_retry(tx, session, tries + 1, self._retry.max, at, pause_s)
+            text = retry_event(session, fault, at, retry)
+        else:
+            end_row(tx, session_id)
+            text = fault_event(session, fault, at, tries)
+        await self._notices.add_for_fault(
+            tx,
+            session,
+            fault,
+            at,
+            occasion,
+            account=account,
+            roots=roots_of(tx, account),
+            told=what is Followup.RETRY or (change is not None and not change.is_news),
+            retries=tries,
+        )
+        metadata = {
+            "fault": fault.kind.value,
+            "text": fault.text,
+            "resets_at": None if fault.resets_at is None else iso(fault.resets_at),
+            "model": fault.model or None,
+        }
+        await tx.event(EventType.WARNING, session, iso(at), text, metadata)
+        if fault.kind is FaultKind.QUOTA:
+            await tx.effect(EffectKind.CLOSE_DIALOG, session.id, {"at": iso(at)}, tx.now)
+        return True
 
 
 def _occasion(source: Source, turn: str) -> str:
     return f"{_OCCASION}{source.value}:{turn}"
 
 
-async def _has_other_source_told(tx: Transaction, session_id: str, fault: Fault, source: Source) -> bool:
+async def _has_other_source_told(
+    tx: Transaction, session_id: str, fault: Fault, at: float, source: Source
+) -> bool:
     """True if another source has just reported the same failure.
 
     The ids of the turn cannot tell: a line of a transcript may name none, or the one of a command that the agent
@@ -77,4 +91,7 @@ async def _has_other_source_told(tx: Transaction, session_id: str, fault: Fault,
     last = await tx.mail.last_notice(session_id, _OCCASION)
     if last is None or last.occasion.startswith(_occasion(source, "")):
         return False
+    retried_at = last_retry_at(tx, session_id)
+    if retried_at is not None and epoch_s(last.created_at) <= retried_at:
+        return at <= retried_at  # a later failure is that of the retry
     return fault.name in last.text and later(last.created_at, _SAME_FAULT_S) >= tx.now

@@ -164,12 +164,14 @@ class Notices:
         account: str | None = None,
         roots: Collection[str] = (),
         told: bool = False,
+        retries: int = 0,
     ) -> None:
         """Notify the operator, and the parent or the `roots`, of a failed turn. `account`: it is parked from now on.
 
-        Every fault has a notice, so that the fault is known. `told`: an earlier one has said the same.
+        Every fault has a notice, so that the fault is known. `told`: nobody is notified, because an earlier notice has
+        said the same, or because the session goes on. `retries`: those in a row that failed before.
         """
-        text = fault_notice(session, fault, at)
+        text = fault_notice(session, fault, at, retries)
         if account is not None:
             text += f"; its account {account} is parked: sm accounts"
         to_operator = Notice(

@@ -12,6 +12,7 @@ from sm.core.turns import FinishedTurn
 from sm.policy.completion import Unfinished, reason_to_wait
 from sm.state.notices import Notices
 from sm.state.requests import NewRequest, finish_request, open_of, open_request
+from sm.state.retries import end_row
 from sm.store import Open, Transaction
 
 FROM_COMPLETION = "completion"
@@ -41,6 +42,8 @@ async def turn_ended(tx: Transaction, notices: Notices, session: Session, turn: 
 async def work_resumed(tx: Transaction, session: Session) -> None:
     """Remove the timers, and cancel the requests that sm found in the final message: the session works or has ended."""
     tx.timers.remove(session.id, *_OF_TURNS)
+    if not is_live(session.status):
+        end_row(tx, session.id)
     reason = "the session works again" if is_live(session.status) else "the session has ended"
     for request in open_of(tx.mail.open.requests, session.id, list(RequestKind)):
         if request.evidence == FROM_COMPLETION:

@@ -1,0 +1,24 @@
+"""The sections of config.yaml about faults: usage limits, and turns that failed."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from sm.config.section import Section
+
+
+class QuotaSettings(Section):
+    """Usage limits of accounts."""
+
+    stagger_s: float = Field(default=5.0, ge=0, le=3600)
+    """Seconds between two sessions that go on when the limit of their account is over."""
+
+
+class RetrySettings(Section):
+    max: int = Field(default=3, ge=0, le=100)
+    """Maximum number of messages to go on in a row, until a turn succeeds. Then the failure is reported to the parent
+    and to you. 0: report it at once. Each retry costs a turn."""
+    backoff_s: Annotated[
+        tuple[Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)], ...], Field(min_length=1)
+    ] = (30, 120, 600)
+    """Seconds before each retry. The last number repeats."""

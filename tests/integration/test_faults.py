@@ -1,0 +1,117 @@
+"""Failed turns, also while daemons are killed. The test plays the hooks and the transcripts of claude."""
+
+import os
+from typing import Any
+
+import pytest
+
+from tests.fixtures import context_fixture
+from tests.instance import until
+from tests.integration.played_claude import BOX, Agent, Stage
+
+SETTINGS = """
+child_agents: {auto_complete: {enabled: false}}
+daemon: {ignore_evidence: [screen, title]}
+retry: {max: 2, backoff_s: [0.1]}
+"""
+GO_ON = "A fault of the service ended your last turn"
+OVERLOADED = "API Error: Repeated 529 Overloaded errors"
+
+stage = context_fixture("function", Stage, SETTINGS, BOX)
+
+
+def begin(agent: Agent, prompt: str = "go on") -> None:
+    agent.send_event("UserPromptSubmit", prompt=prompt, prompt_id=os.urandom(4).hex())
+
+
+def fail(agent: Agent, error: str = "overloaded", text: str = OVERLOADED) -> None:
+    agent.send_event("StopFailure", error=error, last_assistant_message=text)
+
+
+def told(stage: Stage) -> list[str]:
+    texts = [message["text"] for message in stage.json("inbox")]
+    return [line for text in texts for line in text.split("\n") if "does not go on" in line]
+
+
+def first_told(stage: Stage) -> str:
+    """As `told`, once there is one: a notice waits a moment for others before it becomes a message."""
+    (line,) = until(lambda: told(stage), "the operator is told", 60)
+    return line
+
+
+def faults(stage: Stage, agent: Agent) -> list[str]:
+    return [e["metadata"]["fault"] for e in stage.events(agent.id) if "fault" in e["metadata"]]
+
+
+def sent(stage: Stage, agent: Agent) -> list[dict[str, Any]]:
+    """The messages to go on, the oldest first."""
+    found = [m for m in stage.json("log", agent.id) if GO_ON in m["text"]]
+    return sorted(found, key=lambda message: message["message_id"])
+
+
+def next_sent(stage: Stage, agent: Agent, number: int) -> str:
+    """The message to go on with this number (from 1), as claude shows it."""
+    messages = until(lambda: len(found := sent(stage, agent)) >= number and found, "sm sends a message", 60)
+    return f"[sm] from sm, message {messages[number - 1]['message_id']}\n{messages[number - 1]['text']}"
+
+
+def test_fault_that_only_the_transcript_reports_survives_a_kill_after_the_read(stage: Stage) -> None:
+    agent = stage.agent()
+    begin(agent)
+    stage.kill_daemon()
+    crashing = stage.start_daemon("Notices.add_for_fault before 1")
+    agent.write_failure("invalid_request", "Prompt is too long")
+    until(lambda: crashing.poll() is not None, "the daemon crashes", 60)
+    stage.start_daemon()
+    assert "the context is full" in first_told(stage)
+    assert faults(stage, agent) == ["context_full"]
+
+
+def test_retries_are_sent_once_each_and_told_once_while_daemons_are_killed(stage: Stage) -> None:
+    agent = stage.agent()
+    begin(agent)
+    for number in (1, 2):
+        fail(agent)
+        stage.restart()
+        prompt = next_sent(stage, agent, number)
+        stage.restart()
+        begin(agent, prompt)
+        until(lambda: stage.session(agent.id)["status"] == "running", "the turn begins")
+    assert told(stage) == []
+    fail(agent)
+    stage.restart()
+    assert "does not go on after 2 retries: the turn failed: the API is overloaded" in first_told(stage)
+    assert len(sent(stage, agent)) == 2
+    assert faults(stage, agent) == ["overloaded"] * 3
+
+
+@pytest.mark.parametrize("point", ["before", "after"])
+def test_crash_while_a_retry_is_sent_neither_loses_nor_repeats_it(stage: Stage, point: str) -> None:
+    agent = stage.agent()
+    begin(agent)
+    stage.kill_daemon()
+    crashing = stage.start_daemon(f"Retries.send {point} 1")
+    fail(agent)
+    until(lambda: crashing.poll() is not None, "the daemon crashes", 60)
+    stage.start_daemon()
+    begin(agent, next_sent(stage, agent, 1))
+    fail(agent, "server_error", "API Error: 500 Internal server error")
+    next_sent(stage, agent, 2)
+    assert [m["text"] for m in sent(stage, agent)] == [sent(stage, agent)[0]["text"]] * 2
+
+
+def test_retry_is_shown_and_a_message_replaces_it() -> None:
+    with Stage(SETTINGS.replace("[0.1]", "[5000]"), BOX) as stage:
+        agent = stage.agent()
+        begin(agent)
+        fail(agent)
+        words = (
+            "the API is overloaded: API Error: Repeated 529 Overloaded errors (StopFailure); retry 1 of 2 at "
+        )
+        assert words in until(lambda: stage.session(agent.id)["status_reason"], "a reason")
+        for command in ("status", "why"):
+            assert "retry 1 of 2 at " in stage.sm(command, agent.id)
+        begin(agent, "never mind")
+        agent.send_event("Stop", last_assistant_message="It is done.")
+        until(lambda: "retry" not in stage.session(agent.id)["status_reason"], "the reason changes")
+        assert (sent(stage, agent), told(stage)) == ([], [])
