@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sm.linux.process_root import ProcessRoot
+from sm.linux.process_root import ProcessRoot, wait_until_visible
+from tests.linux.child_process import Start, python
 from tests.load import until
 
 pytestmark = pytest.mark.processes
@@ -78,3 +79,46 @@ def test_root_of_a_process_that_is_gone_is_an_error() -> None:
         ended.wait()
     with pytest.raises(FileNotFoundError):
         ProcessRoot(ended.pid)
+
+
+HIDDEN = """
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(4, 0)  # PR_SET_DUMPABLE
+print("hidden", flush=True)
+sys.stdin.readline()
+os.execvp("sleep", ["sleep", "1000"])
+"""
+WAIT = """
+import asyncio, sys
+from sm.linux.process_root import ProcessRoot, wait_until_visible
+
+async def wait(pid):
+    task = asyncio.create_task(wait_until_visible(pid))
+    await asyncio.sleep(0)
+    print("waits" if not task.done() else "does not wait", flush=True)
+    await task
+    ProcessRoot(pid).close()
+    print("visible", flush=True)
+
+asyncio.run(wait(int(sys.argv[1])))
+"""
+
+
+def unprivileged(code: str) -> tuple[str, ...]:
+    """Python code that runs as a process which cannot look into hidden processes, also if this one is of root."""
+    return ("setpriv", "--bounding-set=-sys_ptrace", *python(code)) if os.geteuid() == 0 else python(code)
+
+
+def test_process_is_visible_once_it_runs_a_program_that_does_not_hide(start: Start) -> None:
+    """As the first process of a container does, which is at first the program of the runtime."""
+    child = start(*unprivileged(HIDDEN))
+    waiting = start(*unprivileged(WAIT), str(child.pid))
+    assert waiting.printed == ["waits"]
+    os.write(child.popen.stdin.fileno(), b"\n")
+    assert waiting.popen.stdout.readline() == b"visible\n"
+
+
+async def test_process_that_is_gone_is_not_waited_for(start: Start) -> None:
+    child = start("echo", "ready")
+    child.popen.wait()
+    await wait_until_visible(child.pid)

@@ -4,6 +4,7 @@ The files may belong to an agent, so no path leads out: an absolute link starts 
 ends there. Sources: openat2(2) (kernel 5.6), proc(5).
 """
 
+import asyncio
 import contextlib
 import ctypes
 import errno
@@ -18,6 +19,9 @@ from sm.linux.processes import root_directory
 _OPENAT2 = 437
 _RESOLVE_NO_MAGICLINKS = 0x02
 _RESOLVE_IN_ROOT = 0x10
+
+
+_LOOK_S = 0.01
 
 
 class _OpenHow(ctypes.Structure):
@@ -75,3 +79,21 @@ class ProcessRoot:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+async def wait_until_visible(pid: int) -> None:
+    """Return when this process may open the root of process `pid`, or that process is gone.
+
+    A container's first process is at first a program of the runtime, which hides its files from everybody but root. The
+    engine reports the start before that program runs the container's own: on a busy machine the hidden time is long.
+    Source: proc(5), PTRACE_MODE_READ_FSCREDS in ptrace(2). Without a limit of time.
+    """
+    while True:
+        try:
+            ProcessRoot(pid).close()
+        except PermissionError:
+            await asyncio.sleep(_LOOK_S)
+        except (FileNotFoundError, ProcessLookupError):
+            return
+        else:
+            return

@@ -154,8 +154,8 @@ def test_spooled_report_is_removed_when_the_daemon_answers(
 ) -> None:
     pump = start(REPORT_AWAY_S=1000)
     pump.call("report_note", 1, text="tests")
-    (file,) = until(lambda: [*spool.iterdir()], "the report")
-    key = until(lambda: json.loads(file.read_text()), "its content")["key"]
+    (file,) = until(lambda: [*spool.glob("[!.]*")], "the report")
+    key = json.loads(file.read_text())["key"]
     with Peer(path) as peer:
         peer.script(ROUTE, echo)
         assert pump.read()["result"]["arguments"] == {"text": "tests"}
@@ -165,7 +165,7 @@ def test_spooled_report_is_removed_when_the_daemon_answers(
 
 def test_report_survives_the_end_of_the_pump(spool: Path, pump: PumpClient) -> None:
     pump.call("complete_session", 1, message="done")
-    until(lambda: any(file.name[0] != "." for file in spool.iterdir()), "the report")
+    until(lambda: [*spool.glob("[!.]*")], "the report")
     pump.kill()
     assert [*spool.iterdir()]
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from sm.core.models import Workspace
 from sm.errors import SandboxUnavailable
 from sm.linux.cgroups import container_of
+from sm.linux.process_root import wait_until_visible
 from sm.paths import InstancePaths
 from sm.sandboxes.docker import container as calls
 from sm.sandboxes.docker.container import Container, ContainerRecord
@@ -79,7 +80,7 @@ class ContainerMaker:
         if image is not None and image != record.image:
             return True
         # A daemon that was killed while it made the container did not check the mounts.
-        return running is not None and bool(await asyncio.to_thread(changed, spec.mounts, running.init.pid))
+        return running is not None and bool(await self._changed(spec, running.init.pid))
 
     def _require_running(self, record: ContainerRecord) -> Container:
         found = record.running()
@@ -136,7 +137,10 @@ class ContainerMaker:
         """Start a container in which nothing runs. Remove it if a link made the engine mount another file."""
         try:
             record = await self._call(partial(calls.start, container=container))
-            if record.pid and (others := await asyncio.to_thread(changed, spec.mounts, record.pid)):
+            if record.pid and (others := await self._changed(spec, record.pid)):
+                ended = await self._call(partial(calls.inspect, name=record.id))
+                if ended is not None and ended.pid != record.pid:
+                    return ended
                 raise SandboxUnavailable(
                     f"container {spec.name} was removed: {others[0]} was replaced while the container was started"
                 )
@@ -147,6 +151,17 @@ class ContainerMaker:
             raise
         log.info("started container %s", spec.name)
         return record
+
+    async def _changed(self, spec: ContainerSpec, pid: int) -> tuple[str, ...]:
+        """As `changed`, for a container whose first process may have only just started."""
+        try:
+            async with asyncio.timeout(CHANGE_S):
+                await wait_until_visible(pid)
+        except TimeoutError:
+            raise SandboxUnavailable(
+                f"the files of container {spec.name} cannot be seen: process {pid} belongs to another user"
+            ) from None
+        return await asyncio.to_thread(changed, spec.mounts, pid)
 
     async def _explain(self, error: EngineError, spec: ContainerSpec) -> None:
         """Raise a clearer error, if there is one."""
