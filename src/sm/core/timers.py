@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from sm.core.statuses import Tolerant
+from sm.core.timestamps import epoch_s
 
 
 class TimerKind(Tolerant):
@@ -49,5 +49,5 @@ class Timer:
 
     def seconds_left(self, wall_s: float) -> float:
         """Seconds until the action is due, at `wall_s` seconds since the epoch."""
-        left = datetime.fromisoformat(self.due_at).timestamp() - wall_s
+        left = epoch_s(self.due_at) - wall_s
         return left if self.within_s is None else min(left, self.within_s)

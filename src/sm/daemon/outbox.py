@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from sm.api.agent_sockets import AgentSockets
@@ -24,6 +23,7 @@ from sm.core.lifecycle import is_live
 from sm.core.models import Launch, Process, Session
 from sm.core.states import TrustLevel
 from sm.core.text import escape_marks
+from sm.core.timestamps import epoch_s
 from sm.errors import (
     ExternalError,
     IllegalState,
@@ -391,7 +391,7 @@ class Outbox:
         if notifier.once:
             await self._manager.mark_taken(effect)
         # Counted from the event, so that neither a restart nor a long queue extends the time.
-        give_up_s = datetime.fromisoformat(effect.payload["body"]["timestamp"]).timestamp() + _NOTIFY_FOR_S
+        give_up_s = epoch_s(effect.payload["body"]["timestamp"]) + _NOTIFY_FOR_S
         backoff = Backoff(_NOTIFY_PAUSE_S, _LONGEST_NOTIFY_PAUSE_S)
         while True:
             try:

@@ -6,12 +6,12 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 
 from sm.core.backoff import Backoff
 from sm.core.lifecycle import is_live
 from sm.core.models import Session
 from sm.core.statuses import Status
+from sm.core.timestamps import epoch_s
 from sm.errors import NoServer, StorageFull, TerminalError
 from sm.linux.platform import boot_id
 from sm.linux.processes import is_alive
@@ -98,7 +98,7 @@ async def _settle(
 ) -> None:
     """`since`: the start of the terminal server, in seconds since the epoch; None without a server."""
     process = session.process
-    began_s = datetime.fromisoformat(session.started_at).timestamp() if session.started_at else math.inf
+    began_s = epoch_s(session.started_at) if session.started_at else math.inf
     closed = since is not None and began_s >= since
     alive = process is not None and is_alive(process)
     if pane is not None and alive and process is not None:

@@ -2,7 +2,6 @@
 
 import logging
 import time
-from datetime import datetime
 from functools import partial
 
 from sm.core.labels import name_to_type
@@ -10,7 +9,7 @@ from sm.core.lifecycle import is_ended
 from sm.core.messages import INBOX, SM_ITSELF, Message, Notice
 from sm.core.states import MessageMode, MessageState, NoticeKind, RequestState
 from sm.core.statuses import Status
-from sm.core.timestamps import iso
+from sm.core.timestamps import epoch_s, iso
 from sm.core.wording import outcome
 from sm.errors import StorageFull
 from sm.sessions.kill import Kills
@@ -174,7 +173,7 @@ class MailTimers:
                 now_there = tx.mail.open.messages.get(message.id)
                 if now_there is not None and now_there.state is message.state:
                     await finish(tx, self._manager.notices, now_there, state, reason)
-        return waits if earliest is None else [*waits, _seconds(earliest) - wall_s + _CLOCK_STEP_S]
+        return waits if earliest is None else [*waits, epoch_s(earliest) - wall_s + _CLOCK_STEP_S]
 
     # Requests
 
@@ -183,7 +182,7 @@ class MailTimers:
         for request in open.requests.values():
             if not request.open or request.has_proposed_answer or request.expires_at is None:
                 continue  # a proposed answer is taken or withdrawn within seconds
-            left = _seconds(request.expires_at) - time.time()
+            left = epoch_s(request.expires_at) - time.time()
             if left > 0:
                 waits.append(left)
                 continue
@@ -253,7 +252,3 @@ def _is_outdated(tx: Transaction, notice: Notice, all: list[Notice]) -> bool:
     if session is None or notice.kind is NoticeKind.CHECKPOINT:
         return session is None or is_ended(session.status)
     return session.status is not Status.IDLE
-
-
-def _seconds(at: str) -> float:
-    return datetime.fromisoformat(at).timestamp()

@@ -3,12 +3,11 @@
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from sm.config import Config
 from sm.core.models import Session
-from sm.core.timestamps import iso, later
+from sm.core.timestamps import epoch_s, iso, later
 from sm.core.usage import ToolUse, Usage
 from sm.errors import ExternalError, NoServer, NoTerminal
 from sm.monitor.observer import Observer
@@ -220,7 +219,7 @@ def _comparable(at: object, now: str) -> str | None:
     if not isinstance(at, str):
         return None
     try:
-        shown = iso(datetime.fromisoformat(at).timestamp())
+        shown = iso(epoch_s(at))
     except (ValueError, OverflowError):
         return None
     return shown if shown <= later(now, _AHEAD_S) else None

@@ -11,14 +11,13 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 from sm.core.lifecycle import is_live
 from sm.core.models import Process
 from sm.core.observation import Activity, Observation, Source
 from sm.core.statuses import Status
-from sm.core.timestamps import iso
+from sm.core.timestamps import epoch_s, iso
 from sm.errors import SmError, StorageFull
 from sm.monitor.agent import Agent
 from sm.monitor.completions import TurnReader
@@ -225,7 +224,7 @@ class Observer:
         agent = None if session is None or session.exit is not None else self._current_agent(session_id)
         if agent is None:
             return
-        at = min(datetime.fromisoformat(emitted_at).timestamp(), self._clock())
+        at = min(epoch_s(emitted_at), self._clock())
         if agent.hooks_waiting >= _HOOKS_WAITING_MAX:
             raise StorageFull("the daemon cannot store more hook events", "free disk space, then try again")
         agent.hooks_waiting += 1

@@ -3,12 +3,12 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
 from typing import Any, Self
 
 from sm.core.lifecycle import is_ended
 from sm.core.models import Checkpoint, Session
 from sm.core.statuses import Status
+from sm.core.timestamps import epoch_s
 from sm.core.usage import ToolUse, Usage
 
 _TASKS = re.compile(r"\((\d{1,4})/(\d{1,4})\b[^)]*\)")
@@ -72,7 +72,7 @@ class Measurements:
 
 def seconds_between(earlier: str, later: str) -> int:
     """Whole seconds from one ISO 8601 time to another, never negative."""
-    return max(0, int((datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds()))
+    return max(0, int(epoch_s(later) - epoch_s(earlier)))
 
 
 def report(

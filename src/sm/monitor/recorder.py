@@ -1,7 +1,6 @@
 """Writes a session's status, its reason and its conversation when the evidence changes."""
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 from sm.core.faults import Fault
@@ -12,7 +11,7 @@ from sm.core.observation import Activity, Observation, Source
 from sm.core.states import SignalKind
 from sm.core.statuses import Status
 from sm.core.timers import TimerKind
-from sm.core.timestamps import is_later, iso
+from sm.core.timestamps import epoch_s, is_later, iso
 from sm.core.turns import FinishedTurn
 from sm.core.wording import retry_text
 from sm.monitor.completions import TurnReader
@@ -42,7 +41,7 @@ def outdated_s(session: Session, observation: Observation, now: float) -> float:
         or iso(observation.at) >= session.status_at
     ):
         return 0.0
-    return max(0.0, datetime.fromisoformat(session.status_at).timestamp() + REOPENED_S - now)
+    return max(0.0, epoch_s(session.status_at) + REOPENED_S - now)
 
 
 class Recorder:

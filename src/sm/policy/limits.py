@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import datetime
 
 from sm.core.labels import short_label
 from sm.core.lifecycle import is_live
 from sm.core.models import Session, ancestors
+from sm.core.timestamps import epoch_s
 from sm.errors import LimitReached, RateLimited
 
 RATE_WINDOW_S = 60.0
@@ -55,7 +55,7 @@ def elapsed_s(before: str | None, at: str) -> float | None:
     """Seconds from `before` to `at` (ISO 8601). None without `before`, or when `before` is later: the clock was set."""
     if before is None:
         return None
-    seconds = (datetime.fromisoformat(at) - datetime.fromisoformat(before)).total_seconds()
+    seconds = epoch_s(at) - epoch_s(before)
     return seconds if seconds >= 0 else None
 
 

@@ -10,7 +10,6 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -21,7 +20,7 @@ from sm.core.requests import BY_RULE, BY_TERMINAL, Answer, Request
 from sm.core.states import RequestKind, RequestState
 from sm.core.statuses import Status
 from sm.core.text import folded
-from sm.core.timestamps import later
+from sm.core.timestamps import epoch_s, later
 from sm.core.wording import sender_label
 from sm.errors import IllegalState, LimitReached, NotFound, StorageFull, TerminalError, UsageError
 from sm.providers.readers import Dialog, HookReader, ToolEnd
@@ -213,7 +212,7 @@ class Dialogs:
         request = self._store.mail.open.requests.get(request_id)
         if request is None or request.hook is None or not request.open or request.has_proposed_answer:
             return
-        age_s = time.time() - datetime.fromisoformat(request.created_at).timestamp()
+        age_s = time.time() - epoch_s(request.created_at)
         if age_s > _QUIET_S and await self._is_answered(request):  # a younger dialog may not be drawn yet
             await self._close(request.id)
 

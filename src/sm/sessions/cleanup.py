@@ -6,11 +6,11 @@ tmux goes through all panes for many commands, so every kept terminal makes ever
 import asyncio
 import logging
 from collections.abc import Mapping
-from datetime import datetime
 
 from sm.config.model import Cleanup, KeepTerminals
 from sm.core.effects import EffectKind
 from sm.core.models import Session
+from sm.core.timestamps import epoch_s
 from sm.errors import NoServer, NoTerminal, SmError, StorageFull
 from sm.sessions.manager import Manager
 from sm.store import Store
@@ -63,7 +63,7 @@ def _ended_s(session: Session, pane: Pane) -> float:
 
 def started_s(session: Session) -> float:
     """The start of the session's newest process, in seconds since the epoch; 0 if it never had one."""
-    return datetime.fromisoformat(session.started_at).timestamp() if session.started_at else 0.0
+    return epoch_s(session.started_at) if session.started_at else 0.0
 
 
 class TerminalCleanup:
@@ -100,7 +100,7 @@ class TerminalCleanup:
             panes = await self._terminals.snapshot()
         except NoServer:
             return False
-        now_s = datetime.fromisoformat(self._manager.now()).timestamp()
+        now_s = epoch_s(self._manager.now())
         busy = {e.session_id for e in self._store.mail.open.effects.values() if e.kind in _ON_TERMINAL}
         old = expired(self._store.sessions, panes, self._cleanup.keep_terminals, now_s)
         left = [session for session in old if session.id not in busy and session.id not in self._unsaved]

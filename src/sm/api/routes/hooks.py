@@ -1,6 +1,5 @@
 """The routes of an agent's own hooks: events, and dialogs whose hook waits for the answer."""
 
-from datetime import datetime
 from typing import Annotated
 
 from typing_extensions import TypedDict  # pydantic supports `typing.TypedDict` only from Python 3.12 on
@@ -14,6 +13,7 @@ from sm.api.routes.sessions import WaitS
 from sm.core.models import RequestKey
 from sm.core.requests import Request
 from sm.core.states import RequestState
+from sm.core.timestamps import epoch_s
 from sm.errors import NotPermitted, UsageError
 from sm.requests.dialogs import DialogOutcome
 from sm.wire import KEY_HEADER
@@ -94,7 +94,7 @@ async def _open_request(request: ApiRequest, body: DialogBody, key: RequestKey |
 async def _is_over(request: ApiRequest, session_id: str, emitted_at: str) -> bool:
     """True when the dialog was answered before its hook arrived, because the daemon was away or busy."""
     monitor = request.services.monitor
-    if monitor.now() - datetime.fromisoformat(emitted_at).timestamp() < _LATE_S:
+    if monitor.now() - epoch_s(emitted_at) < _LATE_S:
         return False
     return await monitor.blocked_reason(session_id) is None
 
