@@ -65,7 +65,7 @@ def agree(client: Client, workspace: JsonObject, items: Sequence[JsonObject], *,
 
 
 def _details(item: JsonObject) -> Iterator[str]:
-    from sm.cli.display.requests import quotation
+    from sm.core.quotation import quotation
 
     yield f"{subject(item)}, {line(item['state'])}, in {line(item['file'], 4096)}:"
     yield from quotation(item["content"].rstrip("\n"), 1, None)

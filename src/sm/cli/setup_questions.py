@@ -39,7 +39,7 @@ def show_effects(provider: str, setup: "Setup", path: str) -> bool:
     effects = list(setup.project_effects(path))
     if not effects:
         return False
-    from sm.cli.display.requests import quotation
+    from sm.core.quotation import quotation
 
     click.echo(f"In {line(path, 4096)}, {provider} does this without a question:", err=True)
     for effect in effects[:_EFFECTS_SHOWN]:

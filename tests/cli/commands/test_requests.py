@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from sm.cli.display.requests import request_details, visible
-from sm.cli.display.text import columns
+from sm.cli.display.requests import request_details
+from sm.core.columns import columns
+from sm.core.quotation import visible
 from tests.cli.conftest import Sm
 from tests.cli.peer import HANG_UP, Answer, Peer, answer, error
 from tests.cli.samples import decision, request

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sm.cli.display.listing import fit, listing, listing_lines, ordered
-from sm.cli.display.text import columns
+from sm.core.columns import columns
 from tests.cli.samples import AT, EVIL, ago, overview_row
 
 

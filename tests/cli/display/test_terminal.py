@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from sm.cli.display.text import columns
+from sm.core.columns import columns
 from tests.cli.conftest import Sm
 from tests.cli.peer import Peer, answer
 from tests.cli.samples import message, overview_row, progress, request, session

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import click
 
-from sm.cli.display.text import columns, json_text
+from sm.cli.display.text import json_text
+from sm.core.columns import columns
 
 
 class Table(NamedTuple):

@@ -4,18 +4,15 @@ A request quotes an agent, and the user decides by the quotation what to allow. 
 line, and invisible characters are shown as code points.
 """
 
-import re
-import unicodedata
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from sm.cli.display.sessions import label, name_to_type
-from sm.cli.display.text import JsonObject, age, columns, line, span
+from sm.cli.display.text import JsonObject, age, line, span
+from sm.core.quotation import argument_lines, quotation, wrapped
 from sm.wire import encode
 
 _BY = {"rule": "by a rule", "terminal": "in the terminal"}
-_DEPTH_MAX = 5
-_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,29}", re.ASCII)
 _PLAN = "ExitPlanMode"
 _DELETED = "its texts were deleted with its session"
 
@@ -45,7 +42,7 @@ def request_block(request: JsonObject, at: datetime, width: int) -> list[str]:
 
 
 def _indented(text: str, width: int) -> list[str]:
-    return [f"  {piece}" for piece in _wrap(text, width - 2)]
+    return [f"  {piece}" for piece in wrapped(text, width - 2)]
 
 
 def _is_deleted(request: JsonObject) -> bool:
@@ -205,7 +202,7 @@ def request_details(request: JsonObject, at: datetime, width: int | None = None)
         if plan is not None:
             lines += ["Plan:", *quotation(plan, 1, width)]
         arguments = request["arguments"] or {}
-        lines += _named({k: v for k, v in arguments.items() if plan is None or k != "plan"}, 1, width)
+        lines += argument_lines({k: v for k, v in arguments.items() if plan is None or k != "plan"}, 1, width)
     else:
         for number, question in enumerate(request["questions"], 1):
             lines += _question_block(request, number, question, width)
@@ -259,58 +256,3 @@ def _description(request: JsonObject, question: int, option: int) -> str:
         else:
             return ""
     return value if isinstance(value, str) else ""
-
-
-def _named(arguments: Mapping[str, object], depth: int, width: int | None) -> Iterator[str]:
-    for name, value in arguments.items():
-        if _PLAIN_NAME.fullmatch(name):
-            yield f"{'  ' * (depth - 1)}{name}:"
-        else:  # the agent chose the name too
-            yield from quotation(f"{name}:", depth - 1, width)
-        yield from _value(value, depth, width)
-
-
-def _value(value: object, depth: int, width: int | None) -> Iterator[str]:
-    if isinstance(value, str):
-        yield from quotation(value, depth, width)
-    elif isinstance(value, Mapping) and value and depth < _DEPTH_MAX:
-        yield from _named(value, depth + 1, width)
-    elif isinstance(value, list) and value and depth < _DEPTH_MAX:
-        for number, item in enumerate(value, 1):
-            yield f"{'  ' * depth}{number}:"
-            yield from _value(item, depth + 1, width)
-    else:
-        yield from quotation(encode(value), depth, width)
-
-
-def quotation(text: str, depth: int, width: int | None, first: str = "") -> Iterator[str]:
-    """Put a bar before each line of an agent's text, also of a wrapped line: no line may pass for sm's own text."""
-    start = f"{'  ' * depth}| {first}"
-    left = None if width is None else max(20, width - len(start))
-    for text_line in text.split("\n"):
-        for piece in _wrap(visible(text_line), left):
-            yield f"{start}{piece}" if piece else start.rstrip(" ")
-            start = f"{'  ' * depth}| {' ' * len(first)}"
-
-
-def _wrap(text: str, width: int | None) -> Iterator[str]:
-    if width is None or (text.isascii() and len(text) <= width):
-        yield text
-        return
-    piece, used = "", 0
-    for character in text:
-        takes = columns(character)
-        if used + takes > width:
-            yield piece
-            piece, used = "", 0
-        piece, used = piece + character, used + takes
-    yield piece
-
-
-def visible(text: str) -> str:
-    """Replace invisible characters, and blanks other than the space, by code points such as `<U+200B>`."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(
-        c if c == " " or unicodedata.category(c)[0] not in "CZ" else f"<U+{ord(c):04X}>" for c in text
-    )

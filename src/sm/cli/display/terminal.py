@@ -15,7 +15,8 @@ from rich.text import Text
 from sm.cli.display.listing import GAP, STATUS_COLUMN, FittedListing, Listing, fit
 from sm.cli.display.output import Table, table_lines
 from sm.cli.display.sessions import COLOURS
-from sm.cli.display.text import columns, cut
+from sm.cli.display.text import cut
+from sm.core.columns import columns
 
 _BARS = Box("  | \n" * 8, ascii=True)
 _GAP = 3

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from datetime import datetime, tzinfo
 from typing import Any
 
+from sm.core.columns import columns
+
 JsonObject = Mapping[str, Any]
 """An object of the daemon's answer."""
 
@@ -77,15 +79,6 @@ def clock(timestamp: str, now: datetime, zone: tzinfo | None = None, *, seconds:
     at = datetime.fromisoformat(timestamp).astimezone(zone)
     date = "" if at.date() == now.astimezone(zone).date() else "%Y-%m-%d "
     return at.strftime(f"{date}%H:%M:%S" if seconds else f"{date}%H:%M")
-
-
-def columns(text: str) -> int:
-    """Return the width of `text` on a terminal."""
-    if text.isascii():
-        return len(text)
-    from unicodedata import combining, east_asian_width
-
-    return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def event_line(event: JsonObject, now: datetime, zone: tzinfo | None = None) -> str:

@@ -1,0 +1,71 @@
+"""Quotes an agent's words in lines that a person decides by: what a tool call does, what an agent asks. Pure.
+
+A bar precedes each quoted line, also of a wrapped one, and invisible characters are shown as code points.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+
+from sm.core.columns import columns
+from sm.wire import encode
+
+_DEPTH_MAX = 5
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,29}", re.ASCII)
+
+
+def argument_lines(arguments: Mapping[str, object], depth: int, width: int | None) -> Iterator[str]:
+    """List the arguments of a tool in full, indented by `depth`, which starts at 1. Wraps at `width` unless None."""
+    for name, value in arguments.items():
+        if _PLAIN_NAME.fullmatch(name):
+            yield f"{'  ' * (depth - 1)}{name}:"
+        else:  # the agent chose the name too
+            yield from quotation(f"{name}:", depth - 1, width)
+        yield from _value(value, depth, width)
+
+
+def _value(value: object, depth: int, width: int | None) -> Iterator[str]:
+    if isinstance(value, str):
+        yield from quotation(value, depth, width)
+    elif isinstance(value, Mapping) and value and depth < _DEPTH_MAX:
+        yield from argument_lines(value, depth + 1, width)
+    elif isinstance(value, list) and value and depth < _DEPTH_MAX:
+        for number, item in enumerate(value, 1):
+            yield f"{'  ' * depth}{number}:"
+            yield from _value(item, depth + 1, width)
+    else:
+        yield from quotation(encode(value), depth, width)
+
+
+def quotation(text: str, depth: int, width: int | None, first: str = "") -> Iterator[str]:
+    """Put a bar before each line of an agent's text, also of a wrapped line: no line may pass for sm's own text."""
+    start = f"{'  ' * depth}| {first}"
+    left = None if width is None else max(20, width - len(start))
+    for text_line in text.split("\n"):
+        for piece in wrapped(visible(text_line), left):
+            yield f"{start}{piece}" if piece else start.rstrip(" ")
+            start = f"{'  ' * depth}| {' ' * len(first)}"
+
+
+def wrapped(text: str, width: int | None) -> Iterator[str]:
+    """Split `text` into pieces of at most `width` columns unless that is None."""
+    if width is None or (text.isascii() and len(text) <= width):
+        yield text
+        return
+    piece, used = "", 0
+    for character in text:
+        takes = columns(character)
+        if used + takes > width:
+            yield piece
+            piece, used = "", 0
+        piece, used = piece + character, used + takes
+    yield piece
+
+
+def visible(text: str) -> str:
+    """Replace invisible characters, and blanks other than the space, by code points such as `<U+200B>`."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        c if c == " " or unicodedata.category(c)[0] not in "CZ" else f"<U+{ord(c):04X}>" for c in text
+    )
