@@ -5,7 +5,7 @@ A bar precedes each quoted line, also of a wrapped one, and invisible characters
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from sm.core.columns import columns
 from sm.wire import encode
@@ -35,6 +35,28 @@ def _value(value: object, depth: int, width: int | None) -> Iterator[str]:
             yield from _value(item, depth + 1, width)
     else:
         yield from quotation(encode(value), depth, width)
+
+
+def question_lines(
+    question: str, options: Sequence[str], arguments: object, number: int, width: int | None
+) -> Iterator[str]:
+    """A question with its numbered options. `arguments`: of the tool that asks question `number`, from 0."""
+    yield from quotation(question, 1, width)
+    for index, option in enumerate(options):
+        words = _description(arguments, number, index)
+        yield from quotation(f"{option}: {words}" if words else option, 1, width, f"{index + 1}: ")
+
+
+def _description(arguments: object, question: int, option: int) -> str:
+    value = arguments
+    for step in ("questions", question, "options", option, "description"):
+        if isinstance(value, Mapping):
+            value = value.get(step)
+        elif isinstance(value, list) and isinstance(step, int) and step < len(value):
+            value = value[step]
+        else:
+            return ""
+    return value if isinstance(value, str) else ""
 
 
 def quotation(text: str, depth: int, width: int | None, first: str = "") -> Iterator[str]:

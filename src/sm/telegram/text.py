@@ -15,6 +15,18 @@ def utf16_length(text: str) -> int:
     return len(text) + sum(character > "\uffff" for character in text)
 
 
+def cut_utf16(text: str, limit: int) -> str:
+    """The longest beginning of the text that has at most `limit` UTF-16 code units."""
+    if len(text) <= limit and utf16_length(text) <= limit:
+        return text
+    used = 0
+    for position, character in enumerate(text):
+        used += 2 if character > "\uffff" else 1
+        if used > limit:
+            return text[:position]
+    return text
+
+
 def plain_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of the same message without markup."""
     plain = {name: value for name, value in parameters.items() if name != "parse_mode"}

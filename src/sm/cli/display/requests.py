@@ -4,12 +4,12 @@ A request quotes an agent, and the user decides by the quotation what to allow. 
 line, and invisible characters are shown as code points.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime
 
 from sm.cli.display.sessions import label, name_to_type
 from sm.cli.display.text import JsonObject, age, line, span
-from sm.core.quotation import argument_lines, quotation, wrapped
+from sm.core.quotation import argument_lines, question_lines, quotation, wrapped
 from sm.wire import encode
 
 _BY = {"rule": "by a rule", "terminal": "in the terminal"}
@@ -240,19 +240,6 @@ def _question_block(
         title = "Question:" if len(request["questions"]) == 1 else f"Question {number}:"
         several = " choose one or more options, for example '1,2'" if question.get("multiple") else ""
         yield f"{title:<10}{several}".rstrip()
-    yield from quotation(question["question"], 1, width)
-    for index, option in enumerate(question["options"]):
-        words = _description(request, number - 1, index)
-        yield from quotation(f"{option}: {words}" if words else option, 1, width, f"{index + 1}: ")
-
-
-def _description(request: JsonObject, question: int, option: int) -> str:
-    value: object = request["arguments"]
-    for step in ("questions", question, "options", option, "description"):
-        if isinstance(value, Mapping):
-            value = value.get(step)
-        elif isinstance(value, list) and isinstance(step, int) and step < len(value):
-            value = value[step]
-        else:
-            return ""
-    return value if isinstance(value, str) else ""
+    yield from question_lines(
+        question["question"], question["options"], request["arguments"], number - 1, width
+    )
