@@ -51,7 +51,7 @@ class CardFile:
 
 @dataclass(frozen=True, slots=True)
 class CardState:
-    """What was pressed on the card of a question so far."""
+    """The answers so far on the card of a question, and the options that its buttons show."""
 
     answers: tuple[str, ...] = ()
     """Of the questions before the one that the buttons show."""
