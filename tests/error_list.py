@@ -41,6 +41,7 @@ PASSED_ON = {
     "sm/config/loading.py:load": "<path>:<line>:<column>: <key>: <mistake>",
     "sm/daemon/outbox.py:_start": "cannot run <program>: <reason>",
     "sm/sessions/plan.py:_mode": "unknown lifecycle mode '<mode>': use auto, manual or supervised",
+    "sm/sessions/pairings.py:_level": "unknown trust level <value>: use sandboxed or direct",
     "sm/sessions/workspaces.py:_lifecycle": "unknown lifecycle mode '<mode>': use auto, manual or supervised",
     "sm/sandboxes/docker/start_report.py:explained": "cannot run <program>: <reason>",
     "sm/sessions/effective_mode.py:decide": "unknown trust level <value>: use sandboxed or direct",
@@ -57,6 +58,7 @@ _VALUES = {
     **dict.fromkeys(("strerror", "error", "message"), "reason"),
     **dict.fromkeys(("now", "known", "target"), "session"),
     **dict.fromkeys(("geteuid", "uid"), "user id"),
+    **dict.fromkeys(("describe", "subject"), "caller"),
     "pid": "process id",
     "ref": "name",
 }

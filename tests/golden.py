@@ -13,8 +13,9 @@ from pathlib import Path
 from sm.core.accounts import Account, Park, ParkKind
 from sm.core.messages import Message
 from sm.core.models import Capabilities, Exit, Process, Session, Workspace
+from sm.core.pairing import Pairing, PairRequest, PairState
 from sm.core.requests import BY_RULE, Answer, Question, Request
-from sm.core.states import MessageMode, MessageState, Mode, RequestKind, RequestState, TrustLevel
+from sm.core.states import BridgeLevel, MessageMode, MessageState, Mode, RequestKind, RequestState, TrustLevel
 from sm.core.statuses import Status
 from sm.core.telegram import BotMethod, Need, NewCall, Outgoing, TelegramChat
 from sm.core.timers import Timer, TimerKind
@@ -155,6 +156,9 @@ OUTGOING = Outgoing(
     subject=CALL.subject,
     about=CALL.about,
 )
+PAIRED: Session = replace(session("aaaa3333"), created_by="telegram:4711", paired_user="telegram:4711")
+PAIRING = Pairing("telegram:4711", "Ädä", BridgeLevel.DIRECT, "web", AT, "operator")
+PAIR_REQUEST = PairRequest(1, "telegram:4712", "Böb", PairState.DENIED, AT, AT)
 
 
 async def write(path: str) -> None:
@@ -163,6 +167,7 @@ async def write(path: str) -> None:
             tx.put_workspace(workspace)
         await tx.insert(RUNNING, LAUNCH, "a prompt")
         await tx.insert(COMPLETED, LAUNCH, None)
+        await tx.insert(PAIRED, LAUNCH, None)
         tx.mail.add_message(MESSAGE, "päth\nand more")
         for request in (OFFERED, RULED, FOUND):
             tx.mail.add_request(request)
@@ -171,6 +176,8 @@ async def write(path: str) -> None:
         tx.accounts.put(ACCOUNT)
         for park in PARKS:
             tx.accounts.park(park)
+        tx.pairings.put(PAIRING)
+        tx.pairings.put_request(PAIR_REQUEST)
         for chat in (CHAT, MIGRATED):
             tx.telegram.put_chat(chat)
         await tx.telegram.queue(CALL)

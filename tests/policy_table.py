@@ -13,15 +13,17 @@ COLUMNS = {
     Position.TEAM: "to its team",
     Position.FOREIGN: "to another workspace",
 }
+PAIRED_COLUMNS = {
+    Position.DESCENDANT: "a paired user to their sessions",
+    Position.FOREIGN: "to other sessions",
+}
 NO, YES, SEEN = "-", "yes", "yes (1)"
 _MODES = [(mine, theirs) for mine in TrustLevel for theirs in TrustLevel]
 
 
-def cell(action: Action, position: Position) -> str:
-    """The entry for sessions. Raises AssertionError if the table has no word for the combination."""
-    allowed = {
-        modes for modes in _MODES if may(Relation(CallerKind.SESSION, modes[0], position, modes[1]), action)
-    }
+def cell(action: Action, position: Position, kind: CallerKind = CallerKind.SESSION) -> str:
+    """The entry for sessions or paired users. Raises AssertionError if the table has no word for the combination."""
+    allowed = {modes for modes in _MODES if may(Relation(kind, modes[0], position, modes[1]), action)}
     hidden = (TrustLevel.SANDBOXED, TrustLevel.DIRECT)
     words = {frozenset[tuple[TrustLevel, TrustLevel]](): NO, frozenset(_MODES): YES}
     words[frozenset(_MODES) - {hidden}] = SEEN
@@ -30,10 +32,16 @@ def cell(action: Action, position: Position) -> str:
 
 
 def table() -> str:
-    rows = [["action", "the operator", *COLUMNS.values()], ["---"] * (2 + len(COLUMNS))]
+    heads = ["action", "the operator", *COLUMNS.values(), "an owner in a chat", *PAIRED_COLUMNS.values()]
+    rows = [heads, ["---"] * len(heads)]
     for action in Action:
         operator = YES if may(Relation(CallerKind.OPERATOR), action) else NO
-        rows.append([action.value, operator, *(cell(action, position) for position in COLUMNS)])
+        owner = YES if may(Relation(CallerKind.BRIDGE, owner=True), action) else NO
+        sessions = [cell(action, position) for position in COLUMNS]
+        paired = [cell(action, position, CallerKind.BRIDGE) for position in PAIRED_COLUMNS]
+        if action is Action.SEE_WORKSPACE:  # no session is the target, so no column has that position
+            paired[0] = cell(action, Position.SELF, CallerKind.BRIDGE)
+        rows.append([action.value, operator, *sessions, owner, *paired])
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 

@@ -3,43 +3,59 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from sm.core.models import OPERATOR, Caller, Session
-from sm.core.states import CallerKind, TrustLevel
-from sm.policy.access import Action, Position, Relation, may, may_at_all, relation, visible, visible_workspace
+from sm.core.models import OPERATOR, BridgeUser, Caller, Session
+from sm.core.states import BridgeLevel, CallerKind, TrustLevel
+from sm.policy.access import (
+    Action,
+    Position,
+    Relation,
+    is_unrestricted,
+    may,
+    may_at_all,
+    paired_user,
+    relation,
+    spawn_workspace,
+    visible,
+    visible_workspace,
+)
 from tests.samples import session
 
 SELF, BELOW, TEAM, FOREIGN = Position.SELF, Position.DESCENDANT, Position.TEAM, Position.FOREIGN
 DIRECT, SANDBOXED = TrustLevel.DIRECT, TrustLevel.SANDBOXED
 
-# One row per action. First column: is the operator allowed? Other columns: the targets allowed for a session, by the
-# effective modes of caller and target (direct -> direct, direct -> sandboxed, and so on). The letters: s itself,
-# d descendant, t team, f foreign; - is none.
+# One row per action. First columns: are the operator and the owners in chats allowed? Other columns: the targets
+# allowed for a session, by the effective modes of caller and target (direct -> direct, direct -> sandboxed, and so on).
+# The letters: s itself, d descendant, t team, f foreign; - is none. For a paired user the letters d hold, but in the
+# rows with an x.
 TABLE = """
-                    operator  d->d  d->s  s->d  s->s
-SEE                 yes       sdt   sdt   s     sdt
-SEND                yes       dt    dt    -     dt
-SPAWN               yes       sd    sd    s     sd
-REPORT              no        s     s     s     s
-KILL                yes       d     d     -     d
-READ                yes       d     d     -     d
-ANSWER              yes       d     d     -     d
-ANSWER_SETUP        yes       -     -     -     -
-ARCHIVE             yes       d     d     -     d
-REMOVE              yes       d     d     -     d
-REPARENT            yes       d     d     -     d
-ATTACH              yes       d     d     -     d
-INTERRUPT           yes       d     d     -     d
-RESTORE             yes       d     d     -     d
-FORK                yes       d     d     -     d
-SEE_WORKSPACE       yes       s     s     s     s
-MANAGE_WORKSPACES   yes       -     -     -     -
-MANAGE_SANDBOXES    yes       -     -     -     -
-MANAGE_ACCOUNTS     yes       -     -     -     -
-RESTORE_ALL         yes       -     -     -     -
-ADOPT               yes       -     -     -     -
-ADD_ARGUMENTS       yes       -     -     -     -
-STOP_DAEMON         yes       -     -     -     -
+                    operator  owner  d->d  d->s  s->d  s->s
+SEE                 yes       yes    sdt   sdt   s     sdt
+SEND                yes       yes    dt    dt    -     dt
+SPAWN               yes       yes    sd    sd    s     sd
+REPORT              no        no     s     s     s     s
+KILL                yes       yes    d     d     -     d
+READ                yes       yes    d     d     -     d
+ANSWER              yes       yes    d     d     -     d
+ANSWER_SETUP        yes       no     -     -     -     -
+ARCHIVE             yes       yes    d     d     -     d
+REMOVE              yes       yes    d     d     -     d
+REPARENT            yes       yes    d     d     -     d
+ATTACH              yes       no     d     d     -     d    x
+INTERRUPT           yes       yes    d     d     -     d
+RESTORE             yes       yes    d     d     -     d
+FORK                yes       yes    d     d     -     d
+SEE_WORKSPACE       yes       yes    s     s     s     s
+MANAGE_WORKSPACES   yes       no     -     -     -     -
+MANAGE_SANDBOXES    yes       yes    -     -     -     -
+MANAGE_ACCOUNTS     yes       no     -     -     -     -
+PAIR                yes       yes    -     -     -     -
+RESTORE_ALL         yes       no     -     -     -     -
+ADOPT               yes       no     -     -     -     -
+ADD_ARGUMENTS       yes       no     -     -     -     -
+STOP_DAEMON         yes       no     -     -     -     -
 """
 LETTERS = {SELF: "s", BELOW: "d", TEAM: "t", FOREIGN: "f"}
 MODES = [(DIRECT, DIRECT), (DIRECT, SANDBOXED), (SANDBOXED, DIRECT), (SANDBOXED, SANDBOXED)]
@@ -56,7 +72,7 @@ def test_permission_table_has_a_row_for_every_action() -> None:
 def test_session_may_do_exactly_the_actions_of_the_table(
     action: Action, position: Position, mode: TrustLevel, target_mode: TrustLevel
 ) -> None:
-    allowed = LETTERS[position] in ROWS[action.name][1 + MODES.index((mode, target_mode))]
+    allowed = LETTERS[position] in ROWS[action.name][2 + MODES.index((mode, target_mode))]
     assert may(Relation(CallerKind.SESSION, mode, position, target_mode), action) is allowed
 
 
@@ -84,9 +100,150 @@ def test_no_action_is_allowed_when_the_caller_may_not_see_the_target(action: Act
 
 @pytest.mark.parametrize("action", list(Action))
 def test_action_without_a_target_session_is_allowed_only_for_the_operator(action: Action) -> None:
-    if ROWS[action.name][1:] == ["-"] * 4:
+    if ROWS[action.name][2:] == ["-"] * 4:
         assert may_at_all(OPERATOR, action)
-    assert not may_at_all(Caller(CallerKind.SESSION, "aaaaaaaa"), action)
+        assert may_at_all(_user(BridgeLevel.OWNER), action) is (ROWS[action.name][1] == "yes")
+    for caller in (
+        Caller(CallerKind.SESSION, "aaaaaaaa"),
+        *map(_user, (BridgeLevel.DIRECT, BridgeLevel.SANDBOXED)),
+    ):
+        assert not may_at_all(caller, action)
+
+
+# Bridges: people in chat networks
+
+LEVELS = list(BridgeLevel)
+PAIRED = [BridgeLevel.DIRECT, BridgeLevel.SANDBOXED]
+
+
+def _user(level: BridgeLevel, workspace: str | None = None) -> Caller:
+    return Caller(CallerKind.BRIDGE, user=BridgeUser("telegram:4711", level, workspace))
+
+
+@pytest.mark.parametrize("action", list(Action))
+@pytest.mark.parametrize("position", list(Position))
+@pytest.mark.parametrize(("mode", "target_mode"), MODES)
+def test_owner_may_do_exactly_the_actions_of_the_table(
+    action: Action, position: Position, mode: TrustLevel, target_mode: TrustLevel
+) -> None:
+    found = Relation(CallerKind.BRIDGE, mode, position, target_mode, owner=True)
+    assert may(found, action) is (ROWS[action.name][1] == "yes")
+
+
+@pytest.mark.parametrize("action", list(Action))
+@pytest.mark.parametrize("position", [BELOW, FOREIGN])
+@pytest.mark.parametrize(("mode", "target_mode"), MODES)
+def test_paired_user_may_do_exactly_the_actions_of_the_table(
+    action: Action, position: Position, mode: TrustLevel, target_mode: TrustLevel
+) -> None:
+    row = ROWS[action.name]
+    allowed = LETTERS[position] in row[2 + MODES.index((mode, target_mode))] and row[-1] != "x"
+    assert may(Relation(CallerKind.BRIDGE, mode, position, target_mode), action) is allowed
+
+
+_sessions = st.builds(
+    lambda workspace, mode, paired, parent: replace(
+        session("bbbbbbbb", parent=parent), workspace=workspace, effective_mode=mode, paired_user=paired
+    ),
+    st.sampled_from([None, "team", "other"]),
+    st.sampled_from(TrustLevel),
+    st.sampled_from([None, "telegram:4711", "telegram:4712", "matrix:4711"]),
+    st.sampled_from([None, "aaaaaaaa"]),
+)
+_workspaces = st.sampled_from([None, "team"])
+
+
+@given(_sessions, st.sampled_from(LEVELS), _workspaces, st.sampled_from(Action), st.booleans())
+def test_person_in_a_chat_may_do_nothing_that_the_operator_may_not(
+    target: Session, level: BridgeLevel, workspace: str | None, action: Action, below: bool
+) -> None:
+    user = BridgeUser("telegram:4711", level, workspace)
+    allowed = may(relation(user, target, is_descendant=below), action)
+    owner = may(relation(replace(user, level=BridgeLevel.OWNER), target, is_descendant=below), action)
+    assert not allowed or owner
+    assert not owner or may(Relation(CallerKind.OPERATOR), action)
+
+
+@given(_sessions, st.sampled_from(PAIRED), _workspaces, st.sampled_from(Action))
+def test_paired_user_may_do_nothing_to_a_session_that_is_hidden(
+    target: Session, level: BridgeLevel, workspace: str | None, action: Action
+) -> None:
+    user = BridgeUser("telegram:4711", level, workspace)
+    if not visible(user, target):
+        assert not may(relation(user, target, is_descendant=True), action)
+
+
+@given(_sessions, st.sampled_from(PAIRED), _workspaces)
+def test_paired_user_sees_only_own_sessions_or_those_of_the_workspace(
+    target: Session, level: BridgeLevel, workspace: str | None
+) -> None:
+    user = BridgeUser("telegram:4711", level, workspace)
+    own = target.workspace == workspace and (workspace is not None or target.paired_user == user.name)
+    fits = level is BridgeLevel.DIRECT or target.effective_mode is SANDBOXED
+    assert visible(user, target) is (own and fits)
+
+
+@given(_sessions, _workspaces, st.sampled_from(Action))
+def test_user_paired_as_sandboxed_may_do_nothing_that_one_paired_as_direct_may_not(
+    target: Session, workspace: str | None, action: Action
+) -> None:
+    sandboxed = BridgeUser("telegram:4711", BridgeLevel.SANDBOXED, workspace)
+    direct = replace(sandboxed, level=BridgeLevel.DIRECT)
+    if may(relation(sandboxed, target, is_descendant=False), action):
+        assert may(relation(direct, target, is_descendant=False), action)
+
+
+@given(_sessions, st.sampled_from(PAIRED), _workspaces, st.sampled_from(Action))
+def test_paired_user_may_do_nothing_that_a_session_above_the_target_may_not(
+    target: Session, level: BridgeLevel, workspace: str | None, action: Action
+) -> None:
+    found = relation(BridgeUser("telegram:4711", level, workspace), target, is_descendant=False)
+    if may(found, action):
+        assert may(replace(found, kind=CallerKind.SESSION), action)
+
+
+@pytest.mark.parametrize("requested", [None, "-", "team", "other"])
+@pytest.mark.parametrize("workspace", [None, "team"])
+@pytest.mark.parametrize("level", PAIRED)
+def test_paired_user_starts_sessions_only_where_the_user_is_paired(
+    level: BridgeLevel, workspace: str | None, requested: str | None
+) -> None:
+    own = workspace or "-"
+    if requested in (None, own):
+        assert spawn_workspace(_user(level, workspace), requested) == own
+    else:
+        with pytest.raises(ValueError, match=requested):
+            spawn_workspace(_user(level, workspace), requested)
+
+
+@pytest.mark.parametrize(
+    "caller", [OPERATOR, Caller(CallerKind.SESSION, "aaaaaaaa"), _user(BridgeLevel.OWNER)]
+)
+def test_other_callers_choose_the_workspace(caller: Caller) -> None:
+    assert spawn_workspace(caller, "other") == "other"
+    assert paired_user(caller, None) is None
+
+
+def test_session_belongs_to_the_paired_user_of_its_parent_or_to_the_paired_caller() -> None:
+    caller, parent = _user(BridgeLevel.DIRECT), replace(session("aaaaaaaa"), paired_user="telegram:1")
+    assert paired_user(caller, None) == "telegram:4711"
+    assert paired_user(caller, parent) == "telegram:1"
+    assert paired_user(OPERATOR, parent) == "telegram:1"
+
+
+def test_operator_and_owners_are_bound_by_no_limit_of_a_caller() -> None:
+    assert is_unrestricted(OPERATOR)
+    assert is_unrestricted(_user(BridgeLevel.OWNER))
+    assert not is_unrestricted(Caller(CallerKind.SESSION, "aaaaaaaa"))
+    assert not any(is_unrestricted(_user(level)) for level in PAIRED)
+
+
+def test_person_in_a_chat_sees_the_workspace_of_the_pairing() -> None:
+    assert visible_workspace(BridgeUser("telegram:1", BridgeLevel.OWNER), "team")
+    for level in PAIRED:
+        assert visible_workspace(BridgeUser("telegram:1", level, "team"), "team")
+        assert not visible_workspace(BridgeUser("telegram:1", level, "team"), "other")
+        assert not visible_workspace(BridgeUser("telegram:1", level), "team")
 
 
 def _of(workspace: str | None, mode: TrustLevel, session_id: str = "bbbbbbbb") -> Session:

@@ -76,6 +76,10 @@ _IN_PATH: dict[str, tuple[str, Schema]] = {
     ),
     "accounts": ("The name of an account.", _TEXT),
     "messages": ("The number of a message.", {"type": "integer", "minimum": 1}),
+    "pairings": (
+        "The id of a request, such as `p3`; to revoke a user, the name of the user, such as `telegram:4711`.",
+        _TEXT,
+    ),
     "requests": ("`rN`; for an answer also a session with exactly one open request.", _TEXT),
     "sandbox": ("The slug of a workspace, or `default`: the container for sessions without one.", _TEXT),
     "workspaces": ("The slug of a workspace.", _TEXT),

@@ -16,6 +16,7 @@ from sm.core.lifecycle import is_live
 from sm.core.messages import Message
 from sm.core.models import Caller, Event, Session, Workspace
 from sm.core.requests import Request
+from sm.core.states import CallerKind
 from sm.core.timestamps import iso
 from sm.messaging.messages import RenderedMessage
 from sm.services import Services
@@ -49,7 +50,7 @@ class Views:
     def sessions(self, sessions: Iterable[Session]) -> list[SessionView]:
         """As `session`, with cached texts of sessions that the caller sees completely."""
         shown, caller = self.services.sessions.without_hidden_names, self.caller
-        sees_all = caller.session_id is None
+        sees_all = caller.kind is CallerKind.OPERATOR
         views = [self._text(s) if sees_all or shown(caller, s) is s else self.session(s) for s in sessions]
         # orjson serializes a fragment as its object.
         return cast("list[SessionView]", views)
@@ -78,9 +79,9 @@ class Views:
 
     def event(self, event: Event) -> EventView:
         sessions = self.services.sessions
-        caller_session = sessions.caller_session(self.caller)
-        own = caller_session is None or caller_session.id == event.session_id
-        if not own and sessions.is_hidden(caller_session, event.parent_session_id):
+        principal = sessions.principal(self.caller)
+        own = principal is None or self.caller.session_id == event.session_id
+        if not own and sessions.is_hidden(principal, event.parent_session_id):
             event = replace(event, parent_session_id=None)
         return build_view(EventView, event)
 

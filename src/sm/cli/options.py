@@ -147,6 +147,17 @@ def workspaces(context: click.Context, incomplete: str) -> Iterable[Candidate]:
 
 
 @_completion
+def pair_requests(context: click.Context, incomplete: str) -> Iterable[Candidate]:
+    overview = _fetch("/v1/pairings")
+    return [((request["request_id"],), request["label"]) for request in overview["requests"]]
+
+
+@_completion
+def paired_users(context: click.Context, incomplete: str) -> Iterable[Candidate]:
+    return [((user["user"],), user["label"]) for user in _fetch("/v1/pairings")["users"]]
+
+
+@_completion
 def sandbox_names(context: click.Context, incomplete: str) -> Iterable[Candidate]:
     """Workspaces, and `default`."""
     yield ("default",), "sessions without a workspace"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sm.core.faults import Fault
-from sm.core.states import CallerKind, EventType, Mode, SignalKind, TrustLevel
+from sm.core.states import BridgeLevel, CallerKind, EventType, Mode, SignalKind, TrustLevel
 from sm.core.statuses import Status
 from sm.core.turns import FinishedTurn
 
@@ -56,14 +56,47 @@ class Process:
 
 
 @dataclass(frozen=True, slots=True)
+class BridgeUser:
+    """A person who writes in a chat network, with the authority that the operator gave to them."""
+
+    name: str
+    """The network and the user's number in it: `telegram:4711`."""
+    level: BridgeLevel
+    workspace: str | None = None
+    """A paired user sees and starts the sessions of this workspace only; None: only their own, without a workspace."""
+
+    @property
+    def is_owner(self) -> bool:
+        return self.level is BridgeLevel.OWNER
+
+    @property
+    def trust(self) -> TrustLevel:
+        """The level as that of a session. Not for owners."""
+        return TrustLevel.DIRECT if self.level is BridgeLevel.DIRECT else TrustLevel.SANDBOXED
+
+
+@dataclass(frozen=True, slots=True)
 class Caller:
-    """The authenticated caller. `session_id` is set for kind session only."""
+    """The authenticated caller. `session_id` is set for kind session only, `user` for kind bridge only."""
 
     kind: CallerKind
     session_id: str | None = None
+    user: BridgeUser | None = None
 
     def __str__(self) -> str:
-        return "operator" if self.session_id is None else f"session:{self.session_id}"
+        return self.name if self.session_id is None else f"session:{self.session_id}"
+
+    @property
+    def name(self) -> str:
+        """The sender of the caller's messages, and the `answered_by` of the caller's answers."""
+        if self.user is not None:
+            return self.user.name
+        return self.session_id or "operator"
+
+    @property
+    def mailbox(self) -> str | None:
+        """The recipient of messages and notices to the caller; None: the operator. A person in a chat gets none."""
+        return self.session_id if self.user is None else self.user.name
 
 
 OPERATOR = Caller(CallerKind.OPERATOR)
@@ -166,6 +199,8 @@ class Session:
     """Reminders sent to this run of the session."""
     turn_ended_at: str | None = None
     """The end of the last finished turn of which sm knows what follows."""
+    paired_user: str | None = None
+    """The paired user of a chat network who started the session or an ancestor of it, as `BridgeUser.name`."""
     shares_name: bool = field(default=False, compare=False)
     """Another session has the same friendly name. Not stored: SessionIndex sets it."""
 

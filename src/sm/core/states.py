@@ -89,6 +89,17 @@ REQUESTED = frozenset(
 class CallerKind(StrEnum):
     OPERATOR = "operator"
     SESSION = "session"
+    BRIDGE = "bridge"
+    """A person who writes in a chat network, such as Telegram."""
+
+
+class BridgeLevel(StrEnum):
+    """The authority of a person in a chat network."""
+
+    OWNER = "owner"
+    """Named in the configuration."""
+    DIRECT = "direct"
+    SANDBOXED = "sandboxed"
 
 
 class MessageState(Tolerant):

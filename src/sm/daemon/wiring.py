@@ -13,6 +13,7 @@ from sm.api.sockets import SocketLimits
 from sm.capabilities.agreements import Agreements
 from sm.capabilities.project_items import ProjectItems
 from sm.config import Config, LoadedConfig, sandbox_for
+from sm.core.pairing import telegram_user
 from sm.core.timers import TimerKind
 from sm.core.timestamps import iso
 from sm.daemon.due_timers import DueTimers
@@ -48,6 +49,7 @@ from sm.sessions.home_files import HomeFiles
 from sm.sessions.interrupt import Interrupts
 from sm.sessions.kill import Kills
 from sm.sessions.manager import Manager
+from sm.sessions.pairings import Pairings
 from sm.sessions.plan import SpawnPlanner
 from sm.sessions.reports import Reports
 from sm.sessions.restore import Restorer
@@ -223,7 +225,7 @@ class DaemonParts:
             troubles = (store.trouble(), terminals.trouble, telegram.trouble())
             return [*loaded.warnings, *filter(None, troubles)]
 
-        services = Services(
+        self.services = services = Services(
             sessions=Sessions(store, manager, workspaces, spawner, kills, timers, terminals),
             records=Records(store, manager),
             restorer=restorer,
@@ -254,6 +256,7 @@ class DaemonParts:
             terminals=terminals,
             store=Reads(store),
             accounts=accounts,
+            pairings=Pairings(store, manager, audit.record, map(telegram_user, config.telegram.owner_ids)),
             daemon=DaemonInfo(paths.socket, started_s, trouble, stopping),
         )
         mcp = McpServer(

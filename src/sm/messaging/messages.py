@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from sm.core.labels import name_to_type, short_label
@@ -17,7 +17,7 @@ from sm.core.timestamps import later
 from sm.core.wording import sender_label
 from sm.errors import IllegalState, LimitReached, UsageError
 from sm.messaging.holds import check_runs, hold_reason, is_restored
-from sm.policy.access import Action, may
+from sm.policy.access import Action, is_unrestricted, may
 from sm.providers.base import InputMethod
 from sm.requests.answers import decide, resolve_options
 from sm.requests.dialogs import Dialogs
@@ -133,7 +133,7 @@ class Messages:
                 why = "not taken from the inbox yet"
             case InputMethod.TTY:
                 why = "not typed yet"
-                sender = sender_label(caller.session_id or "operator", tx.find(caller.session_id))
+                sender = sender_label(caller.name, tx.find(caller.session_id))
                 render_line(sender, _NUMBER_WIDTH, text)
             case InputMethod.COMPOSER:
                 why = hold_reason(session, tx.mail.open, time.time()) or "not typed yet"
@@ -149,7 +149,7 @@ class Messages:
         message = Message(
             id=tx.mail.new_id("messages"),
             session_id=session.id,
-            sender=caller.session_id or "operator",
+            sender=caller.name,
             mode=mode,
             state=MessageState.QUEUED,
             created_at=tx.now,
@@ -161,23 +161,25 @@ class Messages:
         return message
 
     def audience(self, caller: Caller, *, recursive: bool) -> list[Session]:
-        """The recipients of a broadcast: live children or descendants; for the operator, every live session."""
-        caller_session = self._manager.caller_session(caller)
-        if caller_session is None:
-            sessions = list(self._store.sessions.values())
-        else:
-            tree = self._manager.tree
-            near = tree.descendants(caller_session.id) if recursive else tree.children(caller_session.id)
-            sessions = [s for s in near if may(tree.relation(caller_session, s), Action.SEND)]
+        """The recipients of a broadcast: live children or descendants.
+
+        For a caller that is no session, every live session that the caller may send to.
+        """
+        principal, tree = self._manager.principal(caller), self._manager.tree
+        near: Iterable[Session] = self._store.sessions.values()
+        if isinstance(principal, Session):
+            near = tree.descendants(principal.id) if recursive else tree.children(principal.id)
+        sessions = [s for s in near if may(tree.relation(principal, s), Action.SEND)]
         return [s for s in sessions if is_live(s.status) and s.exit is None and not s.archived]
 
     async def read(self, caller: Caller, message_id: int) -> Message:
         """A message from or to the caller, or from or to a session that the caller may read. Raises NotFound."""
         message = await self._store.mail.message(message_id)
-        caller_session, sessions = self._manager.caller_session(caller), self._store.sessions
+        principal, sessions = self._manager.principal(caller), self._store.sessions
         ends = [sessions.get(end or "") for end in (message.sender, message.session_id)]
-        relations = [self._manager.tree.relation(caller_session, end) for end in ends if end is not None]
-        if caller_session is None or any(r.is_self or may(r, Action.READ) for r in relations):
+        relations = [self._manager.tree.relation(principal, end) for end in ends if end is not None]
+        own = is_unrestricted(caller) or message.sender == caller.name
+        if own or any(r.is_self or may(r, Action.READ) for r in relations):
             return message
         raise no_message(message_id)
 
@@ -193,10 +195,13 @@ class Messages:
     async def log(self, caller: Caller, session: Session | None, limit: int) -> list[tuple[Message, str]]:
         """The newest `limit` messages from and to a session that the caller may read, with their truncated texts.
 
-        `session` None: all messages of the caller; for the operator, all messages.
+        `session` None: all messages of the caller; for the operator and for owners, all messages.
         """
-        session_id = caller.session_id if session is None else session.id
-        messages = await self._store.mail.messages(None if session_id is None else [session_id], limit)
+        if session is not None:
+            ends: list[str] | None = [session.id]
+        else:
+            ends = None if is_unrestricted(caller) else [caller.name]
+        messages = await self._store.mail.messages(ends, limit)
         texts = await self._store.mail.texts([m.id for m in messages], LOGGED_MAX)
         return [(m, texts[m.id]) for m in messages]
 
@@ -208,9 +213,7 @@ class Messages:
         `idle`: the caller waits, so it also gets messages for an idle session.
         """
         self._manager.caller_session(caller)
-        return _select_takeable(
-            self._store.mail.queued().get(caller.session_id, ()), self._idle(caller, idle)
-        )
+        return _select_takeable(self._store.mail.queued().get(caller.mailbox, ()), self._idle(caller, idle))
 
     def _idle(self, caller: Caller, idle: bool) -> bool:
         session = self._store.sessions.get(caller.session_id or "")
@@ -240,7 +243,7 @@ class Messages:
         queued = [
             m
             for m in tx.mail.open.messages.values()
-            if m.session_id == caller.session_id and m.state is MessageState.QUEUED
+            if m.session_id == caller.mailbox and m.state is MessageState.QUEUED
         ]
         evidence = "taken from the inbox"
         taken = [
@@ -294,7 +297,7 @@ class Messages:
     async def _taken_message(self, tx: Transaction, caller: Caller, message_id: int) -> Message:
         """A message that the caller took from its inbox. Raises NotFound."""
         message = await tx.mail.message(message_id)
-        if message.session_id != caller.session_id or message.via != INBOX:
+        if message.session_id != caller.mailbox or message.via != INBOX:
             raise no_message(message_id)
         return message
 

@@ -2,13 +2,17 @@
 
 The server identifies the caller, the manager its relation to the target session. Every rule reads the effective mode
 that a session runs in, never the requested trust level.
+
+A person in a chat network is an owner, who may do nearly everything that the operator may, or a paired user. The
+sessions of a paired user are to that user what descendants are to a session.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import assert_never
 
-from sm.core.models import Caller, Session
+from sm.core.models import NO_WORKSPACE, BridgeUser, Caller, Session
 from sm.core.states import CallerKind, TrustLevel
 
 
@@ -38,13 +42,15 @@ class Action(StrEnum):
     ADOPT = "adopt an agent"
     ADD_ARGUMENTS = "pass extra arguments to an agent"
     MANAGE_ACCOUNTS = "see, pause or resume accounts"
+    PAIR = "pair or revoke users of chat networks"
     STOP_DAEMON = "stop the daemon"
 
 
 class Position(StrEnum):
     """The position of the target relative to the calling session.
 
-    The first matching member wins: a descendant in another workspace is foreign.
+    The first matching member wins: a descendant in another workspace is foreign. For a paired user of a chat network,
+    a session is a descendant or foreign.
     """
 
     SELF = "self"
@@ -55,23 +61,34 @@ class Position(StrEnum):
     """In the same workspace. All sessions without a workspace form one team."""
 
 
+Principal = Session | BridgeUser | None
+"""A caller with the facts that its permissions depend on: a session, a person in a chat network, or the operator."""
+
+
 @dataclass(frozen=True, slots=True)
 class Relation:
     """The relation of a caller to a target. For the operator only `kind` matters.
 
-    A workspace as the target is SELF for the sessions in it, else FOREIGN. An action without a target is FOREIGN.
+    A workspace as the target is SELF for the sessions in it, and for the users who are paired with it, else FOREIGN. An
+    action without a target is FOREIGN.
     """
 
     kind: CallerKind
     mode: TrustLevel = TrustLevel.SANDBOXED
-    """The caller's effective mode."""
+    """The caller's effective mode; the level of a paired user."""
     position: Position = Position.FOREIGN
     target_mode: TrustLevel = TrustLevel.DIRECT
     """The target's effective mode."""
+    owner: bool = False
+    """For a caller of kind bridge: one of the owners, for whom nothing else matters."""
 
     @property
     def is_operator(self) -> bool:
         return self.kind is CallerKind.OPERATOR
+
+    @property
+    def is_owner(self) -> bool:
+        return self.kind is CallerKind.BRIDGE and self.owner
 
     @property
     def is_self(self) -> bool:
@@ -115,21 +132,48 @@ _TARGETS: Mapping[Action, frozenset[Position]] = {
     Action.ADD_ARGUMENTS: _NOBODY,
     # An account pays for the work of all teams.
     Action.MANAGE_ACCOUNTS: _NOBODY,
+    # An owner decides on requests with the buttons of a chat.
+    Action.PAIR: _NOBODY,
     Action.STOP_DAEMON: _NOBODY,
 }
-"""The targets of each action for a session. The operator may do everything but report for a session."""
+"""The targets of each action for a session and for a paired user.
+
+The operator may do everything but report for a session, an owner everything that needs no terminal.
+"""
+
+_NEEDS_TERMINAL = frozenset(
+    {
+        Action.ATTACH,
+        # The answer trusts a directory or a mode of the agent CLI permanently.
+        Action.ANSWER_SETUP,
+        Action.MANAGE_WORKSPACES,
+        Action.MANAGE_ACCOUNTS,
+        Action.RESTORE_ALL,
+        Action.ADOPT,
+        Action.ADD_ARGUMENTS,
+        Action.STOP_DAEMON,
+    }
+)
+"""Actions that nobody may do from a chat network: whoever finds a phone must not be able to do them."""
 
 
 def may(relation: Relation, action: Action) -> bool:
     """Return whether a caller in this relation may do `action`. The caller must always see the target."""
     if relation.is_operator:
         return action is not Action.REPORT
+    if relation.kind is CallerKind.BRIDGE and (action is Action.REPORT or action in _NEEDS_TERMINAL):
+        return False
+    if relation.is_owner:
+        return True
     is_visible = _may_see(relation.mode, relation.position, relation.target_mode)
     return is_visible and relation.position in _TARGETS[action]
 
 
 def _may_see(mode: TrustLevel, position: Position, target_mode: TrustLevel) -> bool:
-    """A session sees itself and its team; a sandboxed session sees the sandboxed part of its team."""
+    """A session sees itself and its team; a sandboxed session sees the sandboxed part of its team.
+
+    The same holds for a paired user and their sessions.
+    """
     if position in (Position.SELF, Position.FOREIGN):
         return position is Position.SELF
     return mode is TrustLevel.DIRECT or target_mode is TrustLevel.SANDBOXED
@@ -137,15 +181,38 @@ def _may_see(mode: TrustLevel, position: Position, target_mode: TrustLevel) -> b
 
 def may_at_all(caller: Caller, action: Action) -> bool:
     """Return whether `caller` may do `action`, which has no target session."""
-    return may(Relation(caller.kind), action)
+    return may(Relation(caller.kind, owner=caller.user is not None and caller.user.is_owner), action)
 
 
-def relation(caller_session: Session | None, target: Session, *, is_descendant: bool) -> Relation:
-    """The relation of `caller_session` (None: the operator) to `target`."""
-    if caller_session is None:
-        return Relation(CallerKind.OPERATOR)
-    position = _position(caller_session, target, is_descendant=is_descendant)
-    return Relation(CallerKind.SESSION, caller_session.effective_mode, position, target.effective_mode)
+def is_unrestricted(caller: Caller) -> bool:
+    """True for the operator and for owners, who see every session and are bound by no limit of a caller."""
+    return may_at_all(caller, Action.SEE)
+
+
+def relation(principal: Principal, target: Session, *, is_descendant: bool) -> Relation:
+    """The relation of `principal` to `target`. `is_descendant`: only for a session."""
+    match principal:
+        case None:
+            return Relation(CallerKind.OPERATOR)
+        case BridgeUser():
+            mode, position = principal.trust, _position_for_user(principal, target)
+            return Relation(
+                CallerKind.BRIDGE, mode, position, target.effective_mode, owner=principal.is_owner
+            )
+        case Session():
+            position = _position(principal, target, is_descendant=is_descendant)
+            return Relation(CallerKind.SESSION, principal.effective_mode, position, target.effective_mode)
+        case _:
+            assert_never(principal)
+
+
+def _position_for_user(user: BridgeUser, target: Session) -> Position:
+    """A user who is paired with a workspace has its sessions; any other one has those that the user started."""
+    if user.workspace is not None:
+        has = target.workspace == user.workspace
+    else:
+        has = target.paired_user == user.name and target.workspace is None
+    return Position.DESCENDANT if has else Position.FOREIGN
 
 
 def _position(caller_session: Session, target: Session, *, is_descendant: bool) -> Position:
@@ -156,21 +223,44 @@ def _position(caller_session: Session, target: Session, *, is_descendant: bool) 
     return Position.DESCENDANT if is_descendant else Position.TEAM
 
 
-def visible(caller_session: Session | None, target: Session) -> bool:
-    """Return whether `caller_session` (None: the operator) may know that `target` exists.
+def visible(principal: Principal, target: Session) -> bool:
+    """Return whether `principal` may know that `target` exists.
 
     Callers must answer in the same way for hidden and for missing sessions.
     """
-    if caller_session is None:
+    if principal is None:
         return True
     # A descendant is as visible as any session of the team.
-    position = _position(caller_session, target, is_descendant=False)
-    return _may_see(caller_session.effective_mode, position, target.effective_mode)
+    return may(relation(principal, target, is_descendant=False), Action.SEE)
 
 
-def visible_workspace(caller_session: Session | None, slug: str) -> bool:
-    """Return whether `caller_session` (None: the operator) may know that the workspace `slug` exists."""
-    if caller_session is None:
+def visible_workspace(principal: Principal, slug: str) -> bool:
+    """Return whether `principal` may know that the workspace `slug` exists."""
+    if principal is None:
         return True
-    position = Position.SELF if caller_session.workspace == slug else Position.FOREIGN
-    return may(Relation(CallerKind.SESSION, caller_session.effective_mode, position), Action.SEE_WORKSPACE)
+    position = Position.SELF if principal.workspace == slug else Position.FOREIGN
+    if isinstance(principal, Session):
+        found = Relation(CallerKind.SESSION, principal.effective_mode, position)
+    else:
+        found = Relation(CallerKind.BRIDGE, principal.trust, position, owner=principal.is_owner)
+    return may(found, Action.SEE_WORKSPACE)
+
+
+def paired_user(caller: Caller, parent: Session | None) -> str | None:
+    """The paired user to whom a new session of `caller` belongs: that of its parent, else the caller."""
+    if parent is not None:
+        return parent.paired_user
+    return None if caller.user is None or caller.user.is_owner else caller.user.name
+
+
+def spawn_workspace(caller: Caller, requested: str | None) -> str | None:
+    """The workspace in which `caller` starts a session without a parent: a slug, `-` for none, None for the default.
+
+    A paired user has no choice: the workspace of the pairing, or none. Raises ValueError for another one.
+    """
+    if caller.user is None or caller.user.is_owner:
+        return requested
+    own = caller.user.workspace or NO_WORKSPACE
+    if requested not in (None, own):
+        raise ValueError(requested)
+    return own

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from sm.core.labels import short_label
 from sm.core.lifecycle import is_live
-from sm.core.models import Session, ancestors
+from sm.core.models import BridgeUser, Session, ancestors
 from sm.core.timestamps import epoch_s
 from sm.errors import LimitReached, RateLimited
 
@@ -91,20 +91,37 @@ def child_limit_error(
     return None
 
 
-def spawn_rate_error(parent: Session, since_last_s: float | None, interval_s: float) -> RateLimited | None:
-    """The error for a child that is spawned too early after the previous child, which may have ended."""
+def user_limit_error(user: BridgeUser, sessions: int, max_children: int) -> LimitReached | None:
+    """The error for one more live session that a paired user starts, without a parent, if the limit is reached."""
+    if sessions < max_children:
+        return None
+    return LimitReached(
+        f"user {user.name} already has {sessions} live sessions, at most {max_children} are allowed",
+        "wait for a session to end, or raise limits.max_children in config.yaml",
+    )
+
+
+def spawn_rate_error(
+    parent: Session | BridgeUser, since_last_s: float | None, interval_s: float
+) -> RateLimited | None:
+    """The error for a child that is spawned too early after the previous child, which may have ended.
+
+    `parent`: a paired user for a session without a parent.
+    """
     if since_last_s is None or since_last_s >= interval_s:
         return None
     left_s = interval_s - since_last_s
     often = "one child per second" if interval_s == 1 else f"one child every {interval_s:g} seconds"
     return RateLimited(
-        f"session {short_label(parent)} may start {often} (limits.spawn_interval_s)",
+        f"{_subject(parent)} may start {often} (limits.spawn_interval_s)",
         f"try again in {left_s:.2f} s",
         retry_after_s=left_s,
     )
 
 
-def message_rate_error(sender: Session, since_first_s: float | None, per_minute: int) -> RateLimited | None:
+def message_rate_error(
+    sender: Session | BridgeUser, since_first_s: float | None, per_minute: int
+) -> RateLimited | None:
     """The error for a message over the rate limit.
 
     `since_first_s`: age of the first of the last `per_minute` messages; None: fewer were sent.
@@ -113,7 +130,7 @@ def message_rate_error(sender: Session, since_first_s: float | None, per_minute:
     if left_s is None:
         return None
     return RateLimited(
-        f"session {short_label(sender)} may send {per_minute} messages per minute (limits.messages_per_minute)",
+        f"{_subject(sender)} may send {per_minute} messages per minute (limits.messages_per_minute)",
         f"try again in {left_s:.2f} s",
         retry_after_s=left_s,
     )
@@ -130,6 +147,10 @@ def report_rate_error(session: Session, since_first_s: float | None, per_minute:
         f"try again in {left_s:.2f} s",
         retry_after_s=left_s,
     )
+
+
+def _subject(caller: Session | BridgeUser) -> str:
+    return f"user {caller.name}" if isinstance(caller, BridgeUser) else f"session {short_label(caller)}"
 
 
 def _left_s(since_first_s: float | None) -> float | None:

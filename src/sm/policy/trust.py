@@ -1,6 +1,7 @@
 """Parses trust levels."""
 
-from sm.core.states import TrustLevel
+from sm.core.models import Caller
+from sm.core.states import BridgeLevel, TrustLevel
 
 _LEVELS = {
     "direct": TrustLevel.DIRECT,
@@ -22,6 +23,18 @@ def normalize_trust_level(value: str) -> TrustLevel:
     if level is None:
         raise ValueError(f"unknown trust level {value!r}: use sandboxed or direct")
     return level
+
+
+def limited_trust(caller: Caller, requested: TrustLevel | None) -> TrustLevel | None:
+    """The level that `caller` asks for; None: no level in particular.
+
+    A user who is paired as sandboxed always asks for a sandbox. Raises ValueError if that user requests more.
+    """
+    if caller.user is None or caller.user.level is not BridgeLevel.SANDBOXED:
+        return requested
+    if requested is TrustLevel.DIRECT:
+        raise ValueError(f"user {caller.user.name} is paired as sandboxed")
+    return TrustLevel.SANDBOXED
 
 
 def child_trust(parent_effective: TrustLevel, requested: TrustLevel | None) -> TrustLevel | None:

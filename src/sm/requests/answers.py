@@ -1,7 +1,7 @@
 """Asks and answers requests; the first answer wins."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sm.core.labels import short_label
@@ -12,7 +12,7 @@ from sm.core.text import MESSAGE_MAX, REPORT_MAX, validate_text
 from sm.core.timestamps import later
 from sm.core.wording import outcome
 from sm.errors import IllegalState, NotFound, UsageError
-from sm.policy.access import Action, may
+from sm.policy.access import Action, Principal, is_unrestricted, may
 from sm.requests.dialogs import Dialogs
 from sm.requests.setup import SetupDialogs
 from sm.sessions.manager import Manager
@@ -95,23 +95,23 @@ class Requests:
         if not all:
             requests = self._store.mail.open.requests.values()
             return [r for r in requests if r.open and self._may_see(caller, r)]
-        caller_session = self._manager.caller_session(caller)
-        if caller_session is None:
+        principal = self._manager.principal(caller)
+        if is_unrestricted(caller):
             return await self._store.mail.requests(limit)
-        near = [caller_session, *self._manager.tree.descendants(caller_session.id)]
-        return await self._store.mail.requests(
-            limit, [s.id for s in near if self._may_answer(caller_session, s)]
-        )
+        near: Iterable[Session] = self._store.sessions.values()
+        if isinstance(principal, Session):
+            near = [principal, *self._manager.tree.descendants(principal.id)]
+        return await self._store.mail.requests(limit, [s.id for s in near if self._may_answer(principal, s)])
 
     def _may_see(self, caller: Caller, request: Request) -> bool:
-        caller_session = self._manager.caller_session(caller)
+        principal = self._manager.principal(caller)
         session = self._store.sessions.get(request.session_id)
         if session is None:
-            return caller_session is None
-        return self._may_answer(caller_session, session)
+            return is_unrestricted(caller)
+        return self._may_answer(principal, session)
 
-    def _may_answer(self, caller_session: Session | None, session: Session) -> bool:
-        relation = self._manager.tree.relation(caller_session, session)
+    def _may_answer(self, principal: Principal, session: Session) -> bool:
+        relation = self._manager.tree.relation(principal, session)
         return relation.is_self or may(relation, Action.ANSWER)
 
     async def find(self, caller: Caller, reference: str) -> Request:
@@ -324,5 +324,4 @@ async def decide(
 
 
 def _decided(caller: Caller, answer: Answer) -> dict[str, object]:
-    answered_by = caller.session_id or "operator"
-    return {"state": RequestState.ANSWERED, "answer": answer, "answered_by": answered_by}
+    return {"state": RequestState.ANSWERED, "answer": answer, "answered_by": caller.name}

@@ -25,7 +25,7 @@ _IDLE_S = 10.0
 
 def name_of(caller: Caller) -> str:
     """The `answered_by` of an answer of `caller`."""
-    return caller.session_id or "operator"
+    return caller.name
 
 
 def answered_by_caller(request: Request, caller: Caller) -> Request:

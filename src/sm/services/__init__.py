@@ -18,6 +18,7 @@ from sm.sessions.accounts import Accounts
 from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
 from sm.sessions.interrupt import Interrupts
+from sm.sessions.pairings import Pairings
 from sm.sessions.reports import Reports
 from sm.sessions.restore import Restorer
 from sm.sessions.sandboxing import Sandboxing
@@ -91,4 +92,5 @@ class Services:
     terminals: Screen
     store: Reads
     accounts: Accounts
+    pairings: Pairings
     daemon: DaemonInfo

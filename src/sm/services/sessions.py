@@ -9,7 +9,7 @@ from sm.core.lifecycle import is_ended, is_live
 from sm.core.models import NO_WORKSPACE, Caller, RequestKey, Session, SpawnRequest
 from sm.errors import TerminalError
 from sm.messaging.timers import MailTimers
-from sm.policy.access import Action, may, visible
+from sm.policy.access import Action, Principal, is_unrestricted, may, visible
 from sm.sessions.kill import Kills
 from sm.sessions.manager import Manager, SessionResult
 from sm.sessions.spawn import START_WAIT_S, Spawner
@@ -53,6 +53,7 @@ class Sessions:
         self._terminals = terminals
         self.find = manager.find
         self.caller_session = manager.caller_session
+        self.principal = manager.principal
         self.acknowledge_endings = manager.acknowledge_endings
         self.agent_types = spawner.agent_types
 
@@ -60,15 +61,15 @@ class Sessions:
 
     def visible(self, caller: Caller, *, archived: bool = False) -> list[Session]:
         """The sessions that exist for `caller`, oldest first."""
-        caller_session = self.caller_session(caller)
+        principal = self.principal(caller)
         sessions = self._store.sessions.values()
-        return [s for s in sessions if visible(caller_session, s) and (archived or not s.archived)]
+        return [s for s in sessions if visible(principal, s) and (archived or not s.archived)]
 
     def list_sessions(self, caller: Caller, filter: SessionFilter) -> list[Session]:
         return self.apply_filter(caller, self.visible(caller, archived=filter.archived), filter)
 
     def siblings(self, caller: Caller, filter: SessionFilter) -> list[Session]:
-        """The other children of the caller's parent; for the operator the sessions without a parent."""
+        """The other children of the caller's parent; for a caller that is no session, the sessions without a parent."""
         caller_session = self.caller_session(caller)
         parent = caller_session.parent_id if caller_session else None
         return [s for s in self.others(caller, filter) if s.parent_id == parent]
@@ -80,17 +81,24 @@ class Sessions:
 
     def children(self, caller: Caller, reference: str, *, archived: bool) -> list[Session]:
         """The children of the named session; of the caller where `reference` is `-`."""
-        tree, caller_session = self._manager.tree, self.caller_session(caller)
+        tree, principal = self._manager.tree, self.principal(caller)
         if reference != "-":
             children = tree.children(self.find(caller, reference).id)
+        elif isinstance(principal, Session):
+            children = tree.children(principal.id)
         else:
-            children = tree.roots() if caller_session is None else tree.children(caller_session.id)
-        return [s for s in children if visible(caller_session, s) and (archived or not s.archived)]
+            children = [s for s in self.visible(caller, archived=True) if self._is_root(principal, s)]
+        return [s for s in children if visible(principal, s) and (archived or not s.archived)]
+
+    def _is_root(self, principal: Principal, session: Session) -> bool:
+        """True for a session whose parent does not exist for `principal`."""
+        parent = self._store.sessions.get(session.parent_id or "")
+        return parent is None or not visible(principal, parent)
 
     def descendants(self, caller: Caller, session_id: str) -> list[Session]:
         """The visible descendants, nearest first."""
-        caller_session = self.caller_session(caller)
-        return [s for s in self._manager.tree.descendants(session_id) if visible(caller_session, s)]
+        principal = self.principal(caller)
+        return [s for s in self._manager.tree.descendants(session_id) if visible(principal, s)]
 
     def apply_filter(
         self, caller: Caller, sessions: Iterable[Session], filter: SessionFilter
@@ -110,39 +118,39 @@ class Sessions:
         self, caller: Caller, reference: str | None, workspace: str | None, *, recursive: bool
     ) -> list[str] | None:
         """The ids of the sessions whose events the caller asks for; None for all."""
-        caller_session = self.caller_session(caller)
-        if reference is None and caller_session is None:
-            if workspace is None:
+        principal = self.principal(caller)
+        if reference is None and not isinstance(principal, Session):
+            if workspace is None and is_unrestricted(caller):
                 return None
-            everything = self._store.sessions.values()
-            return [s.id for s in self.apply_filter(caller, everything, SessionFilter(workspace=workspace))]
+            seen = self.visible(caller, archived=True)
+            return [s.id for s in self.apply_filter(caller, seen, SessionFilter(workspace=workspace))]
         session = self.find(caller, reference or "me")
         tree = self._manager.tree
         below = tree.descendants(session.id) if recursive else tree.children(session.id)
-        return [session.id, *(s.id for s in below if visible(caller_session, s))]
+        return [session.id, *(s.id for s in below if visible(principal, s))]
 
     # One session
 
     def may_read(self, caller: Caller, session: Session) -> bool:
         """True when the caller may read the contents of a visible session. A session may read its own."""
-        relation = self._manager.tree.relation(self.caller_session(caller), session)
+        relation = self._manager.tree.relation(self.principal(caller), session)
         return relation.is_self or may(relation, Action.READ)
 
     def without_hidden_names(self, caller: Caller, session: Session) -> Session:
         """The session without the ids of sessions that the caller cannot see. The caller's own is complete."""
-        caller_session = self.caller_session(caller)
-        if caller_session is None or caller_session.id == session.id:
+        principal = self.principal(caller)
+        if is_unrestricted(caller) or caller.session_id == session.id:
             return session
-        if session.parent_id is not None and self.is_hidden(caller_session, session.parent_id):
+        if session.parent_id is not None and self.is_hidden(principal, session.parent_id):
             session = replace(session, parent_id=None)
         kind, _, creator = session.created_by.partition(":")
-        if creator and self.is_hidden(caller_session, creator):
+        if creator and self.is_hidden(principal, creator):
             session = replace(session, created_by=kind)
         return session
 
-    def is_hidden(self, caller_session: Session | None, session_id: str | None) -> bool:
+    def is_hidden(self, principal: Principal, session_id: str | None) -> bool:
         session = self._store.sessions.get(session_id or "")
-        return session is not None and not visible(caller_session, session)
+        return session is not None and not visible(principal, session)
 
     def is_orphan(self, session: Session) -> bool:
         """True when the session is live and the process of its parent has ended."""
@@ -183,7 +191,7 @@ class Sessions:
         """End the session's process, with `tree` also the processes of its descendants."""
         killed = await self._kills.kill(caller, reference, key, force=force, tree=tree)
         for session in killed:
-            self._timers.hold_notice(session.id, caller.session_id)
+            self._timers.hold_notice(session.id, caller.mailbox)
         if is_connected():
             await self._manager.acknowledge_endings(caller, [s.id for s in killed])
         return killed

@@ -113,7 +113,7 @@ class Waits:
         sessions = [self._store.sessions[s] for s in wanted if s in self._store.sessions]
         for session in sessions:
             if is_ended(session.status):
-                self._timers.hold_notice(session.id, caller.session_id)
+                self._timers.hold_notice(session.id, caller.mailbox)
         verdict = self._verdict(wanted, until, any_of=any_of)
         if verdict is not None:
             self._waiting.end_wait(caller.session_id, WaitKind.SESSIONS)
@@ -160,7 +160,7 @@ class Waits:
         with self._waiting.count_wait(caller.session_id, WaitKind.SESSIONS, left):
             while True:
                 for session_id in wanted:
-                    self._timers.hold_notice(session_id, caller.session_id)
+                    self._timers.hold_notice(session_id, caller.mailbox)
                 if caller.session_id is not None:
                     self._timers.hold_requests(caller.session_id)
                 step_s = min(deadline - loop.time(), _HOLD_EVERY_S)
@@ -206,7 +206,10 @@ class Waits:
             raise IllegalState(f"session {caller.session_id} has ended: its wait was cancelled")
 
     def _requests_to(self, caller: Caller, wanted: Collection[str]) -> list[Request]:
-        """The open requests whose notices go to the caller; for the operator those of the waited sessions' trees."""
+        """The open requests whose notices go to the caller.
+
+        For a caller that is no session, the requests of the waited sessions' trees.
+        """
         sessions = self._store.sessions
 
         def is_for_caller(session: Session) -> bool:
@@ -227,7 +230,7 @@ class Waits:
     def _unread(self, caller: Caller) -> list[Message]:
         """The messages on their way to the caller, except those that wait until it is idle."""
         open = self._store.mail.open.messages.values()
-        return [m for m in open if m.session_id == caller.session_id and m.mode is not MessageMode.IDLE]
+        return [m for m in open if m.session_id == caller.mailbox and m.mode is not MessageMode.IDLE]
 
     def _left(self, wanted: Collection[str], until: str) -> list[Session]:
         """The wanted sessions that have not the status `until`."""

@@ -15,8 +15,9 @@ from sm.core.states import EventType, NoticeKind, TrustLevel
 from sm.core.wording import subject
 from sm.core.worktrees import do_overlap, is_within, repository_of
 from sm.errors import IllegalState, NotPermitted, UsageError
-from sm.policy.access import Action
-from sm.sessions.manager import Manager
+from sm.policy.access import Action, is_unrestricted
+from sm.sessions.manager import Manager, describe
+from sm.sessions.tree import SessionTree
 from sm.state.endings import set_parent
 from sm.state.notices import withdraw
 from sm.store import Store, Transaction
@@ -123,13 +124,11 @@ class Records:
         NotPermitted for a parent with less trust or of another workspace, LimitReached for too many children.
         """
         session = self._manager.find(caller, reference, Action.REPARENT)
-        caller_session = self._manager.caller_session(caller)
+        principal = self._manager.principal(caller)
         # The parent gets a child, as by a spawn.
         target = None if parent is None else self._manager.find(caller, parent, Action.SPAWN)
-        if caller_session is not None and target is None:
-            raise NotPermitted(
-                f"session {short_label(caller_session)} may not move a session to the operator"
-            )
+        if target is None and not is_unrestricted(caller):
+            raise NotPermitted(f"{describe(principal)} may not move a session to the operator")
         async with self._store.transaction(caller, key) as tx:
             now = tx.session(session.id)
             if tx.replayed is not None:
@@ -140,6 +139,8 @@ class Records:
                 if parent_id is not None:
                     self._manager.quota.check_reparent(tx, caller, now, parent_id)
                 after = await set_parent(tx, now, parent_id, tx.now, f"moved by {caller}")
+                if parent_id is not None:
+                    after = await _give_to_user_of(tx, tx.session(parent_id), after)
             tx.remember(session.id)
         return after
 
@@ -166,10 +167,18 @@ class Records:
         return parent.id
 
 
+async def _give_to_user_of(tx: Transaction, parent: Session, session: Session) -> Session:
+    """Give a session that has moved, and its descendants, to the paired user of its new parent."""
+    tree = SessionTree({s.id: s for s in tx.all_sessions()})
+    for descendant in [*tree.descendants(session.id), session]:
+        after = await tx.update(descendant, paired_user=parent.paired_user)
+    return after
+
+
 def _is_void_after_removal(caller: Caller, notice: Notice) -> bool:
     """True for a notice about a removed session that nobody needs. `caller` has removed the session."""
     reports_loss = notice.kind in (NoticeKind.ENDING, NoticeKind.UNDELIVERED)
-    return notice.recipient == caller.session_id or not reports_loss
+    return notice.recipient == caller.mailbox or not reports_loss
 
 
 def _worktree_use(removed: RemovedSession, living: Collection[str], writable: Collection[str]) -> WorktreeUse:

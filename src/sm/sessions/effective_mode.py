@@ -7,7 +7,7 @@ from sm.core.labels import short_label
 from sm.core.models import Caller, Session, Workspace
 from sm.core.states import CallerKind, TrustLevel
 from sm.errors import NotPermitted, SandboxUnavailable, UsageError
-from sm.policy.trust import child_trust, normalize_trust_level
+from sm.policy.trust import child_trust, limited_trust, normalize_trust_level
 from sm.sandboxes.base import Sandbox
 
 
@@ -43,6 +43,10 @@ class TrustDecisions:
             level = None if asked is None else normalize_trust_level(asked)
         except ValueError as error:
             raise UsageError(str(error)) from None
+        try:
+            level = limited_trust(caller, level)
+        except ValueError as error:
+            raise NotPermitted(f"{error}: all sessions of that user run in a sandbox") from None
         if parent is not None:
             given = child_trust(parent.effective_mode, level)
             if given is None:

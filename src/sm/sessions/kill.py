@@ -28,7 +28,7 @@ class Kills:
         self._manager = manager
         self._trouble = trouble
         self.killing: Counter[tuple[str, str | None]] = Counter()
-        """Pairs of a session being killed and the calling session, which learns the end from the answer."""
+        """Pairs of a session being killed and the caller's mailbox: the caller learns the end from the answer."""
 
     async def kill(
         self, caller: Caller, reference: str, key: RequestKey | None, *, force: bool, tree: bool = False
@@ -64,7 +64,7 @@ class Kills:
 
     async def wait_until_ended(self, victims: Sequence[Session], caller: Caller) -> None:
         """Wait until the processes of sessions are gone whose end was ordered. Raises ExternalError."""
-        killing = Counter((v.id, caller.session_id) for v in victims)
+        killing = Counter((v.id, caller.mailbox) for v in victims)
         self.killing += killing
         try:
             if not await self._store.wait_until(lambda: not self._unkilled(victims), _KILLED_WITHIN_S):

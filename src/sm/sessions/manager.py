@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from sm.config import Config
 from sm.core.labels import short_label
 from sm.core.messages import SM_ITSELF, Notice
-from sm.core.models import Caller, Exit, Process, Session, Signal
-from sm.core.states import EventType, NoticeKind
+from sm.core.models import BridgeUser, Caller, Exit, Process, Session, Signal
+from sm.core.states import CallerKind, EventType, NoticeKind
 from sm.core.wording import subject
-from sm.errors import NotFound, NotPermitted, SmError
-from sm.policy.access import Action, Relation, may, may_at_all
+from sm.errors import InternalError, NotFound, NotPermitted, SmError
+from sm.policy.access import Action, Principal, Relation, may, may_at_all
 from sm.policy.parking import RetryLimits
 from sm.providers.base import Provider
 from sm.sessions.tree import SessionTree
@@ -57,8 +57,20 @@ class Manager:
     def tree(self) -> SessionTree:
         return SessionTree(self._store.sessions, self._store.index)
 
+    def principal(self, caller: Caller) -> Principal:
+        """The caller as `policy` sees it. Raises NotPermitted for a removed session."""
+        if caller.kind is CallerKind.OPERATOR:
+            return None
+        principal = caller.user or self.caller_session(caller)
+        if principal is None:
+            raise InternalError(f"a caller of kind {caller.kind} names nobody")
+        return principal
+
     def caller_session(self, caller: Caller) -> Session | None:
-        """The calling session; None for the operator. Raises NotPermitted for a removed session."""
+        """The calling session; None for a caller of another kind. Raises NotPermitted for a removed session.
+
+        Never decide by it whether the caller is the operator: `principal` does.
+        """
         if caller.session_id is None:
             return None
         session = self._store.sessions.get(caller.session_id)
@@ -73,25 +85,27 @@ class Manager:
 
         Raises NotPermitted, and NotFound also for a session that the caller may not see.
         """
-        caller_session = self.caller_session(caller)
+        principal = self.principal(caller)
         if reference == "me":
-            if caller_session is None:
+            if not isinstance(principal, Session):
                 raise NotFound(
-                    "`me` means the calling session, but you are the operator", "list sessions: sm all"
+                    f"`me` means the calling session, but you are {describe(principal)}",
+                    "list sessions: sm all",
                 )
-            target = caller_session
+            target = principal
         else:
             try:
-                target = self.tree.find(caller_session, reference)
+                target = self.tree.find(principal, reference)
             except NotFound as error:
-                if caller_session is not None:
+                if principal is not None:
                     raise self._refused(error, caller, action, reference, "no such session for it") from None
                 raise
-        relation = self.tree.relation(caller_session, target)
-        related = None if caller_session is None else f"to it: {relation.position}"
+        relation = self.tree.relation(principal, target)
+        related = _related(relation)
         if not may(relation, action):
-            who = "the operator" if caller_session is None else f"session {short_label(caller_session)}"
-            refusal = NotPermitted(f"{who} may not {action} session {short_label(target)}", _ask_hint(caller))
+            refusal = NotPermitted(
+                f"{describe(principal)} may not {action} session {short_label(target)}", _ask_hint(caller)
+            )
             raise self._refused(refusal, caller, action, target.id, related)
         if not _is_routine(relation, action):
             self._audit(str(caller), action.name.lower(), target.id, ALLOWED, related)
@@ -104,8 +118,8 @@ class Manager:
 
         Safe inside a transaction, because this does not write. Call `record_allowed` after the commit.
         """
-        caller_session = self.caller_session(caller)
-        return [s for s in sessions if may(session_tree.relation(caller_session, s), action)]
+        principal = self.principal(caller)
+        return [s for s in sessions if may(session_tree.relation(principal, s), action)]
 
     def record_allowed(self, caller: Caller, action: Action, sessions: Sequence[Session]) -> None:
         """Write the sessions that `filter_allowed` returned to the audit log."""
@@ -211,11 +225,11 @@ class Manager:
         """Close the caller's notices about these sessions whose content the caller knows from an answer."""
 
         def is_void(notice: Notice) -> bool:
-            return notice.recipient == caller.session_id and is_known(notice)
+            return notice.recipient == caller.mailbox and is_known(notice)
 
         mail = self._store.mail
         pending = [n for n in mail.open.notices.values() if n.session_id in session_ids and is_void(n)]
-        queued = mail.queued().get(caller.session_id, ())
+        queued = mail.queued().get(caller.mailbox, ())
         if pending or any(message.sender == SM_ITSELF for message in queued):
             async with self._store.transaction() as tx:
                 for session_id in session_ids:
@@ -224,6 +238,22 @@ class Manager:
     async def observe(self, session_id: str, signal: Signal) -> None:
         async with self._store.transaction() as tx:
             await move(tx, self.notices, session_id, signal)
+
+
+def describe(principal: Principal) -> str:
+    """The caller in an error: `the operator`, `session engineer-login`, `user telegram:4711`."""
+    if principal is None:
+        return "the operator"
+    if isinstance(principal, BridgeUser):
+        return f"user {principal.name}"
+    return f"session {short_label(principal)}"
+
+
+def _related(relation: Relation) -> str | None:
+    """The relation for the audit log; None for the operator."""
+    if relation.is_operator:
+        return None
+    return "owner" if relation.is_owner else f"to it: {relation.position}"
 
 
 def _ask_hint(caller: Caller) -> str | None:

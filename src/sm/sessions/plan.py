@@ -19,7 +19,7 @@ from sm.core.text import PROMPT_MAX, folded, validate_text
 from sm.core.worktrees import map_to_repository
 from sm.errors import IllegalState, NotPermitted, SetupRequired, UsageError
 from sm.paths import InstancePaths
-from sm.policy.access import Action, may_at_all
+from sm.policy.access import Action, is_unrestricted, may_at_all, paired_user
 from sm.policy.modes import ModeChoice, choose_mode, parse_mode
 from sm.providers.base import AgentPlan, PlanContext, Provider
 from sm.sandboxes.base import Sandbox
@@ -42,7 +42,7 @@ from sm.sessions.environment import (
     without,
 )
 from sm.sessions.setup_checks import account_of_agent, require_ready, session_warnings
-from sm.sessions.workdir import WorkDirectories, require_directory, worktree
+from sm.sessions.workdir import WorkDirectories, allowed_workspace, require_directory, worktree
 from sm.store import Store
 
 _ARGUMENT_MAX = 4096
@@ -106,6 +106,8 @@ class SpawnPlanner:
         check_name(request.agent_type)
         self._check_arguments(caller, request)
         prompt = None if request.prompt is None else validate_text(request.prompt, "prompt", PROMPT_MAX)
+        if parent is None:
+            request = replace(request, workspace=allowed_workspace(caller, request.workspace))
         workspace = self._directories.workspace(parent, request.workspace)
         working_dir = await self._directories.working_dir(parent, request, workspace)
         tree = worktree(request, working_dir)
@@ -132,7 +134,7 @@ class SpawnPlanner:
             status_reason="requested",
             mode=mode.mode,
             mode_source=mode.source,
-            parent_id=None if parent is None else parent.id,
+            parent=parent,
             working_dir=working_dir,
             workspace=parent.workspace if parent is not None else workspace.slug if workspace else None,
             trust_level=trust.level,
@@ -225,7 +227,7 @@ class SpawnPlanner:
             mode=original.mode,
             mode_source=original.mode_source,
             account=original.account,
-            parent_id=None if parent is None else parent.id,
+            parent=parent,
             working_dir=original.working_dir,
             workspace=original.workspace,
             trust_level=original.trust_level,
@@ -315,7 +317,13 @@ class SpawnPlanner:
         return self._environments.inheritable(environment)
 
     def _new(
-        self, caller: Caller, agent_type: str, provider: Provider, name: str | None, **facts: Any
+        self,
+        caller: Caller,
+        agent_type: str,
+        provider: Provider,
+        name: str | None,
+        parent: Session | None,
+        **facts: Any,
     ) -> tuple[Session, str]:
         """A session, not yet inserted, and its token. Raises UsageError for an invalid name."""
         at = self._now()
@@ -332,6 +340,8 @@ class SpawnPlanner:
             status_source="manager",
             status_at=at,
             created_by=str(caller),
+            parent_id=None if parent is None else parent.id,
+            paired_user=paired_user(caller, parent),
             terminal=f"{provider.name}-{session_id}",
             created_at=at,
             token_hash=digest(token),
@@ -442,7 +452,8 @@ class SpawnPlanner:
 
     def _require_addition(self, caller: Caller, option: str) -> None:
         """Raise NotPermitted unless the caller may add options and variables to an agent."""
-        if not self._config.child_agents.allow_args and not may_at_all(caller, Action.ADD_ARGUMENTS):
+        opened = self._config.child_agents.allow_args and caller.kind is CallerKind.SESSION
+        if not opened and not may_at_all(caller, Action.ADD_ARGUMENTS):
             raise NotPermitted(
                 f"only the operator may use {option}",
                 f"to allow {option} for sessions, set child_agents.allow_args: true in config.yaml",
@@ -465,11 +476,11 @@ def _at_most(
     parent_launch: Launch | None,
     kind: AgentType | None,
 ) -> tuple[str, ...] | None:
-    """The flags of the parent, whose permissions limit those of a session started by a session; None: no limit.
+    """The flags of the parent, whose permissions limit those of a new session; None: no limit.
 
-    Flags of another provider cannot be compared.
+    They bind sessions and paired users. Flags of another provider cannot be compared.
     """
-    unlimited = caller.kind is CallerKind.OPERATOR or (kind is not None and kind.agent.spawnable)
+    unlimited = is_unrestricted(caller) or (kind is not None and kind.agent.spawnable)
     if unlimited or parent is None or parent_launch is None or parent.provider != session.provider:
         return None
     return parent_launch.flags

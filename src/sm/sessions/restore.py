@@ -331,7 +331,7 @@ def _send_go_on(tx: Transaction, session: Session, caller: Caller) -> None:
     message = Message(
         id=tx.mail.new_id("messages"),
         session_id=session.id,
-        sender=caller.session_id or "operator",
+        sender=caller.name,
         mode=MessageMode.AUTO,
         state=MessageState.QUEUED,
         created_at=tx.now,

@@ -15,11 +15,20 @@ from sm.core.observation import Source
 from sm.core.states import EventType, SignalKind
 from sm.core.statuses import Status
 from sm.core.wording import spawn_event, subject
-from sm.errors import AgentStartFailed, IllegalState, LimitReached, NameTaken, SmError, WaitTimeout
-from sm.policy.access import Action
+from sm.errors import (
+    AgentStartFailed,
+    IllegalState,
+    LimitReached,
+    NameTaken,
+    NotPermitted,
+    SmError,
+    WaitTimeout,
+)
+from sm.policy.access import Action, paired_user
 from sm.sandboxes.base import Sandbox
 from sm.sessions.manager import Manager, SessionResult
 from sm.sessions.plan import SpawnPlan, SpawnPlanner
+from sm.sessions.workdir import allowed_workspace
 from sm.state.accounts import account_hold
 from sm.state.sessions import move
 from sm.store import Effect, Store, Transaction
@@ -56,6 +65,8 @@ class Spawner:
         NotFound.
         """
         caller_session = self._manager.caller_session(caller)
+        if caller_session is None:
+            workspace = allowed_workspace(caller, workspace)
         return await self._planner.agent_types(caller_session, workspace, current_dir, environment)
 
     async def spawn(
@@ -151,6 +162,11 @@ class Spawner:
         name, others = session.friendly_name, tx.unfinished_sessions()
         if name is not None and any(is_live(s.status) and s.friendly_name == name for s in others):
             raise NameTaken(f"name {name} is already used by a live session", "choose another --name")
+        user = caller.user
+        if user is not None and not user.is_owner and tx.pairings.find(user.name) is None:
+            raise NotPermitted(f"user {user.name} is no longer paired")
+        # Not the user of planning: a parent may have changed hands since.
+        session = replace(session, paired_user=paired_user(caller, tx.find(parent_id)))
         # Not the time of planning: the rate limit compares creation times, and plans take different times.
         at = tx.now
         session = replace(session, created_at=at, status_at=at)

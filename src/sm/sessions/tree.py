@@ -8,7 +8,7 @@ from sm.core.models import Session, ancestors
 from sm.core.session_index import SessionIndex, short_name
 from sm.core.text import folded
 from sm.errors import NotFound
-from sm.policy.access import Relation, relation, visible
+from sm.policy.access import Principal, Relation, relation, visible
 
 _PREFIX_MIN = 4
 _WORD_MAX = 200
@@ -55,16 +55,16 @@ class SessionTree:
                 yield child
                 pending.append(child.id)
 
-    def relation(self, caller_session: Session | None, target: Session) -> Relation:
-        """The relation of `caller_session` (None: the operator) to `target`, for `policy`."""
+    def relation(self, principal: Principal, target: Session) -> Relation:
+        """The relation of `principal` to `target`, for `policy`."""
         return relation(
-            caller_session,
+            principal,
             target,
-            is_descendant=caller_session is not None
-            and any(ancestor.id == caller_session.id for ancestor in ancestors(target, self._sessions.get)),
+            is_descendant=isinstance(principal, Session)
+            and any(ancestor.id == principal.id for ancestor in ancestors(target, self._sessions.get)),
         )
 
-    def find(self, caller_session: Session | None, reference: str) -> Session:
+    def find(self, principal: Principal, reference: str) -> Session:
         """Find a session by id, name, friendly name (also without its agent type) or unique prefix of the id.
 
         Of several sessions with one friendly name, a live one wins, else the newest. Raises NotFound, with the same
@@ -74,10 +74,10 @@ class SessionTree:
         if len(word) > _WORD_MAX:
             raise NotFound(f"no such session: {folded(reference[:_WORD_MAX], 80)}", "list sessions: sm all")
         by_id = self._sessions.get(word)
-        if by_id is not None and visible(caller_session, by_id):
+        if by_id is not None and visible(principal, by_id):
             return by_id
         index = self._index or SessionIndex(self._sessions.values())
-        candidates = [s for s in index.named(word) if visible(caller_session, s)]
+        candidates = [s for s in index.named(word) if visible(principal, s)]
         # A name is unique for ever, but any caller may choose the same text as a friendly name.
         named = [s for s in candidates if s.name == word]
         if not named:
@@ -89,7 +89,7 @@ class SessionTree:
         if short:
             return _newest(reference, [s for s in short if is_live(s.status)] or short)
         beginning = index.with_prefix(word) if len(word) >= _PREFIX_MIN else iter(())
-        prefixed = [s for s in beginning if visible(caller_session, s)]
+        prefixed = [s for s in beginning if visible(principal, s)]
         if len(prefixed) == 1:
             return prefixed[0]
         if prefixed:
@@ -97,7 +97,7 @@ class SessionTree:
                 f"ambiguous session id {reference}: {len(prefixed)} sessions match",
                 f"use a longer prefix of one of: {', '.join(s.id for s in prefixed[:5])}",
             )
-        newest = [s for s in self._sessions.values() if visible(caller_session, s)][-_SIMILAR_MAX:]
+        newest = [s for s in self._sessions.values() if visible(principal, s)][-_SIMILAR_MAX:]
         names = [name for s in newest for name in (s.id, s.name, s.friendly_name) if name]
         near = get_close_matches(word, names, n=1)
         raise NotFound(

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
 from sm.config import Config
-from sm.core.models import NO_WORKSPACE, Session, SpawnRequest, Workspace
+from sm.core.models import NO_WORKSPACE, Caller, Session, SpawnRequest, Workspace
 from sm.core.states import TrustLevel
 from sm.core.text import folded, validate_text
 from sm.core.worktrees import PLACE, is_within, repository_of
 from sm.errors import InvalidPath, NotFound, UsageError
+from sm.policy.access import spawn_workspace
 from sm.store import Store
 
 _ADD_PATH = "add --working-dir PATH"
@@ -82,6 +83,17 @@ class WorkDirectories:
         if not contained:
             await require_directory(path)
         return path
+
+
+def allowed_workspace(caller: Caller, slug: str | None) -> str | None:
+    """As `policy`. Raises NotFound, with the same message for a foreign workspace and for one that does not exist."""
+    try:
+        return spawn_workspace(caller, slug)
+    except ValueError:
+        raise NotFound(
+            f"no such workspace: {folded(slug or NO_WORKSPACE, 80)}",
+            "omit the workspace: the sessions of a paired user start where the user is paired",
+        ) from None
 
 
 def no_such_workspace(slug: str, workspaces: Iterable[Workspace]) -> NotFound:

@@ -42,15 +42,15 @@ class Workspaces:
 
     def list_workspaces(self, caller: Caller, *, deleted: bool = False) -> list[Workspace]:
         """The workspaces that the caller sees, by slug; `deleted`: include deleted ones."""
-        caller_session = self._manager.caller_session(caller)
+        principal = self._manager.principal(caller)
         return [
             w
             for w in sorted(self._store.workspaces.values(), key=lambda w: w.slug)
-            if visible_workspace(caller_session, w.slug) and (deleted or w.deleted_at is None)
+            if visible_workspace(principal, w.slug) and (deleted or w.deleted_at is None)
         ]
 
     def find(self, caller: Caller, slug: str) -> Workspace:
-        """The workspace, also if it is deleted. Raises NotFound, for a session also for a foreign workspace."""
+        """The workspace, also if it is deleted. Raises NotFound, also for a workspace that is hidden."""
         workspaces = {w.slug: w for w in self.list_workspaces(caller, deleted=True)}
         if slug not in workspaces:
             raise no_such_workspace(slug, workspaces.values())
@@ -58,10 +58,8 @@ class Workspaces:
 
     def sessions(self, caller: Caller, slug: str) -> list[Session]:
         """The sessions of the workspace that the caller sees."""
-        caller_session = self._manager.caller_session(caller)
-        return [
-            s for s in self._store.sessions.values() if s.workspace == slug and visible(caller_session, s)
-        ]
+        principal = self._manager.principal(caller)
+        return [s for s in self._store.sessions.values() if s.workspace == slug and visible(principal, s)]
 
     async def create(
         self, caller: Caller, slug: str, given: Mapping[str, Any], key: RequestKey | None

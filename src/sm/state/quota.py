@@ -4,8 +4,8 @@ from collections import deque
 
 from sm.config import Limits
 from sm.core.lifecycle import is_live
-from sm.core.models import Caller, Session
-from sm.core.states import CallerKind
+from sm.core.models import BridgeUser, Caller, Session
+from sm.policy.access import is_unrestricted
 from sm.policy.limits import (
     RATE_WINDOW_S,
     child_limit_error,
@@ -17,6 +17,7 @@ from sm.policy.limits import (
     process_limit_error,
     report_rate_error,
     spawn_rate_error,
+    user_limit_error,
 )
 from sm.store import Transaction
 
@@ -25,7 +26,7 @@ class Quota:
     """Every method raises LimitReached, or RateLimited for a limit per time.
 
     Transactions run one after the other, so concurrent callers cannot exceed a limit. Limits of parents and
-    messages do not apply to the operator.
+    messages do not apply to the operator and to owners.
     """
 
     def __init__(self, bounds: Limits) -> None:
@@ -36,27 +37,34 @@ class Quota:
     async def check_spawn(self, tx: Transaction, caller: Caller, session: Session) -> None:
         counts = count_sessions(tx.unfinished_sessions(), session.parent_id, session.workspace)
         parent = _binding(tx, caller, session.parent_id)
-        if parent is not None:
-            # Permanent limits come before the rate limit, which a caller may retry.
+        # Permanent limits come before the rate limit, which a caller may retry.
+        if isinstance(parent, Session):
             self._check_place(parent, counts.children, generation(parent, tx.find))
+        elif parent is not None:
+            self._check_user(tx, parent)
         _check(process_limit_error(session.workspace, counts.processes, self._bounds.max_per_workspace))
         interval_s = self._bounds.spawn_interval_s
         if parent is not None and interval_s > 0:
-            newest_at = await tx.newest_child_at(parent.id)
+            if isinstance(parent, Session):
+                newest_at = await tx.newest_child_at(parent.id)
+            else:
+                newest_at = await tx.newest_created_at(parent.name)
             since_s = elapsed_s(newest_at, session.created_at)
             _check(spawn_rate_error(parent, since_s, interval_s))
 
     def check_restore(self, tx: Transaction, caller: Caller, session: Session) -> None:
         counts = count_sessions(tx.unfinished_sessions(), session.parent_id, session.workspace)
         parent = _binding(tx, caller, session.parent_id)
-        if parent is not None:
+        if isinstance(parent, Session):
             self._check_place(parent, counts.children, 0)
+        elif parent is not None:
+            self._check_user(tx, parent)
         _check(process_limit_error(session.workspace, counts.processes, self._bounds.max_per_workspace))
 
     def check_reparent(self, tx: Transaction, caller: Caller, session: Session, parent_id: str) -> None:
         """Check a session that is about to move, with its descendants, to another parent."""
         parent = _binding(tx, caller, parent_id)
-        if parent is None:
+        if not isinstance(parent, Session):
             return
         sessions = tx.all_sessions()
         children = count_sessions(sessions, parent.id, None).children if is_live(session.status) else -1
@@ -64,11 +72,12 @@ class Quota:
         self._check_place(parent, children, deepest)
 
     async def check_message(self, tx: Transaction, caller: Caller, at: str) -> None:
-        if caller.kind is CallerKind.OPERATOR or caller.session_id is None:
+        if is_unrestricted(caller):
             return
+        sender = caller.user or tx.session(caller.name)
         per_minute = self._bounds.messages_per_minute
-        first_at = await tx.mail.sent_at(caller.session_id, per_minute)
-        _check(message_rate_error(tx.session(caller.session_id), elapsed_s(first_at, at), per_minute))
+        first_at = await tx.mail.sent_at(caller.name, per_minute)
+        _check(message_rate_error(sender, elapsed_s(first_at, at), per_minute))
 
     def check_report(self, session: Session, at: str) -> None:
         """Count a checkpoint or a note.
@@ -89,6 +98,11 @@ class Quota:
         most, generations = self._bounds.max_children, self._bounds.max_depth
         _check(child_limit_error(parent, children, deepest, max_children=most, max_depth=generations))
 
+    def _check_user(self, tx: Transaction, user: BridgeUser) -> None:
+        live = [s for s in tx.unfinished_sessions() if is_live(s.status) and s.parent_id is None]
+        count = sum(s.paired_user == user.name for s in live)
+        _check(user_limit_error(user, count, self._bounds.max_children))
+
 
 def _is_old(before: str, at: str) -> bool:
     """True when `before` is more than a minute ago, or lies in the future: the clock was set back."""
@@ -96,9 +110,9 @@ def _is_old(before: str, at: str) -> bool:
     return since_s is None or since_s >= RATE_WINDOW_S
 
 
-def _binding(tx: Transaction, caller: Caller, parent_id: str | None) -> Session | None:
-    """The parent whose limits apply to this caller."""
-    return None if caller.kind is CallerKind.OPERATOR else tx.find(parent_id)
+def _binding(tx: Transaction, caller: Caller, parent_id: str | None) -> Session | BridgeUser | None:
+    """The parent whose limits apply to this caller; a paired user is the parent of sessions without one."""
+    return None if is_unrestricted(caller) else tx.find(parent_id) or caller.user
 
 
 def _check(refusal: Exception | None) -> None:

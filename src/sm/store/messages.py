@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from sm.core.accounts import Account, Park
 from sm.core.effects import Effect
 from sm.core.messages import Message, Notice
+from sm.core.pairing import Pairing, PairRequest
 from sm.core.requests import Request
 from sm.core.states import MessageState
 from sm.core.telegram import Outgoing
@@ -20,6 +21,8 @@ from sm.store.rows import (
     NOTICES,
     OUTBOX,
     OUTGOING,
+    PAIR_REQUESTS,
+    PAIRINGS,
     PARKS,
     REQUESTS,
     TIMERS,
@@ -53,6 +56,10 @@ class Open:
     """By account and model."""
     outgoing: Mapping[int, Outgoing] = field(default_factory=dict)
     """Calls to Telegram."""
+    pairings: Mapping[str, Pairing] = field(default_factory=dict)
+    """By user."""
+    pair_requests: Mapping[int, PairRequest] = field(default_factory=dict)
+    """In any state. A request that has expired is removed with the next one."""
 
 
 class MailLookup:
@@ -260,6 +267,8 @@ class MailReads(MailLookup):
                 for park in await self._all(PARKS, "1 ORDER BY account, model")
             },
             _by_id(await self._all(OUTGOING, "1 ORDER BY id")),
+            {pairing.user: pairing for pairing in await self._all(PAIRINGS, "1 ORDER BY user")},
+            _by_id(await self._all(PAIR_REQUESTS, "1 ORDER BY id")),
         )
         self.numbers = Counter(dict(await self._read("SELECT name, seq FROM sqlite_sequence", ())))
 

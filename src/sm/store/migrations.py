@@ -319,7 +319,30 @@ _V8_TELEGRAM = (
     "CREATE INDEX telegram_messages_of_objects ON telegram_messages (about)",
 )
 
-_V8 = (*_V8_TELEGRAM,)
+
+_V8_PAIRING = (
+    # Users of chat networks who wait for a decision of the operator, and those who are paired.
+    """CREATE TABLE pair_requests (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        user TEXT NOT NULL,
+        label TEXT NOT NULL,
+        state TEXT NOT NULL,
+        created_at TEXT NOT NULL,
+        replied_at TEXT NOT NULL
+    )""",
+    """CREATE TABLE pairings (
+        user TEXT PRIMARY KEY,
+        label TEXT NOT NULL,
+        level TEXT NOT NULL,
+        workspace TEXT,
+        created_at TEXT NOT NULL,
+        created_by TEXT NOT NULL
+    ) WITHOUT ROWID""",
+    "ALTER TABLE sessions ADD COLUMN paired_user TEXT",
+    "CREATE INDEX sessions_of_creators ON sessions (created_by, created_at)",
+)
+
+_V8 = (*_V8_TELEGRAM, *_V8_PAIRING)
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (_V1, _V2, _V3, _V4, _V5, _V6, _V7, _V8)
 """Step n brings a database of version n to n + 1 (`PRAGMA user_version`)."""

@@ -13,8 +13,10 @@ from sm.core.accounts import Account, Park, ParkKind
 from sm.core.effects import Effect
 from sm.core.messages import Message, Notice
 from sm.core.models import Capabilities, Checkpoint, Event, Exit, Launch, Process, Session, Workspace
+from sm.core.pairing import Pairing, PairRequest, PairState
 from sm.core.requests import Answer, Question, Request
 from sm.core.states import (
+    BridgeLevel,
     EventType,
     MessageMode,
     MessageState,
@@ -107,6 +109,11 @@ def _encoded_mapping(value: Mapping[str, Any] | None) -> str | None:
 def _trust(text: str) -> TrustLevel:
     # An unknown level must not read as the most trusted one.
     return TrustLevel.DIRECT if text == TrustLevel.DIRECT else TrustLevel.SANDBOXED
+
+
+def _level(text: str) -> BridgeLevel:
+    # As `_trust`. A row makes nobody an owner.
+    return BridgeLevel.DIRECT if text == BridgeLevel.DIRECT else BridgeLevel.SANDBOXED
 
 
 def _park_kind(text: str) -> ParkKind:
@@ -216,6 +223,8 @@ CHECKPOINTS = RowTable(
     decode={"metadata": decode_json},
 )
 ACCOUNTS = RowTable("accounts", Account)
+PAIR_REQUESTS = RowTable("pair_requests", PairRequest, decode={"state": PairState})
+PAIRINGS = RowTable("pairings", Pairing, decode={"level": _level})
 PARKS = RowTable("parks", Park, decode={"kind": _park_kind})
 TIMERS = RowTable(
     "timers", Timer, encode={"data": _encoded_mapping}, decode={"kind": TimerKind, "data": decode_json}

@@ -20,6 +20,7 @@ from sm.store.accounts import AccountWrites
 from sm.store.connection import Script, Statement
 from sm.store.idempotency import IdempotencyKey
 from sm.store.messages import MailWrites, Open
+from sm.store.pairings import PairingWrites
 from sm.store.rows import (
     EVENTS,
     OUTBOX,
@@ -91,6 +92,7 @@ class Transaction:
         self.timers = TimerWrites(self)
         self.accounts = AccountWrites(self)
         self.telegram = TelegramWrites(self)
+        self.pairings = PairingWrites(self)
 
     async def recall(self, caller: Caller | None, key: RequestKey | None) -> None:
         """Set `replayed` for a request. Raises UsageError when the key belongs to another request of the caller."""
@@ -289,6 +291,11 @@ class Transaction:
             "SELECT timestamp FROM events WHERE type = 'spawned' AND parent_session_id = ? ORDER BY seq DESC LIMIT 1",
             (parent_id,),
         )
+        return rows[0][0] if rows else None
+
+    async def newest_created_at(self, created_by: str) -> str | None:
+        """The time at which that caller spawned its newest session, also if the session was removed since."""
+        rows = await self.read("SELECT max(created_at) FROM sessions WHERE created_by = ?", (created_by,))
         return rows[0][0] if rows else None
 
     async def status_before_end(self, session_id: str) -> Status | None:

@@ -7,7 +7,14 @@ from typing_extensions import TypedDict  # pydantic reads the one of `typing` on
 from sm.api.fields import Time, doc
 from sm.core.states import MessageMode, MessageState
 
-_Sender = TypedDict("_Sender", {"from": Annotated[str, doc("`operator`, `sm`, or the id of a session.")]})
+_Sender = TypedDict(
+    "_Sender",
+    {
+        "from": Annotated[
+            str, doc("`operator`, `sm`, the id of a session, or a user such as `telegram:4711`.")
+        ]
+    },
+)
 
 
 class MessageView(_Sender):

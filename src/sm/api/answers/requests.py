@@ -48,7 +48,8 @@ class RequestView(TypedDict):
     answered_by: Annotated[
         str | None,
         doc(
-            "`operator`, a session's id, `rule` (the configuration), or `terminal` (a person at the terminal)."
+            "`operator`, a session's id, a user such as `telegram:4711`, `rule` (the configuration), or `terminal` "
+            "(a person at the terminal)."
         ),
     ]
     answered_by_label: Annotated[str | None, doc("The same for people: the label of a session.")]

@@ -41,7 +41,9 @@ class SessionView(TypedDict):
     mode_source: Annotated[str, doc("The setting that decided `mode`, such as `--lifecycle`.")]
     parent_session_id: Annotated[str | None, doc("Null: the operator is the parent.")]
     parent_label: Annotated[str | None, doc("The `label` of the parent; null as `parent_session_id`.")]
-    created_by: Annotated[str, doc("`operator`, or the session that spawned this one.")]
+    created_by: Annotated[
+        str, doc("`operator`, the session that spawned this one, or a user such as `telegram:4711`.")
+    ]
     working_dir: str
     workspace: Annotated[str | None, doc("A slug.")]
     trust_level: Annotated[TrustLevel, doc("The requested trust level.")]

@@ -48,7 +48,7 @@ async def status(request: ApiRequest, query: StatusQuery) -> StatusOverview:
     services, caller = request.services, request.caller
     visible = services.sessions.visible(caller)
     seen = services.sessions.apply_filter(caller, visible, SessionFilter(workspace=query.workspace))
-    operator = services.sessions.caller_session(caller) is None
+    operator = services.sessions.principal(caller) is None
     ids = None if operator else {s.id for s in services.sessions.visible(caller, archived=True)}
     requests = await services.requests.list_requests(caller, all=False, limit=0)
     inbox = services.messages.available(caller, idle=True)

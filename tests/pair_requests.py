@@ -1,0 +1,24 @@
+"""Requests for pairing in the database of an instance whose daemon does not run."""
+
+from sm.config import Config
+from sm.daemon.main import make_directories
+from sm.paths import instance_paths
+from sm.sessions.manager import Manager
+from sm.sessions.pairings import Pairings
+from sm.store import Store
+from sm.store.audit import Audit
+from tests.instance import Instance
+
+
+async def ask_to_pair(instance: Instance, *users: tuple[str, str]) -> list[str]:
+    """Ask as each of `users` (name and label) does by /start; return the names of the requests."""
+    paths = instance_paths(instance.env)
+    make_directories(paths)
+    async with await Store.open(paths.database) as store:
+        async with store.transaction() as tx:
+            at = tx.now
+        audit = Audit(paths.audit, lambda: at)
+        pairings = Pairings(store, Manager(Config(), store, {}, audit.record, lambda: at), audit.record, ())
+        answers = [await pairings.ask(user, label) for user, label in users]
+    audit.close()
+    return [answer.request.name for answer in answers if answer.request is not None]
