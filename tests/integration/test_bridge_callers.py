@@ -276,7 +276,9 @@ async def test_sandboxed_user_without_an_engine_gets_an_error_and_no_process() -
 
 
 async def test_owner_sees_and_does_what_the_operator_may_but_needs_a_terminal_for_the_rest() -> None:
-    async with world("child_agents: {allow_args: true}\nlimits: {spawn_interval_s: 0}") as w:
+    settings = "child_agents: {allow_args: true}\nlimits: {spawn_interval_s: 0}\ntelegram: {owner_ids: [1]}"
+    async with world(settings) as w:
+        assert w.services.pairings.caller("telegram:1") == OWNER
         operators = await w.spawn(OPERATOR)
         own = await w.spawn(OWNER)
         assert (own.created_by, own.paired_user) == ("telegram:1", None)

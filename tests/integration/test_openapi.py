@@ -1,5 +1,6 @@
 """Every route of a real daemon answers as docs/openapi.json says, to the operator and to a session."""
 
+import asyncio
 import json
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from sm.wire import KEY_HEADER
 from tests.api_client import ApiClient
 from tests.claude_cli import answer_first_questions
 from tests.instance import Instance, until
+from tests.pair_requests import ask_to_pair
 
 PROXY = Path(__file__).with_name("session_proxy.py")
 TALK = "0f0e0d0c-0b0a-4908-8706-050403020100"
@@ -73,6 +75,7 @@ class Scenario:
         script.write_text(CLAUDE.replace("PYTHON", sys.executable).replace("PROXY", str(PROXY)))
         config = CONFIG.format(python=sys.executable, proxy=PROXY, claude=claude, script=script)
         self.instance.config.write_text(config)
+        asyncio.run(ask_to_pair(self.instance, ("telegram:1", "Ada"), ("telegram:2", "Bob")))
         self.instance.start_daemon()
         operator = ApiClient(self.instance.socket)
         spawned = operator.post(
@@ -111,6 +114,7 @@ def test_every_route_answers_as_documented(scenario: Scenario) -> None:
     use_workspace_routes(scenario)
     use_observation_routes(scenario)
     asker = use_dialog_routes(scenario)
+    use_pair_routes(operator)
     use_adopt_and_restore(scenario)
     use_end_routes(scenario)
     operations = {
@@ -292,6 +296,14 @@ def use_dialog_routes(scenario: Scenario) -> ApiClient:
         done = answer.result()
         assert (done["state"], done["arguments"], done["cut"]) == ("answered", {"n": 1}, True)
     return agent
+
+
+def use_pair_routes(operator: ApiClient) -> None:
+    first, second = (request["request_id"] for request in operator.get("/v1/pairings")["requests"])
+    paired = operator.post("/v1/pairings/{request_id}/approve", first, trust="direct")
+    assert operator.get("/v1/pairings")["users"] == [paired]
+    assert operator.post("/v1/pairings/{request_id}/deny", second)["state"] == "denied"
+    assert operator.post("/v1/pairings/{user}/revoke", paired["user"])["sessions"] == 0
 
 
 def use_adopt_and_restore(scenario: Scenario) -> None:
