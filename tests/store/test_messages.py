@@ -17,6 +17,7 @@ from sm.core.effects import EffectKind
 from sm.core.lifecycle import decide
 from sm.core.messages import Message, Notice
 from sm.core.models import Checkpoint, Exit, Session, Signal
+from sm.core.pairing import PairState
 from sm.core.requests import Answer, Question, Request
 from sm.core.states import (
     EventType,
@@ -538,6 +539,7 @@ class Walk:
 
     async def _timer(self, tx: Transaction) -> None:
         self._account(tx)
+        self._pairing(tx)
         await self._telegram(tx)
         session_id = self._dice.choice([PARENT.id, CHILD.id])
         kind = self._dice.choice([TimerKind.COMPLETION, TimerKind.UNCLEAR])
@@ -555,6 +557,20 @@ class Walk:
         if self._dice.random() < 0.5:
             tx.accounts.park(Park(ParkKind.LOGIN, "y", self._dice.random(), account="a"))
             tx.accounts.unpark(tx.accounts.parks("a")[""])
+
+    def _pairing(self, tx: Transaction) -> None:
+        tx.pairings.put(replace(golden.PAIRING, user="telegram:1", label=f"{self._dice.random()}"))
+        request = replace(golden.PAIR_REQUEST, id=tx.mail.new_id("pair_requests"))
+        tx.pairings.put_request(request)
+        match self._dice.choice(["remove", "decide", "none"]):
+            case "remove":
+                tx.pairings.put(golden.PAIRING)
+                tx.pairings.remove(golden.PAIRING.user)
+                tx.pairings.remove_request(request)
+            case "decide":
+                tx.pairings.put_request(replace(request, state=PairState.APPROVED))
+            case _:
+                pass
 
     async def _telegram(self, tx: Transaction) -> None:
         subject = self._dice.choice([None, "progress"])

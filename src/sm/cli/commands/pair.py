@@ -84,9 +84,9 @@ def deny(request: str, call: Call) -> None:
 @click.argument("user", metavar="USER", shell_complete=paired_users)
 @json_option
 def revoke(user: str, call: Call) -> None:
-    """End the pairing of a user. The user's agents keep running and belong to you.
+    """End the pairing of a user. Their agents keep running.
 
-    USER is the name or the number of the user, as in sm pair list.
+    The agents belong to you from then on. USER is the name or the number of the user, as in sm pair list.
 
     \b
     Examples:
