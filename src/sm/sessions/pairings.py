@@ -15,7 +15,7 @@ from sm.policy.pairing import PairDecision, decide_request, has_expired, open_re
 from sm.policy.trust import normalize_trust_level
 from sm.sessions.manager import Manager
 from sm.sessions.workdir import no_such_workspace
-from sm.store import Store, Transaction
+from sm.store import Open, Store, Transaction
 from sm.store.audit import ALLOWED, REFUSED, Record
 
 _ASK = "ask_to_pair"
@@ -139,6 +139,9 @@ class Pairings:
         """
         self._manager.require(caller, Action.PAIR, reference, "approve", is_read=True)
         level = _level(trust)
+        where = "" if workspace is None else f" in workspace {workspace}"
+        known = self._request(self._store.mail.open, reference)
+        self._manager.require(caller, Action.PAIR, known.user, f"approve {known.name} as {level}{where}")
         async with self._store.transaction(caller, key) as tx:
             if tx.replayed is not None:
                 return _require_paired(tx, tx.replayed)
@@ -147,10 +150,6 @@ class Pairings:
                 found = tx.workspace(workspace)
                 if found is None or found.deleted_at is not None:
                     raise no_such_workspace(workspace, tx.all_workspaces())
-            where = "" if workspace is None else f" in workspace {workspace}"
-            self._manager.require(
-                caller, Action.PAIR, request.user, f"approve {request.name} as {level}{where}"
-            )
             pairing = Pairing(request.user, request.label, level, workspace, tx.now, str(caller))
             tx.pairings.put(pairing)
             tx.pairings.put_request(replace(request, state=PairState.APPROVED))
@@ -160,11 +159,12 @@ class Pairings:
     async def deny(self, caller: Caller, reference: str, key: RequestKey | None) -> PairRequest:
         """Deny a request. Its user gets no reply until the request expires. Raises the errors of `approve`."""
         self._manager.require(caller, Action.PAIR, reference, "deny", is_read=True)
+        known = self._request(self._store.mail.open, reference)
+        self._manager.require(caller, Action.PAIR, known.user, f"deny {known.name}")
         async with self._store.transaction(caller, key) as tx:
             if tx.replayed is not None:
-                return self._request(tx, tx.replayed)
+                return self._request(tx.mail.open, tx.replayed)
             request = self._open_request(tx, reference)
-            self._manager.require(caller, Action.PAIR, request.user, f"deny {request.name}")
             denied = replace(request, state=PairState.DENIED)
             tx.pairings.put_request(denied)
             tx.remember(denied.name)
@@ -175,14 +175,14 @@ class Pairings:
 
         `user`: also the number alone, if only one network has it. Raises NotPermitted, NotFound.
         """
-        self._manager.require(caller, Action.PAIR, user, "revoke", is_read=True)
+        known = _named(self._store.mail.open, user)
+        self._manager.require(caller, Action.PAIR, user if known is None else known.user, "revoke")
         async with self._store.transaction(caller, key) as tx:
             if tx.replayed is not None:
                 name, _, sessions = tx.replayed.partition(" ")
                 return RevokedUser(name, int(sessions))
             pairing = self._paired(tx, user)
             own = [s for s in tx.all_sessions() if s.paired_user == pairing.user]
-            self._manager.require(caller, Action.PAIR, pairing.user, "revoke")
             for session in own:
                 await tx.update(session, paired_user=None)
             tx.pairings.remove(pairing.user)
@@ -190,30 +190,35 @@ class Pairings:
         return RevokedUser(pairing.user, len(own))
 
     def _paired(self, tx: Transaction, user: str) -> Pairing:
-        pairings = tx.mail.open.pairings.values()
-        found = [p for p in pairings if user in (p.user, p.user.partition(":")[2])]
-        if len(found) != 1:
+        found = _named(tx.mail.open, user)
+        if found is None:
             in_config = user in self._owners
             raise NotFound(
                 f"user {folded(user, 80)} is not paired",
                 "owners are in config.yaml" if in_config else "list paired users: sm pair list",
             )
-        return found[0]
+        return found
 
-    def _request(self, tx: Transaction, reference: str) -> PairRequest:
+    def _request(self, open: Open, reference: str) -> PairRequest:
         name = _NAME.fullmatch(reference.lower())
-        request = None if name is None else tx.mail.open.pair_requests.get(int(name[1]))
+        request = None if name is None else open.pair_requests.get(int(name[1]))
         if request is None:
             raise NotFound(f"no such pairing request: {folded(reference, 40)}", "list requests: sm pair list")
         return request
 
     def _open_request(self, tx: Transaction, reference: str) -> PairRequest:
-        request = self._request(tx, reference)
+        request = self._request(tx.mail.open, reference)
         if has_expired(request, tx.now):
             raise IllegalState(f"pairing request {request.name} has expired", "the user can ask again")
         if request.state is not PairState.OPEN:
             raise IllegalState(f"pairing request {request.name} was already {request.state}", "sm pair list")
         return request
+
+
+def _named(open: Open, user: str) -> Pairing | None:
+    """The pairing of the user; `user` may be the number alone, if only one network has it."""
+    found = [p for p in open.pairings.values() if user in (p.user, p.user.partition(":")[2])]
+    return found[0] if len(found) == 1 else None
 
 
 def _require_paired(tx: Transaction, user: str) -> Pairing:
