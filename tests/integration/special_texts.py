@@ -12,7 +12,7 @@ LONG = (_LONG_LINES, _LONG_LINE)
 _UNCHANGED = (
     # Commands to the input box: shell, slash commands, exit.
     *("!touch ran-by-bang", "!", "! touch ran-by-bang", "\n!touch ran-by-bang"),
-    *("/help me", "/exit", "/cost", "/clear", "/", "/etc/passwd is a file"),
+    *("/help me", "/exit", "/cost", "/clear it", "/compacted", "/", "/etc/passwd is a file"),
     *("exit", "quit", ":q", ":q!", ":wq", ":wq!", "EXIT"),
     *("# note", "#", "& run it", "&", "?", "@"),
     # Endings that keep Enter from sending the text.

@@ -566,3 +566,50 @@ async def test_refused_notice_goes_to_the_parent_of_its_recipient(mail: Mail, ke
     await refuse(mail, "" if kept else sent, kept=kept)
     assert await mail.state(57) is MessageState.FAILED
     assert [n.recipient for n in mail.store.mail.open.notices.values()] == [None]
+
+
+async def add_command(mail: Mail, number: int, state: MessageState, text: str = "/compact") -> None:
+    via = None if state is MessageState.QUEUED else TERMINAL
+    message = Message(number, ID, "operator", MessageMode.COMMAND, state, samples.AT, samples.AT, via=via)
+    async with mail.store.transaction() as tx:
+        tx.mail.add_message(message, text)
+
+
+async def test_hook_confirms_a_typed_command_and_the_transcript_stores_it(mail: Mail) -> None:
+    await add_command(mail, 57, MessageState.DELIVERING)
+    await mail.receipts.prompt_accepted(
+        ID, AcceptedInput("/compact", mail.at(1), hook="PreCompact", command=True), Source.HOOK
+    )
+    assert (await mail.message(57)).evidence == "its PreCompact hook"
+    await mail.report("/compact", 1, Source.TRANSCRIPT, command=True)
+    assert (await mail.message(57)).evidence == IN_CONVERSATION
+
+
+@pytest.mark.parametrize(
+    ("state", "text", "second"),
+    [
+        (MessageState.QUEUED, "/compact", 1),
+        (MessageState.DELIVERING, "/clear", 1),
+        (MessageState.DELIVERING, "/compact", -1),
+    ],
+    ids=["of a person while it waits", "another command", "before it was typed"],
+)
+async def test_other_commands_confirm_no_message(
+    mail: Mail, state: MessageState, text: str, second: int
+) -> None:
+    await add_command(mail, 57, state)
+    await mail.report(text, second, Source.TRANSCRIPT, command=True)
+    assert await mail.state(57) is state
+
+
+async def test_late_report_makes_an_unconfirmed_command_submitted(mail: Mail) -> None:
+    await add_command(mail, 57, MessageState.UNCONFIRMED)
+    await mail.report("/compact", 1, Source.TRANSCRIPT, command=True)
+    assert await mail.state(57) is MessageState.SUBMITTED
+
+
+async def test_line_of_an_earlier_command_does_not_confirm_the_next_one(mail: Mail) -> None:
+    await add_command(mail, 57, MessageState.SUBMITTED)
+    await add_command(mail, 58, MessageState.QUEUED)
+    await mail.report("/compact", 1, Source.TRANSCRIPT, command=True)
+    assert [(await mail.message(n)).evidence for n in (57, 58)] == [IN_CONVERSATION, None]

@@ -38,6 +38,8 @@ SPAWN               yes       yes    sd    sd    s     sd
 REPORT              no        no     s     s     s     s
 KILL                yes       yes    d     d     -     d
 READ                yes       yes    d     d     -     d
+COMMAND             yes       yes    -     -     -     -
+COMPACT             yes       yes    d     d     -     d
 ANSWER              yes       yes    d     d     -     d
 ANSWER_SETUP        yes       no     -     -     -     -
 ARCHIVE             yes       yes    d     d     -     d

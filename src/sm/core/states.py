@@ -128,6 +128,12 @@ class MessageMode(Tolerant):
     """Deliver when the recipient is idle."""
     URGENT = "urgent"
     """Deliver before all others. Interrupts a recipient that reads its terminal."""
+    COMMAND = "command"
+    """A command to the agent CLI, typed without a header when the recipient is idle. Only `sm` chooses this mode."""
+
+
+SENT_MODES = (MessageMode.AUTO, MessageMode.IDLE, MessageMode.URGENT)
+"""The modes that a sender may choose."""
 
 
 class RequestKind(Tolerant):

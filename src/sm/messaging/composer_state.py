@@ -25,7 +25,7 @@ class ComposerDelivery(Protocol):
     session_id: str
     terminal: str
     text: str
-    """The whole text, with its header."""
+    """The whole text, with its header. A command has none."""
     box_reader: BoxReader
     interrupt: str | None
     """The key that interrupts the agent as soon as it has the message; None: the message is not urgent."""

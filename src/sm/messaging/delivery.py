@@ -53,6 +53,7 @@ _HELD_BY_STATUS_S = 600.0
 _HEADER_ROOM = 300
 _SEARCHED_LINES = 500
 _DEFECT = "an internal error of sm, see sm daemon logs"
+_HELD_UNTIL_IDLE = frozenset({MessageMode.IDLE, MessageMode.COMMAND})
 _TYPED = "typed; this agent type does not confirm messages"
 
 
@@ -135,7 +136,7 @@ class DeliveryWorker:
         if session is None or not self._types_to(session):
             return None
         queued = self._store.mail.queued().get(session_id, ())
-        able = [m for m in queued if m.mode is not MessageMode.IDLE or session.status is Status.IDLE]
+        able = [m for m in queued if m.mode not in _HELD_UNTIL_IDLE or session.status is Status.IDLE]
         return min(able, key=lambda m: (m.mode is not MessageMode.URGENT, m.id), default=None)
 
     def _types_to(self, session: Session) -> bool:
@@ -244,7 +245,9 @@ class DeliveryWorker:
             session.id,
             session.terminal,
             box_reader,
-            render_message(self._sender(message), message.id, text),
+            text
+            if message.mode is MessageMode.COMMAND
+            else render_message(self._sender(message), message.id, text),
             key if message.mode is MessageMode.URGENT else None,
         )
 

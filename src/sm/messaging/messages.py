@@ -69,6 +69,7 @@ class Messages:
     ) -> Message | Request:
         """Store a message for the session that `reference` names, or answer its one open question with the text.
 
+        A text that is a command of the agent CLI answers no question. It needs a permission of its own.
         An urgent message interrupts a session with a terminal input, so the caller needs the permission to interrupt.
         Returns the message or the answered request.
 
@@ -76,6 +77,16 @@ class Messages:
         arrive, or when the answered dialog takes no answer.
         """
         target = self._manager.find(caller, reference, Action.SEND)
+        command = self._manager.provider(target).input_command(text)
+        if command is not None:
+            if mode is MessageMode.URGENT:
+                raise UsageError(
+                    f"the command {command.text} waits until the session is idle and cannot be urgent",
+                    f"sm interrupt {name_to_type(target)}",
+                )
+            by_parent = command.by_parent and caller.session_id == target.parent_id
+            self._manager.find(caller, reference, Action.COMPACT if by_parent else Action.COMMAND)
+            text, mode = command.text, MessageMode.COMMAND
         if (
             mode is MessageMode.URGENT
             and self._manager.provider(target).input_of(target.agent_type) is not InputMethod.INBOX
@@ -84,14 +95,15 @@ class Messages:
         words = validate_text(text, "message", MESSAGE_MAX)
         if not words.strip():
             raise UsageError("the message is empty")
-        for question in open_of(self._store.mail.open.requests, target.id, [RequestKind.QUESTION]):
-            await self._dialogs.refresh(question.id)
+        if command is None:
+            for question in open_of(self._store.mail.open.requests, target.id, [RequestKind.QUESTION]):
+                await self._dialogs.refresh(question.id)
         done: Message | Request
         async with self._store.transaction(caller, key) as tx:
             session = tx.session(target.id)
             if tx.replayed is not None:
                 done = await _earlier_result(tx, tx.replayed)
-            elif (request := self._answered_by(tx, caller, session)) is not None:
+            elif command is None and (request := self._answered_by(tx, caller, session)) is not None:
                 answer = Answer(True, resolve_options(request, [words]))
                 done = await decide(tx, self._dialogs, session, request, answer, caller)
                 tx.remember(request.name)
@@ -143,7 +155,7 @@ class Messages:
                 f"session {short_label(session)} already has {waiting} waiting messages",
                 f"sm status {name_to_type(session)}",
             )
-        if mode is MessageMode.IDLE and session.status is not Status.IDLE:
+        if mode in (MessageMode.IDLE, MessageMode.COMMAND) and session.status is not Status.IDLE:
             why = f"held until the session is idle: it is {session.status}"
         await self._manager.quota.check_message(tx, caller, tx.now)
         message = Message(

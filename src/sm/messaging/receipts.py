@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sm.core.messages import IN_CONVERSATION, QUEUED_BY_AGENT, SM_ITSELF, TERMINAL, Message
 from sm.core.observation import Source
-from sm.core.states import MessageState
+from sm.core.states import MessageMode, MessageState
 from sm.core.statuses import Status
 from sm.core.text import MARK, escape_marks, render_message
 from sm.core.timestamps import iso
@@ -80,6 +80,9 @@ class DeliveryReceipts(AgentListener):
         box_reader = None if session is None else self._manager.provider(session).box_reader
         if box_reader is None:
             return
+        if accepted.command:
+            await self._record_command(session_id, accepted, source, box_reader)
+            return
         matches = await self._matches(accepted, box_reader)
         if accepted.refused is not None:
             await self._refused(session_id, accepted, accepted.refused, matches)
@@ -110,6 +113,29 @@ class DeliveryReceipts(AgentListener):
             for number in sorted(matches.among):
                 if not accepted.withdrawn and (message := await _typed_to(tx, number, session_id)):
                     await self._arrive_changed(tx, message)
+
+    @durable
+    async def _record_command(
+        self, session_id: str, accepted: AcceptedInput, source: Source, box_reader: BoxReader
+    ) -> None:
+        """Record that the agent CLI has carried out a command, or queued it. A person may type the same commands."""
+        form, at = box_reader.accepted_form(accepted.text), iso(accepted.at)
+        async with self._store.transaction() as tx:
+            recent = [
+                message
+                for message in await self._store.mail.messages([session_id], _RECENT)
+                if message.session_id == session_id
+                and message.mode is MessageMode.COMMAND
+                and message.via == TERMINAL
+                and message.created_at <= at
+            ]
+            texts = await self._store.mail.texts([message.id for message in recent])
+            for found in reversed(recent):
+                message = await tx.mail.message(found.id)
+                began = message.state is not MessageState.DELIVERING or message.state_at <= at
+                if began and box_reader.accepted_form(texts[message.id]) == form:
+                    await self._arrive_whole(tx, message, accepted, source)
+                    return
 
     async def _matches(self, accepted: AcceptedInput, box_reader: BoxReader) -> _Matches:
         if MARK not in accepted.text:
@@ -240,6 +266,7 @@ class DeliveryReceipts(AgentListener):
             if (
                 message.submitted_at is not None
                 and message.via == TERMINAL
+                and message.mode is not MessageMode.COMMAND  # a person may have typed the same command
                 and box_reader.shows_message(draft, whole)
             ):
                 if message.state is MessageState.SUBMITTED and await self._is_idle(session_id):

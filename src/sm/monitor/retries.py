@@ -65,7 +65,8 @@ class Retries(AgentListener):
 
     @durable
     async def prompt_accepted(self, session_id: str, accepted: AcceptedInput, source: Source) -> None:
-        if (session_id, TimerKind.RETRY) in self._store.mail.open.timers and accepted.refused is None:
+        is_prompt = accepted.refused is None and not accepted.command
+        if is_prompt and (session_id, TimerKind.RETRY) in self._store.mail.open.timers:
             async with self._store.transaction() as tx:
                 prompt_came(tx, session_id, accepted.at)
 

@@ -25,6 +25,8 @@ class Action(StrEnum):
     READ = "read the terminal of"
     REPORT = "report for"
     SEND = "send messages to"
+    COMMAND = "send commands to"
+    COMPACT = "compact the conversation of"
     ANSWER = "answer requests of"
     ANSWER_SETUP = "answer the first-start dialog of"
     ARCHIVE = "archive"
@@ -102,6 +104,10 @@ _DESCENDANTS = frozenset({Position.DESCENDANT})
 _TARGETS: Mapping[Action, frozenset[Position]] = {
     Action.SEE: frozenset({Position.SELF, Position.DESCENDANT, Position.TEAM}),
     Action.SEND: frozenset({Position.DESCENDANT, Position.TEAM}),
+    # A command of the agent CLI acts without its model: it can end the agent, or change its permissions.
+    Action.COMMAND: _NOBODY,
+    # Only for the direct parent, which `Messages.send` checks.
+    Action.COMPACT: _DESCENDANTS,
     # Moving a session also requires this permission for its new parent.
     Action.SPAWN: _ITSELF | _DESCENDANTS,
     # Complete, checkpoint, note, ask and the hooks of the agent: only the session itself knows its work.

@@ -123,6 +123,16 @@ class Box:
     """The box is considered closed because the screen is not recognized."""
 
 
+@dataclass(frozen=True, slots=True)
+class InputCommand:
+    """A command to the agent CLI itself, typed into its input box in place of a text for the model."""
+
+    text: str
+    """The command as it is typed."""
+    by_parent: bool = False
+    """The direct parent of a session may send it. Other commands are for the operator."""
+
+
 class BoxReader(Protocol):
     """Interprets the input box of an agent CLI. Pure: does not access the terminal."""
 
@@ -311,6 +321,9 @@ class Provider(Protocol):
     box_reader: BoxReader | None = None
     """Its input box; None: no agent type of this provider has `InputMethod.COMPOSER`."""
 
+    compact: InputCommand | None = None
+    """The command that replaces the conversation by a summary; None: there is none."""
+
     setup: Setup | None = None
     """Its installation on this machine; None: nothing to check."""
 
@@ -396,6 +409,13 @@ class Provider(Protocol):
 
     def context_window(self, model: str) -> int | None:
         """Maximum tokens of a conversation with this model; None: unknown."""
+
+    def input_command(self, text: str) -> InputCommand | None:
+        """The command that a message with this text is; None: the message is a text for the model.
+
+        Raises InvalidText for a command that cannot be typed.
+        """
+        return None
 
     def input_of(self, agent_type: str) -> InputMethod:
         """The input method of an agent type, also for a type that is no longer configured."""

@@ -47,6 +47,8 @@ class AcceptedInput:
     """
     hook: str = ""
     """The name of the reporting hook event; empty: reported by a transcript."""
+    command: bool = False
+    """The text is a command to the agent CLI itself (`Provider.input_command`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -364,11 +364,11 @@ def mark(kind: MarkKind, text: str = "", prompt_id: str | None = "p1", **more: A
         (
             user("<command-name>/model</command-name>\n<command-message>m</command-message>\n"
                  "<command-args>opus</command-args>"),
-            mark(MarkKind.COMMAND, "/model opus"),
+            mark(MarkKind.COMMAND, "/model opus", whole="/model opus"),
         ),
         (
             line("system", subtype="local_command", content="<command-name>/cost</command-name>"),
-            mark(MarkKind.COMMAND, "/cost", None),
+            mark(MarkKind.COMMAND, "/cost", None, whole="/cost"),
         ),
         (
             user("<local-command-stdout>Set model to \x1b[1mopus\x1b[22m</local-command-stdout>"),

@@ -13,7 +13,7 @@ from sm.api.routes.sessions import WaitS
 from sm.api.views import Views
 from sm.core.models import RequestKey
 from sm.core.requests import Request
-from sm.core.states import MessageMode, MessageState
+from sm.core.states import SENT_MODES, MessageMode, MessageState
 from sm.core.wording import outcome
 from sm.errors import NotFound
 from sm.policy.access import Action
@@ -39,9 +39,7 @@ class AudienceQuery(Query):
 class SendBody(Body):
     to: Annotated[NeededText, doc("A session, named as in a path.")] = ""
     text: Annotated[NeededText, doc("", maxLength=50_000)] = ""
-    mode: Annotated[
-        Annotated[str, choice("mode", tuple(MessageMode), blank=True)] | None, doc("Null: auto.")
-    ] = None
+    mode: Annotated[Annotated[str, choice("mode", SENT_MODES, blank=True)] | None, doc("Null: auto.")] = None
     ttl_s: Annotated[Seconds | None, doc("How long the message may wait, in seconds; null: a day.")] = None
     wait_s: WaitS = None
 

@@ -7,6 +7,10 @@ If the agent has exactly one open question, TEXT from you or from the agent's pa
 open in the agent's terminal, or somebody types there, the message is held. sm answer, sm approve and sm deny close
 the dialog.
 
+A TEXT that is exactly /compact [INSTRUCTIONS], /clear or /context is a command to claude itself. It is typed without
+a header once the agent is idle. Agents may only send /compact, and only to their own children. Any other text that
+begins with / arrives as text: for commands with a dialog, use sm attach.
+
 The JSON is the message; with several sessions, an array.
 
 \b
@@ -19,6 +23,7 @@ Exit codes:
 Examples:
   sm send engineer-login "Add error handling for network failures"
   git diff | sm send reviewer-1 reviewer-2 -
+  sm send engineer-login "/compact keep the names of the failing tests"
 """
 
 from typing import Any

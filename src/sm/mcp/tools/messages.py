@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from sm.core.messages import Message
 from sm.core.requests import Request
-from sm.core.states import MessageMode, MessageState
+from sm.core.states import SENT_MODES, MessageMode, MessageState
 from sm.core.text import MESSAGE_MAX
 from sm.core.wording import outcome
 from sm.errors import SmError
@@ -21,9 +21,7 @@ _ARRIVED = (MessageState.SUBMITTED, MessageState.ACKNOWLEDGED)
 @tools.tool(
     arguments(
         {"session_id": text(200), "message": text(MESSAGE_MAX)},
-        mode=choice(
-            tuple(MessageMode), "auto by default; idle: not before it is idle; urgent: interrupts it."
-        ),
+        mode=choice(SENT_MODES, "auto by default; idle: not before it is idle; urgent: interrupts it."),
         wait_s=number(0, 30, "Seconds to wait. 5 by default."),
     ),
     result(

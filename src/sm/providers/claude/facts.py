@@ -115,7 +115,7 @@ class Mark:
     """API_ERROR: the status of the response, if there was one."""
     sidechain: bool = False
     whole: str = field(default="", repr=False)
-    """The untruncated input text, if it may be a message of sm."""
+    """The untruncated input text, if it may be a message of sm, or a command."""
     parent: str | None = None
     """PROMPT: id of the preceding line of the conversation; empty: first line."""
 
@@ -152,7 +152,7 @@ class _Line:
     def mark(self, kind: MarkKind, text: str = "", detail: str = "", background: int = 0) -> Mark:
         may_be_message = (
             kind in _INPUTS and MARK in text and not text.startswith(_TASK) and len(text) <= WHOLE_MAX
-        )
+        ) or is_command(kind, text)
         whole = values.replace_surrogates(text) if may_be_message else ""
         has_parent = kind is MarkKind.PROMPT and "parentUuid" in self.value
         parent = values.name(self.value["parentUuid"]) if has_parent else None
@@ -172,6 +172,15 @@ class _Line:
 _INPUTS = frozenset(
     {MarkKind.PROMPT, MarkKind.ENQUEUED, MarkKind.CONSUMED, MarkKind.WITHDRAWN, MarkKind.REFUSED}
 )
+_COMMANDS = frozenset({MarkKind.COMMAND, MarkKind.ENQUEUED, MarkKind.WITHDRAWN})
+_COMMAND_MAX = 1_000
+
+
+def is_command(kind: MarkKind, text: str) -> bool:
+    """True for a slash command, which is also carried out if a person or sm put it into the queue."""
+    return kind in _COMMANDS and text.startswith("/") and len(text) <= _COMMAND_MAX
+
+
 _TASK = "<task-notification>"
 """Prefix of the texts of sub-agents, which are not messages."""
 

@@ -12,6 +12,7 @@ from sm.core.turns import FINAL_MESSAGE_MAX
 from sm.core.usage import ToolUse
 from sm.providers.claude import values
 from sm.providers.claude.actions import tool_line
+from sm.providers.claude.commands import COMPACT
 from sm.providers.claude.decisions import PLANS, decision, plan_of, read_dialog
 from sm.providers.claude.faults import read_fault
 from sm.providers.readers import FIRST_TURN_S, AcceptedInput, HookEvent
@@ -100,7 +101,8 @@ def read_hook(payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> H
             kind = folded(values.string(payload.get("agent_type")) or "unnamed", 60)
             return HookEvent(name, observe(Activity.BUSY, f"a sub-agent started: {kind}"))
         case "PreCompact":
-            return replace(here, observation=observe(Activity.BUSY, "claude is compacting the conversation"))
+            compacting = observe(Activity.BUSY, "claude is compacting the conversation")
+            return replace(here, observation=compacting, accepted=_compact_command(payload, at))
         case "PostCompact" if values.string(payload.get("trigger")) == "manual":
             return replace(
                 here, observation=observe(Activity.IDLE, "the conversation was compacted", final=True)
@@ -125,6 +127,14 @@ def _session_start(
         case _:  # after a resume or fork, the event names the original conversation
             waits = observe(Activity.IDLE, "claude waits for its first input", final=True)
             return HookEvent(here.name, waits, model=model, ready=True, started=True)
+
+
+def _compact_command(payload: Mapping[str, Any], at: float) -> AcceptedInput | None:
+    """The command that began a compaction; None: claude compacts by itself."""
+    if values.string(payload.get("trigger")) != "manual":
+        return None
+    text = f"{COMPACT.text} {values.string(payload.get('custom_instructions'))}".strip()
+    return AcceptedInput(text, at, hook="PreCompact", command=True)
 
 
 def _digest(payload: Mapping[str, Any]) -> str:

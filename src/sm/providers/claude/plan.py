@@ -19,10 +19,19 @@ from sm.core.statuses import Status
 from sm.core.text import folded
 from sm.core.usage import Usage
 from sm.errors import IllegalState, UsageError
-from sm.providers.base import AgentPlan, CapabilitySources, Fork, InputMethod, PlanContext, Provider
+from sm.providers.base import (
+    AgentPlan,
+    CapabilitySources,
+    Fork,
+    InputCommand,
+    InputMethod,
+    PlanContext,
+    Provider,
+)
 from sm.providers.claude import trouble
 from sm.providers.claude.box_reader import ClaudeBoxReader
 from sm.providers.claude.briefing import TEMPLATE, briefing
+from sm.providers.claude.commands import COMPACT, read_command
 from sm.providers.claude.container import home_files
 from sm.providers.claude.definitions import ClaudeDefinitions
 from sm.providers.claude.home import ClaudeHome
@@ -78,6 +87,7 @@ class ClaudeProvider(Provider):
     )
     """Answers the question about trust in the directory (measured)."""
     box_reader = ClaudeBoxReader()
+    compact = COMPACT
     readers = Readers(ClaudeHookReader(), ClaudeStateReader(), ClaudeTranscriptReader(), ClaudeScreenReader())
 
     def __init__(
@@ -244,6 +254,9 @@ class ClaudeProvider(Provider):
 
     def input_of(self, agent_type: str) -> InputMethod:
         return InputMethod.COMPOSER
+
+    def input_command(self, text: str) -> InputCommand | None:
+        return read_command(text)
 
     def _preset(self, name: str | None) -> ModelArgs:
         if name is None:

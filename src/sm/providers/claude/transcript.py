@@ -12,7 +12,16 @@ from sm.core.observation import Activity, Observation, Source
 from sm.core.text import folded
 from sm.core.usage import Todo, ToolUse, Usage
 from sm.providers.claude.actions import last_actions
-from sm.providers.claude.facts import Compaction, Fact, HookRefusal, Mark, MarkKind, ToolResult, facts_of
+from sm.providers.claude.facts import (
+    Compaction,
+    Fact,
+    HookRefusal,
+    Mark,
+    MarkKind,
+    ToolResult,
+    facts_of,
+    is_command,
+)
 from sm.providers.claude.faults import read_fault
 from sm.providers.claude.home import config_dir
 from sm.providers.claude.todos import TodoList, apply_change
@@ -93,6 +102,7 @@ def _accepted(fact: Fact) -> AcceptedInput | None:
         refused=fact.detail if kept_back else None,
         kept=kind is MarkKind.STOPPED,
         parent=fact.parent,
+        command=is_command(kind, fact.whole),
     )
 
 
