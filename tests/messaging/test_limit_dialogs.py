@@ -91,9 +91,10 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     await world.end()
 
 
+@pytest.mark.parametrize("screen", ["usage-limit-01", "usage-limit-credits-01"])
 @pytest.mark.parametrize("ignored", [0, 1])
-async def test_dialog_is_closed_with_escape_and_no_other_key(bench: Bench, ignored: int) -> None:
-    await bench.draw("usage-limit-01", ignored=ignored)
+async def test_dialog_is_closed_with_escape_and_no_other_key(bench: Bench, screen: str, ignored: int) -> None:
+    await bench.draw(screen, ignored=ignored)
     assert await bench.close() is None
     assert bench.keys == b"\x1b" * (1 + ignored)
 

@@ -470,7 +470,7 @@ def test_dialog_is_read_when_a_rule_of_the_box_is_left_below_it() -> None:
 
 def test_dialog_about_the_usage_limit_is_recognized_in_every_size_and_nowhere_else() -> None:
     found = {name for name in CAPTURES if read_screen(capture(name)).usage_limit}
-    assert found == {"usage-limit-01", "usage-limit-80", "usage-limit-50"}
+    assert found == {"usage-limit-01", "usage-limit-credits-01", "usage-limit-80", "usage-limit-50"}
 
 
 LIMIT_DIALOG = [
@@ -519,6 +519,57 @@ def test_other_dialog_is_not_taken_for_the_one_about_the_usage_limit(row: int, t
     rows = [*LIMIT_DIALOG]
     rows[row] = text
     assert not read_screen(rows).usage_limit
+
+
+CREDITS_DIALOG = [
+    RULE,
+    f"  What do you want to do?{60 * ' '}Usage credit balance: $20.00",
+    "",
+    "  \u276f Adjust monthly spend limit: \u2026               \u2190 or \u2192 to set a limit",
+    "    Wait for limit to reset",
+    "",
+    "  Enter to confirm \u00b7 Esc to cancel",
+]
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        (3, "    Adjust monthly spend limit: Unlimited"),
+        (4, "  \u276f Wait for limit to reset                   Resets 5:51am (UTC)"),
+        (5, ""),
+        (5, "\n  Press \u2190 or \u2192 to set a limit.\n"),
+    ],
+)
+def test_dialog_about_usage_credits_is_one_about_the_usage_limit(row: int, text: str) -> None:
+    rows = [*CREDITS_DIALOG]
+    rows[row : row + 1] = text.split("\n")
+    if row == 3:
+        rows[4] = "  \u276f Wait for limit to reset"
+    elif row == 4:
+        rows[3] = "    Adjust monthly spend limit: $50"
+    screen = read_screen(["\u276f /rate-limit-options", "", *rows])
+    assert screen.usage_limit
+    assert screen.state is State.DIALOG
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        (0, ""),
+        (1, "  What do you want to do?"),
+        (1, "  What do you want to buy?   Usage credit balance: $20.00"),
+        (3, "    Adjust monthly spend limit: $50"),
+        (3, "  \u276f Delete everything"),
+        (4, "    Wait"),
+        (4, "  \u276f Wait for limit to reset"),
+        (6, "  Enter to confirm"),
+    ],
+)
+def test_other_dialog_is_not_taken_for_the_one_about_usage_credits(row: int, text: str) -> None:
+    rows = [*CREDITS_DIALOG]
+    rows[row] = text
+    assert not read_screen(["\u276f /rate-limit-options", "", *rows]).usage_limit
 
 
 def test_quoted_dialog_about_the_usage_limit_is_not_recognized() -> None:

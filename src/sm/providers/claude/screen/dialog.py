@@ -204,13 +204,33 @@ _ESCAPES = "Enter to confirm · Esc to cancel"
 
 
 def _usage_limit(dialog: _Dialog) -> ScreenContent | None:
-    asks = dialog.ruled and dialog.title == "What do you want to do?" and dialog.question == dialog.title
-    if not asks or one_line(dialog.last) != _ESCAPES:
+    if not dialog.ruled or one_line(dialog.last) != _ESCAPES:
         return None
-    if not _STOPS & {*dialog.options[:1], *dialog.options[-1:]}:
+    asks = dialog.title == "What do you want to do?" and dialog.question == dialog.title
+    stops = bool(_STOPS & {*dialog.options[:1], *dialog.options[-1:]})
+    if not ((asks and stops) or _offers_credits(dialog)):
         return None
     what = "the dialog about the usage limit is open"
     return ScreenContent(State.DIALOG, what, hint=_close_with(["Esc"]), usage_limit=True)
+
+
+_CREDITS_TITLE = re.compile(r"What do you want to do\? +Usage credit balance: \S.*")
+_CREDITS_OPTIONS = re.compile(
+    r" {2}(?P<pointer>❯| ) (?P<label>Adjust monthly spend limit: \S.*|Wait for limit to reset(?: {2,}Resets \S.*)?)"
+)
+
+
+def _offers_credits(dialog: _Dialog) -> bool:
+    """True for the dialog about the limit of an account with usage credits. Its options have no numbers.
+
+    Enter on its first option, which is selected, changes how much the account may spend.
+    """
+    if _CREDITS_TITLE.fullmatch(dialog.title) is None or dialog.options:
+        return False
+    options = [found for row in dialog.rows if (found := _CREDITS_OPTIONS.fullmatch(row)) is not None]
+    labels = [option["label"].split(maxsplit=1)[0] for option in options]
+    pointers = sum(row.startswith("  ❯ ") for row in dialog.rows)
+    return labels == ["Adjust", "Wait"] and pointers == 1
 
 
 _LEAVES = re.compile(
