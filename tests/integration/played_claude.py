@@ -80,6 +80,10 @@ class Agent:
         message = {"model": "<synthetic>", "content": [{"type": "text", "text": text}]}
         self._append("assistant", None, isApiErrorMessage=True, error=error, message=message)
 
+    def write_turn_end(self) -> None:
+        """Write the line that claude writes after each turn, also after one that failed, and let the daemon read it."""
+        self._write("system", None, subtype="turn_duration", durationMs=1)
+
     def _write(self, type: str, at: datetime | None, **line: object) -> None:
         self._append(type, at, **line)
         self.send_event("Notification")  # the daemon reads the transcript after each event

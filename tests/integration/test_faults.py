@@ -1,6 +1,8 @@
 """Failed turns, also while daemons are killed. The test plays the hooks and the transcripts of claude."""
 
 import os
+import sqlite3
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -115,3 +117,42 @@ def test_retry_is_shown_and_a_message_replaces_it() -> None:
         agent.send_event("Stop", last_assistant_message="It is done.")
         until(lambda: "retry" not in stage.session(agent.id)["status_reason"], "the reason changes")
         assert (sent(stage, agent), told(stage)) == ([], [])
+
+
+LIMIT = "You've hit your session limit \u00b7 resets 5:59am (UTC)"
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["at once", "after a kill"])
+def test_end_of_a_turn_that_met_its_limit_is_no_success_when_it_is_read_separately(
+    stage: Stage, killed: bool
+) -> None:
+    agent = stage.agent()
+    begin(agent)
+    agent.write_failure("rate_limit", LIMIT)
+    agent.send_event("Notification")
+    until(lambda: "session limit" in stage.session(agent.id)["status_reason"], "the limit is seen", 60)
+    (account,) = stage.json("accounts")
+    assert (account["waiting"], account["last_success_at"]) == (1, None)
+    if killed:
+        stage.restart()
+    agent.write_turn_end()
+    end = agent.transcript.stat().st_size
+    until(lambda: read_to(stage, agent) == end, "the daemon has read the line", 60)
+    (account,) = stage.json("accounts")
+    assert (account["waiting"], account["last_success_at"]) == (1, None)
+    assert "session limit" in stage.session(agent.id)["status_reason"]
+    assert "session limit" in stage.sm("why", agent.id)
+    stage.sm("resume", "--account", account["name"])
+    until(
+        lambda: any("The limit that ended your last turn" in m["text"] for m in stage.json("log", agent.id)),
+        "the agent is told to go on",
+        60,
+    )
+
+
+def read_to(stage: Stage, agent: Agent) -> int:
+    """The position to which the daemon has read the transcript of the agent."""
+    with closing(sqlite3.connect(stage.state / "sm.db")) as database:
+        query = "SELECT offset FROM transcripts WHERE session_id = ? AND path = ?"
+        row = database.execute(query, (agent.id, str(agent.transcript))).fetchone()
+    return 0 if row is None else int(row[0])

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -75,3 +76,19 @@ def test_block_has_few_observations_and_only_the_usage_of_the_session(tmp_path: 
     assert [u.message_id for u in block.delta.usage] == [f"m{n}" for n in range(600, 1000)]
     assert block.newest_tool is not None and block.newest_tool.id == "t999"
     assert block.model == "claude-opus-4-8"
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_block_does_not_end_in_a_failure_that_is_over(tmp_path: Path, goes_on: bool) -> None:
+    at = "2026-01-27T15:20:00Z"
+    filler = json.dumps({"type": "mode", "timestamp": at, "text": "x" * 1000}) + "\n"
+    error = {"content": [{"type": "text", "text": "Prompt is too long"}]}
+    failure = {"type": "assistant", "timestamp": at, "isApiErrorMessage": True, "error": "invalid_request"}
+    prompt = {"type": "user", "timestamp": at, "message": {"role": "user", "content": "go on"}}
+    lines = [json.dumps(failure | {"message": error}) + "\n", filler * (BLOCK_MAX_BYTES // 1000)]
+    path = tmp_path / "one.jsonl"
+    path.write_text("".join([*lines, json.dumps(prompt) + "\n"] if goes_on else lines))
+    block = read_block(
+        str(path), None, ClaudeTranscriptReader(), (), below=Root(str(tmp_path)), sidechain=False, since=""
+    )
+    assert (block.delta.observations[-1].fault is None) is goes_on

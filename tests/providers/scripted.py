@@ -94,7 +94,9 @@ class ScriptedTranscripts:
     def path(self, environment: Mapping[str, str], working_dir: str, conversation: str) -> str:
         return f"{self.root(environment)}/{conversation}"
 
-    def delta(self, lines: Sequence[bytes], *, sidechain: bool, todo: Sequence[Todo]) -> TranscriptDelta:
+    def delta(
+        self, lines: Sequence[bytes], *, sidechain: bool, todo: Sequence[Todo], failed: bool = False
+    ) -> TranscriptDelta:
         prompts = [_text(_object(line).get("prompt")) for line in lines]
         if sidechain:
             return TranscriptDelta(todo=tuple(todo))

@@ -12,6 +12,7 @@ from sm.monitor.transcripts import Root, read_new
 from sm.providers.readers import TranscriptDelta, TranscriptReader
 
 BLOCK_MAX_BYTES = 256 * 1024
+_LONGEST_BYTES = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +39,20 @@ def read_block(
     below: Root,
     sidechain: bool,
     since: str,
+    failed: bool = False,
 ) -> TranscriptBlock:
-    """Read about `BLOCK_MAX_BYTES`. Usage and tools from before `since` belong to another session."""
-    new = read_new(path, position, BLOCK_MAX_BYTES, below=below)
-    delta = reader.delta(new.lines, sidechain=sidechain, todo=todo)
+    """Read about `BLOCK_MAX_BYTES`, and more if that ends in a failure: the next lines may say that it is over.
+
+    Usage and tools from before `since` belong to another session. `failed`: as for `TranscriptReader.delta`.
+    """
+    limit_bytes = BLOCK_MAX_BYTES
+    while True:
+        new = read_new(path, position, limit_bytes, below=below)
+        delta = reader.delta(new.lines, sidechain=sidechain, todo=todo, failed=failed)
+        ends_in_failure = bool(delta.observations) and delta.observations[-1].fault is not None
+        if not (new.more and ends_in_failure) or limit_bytes >= _LONGEST_BYTES:
+            break
+        limit_bytes *= 2
     usage = tuple(u for u in delta.usage if not u.at or u.at >= since)
     tools = tuple(t for t in delta.tools if not t.at or t.at >= since)
     return TranscriptBlock(

@@ -141,9 +141,11 @@ class Sources:
         async def record(tx: Transaction, observations: Sequence[Observation]) -> None:
             for observation in observations:
                 agent.transcript_turn = observation.turn or agent.transcript_turn
-            # An earlier failure in these lines is over: a turn began after it.
-            if observations and observations[-1].fault is not None:
-                failed = replace(observations[-1], turn=agent.transcript_turn)
+            # An earlier failure in these lines is over: a turn began after it. One from before the session is that of
+            # the conversation that was copied.
+            last = observations[-1] if observations else None
+            if last is not None and last.fault is not None and iso(last.at) >= since:
+                failed = replace(last, turn=agent.transcript_turn)
                 await self._recorder.add_fault(tx, session.id, failed)
 
         observations = await self._usage.read(

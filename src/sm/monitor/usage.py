@@ -26,7 +26,7 @@ _PROMPT_LINES = 500
 _UNREAD = FilePosition(0, 0)
 """No file has this inode."""
 _NO_TOOL = {"timestamp": ""}
-_CONVERSATION_FACTS = frozenset({"todo", "context_tokens", "answer"})
+_CONVERSATION_FACTS = frozenset({"todo", "failed", "context_tokens", "answer"})
 """Facts to drop when the session starts another conversation."""
 
 
@@ -81,6 +81,8 @@ class UsageMeter:
             more = True
             while more:
                 todo = await self._todo(session.id)
+                current = path == transcript
+                failed = current and bool((await self._facts_of(session.id)).get("failed"))
                 position = positions.get(path)
                 block = await asyncio.to_thread(
                     read_block,
@@ -91,12 +93,12 @@ class UsageMeter:
                     below=below,
                     sidechain=_is_sub_agents(path, below),
                     since=since,
+                    failed=failed,
                 )
                 more = block.more
                 if block.position is None or block.position == position:
                     break
                 await dispatch(block.delta)
-                current = path == transcript
                 await self._keep(
                     session.id, path, block.position, block, record if current else None, current=current
                 )
@@ -166,6 +168,9 @@ class UsageMeter:
         counts_tools = self._settings.enable_tool_tracking
         if current:
             facts["transcript"] = path
+            facts.pop("failed", None)
+            if delta.failed:
+                facts["failed"] = True
             facts["todo"] = [{"content": t.content, "status": t.status, "id": t.id} for t in delta.todo]
             if delta.answer is not None:
                 facts["answer"] = delta.answer

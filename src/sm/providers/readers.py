@@ -124,6 +124,8 @@ class TranscriptDelta:
     context_tokens: int | None = None
     """Tokens of the conversation after these lines; None: unknown."""
     accepted: tuple[AcceptedInput, ...] = ()
+    failed: bool = False
+    """After these lines, the end of a failed turn is still to be read: it is no success."""
     turn_finished: float | None = None
     """Time at which the last turn finished, in seconds since the epoch (see `HookEvent.turn_finished`)."""
     answer: str | None = None
@@ -213,8 +215,13 @@ class TranscriptReader(Protocol):
     def path(self, environment: Mapping[str, str], working_dir: str, conversation: str) -> str:
         """The expected path of a transcript until a hook reports one. `working_dir`: without links."""
 
-    def delta(self, lines: Sequence[bytes], *, sidechain: bool, todo: Sequence[Todo]) -> TranscriptDelta:
-        """Interpret complete lines. `sidechain`: of a sub-agent's transcript; `todo`: the list before these lines."""
+    def delta(
+        self, lines: Sequence[bytes], *, sidechain: bool, todo: Sequence[Todo], failed: bool = False
+    ) -> TranscriptDelta:
+        """Interpret complete lines. `sidechain`: of a sub-agent's transcript.
+
+        `todo`, `failed`: the list, and `TranscriptDelta.failed`, before these lines.
+        """
 
     def actions(self, lines: Sequence[bytes], count: int, working_dir: str) -> Sequence[ActionLine]:
         """The last `count` actions in these lines for a person to read, oldest first."""

@@ -183,3 +183,13 @@ def test_failure_of_a_sub_agent_is_no_fault_of_the_turn() -> None:
     failed = LIMITED.replace(b'{"type"', b'{"isSidechain": true, "type"', 1)
     assert READER.delta([failed], sidechain=False, todo=()).observations == ()
     assert READER.delta([LIMITED], sidechain=True, todo=()).observations == ()
+
+
+def test_end_of_a_failed_turn_is_no_success_when_it_is_read_after_the_failure() -> None:
+    failure = READER.delta([LIMITED], sidechain=False, todo=())
+    assert failure.failed
+    end = READER.delta([ENDED], sidechain=False, todo=(), failed=True)
+    assert (end.observations, end.turn_finished, end.failed) == ((), None, False)
+    assert READER.delta([], sidechain=False, todo=(), failed=True).failed
+    again = READER.delta([PROMPT, ENDED], sidechain=False, todo=(), failed=True)
+    assert (again.turn_finished is not None, again.failed) == (True, False)

@@ -4,8 +4,8 @@ Source: claude 2.1.197. Lines of an unknown form are ignored.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from sm.core.faults import fault_reason
 from sm.core.observation import Activity, Observation, Source
@@ -40,7 +40,9 @@ class ClaudeTranscriptReader:
         slug = _NOT_IN_A_NAME.sub("-", working_dir)
         return f"{self.root(environment)}/{slug}/{conversation}.jsonl"
 
-    def delta(self, lines: Sequence[bytes], *, sidechain: bool, todo: Sequence[Todo]) -> TranscriptDelta:
+    def delta(
+        self, lines: Sequence[bytes], *, sidechain: bool, todo: Sequence[Todo], failed: bool = False
+    ) -> TranscriptDelta:
         facts = facts_of(lines)
         usage = [fact for fact in facts if isinstance(fact, Usage)]
         todos, context = tuple(todo), None
@@ -60,14 +62,16 @@ class ClaudeTranscriptReader:
         ended = tuple(end for fact in facts if (end := _tool_end(fact)) is not None)
         if sidechain:
             return TranscriptDelta((), tuple(usage), tools, todos, context, tools_ended=ended)
+        turns = _read_turns(facts, failed=failed)
         return TranscriptDelta(
-            tuple(_observations(facts)),
+            tuple(turns.observations),
             tuple(usage),
             tools,
             todos,
             context,
             tuple(accepted for fact in facts if (accepted := _accepted(fact)) is not None),
-            _finished(facts),
+            turns.failed,
+            turns.finished_at,
             _answer(facts),
             ended,
         )
@@ -106,19 +110,6 @@ def _accepted(fact: Fact) -> AcceptedInput | None:
     )
 
 
-def _finished(facts: Sequence[Fact]) -> float | None:
-    """The time at which the last turn finished; None if it failed or was interrupted.
-
-    claude also writes TURN_FINISHED after a failed turn.
-    """
-    ends = (MarkKind.TURN_FINISHED, MarkKind.API_ERROR, MarkKind.INTERRUPTED)
-    marks = [fact for fact in facts if isinstance(fact, Mark) and fact.kind in ends]
-    failed = len(marks) > 1 and marks[-2].kind is MarkKind.API_ERROR
-    if not marks or marks[-1].kind is not MarkKind.TURN_FINISHED or failed or marks[-1].at is None:
-        return None
-    return seconds_of(marks[-1].at)
-
-
 def _answer(facts: Sequence[Fact]) -> str | None:
     texts = [f.text for f in facts if isinstance(f, Mark) and f.kind is MarkKind.TEXT and not f.sidechain]
     return folded(texts[-1], ANSWER_MAX) if texts else None
@@ -134,19 +125,40 @@ _ACTIVITIES: Mapping[MarkKind, tuple[Activity, str]] = {
 """The activity after each mark. REJECTED is missing, because an interrupt or new instructions follow."""
 
 
-def _observations(facts: Sequence[Fact]) -> Iterator[Observation]:
-    """The observations in these facts. The end of a failed turn is only its failure."""
-    failed = False
+@dataclass
+class _Turns:
+    observations: list[Observation] = field(default_factory=list)
+    finished_at: float | None = None
+    """The time at which the last turn finished; None if it failed or was interrupted."""
+    failed: bool = False
+    """The last turn has failed, and its TURN_FINISHED is still to come."""
+
+
+def _read_turns(facts: Sequence[Fact], *, failed: bool) -> _Turns:
+    """Read the turns in these facts. claude writes TURN_FINISHED also after a failed turn, which is only its failure.
+
+    `failed`: as in `_Turns`, before these facts: claude may write the failure and TURN_FINISHED apart.
+    """
+    turns = _Turns(failed=failed)
     for fact in facts:
-        if failed and isinstance(fact, Mark) and fact.kind is MarkKind.TURN_FINISHED:
-            failed = False
+        kind = fact.kind if isinstance(fact, Mark) and not fact.sidechain else None
+        if kind is MarkKind.TURN_FINISHED and turns.failed:
+            turns.failed, turns.finished_at = False, None
             continue
         observation = _observation(fact)
+        if kind is MarkKind.API_ERROR:
+            turns.failed, turns.finished_at = True, None
+        elif observation is not None:
+            turns.failed = False
+        if kind is MarkKind.INTERRUPTED:
+            turns.finished_at = None
+        elif isinstance(fact, Mark) and kind is MarkKind.TURN_FINISHED:
+            turns.finished_at = seconds_of(fact.at) if fact.at else None
         if observation is not None:
-            failed = observation.fault is not None
-            if isinstance(fact, Mark) and fact.kind is MarkKind.PROMPT:
+            if isinstance(fact, Mark) and kind is MarkKind.PROMPT:
                 observation = replace(observation, turn=fact.prompt_id)
-            yield observation
+            turns.observations.append(observation)
+    return turns
 
 
 def _failure(error: Mark) -> Observation | None:
