@@ -39,9 +39,9 @@ stage = context_fixture("module", Stage, QUICK, BOX)
 slow = context_fixture("function", Stage, SETTINGS.format(quiet_s=1000), BOX)
 
 
-def turn(agent: Agent, text: str) -> None:
+def turn(agent: Agent, text: str, prompt: str = "go on") -> None:
     """Play a whole turn that ends with `text`."""
-    agent.send_event("UserPromptSubmit", prompt="go on", prompt_id=os.urandom(4).hex())
+    agent.send_event("UserPromptSubmit", prompt=prompt, prompt_id=os.urandom(4).hex())
     agent.send_event("Stop", last_assistant_message=text)
 
 
@@ -140,10 +140,12 @@ def test_supervised_mode_asks_the_parent_who_approves_or_rejects(stage: Stage, a
         assert completed(stage, child)["completion_message"] == DONE
         return
     assert stage.sm("reject", child.id, "also run the linter", env=as_parent).startswith("Denied")
-    message = until(lambda: stage.messages(child), "the agent gets the reason")[-1]
-    assert "also run the linter" in message
+    message = until(lambda: stage.json("log", child.id), "the agent gets the reason")[-1]
+    assert "also run the linter" in message["text"]
     assert status(stage, child)["status"] == "idle"
-    turn(child, f"{DONE} The linter too.")
+    # The stand-in draws no pasted text: this hook takes the message, without which sm would look for it for a minute.
+    prompt = f"[sm] from sh-{parent} ({parent}), message {message['message_id']}\n{message['text']}"
+    turn(child, f"{DONE} The linter too.", prompt)
     open_request(stage, child, "completion")
     stage.sm("approve", child.id, env=as_parent)
     assert completed(stage, child)["completion_message"] == f"{DONE} The linter too."
