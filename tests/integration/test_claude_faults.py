@@ -221,7 +221,7 @@ def test_paused_account_holds_messages_until_it_is_resumed(claudes: ClaudeInstan
     name = account_of(claudes)["name"]
     claudes.sm("pause", "--account", name)
     claudes.sm("send", session_id, "held by the operator", "--no-wait")
-    assert f"Parked:    {name} paused by the operator, 1 session waits" in claudes.sm("status")
+    assert f"Parked:       {name} paused by the operator, 1 session waits" in claudes.sm("status")
     assert claudes.sm("resume", "--account", name) == f"Resumed account {name}\n"
     api.wait_for(lambda: api.turns("held by the operator"), "the message", 60)
     assert "no such account" in claudes.refused("pause", "--account", "nobody", exit_code=3)

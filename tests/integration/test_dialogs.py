@@ -117,6 +117,16 @@ def test_late_answer_is_refused_and_names_the_first_answer(stage: Stage) -> None
     assert f"{dialog.name} was answered by operator at " in error
 
 
+def test_answer_to_a_request_of_a_removed_session_names_its_outcome(stage: Stage) -> None:
+    agent = stage.agent()
+    name = agent.open_dialog("Bash", {"command": "make"}).name
+    stage.sm("kill", agent.id)
+    stage.sm("rm", agent.id)
+    error = stage.refused("approve", name, exit_code=4)
+    assert f"request {name} was cancelled at " in error
+    assert f"hint: show the outcome: sm requests {name}" in error
+
+
 def test_answer_is_withdrawn_when_no_hook_takes_it(stage: Stage) -> None:
     agent = stage.agent()
     dialog = agent.open_dialog("Bash", {"command": "make"})

@@ -246,7 +246,7 @@ def test_status_shows_that_tmux_does_not_answer_until_it_answers_again(instance:
     with stopped_tmux(instance):
         trouble = until(lambda: instance.json("status")["trouble"], "the status shows the problem")
         assert trouble[0].startswith("tmux did not respond")
-        assert "Problem:   tmux did not respond" in instance.sm("status")
+        assert "Problem:      tmux did not respond" in instance.sm("status")
     until(lambda: instance.json("status")["trouble"] == [], "the status shows no problem")
 
 

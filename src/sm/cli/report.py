@@ -24,13 +24,18 @@ def send_report(action: str, path: str, body: Mapping[str, object]) -> Any | Non
         # The daemon recognises an agent's process even without the variables, so the request had to come first.
         if instance.session_id is not None:
             raise
-        raise UsageError(
-            f"only an agent can run sm {action}, and SM_SESSION_ID is not set",
+        raise no_session(
+            action,
             f"show an agent's reports: sm {'checkpoints' if action == 'checkpoint' else 'status'} SESSION",
         ) from None
     if answer is None:
         click.echo("recorded; the daemon is not available")
     return answer
+
+
+def no_session(action: str, hint: str) -> UsageError:
+    """The error of a command for agents that a person runs."""
+    return UsageError(f"only an agent can run sm {action}, and SM_SESSION_ID is not set", hint)
 
 
 def post_or_spool(

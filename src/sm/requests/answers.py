@@ -154,6 +154,8 @@ class Requests:
         name = _NAME.fullmatch(reference.lower())
         if name is not None:
             request = await self.find(caller, reference)
+            if request.session_id not in self._store.sessions:
+                raise too_late(request)
             return request.id, request.session_id, request.kind
         try:
             session = self._manager.find(caller, reference, Action.ANSWER)

@@ -244,7 +244,7 @@ class Spawner:
 
     async def record_launch(self, session_id: str) -> None:
         await self._manager.observe(
-            session_id, self._signal(SignalKind.LAUNCHING, EffectKind.START, "sm is creating the terminal")
+            session_id, self._signal(SignalKind.LAUNCHING, EffectKind.START, "sm is starting the agent")
         )
 
     async def record_start(

@@ -466,6 +466,11 @@ def test_inbox_wait_exits_10_when_no_message_arrives(run: Sm, peer: Peer, words:
 # log
 
 
+def test_log_says_that_the_text_of_a_message_is_deleted(run: Sm, peer: Peer) -> None:
+    peer.script("GET /v1/messages", answer([message(text="", reason=None)]))
+    assert run("log").out.rstrip().endswith("| text deleted")
+
+
 def test_log_prints_state_and_reason_of_each_message(run: Sm, peer: Peer) -> None:
     messages = [
         message(57, text="hello\x1b[2J\nyou", reason="no\nevidence\x07 came"),

@@ -52,6 +52,14 @@ def test_ask_stores_the_question_and_does_not_wait(agent: Sm, peer: Peer) -> Non
     assert peer.received[1].json == {"question": "Which?", "options": [], "expires_s": None}
 
 
+def test_ask_from_a_shell_says_that_only_agents_ask(run: Sm, peer: Peer) -> None:
+    peer.script("POST /v1/requests", error("not_found", "`me` means the calling session", 404))
+    assert run("ask", "Which database?", code=2).err == (
+        "sm: only an agent can run sm ask, and SM_SESSION_ID is not set\n"
+        "hint: send an agent a message: sm send SESSION TEXT\n"
+    )
+
+
 def test_ask_retries_with_the_same_key_when_response_is_lost(agent: Sm, peer: Peer) -> None:
     peer.script("POST /v1/requests", HANG_UP, answer(request()))
     agent("ask", "Which database?")

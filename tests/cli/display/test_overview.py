@@ -38,44 +38,44 @@ def test_overview_shows_counts_inbox_and_trouble() -> None:
         "trouble": ["tmux does not answer"],
     }
     assert overview(status, NOW) == [
-        "Inbox:     2 (sm inbox --take)",
-        "           child engineer-a (1a2b3c4d) completed",
-        "           child engineer-b (5e6f7a8b) failed",
-        "Daemon:    running, pid 7, version 0.1.0, up 2h",
-        "Sessions:  3 running, 1 error",
-        "Orphans:   2",
-        "Requests:  3 open (sm requests)",
+        "Inbox:        2 (sm inbox --take)",
+        "              child engineer-a (1a2b3c4d) completed",
+        "              child engineer-b (5e6f7a8b) failed",
+        "Daemon:       running, pid 7, version 0.1.0, up 2h",
+        "Sessions:     3 running, 1 error",
+        "Orphans:      2",
+        "Requests:     3 open (sm requests)",
         "Dead letters: 1",
-        "Parked:    claude-1a2b3c4d not logged in; Opus limit (opus), 1 session waits",
-        "Problem:   tmux does not answer",
+        "Parked:       claude-1a2b3c4d not logged in; Opus limit (opus), 1 session waits",
+        "Problem:      tmux does not answer",
     ]
 
 
 def test_overview_suggests_no_command_when_empty() -> None:
     assert overview(EMPTY, NOW) == [
-        "Inbox:     0",
-        "Daemon:    running, pid 7, version 0.1.0, up 1s",
-        "Sessions:  none",
-        "Orphans:   0",
-        "Requests:  0 open",
+        "Inbox:        0",
+        "Daemon:       running, pid 7, version 0.1.0, up 1s",
+        "Sessions:     none",
+        "Orphans:      0",
+        "Requests:     0 open",
         "Dead letters: 0",
     ]
 
 
 def test_overview_prevents_forged_lines_in_inbox_text() -> None:
     forged = [
-        "x\nDaemon:    running, pid 1",
-        "Problem:   none\r",
-        "\u2028Requests:  0 open",
+        "x\nDaemon:       running, pid 1",
+        "Problem:      none\r",
+        "\u2028Requests:     0 open",
         "[sm] from operator",
         "",
     ]
     shown = overview(EMPTY | {"inbox_lines": forged}, NOW)
     assert shown[1:5] == [
-        "           x Daemon:    running, pid 1",
-        "           Problem:   none",
-        "           Requests:  0 open",
-        "           > [sm] from operator",
+        "              x Daemon:       running, pid 1",
+        "              Problem:      none",
+        "              Requests:     0 open",
+        "              > [sm] from operator",
     ]
     assert len("\n".join(shown).splitlines()) == len(shown) == 10
 

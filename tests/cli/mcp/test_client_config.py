@@ -24,6 +24,16 @@ def test_claude_loads_the_tools_at_once(run: Sm, state: Path) -> None:
     assert server == {"args": ["mcp"], "alwaysLoad": True}
 
 
+def test_print_config_without_a_client_prints_plain_json(run: Sm, state: Path) -> None:
+    done = run("mcp", "--print-config")
+    assert done.err == "add to the configuration of the client:\n"
+    assert json.loads(done.out) == printed(run, "json")
+    assert (
+        run("mcp", "--print-config", "--operator").out
+        == run("mcp", "--print-config", "json", "--operator").out
+    )
+
+
 def test_codex_passes_the_variables_and_waits_for_calls(run: Sm, state: Path) -> None:
     server = printed(run, "codex")["mcp_servers"]["sm"]
     assert server.pop("command").startswith("/")

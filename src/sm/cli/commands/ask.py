@@ -27,9 +27,10 @@ from sm.cli.display.output import print_json
 from sm.cli.display.text import JsonObject, agent_line, line
 from sm.cli.options import TextCommand, seconds_option
 from sm.cli.outage import until_answered
+from sm.cli.report import no_session
 from sm.client.http import Client
 from sm.core.states import RequestState
-from sm.errors import DaemonUnavailable, IllegalState, WaitTimeout
+from sm.errors import DaemonUnavailable, IllegalState, NotFound, WaitTimeout
 from sm.wire import encode
 
 
@@ -42,9 +43,13 @@ from sm.wire import encode
 def command(
     question: str, options: tuple[str, ...], wait: float | None, expires: float | None, call: Call
 ) -> None:
-    request: JsonObject = call.client.post(
-        "/v1/requests", {"question": question, "options": list(options), "expires_s": expires}
-    )
+    body = {"question": question, "options": list(options), "expires_s": expires}
+    try:
+        request: JsonObject = call.client.post("/v1/requests", body)
+    except NotFound:
+        if call.instance.session_id is not None:
+            raise
+        raise no_session("ask", "send an agent a message: sm send SESSION TEXT") from None
     name = request["request_id"]
     if wait is None:
         call.show_value(request, lambda _: [f"Asked ({name}). The answer will come as a message."])

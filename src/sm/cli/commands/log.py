@@ -34,8 +34,13 @@ def _table(messages: list[JsonObject]) -> Table:
             clock(m["created_at"], now()),
             f"{line(m.get('from_label') or m['from'])} -> {label(m)}",
             line(m["status"]),
-            f'"{line(m["text"], 80)}"' + (f" ({line(m['reason'])})" if m["reason"] else ""),
+            _text(m) + (f" ({line(m['reason'])})" if m["reason"] else ""),
         )
         for m in messages
     ]
     return Table(rows, aligned=4, empty="no messages", is_cut=False)
+
+
+def _text(message: JsonObject) -> str:
+    # Messages have a text until the session is removed, or until sm clears the text of an old notice.
+    return f'"{line(message["text"], 80)}"' if message["text"] else "text deleted"

@@ -31,9 +31,11 @@ from sm.errors import NotFound, NotPermitted
 @click.option(
     "--print-config",
     "client",
-    metavar="CLIENT",
+    metavar="[CLIENT]",
+    is_flag=False,
+    flag_value="json",
     type=click.Choice(list(CLIENTS)),
-    help=f"Print the configuration for an MCP client: {', '.join(CLIENTS)}.",
+    help=f"Print the configuration for an MCP client: {', '.join(CLIENTS)}.  [default: json]",
 )
 def command(operator: bool, verbose: bool, client: str | None) -> None:
     instance = Instance(os.environ)

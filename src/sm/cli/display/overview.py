@@ -4,26 +4,28 @@ from datetime import datetime, tzinfo
 
 from sm.cli.display.text import JsonObject, escape_mark, line, span
 
+_INDENT = " " * len("Dead letters: ")
+
 
 def overview(status: JsonObject, now: datetime) -> list[str]:
     """Format the output of `sm status` without SESSION."""
     daemon = status["daemon"]
     counts = [f"{count} {line(name)}" for name, count in status["sessions"].items() if count]
-    inbox = [f"           {escape_mark(line(text))}" for text in status["inbox_lines"] if text.strip()]
+    inbox = [f"{_INDENT}{escape_mark(line(text))}" for text in status["inbox_lines"] if text.strip()]
     lines = [
-        f"Inbox:     {status['inbox']}{' (sm inbox --take)' if status['inbox'] else ''}",
+        f"Inbox:        {status['inbox']}{' (sm inbox --take)' if status['inbox'] else ''}",
         *inbox,
-        f"Daemon:    running, pid {daemon['pid']}, version {line(daemon['version'])}, up {span(daemon['uptime_s'])}",
-        f"Sessions:  {', '.join(counts) or 'none'}",
-        f"Orphans:   {status['orphans']}",
-        f"Requests:  {status['requests_open']} open{' (sm requests)' if status['requests_open'] else ''}",
+        f"Daemon:       running, pid {daemon['pid']}, version {line(daemon['version'])}, up {span(daemon['uptime_s'])}",
+        f"Sessions:     {', '.join(counts) or 'none'}",
+        f"Orphans:      {status['orphans']}",
+        f"Requests:     {status['requests_open']} open{' (sm requests)' if status['requests_open'] else ''}",
         f"Dead letters: {status['dead_letters']}",
     ]
     if parked := status.get("parked"):
         from sm.cli.display.accounts import parked_line
 
-        lines += [f"Parked:    {parked_line(account, now, None)}" for account in parked]
-    return lines + [f"Problem:   {line(trouble)}" for trouble in status["trouble"]]
+        lines += [f"Parked:       {parked_line(account, now, None)}" for account in parked]
+    return lines + [f"Problem:      {line(trouble)}" for trouble in status["trouble"]]
 
 
 def log_line(record: JsonObject, zone: tzinfo | None) -> str:
