@@ -161,6 +161,35 @@ def test_uninstall_ends_agents_and_removes_state_and_service(live: Sm, home: Pat
     assert live("uninstall", "--yes").out == "nothing to remove\n"
 
 
+@pytest.mark.parametrize(
+    ("place", "command"),
+    [
+        (".local/share/pipx/venvs/sm-sessions/bin/sm", "pipx uninstall sm-sessions"),
+        (".local/share/uv/tools/sm-sessions/bin/sm", "uv tool uninstall sm-sessions"),
+        ("clone/.venv/bin/sm", "rm LINK"),
+    ],
+)
+def test_uninstall_names_the_command_that_removes_the_program(
+    run: Sm, home: Path, place: str, command: str
+) -> None:
+    program, link = home / place, home / ".local" / "bin" / "sm"
+    for path in (program, link):
+        path.parent.mkdir(parents=True)
+    program.write_text(f"#!{sys.executable}\nfrom sm.cli.__main__ import main\n\nmain()\n")
+    program.chmod(0o700)
+    link.symlink_to(program)
+    done = subprocess.run(
+        [link, "uninstall", "--yes", "--json"],
+        env=run.environ,
+        capture_output=True,
+        check=True,
+        timeout=scaled(60),
+    )
+    assert json.loads(done.stdout) == {
+        "removed": [], "kept": [{"path": str(link), "command": command.replace("LINK", str(link))}]
+    }  # fmt: skip
+
+
 def test_uninstall_changes_nothing_when_the_answer_is_no(live: Sm, home: Path) -> None:
     live("daemon", "start")
     shown = screen(live, "uninstall", typed="n\n", code=4, width=200)

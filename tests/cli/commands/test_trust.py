@@ -298,12 +298,12 @@ def test_trust_bypass_adds_one_setting_and_keeps_the_others(run: Sm, claude: Pat
 
 def test_trust_bypass_creates_the_settings_of_claude(run: Sm, claude: Path, project: Path) -> None:
     settings = claude.parent / ".claude" / "settings.json"
-    settings.parent.mkdir()
     done = run("trust", str(project), "--bypass")
     assert done.out.splitlines()[0] == f"agents of claude may now bypass permissions (in {settings})"
     assert done.out.splitlines()[1].startswith(f"claude trusts {project} ")
     assert json.loads(settings.read_text()) == {"skipDangerousModePermissionPrompt": True}
     assert stat.S_IMODE(settings.stat().st_mode) == 0o600
+    assert stat.S_IMODE(settings.parent.stat().st_mode) == 0o700
 
 
 def test_trust_bypass_is_refused_to_a_session(run: Sm, claude: Path) -> None:

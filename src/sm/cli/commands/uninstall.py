@@ -40,6 +40,9 @@ from sm.client.http import DaemonAway
 from sm.errors import ExternalError, IllegalState, NotPermitted, UsageError
 
 _SHOWN_MAX = 5
+_PACKAGE = "sm-sessions"
+_INSTALLERS = {"/pipx/venvs/": "pipx uninstall", "/uv/tools/": "uv tool uninstall"}
+"""For a part of the program's path: the command of its installer that removes a package."""
 _STARTUP_FILES = (".bashrc", ".bash_profile", ".zshrc", ".config/fish/config.fish")
 
 
@@ -112,10 +115,13 @@ def _kept(instance: Instance, sessions: Sequence[JsonObject]) -> Iterator[dict[s
         if _mentions_completion(path := f"{home}/{name}"):
             yield _entry(path, "sed -i '/sm completion/d' {}")
     link, program = f"{home}/.local/bin/sm", os.path.abspath(sys.argv[0])
-    if os.path.islink(link):
+    real = os.path.realpath(program)
+    if installer := next((words for part, words in _INSTALLERS.items() if part in real), None):
+        yield {"path": program, "command": f"{installer} {_PACKAGE}"}  # also deletes its link to the program
+    elif os.path.islink(link):
         yield _entry(link, "rm {}")
     elif os.access(program, os.X_OK):
-        yield {"path": program, "command": "pipx uninstall sm, or uv tool uninstall sm"}
+        yield {"path": program, "command": f"{shlex.quote(sys.executable)} -m pip uninstall {_PACKAGE}"}
 
 
 def _entry(path: str, command: str) -> dict[str, str]:

@@ -45,9 +45,18 @@ def accept_bypass(home: ClaudeHome) -> TrustEntry:
         if settings.get(BYPASS_SETTING) is True:
             return TrustEntry(path, "", changed=False)
         settings[BYPASS_SETTING] = True
+        _make_directory(os.path.dirname(path))
         if _replace(path, status, _text(settings)):
             return TrustEntry(path, "", changed=True)
     raise ExternalError(f"{path} keeps changing", "end the running claude processes, then try again")
+
+
+def _make_directory(path: str) -> None:
+    """Make the directory of claude's settings, as claude does when it writes them first."""
+    try:
+        os.makedirs(path, mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise ExternalError(f"cannot create {path}: {(error.strerror or str(error)).lower()}") from None
 
 
 def _write(home: ClaudeHome, directory: str) -> str | None:
