@@ -63,6 +63,14 @@ def test_agents_lists_each_type_with_its_origin_and_warnings(run: Sm, peer: Peer
     assert json.loads(run("agents", "--json").out) == CATALOG
 
 
+def test_agents_names_the_command_that_agrees_to_a_definition(run: Sm, peer: Peer) -> None:
+    new = agent("odd", origin="/x/odd.md", agreement="new")
+    peer.script("GET /v1/agents", answer({"workspace": "shop", "agents": [new], "warnings": []}))
+    assert run("agents").out.endswith(
+        "left out until the operator agrees to it (new): sm workspace agree shop\n"
+    )
+
+
 def test_agents_prints_in_no_workspace_when_directory_has_none(run: Sm, peer: Peer) -> None:
     peer.script("GET /v1/agents", answer({"workspace": None, "agents": [], "warnings": []}))
     assert run("agents").out == "In no workspace: no agent types\n"

@@ -44,7 +44,10 @@ def command(workspace: str | None, call: Call) -> None:
     where = f"In workspace {line(answer['workspace'])}" if answer["workspace"] else "In no workspace"
     print_lines([f"{where}:" if agents else f"{where}: no agent types"])
     if agents:
-        rows = [(line(a["name"]), _facts(a), line(a["origin"], 4096), _description(a)) for a in agents]
+        rows = [
+            (line(a["name"]), _facts(a), line(a["origin"], 4096), _description(a, answer["workspace"]))
+            for a in agents
+        ]
         print_table(Table(rows, aligned=3))
     print_warnings([*answer["warnings"], *(f"{a['origin']}: {w}" for a in agents for w in a["warnings"])])
 
@@ -54,11 +57,12 @@ def _facts(agent: JsonObject) -> str:
     return ", ".join(line(fact) for fact in facts if fact)
 
 
-def _description(agent: JsonObject) -> str:
+def _description(agent: JsonObject, workspace: str | None) -> str:
     if agent["shadowed_by"]:
         return f"not used: {line(agent['name'])} from {line(agent['shadowed_by'], 4096)} takes precedence"
     if agent.get("agreement", "agreed") != "agreed":
-        return f"left out until the operator agrees to it ({line(agent['agreement'])}): sm workspace agree WORKSPACE"
+        command = f"sm workspace agree {line(workspace or 'WORKSPACE')}"
+        return f"left out until the operator agrees to it ({line(agent['agreement'])}): {command}"
     if agent["problem"]:
         return f"cannot be used: {line(agent['problem'], 1000)}"
     return line(agent["description"] or "", 300)
