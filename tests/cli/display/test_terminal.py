@@ -258,6 +258,19 @@ def test_spawn_takes_the_end_of_input_for_a_no_when_it_asks_for_trust(run: Sm, p
     assert "internal error" not in shown
 
 
+def test_wait_on_a_terminal_names_a_session_that_waits_for_input_once(run: Sm, peer: Peer) -> None:
+    blocked = session(
+        "abc12345", status="waiting_input", status_reason="claude asks for permission: Bash: ls"
+    )
+    peer.script("GET /v1/health", answer({}))
+    polls = [answer({"reached": None, "sessions": [blocked]})] * 2
+    peer.script("POST /v1/wait", *polls, answer({"reached": True, "sessions": [session("abc12345")]}))
+    shown = screen(run, "wait", "abc12345", "--until", "idle", typed="\n")
+    told = "engineer-abc12345 waits for input: claude asks for permission: Bash: ls  (sm requests)\n"
+    assert shown.count(told) == 1
+    assert [poll.json["wait_s"] for poll in peer.requests_to("/v1/wait")] == [5.0] * 3
+
+
 def test_broadcast_of_an_agent_does_not_ask_on_a_terminal(agent: Sm, peer: Peer) -> None:
     peer.script("GET /v1/audience", answer([session("00000001")]))
     peer.script("POST /v1/messages", answer(message(status="submitted")))

@@ -2,7 +2,7 @@
 
 Waits for all the sessions unless --any is given. Without --until, a session that fails, is killed or is abandoned ends
 the wait with exit code 4, so that sm wait SESSION && deploy does not deploy after a failure. If this command reports
-the end of a session, sm sends no message about it.
+the end of a session, sm sends no message about it. On a terminal, the command names sessions that wait for input.
 
 The JSON is an array of the sessions.
 
@@ -19,6 +19,7 @@ Examples:
 """
 
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 
 import click
@@ -33,6 +34,9 @@ from sm.client.http import Client
 from sm.core.statuses import ENDED, ENDED_OF_ANY_KIND, Status
 from sm.errors import DaemonUnavailable, IllegalState, WaitTimeout
 from sm.wire import encode
+
+_LOOK_EVERY_S = 5.0
+"""How often a wait on a terminal looks whether a session needs the person."""
 
 
 @click.command(help=__doc__)
@@ -51,14 +55,20 @@ def command(
         raise click.UsageError("--any and --all cannot be used together")
     refs = list(dict.fromkeys(sessions))
     current: list[JsonObject] = []
+    is_watched = call.instance.session_id is None and sys.stderr.isatty()
+    blocked = _BlockedNotices() if is_watched else None
 
     def ask(client: Client, wait_s: float) -> bool | None:
         nonlocal refs, current
+        if blocked is not None:
+            wait_s = min(wait_s, _LOOK_EVERY_S)
         answer = client.post("/v1/wait", {"sessions": refs, "until": until, "any": any_of, "wait_s": wait_s})
         current = answer["sessions"]
         if len(current) == len(refs):  # ids from now on: another session may take over a name
             refs = [session["session_id"] for session in current]
         reached: bool | None = answer["reached"]
+        if blocked is not None and reached is None:
+            blocked.print(current)
         return reached
 
     reached = until_answered(call.instance, ask, timeout)
@@ -77,6 +87,21 @@ def command(
         others = [s for s in current if s["status"] in ENDED and s["status"] != until]
         failed, reasons = len(others) + len(refs) - len(current), "".join(map(_reason, others))
         raise IllegalState(f"{plural(failed, 'session')} can no longer reach status {until}{reasons}")
+
+
+class _BlockedNotices:
+    """Tells a person once of each wait of a session for input, which may last until the person acts."""
+
+    def __init__(self) -> None:
+        self._told: set[tuple[str, str]] = set()
+
+    def print(self, sessions: Iterable[JsonObject]) -> None:
+        waiting = [s for s in sessions if s["status"] == Status.WAITING_INPUT]
+        for session in waiting:
+            if (session["session_id"], session["status_at"]) not in self._told:
+                reason = line(session["status_reason"] or "-")
+                click.echo(f"{label(session)} waits for input: {reason}  (sm requests)", err=True)
+        self._told = {(session["session_id"], session["status_at"]) for session in waiting}
 
 
 def _reason(session: JsonObject) -> str:
