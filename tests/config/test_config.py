@@ -853,7 +853,7 @@ def test_config_error_names_line_and_column_when_text_is_not_utf8(path: Path) ->
 
 def test_config_refuses_file_above_the_size_limit(path: Path) -> None:
     path.write_bytes(b"#" * (MAX_BYTES + 1))
-    assert refusal(path) == f"{path} is larger than 1024 KiB"
+    assert refusal(path) == f"{path} is larger than 256 KiB"
     path.write_bytes(b"#" * MAX_BYTES)
     assert load(str(path)) == LoadedConfig(Config())
 

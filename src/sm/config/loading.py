@@ -18,7 +18,8 @@ from sm.config.telegram import read_token
 from sm.errors import ConfigError
 from sm.linux.files import Content, NotRegular, read_file
 
-MAX_BYTES = 1024 * 1024
+MAX_BYTES = 256 * 1024
+"""PyYAML takes about a second for 100 KiB."""
 MISTAKES_MAX = 20
 """More mistakes in a file are only counted."""
 _MAX_DEPTH = 32
