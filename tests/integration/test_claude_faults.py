@@ -1,6 +1,7 @@
 """Failed turns of the real Claude Code: who is told, and the dialog that it opens at its usage limit."""
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,23 +9,27 @@ import pytest
 from tests.claude_fixtures import scripted_api
 from tests.claude_instance import ClaudeInstance, calling_session
 from tests.instance import until
-from tests.scripted_api import Request, ScriptedApi
+from tests.scripted_api import Kind, Request, ScriptedApi
+from tests.scripted_api.script import Failure
 
 pytestmark = pytest.mark.processes
 
 ONE_TRY = '    CLAUDE_CODE_MAX_RETRIES: "1"\n    TZ: UTC\n'
 LOGIN = f"{ONE_TRY}    CLAUDE_CODE_OAUTH_TOKEN: sk-ant-oat01-none-of-any-account"
 FULL = f'{ONE_TRY}    DISABLE_AUTO_COMPACT: "1"'
+COMPACTING = f"{FULL}\n"
 
 api = scripted_api("module")
 
 
+COMPACTED = "The conversation was too long, so it was replaced"
 GO_ON = "A fault of the service ended your last turn"
 QUICK = "retry: {max: 2, backoff_s: [1]}"
 
 
 def instance(api: ScriptedApi, claude_more: str) -> Any:
-    claudes = ClaudeInstance(api, claude_more=claude_more, more=QUICK)
+    more = f"{QUICK}\non_context_full: compact" if claude_more is COMPACTING else QUICK
+    claudes = ClaudeInstance(api, claude_more=claude_more, more=more)
     if claude_more is LOGIN:
         del claudes.env["ANTHROPIC_API_KEY"]
     return claudes
@@ -130,6 +135,58 @@ def test_full_context_that_no_hook_reports_is_told(claudes: ClaudeInstance) -> N
     (line,) = first_told(claudes)
     assert "/compact" in line
     assert faults(claudes, session_id) == ["context_full"]
+
+
+def fill(claudes: ClaudeInstance) -> str:
+    """Start a session whose context is full, and give it another prompt."""
+    model = ("--model", "claude-haiku-4-5-20251001")
+    session_id: str = claudes.spawn("Editor", "[[text:x]][[usage:input=199500]]", *model)["session_id"]
+    claudes.idle(session_id)
+    claudes.prompt(session_id, "one more [[text:y]]")
+    return session_id
+
+
+@pytest.mark.parametrize("claudes", [COMPACTING], indirect=True)
+def test_full_context_is_compacted_and_the_agent_goes_on(claudes: ClaudeInstance, api: ScriptedApi) -> None:
+    api.when(lambda request: "[[text:it works again]]" if COMPACTED in request.prompt else None)
+    before = compactions(api)
+    session_id = fill(claudes)
+    api.wait_for(lambda: api.turns(COMPACTED), "it goes on", 60)
+    claudes.says(session_id, "idle", "the turn ended")
+    assert (compactions(api) - before, faults(claudes, session_id), told(claudes)) == (
+        1,
+        ["context_full"],
+        [],
+    )
+    (event,) = [e for e in claudes.events(session_id) if "fault" in e["metadata"]]
+    assert event["message"].endswith("; sm sends /compact")
+    # A turn has succeeded: the next full context is compacted again.
+    claudes.prompt(session_id, "large [[text:z]][[usage:input=199500]]")
+    until(lambda: "● z" in claudes.screen(session_id), "the context is full again", 60)
+    claudes.idle(session_id)
+    claudes.prompt(session_id, "one more [[text:y]]")
+    until(lambda: compactions(api) - before == 2, "it is compacted again", 60)
+
+
+@pytest.mark.parametrize("claudes", [COMPACTING], indirect=True)
+def test_full_context_is_told_when_its_compaction_fails(claudes: ClaudeInstance, api: ScriptedApi) -> None:
+    works = api.background[Kind.COMPACTION]
+    api.background[Kind.COMPACTION] = replace(works, failure=Failure(400, 1000))
+    try:
+        session_id = fill(claudes)
+        (line,) = first_told(claudes)
+        claudes.says(session_id, "idle", "the context is full")
+    finally:
+        api.background[Kind.COMPACTION] = works
+    assert "does not go on after a compaction by sm: the turn failed: the context is full" in line
+    assert "/compact" in line
+    sent = [m["text"] for m in claudes.json("log", session_id) if m["from"] == "sm"]
+    assert sorted(text[:14] for text in sent) == ["/compact", COMPACTED[:14]]
+    assert faults(claudes, session_id) == ["context_full"] * 2
+
+
+def compactions(api: ScriptedApi) -> int:
+    return sum(r.kind is Kind.COMPACTION and r.over for r in api.requests)
 
 
 def test_limit_message_in_an_answer_is_no_fault(claudes: ClaudeInstance) -> None:

@@ -25,6 +25,8 @@ class TimerKind(Tolerant):
     """A session goes on after a fault of the service."""
     RETRIED = "retried"
     """The last retry of a session was long ago: the next fault is not in a row with it."""
+    COMPACTED = "compacted"
+    """sm compacted the conversation of a session long ago: it may do so again."""
 
 
 @dataclass(frozen=True, slots=True)

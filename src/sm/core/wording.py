@@ -147,17 +147,36 @@ def fault_text(session: Session, fault: Fault, at: float) -> str:
     return folded(fault_reason(fault, at), 400) + (f"; hint: {hint}" if hint else "")
 
 
-def fault_notice(session: Session, fault: Fault, at: float, retries: int = 0) -> str:
-    """Entry of a notice about a failed turn. `retries`: those in a row that failed too."""
-    return f"{notice_subject(session)} does not go on{_after(retries)}: {fault_text(session, fault, at)}"
+def fault_notice(
+    session: Session, fault: Fault, at: float, retries: int = 0, *, compacted: bool = False
+) -> str:
+    """Entry of a notice about a failed turn.
+
+    `retries`: those in a row that failed too. `compacted`: sm has compacted the conversation, which did not help.
+    """
+    after = _after(retries, compacted)
+    return f"{notice_subject(session)} does not go on{after}: {fault_text(session, fault, at)}"
 
 
-def fault_event(session: Session, fault: Fault, at: float, retries: int = 0) -> str:
+def fault_event(
+    session: Session, fault: Fault, at: float, retries: int = 0, *, compacted: bool = False
+) -> str:
     """Text of the event for a failed turn, as in `fault_notice`."""
-    return f"{subject(session)} does not go on{_after(retries)}: {fault_text(session, fault, at)}"
+    return f"{subject(session)} does not go on{_after(retries, compacted)}: {fault_text(session, fault, at)}"
 
 
-def _after(retries: int) -> str:
+def compaction_event(session: Session, fault: Fault, at: float, command: str) -> str:
+    """Text of the event for a full context that sm compacts."""
+    return f"{subject(session)}: {folded(fault_reason(fault, at), 400)}; {compaction_text(command)}"
+
+
+def compaction_text(command: str) -> str:
+    return f"sm sends {command}"
+
+
+def _after(retries: int, compacted: bool) -> str:
+    if compacted:
+        return " after a compaction by sm"
     return f" after {retries} {'retry' if retries == 1 else 'retries'}" if retries else ""
 
 

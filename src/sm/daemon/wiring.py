@@ -194,6 +194,7 @@ class DaemonParts:
                 TimerKind.FOLLOW: accounts.follow,
                 TimerKind.RETRY: retries.send,
                 TimerKind.RETRIED: retries.forget,
+                TimerKind.COMPACTED: retries.forget,
             },
         )
         self.cut_off = cut_off = CutOffSessions(config, store, manager, restorer)

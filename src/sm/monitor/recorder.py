@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sm.core.faults import Fault
+from sm.core.faults import Fault, FaultKind
 from sm.core.lifecycle import is_ended
 from sm.core.messages import INBOX, TERMINAL
 from sm.core.models import Session, Signal
@@ -13,11 +13,12 @@ from sm.core.statuses import Status
 from sm.core.timers import TimerKind
 from sm.core.timestamps import epoch_s, is_later, iso
 from sm.core.turns import FinishedTurn
-from sm.core.wording import retry_text
+from sm.core.wording import compaction_text, retry_text
 from sm.monitor.completions import TurnReader
 from sm.monitor.evidence import Verdict
 from sm.monitor.usage import UsageMeter
 from sm.sessions.manager import Manager
+from sm.state.compactions import is_compacting
 from sm.state.turns import turn_ended
 from sm.store import Store, Transaction, durable
 
@@ -111,7 +112,12 @@ class Recorder:
             await self._explain(session, observation.source, reason, iso(observation.at))
 
     def _words(self, session: Session, observation: Observation) -> str:
-        """The reason in the observation, with the retry that follows a failed turn."""
+        """The reason in the observation, with the retry or the compaction that follows a failed turn."""
+        compact = self._manager.provider(session).compact
+        if observation.fault is not None and observation.fault.kind is FaultKind.CONTEXT_FULL:
+            if compact is None or not is_compacting(self._store.mail.open, session.id):
+                return observation.reason
+            return f"{observation.reason}; {compaction_text(compact.text)}"
         retry = self._store.mail.open.timers.get((session.id, TimerKind.RETRY))
         if observation.fault is None or retry is None:
             return observation.reason

@@ -12,6 +12,7 @@ from sm.monitor.completions import UseOfTerminal
 from sm.monitor.listeners import AgentListener
 from sm.policy.completion import reason_of_person, reason_to_wait
 from sm.providers.readers import AcceptedInput
+from sm.state import compactions
 from sm.state.accounts import account_hold
 from sm.state.retries import carry_out, end_row, prompt_came, turn_succeeded
 from sm.state.turns import unfinished_work
@@ -50,7 +51,7 @@ class Retries(AgentListener):
         return None
 
     async def forget(self, timer: Timer) -> float | None:
-        """Forget the retries of a session: the last one was long ago."""
+        """Forget the retries or the compaction of a session: the last one was long ago."""
         async with self._store.transaction() as tx:
             tx.timers.take(timer)
         return None
@@ -72,9 +73,11 @@ class Retries(AgentListener):
 
     @durable
     async def turn_ended(self, session_id: str, at: float) -> None:
-        if (session_id, TimerKind.RETRIED) in self._store.mail.open.timers:
+        timers = self._store.mail.open.timers
+        if (session_id, TimerKind.RETRIED) in timers or (session_id, TimerKind.COMPACTED) in timers:
             async with self._store.transaction() as tx:
                 turn_succeeded(tx, session_id, at)
+                compactions.turn_succeeded(tx, session_id, at)
 
 
 def _is_held(session: Session, open: Open) -> bool:

@@ -49,7 +49,12 @@ class Manager:
         self.notices = Notices(config)
         self.endings = Endings(config, self.notices, providers)
         self.quota = Quota(config.limits)
-        self.faults = Faults(RetryLimits(config.retry.max, config.retry.backoff_s), self.notices)
+        compaction = self._compaction if config.on_context_full == "compact" else lambda _session: None
+        self.faults = Faults(RetryLimits(config.retry.max, config.retry.backoff_s), self.notices, compaction)
+
+    def _compaction(self, session: Session) -> str | None:
+        command = self.provider(session).compact
+        return None if command is None else command.text
 
     # Authorization
 

@@ -1,14 +1,18 @@
 """Records failed turns: event, notices, retry, the park of the account, and the effect that closes its dialog."""
 
+from collections.abc import Callable
+
 from sm.core.effects import EffectKind
 from sm.core.faults import Fault, FaultKind
 from sm.core.lifecycle import is_live
+from sm.core.models import Session
 from sm.core.observation import Source
 from sm.core.states import EventType
 from sm.core.timestamps import epoch_s, iso, later
-from sm.core.wording import fault_event, retry_event
+from sm.core.wording import compaction_event, fault_event, retry_event
 from sm.policy.parking import Followup, RetryLimits, followup
 from sm.state.accounts import park_account, roots_of
+from sm.state.compactions import compact, was_compacted
 from sm.state.notices import Notices
 from sm.state.retries import end_row, last_retry_at, plan_retry, retries_before
 from sm.store import Transaction
@@ -19,11 +23,20 @@ _SAME_FAULT_S = 10.0
 
 
 class Faults:
-    """Records each failed turn once, although its hook and the transcript both report it."""
+    """Records each failed turn once, although its hook and the transcript both report it.
 
-    def __init__(self, retry: RetryLimits, notices: Notices) -> None:
+    `compaction`: the command that sm sends to a session whose context is full; None: it sends none.
+    """
+
+    def __init__(
+        self,
+        retry: RetryLimits,
+        notices: Notices,
+        compaction: Callable[[Session], str | None] = lambda _session: None,
+    ) -> None:
         self._retry = retry
         self._notices = notices
+        self._compaction = compaction
 
     async def record(
         self, tx: Transaction, session_id: str, fault: Fault, at: float, turn: str | None, source: Source
@@ -47,12 +60,18 @@ class Faults:
             session = await tx.update(session, cut_off_at=iso(at))
         tries = retries_before(tx, session_id)
         what, pause_s = followup(fault.kind, tries, self._retry)
-        if what is Followup.RETRY:
+        is_full = fault.kind is FaultKind.CONTEXT_FULL
+        compacted = is_full and was_compacted(tx, session_id)
+        command = self._compaction(session) if is_full and not compacted else None
+        if command is not None:
+            compact(tx, session, command)
+            text = compaction_event(session, fault, at, command)
+        elif what is Followup.RETRY:
             retry = plan_retry(tx, session, tries + 1, self._retry.max, at, pause_s)
             text = retry_event(session, fault, at, retry)
         else:
             end_row(tx, session_id)
-            text = fault_event(session, fault, at, tries)
+            text = fault_event(session, fault, at, tries, compacted=compacted)
         await self._notices.add_for_fault(
             tx,
             session,
@@ -61,8 +80,9 @@ class Faults:
             occasion,
             account=account,
             roots=roots_of(tx, account),
-            told=what is Followup.RETRY or (change is not None and not change.is_news),
+            told=command is not None or what is Followup.RETRY or (change is not None and not change.is_news),
             retries=tries,
+            compacted=compacted,
         )
         metadata = {
             "fault": fault.kind.value,

@@ -12,13 +12,15 @@ _IN_QUEUE = "the message was still in the agent's own queue"
 _NOT_STORED = "the agent accepted the message, but did not store it in its conversation"
 
 
-def send(tx: Transaction, session_id: str, sender: str, text: str) -> None:
+def send(
+    tx: Transaction, session_id: str, sender: str, text: str, mode: MessageMode = MessageMode.AUTO
+) -> None:
     """Queue a message of `sender` (`SM_ITSELF`, `operator` or the id of a session) to the session."""
     message = Message(
         id=tx.mail.new_id("messages"),
         session_id=session_id,
         sender=sender,
-        mode=MessageMode.AUTO,
+        mode=mode,
         state=MessageState.QUEUED,
         created_at=tx.now,
         state_at=tx.now,

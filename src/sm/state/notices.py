@@ -165,13 +165,15 @@ class Notices:
         roots: Collection[str] = (),
         told: bool = False,
         retries: int = 0,
+        compacted: bool = False,
     ) -> None:
         """Notify the operator, and the parent or the `roots`, of a failed turn. `account`: it is parked from now on.
 
         Every fault has a notice, so that the fault is known. `told`: nobody is notified, because an earlier notice has
-        said the same, or because the session goes on. `retries`: those in a row that failed before.
+        said the same, or because the session goes on. `retries`: those in a row that failed before. `compacted`: sm
+        has compacted the conversation before.
         """
-        text = fault_notice(session, fault, at, retries)
+        text = fault_notice(session, fault, at, retries, compacted=compacted)
         if account is not None:
             text += f"; its account {account} is parked: sm accounts"
         to_operator = Notice(

@@ -44,6 +44,7 @@ async def work_resumed(tx: Transaction, session: Session) -> None:
     tx.timers.remove(session.id, *_OF_TURNS)
     if not is_live(session.status):
         end_row(tx, session.id)
+        tx.timers.remove(session.id, TimerKind.COMPACTED)
     reason = "the session works again" if is_live(session.status) else "the session has ended"
     for request in open_of(tx.mail.open.requests, session.id, list(RequestKind)):
         if request.evidence == FROM_COMPLETION:

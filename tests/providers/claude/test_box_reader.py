@@ -315,3 +315,21 @@ def test_accepted_form_is_fast_for_many_combining_marks() -> None:
     """Sorting combining marks takes quadratic time."""
     marks = "a" + "\u0301\u0323" * 100_000
     assert BOX.accepted_form(marks) == marks
+
+
+@pytest.mark.parametrize(
+    ("draft", "text", "shows"),
+    [
+        ("/compact  <optional custom summarization instructions>", "/compact", True),
+        ("/context  [all]", "/context", True),
+        ("/compact", "/compact", True),
+        ("/compact keep it", "/compact", False),
+        ("/compact  <optional custom summarization instructions> please", "/compact", False),
+        ("/clear  [name]", "/compact", False),
+        ("/context  [all]", "[sm] from operator, message 1\n/context", False),
+    ],
+)
+def test_command_is_recognized_with_the_arguments_that_claude_suggests(
+    draft: str, text: str, shows: bool
+) -> None:
+    assert ClaudeBoxReader().shows_message(draft, text) is shows

@@ -56,7 +56,7 @@ class ClaudeBoxReader:
         return f"{text}{chr(10) * missing if _BETTER_FOLDED.search(text) else ''} "
 
     def shows_message(self, draft: str, text: str, shown: str | None = "") -> bool:
-        draft = draft.strip()
+        draft = _without_hint(draft.strip(), text)
         if (folded := _FOLDED.fullmatch(draft)) is not None:
             # The number differs for each paste; of the text only the line count is visible.
             return self._is_folded(folded, text) and (shown is None or draft == shown.strip())
@@ -87,6 +87,15 @@ class ClaudeBoxReader:
         if not text.isascii() and overlong_marks(text) is None:  # messages of sm have no such marks
             text = unicodedata.normalize("NFC", text)
         return text.strip(_TRIMMED)
+
+
+_HINT = re.compile(r"(/[a-z]+) {2,}(?:<[^<>]*>|\[[^\[\]]*\])")
+
+
+def _without_hint(draft: str, text: str) -> str:
+    """The draft of a command without the arguments that claude suggests behind the cursor, in grey and not dim."""
+    hinted = _HINT.fullmatch(draft) if text.startswith("/") else None
+    return draft if hinted is None else hinted[1]
 
 
 _BEGINNING_MIN = 4
