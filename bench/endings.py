@@ -99,7 +99,7 @@ def _rest(effort: Effort) -> Iterator[Row]:
             "that wait to be completed",
             _DONE,
             {"background_tasks": [{"type": "shell", "status": "running"}]},
-            None,
+            0.1,
         ),
     ):
         with (
@@ -118,7 +118,7 @@ def _rest(effort: Effort) -> Iterator[Row]:
             "without the detection",
             judged=Judged.ABOVE,
             gate=gate,
-            aim=None if gate is None else 0.05,
+            aim=0.05,
         )
 
 

@@ -74,6 +74,11 @@ class TurnReader:
         return FinishedTurn(iso(observation.at), follow_up)
 
 
+def _next_look_s() -> float:
+    """Seconds until the next look at the sessions that wait: all at the same time, because each look is a wake-up."""
+    return _AGAIN_S - time.monotonic() % _AGAIN_S
+
+
 class Completions:
     """Handles the timers that follow a finished turn. Each handler is a `TimerHandler` of the daemon."""
 
@@ -87,6 +92,8 @@ class Completions:
         self._use_of_terminal = use_of_terminal
         self._waiting: set[str] = set()
         """The sessions that waited for something at the last look."""
+        self._held: dict[tuple[str, str], tuple[Timer, int]] = {}
+        """By timer: the timer, and the number of commits at the last look, of a session that only a commit frees."""
 
     async def complete(self, timer: Timer) -> float | None:
         """Complete the session, or propose its completion."""
@@ -116,11 +123,19 @@ class Completions:
             async with self._store.transaction() as tx:
                 tx.timers.take(timer)
             return None
-        reason = await self._reason_to_wait(session, timer)
+        seen = timer, self._store.changes
+        if self._held.get(timer.key) == seen:
+            return _next_look_s()
+        self._held.pop(timer.key, None)
+        reason = await self._reason_in_store(session, timer)
+        if reason is not None:
+            self._held[timer.key] = seen
+        else:
+            reason = await self._reason_in_terminal(session)
         if reason is not None:
             self._waiting.add(session.id)
             await self._explain(session, timer, reason)
-            return _AGAIN_S
+            return _next_look_s()
         if session.id in self._waiting:  # a message about the change may be on its way
             self._waiting.discard(session.id)
             return min(self._rules.quiet_s, _AGAIN_S)
@@ -134,7 +149,8 @@ class Completions:
                 await act(tx, now, timer.data)
         return None
 
-    async def _reason_to_wait(self, session: Session, timer: Timer) -> str | None:
+    async def _reason_in_store(self, session: Session, timer: Timer) -> str | None:
+        """The reason to wait that only a commit can change: a list of tasks changes in a turn, which sets a timer."""
         if session.status is Status.WAITING_INPUT:
             return session.status_reason
         unfinished, open = self._store.index.unfinished.values(), self._store.mail.open
@@ -147,8 +163,9 @@ class Completions:
             # The database and the terminal are asked last: this is repeated while a session waits.
             tasks = open_tasks(await self._store.measures.facts(session.id))
             reason = reason_to_wait(Unfinished(open_tasks=len(tasks)))
-        if reason is not None:
-            return reason
+        return reason
+
+    async def _reason_in_terminal(self, session: Session) -> str | None:
         try:
             return reason_of_person(await self._use_of_terminal(session))
         except TerminalError as error:

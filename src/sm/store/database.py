@@ -87,6 +87,8 @@ class Store:
         self._writing = asyncio.Lock()
         self._committed = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
+        self.changes = 0
+        """The number of commits after which readers in memory could see a difference."""
         self.index = SessionIndex()
         """The sessions as committed."""
         self._by_token: dict[str, str] = {}
@@ -250,6 +252,7 @@ class Store:
         for turn in done:
             turn.succeed()
         if changed:
+            self.changes += 1
             self._is_full = False
             async with self._committed:
                 self._committed.notify_all()
