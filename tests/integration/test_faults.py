@@ -2,7 +2,9 @@
 
 import os
 import sqlite3
+import time
 from contextlib import closing
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -156,3 +158,34 @@ def read_to(stage: Stage, agent: Agent) -> int:
         query = "SELECT offset FROM transcripts WHERE session_id = ? AND path = ?"
         row = database.execute(query, (agent.id, str(agent.transcript))).fetchone()
     return 0 if row is None else int(row[0])
+
+
+@pytest.mark.parametrize("stagger_s", [0.1, 3000])
+def test_sessions_go_on_after_a_limit_with_the_configured_pause_between_them(stagger_s: float) -> None:
+    with Stage(f"{SETTINGS}quota: {{stagger_s: {stagger_s}}}\n", BOX) as stage:
+        agents = [stage.agent() for _ in range(3)]
+        for agent in agents:
+            begin(agent)
+            fail(agent, "rate_limit", LIMIT)
+        until(lambda: stage.json("accounts")[0]["waiting"] == 3, "the limit is seen", 60)
+        before = time.time()
+        stage.sm("resume", "--account", stage.json("accounts")[0]["name"])
+        if stagger_s < 1:
+            for agent in agents:
+                until(lambda: limits_over(stage, agent) == 1, "the agent goes on", 60)  # noqa: B023
+            return
+        due_s = [due - before for due in follow_times(stage)]
+        assert [round(due / stagger_s) for due in due_s] == [1, 2, 3]
+        assert [limits_over(stage, agent) for agent in agents] == [0, 0, 0]
+
+
+def limits_over(stage: Stage, agent: Agent) -> int:
+    texts = [m["text"] for m in stage.json("log", agent.id)]
+    return sum("The limit that ended your last turn" in text for text in texts)
+
+
+def follow_times(stage: Stage) -> list[float]:
+    """When sessions go on after a limit, in seconds since the epoch."""
+    with closing(sqlite3.connect(stage.state / "sm.db")) as database:
+        rows = database.execute("SELECT due_at FROM timers WHERE kind = 'follow' ORDER BY due_at").fetchall()
+    return [datetime.fromisoformat(due_at).timestamp() for (due_at,) in rows]
