@@ -38,9 +38,10 @@ claude:
 """
 
 INSIDE = """\
-    ANTHROPIC_AUTH_TOKEN: {key}
     ANTHROPIC_BASE_URL: "{url}"
 """
+INSIDE_KEY = "    ANTHROPIC_AUTH_TOKEN: {key}\n"
+"""Left out if the test has a login of its own, which claude would ignore."""
 
 
 def calling_session(request: Request) -> str:
@@ -87,7 +88,9 @@ class ClaudeInstance(Instance):
         environment = f"    CLAUDE_CODE_TMPDIR: {self.claude_home / 'tmp'}\n"
         if self.container:
             self.claude_home = Path(paths.sandbox(slug).home, ".claude")
-            environment = INSIDE.format(key=claude_cli.KEY, url=api.url)
+            has_login = "CLAUDE_CODE_OAUTH_TOKEN" in claude_more
+            environment = INSIDE.format(url=api.url)
+            environment += "" if has_login else INSIDE_KEY.format(key=claude_cli.KEY)
         self.config.write_text(
             CONFIG.format(
                 trust="sandboxed" if self.container else "direct",
