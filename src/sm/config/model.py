@@ -422,7 +422,7 @@ class Config(Section):
     retry: RetrySettings = RetrySettings()
     """Turns that failed because the service is overloaded, fails or cannot be reached: sm lets the agent go on."""
     on_context_full: Literal["tell", "compact"] = "tell"
-    """What follows a turn that failed because the context is full. tell: the parent and you are told. compact: sm
+    """The step after a turn that failed because the context is full. tell: the parent and you are told. compact: sm
     sends /compact and then a message to go on, once until a turn succeeds; if that does not help, you are told."""
     mcp: McpSettings = McpSettings()
     """Tools for agents over the Model Context Protocol."""

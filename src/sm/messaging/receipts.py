@@ -120,16 +120,16 @@ class DeliveryReceipts(AgentListener):
     ) -> None:
         """Record that the agent CLI has carried out a command, or queued it. A person may type the same commands."""
         form, at = box_reader.accepted_form(accepted.text), iso(accepted.at)
+        recent = [
+            message
+            for message in await self._store.mail.messages([session_id], _RECENT)
+            if message.session_id == session_id
+            and message.mode is MessageMode.COMMAND
+            and message.via == TERMINAL
+            and message.created_at <= at
+        ]
+        texts = await self._store.mail.texts([message.id for message in recent])
         async with self._store.transaction() as tx:
-            recent = [
-                message
-                for message in await self._store.mail.messages([session_id], _RECENT)
-                if message.session_id == session_id
-                and message.mode is MessageMode.COMMAND
-                and message.via == TERMINAL
-                and message.created_at <= at
-            ]
-            texts = await self._store.mail.texts([message.id for message in recent])
             for found in reversed(recent):
                 message = await tx.mail.message(found.id)
                 began = message.state is not MessageState.DELIVERING or message.state_at <= at
