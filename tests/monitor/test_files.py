@@ -55,3 +55,17 @@ async def test_second_listen_replaces_the_callback_of_a_session(events: FileEven
     (tmp_path / "file").touch()
     await current.wait()
     assert not replaced.is_notified
+
+
+async def test_file_in_a_directory_that_does_not_exist_yet_is_reported(tmp_path: Path) -> None:
+    events, told = FileEvents(), asyncio.Event()
+    path = tmp_path / "projects/work/conversation.jsonl"
+    try:
+        events.listen(str(path), "1a2b3c4d", told.set)
+        path.parent.mkdir(parents=True)
+        await asyncio.wait_for(told.wait(), scaled(10))
+        told.clear()
+        path.write_text("line")
+        await asyncio.wait_for(told.wait(), scaled(10))
+    finally:
+        events.close()

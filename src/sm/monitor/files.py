@@ -25,7 +25,7 @@ class FileEvents:
         self._terminals: dict[str, int] = {}
 
     def listen(self, path: str, owner: str, callback: Callable[[], None]) -> None:
-        """Call `callback` when the file is created, changed or deleted. Call again if the directory was missing."""
+        """Call `callback` when the file is created, changed or deleted, or when its missing directory is created."""
         directory, name = os.path.split(path)
         self._listeners.setdefault(directory, {})[name, owner] = callback
         if directory in self._directories:
@@ -38,8 +38,33 @@ class FileEvents:
                 if changed in (name, ""):
                     call()
 
-        with suppress(OSError):
+        try:
             self._directories[directory] = self._watch().add(directory, IN_CHANGES, notify)
+        except FileNotFoundError:
+            self._await_directory(directory, path, owner, callback)
+        except OSError:
+            pass
+
+    def _await_directory(self, directory: str, path: str, owner: str, callback: Callable[[], None]) -> None:
+        """Listen to `path` when its directory is created: an agent may make it just before its first line."""
+
+        def created() -> None:
+            above, name = os.path.split(directory)
+            self._leave(above, (name, owner))
+            self.listen(path, owner, callback)
+            callback()
+
+        if directory != "/":
+            self.listen(directory, owner, created)
+
+    def _leave(self, directory: str, key: tuple[str, str]) -> None:
+        calls = self._listeners.get(directory, {})
+        calls.pop(key, None)
+        if not calls:
+            self._listeners.pop(directory, None)
+            number = self._directories.pop(directory, None)
+            if number is not None:
+                self._watch().remove(number)
 
     def listen_to_terminal(self, tty: str, owner: str, callback: Callable[[], None]) -> None:
         """Call `callback` when the agent writes to its terminal: inotify reports it immediately, tmux once a second."""
@@ -57,12 +82,7 @@ class FileEvents:
         for directory, calls in tuple(self._listeners.items()):
             for key in tuple(calls):
                 if key[1] == owner:
-                    del calls[key]
-            if not calls:
-                del self._listeners[directory]
-                number = self._directories.pop(directory, None)
-                if number is not None:
-                    self._watch().remove(number)
+                    self._leave(directory, key)
 
     def _watch(self) -> FileWatch:
         if self._files is None:
