@@ -19,8 +19,6 @@ from sm.linux.processes import root_directory
 _OPENAT2 = 437
 _RESOLVE_NO_MAGICLINKS = 0x02
 _RESOLVE_IN_ROOT = 0x10
-
-
 _LOOK_S = 0.01
 
 

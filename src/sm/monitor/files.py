@@ -54,8 +54,9 @@ class FileEvents:
             self.listen(path, owner, callback)
             callback()
 
-        if directory != "/":
-            self.listen(directory, owner, created)
+        self.listen(directory, owner, created)
+        if os.path.isdir(directory):  # it was created before the watch on the directory above it
+            created()
 
     def _leave(self, directory: str, key: tuple[str, str]) -> None:
         calls = self._listeners.get(directory, {})

@@ -138,9 +138,9 @@ class ContainerMaker:
         try:
             record = await self._call(partial(calls.start, container=container))
             if record.pid and (others := await self._changed(spec, record.pid)):
-                ended = await self._call(partial(calls.inspect, name=record.id))
-                if ended is not None and ended.pid != record.pid:
-                    return ended
+                now = await self._call(partial(calls.inspect, name=record.id))
+                if now is not None and not now.pid:  # it has ended: nothing of it was seen
+                    return now
                 raise SandboxUnavailable(
                     f"container {spec.name} was removed: {others[0]} was replaced while the container was started"
                 )
