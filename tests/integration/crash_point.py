@@ -19,8 +19,10 @@ from sm.sandboxes.docker.engine import Engine
 from sm.sandboxes.docker.maker import ContainerMaker
 from sm.sandboxes.docker.sandbox import ContainerSandbox
 from sm.sandboxes.host import HostSandbox
+from sm.services import Telegram
 from sm.sessions.home_files import HomeFiles
 from sm.sessions.manager import Manager
+from sm.sessions.pairings import Pairings
 from sm.sessions.spawn import Spawner
 from sm.state.notices import Notices
 from sm.store import Store, Transaction
@@ -40,10 +42,12 @@ PARTS: dict[str, type] = {
         HostSandbox,
         Manager,
         Notices,
+        Pairings,
         PaneCreator,
         Retries,
         Spawner,
         Store,
+        Telegram,
         TelegramWrites,
         Tmux,
         Transaction,

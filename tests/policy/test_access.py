@@ -54,6 +54,7 @@ MANAGE_WORKSPACES   yes       no     -     -     -     -
 MANAGE_SANDBOXES    yes       yes    -     -     -     -
 MANAGE_ACCOUNTS     yes       no     -     -     -     -
 PAIR                yes       yes    -     -     -     -
+MANAGE_BOT          yes       yes    -     -     -     -
 RESTORE_ALL         yes       no     -     -     -     -
 ADOPT               yes       no     -     -     -     -
 ADD_ARGUMENTS       yes       no     -     -     -     -

@@ -43,6 +43,22 @@ def test_calls_that_the_budget_allows_never_exceed_a_limit(
             assert most_within(progress, 60.0) <= GROUP_PER_MINUTE[Need.PROGRESS]
 
 
+@given(st.lists(st.tuples(st.sampled_from([0.5, 1.0, 2.0]), NEEDS), min_size=60, max_size=150))
+def test_calls_to_one_busy_group_never_exceed_the_limits_of_a_minute(tries: list[tuple[float, Need]]) -> None:
+    budget, now = CallBudget(), 1000.0
+    made: list[tuple[float, Need]] = []
+    for pause, need in tries:
+        now += pause
+        if budget.wait_s(GROUP, need, now) <= 0:
+            budget.spend(GROUP, now)
+            made.append((now, need))
+    for least, most in GROUP_PER_MINUTE.items():
+        # Calls of less need stop earlier, so that those of more need find room.
+        for at, need in made:
+            if need >= least:
+                assert sum(at - 60 < other <= at for other, _ in made) <= most
+
+
 @given(st.lists(st.tuples(PAUSES, CHATS, NEEDS), max_size=100), CHATS, NEEDS)
 def test_call_is_allowed_after_the_wait_that_the_budget_named(
     tries: list[tuple[float, int | None, Need]], chat: int | None, need: Need

@@ -2,43 +2,55 @@
 
 import asyncio
 import logging
+import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from typing import Any
 
 import pytest
 
+from sm.config import Config
+from sm.core.telegram import BotMethod, NewCall, TelegramChange
+from sm.services import Telegram, TelegramLink
+from sm.sessions.manager import Manager
 from sm.store import Store
-from sm.store.transaction import Transaction
 from sm.telegram.client import BotClient
-from sm.telegram.conversation import OwnerConversation
-from sm.telegram.link import TelegramLink
 from sm.telegram.poller import Poller, UpdateHandler
 from sm.telegram.updates import IncomingUpdate, UpdateKind
 from tests.telegram_api import Fault, Person, TelegramApi
 
 
 class Recorder:
-    """Handles updates by writing their texts into the database, in the transaction of the update."""
+    """Answers each update by a call with its text. The text `nothing` means nothing, as that of a stranger."""
 
     def __init__(self) -> None:
         self.seen: list[IncomingUpdate] = []
         self.fails_on: str | None = None
 
-    async def handle(self, tx: Transaction, update: IncomingUpdate) -> None:
+    async def handle(self, update: IncomingUpdate, key: str) -> TelegramChange | None:
         self.seen.append(update)
         if update.text is not None and update.text == self.fails_on:
             raise RuntimeError("a defect")
-        tx.write(
-            "INSERT INTO telegram_dropped (at, chat_id, method, reason) VALUES ('', NULL, '', ?)",
-            (update.text or "-",),
-        )
+        assert key == f"telegram:4242:{update.update_id}"
+        if update.text == "nothing":
+            return None
+        text = update.text or "-"
+        return TelegramChange([NewCall(None, BotMethod.ANSWER_CALLBACK_QUERY, {"text": text})])
 
 
-async def handled(store: Store) -> list[str]:
-    """The texts whose transactions were committed."""
-    return [row.reason for row in await store.telegram.dropped(1000)]
+def handled(store: Store) -> list[str]:
+    """The texts of the updates whose transactions were committed."""
+    calls = store.mail.open.outgoing.values()
+    return [c.parameters["text"] for c in calls if c.method == BotMethod.ANSWER_CALLBACK_QUERY]
+
+
+def records(store: Store, link: TelegramLink, owners: tuple[int, ...] = (1001,)) -> Telegram:
+    def audit(who: str, what: str, target: str | None, decision: str, reason: str | None) -> None:
+        raise AssertionError("a poller writes nothing to the audit log")
+
+    manager = Manager(Config(), store, {}, audit, lambda: "2026-01-01T00:00:00Z")
+    return Telegram(store, manager, audit, link, owners)
 
 
 @asynccontextmanager
@@ -46,7 +58,8 @@ async def polling(
     store: Store, client: BotClient, handler: UpdateHandler, owners: tuple[int, ...] = (1001,)
 ) -> AsyncIterator[TelegramLink]:
     link = TelegramLink(time.monotonic)
-    task = asyncio.create_task(Poller(store, client, link, owners, handler).run())
+    poller = Poller(records(store, link, owners), client, link, owners, handler)
+    task = asyncio.create_task(poller.run())
     try:
         yield link
         if task.done():
@@ -85,7 +98,7 @@ async def test_updates_are_handled_in_order_and_then_confirmed(
         await confirmed(api, 4)
         assert link.bot == "sm_test_bot"
         assert link.trouble() is None
-    assert await handled(store) == ["/start", "one", "two", "three"]
+    assert handled(store) == ["/start", "one", "two", "three"]
 
 
 async def test_repeated_updates_are_nothing_also_after_a_restart(
@@ -102,7 +115,7 @@ async def test_repeated_updates_are_nothing_also_after_a_restart(
             recorder = Recorder()
             async with polling(store, client, recorder):
                 await confirmed(api, 2)
-            assert await handled(store) == ["one", "two"]
+            assert handled(store) == ["one", "two"]
             assert len(recorder.seen) == (2 if count == 2 else 0)
 
 
@@ -114,7 +127,7 @@ async def test_update_whose_confirmation_was_lost_is_not_handled_again(
     api.fault("getUpdates", Fault.CUT_AFTER)
     async with polling(store, client, Recorder()):
         await confirmed(api, 1)
-    assert await handled(store) == ["one"]
+    assert handled(store) == ["one"]
 
 
 @pytest.mark.parametrize("fault", [Fault.CUT_BEFORE, Fault.BAD_GATEWAY])
@@ -127,7 +140,7 @@ async def test_poller_goes_on_after_a_fault_of_the_connection(
     ann.says("one")
     async with polling(store, client, Recorder()):
         await confirmed(api, 1)
-    assert await handled(store) == ["one"]
+    assert handled(store) == ["one"]
 
 
 async def test_poller_replaces_its_connections_when_no_answer_comes(
@@ -140,7 +153,7 @@ async def test_poller_replaces_its_connections_when_no_answer_comes(
     ann.says("one")
     async with polling(store, client, Recorder()):
         await confirmed(api, 1)
-    assert await handled(store) == ["one"]
+    assert handled(store) == ["one"]
 
 
 async def test_update_that_a_defect_fails_is_skipped_and_later_ones_are_handled(
@@ -153,7 +166,7 @@ async def test_update_that_a_defect_fails_is_skipped_and_later_ones_are_handled(
         ann.says(text)
     async with polling(store, client, recorder):
         await confirmed(api, 3)
-    assert await handled(store) == ["one", "two"]
+    assert handled(store) == ["one", "two"]
     assert "failed to handle an update of telegram" in caplog.text
 
 
@@ -167,8 +180,8 @@ async def test_first_start_throws_away_what_waits_and_tells_the_owners(
         await confirmed(api, 120)
         ann.says("new")
         await confirmed(api, 121)
-    assert await handled(store) == ["new"]
-    (told,) = store.mail.open.outgoing.values()
+    assert handled(store) == ["new"]
+    told, _ = store.mail.open.outgoing.values()
     assert told.chat_id == ann.id
     assert told.parameters["text"] == (
         "This is the first start of the bot. 120 messages and presses were thrown away: please send them again."
@@ -182,8 +195,8 @@ async def test_first_start_says_nothing_when_nothing_waited(
         await reached(api, lambda: len([poll for poll in api.polls if poll.method == "getUpdates"]) > 0)
         ann.says("new")
         await confirmed(api, 1)
-    assert store.mail.open.outgoing == {}
-    assert await handled(store) == ["new"]
+    assert len(store.mail.open.outgoing) == 1
+    assert handled(store) == ["new"]
 
 
 async def test_second_poller_is_told_and_polled_again_after_a_pause(
@@ -209,7 +222,7 @@ async def test_refused_token_ends_the_polls_until_the_next_start(
     caplog.set_level(logging.DEBUG)
     link = TelegramLink(time.monotonic)
     async with BotClient("4242:revoked", api.url) as client:
-        await Poller(store, client, link, (1001,), Recorder()).run()
+        await Poller(records(store, link), client, link, (1001,), Recorder()).run()
     assert link.off == "telegram refuses the token of the bot (401)"
     assert [poll.status for poll in api.polls] == [401]
     assert "revoked" not in caplog.text
@@ -226,51 +239,16 @@ def test_silence_of_two_minutes_is_trouble() -> None:
     assert link.trouble() is None
 
 
-# The conversation with owners
-
-
-async def answered(
-    store: Store, client: BotClient, api: TelegramApi, count: int
-) -> list[tuple[int | None, str]]:
-    """The answers to the updates that wait."""
+async def test_update_that_means_nothing_leaves_no_row(
+    store: Store, path: str, client: BotClient, api: TelegramApi, ann: Person
+) -> None:
     await ready(store)
-    async with polling(store, client, OwnerConversation([1001])):
-        await confirmed(api, count)
-    return [(call.chat_id, call.parameters["text"]) for call in store.mail.open.outgoing.values()]
-
-
-async def test_start_of_an_owner_is_answered_and_connects_the_chat(
-    store: Store, client: BotClient, api: TelegramApi, ann: Person
-) -> None:
-    ann.says("/start")
-    assert await answered(store, client, api, 1) == [(1001, "This chat is connected to sm.")]
-    (chat,) = await store.telegram.chats()
-    assert (chat.chat_id, chat.kind, chat.title) == (1001, "private", "Ann")
-    assert chat.seen_at is not None
-
-
-async def test_message_older_than_ten_minutes_is_answered_and_not_carried_out(
-    store: Store, client: BotClient, api: TelegramApi, ann: Person
-) -> None:
-    ann.says("/start", age_s=660)
-    assert await answered(store, client, api, 1) == [
-        (1001, "This message is too old and was not carried out. Please send it again.")
-    ]
-
-
-async def test_everybody_else_gets_no_answer_and_leaves_no_row(
-    store: Store, client: BotClient, api: TelegramApi, ann: Person
-) -> None:
-    api.person(6, "Eve").says("/start")
-    group = api.group(-1_001_000_000_001, "Fleet", is_admin=True)
-    ann.says("/start", group)
-    channel = {"id": -1_001_000_000_009, "type": "channel", "title": "News"}
-    origin = {"type": "hidden_user", "date": 1, "sender_user_name": "Eve"}
-    ann.says("/start", sender_chat=channel)
-    ann.says("/start", forward_origin=origin)
-    ann.edits(ann.says("hello"), "/start")
-    assert await answered(store, client, api, 6) == []
-    assert [chat.chat_id for chat in await store.telegram.chats()] == [1001]
+    for text in ("nothing", "one", "nothing"):
+        ann.says(text)
+    async with polling(store, client, Recorder()):
+        await confirmed(api, 3)
+    with closing(sqlite3.connect(path)) as db:
+        assert len(db.execute("SELECT 1 FROM telegram_updates").fetchall()) == 1
 
 
 async def test_updates_of_every_kind_are_read(

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from sm.core.telegram import BotMethod, Need, NewCall, TelegramCounts
+from sm.services import TelegramLink
 from sm.store import Store
 from sm.telegram.client import BotClient
-from sm.telegram.link import TelegramLink
 from sm.telegram.sender import Sender
 from tests.telegram_api import Fault, Person, TelegramApi
 

@@ -69,6 +69,7 @@ COMMANDS = (
     (SETUP, "config", "Show, check or edit the configuration."),
     (SETUP, "sandbox", "Manage the containers of sandboxed agents, and their image."),
     (SETUP, "mcp", "Serve the tools of sm to an MCP client on stdin and stdout."),
+    (SETUP, "telegram", "Show or test the bot of Telegram."),
     (SETUP, "pair", "Pair users of Telegram with this instance, or revoke them."),
     (SETUP, "trust", "Mark a directory as trusted for claude."),
     (SETUP, "daemon", "Start, stop and inspect the daemon."),

@@ -37,12 +37,8 @@ from sm.core.models import IDENTITY
 from sm.core.states import TrustLevel
 
 NOT_YET = (
-    "telegram.groups",
     "telegram.topics",
-    "telegram.notify",
     "telegram.progress",
-    "telegram.pairing",
-    "telegram.quiet_hours",
 )
 """Keys of the model without an implementation yet: validated, and reported as without effect."""
 

@@ -68,22 +68,24 @@ class TelegramSection(Section):
     token_file: AbsolutePath | None = None
     """Absolute path of a file with the token of the bot, which only you can read (0600). null: no bot."""
     owner_ids: Annotated[tuple[UserId, ...], Field(max_length=20), AfterValidator(_distinct)] = ()
-    """Ids of the users who may do from a phone what you do with sm. token_file needs at least one."""
+    """Ids of the users who see and control every session from a chat, within the limits of docs/telegram.md.
+    token_file needs at least one."""
     groups: Annotated[tuple[GroupId, ...], Field(max_length=20), AfterValidator(_distinct)] = ()
-    """Ids of the groups in which the bot answers. Ids of groups are negative. The bot leaves all other groups."""
+    """Ids of the groups in which the bot answers owners and paired users. Ids of groups are negative. If somebody adds
+    the bot to another group, the bot leaves it."""
     topics: Literal["roots", "all", "none"] = "roots"
-    """Which sessions get a topic in the first of groups, if it is a forum. roots: sessions without a parent. all: each
-    session. none: no session."""
+    """Has no effect in this version. Which sessions get a topic in the first of groups, if it is a forum."""
     notify: tuple[
         Literal["completed", "error", "abandoned", "killed", "request", "warning", "idle", "checkpoint"], ...
     ] = ("completed", "error", "abandoned", "killed", "request", "warning")
-    """Types of the events that the bot reports."""
+    """Types of the events that the bot reports, in the private chats of owners and of paired users who may see the
+    session."""
     progress: bool = True
-    """Show the progress of a working session in one message that the bot edits."""
+    """Has no effect in this version. Show the progress of a working session in one message that the bot edits."""
     pairing: bool = True
-    """Let other users ask for access with /start. An owner decides with `sm pair`."""
+    """Let other users ask for access with /start. You decide with `sm pair`, or an owner with a button."""
     quiet_hours: QuietHours | None = None
-    """Hours of the local time in which only requests and errors make a sound. Example: "22:00-07:00" """
+    """Hours of the local time in which only reports of requests and errors make a sound. Example: "22:00-07:00" """
     base_url: ApiUrl | None = None
     """Root of another Bot API server: https://, or http:// on this machine. null: https://api.telegram.org"""
 

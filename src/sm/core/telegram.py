@@ -1,6 +1,7 @@
 """Calls to Telegram that are still to be made, and the chats of the bot. Pure data."""
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any
@@ -34,6 +35,7 @@ class BotMethod(StrEnum):
     EDIT_MESSAGE_REPLY_MARKUP = "edit_message_reply_markup"
     ANSWER_CALLBACK_QUERY = "answer_callback_query"
     SET_MESSAGE_REACTION = "set_message_reaction"
+    LEAVE_CHAT = "leave_chat"
 
 
 SENDS_ONCE = frozenset({BotMethod.SEND_MESSAGE, BotMethod.SEND_DOCUMENT})
@@ -106,6 +108,48 @@ class NewCall:
     need: Need = Need.ANSWER
     subject: str | None = None
     about: str | None = None
+    replaces: bool = False
+    """Only replace a waiting call with the same subject."""
+
+
+@dataclass(frozen=True, slots=True)
+class TelegramButton:
+    """A button that one user may press once in one chat. Telegram gets only its nonce, the database only the digest."""
+
+    digest: str
+    chat_id: int
+    user_id: int
+    action: str
+    """The command that a press carries out, such as `approve r57`."""
+    about: str
+    """The buttons of one message have the same object. A press uses up all of them."""
+    expires_at: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TelegramChange:
+    """Everything that follows from an update or from an event, written in one transaction with its number."""
+
+    calls: Sequence[NewCall] = ()
+    buttons: Sequence[TelegramButton] = ()
+    spent: Sequence[str] = ()
+    """The objects (`TelegramButton.about`) whose buttons are void from now on."""
+    chat: TelegramChat | None = None
+    """The chat of a user who may use the bot."""
+
+
+def nonce_digest(nonce: str) -> str:
+    return hashlib.sha256(nonce.encode("utf-8", "replace")).hexdigest()
+
+
+def session_object(session_id: str) -> str:
+    """The `about` of messages that show a session."""
+    return f"session {session_id}"
+
+
+def request_object(name: str) -> str:
+    """The `about` of messages that show a request, such as `r57`."""
+    return f"request {name}"
 
 
 def well_formed(text: str) -> str:

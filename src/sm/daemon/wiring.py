@@ -40,7 +40,7 @@ from sm.providers.readers import SetupDialog, ToolEnd
 from sm.requests import Dialogs, Requests, SetupDialogs
 from sm.sandboxes.home import homes
 from sm.server import ApiServer
-from sm.services import DaemonInfo, Reads, Services, Sessions, Waits
+from sm.services import DaemonInfo, Reads, Services, Sessions, Telegram, TelegramLink, Waits
 from sm.sessions.accounts import Accounts
 from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
@@ -111,20 +111,17 @@ def terminals_of(config: Config, paths: InstancePaths, store: Store, umask: int)
 class TelegramParts:
     """The bot of Telegram, whose modules are imported only when a token is configured."""
 
-    def __init__(self, loaded: LoadedConfig, store: Store) -> None:
+    def __init__(self, loaded: LoadedConfig, store: Store, services: Services) -> None:
         self._door: TelegramDoor | None = None
         if loaded.telegram_token is not None:
             door = import_module("sm.telegram.door")
-            self._door = door.TelegramDoor(loaded.config.telegram, loaded.telegram_token, store)
+            self._door = door.TelegramDoor(loaded.config.telegram, loaded.telegram_token, store, services)
 
     async def run(self) -> None:
         """Run until cancelled."""
         if self._door is not None:
             await self._door.run()
         await asyncio.get_running_loop().create_future()
-
-    def trouble(self) -> str | None:
-        return None if self._door is None else self._door.link.trouble()
 
 
 class DaemonParts:
@@ -220,10 +217,11 @@ class DaemonParts:
         workspaces = Workspaces(store, manager, spawner, ProjectItems(providers, agreements))
         requests = Requests(store, manager, reports, dialogs, setup_dialogs)
 
-        self.telegram = telegram = TelegramParts(loaded, store)
+        link = None if loaded.telegram_token is None else TelegramLink(time.monotonic)
+        owners = config.telegram.owner_ids
 
         def trouble() -> list[str]:
-            troubles = (store.trouble(), terminals.trouble, telegram.trouble())
+            troubles = (store.trouble(), terminals.trouble, None if link is None else link.trouble())
             return [*loaded.warnings, *filter(None, troubles)]
 
         self.services = services = Services(
@@ -257,9 +255,11 @@ class DaemonParts:
             terminals=terminals,
             store=Reads(store),
             accounts=accounts,
-            pairings=Pairings(store, manager, audit.record, map(telegram_user, config.telegram.owner_ids)),
+            pairings=Pairings(store, manager, audit.record, map(telegram_user, owners)),
+            telegram=Telegram(store, manager, audit.record, link, owners),
             daemon=DaemonInfo(paths.socket, started_s, trouble, stopping),
         )
+        self.telegram = TelegramParts(loaded, store, services)
         mcp = McpServer(
             services,
             audit.record,

@@ -45,6 +45,7 @@ class Action(StrEnum):
     ADD_ARGUMENTS = "pass extra arguments to an agent"
     MANAGE_ACCOUNTS = "see, pause or resume accounts"
     PAIR = "pair or revoke users of chat networks"
+    MANAGE_BOT = "see or test the bot"
     STOP_DAEMON = "stop the daemon"
 
 
@@ -140,6 +141,7 @@ _TARGETS: Mapping[Action, frozenset[Position]] = {
     Action.MANAGE_ACCOUNTS: _NOBODY,
     # An owner decides on requests with the buttons of a chat.
     Action.PAIR: _NOBODY,
+    Action.MANAGE_BOT: _NOBODY,
     Action.STOP_DAEMON: _NOBODY,
 }
 """The targets of each action for a session and for a paired user.

@@ -1,4 +1,4 @@
-"""The use cases that every front door offers: HTTP and MCP today, later Telegram and the web.
+"""The use cases that every front door offers: HTTP, MCP and Telegram, later the web.
 
 A front door identifies its caller, calls only these facades and renders the result.
 """
@@ -13,6 +13,7 @@ from sm.monitor.monitor import Monitor
 from sm.requests.answers import Requests
 from sm.requests.dialogs import Dialogs
 from sm.services.sessions import SessionFilter, Sessions
+from sm.services.telegram import Telegram, TelegramLink
 from sm.services.waits import LongPoll, TeamWaitResult, WaitEnd, WaitResult, Waits
 from sm.sessions.accounts import Accounts
 from sm.sessions.adopt import Adoptions
@@ -34,6 +35,8 @@ __all__ = [
     "SessionFilter",
     "Sessions",
     "TeamWaitResult",
+    "Telegram",
+    "TelegramLink",
     "WaitEnd",
     "WaitResult",
     "Waits",
@@ -93,4 +96,5 @@ class Services:
     store: Reads
     accounts: Accounts
     pairings: Pairings
+    telegram: Telegram
     daemon: DaemonInfo

@@ -93,13 +93,22 @@ class Pairings:
 
     # Requests of unknown users
 
-    async def ask(self, user: str, label: str) -> PairAnswer:
+    async def ask(self, user: str, label: str, key: RequestKey | None = None) -> PairAnswer:
         """Request that the operator pairs `user`. `label`: the name that the user chose in the network."""
-        async with self._store.transaction() as tx:
-            return self.ask_within(tx, user, label)
+        async with self._store.transaction(None, key) as tx:
+            if tx.replayed is not None:
+                decision, _, name = tx.replayed.partition(" ")
+                return PairAnswer(PairDecision[decision], self._request(tx.mail.open, name))
+            answer = self._decide(tx, user, label)
+            if answer.request is not None:
+                tx.remember(f"{answer.decision.name} {answer.request.name}")
+        if answer.request is None:
+            self._record_stranger(user)
+        else:
+            self._audit(user, _ASK, answer.request.name, ALLOWED, answer.decision)
+        return answer
 
-    def ask_within(self, tx: Transaction, user: str, label: str) -> PairAnswer:
-        """As `ask`, in the transaction of a front door that records its update."""
+    def _decide(self, tx: Transaction, user: str, label: str) -> PairAnswer:
         for old in list(tx.mail.open.pair_requests.values()):
             if has_expired(old, tx.now):
                 tx.pairings.remove_request(old)
@@ -115,10 +124,6 @@ class Pairings:
             request = replace(known, replied_at=tx.now)
         if request is not None:
             tx.pairings.put_request(request)
-        if request is None:
-            self._record_stranger(user)
-        else:
-            self._audit(user, _ASK, request.name, ALLOWED, decision)
         return PairAnswer(decision, request)
 
     # Decisions of the operator and of owners

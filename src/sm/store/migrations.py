@@ -264,12 +264,14 @@ _V7 = (
 )
 
 _V8_TELEGRAM = (
-    # The bots that were used; `ready`: what waited before the first start was thrown away.
+    # The bots that were used; `ready`: what waited before the first start was thrown away; `reported_seq`: the newest
+    # event that the bot has reported.
     """CREATE TABLE telegram_bots (
         bot_id INTEGER PRIMARY KEY,
         first_seen_at TEXT NOT NULL,
         discarded INTEGER NOT NULL DEFAULT 0,
-        ready INTEGER NOT NULL DEFAULT 0
+        ready INTEGER NOT NULL DEFAULT 0,
+        reported_seq INTEGER
     )""",
     # Each update is handled in the transaction that inserts its row.
     """CREATE TABLE telegram_updates (
@@ -317,6 +319,16 @@ _V8_TELEGRAM = (
         PRIMARY KEY (chat_id, message_id)
     ) WITHOUT ROWID""",
     "CREATE INDEX telegram_messages_of_objects ON telegram_messages (about)",
+    # Buttons that have not been pressed. The nonce itself is only in Telegram.
+    """CREATE TABLE telegram_buttons (
+        digest TEXT PRIMARY KEY,
+        chat_id INTEGER NOT NULL,
+        user_id INTEGER NOT NULL,
+        action TEXT NOT NULL,
+        about TEXT NOT NULL,
+        expires_at TEXT
+    ) WITHOUT ROWID""",
+    "CREATE INDEX telegram_buttons_of_objects ON telegram_buttons (about)",
 )
 
 

@@ -27,7 +27,7 @@ from sm.core.states import (
     TrustLevel,
 )
 from sm.core.statuses import Status
-from sm.core.telegram import DroppedCall, Outgoing, OutgoingState, TelegramChat
+from sm.core.telegram import DroppedCall, Outgoing, OutgoingState, TelegramButton, TelegramChat
 from sm.core.timers import Timer, TimerKind
 
 T = TypeVar("T")
@@ -239,6 +239,7 @@ OUTGOING = RowTable(
 )
 TELEGRAM_CHATS = RowTable("telegram_chats", TelegramChat)
 DROPPED_CALLS = RowTable("telegram_dropped", DroppedCall)
+TELEGRAM_BUTTONS = RowTable("telegram_buttons", TelegramButton)
 
 
 def launch_to_json(launch: Launch) -> str:

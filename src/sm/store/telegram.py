@@ -10,12 +10,22 @@ from sm.core.telegram import (
     NewCall,
     Outgoing,
     OutgoingState,
+    TelegramButton,
+    TelegramChange,
     TelegramChat,
     TelegramCounts,
+    session_object,
     well_formed,
 )
 from sm.store.connection import Read
-from sm.store.rows import DROPPED_CALLS, OUTGOING, TELEGRAM_CHATS, encode_json, insertion
+from sm.store.rows import (
+    DROPPED_CALLS,
+    OUTGOING,
+    TELEGRAM_BUTTONS,
+    TELEGRAM_CHATS,
+    encode_json,
+    insertion,
+)
 
 if TYPE_CHECKING:
     from sm.store.transaction import Transaction
@@ -68,6 +78,32 @@ class TelegramWrites:
             )
         return not known
 
+    async def report_after(self, bot_id: int, seq: int) -> int:
+        """The newest event that the bot has reported; `seq` for a bot that has reported none."""
+        self._tx.write(
+            "UPDATE telegram_bots SET reported_seq = ? WHERE bot_id = ? AND reported_seq IS NULL",
+            (seq, bot_id),
+        )
+        rows = await self._tx.read("SELECT reported_seq FROM telegram_bots WHERE bot_id = ?", (bot_id,))
+        return int(rows[0][0])
+
+    def reported(self, bot_id: int, seq: int) -> None:
+        """Record that this transaction reports the event."""
+        self._tx.write("UPDATE telegram_bots SET reported_seq = ? WHERE bot_id = ?", (seq, bot_id))
+
+    async def apply(self, change: TelegramChange) -> None:
+        """Write a change."""
+        for about in change.spent:
+            self._tx.write("DELETE FROM telegram_buttons WHERE about = ?", (about,))
+        for button in change.buttons:
+            self._tx.insert_row(TELEGRAM_BUTTONS.name, TELEGRAM_BUTTONS.row(button))
+        if change.chat is not None:
+            known = await self.chat(change.chat.chat_id) or change.chat
+            seen = replace(known, kind=change.chat.kind, title=change.chat.title, seen_at=self._tx.now)
+            self.put_chat(seen)
+        for call in change.calls:
+            await self.queue(call)
+
     # Chats
 
     async def chat(self, chat_id: int) -> TelegramChat | None:
@@ -117,6 +153,8 @@ class TelegramWrites:
                     changed = replace(call, parameters=parameters, need=min(call.need, int(new.need)))
                     self._replace(call, changed)
                     return
+        if new.replaces:
+            return
         if len(self._open) >= QUEUE_MAX:
             least = max(waiting, key=lambda call: (call.need, -call.id), default=None)
             self._tx.write(_COUNT, ("left_out", 1, 1))
@@ -176,7 +214,7 @@ class TelegramWrites:
 
     def forget(self, session_id: str) -> None:
         """Remove the waiting calls about a removed session, and its messages."""
-        about = f"session {session_id}"
+        about = session_object(session_id)
         for call in [call for call in self._open.values() if call.about == about]:
             self._remove(call)
         self._tx.write("DELETE FROM telegram_messages WHERE about = ?", (about,))
@@ -203,6 +241,30 @@ class TelegramReads:
     async def chats(self) -> list[TelegramChat]:
         rows = await self._read(f"{TELEGRAM_CHATS.select} ORDER BY chat_id", ())
         return [TELEGRAM_CHATS.load(row) for row in rows]
+
+    async def is_handled(self, bot_id: int, update_id: int) -> bool:
+        rows = await self._read(
+            "SELECT 1 FROM telegram_updates WHERE bot_id = ? AND update_id = ?", (bot_id, update_id)
+        )
+        return bool(rows)
+
+    async def button(self, digest: str) -> TelegramButton | None:
+        rows = await self._read(f"{TELEGRAM_BUTTONS.select} WHERE digest = ?", (digest,))
+        return TELEGRAM_BUTTONS.load(rows[0]) if rows else None
+
+    async def object_of(self, chat_id: int, message_id: int) -> str | None:
+        """The object that a message of the bot shows."""
+        rows = await self._read(
+            "SELECT about FROM telegram_messages WHERE chat_id = ? AND message_id = ?", (chat_id, message_id)
+        )
+        return str(rows[0][0]) if rows else None
+
+    async def messages_of(self, about: str) -> list[tuple[int, int]]:
+        """The messages that show an object, oldest first: chat and message."""
+        rows = await self._read(
+            "SELECT chat_id, message_id FROM telegram_messages WHERE about = ? ORDER BY message_id", (about,)
+        )
+        return [(int(row[0]), int(row[1])) for row in rows]
 
     async def dropped(self, limit: int = 10) -> list[DroppedCall]:
         """The newest calls that Telegram refused, oldest first."""

@@ -1,1 +1,1 @@
-"""Telegram: a front door for owners with a phone. Loaded only when `telegram.token_file` is configured."""
+"""Telegram: a front door for people with a phone. Loaded only when `telegram.token_file` is configured."""

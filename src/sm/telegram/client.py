@@ -6,11 +6,18 @@ configured. No error that leaves the module contains the token, which is a part 
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import httpx
-from telegram import Bot, InlineKeyboardMarkup, Message, ReplyParameters, Update
+from telegram import (
+    Bot,
+    BotCommandScopeAllPrivateChats,
+    InlineKeyboardMarkup,
+    Message,
+    ReplyParameters,
+    Update,
+)
 from telegram import error as errors
 from telegram.request import HTTPXRequest
 
@@ -29,6 +36,8 @@ from sm.telegram.outcome import (
     Unauthorized,
 )
 from sm.telegram.updates import ALLOWED_UPDATES, IncomingUpdate, UpdateKind
+
+log = logging.getLogger(__name__)
 
 DEFAULT_URL = "https://api.telegram.org"
 CALL_TIMEOUT_S = 30.0
@@ -91,6 +100,13 @@ class BotClient:
             return (await self._bot.get_me()).username or ""
         except errors.TelegramError as error:
             raise CallFailed(self._failure(error)) from None
+
+    async def announce(self, commands: Sequence[tuple[str, str]]) -> None:
+        """Set the menu of commands in private chats. A failure is only logged: the commands work without a menu."""
+        try:
+            await self._bot.set_my_commands(commands, scope=BotCommandScopeAllPrivateChats())
+        except errors.TelegramError as error:
+            log.info("could not set the menu of commands: %s", self._failure(error))
 
     async def updates(self, offset: int | None, wait_s: int) -> list[IncomingUpdate]:
         """The unconfirmed updates from `offset` on, at most 100, after up to `wait_s` seconds. Raises CallFailed."""
@@ -191,6 +207,7 @@ def _incoming(update: Update) -> IncomingUpdate:
             chat_kind=member.chat.type,
             chat_title=member.chat.title or "",
             at=member.date.timestamp(),
+            is_member=member.new_chat_member.status not in ("left", "kicked"),
         )
     message = update.message or update.edited_message
     if message is None:

@@ -1,47 +1,274 @@
-"""Answers the updates of owners. Everybody else gets no answer."""
+"""Identifies the person behind each update, and carries out commands, texts and presses of buttons."""
 
+import logging
+import re
 import time
-from collections.abc import Callable, Collection
-from dataclasses import replace
+from collections.abc import Awaitable, Callable
 
-from sm.core.telegram import BotMethod, NewCall, TelegramChat
-from sm.store.transaction import Transaction
+from sm.config import TelegramSection
+from sm.core.models import Caller, RequestKey
+from sm.core.pairing import telegram_user
+from sm.core.states import RequestKind
+from sm.core.telegram import (
+    BotMethod,
+    Need,
+    NewCall,
+    TelegramButton,
+    TelegramChange,
+    TelegramChat,
+    request_object,
+    session_object,
+)
+from sm.core.timestamps import iso
+from sm.errors import ExternalError, NotPermitted, SmError, StorageFull, UsageError
+from sm.policy.pairing import PairDecision
+from sm.requests.answers import RequestReply
+from sm.services import Services
+from sm.telegram.cards import request_card
+from sm.telegram.commands import BUTTONS, COMMANDS, CommandCall, answer_request, send_text, unknown_command
+from sm.telegram.replies import BotReply, NewButton, Place, render
+from sm.telegram.text import cut, escaped
 from sm.telegram.updates import IncomingUpdate, UpdateKind
+
+log = logging.getLogger(__name__)
 
 TOO_OLD_S = 600.0
 _TOO_OLD = "This message is too old and was not carried out. Please send it again."
-_WELCOME = "This chat is connected to sm."
+_WELCOME = "This chat is connected to sm. /help shows the commands."
+_EDITED = "An edited message is not carried out. Please send it again."
+_TEXT_ONLY = "sm takes text only."
+_VOID = "This button is no longer valid."
+_COMMAND = re.compile(r"/([A-Za-z_]{1,32})(?:@([A-Za-z0-9_-]{1,64}))?(?:\s+|$)")
+_TITLE_MAX = 200
+_ANSWER_MAX = 190
+"""Characters of the text that a press of a button shows (Bot API: 200)."""
 
 
-class OwnerConversation:
-    """Handles updates of owners in private chats. `wall` is the time of day."""
+class Conversation:
+    """Handles updates. `wall` is the time of day."""
 
-    def __init__(self, owners: Collection[int], wall: Callable[[], float] = time.time) -> None:
-        self._owners = frozenset(owners)
+    def __init__(
+        self, services: Services, section: TelegramSection, wall: Callable[[], float] = time.time
+    ) -> None:
+        self._services = services
+        self._section = section
         self._wall = wall
 
-    async def handle(self, tx: Transaction, update: IncomingUpdate) -> None:
-        """Carry out the update in the transaction that records its id."""
-        if not self._is_owner(update) or update.chat_id is None:
-            return
-        chat = await tx.telegram.chat(update.chat_id) or TelegramChat(update.chat_id)
-        title = update.chat_title or update.user_name
-        tx.telegram.put_chat(replace(chat, kind=update.chat_kind, title=title[:200], seen_at=tx.now))
+    async def handle(self, update: IncomingUpdate, key: str) -> TelegramChange | None:
+        """Carry out the update; None: it is of a stranger, and nothing follows."""
+        if update.chat_id is None or update.user_id is None or update.is_bot:
+            return None
+        if update.kind is UpdateKind.MY_CHAT_MEMBER:
+            return self._joined(update)
+        if update.is_forwarded or update.is_anonymous:
+            return None
+        if not (update.is_private or await self._is_our_group(update.chat_id)):
+            return None
+        try:
+            user = telegram_user(update.user_id)
+            caller = self._services.pairings.caller(user)
+        except ValueError:
+            return None
+        except NotPermitted:
+            return await self._stranger(update, key)
+        title = (update.chat_title or update.user_name)[:_TITLE_MAX]
+        chat = TelegramChat(update.chat_id, update.chat_kind, title)
+        if update.kind is UpdateKind.CALLBACK_QUERY:
+            return await self._press(update, caller, key, chat)
+        reply = await self._reply(update, caller, key)
+        if reply is None:
+            return TelegramChange(chat=chat)
+        message = render(reply, _place(update), update.user_id, iso(self._wall()))
+        return TelegramChange(message.calls, message.buttons, chat=chat)
+
+    async def _is_our_group(self, chat_id: int) -> bool:
+        if chat_id in self._section.groups:
+            return True
+        moved = {chat.migrated_to: chat.chat_id for chat in await self._services.telegram.chats()}
+        return moved.get(chat_id) in self._section.groups
+
+    def _joined(self, update: IncomingUpdate) -> TelegramChange | None:
+        """Leave a group that the configuration does not name."""
+        assert update.chat_id is not None
+        if update.is_private or update.chat_id in self._section.groups or not update.is_member:
+            return None
+        return TelegramChange([NewCall(update.chat_id, BotMethod.LEAVE_CHAT, {}, Need.PROGRESS)])
+
+    # Strangers
+
+    async def _stranger(self, update: IncomingUpdate, key: str) -> TelegramChange | None:
+        """Only /start in a private chat asks to be paired. Everything else gets no answer."""
+        asks = update.kind is UpdateKind.MESSAGE and update.is_private and _first_word(update) == "/start"
+        if not (asks and self._section.pairing) or self._is_too_old(update):
+            return None
+        assert update.user_id is not None
+        user = telegram_user(update.user_id)
+        answer = await self._services.pairings.ask(user, update.user_name, RequestKey(key, user))
+        if answer.request is None:
+            return None
+        name = answer.request.name
+        text = f"You are not paired with this sm. Ask its owner to approve request {name}: sm pair approve {name}"
+        calls, buttons = [_answer(update, text)], list[TelegramButton]()
+        if answer.decision is PairDecision.OPEN:
+            told = BotReply(
+                f"{answer.request.label or 'A user'} ({user}) asks for access, request {name}. Approve it only if you "
+                "know this number. Approve pairs the user with sandboxed agents only; for more: "
+                f"sm pair approve {name} --trust direct",
+                about=f"pair {name}",
+                buttons=[NewButton("Approve", f"pair {name}"), NewButton("Deny", f"refuse {name}")],
+            )
+            for owner in self._section.owner_ids:
+                message = render(told, Place(owner), owner, iso(self._wall()), Need.REQUEST)
+                calls += message.calls
+                buttons += message.buttons
+        return TelegramChange(calls, buttons)
+
+    def _is_too_old(self, update: IncomingUpdate) -> bool:
+        return update.at is not None and self._wall() - update.at > TOO_OLD_S
+
+    # Messages
+
+    async def _reply(self, update: IncomingUpdate, caller: Caller, key: str) -> BotReply | None:
+        if update.kind is UpdateKind.EDITED_MESSAGE:
+            return BotReply(_EDITED)
         if update.kind is not UpdateKind.MESSAGE:
-            return
-        if update.at is not None and self._wall() - update.at > TOO_OLD_S:
-            await tx.telegram.queue(_reply(update, _TOO_OLD))
-        elif update.text is not None and update.text.split(maxsplit=1)[:1] == ["/start"]:
-            await tx.telegram.queue(_reply(update, _WELCOME))
+            return None
+        if self._is_too_old(update):
+            return BotReply(_TOO_OLD)
+        if update.text is None:
+            return BotReply(_TEXT_ONLY) if update.is_private else None
+        return await self._guarded(self._carry_out(update, caller, key, update.text))
 
-    def _is_owner(self, update: IncomingUpdate) -> bool:
-        """Only a person who speaks for himself, in a private chat."""
-        return (
-            update.user_id in self._owners
-            and update.is_private
-            and not (update.is_bot or update.is_forwarded or update.is_anonymous)
+    async def _guarded(self, reply: Awaitable[BotReply | None]) -> BotReply | None:
+        """The reply, or the words of the refusal, which are those of `sm`."""
+        try:
+            return await reply
+        except StorageFull:
+            raise
+        except SmError as error:
+            return BotReply(error.message if error.hint is None else f"{error.message}\nhint: {error.hint}")
+
+    async def _carry_out(
+        self, update: IncomingUpdate, caller: Caller, key: str, text: str
+    ) -> BotReply | None:
+        shown = await self._object(update)
+        request = shown.removeprefix(request_object("")) if shown.startswith(request_object("")) else None
+        session = shown.removeprefix(session_object("")) if shown.startswith(session_object("")) else None
+        if request is not None and session is None:
+            session = await self._session_of(caller, request)
+        match = _COMMAND.match(text)
+        if match is None:
+            call = CommandCall(self._services, caller, RequestKey(key, "text"), "text", "", text, session)
+            if request is not None:
+                return await self._answer_by_text(call, request)
+            if session is not None:
+                return await send_text(call, session, text)
+            return BotReply("Reply to a message about a session, or: /help") if update.is_private else None
+        name, suffix = match[1].lower(), match[2] or ""
+        link = self._services.telegram.link
+        bot = "" if link is None else link.bot or ""
+        if suffix and suffix.lower() == bot.lower():
+            suffix = ""
+        if suffix and name != "new":
+            return None  # a command for another bot
+        if name == "start":
+            return BotReply(_WELCOME)
+        if name not in COMMANDS:
+            raise unknown_command(name)
+        call = CommandCall(
+            self._services, caller, RequestKey(key, name), name, suffix, text[match.end() :].strip(), session
         )
+        return await COMMANDS[name].run(call)
+
+    async def _object(self, update: IncomingUpdate) -> str:
+        """The object of the message replied to; empty for another message."""
+        if update.chat_id is None or update.reply_to is None:
+            return ""
+        return await self._services.telegram.object_of(update.chat_id, update.reply_to) or ""
+
+    async def _session_of(self, caller: Caller, request: str) -> str | None:
+        try:
+            return (await self._services.requests.find(caller, request)).session_id
+        except SmError:
+            return None
+
+    async def _answer_by_text(self, call: CommandCall, name: str) -> BotReply:
+        request = await self._services.requests.find(call.caller, name)
+        if request.kind is not RequestKind.QUESTION:
+            raise UsageError(
+                f"request {name} is not a question: a text does not decide it",
+                f"use the buttons, or: /approve {name}, /deny {name} WHY",
+            )
+        return await answer_request(call, name, RequestReply(True, (call.rest,)))
+
+    # Buttons
+
+    async def _press(
+        self, update: IncomingUpdate, caller: Caller, key: str, chat: TelegramChat
+    ) -> TelegramChange:
+        """Carry out a button once, for the user and in the chat that it was made for."""
+        button = await self._services.telegram.pressed(update.callback_data or "")
+        if button is None or (button.chat_id, button.user_id) != (update.chat_id, update.user_id):
+            reason = "an unknown, expired or used button" if button is None else "a button of another user"
+            self._services.telegram.record_refused_press(caller.name, reason)
+            return TelegramChange([_callback(update, _VOID), *_without_buttons(update, button)], chat=chat)
+        action, _, rest = button.action.partition(" ")
+        call = CommandCall(self._services, caller, RequestKey(key, button.action), action, "", rest)
+        failed: SmError | None = None
+        try:
+            reply = await BUTTONS[action](call)
+        except StorageFull:
+            raise
+        except SmError as error:
+            failed = error
+            hint = "" if error.hint is None else f"\nhint: {error.hint}"
+            reply = BotReply(f"{error.message}{hint}")
+        calls = [_callback(update, reply.text)]
+        if isinstance(failed, (NotPermitted, ExternalError)):  # the button stays: nothing was decided
+            return TelegramChange(calls, chat=chat)
+        calls.append(await self._edit(update, caller, button, reply))
+        return TelegramChange(calls, spent=[button.about], chat=chat)
+
+    async def _edit(
+        self, update: IncomingUpdate, caller: Caller, button: TelegramButton, reply: BotReply
+    ) -> NewCall:
+        """Show the outcome in the message of the button, and remove its buttons."""
+        text = escaped(cut(reply.text, 1000))
+        if button.about.startswith(request_object("")):
+            name = button.about.removeprefix(request_object(""))
+            try:
+                request = await self._services.requests.find(caller, name)
+            except SmError:
+                pass
+            else:
+                session = self._services.store.sessions.get(request.session_id)
+                shown = request_card(request, session).html
+                text = shown if not request.open else f"{shown}\n{text}"
+        parameters = {"message_id": update.message_id, "text": text, "parse_mode": "HTML"}
+        return NewCall(update.chat_id, BotMethod.EDIT_MESSAGE_TEXT, parameters)
 
 
-def _reply(update: IncomingUpdate, text: str) -> NewCall:
+def _first_word(update: IncomingUpdate) -> str:
+    return ((update.text or "").split(maxsplit=1) or [""])[0]
+
+
+def _place(update: IncomingUpdate) -> Place:
+    assert update.chat_id is not None
+    return Place(update.chat_id, update.thread_id, update.message_id)
+
+
+def _answer(update: IncomingUpdate, text: str) -> NewCall:
     return NewCall(update.chat_id, BotMethod.SEND_MESSAGE, {"text": text, "reply_to": update.message_id})
+
+
+def _callback(update: IncomingUpdate, text: str) -> NewCall:
+    parameters = {"callback_query_id": update.callback_id, "text": cut(text, _ANSWER_MAX)}
+    return NewCall(None, BotMethod.ANSWER_CALLBACK_QUERY, parameters)
+
+
+def _without_buttons(update: IncomingUpdate, button: TelegramButton | None) -> list[NewCall]:
+    """Remove the buttons of a message whose button is void, but not those of another user."""
+    if button is not None or update.message_id is None:
+        return []
+    parameters = {"message_id": update.message_id, "reply_markup": {"inline_keyboard": []}}
+    return [NewCall(update.chat_id, BotMethod.EDIT_MESSAGE_REPLY_MARKUP, parameters)]

@@ -2,15 +2,12 @@
 
 import asyncio
 import logging
-import time
-from collections.abc import Callable
 from importlib import import_module
 
 from sm.config import TelegramSection
 from sm.core.backoff import Backoff
+from sm.services import Services
 from sm.store import Store
-from sm.telegram.conversation import OwnerConversation
-from sm.telegram.link import TelegramLink
 
 log = logging.getLogger(__name__)
 
@@ -27,12 +24,14 @@ class TelegramDoor:
         section: TelegramSection,
         token: str,
         store: Store,
-        clock: Callable[[], float] = time.monotonic,
+        services: Services,
     ) -> None:
         self._section = section
         self._token = token
         self._store = store
-        self.link = TelegramLink(clock)
+        self._services = services
+        assert services.telegram.link is not None  # wiring makes one for a token
+        self.link = services.telegram.link
 
     async def run(self) -> None:
         """Run until cancelled. No failure of the bot raises."""
@@ -53,13 +52,16 @@ class TelegramDoor:
         # The import takes a second of one core, which the event loop must not wait for.
         modules = [
             await asyncio.to_thread(import_module, f"sm.telegram.{name}")
-            for name in ("client", "poller", "sender")
+            for name in ("client", "poller", "sender", "reports", "conversation")
         ]
-        client_module, poller_module, sender_module = modules
+        client_module, poller_module, sender_module, reports_module, conversation_module = modules
         owners = self._section.owner_ids
         async with client_module.BotClient(self._token, self._section.base_url) as client:
-            poller = poller_module.Poller(self._store, client, self.link, owners, OwnerConversation(owners))
+            conversation = conversation_module.Conversation(self._services, self._section)
+            poller = poller_module.Poller(self._services.telegram, client, self.link, owners, conversation)
+            reports = reports_module.EventReports(self._services, self._section, client.bot_id)
             sender = sender_module.Sender(self._store, client, self.link, owners)
             async with asyncio.TaskGroup() as group:
                 group.create_task(poller.run(), name="telegram poller")
                 group.create_task(sender.run(), name="telegram sender")
+                group.create_task(reports.run(), name="telegram reports")

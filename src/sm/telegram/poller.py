@@ -1,7 +1,8 @@
 """Fetches updates, and lets each one be handled exactly once.
 
-An update is handled in one transaction with the row of its id, and confirmed to Telegram by the next poll, after the
-commit. Telegram repeats an update that was not confirmed; the row of its id makes the repetition harmless.
+The answer to an update is written in one transaction with the row of its id, and the next poll confirms the update to
+Telegram. Telegram repeats an update that was not confirmed: the row makes the repetition harmless, and before the row
+exists, the idempotency key of the update does.
 """
 
 import asyncio
@@ -11,12 +12,11 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from sm.core.backoff import Backoff
-from sm.core.telegram import BotMethod, Need, NewCall
+from sm.core.telegram import BotMethod, Need, NewCall, TelegramChange
 from sm.errors import StorageFull
-from sm.store import Store
-from sm.store.transaction import Transaction
+from sm.services import Telegram, TelegramLink
 from sm.telegram.client import BotClient
-from sm.telegram.link import TelegramLink
+from sm.telegram.commands import COMMAND_MENU
 from sm.telegram.outcome import CallFailed, Conflict, Flooded, Unauthorized
 from sm.telegram.updates import IncomingUpdate
 
@@ -34,8 +34,11 @@ _LONGEST_PAUSE_S = 30.0
 class UpdateHandler(Protocol):
     """Carries out updates."""
 
-    async def handle(self, tx: Transaction, update: IncomingUpdate) -> None:
-        """Carry out the update in `tx`, and only there: the transaction may be rolled back and repeated."""
+    async def handle(self, update: IncomingUpdate, key: str) -> TelegramChange | None:
+        """Carry out the update; return everything that follows, or None if the update means nothing.
+
+        After a crash the same update may come again: `key` is the idempotency key of every change.
+        """
 
 
 class Poller:
@@ -43,14 +46,14 @@ class Poller:
 
     def __init__(
         self,
-        store: Store,
+        records: Telegram,
         client: BotClient,
         link: TelegramLink,
         owners: Sequence[int],
         handler: UpdateHandler,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._store = store
+        self._records = records
         self._client = client
         self._link = link
         self._owners = owners
@@ -96,9 +99,8 @@ class Poller:
         if self._link.bot is None:
             async with asyncio.timeout(ANSWER_WITHIN_S):
                 self._link.bot = await self._client.user_name()
-        async with self._store.transaction() as tx:
-            ready = await tx.telegram.begin_bot(self._client.bot_id)
-        if not ready:
+            await self._client.announce(COMMAND_MENU)
+        if not await self._records.begin(self._client.bot_id):
             await self._discard()
         while True:
             updates = await self._updates(POLL_WAIT_S)
@@ -124,34 +126,28 @@ class Poller:
             self._offset_at = self._clock()
 
     async def _handle(self, update: IncomingUpdate) -> None:
+        bot_id, number = self._client.bot_id, update.update_id
+        if await self._records.is_handled(bot_id, number):
+            return
+        change: TelegramChange | None = TelegramChange()
         try:
-            async with self._store.transaction() as tx:
-                if await tx.telegram.record_update(self._client.bot_id, update.update_id):
-                    await self._handler.handle(tx, update)
+            change = await self._handler.handle(update, f"telegram:{bot_id}:{number}")
         except StorageFull:
             raise
         except Exception:
             # A defect must not stop all later updates. The update counts as handled, so that it is not tried for ever.
             log.exception("failed to handle an update of telegram")
-            async with self._store.transaction() as tx:
-                await tx.telegram.record_update(self._client.bot_id, update.update_id)
+        if change is not None:  # an update of a stranger, which changed nothing, needs no row
+            await self._records.record_update(bot_id, number, change)
 
     async def _discard(self) -> None:
         """Throw away what waited before the first start of the bot, and tell the owners how much."""
         while updates := await self._updates(0):
-            async with self._store.transaction() as tx:
-                await tx.telegram.discard_updates(self._client.bot_id, [u.update_id for u in updates])
+            await self._records.discard_updates(self._client.bot_id, [u.update_id for u in updates])
             self._confirm(updates)
-        async with self._store.transaction() as tx:
-            count = await tx.telegram.finish_first_start(self._client.bot_id)
-            if count:
-                was = (
-                    "1 message or press that waited was"
-                    if count == 1
-                    else f"{count} messages and presses were"
-                )
-                text = f"This is the first start of the bot. {was} thrown away: please send them again."
-                for owner in self._owners:
-                    await tx.telegram.queue(
-                        NewCall(owner, BotMethod.SEND_MESSAGE, {"text": text}, Need.ENDING)
-                    )
+        await self._records.finish_first_start(self._client.bot_id, self._first_start)
+
+    def _first_start(self, count: int) -> list[NewCall]:
+        was = "1 message or press that waited was" if count == 1 else f"{count} messages and presses were"
+        text = f"This is the first start of the bot. {was} thrown away: please send them again."
+        return [NewCall(owner, BotMethod.SEND_MESSAGE, {"text": text}, Need.ENDING) for owner in self._owners]

@@ -21,10 +21,10 @@ from sm.core.telegram import (
     OutgoingState,
     TelegramChat,
 )
+from sm.services import TelegramLink
 from sm.store import Store
 from sm.telegram.budget import CallBudget, next_call
 from sm.telegram.client import BotClient
-from sm.telegram.link import TelegramLink
 from sm.telegram.outcome import (
     AnswerLost,
     Conflict,

@@ -39,6 +39,8 @@ class IncomingUpdate:
     is_forwarded: bool = False
     is_anonymous: bool = False
     """The message speaks for a chat: an anonymous administrator or a channel."""
+    is_member: bool = True
+    """For a change of the bot's own membership: the bot is in the chat now."""
     callback_id: str | None = None
     callback_data: str | None = None
 

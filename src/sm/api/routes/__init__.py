@@ -13,6 +13,7 @@ from sm.api.routes import (
     requests,
     sandbox,
     sessions,
+    telegram,
     workspaces,
 )
 
@@ -22,6 +23,7 @@ ROUTES: dict[str, list[Route]] = {
     "agents": agents.routes,
     "accounts": accounts.routes,
     "pairings": pairings.routes,
+    "telegram": telegram.routes,
     "messages": messages.routes,
     "requests": requests.routes,
     "events": events.routes,

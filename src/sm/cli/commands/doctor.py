@@ -209,6 +209,26 @@ def _daemon(instance: Instance) -> Iterator[Check]:
     yield from _mcp(instance)
     yield from _sandbox(client)
     yield from _agreements(client)
+    yield from _telegram(client)
+
+
+def _telegram(client: Client) -> Iterator[Check]:
+    """Check the bot, if one is configured, and that its owners have written to it."""
+    try:
+        status = client.get("/v1/telegram", timeout_s=5.0)
+    except SmError as error:
+        yield Check(False, f"telegram: {error.message}", error.hint, needed=False)
+        return
+    if not status["configured"]:
+        return
+    bot = "the bot has not answered yet" if status["bot"] is None else f"bot @{status['bot']}"
+    works = status["trouble"] is None and status["bot"] is not None
+    yield Check(works, f"telegram: {status['trouble'] or bot}", needed=False)
+    chats = {f"telegram:{chat['chat_id']}" for chat in status["chats"]}
+    for owner in status["owners"]:
+        if owner not in chats:
+            todo = "send /start to the bot from this account"
+            yield Check(False, f"telegram: owner {owner} has not written to the bot", todo, needed=False)
 
 
 def _mcp(instance: Instance) -> Iterator[Check]:

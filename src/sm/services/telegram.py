@@ -1,0 +1,214 @@
+"""The bot of Telegram: the state of its connection, its rows in the database, and `sm telegram`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sm.core.models import Caller, RequestKey
+from sm.core.pairing import telegram_user
+from sm.core.telegram import (
+    BotMethod,
+    DroppedCall,
+    Need,
+    NewCall,
+    Outgoing,
+    OutgoingState,
+    TelegramButton,
+    TelegramChange,
+    TelegramChat,
+    TelegramCounts,
+    nonce_digest,
+)
+from sm.errors import IllegalState, UsageError
+from sm.policy.access import Action
+from sm.sessions.manager import Manager
+from sm.store import Store
+from sm.store.audit import REFUSED, Record
+
+SILENT_AFTER_S = 120.0
+_TEST = "This is a test of sm. Notices for you arrive in this chat."
+
+
+@dataclass(slots=True)
+class TelegramLink:
+    """Facts that the poller and the sender found out about the connection. `clock`: a monotonic clock."""
+
+    clock: Callable[[], float]
+    bot: str | None = None
+    """The name of the bot; None: Telegram has not said it yet."""
+    last_answer: float | None = None
+    """The time of the last answer to a poll."""
+    started: float = field(init=False)
+    conflict: str | None = None
+    """The answer of Telegram while another process polls with the token."""
+    off: str | None = None
+    """The reason for which the daemon makes no calls until its next start."""
+
+    def __post_init__(self) -> None:
+        self.started = self.clock()
+
+    def answered(self) -> None:
+        self.last_answer, self.conflict = self.clock(), None
+
+    @property
+    def silent_s(self) -> float:
+        """Seconds since the last answer, or since the start."""
+        return self.clock() - (self.started if self.last_answer is None else self.last_answer)
+
+    def trouble(self) -> str | None:
+        """One sentence for `sm status`; None: the connection works."""
+        if self.off is not None:
+            return f"telegram is off until the daemon restarts: {self.off}"
+        if self.conflict is not None:
+            return "telegram: another process polls with the token of the bot; sm tries again every minute"
+        if self.silent_s >= SILENT_AFTER_S:
+            return f"telegram has not answered for {int(self.silent_s // 60)} minutes"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class TelegramStatus:
+    """The state of the bot. `bot` and `last_answer_s` are None until Telegram has answered."""
+
+    configured: bool
+    bot: str | None
+    last_answer_s: float | None
+    trouble: str | None
+    waiting: int
+    """Calls that wait."""
+    counts: TelegramCounts
+    dropped: Sequence[DroppedCall]
+    """The newest calls that Telegram refused, oldest first."""
+    chats: Sequence[TelegramChat]
+    owners: Sequence[str]
+    paired: int
+
+
+class Telegram:
+    """The bot for its front door and for `sm telegram`. `link` None: no bot is configured."""
+
+    def __init__(
+        self, store: Store, manager: Manager, audit: Record, link: TelegramLink | None, owners: Sequence[int]
+    ) -> None:
+        self._store = store
+        self._manager = manager
+        self._audit = audit
+        self.link = link
+        self._owners = owners
+        self.object_of = store.telegram.object_of
+        self.messages_of = store.telegram.messages_of
+        self.chats = store.telegram.chats
+
+    # For the operator
+
+    async def status(self, caller: Caller) -> TelegramStatus:
+        """Raises NotPermitted."""
+        self._manager.require(caller, Action.MANAGE_BOT, is_read=True)
+        link = self.link
+        answered = link is not None and link.last_answer is not None
+        return TelegramStatus(
+            configured=link is not None,
+            bot=None if link is None else link.bot,
+            last_answer_s=link.silent_s if link is not None and answered else None,
+            trouble=None if link is None else link.trouble(),
+            waiting=len(self.outgoing),
+            counts=await self._store.telegram.counts(),
+            dropped=await self._store.telegram.dropped(),
+            chats=await self._store.telegram.chats(),
+            owners=[telegram_user(owner) for owner in self._owners],
+            paired=len(self._store.mail.open.pairings),
+        )
+
+    async def test(self, caller: Caller, user: str | None, key: RequestKey | None) -> list[str]:
+        """Queue a message to the owners, or to one owner or paired user; return their names.
+
+        `user`: also the number alone. Raises NotPermitted; IllegalState without a bot; UsageError for another user.
+        """
+        self._manager.require(caller, Action.MANAGE_BOT, user, "test")
+        if self.link is None:
+            raise IllegalState("no bot is configured", "set telegram.token_file: sm config")
+        known = [telegram_user(owner) for owner in self._owners]
+        if user is not None:
+            name = user if ":" in user else f"telegram:{user}"
+            if name not in (*known, *self._store.mail.open.pairings):
+                raise UsageError(f"{name[:80]} is neither an owner nor a paired user", "sm telegram status")
+            known = [name]
+        async with self._store.transaction(caller, key) as tx:
+            if tx.replayed is None:
+                for name in known:
+                    chat = int(name.partition(":")[2])
+                    await tx.telegram.queue(
+                        NewCall(chat, BotMethod.SEND_MESSAGE, {"text": _TEST}, Need.ANSWER)
+                    )
+                tx.remember(" ".join(known))
+        return known
+
+    # For the front door
+
+    @property
+    def outgoing(self) -> Mapping[int, Outgoing]:
+        """The calls that wait, by id."""
+        return self._store.mail.open.outgoing
+
+    def waits_with(self, subject: str) -> OutgoingState | None:
+        """The state of the waiting call with this subject; None: no call waits."""
+        return next((call.state for call in self.outgoing.values() if call.subject == subject), None)
+
+    @property
+    def users(self) -> list[int]:
+        """The numbers of the owners and of the paired users of Telegram."""
+        paired = (user.partition(":") for user in self._store.mail.open.pairings)
+        return [*self._owners, *(int(number) for network, _, number in paired if network == "telegram")]
+
+    async def pressed(self, nonce: str) -> TelegramButton | None:
+        """The button with this nonce; None: it is unknown, expired or used up."""
+        button = await self._store.telegram.button(nonce_digest(nonce))
+        if button is None or (button.expires_at is not None and button.expires_at <= self._manager.now()):
+            return None
+        return button
+
+    def record_refused_press(self, user: str, reason: str) -> None:
+        """Write to the audit log that a press of a button did nothing."""
+        self._audit(user, "press", None, REFUSED, reason)
+
+    async def apply(self, change: TelegramChange) -> None:
+        """Write a change that may be written again."""
+        async with self._store.transaction() as tx:
+            await tx.telegram.apply(change)
+
+    async def begin_reports(self, bot_id: int) -> int:
+        """The number of the newest event that the bot has reported; at its first start that of the newest event."""
+        async with self._store.transaction() as tx:
+            await tx.telegram.begin_bot(bot_id)
+            return await tx.telegram.report_after(bot_id, self._store.last_seq)
+
+    async def record_report(self, bot_id: int, seq: int, change: TelegramChange) -> None:
+        """Queue the report of the events up to number `seq`."""
+        async with self._store.transaction() as tx:
+            await tx.telegram.apply(change)
+            tx.telegram.reported(bot_id, seq)
+
+    # Updates
+
+    async def begin(self, bot_id: int) -> bool:
+        """Record the bot. False: it still throws away what waited before its first start."""
+        async with self._store.transaction() as tx:
+            return await tx.telegram.begin_bot(bot_id)
+
+    async def discard_updates(self, bot_id: int, update_ids: Sequence[int]) -> None:
+        async with self._store.transaction() as tx:
+            await tx.telegram.discard_updates(bot_id, update_ids)
+
+    async def finish_first_start(self, bot_id: int, tell: Callable[[int], Sequence[NewCall]]) -> None:
+        """Mark the bot as ready. `tell` makes the calls that report how many updates were thrown away."""
+        async with self._store.transaction() as tx:
+            count = await tx.telegram.finish_first_start(bot_id)
+            await tx.telegram.apply(TelegramChange(tell(count) if count else ()))
+
+    async def is_handled(self, bot_id: int, update_id: int) -> bool:
+        return await self._store.telegram.is_handled(bot_id, update_id)
+
+    async def record_update(self, bot_id: int, update_id: int, change: TelegramChange) -> None:
+        """Record that the update is handled, with everything that follows. Once for each update."""
+        async with self._store.transaction() as tx:
+            if await tx.telegram.record_update(bot_id, update_id):
+                await tx.telegram.apply(change)

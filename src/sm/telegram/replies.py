@@ -1,0 +1,101 @@
+"""Replies of the bot, and the calls and buttons that they become. Pure but for the nonces of buttons."""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sm.core.telegram import BotMethod, Need, NewCall, TelegramButton, nonce_digest
+from sm.core.timestamps import later
+from sm.telegram.text import cut, escaped, pages, preformatted
+
+PAGE_MAX = 3800
+"""UTF-16 code units of one message, with room for markup and marks."""
+_PAGES_MAX = 3
+_CAPTION_MAX = 900
+_LABEL_MAX = 64
+_NONCE_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A position in a chat: the thread of a forum, and the message that a reply refers to."""
+
+    chat_id: int
+    thread_id: int | None = None
+    reply_to: int | None = None
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        found = {"message_thread_id": self.thread_id, "reply_to": self.reply_to}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class NewButton:
+    label: str
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class BotReply:
+    """An answer to a command. `text` is plain text, which `is_output` shows with a fixed width."""
+
+    text: str
+    is_output: bool = False
+    name: str = "output"
+    """The name of the file that a long text becomes."""
+    about: str | None = None
+    buttons: Sequence[NewButton] = ()
+    buttons_s: float | None = None
+    """Seconds after which the buttons expire; None: with their object."""
+
+
+@dataclass(slots=True)
+class RenderedReply:
+    """The calls of a reply, and the buttons below its last message."""
+
+    calls: list[NewCall] = field(default_factory=list)
+    buttons: list[TelegramButton] = field(default_factory=list)
+
+
+def keyboard(
+    place: Place, user_id: int, about: str, rows: Sequence[NewButton], now: str, expires_s: float | None
+) -> tuple[dict[str, Any], list[TelegramButton]]:
+    """A keyboard with one button in each row, and the buttons with the digests of their nonces."""
+    markup, buttons = [], []
+    expires_at = None if expires_s is None else later(now, expires_s)
+    for row in rows:
+        nonce = secrets.token_urlsafe(_NONCE_BYTES)
+        markup.append([{"text": cut(row.label, _LABEL_MAX) or "-", "callback_data": nonce}])
+        buttons.append(
+            TelegramButton(nonce_digest(nonce), place.chat_id, user_id, row.action, about, expires_at)
+        )
+    return {"inline_keyboard": markup}, buttons
+
+
+def render(reply: BotReply, place: Place, user_id: int, now: str, need: Need = Need.ANSWER) -> RenderedReply:
+    """The calls that send the reply: at most three messages, or a file with its last lines in the caption."""
+    message = RenderedReply()
+    texts = pages(reply.text.split("\n"), PAGE_MAX) or ["(empty)"]
+    if len(texts) > _PAGES_MAX:
+        caption = preformatted(cut(reply.text[-_CAPTION_MAX // 2 :], _CAPTION_MAX))
+        document = {"document": reply.text, "filename": f"{reply.name}.txt", "caption": caption}
+        parameters = {**place.parameters, **document, "parse_mode": "HTML"}
+        message.calls.append(
+            NewCall(place.chat_id, BotMethod.SEND_DOCUMENT, parameters, need, about=reply.about)
+        )
+        return message
+    for text in texts:
+        shown = preformatted(text) if reply.is_output else escaped(text)
+        parameters = {**place.parameters, "text": shown, "parse_mode": "HTML"}
+        if reply.buttons and text is texts[-1]:
+            about = reply.about or f"reply {secrets.token_hex(8)}"
+            parameters["reply_markup"], buttons = keyboard(
+                place, user_id, about, reply.buttons, now, reply.buttons_s
+            )
+            message.buttons.extend(buttons)
+        message.calls.append(
+            NewCall(place.chat_id, BotMethod.SEND_MESSAGE, parameters, need, about=reply.about)
+        )
+    return message

@@ -1,0 +1,237 @@
+"""Reports events to the people in chats: one message for each event, and a card for each request.
+
+The daemon's numbered events are the source. The number of the newest reported event is stored in the transaction that
+queues its messages, so that neither a crash nor a restart repeats or loses a report.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from sm.config import TelegramSection
+from sm.core.models import BridgeUser, Event, Session
+from sm.core.pairing import telegram_user
+from sm.core.requests import Request
+from sm.core.states import EventType, RequestKind, TrustLevel
+from sm.core.telegram import (
+    BotMethod,
+    Need,
+    NewCall,
+    OutgoingState,
+    TelegramButton,
+    TelegramChange,
+    request_object,
+    session_object,
+)
+from sm.core.text import folded
+from sm.core.timestamps import iso
+from sm.errors import NotFound, NotPermitted, StorageFull
+from sm.policy.access import visible
+from sm.services import Services
+from sm.telegram.cards import UNTRUSTED, Card, how_to_answer, request_card
+from sm.telegram.replies import Place, keyboard
+
+log = logging.getLogger(__name__)
+
+_BATCH = 50
+_FULL_PAUSE_S = 5.0
+_LOUD = frozenset({EventType.REQUEST, EventType.ERROR})
+_SENDING_WITHIN_S = 60.0
+
+
+class EventReports:
+    """One task that queues reports. `wall` is the time of day."""
+
+    def __init__(
+        self,
+        services: Services,
+        section: TelegramSection,
+        bot_id: int,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._services = services
+        self._section = section
+        self._bot_id = bot_id
+        self._wall = wall
+        self._types = frozenset(map(EventType, section.notify))
+
+    async def run(self) -> None:
+        """Report until cancelled."""
+        store, telegram = self._services.store, self._services.telegram
+        seq = await telegram.begin_reports(self._bot_id)
+        while True:
+            events = await store.events(sessions=None, since=seq, limit=_BATCH)
+            if not events:
+                at = seq
+                await store.wait_until(lambda: store.last_seq > at, None)  # noqa: B023 - called only in this round
+                continue
+            for event in events:
+                try:
+                    await self._queue(event)
+                except Exception:  # a defect must not stop all later reports
+                    log.exception("failed to report event %d", event.seq)
+            seq = events[-1].seq
+
+    async def _queue(self, event: Event) -> None:
+        """Queue the report of the event, as soon as the disk has room."""
+        while True:
+            try:
+                if (change := await self._change(event)) is not None:
+                    await self._services.telegram.record_report(self._bot_id, event.seq, change)
+                return
+            except StorageFull as error:
+                log.warning("postponed a report: %s", error.message)
+            await asyncio.sleep(_FULL_PAUSE_S)
+
+    async def _change(self, event: Event) -> TelegramChange | None:
+        """The change that reports the event; None: nobody is told."""
+        session = self._services.store.sessions.get(event.session_id)
+        if event.type is EventType.REQUEST:
+            name = event.metadata.get("request_id")
+            return None if not isinstance(name, str) else await self._request(name, session)
+        if event.type not in self._types or session is None:
+            return None
+        readers = await self._readers(session)
+        return (
+            TelegramChange([await self._report(event, session, user) for user in readers])
+            if readers
+            else None
+        )
+
+    async def _readers(self, session: Session) -> list[BridgeUser]:
+        """The people who may see the session and have written to the bot."""
+        chats = {chat.chat_id for chat in await self._services.telegram.chats()}
+        found = []
+        for number in self._services.telegram.users:
+            if number in chats:
+                try:
+                    user = self._services.pairings.caller(telegram_user(number)).user
+                except NotPermitted:  # revoked at this moment
+                    continue
+                if user is not None and visible(user, session):
+                    found.append(user)
+        return found
+
+    async def _report(self, event: Event, session: Session, user: BridgeUser) -> NewCall:
+        chat_id = _chat_of(user)
+        about = session_object(session.id)
+        text = folded(event.message, 1000)
+        if session.effective_mode is TrustLevel.SANDBOXED:
+            text = f"{text} {UNTRUSTED}"
+        place = Place(chat_id, reply_to=await self._first_message(chat_id, about))
+        parameters = {**place.parameters, "text": text, **self._sound(event.type)}
+        need = Need.PROGRESS if event.type in (EventType.CHECKPOINT, EventType.IDLE) else Need.ENDING
+        return NewCall(chat_id, BotMethod.SEND_MESSAGE, parameters, need, about=about)
+
+    async def _first_message(self, chat_id: int, about: str) -> int | None:
+        """The first message about the object in the chat: all later ones reply to it, as a thread."""
+        found = await self._services.telegram.messages_of(about)
+        return next((message for chat, message in found if chat == chat_id), None)
+
+    def _sound(self, type: EventType) -> dict[str, bool]:
+        hours = self._section.quiet_hours
+        quiet = hours is not None and type not in _LOUD and is_quiet(hours, self._wall())
+        return {"disable_notification": True} if quiet else {}
+
+    # Requests
+
+    async def _request(self, name: str, session: Session | None) -> TelegramChange | None:
+        """A card for each reader of an open request. A request that is over changes all of its cards."""
+        request = await self._find(name)
+        if request is None:
+            return None
+        card = request_card(request, session)
+        if request.open and not request.has_proposed_answer:
+            if session is None or EventType.REQUEST not in self._types:
+                return None
+            return await self._new_cards(request, session, card)
+        return await self._changed_cards(request, card)
+
+    async def _find(self, name: str) -> Request | None:
+        for owner in self._section.owner_ids[:1]:  # an owner sees every request
+            caller = self._services.pairings.caller(telegram_user(owner))
+            try:
+                return await self._services.requests.find(caller, name)
+            except NotFound:
+                return None
+        return None
+
+    async def _new_cards(self, request: Request, session: Session, card: Card) -> TelegramChange | None:
+        calls: list[NewCall] = []
+        buttons: list[TelegramButton] = []
+        about = request_object(request.name)
+        for user in await self._readers(session):
+            chat_id = _chat_of(user)
+            place = Place(chat_id, reply_to=await self._first_message(chat_id, session_object(session.id)))
+            parameters = {**place.parameters, **self._sound(EventType.REQUEST), "parse_mode": "HTML"}
+            if card.document is not None:
+                file = {"document": card.document, "filename": f"{request.name}.txt"}
+                plain = {key: value for key, value in parameters.items() if key != "parse_mode"}
+                calls.append(NewCall(chat_id, BotMethod.SEND_DOCUMENT, plain | file, Need.REQUEST))
+            text = card.html
+            if request.kind is RequestKind.QUESTION:
+                text += f"\n{how_to_answer(request)}"
+            if card.buttons:
+                parameters["reply_markup"], made = keyboard(
+                    place, chat_id, about, card.buttons, iso(self._wall()), None
+                )
+                buttons += made
+            calls.append(
+                NewCall(
+                    chat_id,
+                    BotMethod.SEND_MESSAGE,
+                    {**parameters, "text": text},
+                    Need.REQUEST,
+                    _subject(request, chat_id),
+                    about,
+                )
+            )
+        return TelegramChange(calls, buttons) if calls else None
+
+    async def _changed_cards(self, request: Request, card: Card) -> TelegramChange | None:
+        """Show the outcome in every card, also in those that wait in the queue."""
+        about, telegram = request_object(request.name), self._services.telegram
+        subjects = {_subject(request, number): number for number in telegram.users}
+        if waiting := [subject for subject in subjects if telegram.waits_with(subject) is not None]:
+            shown = {"text": card.html, "parse_mode": "HTML"}
+            replaced = [
+                NewCall(
+                    subjects[subject],
+                    BotMethod.SEND_MESSAGE,
+                    shown,
+                    Need.REQUEST,
+                    subject,
+                    about,
+                    replaces=True,
+                )
+                for subject in waiting
+            ]
+            await telegram.apply(TelegramChange(replaced, spent=[about]))
+            # The message of a call that has begun gets its id when the call ends.
+            await self._services.store.wait_until(
+                lambda: all(telegram.waits_with(s) is not OutgoingState.SENDING for s in waiting),
+                _SENDING_WITHIN_S,
+            )
+        calls = []
+        for chat_id, message_id in await telegram.messages_of(about):
+            parameters: dict[str, Any] = {"message_id": message_id, "text": card.html, "parse_mode": "HTML"}
+            calls.append(NewCall(chat_id, BotMethod.EDIT_MESSAGE_TEXT, parameters, Need.ANSWER))
+        return TelegramChange(calls, spent=[about]) if calls else None
+
+
+def _chat_of(user: BridgeUser) -> int:
+    """The private chat of a user has the number of the user."""
+    return int(user.name.partition(":")[2])
+
+
+def _subject(request: Request, chat_id: int) -> str:
+    return f"card {request.name} {chat_id}"
+
+
+def is_quiet(hours: str, at: float) -> bool:
+    """True if the local time of `at` (seconds since the epoch) is within `hours`, such as `22:00-07:00`."""
+    begin, _, end = hours.partition("-")
+    now = time.strftime("%H:%M", time.localtime(at))
+    return begin <= now < end if begin < end else now >= begin or now < end

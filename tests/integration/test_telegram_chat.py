@@ -1,0 +1,357 @@
+"""People in chats with a real daemon: pairing, commands, buttons, reports and cards, also over crashes."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.instance import Instance, until
+from tests.telegram_api import Person, SentMessage, TelegramApi
+from tests.telegram_instance import configure, rows, start
+
+MORE = """
+  Asker: {command: [sh, -c, "sm ask 'Which colour?' --option red --option blue --wait 600; sleep 1000"], prompt: file}
+  Loud: {command: [sh, -c, "printf '<b>&_*[\\\\033]x'; exec sleep 1000"], prompt: file}
+  Echo: {command: [sh, -c, "sm inbox --take --wait > got; exec sleep 1000"], prompt: file}
+limits: {spawn_interval_s: 0}
+"""
+
+
+@pytest.fixture
+def api() -> Iterator[TelegramApi]:
+    with TelegramApi() as api:
+        yield api
+
+
+@pytest.fixture
+def ann(api: TelegramApi) -> Person:
+    return api.person(1001, "Ann", "ann")
+
+
+@pytest.fixture
+def eve(api: TelegramApi) -> Person:
+    return api.person(6, "Eve")
+
+
+@pytest.fixture
+def home(api: TelegramApi, ann: Person) -> Iterator[Instance]:
+    """An instance whose owner has written to the bot."""
+    with Instance(MORE) as instance:
+        configure(instance, api, section=", groups: [-1001000000001]")
+        start(instance, api)
+        ann.says("/start")
+        api.wait_for_message(1001, "connected")
+        yield instance
+
+
+def reply_to(api: TelegramApi, person: Person, text: str) -> SentMessage:
+    """Write a text, and wait for the bot's next message."""
+    before = len(api.messages(person.id))
+    person.says(text)
+    return next_message(api, person, before)
+
+
+def next_message(api: TelegramApi, person: Person, before: int) -> SentMessage:
+    def found() -> SentMessage | None:
+        messages = api.messages(person.id)
+        return messages[before] if len(messages) > before else None
+
+    return api.wait_for(found, "the next message of the bot")
+
+
+def audit(instance: Instance) -> list[tuple[str, str, str, str]]:
+    lines = (instance.state / "log" / "audit.jsonl").read_text(encoding="utf-8").splitlines()
+    found = [json.loads(line) for line in lines]
+    return [(line["who"], line["what"], line["decision"], line["reason"]) for line in found]
+
+
+# Pairing
+
+
+def test_stranger_asks_and_is_paired_by_the_operator(home: Instance, api: TelegramApi, eve: Person) -> None:
+    eve.says("/list")
+    eve.says("hello")
+    asked = reply_to(api, eve, "/start")
+    assert asked.text == (
+        "You are not paired with this sm. Ask its owner to approve request p1: sm pair approve p1"
+    )
+    told = api.wait_for_message(1001, "asks for access")
+    assert told.text.startswith("Eve (telegram:6) asks for access, request p1.")
+    home.sm("pair", "approve", "p1", "--trust", "direct")
+    assert "none" in reply_to(api, eve, "/list").text
+    assert len(api.messages(6)) == 2
+    assert ("telegram:6", "call", "refused", "not paired") in audit(home)
+    updates = rows(home, "SELECT 1 FROM telegram_updates")
+    assert len(updates) == 3, "of the stranger's updates only the answered one has a row"
+
+
+def test_owner_pairs_with_a_button_that_works_once(
+    home: Instance, api: TelegramApi, ann: Person, eve: Person
+) -> None:
+    eve.says("/start")
+    told = api.wait_for_message(1001, "asks for access")
+    button = told.button("Approve")
+    eve.presses(button)  # forged: no chat shows it to Eve
+    ann.presses(button)
+    api.wait_for(lambda: "Paired telegram:6 (Eve) as sandboxed" in told.text, "the outcome")
+    assert told.keyboard is None
+    callback = ann.presses(button)
+    api.wait_for(lambda: api.world.answers.get(callback), "the answer to the second press")
+    assert api.world.answers[callback] == "This button is no longer valid."
+    assert [user["user"] for user in home.json("pair", "list")["users"]] == ["telegram:6"]
+    assert ("telegram:1001", "press", "refused", "an unknown, expired or used button") in audit(home)
+
+
+def test_revoked_user_is_a_stranger_again(home: Instance, api: TelegramApi, eve: Person) -> None:
+    eve.says("/start")
+    api.wait_for_message(6, "p1")
+    home.sm("pair", "approve", "p1")
+    reply_to(api, eve, "/list")
+    home.sm("pair", "revoke", "6")
+    eve.says("/list")
+    until(lambda: ("telegram:6", "call", "refused", "not paired") in audit(home), "the refusal")
+    assert len(api.messages(6)) == 2
+
+
+def test_sandboxed_user_without_an_engine_gets_an_error_and_no_process(
+    home: Instance, api: TelegramApi, eve: Person
+) -> None:
+    operators = home.spawn("Sleeper")["session_id"]
+    eve.says("/start")
+    api.wait_for_message(6, "p1")
+    home.sm("pair", "approve", "p1")
+    refused = reply_to(api, eve, "/new Sleeper work").text
+    assert "Started" not in refused
+    assert len(home.json("all")) == 1
+    hidden = reply_to(api, eve, f"/status {operators}").text
+    missing = reply_to(api, eve, "/status 0f0f0f0f").text
+    assert hidden.replace(operators, "ID") == missing.replace("0f0f0f0f", "ID")
+    refused = reply_to(api, eve, f"/kill {operators}").text
+    assert refused.startswith("no such session")
+
+
+@pytest.mark.parametrize("point", ["Pairings.ask after 1", "TelegramWrites.record_update before 1"])
+def test_request_for_pairing_is_answered_once_when_the_daemon_is_killed_on_its_way(
+    home: Instance, api: TelegramApi, eve: Person, point: str
+) -> None:
+    home.kill_daemon()
+    eve.says("/start")
+    home.start_daemon(point).wait()
+    home.start_daemon()
+    api.wait_for_message(6, "request p1")
+    api.wait_for_message(1001, "asks for access, request p1")
+    until(lambda: not rows(home, "SELECT 1 FROM telegram_outgoing"), "nothing waits")
+    assert len(api.messages(6)) == 1
+    assert len(api.messages(1001, "asks for access")) == 1
+
+
+def test_stranger_who_floods_leaves_no_rows_and_few_lines(
+    home: Instance, api: TelegramApi, ann: Person, eve: Person
+) -> None:
+    before = len(rows(home, "SELECT 1 FROM telegram_updates"))
+    for number in range(200):
+        eve.says(f"message {number}")
+        eve.says("/start")
+    ann.says("/list")
+    api.wait_for_message(1001, "Active Sessions")
+    assert len(rows(home, "SELECT 1 FROM telegram_updates")) == before + 2
+    assert len(api.messages(6)) == 1
+    assert sum(line[0] == "telegram:6" for line in audit(home)) <= 3
+
+
+# Commands
+
+
+def test_owner_starts_lists_and_kills_an_agent(home: Instance, api: TelegramApi, ann: Person) -> None:
+    started = reply_to(api, ann, "/new Sleeper fix the login").text
+    (session,) = home.json("all")
+    assert started == f"Started sleeper-{session['session_id']} ({session['session_id']}): running"
+    assert session["created_by"] == "telegram:1001"
+    child = home.spawn("Sleeper", "--parent", session["session_id"], "--name", "deep")["session_id"]
+    home.sm("note", "Working on epic", env=home.as_session(session["session_id"]))
+    id = session["session_id"]
+    lines = reply_to(api, ann, "/list").text.split("\n")
+    assert lines[:2] == ["Active Sessions:", f"- sleeper-{id} ({id}) - Working on epic"]
+    assert lines[2].startswith(f"- └─ sleeper-deep ({child}) - ")
+
+    card = reply_to(api, ann, f"/kill {child}")
+    assert [s["status"] for s in home.json("all")] == ["running", "running"]
+    ann.presses(card.button("Kill sleeper-deep"))
+    api.wait_for(lambda: "sleeper-deep was killed" in card.text, "the outcome")
+    api.wait_for_message(1001, "sleeper-deep was killed (")
+    assert home.json("status", child)["status"] == "killed"
+    assert reply_to(api, ann, f"/archive {child}").text == "Archived sleeper-deep"
+    assert reply_to(api, ann, f"/unarchive {child}").text == "Unarchived sleeper-deep"
+
+
+def test_update_with_a_spawn_starts_one_agent_when_the_daemon_is_killed_after_it(
+    home: Instance, api: TelegramApi, ann: Person
+) -> None:
+    home.kill_daemon()
+    ann.says("/new Sleeper work")
+    home.start_daemon("TelegramWrites.record_update before 1").wait()
+    assert len(rows(home, "SELECT 1 FROM sessions")) == 1
+    home.start_daemon()
+    api.wait_for_message(1001, "Started sleeper-")
+    assert len(home.json("all")) == 1
+
+
+def test_reply_to_a_message_about_a_session_is_a_message_to_it(
+    home: Instance, api: TelegramApi, ann: Person
+) -> None:
+    id = home.spawn("Echo")["session_id"]
+    shown = reply_to(api, ann, f"/status {id}")
+    assert shown.text.startswith(f"echo-{id} ({id}): ")
+    until(lambda: rows(home, "SELECT 1 FROM telegram_messages"), "the id of the message")
+    ann.says("run the tests\nall of them", reply_to=shown)
+    api.wait_for_message(1001, f"Input sent to echo-{id}")
+    until(lambda: "all of them" in (home.work / "got").read_text(), "the message")
+    assert "[sm] from telegram:1001, message 1" in (home.work / "got").read_text()
+
+
+def test_output_of_an_agent_cannot_forge_markup_and_long_output_is_a_file(
+    home: Instance, api: TelegramApi, ann: Person
+) -> None:
+    id = home.spawn("Loud")["session_id"]
+    until(lambda: "<b>" in home.sm("output", id), "the output")
+    shown = reply_to(api, ann, f"/output {id}")
+    assert shown.text.startswith("<b>&_*[")
+    long = home.spawn(
+        "Sh", "i=0; while [ $i -lt 900 ]; do echo line-$i-xxxxxxxxxxxx; i=$((i+1)); done; sleep 1000"
+    )
+    until(lambda: "line-899" in home.sm("output", long["session_id"]), "the output")
+    file = reply_to(api, ann, f"/output {long['session_id']} 1000")
+    assert file.document is not None
+    assert b"line-899" in file.document[1]
+    assert "line-899" in file.text
+
+
+def test_mistakes_are_answered_in_the_words_of_sm(home: Instance, api: TelegramApi, ann: Person) -> None:
+    for text, expected in (
+        ("/lisst", "unknown command: /lisst\nhint: /list"),
+        ("/kill", "usage: /kill ID"),
+        ("/send abc", "usage: /send ID TEXT"),
+        (
+            "/approve r999999999999999999999",
+            "no such session: r999999999999999999999\nhint: list sessions: sm all",
+        ),
+        ("/approve r7", "no such request: r7\nhint: list requests: sm requests"),
+        ("/new Nobody work", None),
+        ("hello", "Reply to a message about a session, or: /help"),
+        ("/list@another_bot", None),
+    ):
+        if text == "/list@another_bot":
+            ann.says(text)
+            continue
+        said = reply_to(api, ann, text).text
+        assert expected is None or said == expected
+    assert reply_to(api, ann, "/list@sm_test_bot").text == "Active Sessions:\nnone"
+
+
+def test_group_of_the_configuration_is_answered_and_another_one_is_left(
+    home: Instance, api: TelegramApi, ann: Person, eve: Person
+) -> None:
+    ours = api.group(-1_001_000_000_001, "Fleet")
+    other = api.group(-1_001_000_000_002, "Other")
+    ann.says("/list", other)
+    eve.says("/start", ours)
+    ann.says("/list", ours)
+    api.wait_for_message(ours.id, "Active Sessions")
+    eve.adds_bot(other)
+    api.wait_for(lambda: other.bot_was_kicked or api.sent("leaveChat"), "the bot leaves")
+    assert api.messages(other.id) == []
+    assert len(api.messages(ours.id)) == 1
+
+
+# Reports and cards
+
+
+def test_question_is_a_card_and_a_press_answers_it(home: Instance, api: TelegramApi, ann: Person) -> None:
+    id = home.spawn("Asker")["session_id"]
+    card = api.wait_for_message(1001, "Which colour?")
+    assert card.text.startswith(f"Question r1 of asker-{id} ({id})")
+    ann.presses(card.button("blue"))
+    api.wait_for(lambda: "blue by telegram:1001" in card.text, "the outcome")
+    assert card.keyboard is None
+    (answered,) = home.json("requests", "--all")
+    assert (answered["state"], answered["answered_by"]) == ("answered", "telegram:1001")
+    assert len(api.messages(1001, "Which colour?")) == 1
+
+
+def test_card_shows_an_answer_that_was_given_elsewhere(home: Instance, api: TelegramApi, ann: Person) -> None:
+    home.spawn("Asker")
+    card = api.wait_for_message(1001, "Which colour?")
+    button = card.button("blue")
+    home.sm("answer", "r1", "red")
+    api.wait_for(lambda: "red by operator" in card.text, "the outcome")
+    callback = ann.presses(button)
+    api.wait_for(lambda: api.world.answers.get(callback), "the answer to the press")
+    assert home.json("requests", "--all")[0]["answer"]["answers"] == ["red"]
+
+
+def test_reply_to_the_card_of_a_question_answers_it(home: Instance, api: TelegramApi, ann: Person) -> None:
+    home.spawn("Asker")
+    card = api.wait_for_message(1001, "Which colour?")
+    until(lambda: rows(home, "SELECT 1 FROM telegram_messages WHERE about = 'request r1'"), "its id")
+    ann.says("green, please", reply_to=card)
+    api.wait_for(lambda: "green, please by telegram:1001" in card.text, "the outcome")
+
+
+def test_endings_are_reported_once_each_to_those_who_may_see_them(
+    home: Instance, api: TelegramApi, eve: Person
+) -> None:
+    eve.says("/start")
+    api.wait_for_message(6, "p1")
+    home.sm("pair", "approve", "p1", "--trust", "direct")
+    reply_to(api, eve, "/list")
+    done = home.spawn("Sh", "sm complete 'well done <b>'; exec sleep 1000")["session_id"]
+    crashed = home.spawn("Sh", "exit 3")["session_id"]
+    api.wait_for_message(1001, f'Session {done} completed - "well done <b>"')
+    api.wait_for_message(1001, f"Session {crashed} crashed (exit code 3)")
+    home.sm("kill", done)
+    home.kill_daemon()
+    home.start_daemon()
+    reply_to(api, eve, "/list")
+    assert len(api.messages(1001, done)) == 1
+    assert len(api.messages(1001, crashed)) == 1
+    assert len(api.messages(6)) == 3
+
+
+@pytest.mark.parametrize(
+    "point",
+    ["Telegram.record_report before 1", "Telegram.record_report after 1", "BotClient.make before 1"],
+)
+def test_ending_is_reported_once_when_the_daemon_is_killed_on_its_way(
+    home: Instance, api: TelegramApi, point: str
+) -> None:
+    id = home.spawn("Sleeper")["session_id"]
+    home.kill_daemon()
+    home.tmux("kill-session", "-t", f"=command-{id}")
+    home.start_daemon(point).wait()
+    home.start_daemon()
+    api.wait_for_message(1001, f"Session {id} ended with an error")
+    until(lambda: not rows(home, "SELECT 1 FROM telegram_outgoing"), "nothing waits")
+    assert len(api.messages(1001, id)) == 1
+
+
+# sm telegram
+
+
+def test_operator_tests_the_bot_and_sees_why_a_message_did_not_arrive(
+    home: Instance, api: TelegramApi, ann: Person
+) -> None:
+    assert home.sm("telegram", "test") == "Sending a test message to telegram:1001\n"
+    api.wait_for_message(1001, "This is a test of sm.")
+    assert "ok       telegram: bot @sm_test_bot" in home.run("doctor").stdout
+    ann.blocks()
+    home.sm("telegram", "test", "--to", "1001")
+    until(lambda: home.json("telegram", "status")["dropped"] == 1, "the refusal of Telegram")
+    status = home.json("telegram", "status")
+    assert (status["bot"], status["trouble"], status["owners"]) == ("sm_test_bot", None, ["telegram:1001"])
+    assert status["last_dropped"][0]["reason"] == "Forbidden: bot was blocked by the user"
+    assert [chat["chat_id"] for chat in status["chats"]] == [1001]
+    said = home.refused("telegram", "test", "--to", "6", exit_code=2)
+    assert "telegram:6 is neither an owner nor a paired user" in said
+    session = home.spawn("Sleeper")["session_id"]
+    said = home.refused("telegram", "status", env=home.as_session(session), exit_code=5)
+    assert "only the operator may see or test the bot" in said
