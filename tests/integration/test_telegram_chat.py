@@ -269,8 +269,8 @@ def test_group_of_the_configuration_is_answered_and_another_one_is_left(
 def test_question_is_a_card_and_a_press_answers_it(home: Instance, api: TelegramApi, ann: Person) -> None:
     id = home.spawn("Asker")["session_id"]
     card = api.wait_for_message(1001, "Which colour?")
-    assert card.text.startswith(f"Question r1 of asker-{id} ({id})")
-    ann.presses(card.button("blue"))
+    assert card.text.startswith(f"r1: asker-{id} ({id}) asks")
+    ann.presses(card.button("2: blue"))
     api.wait_for(lambda: "blue by telegram:1001" in card.text, "the outcome")
     assert card.keyboard is None
     (answered,) = home.json("requests", "--all")
@@ -281,7 +281,7 @@ def test_question_is_a_card_and_a_press_answers_it(home: Instance, api: Telegram
 def test_card_shows_an_answer_that_was_given_elsewhere(home: Instance, api: TelegramApi, ann: Person) -> None:
     home.spawn("Asker")
     card = api.wait_for_message(1001, "Which colour?")
-    button = card.button("blue")
+    button = card.button("2: blue")
     home.sm("answer", "r1", "red")
     api.wait_for(lambda: "red by operator" in card.text, "the outcome")
     callback = ann.presses(button)

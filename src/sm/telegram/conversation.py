@@ -24,7 +24,7 @@ from sm.errors import ExternalError, NotPermitted, SmError, StorageFull, UsageEr
 from sm.policy.pairing import PairDecision
 from sm.requests.answers import RequestReply
 from sm.services import Services
-from sm.telegram.cards import request_card
+from sm.telegram.cards import card_of
 from sm.telegram.commands import BUTTONS, COMMANDS, CommandCall, answer_request, send_text, unknown_command
 from sm.telegram.replies import BotReply, NewButton, Place, render
 from sm.telegram.text import cut, escaped
@@ -242,7 +242,7 @@ class Conversation:
                 pass
             else:
                 session = self._services.store.sessions.get(request.session_id)
-                shown = request_card(request, session).html
+                shown = card_of(request, session).html
                 text = shown if not request.open else f"{shown}\n{text}"
         parameters = {"message_id": update.message_id, "text": text, "parse_mode": "HTML"}
         return NewCall(update.chat_id, BotMethod.EDIT_MESSAGE_TEXT, parameters)

@@ -14,7 +14,7 @@ from sm.config import TelegramSection
 from sm.core.models import BridgeUser, Event, Session
 from sm.core.pairing import telegram_user
 from sm.core.requests import Request
-from sm.core.states import EventType, RequestKind, TrustLevel
+from sm.core.states import EventType, TrustLevel
 from sm.core.telegram import (
     BotMethod,
     Need,
@@ -30,7 +30,7 @@ from sm.core.timestamps import iso
 from sm.errors import NotFound, NotPermitted, StorageFull
 from sm.policy.access import visible
 from sm.services import Services
-from sm.telegram.cards import UNTRUSTED, Card, how_to_answer, request_card
+from sm.telegram.cards import UNTRUSTED, Card, card_of
 from sm.telegram.replies import Place, keyboard
 
 log = logging.getLogger(__name__)
@@ -142,7 +142,7 @@ class EventReports:
         request = await self._find(name)
         if request is None:
             return None
-        card = request_card(request, session)
+        card = card_of(request, session)
         if request.open and not request.has_proposed_answer:
             if session is None or EventType.REQUEST not in self._types:
                 return None
@@ -166,13 +166,10 @@ class EventReports:
             chat_id = _chat_of(user)
             place = Place(chat_id, reply_to=await self._first_message(chat_id, session_object(session.id)))
             parameters = {**place.parameters, **self._sound(EventType.REQUEST), "parse_mode": "HTML"}
-            if card.document is not None:
-                file = {"document": card.document, "filename": f"{request.name}.txt"}
+            if card.file is not None:
+                file = {"document": card.file.content, "filename": card.file.name}
                 plain = {key: value for key, value in parameters.items() if key != "parse_mode"}
                 calls.append(NewCall(chat_id, BotMethod.SEND_DOCUMENT, plain | file, Need.REQUEST))
-            text = card.html
-            if request.kind is RequestKind.QUESTION:
-                text += f"\n{how_to_answer(request)}"
             if card.buttons:
                 parameters["reply_markup"], made = keyboard(
                     place, chat_id, about, card.buttons, iso(self._wall()), None
@@ -182,7 +179,7 @@ class EventReports:
                 NewCall(
                     chat_id,
                     BotMethod.SEND_MESSAGE,
-                    {**parameters, "text": text},
+                    {**parameters, "text": card.html},
                     Need.REQUEST,
                     _subject(request, chat_id),
                     about,
