@@ -14,10 +14,12 @@ import pytest
 from sm.api.openapi import document
 from sm.core.timestamps import later
 from sm.wire import KEY_HEADER
+from tests import telegram_instance
 from tests.api_client import ApiClient
 from tests.claude_cli import answer_first_questions
 from tests.instance import Instance, until
 from tests.pair_requests import ask_to_pair
+from tests.telegram_api import TelegramApi
 
 PROXY = Path(__file__).with_name("session_proxy.py")
 TALK = "0f0e0d0c-0b0a-4908-8706-050403020100"
@@ -57,7 +59,8 @@ WITH_ENGINE = {
 class Scenario:
     """An instance, its operator, and a session (`proxy`) through which a second caller sends requests."""
 
-    def __init__(self) -> None:
+    def __init__(self, telegram: TelegramApi) -> None:
+        self.telegram = telegram
         self.instance = Instance(config="{}")
         try:
             self.operator, self.session, self.proxy = self._start()
@@ -75,6 +78,7 @@ class Scenario:
         script.write_text(CLAUDE.replace("PYTHON", sys.executable).replace("PROXY", str(PROXY)))
         config = CONFIG.format(python=sys.executable, proxy=PROXY, claude=claude, script=script)
         self.instance.config.write_text(config)
+        telegram_instance.configure(self.instance, self.telegram)
         asyncio.run(ask_to_pair(self.instance, ("telegram:1", "Ada"), ("telegram:2", "Bob")))
         self.instance.start_daemon()
         operator = ApiClient(self.instance.socket)
@@ -100,9 +104,10 @@ class Scenario:
 
 @pytest.fixture
 def scenario() -> Iterator[Scenario]:
-    scenario = Scenario()
-    yield scenario
-    scenario.end()
+    with TelegramApi() as telegram:
+        scenario = Scenario(telegram)
+        yield scenario
+        scenario.end()
 
 
 def test_every_route_answers_as_documented(scenario: Scenario) -> None:
@@ -115,6 +120,7 @@ def test_every_route_answers_as_documented(scenario: Scenario) -> None:
     use_observation_routes(scenario)
     asker = use_dialog_routes(scenario)
     use_pair_routes(operator)
+    use_telegram_routes(operator)
     use_adopt_and_restore(scenario)
     use_end_routes(scenario)
     operations = {
@@ -304,6 +310,11 @@ def use_pair_routes(operator: ApiClient) -> None:
     assert operator.get("/v1/pairings")["users"] == [paired]
     assert operator.post("/v1/pairings/{request_id}/deny", second)["state"] == "denied"
     assert operator.post("/v1/pairings/{user}/revoke", paired["user"])["sessions"] == 0
+
+
+def use_telegram_routes(operator: ApiClient) -> None:
+    owners = operator.get("/v1/telegram")["owners"]
+    assert operator.post("/v1/telegram/test")["users"] == owners == ["telegram:1001"]
 
 
 def use_adopt_and_restore(scenario: Scenario) -> None:
