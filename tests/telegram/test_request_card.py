@@ -10,14 +10,7 @@ from hypothesis import strategies as st
 
 from sm.core.requests import Question, Request
 from sm.core.states import RequestKind, RequestState, TrustLevel
-from sm.telegram.request_card import (
-    CardState,
-    RequestCard,
-    finished_card,
-    pressed_done,
-    pressed_option,
-    request_card,
-)
+from sm.telegram.request_card import RequestCard, finished_card, request_card
 from sm.telegram.text import TEXT_MAX, cut_utf16, utf16_length
 from tests.samples import session as sample_session
 from tests.telegram_api.entities import parse_html
@@ -55,7 +48,7 @@ def test_card_of_a_permission_quotes_the_whole_arguments() -> None:
         "timeout:",
         "  | 5",
     ]
-    assert labels(card) == [["Approve", "Deny"], ["Deny with a reason"]]
+    assert labels(card) == [["Approve", "Deny"]]
     assert card.file is None
 
 
@@ -94,58 +87,40 @@ def test_shortened_request_names_the_command_that_shows_all() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "plan", "expected"),
+    ("kind", "expected"),
     [
-        (RequestKind.PERMISSION, "Do it.", [["Approve", "Reject"], ["Reject with a reason"]]),
-        (RequestKind.COMPLETION, None, [["Approve", "Reject"], ["Reject with a reason"]]),
-        (RequestKind.SETUP, None, [["Approve", "Deny"]]),
+        (RequestKind.PERMISSION, [["Approve", "Deny"]]),
+        (RequestKind.COMPLETION, [["Approve", "Reject"]]),
+        (RequestKind.SETUP, [["Approve", "Deny"]]),
     ],
 )
-def test_buttons_follow_the_kind(kind: RequestKind, plan: str | None, expected: list[list[str]]) -> None:
-    request = replace(asking(Question("Done?")), kind=kind, tool="ExitPlanMode", arguments={"plan": "Do it."})
-    card = request_card(SESSION, request, plan=plan)
-    assert labels(card) == expected
-    assert ("plan" in shown(card).splitlines()[0]) == (plan is not None)
+def test_buttons_follow_the_kind(kind: RequestKind, expected: list[list[str]]) -> None:
+    assert labels(request_card(SESSION, replace(asking(Question("Done?")), kind=kind))) == expected
 
 
-def test_options_are_buttons_on_pages_of_eight() -> None:
-    request = asking(Question("Which?", tuple(f"option {n}" for n in range(1, 18))))
-    first, second, last = (request_card(SESSION, request, state=CardState(page=page)) for page in range(3))
-    assert labels(first)[0] == ["1: option 1"]
-    assert labels(first)[7:] == [["8: option 8"], ["More options"]]
-    assert labels(second)[8:] == [["Earlier options", "More options"]]
-    assert labels(last) == [["17: option 17"], ["Earlier options"]]
-    assert last.buttons[0][0].choice == "option 16"
-    assert first.buttons[-1][0].choice == "page 1"
+def test_first_eight_options_are_buttons_and_the_card_lists_all() -> None:
+    card = request_card(SESSION, asking(Question("Which?", tuple(f"option {n}" for n in range(1, 18)))))
+    assert labels(card) == [[f"{n}: option {n}"] for n in range(1, 9)]
+    assert card.buttons[7][0].choice == "option 8"
+    assert "17: option 17" in shown(card)
+    assert shown(card).endswith("Press a button, or reply to this message with your answer.")
 
 
-def test_several_options_are_ticked_before_done() -> None:
-    question = Question("Which?", ("a", "b", "c"), multiple=True)
-    request = asking(question)
-    assert labels(request_card(SESSION, request)) == [["☐ 1: a"], ["☐ 2: b"], ["☐ 3: c"]]
-    state = pressed_option(question, CardState(), 2)
-    state = pressed_option(question, state, 0)
-    state = pressed_option(question, pressed_option(question, state, 1), 1)
-    assert labels(request_card(SESSION, request, state=state)) == [
-        ["☑ 1: a"],
-        ["☐ 2: b"],
-        ["☑ 3: c"],
-        ["Done"],
-    ]
-    assert pressed_done(state).answers == ("1,3",)
-
-
-def test_several_questions_are_answered_one_after_the_other() -> None:
-    first, second = Question("Which?", ("a", "b")), Question("Where?", ("here", "there"))
-    request = asking(first, second)
-    card = request_card(SESSION, request)
-    assert labels(card) == [["1: a"], ["2: b"]]
-    assert "question 1 of 2" in shown(card)
-    state = pressed_option(first, CardState(), 1)
-    assert labels(request_card(SESSION, request, state=state)) == [["1: here"], ["2: there"]]
-    state = pressed_option(second, state, 0)
-    assert state.answers == ("2", "1")
-    assert not request_card(SESSION, request, state=state).buttons
+@pytest.mark.parametrize(
+    ("questions", "expected"),
+    [
+        ((Question("Why?"),), "Reply to this message with your answer."),
+        (
+            (Question("Which?", ("a", "b"), multiple=True),),
+            "Reply to this message with the numbers of your options, such as 1,2.",
+        ),
+        ((Question("Which?", ("a",)), Question("Where?")), "Answer at a terminal: sm answer r57 TEXT TEXT"),
+    ],
+)
+def test_question_without_buttons_says_how_to_answer(questions: tuple[Question, ...], expected: str) -> None:
+    card = request_card(SESSION, asking(*questions))
+    assert shown(card).endswith(expected)
+    assert not card.buttons
 
 
 def test_finished_card_keeps_what_was_decided_and_has_no_buttons() -> None:

@@ -40,7 +40,7 @@ def card_of(request: Request, session: Session | None) -> Card:
         return Card(finished_card(session, request, where).text)
     card = request_card(session, request)
     rows = [button for row in card.buttons for button in row]
-    buttons = [NewButton(b.label, action) for b in rows if (action := _action(request, b.choice))]
+    buttons = [NewButton(b.label, _action(request, b.choice)) for b in rows]
     return Card(card.text, card.file, buttons)
 
 
@@ -50,13 +50,10 @@ def _result(request: Request) -> str:
     return f"{outcome(request)}{by}, {request.state_at[11:16]} UTC{reason}"
 
 
-def _action(request: Request, choice: str) -> str | None:
-    """The action of a button; None for a choice of several steps, which this version leaves to texts and commands."""
-    word, _, number = choice.partition(" ")
-    if word in ("approve", "deny"):
-        return f"{word} {request.name}"
-    is_single = len(request.questions) == 1 and not request.questions[0].multiple
-    return f"option {request.name} {int(number) + 1}" if word == "option" and is_single else None
+def _action(request: Request, choice: str) -> str:
+    """`approve r57`, `option r57 2`"""
+    word, *number = choice.split()
+    return " ".join((word, request.name, *number))
 
 
 def session_tree(

@@ -5,14 +5,14 @@ comes as a file, and the card shows its beginning, its end, its length and its d
 """
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
 
 from sm.core.labels import label, name_to_type
 from sm.core.models import Session
 from sm.core.quotation import argument_lines, question_lines, quotation
-from sm.core.requests import Question, Request
+from sm.core.requests import Request
 from sm.core.states import RequestKind, TrustLevel
 from sm.core.text import folded
 from sm.telegram.text import cut_utf16, utf16_length
@@ -22,7 +22,7 @@ QUOTED_MAX = 3500
 LABEL_MAX = 64
 """Characters of a button."""
 OPTIONS_SHOWN = 8
-"""Options of a question on one page of buttons."""
+"""Buttons of a question with more options. The card lists all of them."""
 _HEAD_MAX = 2200
 _TAIL_MAX = 1000
 _DIGEST_DIGITS = 12
@@ -38,7 +38,7 @@ _VERBS = {
 class CardButton:
     label: str
     choice: str
-    """`approve`, `deny`, `deny-with-reason`, `option N` and `page N` (from 0), or `done`."""
+    """`approve`, `deny`, or `option N`, from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +50,6 @@ class CardFile:
 
 
 @dataclass(frozen=True, slots=True)
-class CardState:
-    """The answers so far on the card of a question, and the options that its buttons show."""
-
-    answers: tuple[str, ...] = ()
-    """Of the questions before the one that the buttons show."""
-    ticked: frozenset[int] = frozenset()
-    """Chosen options of a question that allows several, from 0."""
-    page: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class RequestCard:
     text: str
     """HTML for one message."""
@@ -69,25 +58,26 @@ class RequestCard:
     file: CardFile | None
 
 
-def request_card(
-    session: Session, request: Request, *, plan: str | None = None, state: CardState | None = None
-) -> RequestCard:
-    """The card of an open request. `plan`: the plan to approve, for a permission to leave plan mode."""
-    state = state or CardState()
+def request_card(session: Session, request: Request) -> RequestCard:
+    """The card of an open request."""
     quoted, file = _fitted(request, "\n".join(_quoted_lines(request)))
-    parts = [_head(session, request, plan), quoted]
+    parts = [_head(session, request), quoted]
     if request.cut:
         parts.append(f"Shortened. The whole dialog: <code>sm attach {escape(name_to_type(session))}</code>")
-    buttons = _buttons(request, plan, state)
-    if request.kind is RequestKind.QUESTION and not request.cut:
-        parts.append(_how_to_answer(len(request.questions), len(state.answers)))
-    return RequestCard("\n".join(filter(None, parts)), buttons, file)
+    elif request.kind is RequestKind.QUESTION:
+        parts.append(_how_to_answer(request))
+    return RequestCard("\n".join(filter(None, parts)), _buttons(request), file)
 
 
-def _how_to_answer(questions: int, answered: int) -> str:
-    if questions == 1:
-        return "Press a button, or reply to this message with your answer."
-    return f"Answers question {min(answered + 1, questions)} of {questions}: press a button, or reply to this message."
+def _how_to_answer(request: Request) -> str:
+    if len(request.questions) > 1:
+        return (
+            f"Answer at a terminal: <code>sm answer {request.name}{' TEXT' * len(request.questions)}</code>"
+        )
+    if request.questions[0].multiple:
+        return "Reply to this message with the numbers of your options, such as 1,2."
+    press = "Press a button, or reply" if request.questions[0].options else "Reply"
+    return f"{press} to this message with your answer."
 
 
 def finished_card(
@@ -95,13 +85,13 @@ def finished_card(
 ) -> RequestCard:
     """The card of a request that is over. `outcome`: what became of it, such as `approved by @ann 15:12`."""
     quoted, _ = _fitted(request, "\n".join(_quoted_lines(request)))
-    parts = (_head(session, request, plan), quoted, f"<b>{escape(folded(outcome))}</b>")
+    parts = (_head(session, request), quoted, f"<b>{escape(folded(outcome))}</b>")
     return RequestCard("\n".join(filter(None, parts)), (), None)
 
 
-def _head(session: Session, request: Request, plan: str | None) -> str:
-    verb = "asks to approve its plan" if plan is not None else _VERBS[request.kind]
-    if request.kind is RequestKind.PERMISSION and plan is None:
+def _head(session: Session, request: Request) -> str:
+    verb = _VERBS[request.kind]
+    if request.kind is RequestKind.PERMISSION:
         verb += f" {escape(folded(request.tool or 'a tool', 100))}"
     agent = f" (sub-agent {escape(folded(request.agent, 60))})" if request.agent else ""
     untrusted = " (untrusted)" if session.effective_mode is TrustLevel.SANDBOXED else ""
@@ -137,52 +127,14 @@ def _fitted(request: Request, text: str) -> tuple[str, CardFile | None]:
     return f"<pre>{escape(head)}</pre>\n{left_out}\n<pre>{escape(tail)}</pre>\n{note}", file
 
 
-def _buttons(request: Request, plan: str | None, state: CardState) -> tuple[tuple[CardButton, ...], ...]:
-    approve, deny = CardButton("Approve", "approve"), CardButton("Deny", "deny")
-    match request.kind:
-        case RequestKind.QUESTION:
-            if request.cut or len(state.answers) >= len(request.questions):
-                return ()
-            return _question_buttons(request.questions[len(state.answers)], state)
-        case RequestKind.PERMISSION if plan is None:
-            return (approve, deny), (CardButton("Deny with a reason", "deny-with-reason"),)
-        case RequestKind.SETUP:
-            return ((approve, deny),)
-        case _:
-            return (approve, CardButton("Reject", "deny")), (
-                CardButton("Reject with a reason", "deny-with-reason"),
-            )
-
-
-def _question_buttons(question: Question, state: CardState) -> tuple[tuple[CardButton, ...], ...]:
-    pages = max(1, -(-len(question.options) // OPTIONS_SHOWN))
-    page = min(state.page, pages - 1)
-    shown = range(page * OPTIONS_SHOWN, min(len(question.options), (page + 1) * OPTIONS_SHOWN))
-    rows = [
-        (CardButton(_option_label(question, number, state.ticked), f"option {number}"),) for number in shown
-    ]
-    turns = [CardButton("Earlier options", f"page {page - 1}")] if page else []
-    turns += [CardButton("More options", f"page {page + 1}")] if page < pages - 1 else []
-    ends = [CardButton("Done", "done")] if question.multiple and state.ticked else []
-    return tuple(row for row in (*rows, tuple(turns), tuple(ends)) if row)
-
-
-def _option_label(question: Question, number: int, ticked: Collection[int]) -> str:
-    tick = ("☑ " if number in ticked else "☐ ") if question.multiple else ""
-    return folded(f"{tick}{number + 1}: {question.options[number]}", LABEL_MAX)
-
-
-def pressed_option(question: Question, state: CardState, number: int) -> CardState:
-    """The state after a press on an option: ticked, not ticked any more, or the answer of a single choice."""
-    if question.multiple:
-        return CardState(state.answers, state.ticked ^ {number}, state.page)
-    return CardState((*state.answers, str(number + 1)))
-
-
-def pressed_done(state: CardState) -> CardState:
-    """The state after the choice of several options is finished."""
-    return CardState((*state.answers, _numbers(sorted(state.ticked))))
-
-
-def _numbers(options: Sequence[int]) -> str:
-    return ",".join(str(number + 1) for number in options)
+def _buttons(request: Request) -> tuple[tuple[CardButton, ...], ...]:
+    if request.kind is not RequestKind.QUESTION:
+        refuse = "Reject" if request.kind is RequestKind.COMPLETION else "Deny"
+        return ((CardButton("Approve", "approve"), CardButton(refuse, "deny")),)
+    if request.cut or len(request.questions) > 1 or request.questions[0].multiple:
+        return ()
+    options = request.questions[0].options[:OPTIONS_SHOWN]
+    return tuple(
+        (CardButton(folded(f"{number}: {option}", LABEL_MAX), f"option {number}"),)
+        for number, option in enumerate(options, 1)
+    )
