@@ -41,6 +41,8 @@ OPERATOR_ROUTES = {
     "POST /v1/sandbox/containers/{name}/enter",
     "GET /v1/sandbox/unused",
     "POST /v1/sandbox/prune",
+    "GET /v1/telegram",
+    "POST /v1/telegram/test",
 }
 AGENT_ROUTES = {f"{r.method} {r.path}" for routes in TABLE.values() for r in routes if r.agents}
 ROUTES = {f"{r.method} {r.path}" for routes in TABLE.values() for r in routes}

@@ -120,6 +120,7 @@ def assert_hidden_like_absent(
     hints = {
         "list sessions: sm all",
         "list requests: sm requests",
+        "a request has an r before its number: rREF",  # of a reference that is all digits
         *(f"did you mean {name}?" for name in visible_names),
     }
     answers_by_ref = []

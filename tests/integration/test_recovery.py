@@ -4,6 +4,7 @@ import json
 import os
 import select
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -454,13 +455,22 @@ def test_future_time_of_a_spooled_report_is_not_stored(instance: Instance) -> No
 def test_command_of_a_session_waits_for_a_starting_daemon(instance: Instance) -> None:
     session = instance.spawn("Sleeper")
     instance.kill_daemon()
-    command = subprocess.Popen(
-        [SM, "me", "--json"],
-        env={**instance.env, **as_session(instance, session)},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    instance.socket.unlink()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(instance.socket))
+        listener.listen()
+        command = subprocess.Popen(
+            [SM, "me", "--json"],
+            env={**instance.env, **as_session(instance, session)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        connection, _ = listener.accept()
+        # A start may take longer than the command's patience, which begins at the lost connection: it sleeps meanwhile.
+        command.send_signal(signal.SIGSTOP)
+        connection.close()
     instance.sm("daemon", "start")
+    command.send_signal(signal.SIGCONT)
     out, _ = command.communicate(timeout=scaled(20))
     assert json.loads(out)["session_id"] == session["session_id"]
 
