@@ -50,6 +50,23 @@ def calling_session(request: Request) -> str:
     return found[1] if found else ""
 
 
+def hook_pids(session_id: str) -> list[int]:
+    """The processes of `sm hook claude` that run for the session."""
+    return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _is_hook(pid, session_id)]
+
+
+def _is_hook(pid: int, session_id: str) -> bool:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            argv = file.read().split(b"\0")
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            environ = file.read().split(b"\0")
+    except OSError:  # the process has ended or belongs to another user
+        return False
+    # The interpreter and its options may come first. The shell around the hook has all in one word, so it is no match.
+    return argv[-3:] == [b"hook", b"claude", b""] and f"SM_SESSION_ID={session_id}".encode() in environ
+
+
 def _first_line(screen: str, marker: str) -> str:
     """The rest of the line after the last `marker`."""
     return screen.rpartition(marker)[2].partition("\n")[0].strip()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.claude_fixtures import claude_instance, scripted_api, shared_sessions
-from tests.claude_instance import ClaudeInstance
+from tests.claude_instance import ClaudeInstance, hook_pids
 from tests.instance import until
 from tests.scripted_api import ScriptedApi, tool
 
@@ -78,7 +78,7 @@ class Agent:
         return until(look, f"the tool of {words} has a result", 30)
 
     def hook_pids(self) -> list[int]:
-        return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _is_hook(pid, self.id)]
+        return hook_pids(self.id)
 
     def wait_rest(self) -> None:
         """Wait until no hook runs and claude is idle."""
@@ -90,18 +90,6 @@ class Agent:
             return words in self.claudes.screen(self.id)
 
         until(look, f"its terminal shows {words}", 30)
-
-
-def _is_hook(pid: int, session_id: str) -> bool:
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            argv = file.read().split(b"\0")
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            environ = file.read().split(b"\0")
-    except OSError:  # the process has ended or belongs to another user
-        return False
-    # The interpreter and its options may come first. The shell around the hook has all in one word, so it is no match.
-    return argv[-3:] == [b"hook", b"claude", b""] and f"SM_SESSION_ID={session_id}".encode() in environ
 
 
 @pytest.fixture
