@@ -29,11 +29,9 @@ async def queue(store: Store, *calls: NewCall) -> None:
 
 
 @asynccontextmanager
-async def sending(
-    store: Store, client: BotClient, owners: tuple[int, ...] = (1001,)
-) -> AsyncIterator[TelegramLink]:
+async def sending(store: Store, client: BotClient) -> AsyncIterator[TelegramLink]:
     link = TelegramLink(time.monotonic)
-    task = asyncio.create_task(Sender(store, client, link, owners).run())
+    task = asyncio.create_task(Sender(store, client, link).run())
     try:
         yield link
         if task.done():
@@ -306,7 +304,7 @@ async def test_call_that_a_crash_interrupted_is_sent_again_with_a_mark(
     assert shown(api) == ["hello\n(again)", "next"]
 
 
-async def test_calls_that_were_left_out_become_one_summary_for_the_owner(
+async def test_calls_that_were_left_out_become_one_summary_in_their_chat(
     store: Store, client: BotClient, api: TelegramApi, ann: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sm.store.telegram.QUEUE_MAX", 2)
@@ -315,7 +313,7 @@ async def test_calls_that_were_left_out_become_one_summary_for_the_owner(
         await until_empty(store)
         await reached(api, lambda: len(api.messages(1001)) == 3)
     assert shown(api) == [
-        "0",
-        "1",
-        "3 reports were left out while too many waited for Telegram. sm ls shows every session.",
+        "3",
+        "4",
+        "3 reports waited too long for Telegram.\n/list all shows every session.",
     ]

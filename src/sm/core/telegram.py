@@ -7,7 +7,7 @@ from enum import IntEnum, StrEnum
 from typing import Any
 
 QUEUE_MAX = 1000
-"""Calls that wait at once. Beyond it the least needed ones are dropped and counted."""
+"""Calls that wait at once. Beyond it the oldest of the least needed ones are left out and counted."""
 
 
 class Need(IntEnum):
@@ -136,6 +136,8 @@ class TelegramChange:
     """The objects (`TelegramButton.about`) whose buttons are void from now on."""
     chat: TelegramChat | None = None
     """The chat of a user who may use the bot."""
+    withdrawn: Sequence[str] = ()
+    """The subjects of waiting calls that are not needed any more. A call that may have been made stays."""
 
 
 def nonce_digest(nonce: str) -> str:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from sm.store.transaction import Transaction
 
 _DROPPED_KEPT = 200
+_DROPPED, _LEFT_OUT = "dropped", "left_out "
+"""Names of counters. The id of the chat follows `left_out`."""
 _COUNT = "INSERT INTO telegram_counts (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = value + ?"
 
 
@@ -101,8 +103,15 @@ class TelegramWrites:
             known = await self.chat(change.chat.chat_id) or change.chat
             seen = replace(known, kind=change.chat.kind, title=change.chat.title, seen_at=self._tx.now)
             self.put_chat(seen)
-        for call in change.calls:
-            await self.queue(call)
+        for call in list(self._open.values()):
+            if (
+                call.subject in change.withdrawn
+                and call.state is OutgoingState.QUEUED
+                and not call.lost_answers
+            ):
+                self._remove(call)
+        for new in change.calls:
+            await self.queue(new)
 
     # Chats
 
@@ -138,7 +147,7 @@ class TelegramWrites:
     async def queue(self, new: NewCall) -> None:
         """Add a call. It replaces the waiting call with its subject.
 
-        If `QUEUE_MAX` calls wait, the least needed call is left out and counted, which may be this one.
+        If `QUEUE_MAX` calls wait, the oldest of the least needed ones is left out and counted.
         """
         parameters = {
             name: well_formed(value) if isinstance(value, str) else value
@@ -157,9 +166,10 @@ class TelegramWrites:
             return
         if len(self._open) >= QUEUE_MAX:
             least = max(waiting, key=lambda call: (call.need, -call.id), default=None)
-            self._tx.write(_COUNT, ("left_out", 1, 1))
-            if least is None or least.need <= new.need:
+            if least is None or least.need < new.need:
+                self._count_left_out(chat_id)
                 return
+            self._count_left_out(least.chat_id)
             self._remove(least)
         call = Outgoing(
             self._tx.mail.new_id(OUTGOING.name),
@@ -198,7 +208,7 @@ class TelegramWrites:
     def drop(self, call: Outgoing, reason: str) -> None:
         """Remove a call that Telegram refused for good, and count it."""
         self._remove(call)
-        self._tx.write(_COUNT, ("dropped", 1, 1))
+        self._tx.write(_COUNT, (_DROPPED, 1, 1))
         dropped = DroppedCall(self._tx.now, call.chat_id, call.method, reason)
         self._tx.insert_row(DROPPED_CALLS.name, asdict(dropped))
         self._tx.write(
@@ -206,11 +216,22 @@ class TelegramWrites:
             (_DROPPED_KEPT,),
         )
 
-    async def take_left_out(self) -> int:
-        """The number of calls left out since the last call of this method."""
-        rows = await self._tx.read("SELECT value FROM telegram_counts WHERE name = 'left_out'", ())
-        self._tx.write("DELETE FROM telegram_counts WHERE name = 'left_out'", ())
-        return int(rows[0][0]) if rows else 0
+    def _count_left_out(self, chat_id: int | None) -> None:
+        self._tx.write(_COUNT, (f"{_LEFT_OUT}{'' if chat_id is None else chat_id}", 1, 1))
+
+    async def take_left_out(self) -> Mapping[int, int]:
+        """The number of calls to each chat that were left out since the last call of this method."""
+        rows = await self._tx.read(
+            "SELECT substr(name, ?), value FROM telegram_counts WHERE name GLOB ?",
+            (len(_LEFT_OUT) + 1, f"{_LEFT_OUT}*"),
+        )
+        if rows:
+            self._tx.write("DELETE FROM telegram_counts WHERE name GLOB ?", (f"{_LEFT_OUT}*",))
+        return {int(row[0]): int(row[1]) for row in rows if row[0]}
+
+    def withdraw(self, call: Outgoing) -> None:
+        """Remove a call that need not be made any more."""
+        self._remove(call)
 
     def forget(self, session_id: str) -> None:
         """Remove the waiting calls about a removed session, and its messages."""
@@ -273,6 +294,8 @@ class TelegramReads:
 
     async def counts(self) -> TelegramCounts:
         rows = await self._read(
-            "SELECT name, value FROM telegram_counts WHERE name IN ('dropped', 'left_out')", ()
+            "SELECT name, value FROM telegram_counts WHERE name = ? OR name GLOB ?",
+            (_DROPPED, f"{_LEFT_OUT}*"),
         )
-        return TelegramCounts(**{row[0]: int(row[1]) for row in rows})
+        left_out = sum(int(row[1]) for row in rows if row[0] != _DROPPED)
+        return TelegramCounts(sum(int(row[1]) for row in rows) - left_out, left_out)

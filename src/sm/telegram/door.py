@@ -60,7 +60,7 @@ class TelegramDoor:
             conversation = conversation_module.Conversation(self._services, self._section)
             poller = poller_module.Poller(self._services.telegram, client, self.link, owners, conversation)
             reports = reports_module.EventReports(self._services, self._section, client.bot_id)
-            sender = sender_module.Sender(self._store, client, self.link, owners)
+            sender = sender_module.Sender(self._store, client, self.link)
             async with asyncio.TaskGroup() as group:
                 group.create_task(poller.run(), name="telegram poller")
                 group.create_task(sender.run(), name="telegram sender")

@@ -58,6 +58,9 @@ class Rejected:
         return "message is not modified" in reason or "query is too old" in reason
 
 
+NO_SUCH_BOT = "telegram refuses the token of the bot (401)"
+
+
 @dataclass(frozen=True, slots=True)
 class Unauthorized:
     """Telegram does not know the token (401)."""

@@ -17,7 +17,7 @@ from sm.errors import StorageFull
 from sm.services import Telegram, TelegramLink
 from sm.telegram.client import BotClient
 from sm.telegram.commands import COMMAND_MENU
-from sm.telegram.outcome import CallFailed, Conflict, Flooded, Unauthorized
+from sm.telegram.outcome import NO_SUCH_BOT, CallFailed, Conflict, Flooded, Unauthorized
 from sm.telegram.updates import IncomingUpdate
 
 log = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ class Poller:
     def _pause_after(self, failed: CallFailed) -> float:
         match failed.failure:
             case Unauthorized():
-                self._link.off = "telegram refuses the token of the bot (401)"
+                self._link.off = NO_SUCH_BOT
                 return 0.0
             case Conflict(reason):
                 self._link.conflict = reason

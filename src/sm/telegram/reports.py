@@ -169,7 +169,8 @@ class EventReports:
             if card.file is not None:
                 file = {"document": card.file.content, "filename": card.file.name}
                 plain = {key: value for key, value in parameters.items() if key != "parse_mode"}
-                calls.append(NewCall(chat_id, BotMethod.SEND_DOCUMENT, plain | file, Need.REQUEST))
+                subject = f"file {_subject(request, chat_id)}"
+                calls.append(NewCall(chat_id, BotMethod.SEND_DOCUMENT, plain | file, Need.REQUEST, subject))
             if card.buttons:
                 parameters["reply_markup"], made = keyboard(
                     place, chat_id, about, card.buttons, iso(self._wall()), None
@@ -188,10 +189,10 @@ class EventReports:
         return TelegramChange(calls, buttons) if calls else None
 
     async def _changed_cards(self, request: Request, card: Card) -> TelegramChange | None:
-        """Show the outcome in every card, also in those that wait in the queue."""
+        """Show the outcome in every card. The card of a request that is over is not sent any more."""
         about, telegram = request_object(request.name), self._services.telegram
         subjects = {_subject(request, number): number for number in telegram.users}
-        if waiting := [subject for subject in subjects if telegram.waits_with(subject) is not None]:
+        while waiting := [subject for subject in subjects if telegram.waits_with(subject) is not None]:
             shown = {"text": card.html, "parse_mode": "HTML"}
             replaced = [
                 NewCall(
@@ -205,12 +206,15 @@ class EventReports:
                 )
                 for subject in waiting
             ]
-            await telegram.apply(TelegramChange(replaced, spent=[about]))
-            # The message of a call that has begun gets its id when the call ends.
-            await self._services.store.wait_until(
-                lambda: all(telegram.waits_with(s) is not OutgoingState.SENDING for s in waiting),
+            needless = () if request.open else [*waiting, *(f"file {subject}" for subject in waiting)]
+            await telegram.apply(TelegramChange(replaced, spent=[about], withdrawn=needless))
+            # The message of a call that has begun gets its id when the call ends. If the call fails, it waits again.
+            begun = [s for s in waiting if telegram.waits_with(s) is OutgoingState.SENDING]
+            if not begun or not await self._services.store.wait_until(
+                lambda: all(telegram.waits_with(s) is not OutgoingState.SENDING for s in begun),  # noqa: B023
                 _SENDING_WITHIN_S,
-            )
+            ):
+                break
         calls = []
         for chat_id, message_id in await telegram.messages_of(about):
             parameters: dict[str, Any] = {"message_id": message_id, "text": card.html, "parse_mode": "HTML"}

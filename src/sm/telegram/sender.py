@@ -7,26 +7,26 @@ by the network or by the end of the daemon, is known. Such a message is sent onc
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from sm.core.backoff import Backoff
 from sm.core.telegram import (
     QUEUE_MAX,
     SENDS_ONCE,
-    BotMethod,
-    Need,
-    NewCall,
     Outgoing,
     OutgoingState,
     TelegramChat,
 )
 from sm.services import TelegramLink
 from sm.store import Store
+from sm.telegram.backlog import crowded_chats, summary
 from sm.telegram.budget import CallBudget, next_call
 from sm.telegram.client import BotClient
 from sm.telegram.outcome import (
+    NO_SUCH_BOT,
     AnswerLost,
+    CallFailed,
     Conflict,
     Done,
     Flooded,
@@ -55,14 +55,12 @@ class Sender:
         store: Store,
         client: BotClient,
         link: TelegramLink,
-        owners: Sequence[int],
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
         self._client = client
         self._link = link
-        self._owners = owners
         self._clock = clock
         self._wall = wall
         self._budget = CallBudget()
@@ -73,6 +71,9 @@ class Sender:
         await self._recover()
         while self._link.off is None:
             calls = self._store.mail.open.outgoing
+            if crowded_chats(calls.values()):
+                await self._summarize()
+                continue
             due = next_call(calls.values(), self._budget, self._clock())
             if due.call is not None:
                 pause_s = await self._make(due.call)
@@ -134,9 +135,9 @@ class Sender:
                 return self._backoff.next_s()
             case AnswerLost():
                 await self._answer_lost(call)
-                return self._backoff.next_s()
+                await self._wait_for_answer()
             case Unauthorized():
-                self._link.off = "telegram refuses the token of the bot (401)"
+                self._link.off = NO_SUCH_BOT
                 async with self._store.transaction() as tx:
                     tx.telegram.again(call)
         return None
@@ -144,11 +145,36 @@ class Sender:
     async def _finish(self, call: Outgoing, done: Done) -> None:
         async with self._store.transaction() as tx:
             tx.telegram.finish(call, done.message_id, done.thread_id)
-            if len(tx.mail.open.outgoing) < _SUMMARY_BELOW and (
-                left_out := await tx.telegram.take_left_out()
-            ):
-                for owner in self._owners:
-                    await tx.telegram.queue(_summary(owner, left_out))
+            if len(tx.mail.open.outgoing) < _SUMMARY_BELOW:
+                for chat_id, left_out in (await tx.telegram.take_left_out()).items():
+                    await tx.telegram.queue(summary(chat_id, (), left_out))
+
+    async def _summarize(self) -> None:
+        """Replace the reports of each crowded chat by one summary, which counts those left out too."""
+        async with self._store.transaction() as tx:
+            crowded = crowded_chats(tx.mail.open.outgoing.values())
+            left_out = await tx.telegram.take_left_out()
+            for reports in crowded.values():
+                for report in reports:
+                    tx.telegram.withdraw(report)
+            for chat_id in {**crowded, **left_out}:
+                reports = crowded.get(chat_id, ())
+                await tx.telegram.queue(summary(chat_id, reports, left_out.get(chat_id, 0)))
+
+    async def _wait_for_answer(self) -> None:
+        """Wait until Telegram answers a harmless call. So an outage costs one message one attempt, not each message."""
+        while self._link.off is None:
+            await asyncio.sleep(self._backoff.next_s())
+            try:
+                async with asyncio.timeout(_CALL_WITHIN_S):
+                    await self._client.user_name()
+            except CallFailed as failed:
+                if isinstance(failed.failure, Unauthorized):
+                    self._link.off = NO_SUCH_BOT
+            except TimeoutError:
+                pass
+            else:
+                return
 
     async def _drop(self, call: Outgoing, reason: str) -> None:
         async with self._store.transaction() as tx:
@@ -184,9 +210,3 @@ class Sender:
             tx.telegram.again(call)
             await tx.telegram.migrate_chat(call.chat_id, new)
         self._budget.move(call.chat_id, new)
-
-
-def _summary(owner: int, left_out: int) -> NewCall:
-    count = "1 report was" if left_out == 1 else f"{left_out} reports were"
-    text = f"{count} left out while too many waited for Telegram. sm ls shows every session."
-    return NewCall(owner, BotMethod.SEND_MESSAGE, {"text": text}, Need.ENDING)
