@@ -13,8 +13,11 @@ from sm.core.telegram import Need, Outgoing
 ALL_PER_SECOND = 30
 CHAT_PER_SECOND = 1.0
 CHAT_BURST = 3
-GROUP_PER_MINUTE = {Need.ANSWER: 18, Need.REQUEST: 18, Need.ENDING: 15, Need.PROGRESS: 12}
-"""Calls to a group in any 60 seconds, by the need of the call that is due."""
+GROUP_PER_MINUTE = {Need.ANSWER: 18, Need.REQUEST: 18, Need.ENDING: 12, Need.PROGRESS: 8}
+"""Calls to a group in any 60 seconds, by the need of the call that is due.
+
+Reports leave room for six urgent calls: three requests a minute, and the edits of their cards.
+"""
 _MINUTE_S = 60.0
 
 
