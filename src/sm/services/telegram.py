@@ -166,6 +166,10 @@ class Telegram:
             return None
         return button
 
+    async def is_carried_out(self, caller: Caller, key: str) -> bool:
+        """True if the daemon carried out the press with this key before it was killed."""
+        return await self._store.telegram.is_carried_out(str(caller), key)
+
     def record_refused_press(self, user: str, reason: str) -> None:
         """Write to the audit log that a press of a button did nothing."""
         self._audit(user, "press", None, REFUSED, reason)

@@ -269,6 +269,11 @@ class TelegramReads:
         )
         return bool(rows)
 
+    async def is_carried_out(self, caller: str, key: str) -> bool:
+        """True if a request of the caller with this idempotency key has a result."""
+        rows = await self._read("SELECT 1 FROM idempotency WHERE caller = ? AND key = ?", (caller, key))
+        return bool(rows)
+
     async def button(self, digest: str) -> TelegramButton | None:
         rows = await self._read(f"{TELEGRAM_BUTTONS.select} WHERE digest = ?", (digest,))
         return TELEGRAM_BUTTONS.load(rows[0]) if rows else None

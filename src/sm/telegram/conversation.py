@@ -37,6 +37,7 @@ _TOO_OLD = "This message is too old and was not carried out. Please send it agai
 _WELCOME = "This chat is connected to sm. /help shows the commands."
 _EDITED = "An edited message is not carried out. Please send it again."
 _TEXT_ONLY = "sm takes text only."
+_DONE = "Done."
 _VOID = "This button is no longer valid."
 _COMMAND = re.compile(r"/([A-Za-z_]{1,32})(?:@([A-Za-z0-9_-]{1,64}))?(?:\s+|$)")
 _TITLE_MAX = 200
@@ -208,6 +209,9 @@ class Conversation:
     ) -> TelegramChange:
         """Carry out a button once, for the user and in the chat that it was made for."""
         button = await self._services.telegram.pressed(update.callback_data or "")
+        if button is None and await self._services.telegram.is_carried_out(caller, key):
+            # The daemon was killed after the press. The report of the outcome has removed the buttons since.
+            return TelegramChange([_callback(update, _DONE)], chat=chat)
         if button is None or (button.chat_id, button.user_id) != (update.chat_id, update.user_id):
             reason = "an unknown, expired or used button" if button is None else "a button of another user"
             self._services.telegram.record_refused_press(caller.name, reason)
