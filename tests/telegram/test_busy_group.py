@@ -148,8 +148,7 @@ def test_twenty_agents_in_one_group_stay_below_the_limits_of_the_server(path: st
 async def _ten_minutes(path: str, loop: FastTime, api: TelegramApi) -> float:
     """Queue the calls of `work` at their times; return the time of the begin."""
     shown = [SentMessage(GROUP, 10_000 + n, 0, api.world.bot, "progress", "progress") for n in range(AGENTS)]
-    for message in shown:
-        api.change(lambda world, message=message: world.add_message(message))
+    api.change(lambda world: [world.add_message(message) for message in shown])
     loop.skip_after(scaled(0.02))
     async with await Store.open(path) as store, BotClient(api.token, api.url) as client:
         sending = asyncio.create_task(

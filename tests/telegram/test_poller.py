@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sm.config import Config
-from sm.core.telegram import BotMethod, NewCall, TelegramChange
+from sm.core.telegram import BotMethod, NewCall, TelegramButton, TelegramChange, nonce_digest
 from sm.services import Telegram, TelegramLink
 from sm.sessions.manager import Manager
 from sm.store import Store
@@ -99,6 +99,34 @@ async def test_updates_are_handled_in_order_and_then_confirmed(
         assert link.bot == "sm_test_bot"
         assert link.trouble() is None
     assert handled(store) == ["/start", "one", "two", "three"]
+
+
+async def test_two_hundred_waiting_updates_are_each_handled_once_in_order(
+    store: Store, client: BotClient, api: TelegramApi, ann: Person
+) -> None:
+    await ready(store)
+    for number in range(200):
+        ann.says(f"{number}")
+    async with polling(store, client, Recorder()):
+        await confirmed(api, 200)
+    assert handled(store) == [f"{number}" for number in range(200)]
+
+
+async def test_expired_button_is_unknown_and_one_without_expiry_is_not(store: Store) -> None:
+    at = "2026-01-01T00:00:00Z"  # the time of `records`
+    buttons = [
+        TelegramButton(nonce_digest("expired"), 1001, 1001, "kill 1a2b3c4d", "reply 1", at),
+        TelegramButton(nonce_digest("valid"), 1001, 1001, "kill 1a2b3c4d", "reply 2", f"{at[:-2]}1Z"),
+        TelegramButton(nonce_digest("open"), 1001, 1001, "approve r1", "request r1", None),
+    ]
+    telegram = records(store, TelegramLink(time.monotonic))
+    await telegram.apply(TelegramChange(buttons=buttons))
+    assert [await telegram.pressed(nonce) for nonce in ("expired", "valid", "open", "", "x" * 65)] == [
+        None,
+        *buttons[1:],
+        None,
+        None,
+    ]
 
 
 async def test_repeated_updates_are_nothing_also_after_a_restart(

@@ -67,7 +67,7 @@ def keyboard(
     expires_at = None if expires_s is None else later(now, expires_s)
     for row in rows:
         nonce = secrets.token_urlsafe(_NONCE_BYTES)
-        markup.append([{"text": cut(row.label, _LABEL_MAX) or "-", "callback_data": nonce}])
+        markup.append([{"text": cut(row.label, _LABEL_MAX).strip() or "-", "callback_data": nonce}])
         buttons.append(
             TelegramButton(nonce_digest(nonce), place.chat_id, user_id, row.action, about, expires_at)
         )
@@ -77,7 +77,7 @@ def keyboard(
 def render(reply: BotReply, place: Place, user_id: int, now: str, need: Need = Need.ANSWER) -> RenderedReply:
     """The calls that send the reply: at most three messages, or a file with its last lines in the caption."""
     message = RenderedReply()
-    texts = pages(reply.text.split("\n"), PAGE_MAX) or ["(empty)"]
+    texts = pages(reply.text.split("\n"), PAGE_MAX)
     if len(texts) > _PAGES_MAX:
         caption = preformatted(cut(reply.text[-_CAPTION_MAX // 2 :], _CAPTION_MAX))
         document = {"document": reply.text, "filename": f"{reply.name}.txt", "caption": caption}
@@ -87,9 +87,11 @@ def render(reply: BotReply, place: Place, user_id: int, now: str, need: Need = N
         )
         return message
     for text in texts:
+        # Telegram refuses a text of spaces.
+        text = text if text.strip() else "(empty)"
         shown = preformatted(text) if reply.is_output else escaped(text)
         parameters = {**place.parameters, "text": shown, "parse_mode": "HTML"}
-        if reply.buttons and text is texts[-1]:
+        if reply.buttons and len(message.calls) == len(texts) - 1:
             about = reply.about or f"reply {secrets.token_hex(8)}"
             parameters["reply_markup"], buttons = keyboard(
                 place, user_id, about, reply.buttons, now, reply.buttons_s
