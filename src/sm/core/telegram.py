@@ -122,8 +122,24 @@ class TelegramButton:
     action: str
     """The command that a press carries out, such as `approve r57`."""
     about: str
-    """The buttons of one message have the same object. A press uses up all of them."""
+    """The buttons of one message have the same object. A press that decides uses up all of them."""
     expires_at: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CardDraft:
+    """The choices of a person on the card of a request, before the answer is complete."""
+
+    about: str
+    chat_id: int
+    answers: tuple[str, ...] = ()
+    """The answers to the first questions."""
+    ticked: tuple[int, ...] = ()
+    """The numbers of the options, from 1, that are ticked for the next question."""
+    page: int = 0
+    """The page of options that the card shows, from 0."""
+    reason_from: int | None = None
+    """The user whose reply to the card is the reason of a denial; None: a reply decides nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +149,10 @@ class TelegramChange:
     calls: Sequence[NewCall] = ()
     buttons: Sequence[TelegramButton] = ()
     spent: Sequence[str] = ()
-    """The objects (`TelegramButton.about`) whose buttons are void from now on."""
+    """The objects (`TelegramButton.about`) whose buttons and drafts are void from now on."""
+    used: Sequence[str] = ()
+    """The digests of buttons that were pressed, while the others of their message stay."""
+    drafts: Sequence[CardDraft] = ()
     chat: TelegramChat | None = None
     """The chat of a user who may use the bot."""
     withdrawn: Sequence[str] = ()

@@ -122,7 +122,7 @@ class Dialogs:
         """
         session, asked = self._store.sessions.get(session_id), asked_of(dialog, key, tool_use)
         if session is not None:
-            asked = replace(asked, plan=self._plan(session, asked.tool, asked.arguments))
+            asked = replace(asked, plan=self.plan(session, asked.tool, asked.arguments))
         real_dir = await real_directory(session)
         async with self._store.transaction() as tx:
             request = await self._attached(tx, session_id, dialog, asked, real_dir)
@@ -157,11 +157,12 @@ class Dialogs:
         """Drop the proposed answer. A request that a rule had decided needs a notice now."""
         after = tx.mail.change_request(request, answer=None, answered_by=None, reason=None)
         if request.answered_by == BY_RULE:
-            plan = self._plan(session, after.tool, after.arguments)
+            plan = self.plan(session, after.tool, after.arguments)
             await self._manager.notices.add_for_request(tx, session, after, plan)
         return after
 
-    def _plan(self, session: Session, tool: str | None, arguments: Mapping[str, Any] | None) -> str | None:
+    def plan(self, session: Session, tool: str | None, arguments: Mapping[str, Any] | None) -> str | None:
+        """The plan for which this tool use requests approval; None: another tool."""
         reader = self._hook_reader(session)
         return None if reader is None else reader.plan(tool or "", arguments or {})
 

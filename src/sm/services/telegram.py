@@ -96,6 +96,8 @@ class Telegram:
         self._owners = owners
         self.object_of = store.telegram.object_of
         self.messages_of = store.telegram.messages_of
+        self.draft = store.telegram.draft
+        self.has_buttons = store.telegram.has_buttons
         self.chats = store.telegram.chats
 
     # For the operator

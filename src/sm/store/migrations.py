@@ -319,7 +319,7 @@ _V8_TELEGRAM = (
         PRIMARY KEY (chat_id, message_id)
     ) WITHOUT ROWID""",
     "CREATE INDEX telegram_messages_of_objects ON telegram_messages (about)",
-    # Buttons that have not been pressed. The nonce itself is only in Telegram.
+    # Buttons that have not been pressed, in the order of their rowids. The nonce itself is only in Telegram.
     """CREATE TABLE telegram_buttons (
         digest TEXT PRIMARY KEY,
         chat_id INTEGER NOT NULL,
@@ -327,8 +327,18 @@ _V8_TELEGRAM = (
         action TEXT NOT NULL,
         about TEXT NOT NULL,
         expires_at TEXT
-    ) WITHOUT ROWID""",
+    )""",
     "CREATE INDEX telegram_buttons_of_objects ON telegram_buttons (about)",
+    # The choices on a card before the answer is complete.
+    """CREATE TABLE telegram_drafts (
+        about TEXT NOT NULL,
+        chat_id INTEGER NOT NULL,
+        answers TEXT NOT NULL,
+        ticked TEXT NOT NULL,
+        page INTEGER NOT NULL,
+        reason_from INTEGER,
+        PRIMARY KEY (about, chat_id)
+    ) WITHOUT ROWID""",
 )
 
 

@@ -27,7 +27,7 @@ from sm.core.states import (
     TrustLevel,
 )
 from sm.core.statuses import Status
-from sm.core.telegram import DroppedCall, Outgoing, OutgoingState, TelegramButton, TelegramChat
+from sm.core.telegram import CardDraft, DroppedCall, Outgoing, OutgoingState, TelegramButton, TelegramChat
 from sm.core.timers import Timer, TimerKind
 
 T = TypeVar("T")
@@ -136,6 +136,16 @@ def _names(value: object) -> tuple[str, ...] | None:
     return None if value is None else tuple(map(str, value)) if isinstance(value, list) else ()
 
 
+def _texts(text: str) -> tuple[str, ...]:
+    value = _parsed(text)
+    return tuple(map(str, value)) if isinstance(value, list) else ()
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    value = _parsed(text)
+    return tuple(number for number in value if isinstance(number, int)) if isinstance(value, list) else ()
+
+
 def _questions(text: str) -> tuple[Question, ...]:
     questions = _parsed(text)
     return tuple(
@@ -240,6 +250,12 @@ OUTGOING = RowTable(
 TELEGRAM_CHATS = RowTable("telegram_chats", TelegramChat)
 DROPPED_CALLS = RowTable("telegram_dropped", DroppedCall)
 TELEGRAM_BUTTONS = RowTable("telegram_buttons", TelegramButton)
+TELEGRAM_DRAFTS = RowTable(
+    "telegram_drafts",
+    CardDraft,
+    encode={"answers": encode_json, "ticked": encode_json},
+    decode={"answers": _texts, "ticked": _numbers},
+)
 
 
 def launch_to_json(launch: Launch) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sm.core.telegram import (
     QUEUE_MAX,
+    CardDraft,
     DroppedCall,
     NewCall,
     Outgoing,
@@ -23,6 +24,7 @@ from sm.store.rows import (
     OUTGOING,
     TELEGRAM_BUTTONS,
     TELEGRAM_CHATS,
+    TELEGRAM_DRAFTS,
     encode_json,
     insertion,
 )
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 _DROPPED_KEPT = 200
 _DROPPED, _LEFT_OUT = "dropped", "left_out "
 """Names of counters. The id of the chat follows `left_out`."""
+_BUTTONS_KEPT = 64
+"""Buttons of one object in one chat. A card that is drawn again gets new ones, and the older ones work meanwhile."""
 _COUNT = "INSERT INTO telegram_counts (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = value + ?"
 
 
@@ -97,8 +101,20 @@ class TelegramWrites:
         """Write a change."""
         for about in change.spent:
             self._tx.write("DELETE FROM telegram_buttons WHERE about = ?", (about,))
+            self._tx.write("DELETE FROM telegram_drafts WHERE about = ?", (about,))
+        for digest in change.used:
+            self._tx.write("DELETE FROM telegram_buttons WHERE digest = ?", (digest,))
         for button in change.buttons:
             self._tx.insert_row(TELEGRAM_BUTTONS.name, TELEGRAM_BUTTONS.row(button))
+        for place in {(button.about, button.chat_id) for button in change.buttons}:
+            self._tx.write(
+                "DELETE FROM telegram_buttons WHERE about = ? AND chat_id = ? AND rowid <= (SELECT rowid FROM"
+                " telegram_buttons WHERE about = ? AND chat_id = ? ORDER BY rowid DESC LIMIT 1 OFFSET ?)",
+                (*place, *place, _BUTTONS_KEPT),
+            )
+        for draft in change.drafts:
+            row = TELEGRAM_DRAFTS.row(draft)
+            self._tx.write(*insertion(TELEGRAM_DRAFTS.name, row, verb="INSERT OR REPLACE"))
         if change.chat is not None:
             known = await self.chat(change.chat.chat_id) or change.chat
             seen = replace(known, kind=change.chat.kind, title=change.chat.title, seen_at=self._tx.now)
@@ -277,6 +293,17 @@ class TelegramReads:
     async def button(self, digest: str) -> TelegramButton | None:
         rows = await self._read(f"{TELEGRAM_BUTTONS.select} WHERE digest = ?", (digest,))
         return TELEGRAM_BUTTONS.load(rows[0]) if rows else None
+
+    async def has_buttons(self, about: str, chat_id: int) -> bool:
+        rows = await self._read(
+            "SELECT 1 FROM telegram_buttons WHERE about = ? AND chat_id = ? LIMIT 1", (about, chat_id)
+        )
+        return bool(rows)
+
+    async def draft(self, about: str, chat_id: int) -> CardDraft:
+        """The choices on the card of an object in a chat; those of an untouched card without a row."""
+        rows = await self._read(f"{TELEGRAM_DRAFTS.select} WHERE about = ? AND chat_id = ?", (about, chat_id))
+        return TELEGRAM_DRAFTS.load(rows[0]) if rows else CardDraft(about, chat_id)
 
     async def object_of(self, chat_id: int, message_id: int) -> str | None:
         """The object that a message of the bot shows."""

@@ -1,4 +1,4 @@
-"""Cards of requests and lists of sessions, as texts. Pure."""
+"""Cards of requests and lists of sessions, as texts."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,14 +7,18 @@ from sm.core.labels import label
 from sm.core.models import Session
 from sm.core.requests import Request
 from sm.core.states import RequestKind
+from sm.core.telegram import CardDraft
 from sm.core.text import folded
 from sm.core.wording import outcome
+from sm.services import Services
 from sm.telegram.replies import NewButton
 from sm.telegram.request_card import CardFile, finished_card, request_card
 from sm.telegram.text import escaped
 
 UNTRUSTED = "(untrusted)"
 _TASK_MAX = 60
+_LABEL_MAX = 60
+_WAITS_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,24 +28,33 @@ class Card:
     html: str
     file: CardFile | None = None
     """The whole content, if the card shows only a part of it."""
-    buttons: Sequence[NewButton] = ()
+    buttons: Sequence[Sequence[NewButton]] = ()
+    """Rows."""
 
 
-def card_of(request: Request, session: Session | None) -> Card:
+_UNTOUCHED = CardDraft("", 0)
+
+
+def draw(services: Services, request: Request, draft: CardDraft = _UNTOUCHED) -> Card:
     """The card of a request in its current state. Only an open request without a proposed answer has buttons."""
+    session = services.store.sessions.get(request.session_id)
     if session is None:
         return Card(f"<b>{request.name}</b>: {escaped(folded(_result(request), 300))}")
+    plan = None
+    if request.kind is RequestKind.PERMISSION:
+        plan = services.dialogs.plan(session, request.tool, request.arguments)
     if not request.open:
-        return Card(finished_card(session, request, _result(request)).text)
+        return Card(finished_card(session, request, _result(request), plan=plan).text)
     if request.has_proposed_answer:
-        return Card(finished_card(session, request, "an answer is on its way to the agent").text)
+        return Card(finished_card(session, request, "an answer is on its way to the agent", plan=plan).text)
     if request.kind is RequestKind.SETUP:
         where = f"only a person at a terminal can answer: sm attach {session.id}"
         return Card(finished_card(session, request, where).text)
-    card = request_card(session, request)
-    rows = [button for row in card.buttons for button in row]
-    buttons = [NewButton(b.label, _action(request, b.choice)) for b in rows]
-    return Card(card.text, card.file, buttons)
+    if len(draft.answers) >= len(request.questions):
+        draft = CardDraft(draft.about, draft.chat_id, reason_from=draft.reason_from)
+    card = request_card(session, request, plan=plan, draft=draft)
+    rows = [[NewButton(b.label, _action(request, b.choice)) for b in row] for row in card.buttons]
+    return Card(card.text, card.file, rows)
 
 
 def _result(request: Request) -> str:
@@ -56,27 +69,35 @@ def _action(request: Request, choice: str) -> str:
     return " ".join((word, request.name, *number))
 
 
-def session_tree(
-    sessions: Iterable[Session], tasks: Mapping[str, str], waits: Mapping[str, Sequence[str]], *, title: str
-) -> str:
-    """Sessions as a tree. `tasks`: the current task of each; `waits`: the names of their open requests."""
+def tree_rows(sessions: Iterable[Session]) -> list[tuple[str, Session]]:
+    """The sessions in the order of a tree, each with the lines of the tree before it."""
     known = {session.id: session for session in sessions}
-    if not known:
-        return f"{title}:\nnone"
     children: dict[str | None, list[Session]] = {}
     for session in known.values():
         children.setdefault(session.parent_id if session.parent_id in known else None, []).append(session)
 
-    def lines(parent: str | None, indent: str) -> Iterator[str]:
+    def rows(parent: str | None, indent: str) -> Iterator[tuple[str, Session]]:
         below = children.get(parent, [])
         for session in below:
             is_last = session is below[-1]
             branch = "" if parent is None else "└─ " if is_last else "├─ "
-            asked = waits.get(session.id, ())
-            waiting = f" · waits: {', '.join(asked)}" if asked else ""
-            task = folded(tasks.get(session.id, session.status.value), _TASK_MAX)
-            yield f"- {indent}{branch}{label(session)} ({session.id}) - {task}{waiting}"
+            yield f"{indent}{branch}", session
             deeper = "" if parent is None else "   " if is_last else "│  "
-            yield from lines(session.id, indent + deeper)
+            yield from rows(session.id, indent + deeper)
 
-    return "\n".join([f"{title}:", *lines(None, "")])
+    return list(rows(None, ""))
+
+
+def session_lines(
+    rows: Iterable[tuple[str, Session]], tasks: Mapping[str, str], waits: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """One line for each row. `tasks`: the current task of each session; `waits`: the names of its open requests."""
+    lines = []
+    for branch, session in rows:
+        asked = waits.get(session.id, ())
+        more = f" and {len(asked) - _WAITS_SHOWN} more" if len(asked) > _WAITS_SHOWN else ""
+        waiting = f" · waits: {', '.join(asked[:_WAITS_SHOWN])}{more}" if asked else ""
+        task = folded(tasks.get(session.id, session.status.value), _TASK_MAX)
+        name = folded(label(session), _LABEL_MAX)
+        lines.append(f"- {branch}{name} ({session.id}) - {task}{waiting}")
+    return lines or ["none"]

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 from sm.config import TelegramSection
 from sm.core.models import Caller, RequestKey
 from sm.core.pairing import telegram_user
-from sm.core.states import RequestKind
 from sm.core.telegram import (
     BotMethod,
     Need,
@@ -20,13 +19,15 @@ from sm.core.telegram import (
     session_object,
 )
 from sm.core.timestamps import iso
-from sm.errors import ExternalError, NotPermitted, SmError, StorageFull, UsageError
+from sm.errors import ExternalError, NotPermitted, SmError, StorageFull
 from sm.policy.pairing import PairDecision
-from sm.requests.answers import RequestReply
 from sm.services import Services
-from sm.telegram.cards import card_of
-from sm.telegram.commands import BUTTONS, COMMANDS, CommandCall, answer_request, send_text, unknown_command
-from sm.telegram.replies import BotReply, NewButton, Place, render
+from sm.telegram.card_steps import reply_to_card
+from sm.telegram.cards import draw
+from sm.telegram.command_call import CommandCall
+from sm.telegram.commands import COMMANDS, send_text, unknown_command
+from sm.telegram.presses import BUTTONS
+from sm.telegram.replies import BotReply, NewButton, Place, Redrawn, redraw, render
 from sm.telegram.text import cut, escaped
 from sm.telegram.updates import IncomingUpdate, UpdateKind
 
@@ -79,8 +80,14 @@ class Conversation:
         reply = await self._reply(update, caller, key)
         if reply is None:
             return TelegramChange(chat=chat)
-        message = render(reply, _place(update), update.user_id, iso(self._wall()))
-        return TelegramChange(message.calls, message.buttons, chat=chat)
+        now = iso(self._wall())
+        message = render(reply, _place(update), update.user_id, now)
+        if reply.card is None:
+            return TelegramChange(message.calls, message.buttons, chat=chat)
+        about = reply.about or ""
+        edit, buttons = redraw(reply.card, _place(update), update.reply_to, update.user_id, about, now)
+        drafts = [reply.card.draft] if reply.card.draft is not None else []
+        return TelegramChange([edit, *message.calls], [*buttons, *message.buttons], drafts=drafts, chat=chat)
 
     async def _is_our_group(self, chat_id: int) -> bool:
         if chat_id in self._section.groups:
@@ -116,7 +123,7 @@ class Conversation:
                 "know this number. Approve pairs the user with sandboxed agents only; for more: "
                 f"sm pair approve {name} --trust direct",
                 about=f"pair {name}",
-                buttons=[NewButton("Approve", f"pair {name}"), NewButton("Deny", f"refuse {name}")],
+                buttons=[[NewButton("Approve", f"pair {name}"), NewButton("Deny", f"refuse {name}")]],
             )
             for owner in self._section.owner_ids:
                 message = render(told, Place(owner), owner, iso(self._wall()), Need.REQUEST)
@@ -158,10 +165,13 @@ class Conversation:
         if request is not None and session is None:
             session = await self._session_of(caller, request)
         match = _COMMAND.match(text)
+        place, user_id = _place(update), update.user_id or 0
         if match is None:
-            call = CommandCall(self._services, caller, RequestKey(key, "text"), "text", "", text, session)
+            call = CommandCall(
+                self._services, caller, RequestKey(key, "text"), place, user_id, "text", text, shown=session
+            )
             if request is not None:
-                return await self._answer_by_text(call, request)
+                return await reply_to_card(call, request)
             if session is not None:
                 return await send_text(call, session, text)
             return BotReply("Reply to a message about a session, or: /help") if update.is_private else None
@@ -176,16 +186,29 @@ class Conversation:
             return BotReply(_WELCOME)
         if name not in COMMANDS:
             raise unknown_command(name)
+        command, rest = COMMANDS[name], text[match.end() :].strip()
         call = CommandCall(
-            self._services, caller, RequestKey(key, name), name, suffix, text[match.end() :].strip(), session
+            self._services,
+            caller,
+            RequestKey(key, name),
+            place,
+            user_id,
+            name,
+            rest,
+            suffix,
+            session,
+            command.usage,
         )
-        return await COMMANDS[name].run(call)
+        return await command.run(call)
 
     async def _object(self, update: IncomingUpdate) -> str:
         """The object of the message replied to; empty for another message."""
-        if update.chat_id is None or update.reply_to is None:
+        return await self._object_at(update.chat_id, update.reply_to)
+
+    async def _object_at(self, chat_id: int | None, message_id: int | None) -> str:
+        if chat_id is None or message_id is None:
             return ""
-        return await self._services.telegram.object_of(update.chat_id, update.reply_to) or ""
+        return await self._services.telegram.object_of(chat_id, message_id) or ""
 
     async def _session_of(self, caller: Caller, request: str) -> str | None:
         try:
@@ -193,32 +216,38 @@ class Conversation:
         except SmError:
             return None
 
-    async def _answer_by_text(self, call: CommandCall, name: str) -> BotReply:
-        request = await self._services.requests.find(call.caller, name)
-        if request.kind is not RequestKind.QUESTION:
-            raise UsageError(
-                f"request {name} is not a question: a text does not decide it",
-                f"use the buttons, or: /approve {name}, /deny {name} WHY",
-            )
-        return await answer_request(call, name, RequestReply(True, (call.rest,)))
-
     # Buttons
 
     async def _press(
         self, update: IncomingUpdate, caller: Caller, key: str, chat: TelegramChat
     ) -> TelegramChange:
         """Carry out a button once, for the user and in the chat that it was made for."""
-        button = await self._services.telegram.pressed(update.callback_data or "")
-        if button is None and await self._services.telegram.is_carried_out(caller, key):
+        telegram = self._services.telegram
+        button = await telegram.pressed(update.callback_data or "")
+        if button is None and await telegram.is_carried_out(caller, key):
             # The daemon was killed after the press. The report of the outcome has removed the buttons since.
             return TelegramChange([_callback(update, _DONE)], chat=chat)
-        if button is None or (button.chat_id, button.user_id) != (update.chat_id, update.user_id):
-            reason = "an unknown, expired or used button" if button is None else "a button of another user"
-            self._services.telegram.record_refused_press(caller.name, reason)
-            return TelegramChange([_callback(update, _VOID), *_without_buttons(update, button)], chat=chat)
+        shown = await self._object_at(update.chat_id, update.message_id)
+        if (refusal := _refusal(update, button, shown)) is not None:
+            telegram.record_refused_press(caller.name, refusal)
+            # Other buttons of the message may still work, such as those that a step on a card has added.
+            keeps = button is not None or await telegram.has_buttons(shown, update.chat_id or 0)
+            without = [] if keeps else _without_buttons(update)
+            return TelegramChange([_callback(update, _VOID), *without], chat=chat)
+        assert button is not None
         action, _, rest = button.action.partition(" ")
-        call = CommandCall(self._services, caller, RequestKey(key, button.action), action, "", rest)
+        call = CommandCall(
+            self._services,
+            caller,
+            RequestKey(key, button.action),
+            _place(update),
+            button.user_id,
+            action,
+            rest,
+            button=button,
+        )
         failed: SmError | None = None
+        reply: BotReply | Redrawn
         try:
             reply = await BUTTONS[action](call)
         except StorageFull:
@@ -227,11 +256,24 @@ class Conversation:
             failed = error
             hint = "" if error.hint is None else f"\nhint: {error.hint}"
             reply = BotReply(f"{error.message}{hint}")
+        if isinstance(reply, Redrawn):
+            return self._step(update, chat, button, reply)
         calls = [_callback(update, reply.text)]
         if isinstance(failed, (NotPermitted, ExternalError)):  # the button stays: nothing was decided
             return TelegramChange(calls, chat=chat)
         calls.append(await self._edit(update, caller, button, reply))
         return TelegramChange(calls, spent=[button.about], chat=chat)
+
+    def _step(
+        self, update: IncomingUpdate, chat: TelegramChat, button: TelegramButton, redrawn: Redrawn
+    ) -> TelegramChange:
+        """Draw the message of the button again, with new buttons."""
+        now = iso(self._wall())
+        edit, buttons = redraw(redrawn, _place(update), update.message_id, button.user_id, button.about, now)
+        calls = [_callback(update, redrawn.told), edit]
+        if redrawn.draft is None:
+            return TelegramChange(calls, buttons, spent=[button.about], chat=chat)
+        return TelegramChange(calls, buttons, used=[button.digest], drafts=[redrawn.draft], chat=chat)
 
     async def _edit(
         self, update: IncomingUpdate, caller: Caller, button: TelegramButton, reply: BotReply
@@ -245,8 +287,7 @@ class Conversation:
             except SmError:
                 pass
             else:
-                session = self._services.store.sessions.get(request.session_id)
-                shown = card_of(request, session).html
+                shown = draw(self._services, request).html
                 text = shown if not request.open else f"{shown}\n{text}"
         parameters = {"message_id": update.message_id, "text": text, "parse_mode": "HTML"}
         return NewCall(update.chat_id, BotMethod.EDIT_MESSAGE_TEXT, parameters)
@@ -265,14 +306,27 @@ def _answer(update: IncomingUpdate, text: str) -> NewCall:
     return NewCall(update.chat_id, BotMethod.SEND_MESSAGE, {"text": text, "reply_to": update.message_id})
 
 
+def _refusal(update: IncomingUpdate, button: TelegramButton | None, shown: str) -> str | None:
+    """Why a press does nothing, for the audit log. `shown`: the object of the message, if it is known already."""
+    if button is None:
+        return "an unknown, expired or used button"
+    if (button.chat_id, button.user_id) != (update.chat_id, update.user_id):
+        return "a button of another user"
+    if shown not in ("", button.about):
+        return "a button of another message"
+    return None
+
+
 def _callback(update: IncomingUpdate, text: str) -> NewCall:
-    parameters = {"callback_query_id": update.callback_id, "text": cut(text, _ANSWER_MAX)}
+    parameters = {"callback_query_id": update.callback_id}
+    if text:
+        parameters["text"] = cut(text, _ANSWER_MAX)
     return NewCall(None, BotMethod.ANSWER_CALLBACK_QUERY, parameters)
 
 
-def _without_buttons(update: IncomingUpdate, button: TelegramButton | None) -> list[NewCall]:
-    """Remove the buttons of a message whose button is void, but not those of another user."""
-    if button is not None or update.message_id is None:
+def _without_buttons(update: IncomingUpdate) -> list[NewCall]:
+    """Remove the buttons of a message."""
+    if update.message_id is None:
         return []
     parameters = {"message_id": update.message_id, "reply_markup": {"inline_keyboard": []}}
     return [NewCall(update.chat_id, BotMethod.EDIT_MESSAGE_REPLY_MARKUP, parameters)]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sm.core.telegram import BotMethod, Need, NewCall, TelegramButton, nonce_digest
+from sm.core.telegram import BotMethod, CardDraft, Need, NewCall, TelegramButton, nonce_digest
 from sm.core.timestamps import later
 from sm.telegram.text import cut, escaped, pages, preformatted
 
@@ -38,6 +38,21 @@ class NewButton:
 
 
 @dataclass(frozen=True, slots=True)
+class Redrawn:
+    """The next state of a message with buttons."""
+
+    html: str
+    buttons: Sequence[Sequence[NewButton]]
+    """Rows."""
+    told: str = ""
+    """The words that the person who pressed sees."""
+    draft: CardDraft | None = None
+    """The choices on a card. The other buttons that its message had still work."""
+    buttons_s: float | None = None
+    """As in `BotReply`."""
+
+
+@dataclass(frozen=True, slots=True)
 class BotReply:
     """An answer to a command. `text` is plain text, which `is_output` shows with a fixed width."""
 
@@ -46,9 +61,12 @@ class BotReply:
     name: str = "output"
     """The name of the file that a long text becomes."""
     about: str | None = None
-    buttons: Sequence[NewButton] = ()
+    buttons: Sequence[Sequence[NewButton]] = ()
+    """Rows."""
     buttons_s: float | None = None
     """Seconds after which the buttons expire; None: with their object."""
+    card: Redrawn | None = None
+    """The next state of the card that the person replied to."""
 
 
 @dataclass(slots=True)
@@ -60,18 +78,41 @@ class RenderedReply:
 
 
 def keyboard(
-    place: Place, user_id: int, about: str, rows: Sequence[NewButton], now: str, expires_s: float | None
+    place: Place,
+    user_id: int,
+    about: str,
+    rows: Sequence[Sequence[NewButton]],
+    now: str,
+    expires_s: float | None,
 ) -> tuple[dict[str, Any], list[TelegramButton]]:
-    """A keyboard with one button in each row, and the buttons with the digests of their nonces."""
+    """A keyboard, and its buttons with the digests of their nonces."""
     markup, buttons = [], []
     expires_at = None if expires_s is None else later(now, expires_s)
     for row in rows:
-        nonce = secrets.token_urlsafe(_NONCE_BYTES)
-        markup.append([{"text": cut(row.label, _LABEL_MAX).strip() or "-", "callback_data": nonce}])
-        buttons.append(
-            TelegramButton(nonce_digest(nonce), place.chat_id, user_id, row.action, about, expires_at)
-        )
+        shown = []
+        for new in row:
+            nonce = secrets.token_urlsafe(_NONCE_BYTES)
+            shown.append({"text": cut(new.label, _LABEL_MAX).strip() or "-", "callback_data": nonce})
+            buttons.append(
+                TelegramButton(nonce_digest(nonce), place.chat_id, user_id, new.action, about, expires_at)
+            )
+        markup.append(shown)
     return {"inline_keyboard": markup}, buttons
+
+
+def redraw(
+    redrawn: Redrawn, place: Place, message_id: int | None, user_id: int, about: str, now: str
+) -> tuple[NewCall, list[TelegramButton]]:
+    """The edit that shows the next state of a message, and the new buttons. A later edit replaces a waiting one."""
+    markup, buttons = keyboard(place, user_id, about, redrawn.buttons, now, redrawn.buttons_s)
+    parameters = {
+        "message_id": message_id,
+        "text": redrawn.html,
+        "parse_mode": "HTML",
+        "reply_markup": markup,
+    }
+    subject = f"edit {place.chat_id} {message_id}"
+    return NewCall(place.chat_id, BotMethod.EDIT_MESSAGE_TEXT, parameters, subject=subject), buttons
 
 
 def render(reply: BotReply, place: Place, user_id: int, now: str, need: Need = Need.ANSWER) -> RenderedReply:
@@ -86,18 +127,18 @@ def render(reply: BotReply, place: Place, user_id: int, now: str, need: Need = N
             NewCall(place.chat_id, BotMethod.SEND_DOCUMENT, parameters, need, about=reply.about)
         )
         return message
-    for text in texts:
+    about = reply.about
+    if about is None and reply.buttons:
+        about = f"reply {secrets.token_hex(8)}"
+    for number, text in enumerate(texts, start=1):
         # Telegram refuses a text of spaces.
         text = text if text.strip() else "(empty)"
         shown = preformatted(text) if reply.is_output else escaped(text)
         parameters = {**place.parameters, "text": shown, "parse_mode": "HTML"}
-        if reply.buttons and len(message.calls) == len(texts) - 1:
-            about = reply.about or f"reply {secrets.token_hex(8)}"
+        if reply.buttons and about is not None and number == len(texts):
             parameters["reply_markup"], buttons = keyboard(
                 place, user_id, about, reply.buttons, now, reply.buttons_s
             )
             message.buttons.extend(buttons)
-        message.calls.append(
-            NewCall(place.chat_id, BotMethod.SEND_MESSAGE, parameters, need, about=reply.about)
-        )
+        message.calls.append(NewCall(place.chat_id, BotMethod.SEND_MESSAGE, parameters, need, about=about))
     return message

@@ -30,7 +30,7 @@ from sm.core.timestamps import iso
 from sm.errors import NotFound, NotPermitted, StorageFull
 from sm.policy.access import visible
 from sm.services import Services
-from sm.telegram.cards import UNTRUSTED, Card, card_of
+from sm.telegram.cards import UNTRUSTED, Card, draw
 from sm.telegram.replies import Place, keyboard
 
 log = logging.getLogger(__name__)
@@ -142,7 +142,7 @@ class EventReports:
         request = await self._find(name)
         if request is None:
             return None
-        card = card_of(request, session)
+        card = draw(self._services, request)
         if request.open and not request.has_proposed_answer:
             if session is None or EventType.REQUEST not in self._types:
                 return None

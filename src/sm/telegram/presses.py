@@ -1,0 +1,53 @@
+"""The actions of buttons. Who may do them is decided at the press."""
+
+from collections.abc import Mapping
+
+from sm.core.labels import label
+from sm.core.text import folded
+from sm.requests.answers import RequestReply
+from sm.telegram import card_steps
+from sm.telegram.command_call import CommandCall, PressHandler
+from sm.telegram.commands import answer_request
+from sm.telegram.replies import BotReply
+from sm.telegram.views import press_list
+
+
+async def press_approve(call: CommandCall) -> BotReply:
+    return await answer_request(call, call.rest, RequestReply(True))
+
+
+async def press_deny(call: CommandCall) -> BotReply:
+    return await answer_request(call, call.rest, RequestReply(False))
+
+
+async def press_kill(call: CommandCall) -> BotReply:
+    killed = await call.services.sessions.kill(
+        call.caller, call.rest, call.key, force=False, tree=False, is_connected=lambda: True
+    )
+    return BotReply("\n".join(f"{label(session)} was killed" for session in killed) or "already ended")
+
+
+async def press_pair(call: CommandCall) -> BotReply:
+    done = await call.services.pairings.approve(call.caller, call.rest, None, None, call.key)
+    return BotReply(f"Paired {done.user} ({folded(done.label, 80)}) as {done.level}")
+
+
+async def press_refuse(call: CommandCall) -> BotReply:
+    done = await call.services.pairings.deny(call.caller, call.rest, call.key)
+    return BotReply(f"Denied {done.user} ({folded(done.label, 80)})")
+
+
+BUTTONS: Mapping[str, PressHandler] = {
+    "approve": press_approve,
+    "deny": press_deny,
+    "reason": card_steps.press_reason,
+    "option": card_steps.press_option,
+    "tick": card_steps.press_tick,
+    "done": card_steps.press_done,
+    "page": card_steps.press_page,
+    "again": card_steps.press_again,
+    "list": press_list,
+    "kill": press_kill,
+    "pair": press_pair,
+    "refuse": press_refuse,
+}

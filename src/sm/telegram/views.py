@@ -1,0 +1,169 @@
+"""The commands of the bot that show something, each on the same use case as the command of `sm` with its name."""
+
+from collections.abc import Sequence
+
+from sm.core.attention import current_task
+from sm.core.labels import label
+from sm.core.lifecycle import is_ended
+from sm.core.models import Session
+from sm.core.requests import Request
+from sm.core.states import TrustLevel
+from sm.core.telegram import session_object
+from sm.core.text import folded
+from sm.policy.access import Action
+from sm.services import SessionFilter
+from sm.telegram.cards import UNTRUSTED, session_lines, tree_rows
+from sm.telegram.command_call import CommandCall, is_count
+from sm.telegram.replies import BotReply, NewButton, Redrawn
+from sm.telegram.text import preformatted
+
+_OUTPUT_LINES, _OUTPUT_LINES_MAX = 40, 1000
+_EVENTS, _EVENTS_MAX = 15, 200
+SESSIONS_ON_PAGE = 20
+_PAGES_S = 3600.0
+
+
+async def _open_requests(call: CommandCall) -> list[Request]:
+    return await call.services.requests.list_requests(call.caller, all=False, limit=0)
+
+
+async def _tasks(call: CommandCall, sessions: list[Session]) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """The current task and the names of the open requests of each session."""
+    asked: dict[str, list[Request]] = {}
+    for request in await _open_requests(call):
+        if not request.has_proposed_answer:
+            asked.setdefault(request.session_id, []).append(request)
+    glances = await call.services.monitor.glances(sessions)
+    tasks = {
+        s.id: current_task(s, asked.get(s.id, []), glances[s.id].activity, glances[s.id].answer).text
+        for s in sessions
+    }
+    return tasks, {session_id: [r.name for r in requests] for session_id, requests in asked.items()}
+
+
+async def list_sessions(call: CommandCall) -> BotReply:
+    words = call.words
+    scope = "all" if "all" in words else "live"
+    slug = next((word for word in words if word != "all"), None)
+    text, buttons = await _list_page(call, 0, scope, slug)
+    return BotReply(text, is_output=True, name="sessions", buttons=buttons, buttons_s=_PAGES_S)
+
+
+async def press_list(call: CommandCall) -> Redrawn:
+    """Show another page of a list: `list PAGE SCOPE [SLUG]`."""
+    page, scope, *slug = call.words
+    text, buttons = await _list_page(call, int(page), scope, slug[0] if slug else None)
+    return Redrawn(preformatted(text), buttons, buttons_s=_PAGES_S)
+
+
+async def _list_page(
+    call: CommandCall, page: int, scope: str, slug: str | None
+) -> tuple[str, Sequence[Sequence[NewButton]]]:
+    """The text of a page of the list, from 0, in its current state, and the buttons to the pages beside it."""
+    found = call.services.sessions.list_sessions(call.caller, SessionFilter(workspace=slug))
+    rows = tree_rows(s for s in found if scope == "all" or not is_ended(s.status))
+    pages = max(1, -(-len(rows) // SESSIONS_ON_PAGE))
+    page = min(page, pages - 1)
+    rows = rows[page * SESSIONS_ON_PAGE : (page + 1) * SESSIONS_ON_PAGE]
+    tasks, waits = await _tasks(call, [session for _, session in rows])
+    title = "Sessions" if scope == "all" else "Active Sessions"
+    title += f" (page {page + 1} of {pages})" if pages > 1 else ""
+    text = "\n".join([f"{title}:", *session_lines(rows, tasks, waits)])
+    beside = [("Previous", page - 1)] * (page > 0) + [("Next", page + 1)] * (page < pages - 1)
+    target = f"{scope} {slug or ''}".strip()
+    buttons = [NewButton(name, f"list {number} {target}") for name, number in beside]
+    return text, [buttons] if buttons else []
+
+
+async def status(call: CommandCall) -> BotReply:
+    if not call.words and call.shown is None:
+        return await _overview(call)
+    session = call.session()
+    tasks, waits = await _tasks(call, [session])
+    sandboxed = session.effective_mode is TrustLevel.SANDBOXED
+    own = f" {UNTRUSTED}" if sandboxed else ""
+    lines = [
+        f"{label(session)} ({session.id}): {session.status}, since {session.status_at}",
+        f"reason: {folded(session.status_reason)}",
+        f"task: {folded(tasks[session.id], 300)}{own}",
+        f"mode: {session.effective_mode}, {session.mode}",
+    ]
+    if session.id in waits:
+        lines.append(f"waits: {', '.join(waits[session.id])}")
+    if session.completion_message:
+        lines.append(f"result: {folded(session.completion_message)}{own}")
+    return BotReply("\n".join(lines), about=session_object(session.id))
+
+
+async def _overview(call: CommandCall) -> BotReply:
+    counts: dict[str, int] = {}
+    for session in call.services.sessions.list_sessions(call.caller, SessionFilter()):
+        counts[session.status.value] = counts.get(session.status.value, 0) + 1
+    lines = [f"{count} {status}" for status, count in sorted(counts.items())] or ["no sessions"]
+    lines.append(f"{len(await _open_requests(call))} open requests")
+    if call.caller.user is not None and call.caller.user.is_owner:
+        lines += [f"trouble: {folded(trouble)}" for trouble in call.services.daemon.trouble()]
+    return BotReply("\n".join(lines))
+
+
+async def children(call: CommandCall) -> BotReply:
+    session = call.session()
+    sessions = call.services.sessions.descendants(call.caller, session.id)
+    tasks, waits = await _tasks(call, sessions)
+    lines = session_lines(tree_rows(sessions), tasks, waits)
+    text = "\n".join([f"Below {label(session)}:", *lines])
+    return BotReply(text, is_output=True, name="sessions", about=session_object(session.id))
+
+
+async def output(call: CommandCall) -> BotReply:
+    session = call.session(Action.READ)
+    shown = await call.services.monitor.output(session, call.count(_OUTPUT_LINES, _OUTPUT_LINES_MAX))
+    text = "\n".join(line.rstrip() for line in shown.lines).strip("\n")
+    return BotReply(
+        text or "(no output)",
+        is_output=True,
+        name=f"{session.display_name}-output",
+        about=session_object(session.id),
+    )
+
+
+async def progress(call: CommandCall) -> BotReply:
+    session = call.session()
+    may_read = call.services.sessions.may_read(call.caller, session)
+    shown = await call.services.monitor.progress(session, 1, may_read=may_read)
+    lines = [f"{label(session)} ({session.id}): {shown['status']}"]
+    for name, key in (
+        ("elapsed", "elapsed_seconds"),
+        ("tokens", "tokens_used"),
+        ("cost in USD", "cost_usd"),
+        ("context in %", "context_percent"),
+        ("tools used", "total_tools"),
+        ("done in %", "completion_percentage"),
+        ("activity", "current_activity"),
+    ):
+        if shown.get(key) is not None:
+            unit = " s" if key == "elapsed_seconds" else ""
+            lines.append(f"{name}: {folded(str(shown[key]), 300)}{unit}")
+    lines += [f"checkpoint: {folded(str(c['message']), 300)}" for c in shown["checkpoints"]]
+    return BotReply("\n".join(lines), about=session_object(session.id))
+
+
+async def events(call: CommandCall) -> BotReply:
+    names_session = call.shown is not None or any(not is_count(word) for word in call.words)
+    reference = call.session().id if names_session else None
+    scope = call.services.sessions.event_scope(call.caller, reference, None, recursive=False)
+    found = await call.services.store.events(sessions=scope, limit=call.count(_EVENTS, _EVENTS_MAX))
+    lines = [f"{event.timestamp[11:16]} {folded(event.message)}" for event in found]
+    about = session_object(reference) if reference is not None else None
+    return BotReply("\n".join(lines) or "no events", name="events", about=about)
+
+
+async def requests(call: CommandCall) -> BotReply:
+    found = await _open_requests(call)
+    lines = []
+    for request in found:
+        session = call.services.store.sessions.get(request.session_id)
+        who = request.session_id if session is None else label(session)
+        what = request.text or request.tool or ""
+        lines.append(f"{request.name} {request.kind} of {who}: {folded(what, 200)}")
+    return BotReply("\n".join(lines) or "no open requests")
