@@ -184,6 +184,24 @@ def test_owner_starts_lists_and_kills_an_agent(home: Instance, api: TelegramApi,
     assert reply_to(api, ann, f"/unarchive {child}").text == "Unarchived sleeper-deep"
 
 
+def test_list_of_many_sessions_has_pages(home: Instance, api: TelegramApi, ann: Person) -> None:
+    ids = [home.spawn("Sleeper")["session_id"] for _ in range(21)]
+    first = reply_to(api, ann, "/list")
+    lines = first.text.split("\n")
+    assert (lines[0], len(lines)) == ("Active Sessions (page 1 of 2):", 21)
+    assert [row[0]["text"] for row in (first.keyboard or {})["inline_keyboard"]] == ["Next"]
+    button = first.button("Next")
+    ann.presses(button)
+    api.wait_for(lambda: "(page 2 of 2)" in first.text, "the second page")
+    assert first.text.split("\n")[1].startswith(f"- sleeper-{ids[20]} ({ids[20]}) - ")
+    home.sm("kill", ids[20])
+    ann.presses(button)  # used: the newer buttons of the message stay
+    ann.presses(first.button("Previous"))
+    api.wait_for(lambda: first.text.startswith("Active Sessions:"), "the page in its current state")
+    assert len(first.text.split("\n")) == 21
+    assert first.keyboard is None
+
+
 def test_update_with_a_spawn_starts_one_agent_when_the_daemon_is_killed_after_it(
     home: Instance, api: TelegramApi, ann: Person
 ) -> None:
