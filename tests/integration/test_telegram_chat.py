@@ -335,6 +335,50 @@ def test_endings_are_reported_once_each_to_those_who_may_see_them(
     assert len(api.messages(6)) == 3
 
 
+def test_followed_session_reports_more_and_a_muted_one_makes_no_sound(
+    home: Instance, api: TelegramApi, ann: Person
+) -> None:
+    id = home.spawn("Sleeper")["session_id"]
+    other = home.spawn("Sleeper")["session_id"]
+    for session in (id, other):
+        home.sm("checkpoint", "before", env=home.as_session(session))
+    shown = reply_to(api, ann, f"/follow {id}")
+    assert (
+        shown.text
+        == f"This chat follows sleeper-{id}: its checkpoints, notes and idle times are reported too"
+    )
+    assert reply_to(api, ann, "/mute 2d").text.startswith(
+        "Reports about all sessions arrive without a sound for 2d."
+    )
+    for session in (other, id):
+        home.sm("checkpoint", "half done", env=home.as_session(session))
+    report = api.wait_for_message(1001, "half done")
+    assert id in report.text
+    assert report.silent
+    assert reply_to(api, ann, "/mute off").text == "Reports about all sessions ring again"
+    until(lambda: ("session " + id,) in rows(home, "SELECT about FROM telegram_messages"), "the message's id")
+    ann.says("/mute", reply_to=shown)
+    api.wait_for_message(1001, f"Reports about sleeper-{id} arrive without a sound for 1h")
+    home.sm("note", "at it", env=home.as_session(id))
+    assert api.wait_for_message(1001, "at it").silent
+    assert reply_to(api, ann, f"/follow {id} off").text == f"This chat no longer follows sleeper-{id}"
+    home.sm("checkpoint", "unseen", env=home.as_session(id))
+    home.sm("complete", "well done", env=home.as_session(other))
+    assert not api.wait_for_message(1001, "well done").silent
+    assert not api.messages(1001, "unseen")
+    assert not api.messages(1001, "before")
+    for text in ("/follow", "/mute a b", "/mute 1h 2h"):
+        assert reply_to(api, ann, text).text.startswith("usage: /")
+
+
+def test_what_summarizes_a_session(home: Instance, api: TelegramApi, ann: Person) -> None:
+    id = home.spawn("Sleeper")["session_id"]
+    home.sm("note", "reading <b>", env=home.as_session(id))
+    said = reply_to(api, ann, f"/what {id}").text
+    assert "Note: reading <b>" in said
+    assert "(by extract" in said
+
+
 @pytest.mark.parametrize(
     "point",
     ["Telegram.record_report before 1", "Telegram.record_report after 1", "BotClient.make before 1"],

@@ -9,9 +9,12 @@ import pytest
 from sm.core.telegram import (
     QUEUE_MAX,
     BotMethod,
+    CardDraft,
     Need,
     NewCall,
     OutgoingState,
+    TelegramButton,
+    TelegramChange,
     TelegramChat,
     TelegramCounts,
 )
@@ -163,3 +166,26 @@ async def test_removed_session_leaves_no_call_and_no_message(store: Store) -> No
     assert texts(store) == ["other"]
     async with store.transaction() as tx:
         assert await tx.read("SELECT 1 FROM telegram_messages", ()) == []
+
+
+async def test_card_has_the_newest_buttons_only_and_its_draft(store: Store) -> None:
+    def buttons(first: int, about: str = "request r1") -> list[TelegramButton]:
+        return [
+            TelegramButton(f"{about} {n}", 1001, 1001, "x", about, None) for n in range(first, first + 10)
+        ]
+
+    draft = CardDraft("request r1", 1001, ("Ä", "2"), (1, 3), 2, 4711)
+    async with store.transaction() as tx:
+        await tx.telegram.apply(TelegramChange(buttons=buttons(0, "request r2")))
+        for step in range(10):
+            await tx.telegram.apply(TelegramChange(buttons=buttons(step * 10), drafts=[draft]))
+        await tx.telegram.apply(TelegramChange(used=["request r1 99"]))
+    found = [await store.telegram.button(f"request r1 {n}") is not None for n in range(100)]
+    assert found == [False] * 36 + [True] * 63 + [False]
+    assert await store.telegram.button("request r2 0") is not None
+    assert await store.telegram.draft("request r1", 1001) == draft
+    async with store.transaction() as tx:
+        await tx.telegram.apply(TelegramChange(spent=["request r1"]))
+    assert not await store.telegram.has_buttons("request r1", 1001)
+    assert await store.telegram.has_buttons("request r2", 1001)
+    assert await store.telegram.draft("request r1", 1001) == CardDraft("request r1", 1001)

@@ -18,11 +18,13 @@ from sm.core.telegram import (
     TelegramCounts,
     nonce_digest,
 )
+from sm.core.timestamps import later
 from sm.errors import IllegalState, UsageError
 from sm.policy.access import Action
 from sm.sessions.manager import Manager
 from sm.store import Store
 from sm.store.audit import REFUSED, Record
+from sm.store.telegram_preferences import EVERYTHING
 
 SILENT_AFTER_S = 120.0
 _TEST = "This is a test of sm. Notices for you arrive in this chat."
@@ -98,6 +100,7 @@ class Telegram:
         self.messages_of = store.telegram.messages_of
         self.draft = store.telegram.draft
         self.has_buttons = store.telegram.has_buttons
+        self.followers = store.chat_preferences.followers
         self.chats = store.telegram.chats
 
     # For the operator
@@ -175,6 +178,25 @@ class Telegram:
     def record_refused_press(self, user: str, reason: str) -> None:
         """Write to the audit log that a press of a button did nothing."""
         self._audit(user, "press", None, REFUSED, reason)
+
+    # Preferences of chats
+
+    async def follow(self, chat_id: int, session_id: str, *, follows: bool) -> None:
+        """Let the chat follow the session, or end that. Idempotent."""
+        async with self._store.transaction() as tx:
+            preferences = tx.chat_preferences
+            (preferences.follow if follows else preferences.unfollow)(chat_id, session_id)
+
+    async def mute(self, chat_id: int, session_id: str | None, for_s: float | None) -> None:
+        """Mute a session in the chat, or without one the whole chat. `for_s` None: no longer."""
+        async with self._store.transaction() as tx:
+            until = None if for_s is None else later(tx.now, for_s)
+            tx.chat_preferences.mute(chat_id, session_id or EVERYTHING, until)
+
+    async def is_muted(self, chat_id: int, session_id: str) -> bool:
+        return await self._store.chat_preferences.is_muted(chat_id, session_id, self._manager.now())
+
+    # Reports
 
     async def apply(self, change: TelegramChange) -> None:
         """Write a change that may be written again."""

@@ -31,6 +31,7 @@ from sm.store.migrations import migrate
 from sm.store.retention import prune
 from sm.store.rows import CHECKPOINTS, EVENTS, OUTBOX, SESSIONS, WORKSPACES, encode_json, launch_from_json
 from sm.store.telegram import TelegramReads
+from sm.store.telegram_preferences import PreferenceReads
 from sm.store.transaction import ALONE, SHARED, Transaction
 from sm.store.usage import MeasureReads
 
@@ -97,6 +98,7 @@ class Store:
         self.mail = MailReads(self._read)
         self.measures = MeasureReads(self._read)
         self.telegram = TelegramReads(self._read)
+        self.chat_preferences = PreferenceReads(self._read)
         self.instance = ""
         self.account_key = b""
         """The key for digests of logins (`core.accounts`)."""

@@ -339,6 +339,20 @@ _V8_TELEGRAM = (
         reason_from INTEGER,
         PRIMARY KEY (about, chat_id)
     ) WITHOUT ROWID""",
+    # The preferences of chats. A mute of the session '' mutes the whole chat.
+    """CREATE TABLE telegram_follows (
+        chat_id INTEGER NOT NULL,
+        session_id TEXT NOT NULL,
+        at TEXT NOT NULL,
+        PRIMARY KEY (chat_id, session_id)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX telegram_follows_of_sessions ON telegram_follows (session_id)",
+    """CREATE TABLE telegram_mutes (
+        chat_id INTEGER NOT NULL,
+        session_id TEXT NOT NULL,
+        until TEXT NOT NULL,
+        PRIMARY KEY (chat_id, session_id)
+    ) WITHOUT ROWID""",
 )
 
 

@@ -8,13 +8,14 @@ def prune(write: Callable[[str, tuple[Any, ...]], None], before: str) -> None:
     """Delete what became unreachable before that time, which must be longer ago than any retry.
 
     - Idempotency keys, and finished effects. Failed effects stay: `sm status` counts them.
-    - Updates of Telegram, which repeats an update for a day, and expired buttons.
+    - Updates of Telegram, which repeats an update for a day, and expired buttons and mutes.
     - The texts of notices that can never become part of another message. The row stays: it prevents that the same
       occasion is reported twice.
     """
     write("DELETE FROM idempotency WHERE created_at < ?", (before,))
     write("DELETE FROM telegram_updates WHERE at < ?", (before,))
     write("DELETE FROM telegram_buttons WHERE expires_at < ?", (before,))
+    write("DELETE FROM telegram_mutes WHERE until < ?", (before,))
     write("DELETE FROM outbox WHERE state = 'done' AND created_at < ?", (before,))
     write(
         "UPDATE notices SET text = '' WHERE text <> '' AND created_at < ? AND (state IN ('heard', 'dropped')"

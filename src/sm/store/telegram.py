@@ -145,6 +145,7 @@ class TelegramWrites:
         self.put_chat(replace(known, migrated_to=new))
         self.put_chat(await self.chat(new) or TelegramChat(new, "supergroup", known.title))
         self._tx.write("UPDATE telegram_outgoing SET chat_id = ? WHERE chat_id = ?", (new, old))
+        self._tx.chat_preferences.move(old, new)
         moved = {
             number: replace(call, chat_id=new) if call.chat_id == old else call
             for number, call in self._open.items()

@@ -31,6 +31,7 @@ from sm.store.rows import (
     launch_to_json,
 )
 from sm.store.telegram import TelegramWrites
+from sm.store.telegram_preferences import PreferenceWrites
 from sm.store.timers import TimerWrites
 from sm.store.usage import MeasureWrites
 
@@ -92,6 +93,7 @@ class Transaction:
         self.timers = TimerWrites(self)
         self.accounts = AccountWrites(self)
         self.telegram = TelegramWrites(self)
+        self.chat_preferences = PreferenceWrites(self)
         self.pairings = PairingWrites(self)
 
     async def recall(self, caller: Caller | None, key: RequestKey | None) -> None:
@@ -238,6 +240,7 @@ class Transaction:
         self.mail.forget(session.id)
         self.timers.remove(session.id)
         self.telegram.forget(session.id)
+        self.chat_preferences.forget(session.id)
         self.removed.add(session.id)
 
     async def apply(self, session: Session, decision: Decision, **changes: Any) -> Session:

@@ -15,7 +15,7 @@ from sm.core.wording import outcome
 from sm.errors import UsageError
 from sm.policy.access import Action
 from sm.requests.answers import RequestReply
-from sm.telegram import views
+from sm.telegram import preferences, views
 from sm.telegram.command_call import CommandCall, Handler
 from sm.telegram.replies import BotReply, NewButton
 
@@ -133,6 +133,7 @@ COMMANDS: Mapping[str, BotCommand] = {
     "status": BotCommand(views.status, "[ID]", "show a session, or the counts of all"),
     "subagents": BotCommand(views.children, "ID", "list the sessions below a session"),
     "progress": BotCommand(views.progress, "ID", "show tokens, cost and the newest checkpoint"),
+    "what": BotCommand(views.what, "ID", "summarize a session in a few sentences"),
     "output": BotCommand(views.output, "ID [LINES]", "show the last lines of the terminal"),
     "events": BotCommand(views.events, "[ID] [COUNT]", "show the newest events"),
     "requests": BotCommand(views.requests, "", "list the open requests"),
@@ -143,6 +144,10 @@ COMMANDS: Mapping[str, BotCommand] = {
     "approve": BotCommand(approve, "rN", "approve a request"),
     "deny": BotCommand(deny, "rN [WHY]", "deny a request"),
     "answer": BotCommand(answer, "rN TEXT", "answer a question"),
+    "follow": BotCommand(preferences.follow, "ID [off]", "report its checkpoints, notes and idle times too"),
+    "mute": BotCommand(
+        preferences.mute, "[ID] [1h | off]", "report without a sound, all sessions or one, for an hour"
+    ),
     "archive": BotCommand(archive, "ID", "hide an ended session"),
     "unarchive": BotCommand(unarchive, "ID", "show a hidden session again"),
     "help": BotCommand(help_text, "", "show the commands"),

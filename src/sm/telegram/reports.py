@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 _BATCH = 50
 _FULL_PAUSE_S = 5.0
 _LOUD = frozenset({EventType.REQUEST, EventType.ERROR})
+_FOLLOWED = frozenset({EventType.CHECKPOINT, EventType.NOTE, EventType.IDLE})
+"""Reported to the chats that follow the session, also if `telegram.notify` leaves them out."""
 _SENDING_WITHIN_S = 60.0
 
 
@@ -91,9 +93,15 @@ class EventReports:
         if event.type is EventType.REQUEST:
             name = event.metadata.get("request_id")
             return None if not isinstance(name, str) else await self._request(name, session)
-        if event.type not in self._types or session is None:
+        if session is None:
+            return None
+        telegram = self._services.telegram
+        followers = await telegram.followers(session.id) if event.type in _FOLLOWED else frozenset[int]()
+        if event.type not in self._types and not followers:
             return None
         readers = await self._readers(session)
+        if event.type not in self._types:
+            readers = [user for user in readers if _chat_of(user) in followers]
         return (
             TelegramChange([await self._report(event, session, user) for user in readers])
             if readers
@@ -121,8 +129,9 @@ class EventReports:
         if session.effective_mode is TrustLevel.SANDBOXED:
             text = f"{text} {UNTRUSTED}"
         place = Place(chat_id, reply_to=await self._first_message(chat_id, about))
-        parameters = {**place.parameters, "text": text, **self._sound(event.type)}
-        need = Need.PROGRESS if event.type in (EventType.CHECKPOINT, EventType.IDLE) else Need.ENDING
+        muted = await self._services.telegram.is_muted(chat_id, session.id)
+        parameters = {**place.parameters, "text": text, **self._sound(event.type, muted=muted)}
+        need = Need.PROGRESS if event.type in _FOLLOWED else Need.ENDING
         return NewCall(chat_id, BotMethod.SEND_MESSAGE, parameters, need, about=about)
 
     async def _first_message(self, chat_id: int, about: str) -> int | None:
@@ -130,10 +139,10 @@ class EventReports:
         found = await self._services.telegram.messages_of(about)
         return next((message for chat, message in found if chat == chat_id), None)
 
-    def _sound(self, type: EventType) -> dict[str, bool]:
+    def _sound(self, type: EventType, *, muted: bool = False) -> dict[str, bool]:
         hours = self._section.quiet_hours
-        quiet = hours is not None and type not in _LOUD and is_quiet(hours, self._wall())
-        return {"disable_notification": True} if quiet else {}
+        quiet = muted or (hours is not None and is_quiet(hours, self._wall()))
+        return {"disable_notification": True} if quiet and type not in _LOUD else {}
 
     # Requests
 

@@ -1,9 +1,10 @@
 """The commands of the bot that show something, each on the same use case as the command of `sm` with its name."""
 
+import asyncio
 from collections.abc import Sequence
 
 from sm.core.attention import current_task
-from sm.core.labels import label
+from sm.core.labels import label, name_to_type
 from sm.core.lifecycle import is_ended
 from sm.core.models import Session
 from sm.core.requests import Request
@@ -20,6 +21,7 @@ from sm.telegram.text import preformatted
 _OUTPUT_LINES, _OUTPUT_LINES_MAX = 40, 1000
 _EVENTS, _EVENTS_MAX = 15, 200
 SESSIONS_ON_PAGE = 20
+_SUMMARY_WITHIN_S = 20.0
 _PAGES_S = 3600.0
 
 
@@ -146,6 +148,20 @@ async def progress(call: CommandCall) -> BotReply:
             lines.append(f"{name}: {folded(str(shown[key]), 300)}{unit}")
     lines += [f"checkpoint: {folded(str(c['message']), 300)}" for c in shown["checkpoints"]]
     return BotReply("\n".join(lines), about=session_object(session.id))
+
+
+async def what(call: CommandCall) -> BotReply:
+    session = call.session(Action.READ)
+    about = session_object(session.id)
+    try:
+        async with asyncio.timeout(_SUMMARY_WITHIN_S):  # other updates wait meanwhile
+            summary = await call.services.monitor.summarize(session)
+    except TimeoutError:
+        late = f"no summary within {_SUMMARY_WITHIN_S:.0f} s\nhint: sm what {name_to_type(session)}"
+        return BotReply(late, about=about)
+    own = f" {UNTRUSTED}" if session.effective_mode is TrustLevel.SANDBOXED else ""
+    reason = f"; no model used: {folded(summary.reason)}" if summary.reason else ""
+    return BotReply(f"{summary.summary}{own}\n(by {folded(summary.made_by)}{reason})", about=about)
 
 
 async def events(call: CommandCall) -> BotReply:
