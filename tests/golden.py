@@ -17,7 +17,16 @@ from sm.core.pairing import Pairing, PairRequest, PairState
 from sm.core.requests import BY_RULE, Answer, Question, Request
 from sm.core.states import BridgeLevel, MessageMode, MessageState, Mode, RequestKind, RequestState, TrustLevel
 from sm.core.statuses import Status
-from sm.core.telegram import BotMethod, Need, NewCall, Outgoing, TelegramChat
+from sm.core.telegram import (
+    BotMethod,
+    CardDraft,
+    Need,
+    NewCall,
+    Outgoing,
+    TelegramChange,
+    TelegramChat,
+    WatchedText,
+)
 from sm.core.timers import Timer, TimerKind
 from sm.core.usage import FilePosition, ToolUse, Usage
 from sm.store import Store
@@ -156,6 +165,8 @@ OUTGOING = Outgoing(
     subject=CALL.subject,
     about=CALL.about,
 )
+DRAFT = CardDraft("request r1", 1001, ("Ä", "2"), (1, 3), 2, 4711)
+TEXT = WatchedText(7, 1001, 502, None, "telegram:1001", is_told=True)
 PAIRED: Session = replace(session("aaaa3333"), created_by="telegram:4711", paired_user="telegram:4711")
 PAIRING = Pairing("telegram:4711", "Ädä", BridgeLevel.DIRECT, "web", AT, "operator")
 PAIR_REQUEST = PairRequest(1, "telegram:4712", "Böb", PairState.DENIED, AT, AT)
@@ -181,6 +192,8 @@ async def write(path: str) -> None:
         for chat in (CHAT, MIGRATED):
             tx.telegram.put_chat(chat)
         await tx.telegram.queue(CALL)
+        await tx.telegram.apply(TelegramChange(drafts=[DRAFT], watched=[TEXT]))
+        tx.chat_preferences.follow(1001, RUNNING.id)
         await tx.telegram.record_update(4242, 900_001)
         for name, position in TRANSCRIPTS.items():
             tx.measures.set_position(RUNNING.id, name, position)

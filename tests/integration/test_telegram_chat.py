@@ -13,6 +13,7 @@ MORE = """
   Asker: {command: [sh, -c, "sm ask 'Which colour?' --option red --option blue --wait 600; sleep 1000"], prompt: file}
   Loud: {command: [sh, -c, "printf '<b>&_*[\\\\033]x'; exec sleep 1000"], prompt: file}
   Echo: {command: [sh, -c, "sm inbox --take --wait > got; exec sleep 1000"], prompt: file}
+  Late: {command: [sh, -c, "until [ -e go ]; do sleep 0.05; done; sm inbox --take --wait; sleep 1000"], prompt: file}
 limits: {spawn_interval_s: 0}
 """
 
@@ -221,10 +222,67 @@ def test_reply_to_a_message_about_a_session_is_a_message_to_it(
     shown = reply_to(api, ann, f"/status {id}")
     assert shown.text.startswith(f"echo-{id} ({id}): ")
     until(lambda: rows(home, "SELECT 1 FROM telegram_messages"), "the id of the message")
-    ann.says("run the tests\nall of them", reply_to=shown)
-    api.wait_for_message(1001, f"Input sent to echo-{id}")
+    said = ann.says("run the tests\nall of them", reply_to=shown)
+    api.wait_for(lambda: said.reaction == "👍", "the outcome")
     until(lambda: "all of them" in (home.work / "got").read_text(), "the message")
     assert "[sm] from telegram:1001, message 1" in (home.work / "got").read_text()
+
+
+def test_text_that_waits_is_told_so_and_then_its_outcome(
+    home: Instance, api: TelegramApi, ann: Person
+) -> None:
+    id = home.spawn("Late")["session_id"]
+    before = len(api.messages(1001))
+    said = ann.says(f"/send {id} go on")
+    api.wait_for(lambda: said.reaction == "👀", "the message waits")
+    (home.work / "go").touch()
+    api.wait_for(lambda: said.reaction == "👍", "the outcome")
+    assert len(api.messages(1001)) == before
+    assert not rows(home, "SELECT 1 FROM telegram_texts")
+
+
+def test_text_that_fails_is_told_with_the_reason(home: Instance, api: TelegramApi, ann: Person) -> None:
+    id = home.spawn("Sleeper")["session_id"]
+    said = ann.says(f"/send {id} go on")
+    api.wait_for(lambda: said.reaction == "👀", "the message waits")
+    home.sm("kill", id)
+    told = api.wait_for_message(1001, f"message 1 to session sleeper-{id} is failed: ")
+    assert told.reply_to == said.message_id
+    api.wait_for(lambda: said.reaction == "👎", "the outcome")
+
+
+def test_chat_without_reactions_gets_a_reply_that_is_updated_once(
+    home: Instance, api: TelegramApi, ann: Person
+) -> None:
+    api.world.chats[1001].allows_reactions = False
+    id = home.spawn("Late")["session_id"]
+    said = ann.says(f"/send {id} go on")
+    told = api.wait_for_message(1001, "queued (not taken from the inbox yet), message 1")
+    assert told.reply_to == said.message_id
+    until(lambda: ("message 1",) in rows(home, "SELECT about FROM telegram_messages"), "the id of the reply")
+    (home.work / "go").touch()
+    api.wait_for(lambda: told.text == f"Input sent to session late-{id}", "the outcome")
+    ann.says("and on", reply_to=told)
+    api.wait_for_message(1001, "queued (not taken from the inbox yet), message 2")
+    assert home.json("telegram", "status")["dropped"] == 0
+
+
+@pytest.mark.parametrize(
+    "point", ["Telegram.tell before 1", "Telegram.tell after 1", "BotClient.make before 1"]
+)
+def test_outcome_of_a_text_is_told_once_when_the_daemon_is_killed_on_its_way(
+    home: Instance, api: TelegramApi, ann: Person, point: str
+) -> None:
+    id = home.spawn("Sleeper")["session_id"]
+    home.kill_daemon()
+    ann.says(f"/send {id} go on")
+    home.start_daemon(point).wait()
+    home.start_daemon()
+    home.sm("kill", id)
+    api.wait_for_message(1001, "message 1 to session")
+    until(lambda: not rows(home, "SELECT 1 FROM telegram_outgoing"), "nothing waits")
+    assert len(api.messages(1001, "message 1 to session")) == 1
+    assert not rows(home, "SELECT 1 FROM telegram_texts")
 
 
 def test_output_of_an_agent_cannot_forge_markup_and_long_output_is_a_file(

@@ -577,6 +577,9 @@ class Walk:
         new = NewCall(7, BotMethod.SEND_MESSAGE, {"text": f"{self._dice.random()}"}, subject=subject)
         await tx.telegram.queue(new)
         call = self._any(tx.mail.open.outgoing)
+        number = self._dice.randrange(5)
+        tx.telegram_texts.put(replace(golden.TEXT, id=number, is_told=self._dice.random() < 0.5))
+        tx.telegram_texts.remove(self._dice.randrange(5))
         match self._dice.choice(["begin", "again", "finish", "drop", "none"]) if call else "none":
             case "begin" if call:
                 tx.telegram.begin(call)

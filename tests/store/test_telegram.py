@@ -45,6 +45,9 @@ async def test_database_of_version_8_has_its_calls_and_chats(path: str) -> None:
     async with await Store.open(path) as store:
         assert store.mail.open.outgoing == {1: golden.OUTGOING}
         assert await store.telegram.chats() == [golden.CHAT, golden.MIGRATED]
+        assert store.mail.open.texts == {7: golden.TEXT}
+        assert await store.telegram.draft("request r1", 1001) == golden.DRAFT
+        assert await store.chat_preferences.followers(golden.RUNNING.id) == {1001}
         async with store.transaction() as tx:
             assert not await tx.telegram.record_update(BOT, 900_001)
 

@@ -236,7 +236,11 @@ def set_message_reaction(world: World, parameters: Parameters) -> Any:
         raise bad("message to react not found")
     reactions = _structure(parameters, "reaction") or []
     for reaction in reactions:
-        if reaction.get("type") != "emoji" or reaction.get("emoji") not in REACTIONS:
+        if (
+            not chat.allows_reactions
+            or reaction.get("type") != "emoji"
+            or reaction.get("emoji") not in REACTIONS
+        ):
             raise bad("REACTION_INVALID")
     message.reaction = reactions[0]["emoji"] if reactions else None
     return True

@@ -318,6 +318,10 @@ async def test_document_reaction_reply_and_deletion(bot: Bot, api: TelegramApi, 
     assert api.messages(ann.id)[0].document == ("x-output.txt", b"all of it")
     await bot.set_message_reaction(ann.id, said.message_id, "👍")
     assert said.reaction == "👍"
+    api.world.chats[ann.id].allows_reactions = False
+    with pytest.raises(BadRequest, match="Reaction_invalid"):
+        await bot.set_message_reaction(ann.id, said.message_id, "👀")
+    api.world.chats[ann.id].allows_reactions = True
     with pytest.raises(BadRequest, match="Reaction_invalid"):
         await bot.set_message_reaction(ann.id, said.message_id, "x")
     await bot.send_message(ann.id, "reply", reply_parameters=ReplyParameters(said.message_id))

@@ -69,6 +69,7 @@ class Chat:
     members: dict[int, User] = field(default_factory=dict)
     topics: dict[int, Topic] = field(default_factory=dict)
     migrated_to: int | None = None
+    allows_reactions: bool = True
 
     @property
     def is_group(self) -> bool:

@@ -143,6 +143,22 @@ class CardDraft:
 
 
 @dataclass(frozen=True, slots=True)
+class WatchedText:
+    """A text of a person that became a message to a session. The person is told what becomes of it."""
+
+    id: int
+    """The number of the message."""
+    chat_id: int
+    text_id: int
+    """The id of the text in the chat."""
+    thread_id: int | None
+    user: str
+    """The person, such as `telegram:4711`."""
+    is_told: bool = False
+    """The person knows that the message waits."""
+
+
+@dataclass(frozen=True, slots=True)
 class TelegramChange:
     """Everything that follows from an update or from an event, written in one transaction with its number."""
 
@@ -153,6 +169,7 @@ class TelegramChange:
     used: Sequence[str] = ()
     """The digests of buttons that were pressed, while the others of their message stay."""
     drafts: Sequence[CardDraft] = ()
+    watched: Sequence[WatchedText] = ()
     chat: TelegramChat | None = None
     """The chat of a user who may use the bot."""
     withdrawn: Sequence[str] = ()
@@ -171,6 +188,11 @@ def session_object(session_id: str) -> str:
 def request_object(name: str) -> str:
     """The `about` of messages that show a request, such as `r57`."""
     return f"request {name}"
+
+
+def message_object(number: int | str) -> str:
+    """The `about` of messages that show what became of a message to a session."""
+    return f"message {number}"
 
 
 def well_formed(text: str) -> str:

@@ -1,7 +1,7 @@
 """The bot of Telegram: the state of its connection, its rows in the database, and `sm telegram`."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sm.core.models import Caller, RequestKey
 from sm.core.pairing import telegram_user
@@ -16,6 +16,7 @@ from sm.core.telegram import (
     TelegramChange,
     TelegramChat,
     TelegramCounts,
+    WatchedText,
     nonce_digest,
 )
 from sm.core.timestamps import later
@@ -178,6 +179,28 @@ class Telegram:
     def record_refused_press(self, user: str, reason: str) -> None:
         """Write to the audit log that a press of a button did nothing."""
         self._audit(user, "press", None, REFUSED, reason)
+
+    # Texts to sessions
+
+    @property
+    def watched(self) -> Mapping[int, WatchedText]:
+        """The texts whose outcome is still to be told, by the number of their message."""
+        return self._store.mail.open.texts
+
+    def is_final(self, number: int) -> bool:
+        """True if the message neither waits nor is being delivered."""
+        return number not in self._store.mail.open.messages
+
+    async def tell(self, text: WatchedText, calls: Sequence[NewCall], *, is_over: bool) -> None:
+        """Queue the calls that tell the state of the text. Once for each state."""
+        async with self._store.transaction() as tx:
+            if tx.telegram_texts.find(text.id) != text:
+                return
+            await tx.telegram.apply(TelegramChange(calls))
+            if is_over:
+                tx.telegram_texts.remove(text.id)
+            else:
+                tx.telegram_texts.put(replace(text, is_told=True))
 
     # Preferences of chats
 

@@ -11,7 +11,7 @@ from sm.core.messages import Message, Notice
 from sm.core.pairing import Pairing, PairRequest
 from sm.core.requests import Request
 from sm.core.states import MessageState
-from sm.core.telegram import Outgoing
+from sm.core.telegram import Outgoing, WatchedText
 from sm.core.timers import Timer
 from sm.errors import NotFound
 from sm.store.connection import Read
@@ -25,6 +25,7 @@ from sm.store.rows import (
     PAIRINGS,
     PARKS,
     REQUESTS,
+    TELEGRAM_TEXTS,
     TIMERS,
     RowTable,
     encode_json,
@@ -60,6 +61,8 @@ class Open:
     """By user."""
     pair_requests: Mapping[int, PairRequest] = field(default_factory=dict)
     """In any state. A request that has expired is removed with the next one."""
+    texts: Mapping[int, WatchedText] = field(default_factory=dict)
+    """Texts from Telegram whose outcome is still to be told, by the number of their message."""
 
 
 class MailLookup:
@@ -269,6 +272,7 @@ class MailReads(MailLookup):
             _by_id(await self._all(OUTGOING, "1 ORDER BY id")),
             {pairing.user: pairing for pairing in await self._all(PAIRINGS, "1 ORDER BY user")},
             _by_id(await self._all(PAIR_REQUESTS, "1 ORDER BY id")),
+            _by_id(await self._all(TELEGRAM_TEXTS, "1 ORDER BY id")),
         )
         self.numbers = Counter(dict(await self._read("SELECT name, seq FROM sqlite_sequence", ())))
 

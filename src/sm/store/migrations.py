@@ -339,6 +339,15 @@ _V8_TELEGRAM = (
         reason_from INTEGER,
         PRIMARY KEY (about, chat_id)
     ) WITHOUT ROWID""",
+    # Texts of people on their way to sessions, by the number of the message that each became.
+    """CREATE TABLE telegram_texts (
+        id INTEGER PRIMARY KEY,
+        chat_id INTEGER NOT NULL,
+        text_id INTEGER NOT NULL,
+        thread_id INTEGER,
+        user TEXT NOT NULL,
+        is_told INTEGER NOT NULL
+    )""",
     # The preferences of chats. A mute of the session '' mutes the whole chat.
     """CREATE TABLE telegram_follows (
         chat_id INTEGER NOT NULL,

@@ -27,7 +27,15 @@ from sm.core.states import (
     TrustLevel,
 )
 from sm.core.statuses import Status
-from sm.core.telegram import CardDraft, DroppedCall, Outgoing, OutgoingState, TelegramButton, TelegramChat
+from sm.core.telegram import (
+    CardDraft,
+    DroppedCall,
+    Outgoing,
+    OutgoingState,
+    TelegramButton,
+    TelegramChat,
+    WatchedText,
+)
 from sm.core.timers import Timer, TimerKind
 
 T = TypeVar("T")
@@ -250,6 +258,7 @@ OUTGOING = RowTable(
 TELEGRAM_CHATS = RowTable("telegram_chats", TelegramChat)
 DROPPED_CALLS = RowTable("telegram_dropped", DroppedCall)
 TELEGRAM_BUTTONS = RowTable("telegram_buttons", TelegramButton)
+TELEGRAM_TEXTS = RowTable("telegram_texts", WatchedText, decode={"is_told": bool})
 TELEGRAM_DRAFTS = RowTable(
     "telegram_drafts",
     CardDraft,

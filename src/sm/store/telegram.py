@@ -115,6 +115,8 @@ class TelegramWrites:
         for draft in change.drafts:
             row = TELEGRAM_DRAFTS.row(draft)
             self._tx.write(*insertion(TELEGRAM_DRAFTS.name, row, verb="INSERT OR REPLACE"))
+        for text in change.watched:
+            self._tx.telegram_texts.put(text)
         if change.chat is not None:
             known = await self.chat(change.chat.chat_id) or change.chat
             seen = replace(known, kind=change.chat.kind, title=change.chat.title, seen_at=self._tx.now)

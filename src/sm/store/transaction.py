@@ -32,6 +32,7 @@ from sm.store.rows import (
 )
 from sm.store.telegram import TelegramWrites
 from sm.store.telegram_preferences import PreferenceWrites
+from sm.store.telegram_texts import TextWrites
 from sm.store.timers import TimerWrites
 from sm.store.usage import MeasureWrites
 
@@ -94,6 +95,7 @@ class Transaction:
         self.accounts = AccountWrites(self)
         self.telegram = TelegramWrites(self)
         self.chat_preferences = PreferenceWrites(self)
+        self.telegram_texts = TextWrites(self)
         self.pairings = PairingWrites(self)
 
     async def recall(self, caller: Caller | None, key: RequestKey | None) -> None:

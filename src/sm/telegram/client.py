@@ -173,6 +173,7 @@ def _arguments(parameters: Mapping[str, Any]) -> dict[str, Any]:
     arguments = dict(parameters)
     if (keyboard := arguments.get("reply_markup")) is not None:
         arguments["reply_markup"] = InlineKeyboardMarkup.de_json(keyboard, None)
+    arguments.pop("instead", None)  # for the sender
     if (reply := arguments.pop("reply_to", None)) is not None:
         arguments["reply_parameters"] = ReplyParameters(int(reply), allow_sending_without_reply=True)
     if (document := arguments.get("document")) is not None:

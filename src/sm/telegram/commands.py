@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from sm.core.labels import label, short_label
 from sm.core.models import SpawnRequest
 from sm.core.requests import Request
-from sm.core.states import MessageMode, MessageState
+from sm.core.states import MessageMode
 from sm.core.telegram import session_object
 from sm.core.text import folded
 from sm.core.wording import outcome
@@ -20,7 +20,6 @@ from sm.telegram.command_call import CommandCall, Handler
 from sm.telegram.replies import BotReply, NewButton
 
 _CONFIRM_S = 60.0
-_SENT_WITHIN_S = 2.0
 
 
 async def send(call: CommandCall) -> BotReply:
@@ -29,19 +28,11 @@ async def send(call: CommandCall) -> BotReply:
 
 
 async def send_text(call: CommandCall, reference: str, text: str) -> BotReply:
-    """Send a message to a session, as `sm send` does."""
+    """Send a message to a session, as `sm send` does. The outcome of the message is the answer."""
     done = await call.services.messages.send(call.caller, reference, text, MessageMode.AUTO, None, call.key)
     if isinstance(done, Request):
         return BotReply(f"{done.name}: {outcome(done)}", about=session_object(done.session_id))
-    message = await call.services.waits.message(call.caller, done, call.wait, _SENT_WITHIN_S)
-    session = call.services.store.sessions.get(message.session_id or "")
-    who = message.session_id if session is None else label(session)
-    if message.state in (MessageState.SUBMITTED, MessageState.ACKNOWLEDGED):
-        said = f"Input sent to {who}"
-    else:
-        reason = f" ({folded(message.reason)})" if message.reason else ""
-        said = f"{message.state}{reason}, message {message.id} to {who}"
-    return BotReply(said, about=session_object(message.session_id or ""))
+    return BotReply("", watched=done.id)
 
 
 async def spawn(call: CommandCall) -> BotReply:

@@ -15,6 +15,8 @@ from sm.core.telegram import (
     TelegramButton,
     TelegramChange,
     TelegramChat,
+    WatchedText,
+    message_object,
     request_object,
     session_object,
 )
@@ -80,6 +82,8 @@ class Conversation:
         reply = await self._reply(update, caller, key)
         if reply is None:
             return TelegramChange(chat=chat)
+        if reply.watched is not None:
+            return TelegramChange(watched=[_watched(update, reply.watched, user)], chat=chat)
         now = iso(self._wall())
         message = render(reply, _place(update), update.user_id, now)
         if reply.card is None:
@@ -162,8 +166,10 @@ class Conversation:
         shown = await self._object(update)
         request = shown.removeprefix(request_object("")) if shown.startswith(request_object("")) else None
         session = shown.removeprefix(session_object("")) if shown.startswith(session_object("")) else None
-        if request is not None and session is None:
+        if request is not None:
             session = await self._session_of(caller, request)
+        elif shown.startswith(message_object("")):
+            session = await self._recipient_of(caller, shown.removeprefix(message_object("")))
         match = _COMMAND.match(text)
         place, user_id = _place(update), update.user_id or 0
         if match is None:
@@ -213,6 +219,12 @@ class Conversation:
     async def _session_of(self, caller: Caller, request: str) -> str | None:
         try:
             return (await self._services.requests.find(caller, request)).session_id
+        except SmError:
+            return None
+
+    async def _recipient_of(self, caller: Caller, number: str) -> str | None:
+        try:
+            return (await self._services.messages.read(caller, int(number))).session_id
         except SmError:
             return None
 
@@ -300,6 +312,11 @@ def _first_word(update: IncomingUpdate) -> str:
 def _place(update: IncomingUpdate) -> Place:
     assert update.chat_id is not None
     return Place(update.chat_id, update.thread_id, update.message_id)
+
+
+def _watched(update: IncomingUpdate, number: int, user: str) -> WatchedText:
+    assert update.chat_id is not None
+    return WatchedText(number, update.chat_id, update.message_id or 0, update.thread_id, user)
 
 
 def _answer(update: IncomingUpdate, text: str) -> NewCall:

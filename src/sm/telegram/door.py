@@ -52,16 +52,20 @@ class TelegramDoor:
         # The import takes a second of one core, which the event loop must not wait for.
         modules = [
             await asyncio.to_thread(import_module, f"sm.telegram.{name}")
-            for name in ("client", "poller", "sender", "reports", "conversation")
+            for name in ("client", "poller", "sender", "reports", "conversation", "text_outcomes")
         ]
-        client_module, poller_module, sender_module, reports_module, conversation_module = modules
+        client_module, poller_module, sender_module, reports_module, conversation_module, texts_module = (
+            modules
+        )
         owners = self._section.owner_ids
         async with client_module.BotClient(self._token, self._section.base_url) as client:
             conversation = conversation_module.Conversation(self._services, self._section)
             poller = poller_module.Poller(self._services.telegram, client, self.link, owners, conversation)
             reports = reports_module.EventReports(self._services, self._section, client.bot_id)
+            outcomes = texts_module.TextOutcomes(self._services)
             sender = sender_module.Sender(self._store, client, self.link)
             async with asyncio.TaskGroup() as group:
                 group.create_task(poller.run(), name="telegram poller")
                 group.create_task(sender.run(), name="telegram sender")
                 group.create_task(reports.run(), name="telegram reports")
+                group.create_task(outcomes.run(), name="telegram outcomes of texts")

@@ -65,6 +65,8 @@ class BotReply:
     """Rows."""
     buttons_s: float | None = None
     """Seconds after which the buttons expire; None: with their object."""
+    watched: int | None = None
+    """The number of the message that the text of the person became. Its outcome is the answer, in place of `text`."""
     card: Redrawn | None = None
     """The next state of the card that the person replied to."""
 

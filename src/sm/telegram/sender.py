@@ -121,6 +121,9 @@ class Sender:
             case Rejected() if outcome.is_markup and "parse_mode" in call.parameters:
                 async with self._store.transaction() as tx:
                     tx.telegram.again(call, parameters=plain_parameters(call.parameters))
+            case Rejected() if call.method == BotMethod.SET_MESSAGE_REACTION:
+                self._backoff.reset()
+                await self._reply_instead(call)
             case Rejected():
                 self._backoff.reset()
                 log.warning("telegram refused a call of %s: %s", call.method, outcome.reason)
@@ -179,6 +182,16 @@ class Sender:
     async def _drop(self, call: Outgoing, reason: str) -> None:
         async with self._store.transaction() as tx:
             tx.telegram.drop(call, reason)
+
+    async def _reply_instead(self, call: Outgoing) -> None:
+        """Make the reply of a reaction that the chat does not allow. It is none of the refused calls that count."""
+        async with self._store.transaction() as tx:
+            tx.telegram.finish(call, None, None)
+            if (said := call.parameters.get("instead")) is not None:
+                new = NewCall(
+                    call.chat_id, BotMethod.SEND_MESSAGE, said, Need(call.need), call.about, call.about
+                )
+                await tx.telegram.queue(new)
 
     async def _answer_lost(self, call: Outgoing) -> None:
         """A message is sent once more; every other call may be repeated until an answer comes."""
