@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from sm.api.agent_sockets import AgentSockets
+from sm.messaging.messages import Messages
 from sm.monitor.retries import Retries
 from sm.sandboxes.docker.containers import Containers
 from sm.sandboxes.docker.engine import Engine
@@ -41,6 +42,7 @@ PARTS: dict[str, type] = {
         HomeFiles,
         HostSandbox,
         Manager,
+        Messages,
         Notices,
         Pairings,
         PaneCreator,

@@ -339,6 +339,81 @@ def test_group_of_the_configuration_is_answered_and_another_one_is_left(
     assert len(api.messages(ours.id)) == 1
 
 
+# Sessions that have ended
+
+
+def test_new_with_the_name_of_an_ended_session_restores_it_instead_of_a_second_one(
+    home: Instance, api: TelegramApi, ann: Person
+) -> None:
+    id = home.spawn("Sleeper", "--name", "login")["session_id"]
+    said = reply_to(api, ann, "/new sleeper-login go on").text
+    assert said == "sleeper-login is a session, which is running\nhint: /send sleeper-login TEXT"
+    home.sm("kill", id)
+    home.sm("archive", id)
+    api.wait_for_message(1001, "was killed")
+    offered = reply_to(api, ann, "/new sleeper-login go on")
+    assert offered.text.startswith("sleeper-login has ended (killed) and is archived.")
+    ann.presses(offered.button("Restore and send"))
+    api.wait_for(lambda: offered.text.startswith("Restored sleeper-login. queued"), "the outcome")
+    (session,) = home.json("all")
+    assert (session["session_id"], session["status"], session["archived"]) == (id, "running", False)
+    (message,) = home.json("log", id)
+    assert (message["text"], message["from"]) == ("go on", "telegram:1001")
+    home.sm("kill", id)
+    home.sm("archive", id)
+    api.wait_for(lambda: len(api.messages(1001, "was killed")) == 2, "the second ending")
+    offered = reply_to(api, ann, f"/new {id} go on")
+    ann.presses(offered.button("Unarchive only"))
+    api.wait_for(lambda: offered.text == "Unarchived sleeper-login", "the outcome")
+    assert [s["archived"] for s in home.json("all")] == [False]
+
+
+def test_text_to_an_archived_session_unarchives_it_and_arrives(
+    home: Instance, api: TelegramApi, ann: Person
+) -> None:
+    command = "sm complete done; sm inbox --take --wait > got; exec sleep 1000"
+    id = home.spawn("Sh", command)["session_id"]
+    api.wait_for_message(1001, "completed")
+    home.sm("archive", id)
+    said = ann.says(f"/send {id} one more thing")
+    api.wait_for(lambda: said.reaction == "👍", "the outcome")
+    assert [s["archived"] for s in home.json("all")] == [False]
+    assert "one more thing" in (home.work / "got").read_text()
+
+
+def test_text_to_a_session_whose_process_is_gone_offers_to_restore_it(
+    home: Instance, api: TelegramApi, ann: Person
+) -> None:
+    id = home.spawn("Echo")["session_id"]
+    home.sm("kill", id)
+    api.wait_for_message(1001, "was killed")
+    offered = reply_to(api, ann, f"/send {id} rise")
+    assert offered.text == f"session {id} has ended (killed): it cannot receive messages"
+    ann.presses(offered.button("Restore and send"))
+    api.wait_for(lambda: offered.reaction == "👍", "the outcome")
+    until(lambda: "rise" in (home.work / "got").read_text(), "the message")
+    assert len(home.json("all")) == 1
+
+
+@pytest.mark.parametrize("point", ["Messages.send before 1", "TelegramWrites.record_update before 1"])
+def test_session_is_restored_and_gets_its_text_once_when_the_daemon_is_killed_on_the_way(
+    home: Instance, api: TelegramApi, ann: Person, point: str
+) -> None:
+    id = home.spawn("Sleeper")["session_id"]
+    home.sm("kill", id)
+    api.wait_for_message(1001, "was killed")
+    offered = reply_to(api, ann, f"/send {id} rise")
+    until(lambda: not rows(home, "SELECT 1 FROM telegram_outgoing"), "nothing waits")
+    home.kill_daemon()
+    ann.presses(offered.button("Restore and send"))
+    home.start_daemon(point).wait()
+    home.start_daemon()
+    api.wait_for(lambda: offered.text.startswith(f"Restored sleeper-{id}"), "the outcome")
+    assert len(rows(home, "SELECT 1 FROM messages WHERE sender = 'telegram:1001'")) == 1
+    assert len(rows(home, "SELECT 1 FROM events WHERE type = 'reopened'")) <= 1
+    assert home.json("status", id)["status"] == "running"
+
+
 # Reports and cards
 
 

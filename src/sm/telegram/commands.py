@@ -6,17 +6,18 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from sm.core.labels import label, short_label
-from sm.core.models import SpawnRequest
+from sm.core.models import RequestKey, SpawnRequest
 from sm.core.requests import Request
 from sm.core.states import MessageMode
 from sm.core.telegram import session_object
 from sm.core.text import folded
 from sm.core.wording import outcome
-from sm.errors import UsageError
+from sm.errors import IllegalState, UnknownAgentType, UsageError
 from sm.policy.access import Action
 from sm.requests.answers import RequestReply
 from sm.telegram import preferences, views
 from sm.telegram.command_call import CommandCall, Handler
+from sm.telegram.ended_sessions import offer, offer_instead
 from sm.telegram.replies import BotReply, NewButton
 
 _CONFIRM_S = 60.0
@@ -28,8 +29,22 @@ async def send(call: CommandCall) -> BotReply:
 
 
 async def send_text(call: CommandCall, reference: str, text: str) -> BotReply:
-    """Send a message to a session, as `sm send` does. The outcome of the message is the answer."""
-    done = await call.services.messages.send(call.caller, reference, text, MessageMode.AUTO, None, call.key)
+    """Send a message to a session, as `sm send` does. The outcome of the message is the answer.
+
+    An archived session is unarchived first. To restore one whose process is gone, a button is offered.
+    """
+    services = call.services
+    session = services.sessions.find(call.caller, reference)
+    if session.archived:
+        key = RequestKey(f"{call.key.text}:unarchive", "unarchive")
+        await services.records.archive(call.caller, session.id, key, archived=False)
+    try:
+        done = await services.messages.send(call.caller, session.id, text, MessageMode.AUTO, None, call.key)
+    except IllegalState as refusal:
+        now = services.store.sessions.get(session.id)
+        if now is None or now.exit is None:
+            raise
+        return offer(now, refusal.message, text)
     if isinstance(done, Request):
         return BotReply(f"{done.name}: {outcome(done)}", about=session_object(done.session_id))
     return BotReply("", watched=done.id)
@@ -44,7 +59,10 @@ async def spawn(call: CommandCall) -> BotReply:
         current_dir=os.environ.get("HOME", "/"),
         environment=dict(os.environ),
     )
-    done = await call.services.sessions.spawn(call.caller, wanted, call.key, None, lambda: True)
+    try:
+        done = await call.services.sessions.spawn(call.caller, wanted, call.key, None, lambda: True)
+    except UnknownAgentType as unknown:
+        return offer_instead(call, agent_type, prompt, unknown)
     session = done.session
     warnings = "".join(f"\nwarning: {folded(warning)}" for warning in done.warnings)
     said = f"Started {label(session)} ({session.id}): {session.status}{warnings}"

@@ -274,7 +274,8 @@ class Conversation:
         if isinstance(failed, (NotPermitted, ExternalError)):  # the button stays: nothing was decided
             return TelegramChange(calls, chat=chat)
         calls.append(await self._edit(update, caller, button, reply))
-        return TelegramChange(calls, spent=[button.about], chat=chat)
+        watched = [] if reply.watched is None else [_watched(update, reply.watched, caller.name)]
+        return TelegramChange(calls, spent=[button.about], watched=watched, chat=chat)
 
     def _step(
         self, update: IncomingUpdate, chat: TelegramChat, button: TelegramButton, redrawn: Redrawn

@@ -8,6 +8,7 @@ from sm.requests.answers import RequestReply
 from sm.telegram import card_steps
 from sm.telegram.command_call import CommandCall, PressHandler
 from sm.telegram.commands import answer_request
+from sm.telegram.ended_sessions import press_restore, press_unarchive
 from sm.telegram.replies import BotReply
 from sm.telegram.views import press_list
 
@@ -48,6 +49,8 @@ BUTTONS: Mapping[str, PressHandler] = {
     "again": card_steps.press_again,
     "list": press_list,
     "kill": press_kill,
+    "unarchive": press_unarchive,
+    "restore": press_restore,
     "pair": press_pair,
     "refuse": press_refuse,
 }
