@@ -39,12 +39,12 @@ def draw(services: Services, request: Request, draft: CardDraft = _UNTOUCHED) ->
     """The card of a request in its current state. Only an open request without a proposed answer has buttons."""
     session = services.store.sessions.get(request.session_id)
     if session is None:
-        return Card(f"<b>{request.name}</b>: {escaped(folded(_result(request), 300))}")
+        return Card(f"<b>{request.name}</b>: {escaped(folded(result(request), 300))}")
     plan = None
     if request.kind is RequestKind.PERMISSION:
         plan = services.dialogs.plan(session, request.tool, request.arguments)
     if not request.open:
-        return Card(finished_card(session, request, _result(request), plan=plan).text)
+        return Card(finished_card(session, request, result(request), plan=plan).text)
     if request.has_proposed_answer:
         return Card(finished_card(session, request, "an answer is on its way to the agent", plan=plan).text)
     if request.kind is RequestKind.SETUP:
@@ -57,7 +57,8 @@ def draw(services: Services, request: Request, draft: CardDraft = _UNTOUCHED) ->
     return Card(card.text, card.file, rows)
 
 
-def _result(request: Request) -> str:
+def result(request: Request) -> str:
+    """The outcome of a request: `approved by telegram:4711, 15:12 UTC`."""
     by = f" by {request.answered_by}" if request.answered_by else ""
     reason = "" if request.answer is not None or not request.reason else f" ({request.reason})"
     return f"{outcome(request)}{by}, {request.state_at[11:16]} UTC{reason}"

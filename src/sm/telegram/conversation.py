@@ -25,7 +25,7 @@ from sm.errors import ExternalError, NotPermitted, SmError, StorageFull
 from sm.policy.pairing import PairDecision
 from sm.services import Services
 from sm.telegram.card_steps import reply_to_card
-from sm.telegram.cards import draw
+from sm.telegram.cards import draw, result
 from sm.telegram.command_call import CommandCall
 from sm.telegram.commands import COMMANDS, send_text, unknown_command
 from sm.telegram.presses import BUTTONS
@@ -245,7 +245,8 @@ class Conversation:
             # Other buttons of the message may still work, such as those that a step on a card has added.
             keeps = button is not None or await telegram.has_buttons(shown, update.chat_id or 0)
             without = [] if keeps else _without_buttons(update)
-            return TelegramChange([_callback(update, _VOID), *without], chat=chat)
+            told = _VOID if keeps else await self._void_words(caller, shown)
+            return TelegramChange([_callback(update, told), *without], chat=chat)
         assert button is not None
         action, _, rest = button.action.partition(" ")
         call = CommandCall(
@@ -276,6 +277,17 @@ class Conversation:
         calls.append(await self._edit(update, caller, button, reply))
         watched = [] if reply.watched is None else [_watched(update, reply.watched, caller.name)]
         return TelegramChange(calls, spent=[button.about], watched=watched, chat=chat)
+
+    async def _void_words(self, caller: Caller, shown: str) -> str:
+        """Tell who was first, if the message shows a request that is over. `shown`: the object of the message."""
+        if shown.startswith(request_object("")):
+            try:
+                request = await self._services.requests.find(caller, shown.removeprefix(request_object("")))
+            except SmError:
+                return _VOID
+            if not request.open:
+                return f"{request.name}: {result(request)}"
+        return _VOID
 
     def _step(
         self, update: IncomingUpdate, chat: TelegramChat, button: TelegramButton, redrawn: Redrawn
