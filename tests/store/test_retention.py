@@ -8,7 +8,9 @@ import pytest
 
 from sm.core.effects import EffectKind
 from sm.core.messages import INBOX, SM_ITSELF, TERMINAL, Message, Notice
-from sm.core.states import MessageMode, MessageState, NoticeKind
+from sm.core.requests import Request
+from sm.core.states import MessageMode, MessageState, NoticeKind, RequestKind, RequestState
+from sm.core.telegram import BotMethod, CardDraft, NewCall, TelegramButton, TelegramChange
 from sm.store import Store
 from tests.samples import AT, LAUNCH, session
 
@@ -86,6 +88,36 @@ async def test_prune_deletes_finished_effects_and_keeps_failed_and_open_ones(sto
     await store.prune(LATER)
     assert rows(path, "SELECT state FROM outbox ORDER BY id") == [("dead",), ("taken",), ("pending",)]
     assert await store.dead_letters() == 1
+
+
+async def test_prune_forgets_old_messages_of_telegram_but_the_first_of_a_session_and_open_cards(
+    store: Store, path: str
+) -> None:
+    shown = [
+        "session aaaa1111",
+        "session aaaa1111",
+        "request r1",
+        "request r2",
+        "reply x",
+        "message 7",
+        "topic 1",
+    ]
+    async with store.transaction() as tx:
+        for number, state in ((1, RequestState.OPEN), (2, RequestState.EXPIRED)):
+            tx.mail.add_request(Request(number, CHILD.id, RequestKind.PERMISSION, state, AT, AT))
+            about = f"request r{number}"
+            button = TelegramButton(about, 1001, 1001, "approve", about, None)
+            await tx.telegram.apply(TelegramChange(buttons=[button], drafts=[CardDraft(about, 1001)]))
+        for number, about in enumerate(shown):
+            await tx.telegram.queue(NewCall(1001, BotMethod.SEND_MESSAGE, {"text": "x"}, about=about))
+            tx.telegram.finish(next(iter(tx.mail.open.outgoing.values())), number, None)
+    query = "SELECT about FROM telegram_messages ORDER BY message_id"
+    await store.prune(AT)
+    assert [about for (about,) in rows(path, query)] == shown  # not older than that time
+    for table in ("telegram_buttons", "telegram_drafts"):
+        assert rows(path, f"SELECT about FROM {table}") == [("request r1",)]  # noqa: S608
+    await store.prune("2999-01-01T00:00:00.000Z")
+    assert [about for (about,) in rows(path, query)] == ["session aaaa1111", "request r1", "topic 1"]
 
 
 async def test_effect_ids_are_not_used_again_after_prune(path: str) -> None:

@@ -22,7 +22,7 @@ from sm.core.telegram import (
 )
 from sm.core.timestamps import iso
 from sm.errors import ExternalError, NotPermitted, SmError, StorageFull
-from sm.policy.pairing import PairDecision
+from sm.policy.pairing import EXPIRES_S, PairDecision
 from sm.services import Services
 from sm.telegram.card_steps import reply_to_card
 from sm.telegram.cards import draw, result
@@ -128,6 +128,7 @@ class Conversation:
                 f"sm pair approve {name} --trust direct",
                 about=f"pair {name}",
                 buttons=[[NewButton("Approve", f"pair {name}"), NewButton("Deny", f"refuse {name}")]],
+                buttons_s=EXPIRES_S,
             )
             for owner in self._section.owner_ids:
                 message = render(told, Place(owner), owner, iso(self._wall()), Need.REQUEST)
