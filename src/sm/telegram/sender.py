@@ -14,6 +14,9 @@ from sm.core.backoff import Backoff
 from sm.core.telegram import (
     QUEUE_MAX,
     SENDS_ONCE,
+    BotMethod,
+    Need,
+    NewCall,
     Outgoing,
     OutgoingState,
     TelegramChat,
