@@ -81,6 +81,20 @@ class TelegramChat:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupRights:
+    """The rights of the bot in a group of the configuration, as Telegram told them."""
+
+    chat_id: int
+    title: str = ""
+    is_forum: bool = False
+    manages_topics: bool = False
+    reads_all: bool = False
+    """The bot reads every message: it is an administrator, or its privacy mode is off."""
+    problem: str | None = None
+    """Why Telegram did not tell the rights."""
+
+
+@dataclass(frozen=True, slots=True)
 class DroppedCall:
     """A call that Telegram refused for good, without its text."""
 

@@ -8,6 +8,7 @@ from sm.core.pairing import telegram_user
 from sm.core.telegram import (
     BotMethod,
     DroppedCall,
+    GroupRights,
     Need,
     NewCall,
     Outgoing,
@@ -43,6 +44,10 @@ class TelegramLink:
     started: float = field(init=False)
     conflict: str | None = None
     """The answer of Telegram while another process polls with the token."""
+    groups: Sequence[GroupRights] = ()
+    """The rights of the bot in the groups of the configuration."""
+    clock_ahead_s: float | None = None
+    """How much the clock of this machine is ahead of Telegram's, from the newest message; None: not known yet."""
     off: str | None = None
     """The reason for which the daemon makes no calls until its next start."""
 
@@ -84,6 +89,8 @@ class TelegramStatus:
     chats: Sequence[TelegramChat]
     owners: Sequence[str]
     paired: int
+    groups: Sequence[GroupRights]
+    clock_ahead_s: float | None
 
 
 class Telegram:
@@ -122,6 +129,8 @@ class Telegram:
             chats=await self._store.telegram.chats(),
             owners=[telegram_user(owner) for owner in self._owners],
             paired=len(self._store.mail.open.pairings),
+            groups=() if link is None else link.groups,
+            clock_ahead_s=None if link is None else link.clock_ahead_s,
         )
 
     async def test(self, caller: Caller, user: str | None, key: RequestKey | None) -> list[str]:

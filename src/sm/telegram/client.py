@@ -13,6 +13,7 @@ import httpx
 from telegram import (
     Bot,
     BotCommandScopeAllPrivateChats,
+    ChatMemberAdministrator,
     InlineKeyboardMarkup,
     Message,
     ReplyParameters,
@@ -21,7 +22,7 @@ from telegram import (
 from telegram import error as errors
 from telegram.request import HTTPXRequest
 
-from sm.core.telegram import BotMethod, Outgoing
+from sm.core.telegram import BotMethod, GroupRights, Outgoing
 from sm.telegram.outcome import (
     AnswerLost,
     CallFailed,
@@ -101,6 +102,23 @@ class BotClient:
         except errors.TelegramError as error:
             raise CallFailed(self._failure(error)) from None
 
+    async def group_rights(self, chat_id: int) -> GroupRights:
+        """The rights of the bot in a group. A failure is a part of the answer."""
+        try:
+            me = await self._bot.get_me()
+            chat = await self._bot.get_chat(chat_id)
+            member = await self._bot.get_chat_member(chat_id, self.bot_id)
+        except errors.TelegramError as error:
+            return GroupRights(chat_id, problem=self._without_token(error.message))
+        is_admin = isinstance(member, ChatMemberAdministrator)
+        return GroupRights(
+            chat_id,
+            chat.title or "",
+            bool(chat.is_forum),
+            isinstance(member, ChatMemberAdministrator) and bool(member.can_manage_topics),
+            is_admin or bool(me.can_read_all_group_messages),
+        )
+
     async def announce(self, commands: Sequence[tuple[str, str]]) -> None:
         """Set the menu of commands in private chats. A failure is only logged: the commands work without a menu."""
         try:
@@ -132,7 +150,7 @@ class BotClient:
         except (TypeError, ValueError) as error:  # a parameter that the method does not have
             return Rejected(f"invalid call: {type(error).__name__}")
         if isinstance(result, Message):
-            return Done(result.message_id, result.message_thread_id)
+            return Done(result.message_id, result.message_thread_id, result.date.timestamp())
         return Done()
 
     def _failure(self, error: errors.TelegramError) -> Failure:

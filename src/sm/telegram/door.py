@@ -60,7 +60,9 @@ class TelegramDoor:
         owners = self._section.owner_ids
         async with client_module.BotClient(self._token, self._section.base_url) as client:
             conversation = conversation_module.Conversation(self._services, self._section)
-            poller = poller_module.Poller(self._services.telegram, client, self.link, owners, conversation)
+            poller = poller_module.Poller(
+                self._services.telegram, client, self.link, owners, conversation, self._section.groups
+            )
             reports = reports_module.EventReports(self._services, self._section, client.bot_id)
             outcomes = texts_module.TextOutcomes(self._services)
             sender = sender_module.Sender(self._store, client, self.link)

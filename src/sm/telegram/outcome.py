@@ -10,6 +10,8 @@ class Done:
     message_id: int | None = None
     """The id of the message that the call made."""
     thread_id: int | None = None
+    at: float | None = None
+    """The time of the message by the clock of Telegram, in seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)

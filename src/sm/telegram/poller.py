@@ -18,7 +18,7 @@ from sm.services import Telegram, TelegramLink
 from sm.telegram.client import BotClient
 from sm.telegram.commands import COMMAND_MENU
 from sm.telegram.outcome import NO_SUCH_BOT, CallFailed, Conflict, Flooded, Unauthorized
-from sm.telegram.updates import IncomingUpdate
+from sm.telegram.updates import IncomingUpdate, UpdateKind
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +51,7 @@ class Poller:
         link: TelegramLink,
         owners: Sequence[int],
         handler: UpdateHandler,
+        groups: Sequence[int] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._records = records
@@ -58,6 +59,7 @@ class Poller:
         self._link = link
         self._owners = owners
         self._handler = handler
+        self._groups = groups
         self._clock = clock
         self._offset: int | None = None
         self._offset_at = clock()
@@ -100,6 +102,7 @@ class Poller:
             async with asyncio.timeout(ANSWER_WITHIN_S):
                 self._link.bot = await self._client.user_name()
             await self._client.announce(COMMAND_MENU)
+            await self._read_rights()
         if not await self._records.begin(self._client.bot_id):
             await self._discard()
         while True:
@@ -107,6 +110,9 @@ class Poller:
             for update in updates:
                 await self._handle(update)
             self._confirm(updates)
+
+    async def _read_rights(self) -> None:
+        self._link.groups = [await self._client.group_rights(group) for group in self._groups]
 
     async def _updates(self, wait_s: int) -> list[IncomingUpdate]:
         """The updates of one poll, oldest first."""
@@ -137,6 +143,8 @@ class Poller:
         except Exception:
             # A defect must not stop all later updates. The update counts as handled, so that it is not tried for ever.
             log.exception("failed to handle an update of telegram")
+        if update.kind is UpdateKind.MY_CHAT_MEMBER and update.chat_id in self._groups:
+            await self._read_rights()
         if change is not None:  # an update of a stranger, which changed nothing, needs no row
             await self._records.record_update(bot_id, number, change)
 

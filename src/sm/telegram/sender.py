@@ -117,6 +117,10 @@ class Sender:
         match outcome:
             case Done():
                 self._backoff.reset()
+                if (
+                    outcome.at is not None and call.method in SENDS_ONCE
+                ):  # an edit has the time of its message
+                    self._link.clock_ahead_s = self._wall() - outcome.at
                 await self._finish(call, outcome)
             case Rejected() if outcome.is_harmless:
                 self._backoff.reset()

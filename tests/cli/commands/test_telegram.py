@@ -19,6 +19,8 @@ STATUS = {
     "chats": [{"chat_id": 1001, "kind": "private", "title": "Ann", "seen_at": None}],
     "owners": ["telegram:1001"],
     "paired": 2,
+    "groups": [],
+    "clock_ahead_s": 0.4,
 }
 
 

@@ -25,6 +25,17 @@ class TelegramChatView(TypedDict):
     seen_at: Annotated[str | None, doc("The time of the newest message from the chat.")]
 
 
+class GroupRightsView(TypedDict):
+    """The rights of the bot in a group of the configuration."""
+
+    chat_id: int
+    title: str
+    is_forum: bool
+    manages_topics: Annotated[bool, doc("The bot may open and close topics.")]
+    reads_all: Annotated[bool, doc("The bot reads every message, not only commands and replies.")]
+    problem: Annotated[str | None, doc("Why Telegram did not tell the rights; null: it did.")]
+
+
 class TelegramView(TypedDict):
     """The state of the bot."""
 
@@ -42,6 +53,11 @@ class TelegramView(TypedDict):
     chats: list[TelegramChatView]
     owners: Annotated[list[str], doc("The owners of the configuration: `telegram:4711`.")]
     paired: Annotated[int, doc("The number of paired users.")]
+    groups: list[GroupRightsView]
+    clock_ahead_s: Annotated[
+        float | None,
+        doc("Seconds by which this machine's clock is ahead of Telegram's; null: no message was sent yet."),
+    ]
 
 
 class TestedView(TypedDict):

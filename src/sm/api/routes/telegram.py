@@ -38,6 +38,18 @@ async def telegram_status(request: ApiRequest) -> TelegramView:
         ],
         "owners": list(status.owners),
         "paired": status.paired,
+        "groups": [
+            {
+                "chat_id": group.chat_id,
+                "title": group.title,
+                "is_forum": group.is_forum,
+                "manages_topics": group.manages_topics,
+                "reads_all": group.reads_all,
+                "problem": group.problem,
+            }
+            for group in status.groups
+        ],
+        "clock_ahead_s": None if status.clock_ahead_s is None else round(status.clock_ahead_s, 1),
     }
 
 

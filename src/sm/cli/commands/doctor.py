@@ -21,8 +21,8 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import click
 
@@ -36,6 +36,8 @@ from sm.paths import SOCKET_PATH_MAX_BYTES, InstancePaths
 
 _TMUX_MIN = (3, 2)
 _SANDBOX_FREE_BYTES = 2 * 10**9
+_CLOCK_MAX_S = 60
+"""The difference between two clocks that is no reason to worry."""
 """A build of the image needs this much."""
 
 
@@ -213,7 +215,7 @@ def _daemon(instance: Instance) -> Iterator[Check]:
 
 
 def _telegram(client: Client) -> Iterator[Check]:
-    """Check the bot, if one is configured, and that its owners have written to it."""
+    """Check the bot, if one is configured: its owners, its rights in groups, and the clock."""
     try:
         status = client.get("/v1/telegram", timeout_s=5.0)
     except SmError as error:
@@ -229,6 +231,25 @@ def _telegram(client: Client) -> Iterator[Check]:
         if owner not in chats:
             todo = "send /start to the bot from this account"
             yield Check(False, f"telegram: owner {owner} has not written to the bot", todo, needed=False)
+    for group in status["groups"]:
+        yield _telegram_group(group)
+    ahead_s = status["clock_ahead_s"]
+    if ahead_s is not None and abs(ahead_s) > _CLOCK_MAX_S:
+        direction = "ahead of" if ahead_s > 0 else "behind"
+        wrong = f"telegram: the clock of this machine is {abs(ahead_s):.0f} s {direction} Telegram's"
+        yield Check(False, wrong, "set the clock: commands from chats count as too old", needed=False)
+
+
+def _telegram_group(group: Mapping[str, Any]) -> Check:
+    """Check the rights of the bot in a group of the configuration."""
+    name = f"telegram: group {group['chat_id']}"
+    if group["problem"] is not None:
+        return Check(False, f"{name}: {group['problem']}", "add the bot to the group", needed=False)
+    if group["is_forum"] and not group["manages_topics"]:
+        todo = "make the bot an administrator with the right to manage topics"
+        return Check(False, f"{name}: the bot cannot manage topics", todo, needed=False)
+    reads = "every message" if group["reads_all"] else "commands and replies to it (privacy mode)"
+    return Check(True, f"{name}: the bot reads {reads}")
 
 
 def _mcp(instance: Instance) -> Iterator[Check]:

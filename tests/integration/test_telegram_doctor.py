@@ -1,0 +1,40 @@
+"""`sm doctor` on the bot: its rights in groups, and the clock of the machine."""
+
+import time
+
+from tests.instance import Instance, until
+from tests.telegram_api import TelegramApi
+from tests.telegram_instance import configure, start
+
+FORUM, MISSING = -1_001_000_000_001, -1_001_000_000_002
+
+
+def test_doctor_names_missing_rights_in_groups_and_a_wrong_clock() -> None:
+    with TelegramApi(now=lambda: time.time() + 300) as api, Instance() as home:
+        ann = api.person(1001, "Ann")
+        forum = api.group(FORUM, "Fleet", is_forum=True)
+        configure(home, api, section=f", groups: [{FORUM}, {MISSING}]")
+        start(home, api)
+
+        def said() -> list[str]:
+            return [line for line in home.run("doctor").stdout.splitlines() if "telegram" in line]
+
+        assert said() == [
+            "ok       telegram: bot @sm_test_bot",
+            "warning  telegram: owner telegram:1001 has not written to the bot  -> send /start to the bot from this "
+            "account",
+            f"warning  telegram: group {FORUM}: the bot cannot manage topics  -> make the bot an administrator with "
+            "the right to manage topics",
+            f"warning  telegram: group {MISSING}: Chat not found  -> add the bot to the group",
+        ]
+        forum.bot_is_admin = forum.can_manage_topics = True
+        ann.adds_bot(forum)  # Telegram reports every change of the bot's rights
+        ann.says("/start")
+        api.wait_for_message(1001, "connected")
+        until(
+            lambda: f"ok       telegram: group {FORUM}: the bot reads every message" in said(),
+            "the new rights",
+        )
+        (clock,) = [line for line in said() if "clock" in line]
+        assert clock.startswith("warning  telegram: the clock of this machine is ")
+        assert "s behind Telegram's  -> set the clock" in clock
