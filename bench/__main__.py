@@ -25,6 +25,7 @@ from bench import (
     screens,
     starts,
     states,
+    telegram,
     transcripts,
     watching,
 )
@@ -45,9 +46,10 @@ GROUPS: Mapping[str, Callable[[Effort], Iterator[Row]]] = {
     "disk": disk.measure,
     "transcripts": transcripts.measure,
     "sandbox": sandbox.measure,
+    "telegram": telegram.measure,
 }
 
-ON_REQUEST = frozenset({"endings", "growth", "disk", "transcripts", "sandbox"})
+ON_REQUEST = frozenset({"endings", "growth", "disk", "transcripts", "sandbox", "telegram"})
 """Benchmarks that take minutes, or that need a Docker engine: they run only if they are named."""
 
 JUDGING: Mapping[str, Callable[[Sequence[str]], int]] = {
