@@ -59,7 +59,9 @@ class BotClient:
         self._token = token
         self._url = f"{base_url or DEFAULT_URL}/bot"
         self._timeout_s = timeout_s
-        self._calls = self._polls = self._request()
+        self._tls = httpx.create_ssl_context()  # a megabyte of certificates, for all connections
+        self._calls: HTTPXRequest
+        self._polls: HTTPXRequest
         self._bot = self._new_bot()
 
     @property
@@ -75,6 +77,7 @@ class BotClient:
             write_timeout=timeout,
             connect_timeout=timeout,
             pool_timeout=timeout,
+            httpx_kwargs={"verify": self._tls},
         )
 
     def _new_bot(self) -> Bot:
