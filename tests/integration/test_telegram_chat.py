@@ -324,10 +324,34 @@ def test_mistakes_are_answered_in_the_words_of_sm(home: Instance, api: TelegramA
     assert reply_to(api, ann, "/list@sm_test_bot").text == "Active Sessions:\nnone"
 
 
+def test_half_of_a_surrogate_pair_stops_no_later_update(
+    home: Instance, api: TelegramApi, ann: Person
+) -> None:
+    half = "\ud83d"
+    api.group(-1_001_000_000_001, f"Fleet {half}")
+    id = home.spawn("Echo")["session_id"]
+    home.sm("kill", id)
+    api.wait_for_message(1001, "was killed")
+    ann.says("/list", api.world.chats[-1_001_000_000_001])
+    api.wait_for_message(-1_001_000_000_001, "Active Sessions")
+    offered = reply_to(api, ann, f"/send {id} rise {half}")
+    ann.presses(offered.button("Restore and send"))
+    until(lambda: "rise ?" in (home.work / "got").read_text(), "the message")
+    assert reply_to(api, ann, f"hello {half}").text.startswith("Reply to a message about a session")
+
+
 def test_group_of_the_configuration_is_answered_and_another_one_is_left(
     home: Instance, api: TelegramApi, ann: Person, eve: Person
 ) -> None:
+    home.sm("daemon", "stop")
+    (home.state / "stopped").unlink()
     ours = api.group(-1_001_000_000_001, "Fleet")
+    home.start_daemon()
+    menus = api.wait_for(lambda: len(api.world.commands) == 2 and api.world.commands, "the menus of commands")
+    for scope in ('{"type": "all_private_chats"}', f'{{"chat_id": {ours.id}, "type": "chat"}}'):
+        names = [command["command"] for command in menus[scope]]
+        assert names[0] == "list"
+        assert {"what", "follow", "mute", "help"} <= set(names)
     other = api.group(-1_001_000_000_002, "Other")
     ann.says("/list", other)
     eve.says("/start", ours)

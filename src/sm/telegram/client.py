@@ -13,6 +13,7 @@ import httpx
 from telegram import (
     Bot,
     BotCommandScopeAllPrivateChats,
+    BotCommandScopeChat,
     ChatMemberAdministrator,
     InlineKeyboardMarkup,
     Message,
@@ -22,7 +23,7 @@ from telegram import (
 from telegram import error as errors
 from telegram.request import HTTPXRequest
 
-from sm.core.telegram import BotMethod, GroupRights, Outgoing
+from sm.core.telegram import BotMethod, GroupRights, Outgoing, well_formed
 from sm.telegram.outcome import (
     AnswerLost,
     CallFailed,
@@ -122,12 +123,16 @@ class BotClient:
             is_admin or bool(me.can_read_all_group_messages),
         )
 
-    async def announce(self, commands: Sequence[tuple[str, str]]) -> None:
-        """Set the menu of commands in private chats. A failure is only logged: the commands work without a menu."""
-        try:
-            await self._bot.set_my_commands(commands, scope=BotCommandScopeAllPrivateChats())
-        except errors.TelegramError as error:
-            log.info("could not set the menu of commands: %s", self._failure(error))
+    async def announce(self, commands: Sequence[tuple[str, str]], groups: Sequence[int]) -> None:
+        """Set the menu of commands in private chats and in these groups, and in no other group.
+
+        A failure is only logged: the commands work without a menu.
+        """
+        for scope in (BotCommandScopeAllPrivateChats(), *map(BotCommandScopeChat, groups)):
+            try:
+                await self._bot.set_my_commands(commands, scope=scope)
+            except errors.TelegramError as error:
+                log.info("could not set the menu of commands: %s", self._failure(error))
 
     async def updates(self, offset: int | None, wait_s: int) -> list[IncomingUpdate]:
         """The unconfirmed updates from `offset` on, at most 100, after up to `wait_s` seconds. Raises CallFailed."""
@@ -203,31 +208,32 @@ def _arguments(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _incoming(update: Update) -> IncomingUpdate:
+    """The update, with texts that can be stored."""
     if (query := update.callback_query) is not None:
         shown = query.message
         return IncomingUpdate(
             update.update_id,
             UpdateKind.CALLBACK_QUERY,
             user_id=query.from_user.id,
-            user_name=query.from_user.full_name,
+            user_name=well_formed(query.from_user.full_name),
             is_bot=query.from_user.is_bot,
             chat_id=shown.chat.id if shown else None,
             chat_kind=shown.chat.type if shown else "",
-            chat_title=(shown.chat.title or "") if shown else "",
+            chat_title=well_formed(shown.chat.title or "") if shown else "",
             message_id=shown.message_id if shown else None,
             callback_id=query.id,
-            callback_data=query.data,
+            callback_data=well_formed(query.data or ""),
         )
     if (member := update.my_chat_member) is not None:
         return IncomingUpdate(
             update.update_id,
             UpdateKind.MY_CHAT_MEMBER,
             user_id=member.from_user.id,
-            user_name=member.from_user.full_name,
+            user_name=well_formed(member.from_user.full_name),
             is_bot=member.from_user.is_bot,
             chat_id=member.chat.id,
             chat_kind=member.chat.type,
-            chat_title=member.chat.title or "",
+            chat_title=well_formed(member.chat.title or ""),
             at=member.date.timestamp(),
             is_member=member.new_chat_member.status not in ("left", "kicked"),
         )
@@ -239,16 +245,16 @@ def _incoming(update: Update) -> IncomingUpdate:
         update.update_id,
         UpdateKind.MESSAGE if update.message else UpdateKind.EDITED_MESSAGE,
         user_id=sender.id if sender else None,
-        user_name=sender.full_name if sender else "",
+        user_name=well_formed(sender.full_name) if sender else "",
         is_bot=sender.is_bot if sender else False,
         chat_id=message.chat.id,
         chat_kind=message.chat.type,
-        chat_title=message.chat.title or "",
+        chat_title=well_formed(message.chat.title or ""),
         at=message.date.timestamp(),
         message_id=message.message_id,
         thread_id=message.message_thread_id if message.is_topic_message else None,
         reply_to=message.reply_to_message.message_id if message.reply_to_message else None,
-        text=message.text,
+        text=None if message.text is None else well_formed(message.text),
         is_forwarded=message.forward_origin is not None,
         is_anonymous=message.sender_chat is not None,
     )

@@ -101,7 +101,7 @@ class Poller:
         if self._link.bot is None:
             async with asyncio.timeout(ANSWER_WITHIN_S):
                 self._link.bot = await self._client.user_name()
-            await self._client.announce(COMMAND_MENU)
+            await self._client.announce(COMMAND_MENU, self._groups)
             await self._read_rights()
         if not await self._records.begin(self._client.bot_id):
             await self._discard()
