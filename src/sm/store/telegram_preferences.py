@@ -1,4 +1,4 @@
-"""What a chat has chosen: sessions that it follows, and sessions whose reports make no sound."""
+"""Preferences of chats: sessions that a chat follows, and sessions whose reports make no sound."""
 
 from typing import TYPE_CHECKING
 
