@@ -9,6 +9,7 @@ from tests.telegram_api.entities import InvalidEntities, parse_html, utf16_lengt
 from tests.telegram_api.world import (
     BOT_ID,
     CALLBACK_MAX_AGE_S,
+    ICON_COLOR,
     Chat,
     SentMessage,
     Topic,
@@ -284,10 +285,10 @@ def _topic_name(parameters: Parameters) -> str:
 
 def create_forum_topic(world: World, parameters: Parameters) -> Any:
     chat = _forum(world, parameters, "create")
-    topic = Topic(world.next_number(), _topic_name(parameters))
+    topic = Topic(world.next_number(), _topic_name(parameters), date=int(world.now()))
     world.check_rate("createForumTopic", chat)
     chat.topics[topic.id] = topic
-    return {"message_thread_id": topic.id, "name": topic.name, "icon_color": 0x6FB9F0}
+    return {"message_thread_id": topic.id, "name": topic.name, "icon_color": ICON_COLOR}
 
 
 def edit_forum_topic(world: World, parameters: Parameters) -> Any:
@@ -349,20 +350,11 @@ def get_chat(world: World, parameters: Parameters) -> Any:
     return chat.json() | {"accent_color_id": 0, "max_reaction_count": 11, "accepted_gift_types": gifts}
 
 
-_RIGHTS = (
-    "can_be_edited is_anonymous can_manage_chat can_delete_messages can_manage_video_chats can_restrict_members "
-    "can_promote_members can_change_info can_invite_users can_post_stories can_edit_stories can_delete_stories"
-).split()
-
-
 def get_chat_member(world: World, parameters: Parameters) -> Any:
     chat = _chat(world, parameters)
     user_id = _integer(parameters, "user_id")
     if user_id == BOT_ID:
-        if chat.bot_is_admin:
-            rights = dict.fromkeys(_RIGHTS, False) | {"can_manage_topics": chat.can_manage_topics}
-            return {"user": world.bot.json(), "status": "administrator"} | rights
-        return {"user": world.bot.json(), "status": "member"}
+        return world.bot_member(chat)
     user = chat.members.get(user_id or 0)
     if user is None:
         raise bad("member not found")

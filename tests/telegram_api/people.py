@@ -52,8 +52,11 @@ class Person:
             )
             if _bot_sees(world, place, message, reply_to):
                 content = message.json(place)
+                topic = place.topics.get(thread or 0)
                 if reply_to:
                     content["reply_to_message"] = reply_to.json(place)
+                elif topic is not None:  # a message in a topic replies to the one that begins the topic
+                    content["reply_to_message"] = topic.json(place, world.bot)
                 world.add_update("message", content | extra)
             return message
 
@@ -91,6 +94,10 @@ class Person:
             self._user.has_blocked = blocked
 
         self._do(block)
+
+    def joins(self, chat: Chat) -> None:
+        """Become a member of a group, as every reader of the group is."""
+        self._do(lambda world: chat.members.__setitem__(self.id, self._user))
 
     def adds_bot(self, chat: Chat) -> None:
         """Add the bot to a group, of which the bot hears by `my_chat_member`."""

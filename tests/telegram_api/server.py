@@ -103,7 +103,32 @@ class TelegramApi:
         return new
 
     def delete_topic(self, chat: Chat, thread: int) -> None:
-        self.change(lambda world: setattr(chat.topics[thread], "deleted", True))
+        """Delete a topic with its messages, as an administrator does."""
+
+        def delete(world: World) -> None:
+            chat.topics[thread].deleted = True
+            for message in world.messages.values():
+                if (message.chat_id, message.thread_id) == (chat.id, thread):
+                    message.deleted = True
+
+        self.change(delete)
+
+    def allow_topics(self, chat: Chat, allowed: bool) -> None:
+        """Give the bot the right to manage topics, or take it away. The bot hears of it by `my_chat_member`."""
+
+        def allow(world: World) -> None:
+            before = world.bot_member(chat)
+            chat.bot_is_admin = chat.can_manage_topics = allowed
+            content = {
+                "chat": chat.json(),
+                "from": User(777, "Admin").json(),
+                "date": int(world.now()),
+                "old_chat_member": before,
+                "new_chat_member": world.bot_member(chat),
+            }
+            world.add_update("my_chat_member", content)
+
+        self.change(allow)
 
     # Faults
 

@@ -244,6 +244,62 @@ async def test_topics_need_a_forum_and_rights_and_may_vanish(bot: Bot, api: Tele
         await bot.send_message(forum.id, "hello", message_thread_id=thread)
 
 
+async def test_message_in_a_topic_replies_to_the_service_message_that_begins_it(
+    bot: Bot, api: TelegramApi, ann: Person, forum: Chat
+) -> None:
+    thread = (await bot.create_forum_topic(forum.id, "engineer-login")).message_thread_id
+    sent = await bot.send_message(forum.id, "a report", message_thread_id=thread)
+    ann.says("go on", forum, thread=thread)
+    ann.says("no", forum, thread=thread, reply_to=api.world.messages[forum.id, sent.message_id])
+    ann.says("in General", forum)
+    typed, replied, general = [update.message for update in await bot.get_updates() if update.message]
+    assert (typed.message_thread_id, typed.is_topic_message) == (thread, True)
+    assert typed.reply_to_message is not None and typed.reply_to_message.forum_topic_created is not None
+    assert (typed.reply_to_message.message_id, typed.reply_to_message.forum_topic_created.name) == (
+        thread,
+        "engineer-login",
+    )
+    assert replied.reply_to_message is not None and replied.reply_to_message.message_id == sent.message_id
+    assert (general.message_thread_id, general.is_topic_message, general.reply_to_message) == (
+        None,
+        None,
+        None,
+    )
+
+
+async def test_deleted_topic_takes_its_messages_with_it(bot: Bot, api: TelegramApi, forum: Chat) -> None:
+    thread = (await bot.create_forum_topic(forum.id, "engineer-login")).message_thread_id
+    sent = await bot.send_message(forum.id, "a report", message_thread_id=thread)
+    api.delete_topic(forum, thread)
+    with pytest.raises(BadRequest, match="Message to edit not found"):
+        await bot.edit_message_text("changed", forum.id, sent.message_id)
+    for change in (bot.close_forum_topic, bot.reopen_forum_topic):
+        with pytest.raises(BadRequest, match="Topic_id_invalid"):
+            await change(forum.id, thread)
+    with pytest.raises(BadRequest, match="Topic_id_invalid"):
+        await bot.edit_forum_topic(forum.id, thread, name="x")
+    assert api.messages(forum.id) == []
+
+
+async def test_topic_title_has_at_most_128_characters(bot: Bot, forum: Chat) -> None:
+    await bot.create_forum_topic(forum.id, "x" * 128)
+    for name in ("x" * 129, " "):
+        with pytest.raises(BadRequest, match="Topic_title_invalid"):
+            await bot.create_forum_topic(forum.id, name)
+
+
+async def test_bot_hears_that_its_rights_changed(
+    bot: Bot, api: TelegramApi, ann: Person, forum: Chat
+) -> None:
+    api.allow_topics(forum, False)
+    (update,) = await bot.get_updates()
+    assert update.my_chat_member is not None
+    assert update.my_chat_member.old_chat_member.status == "administrator"
+    assert update.my_chat_member.new_chat_member.status == "member"
+    ann.joins(forum)
+    assert (await bot.get_chat_member(forum.id, ann.id)).status == "member"
+
+
 async def test_group_in_privacy_mode_shows_the_bot_commands_and_replies_only(
     bot: Bot, api: TelegramApi, ann: Person, forum: Chat
 ) -> None:

@@ -11,9 +11,15 @@ BOT_ID = 4242
 BOT_NAME = "sm_test_bot"
 CALLBACK_MAX_AGE_S = 15.0
 GROUP_PER_MINUTE = 20
+ICON_COLOR = 0x6FB9F0
 ALL_PER_SECOND = 30
 CHAT_BURST = 5
 """Messages to one chat at once; after them one in a second."""
+
+_RIGHTS = (
+    "can_be_edited is_anonymous can_manage_chat can_delete_messages can_manage_video_chats can_restrict_members "
+    "can_promote_members can_change_info can_invite_users can_post_stories can_edit_stories can_delete_stories"
+).split()
 
 
 class Refusal(Exception):
@@ -53,6 +59,19 @@ class Topic:
     name: str
     closed: bool = False
     deleted: bool = False
+    date: int = 0
+
+    def json(self, chat: "Chat", creator: User) -> dict[str, Any]:
+        """The service message that begins the topic. Its id is the id of the thread."""
+        return {
+            "message_id": self.id,
+            "date": self.date,
+            "chat": chat.json(),
+            "from": creator.json(),
+            "message_thread_id": self.id,
+            "is_topic_message": True,
+            "forum_topic_created": {"name": self.name, "icon_color": ICON_COLOR},
+        }
 
 
 @dataclass(slots=True)
@@ -188,6 +207,13 @@ class World:
     @property
     def bot(self) -> User:
         return User(BOT_ID, "sm", BOT_NAME, is_bot=True)
+
+    def bot_member(self, chat: Chat) -> dict[str, Any]:
+        """The bot as a member of a group."""
+        if not chat.bot_is_admin:
+            return {"user": self.bot.json(), "status": "member"}
+        rights = dict.fromkeys(_RIGHTS, False) | {"can_manage_topics": chat.can_manage_topics}
+        return {"user": self.bot.json(), "status": "administrator"} | rights
 
     def next_number(self) -> int:
         return next(self._numbers)
