@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from sm.config import fields, sandbox, telegram
-from sm.config.model import NOT_YET, Config
+from sm.config.model import Config
 from sm.core.observation import Source
 from sm.core.states import TrustLevel
 
@@ -93,13 +93,10 @@ _UNITS = {
 
 def document() -> str:
     """The whole of docs/reference/configuration.md."""
-    not_yet = [f"- `{key}`" for key in NOT_YET]
     return "\n".join(
         [
             HEAD,
             *_section(Config, "", None),
-            "\n## Keys without effect\n\nThis version checks these keys, but they have no effect:\n",
-            *not_yet,
             "",
         ]
     )

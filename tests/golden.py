@@ -27,6 +27,7 @@ from sm.core.telegram import (
     TelegramChat,
     WatchedText,
 )
+from sm.core.telegram_threads import ForumFacts, ProgressCard, Topic, TopicState
 from sm.core.timers import Timer, TimerKind
 from sm.core.usage import FilePosition, ToolUse, Usage
 from sm.store import Store
@@ -167,6 +168,9 @@ OUTGOING = Outgoing(
 )
 DRAFT = CardDraft("request r1", 1001, ("Ä", "2"), (1, 3), 2, 4711)
 TEXT = WatchedText(7, 1001, 502, None, "telegram:1001", is_told=True)
+TOPIC = Topic("aaaa1111", CHAT.chat_id, TopicState.MADE, 1, 77, "engineer-lögin", is_closed=True)
+CARD = ProgressCard("aaaa1111", CHAT.chat_id, 78, "<b>engineer-lögin</b>")
+FORUM = ForumFacts(CHAT.chat_id, is_forum=True, can_manage=False, owners=(4711,), is_told=True)
 PAIRED: Session = replace(session("aaaa3333"), created_by="telegram:4711", paired_user="telegram:4711")
 PAIRING = Pairing("telegram:4711", "Ädä", BridgeLevel.DIRECT, "web", AT, "operator")
 PAIR_REQUEST = PairRequest(1, "telegram:4712", "Böb", PairState.DENIED, AT, AT)
@@ -191,6 +195,9 @@ async def write(path: str) -> None:
         tx.pairings.put_request(PAIR_REQUEST)
         for chat in (CHAT, MIGRATED):
             tx.telegram.put_chat(chat)
+        tx.telegram.threads.put_topic(TOPIC)
+        tx.telegram.threads.put_card(CARD)
+        tx.telegram.threads.put_forum(FORUM)
         await tx.telegram.queue(CALL)
         await tx.telegram.apply(TelegramChange(drafts=[DRAFT], watched=[TEXT]))
         tx.chat_preferences.follow(1001, RUNNING.id)

@@ -9,10 +9,15 @@ from tests.telegram_api import TelegramApi
 
 
 def configure(instance: Instance, api: TelegramApi, more: str = "", section: str = "") -> Path:
-    """Add the bot to the configuration: user 1001 is its owner. Returns the file with the token."""
+    """Add the bot to the configuration: user 1001 is its owner. Returns the file with the token.
+
+    `section`: more keys of the section. Without the key `progress` there are no progress cards among the messages.
+    """
     token_file = instance.home / "token"
     token_file.write_text(f"{api.token}\n")
     token_file.chmod(0o600)
+    if "progress:" not in section:
+        section += ", progress: false"
     telegram = f"{{token_file: {token_file}, owner_ids: [1001], base_url: '{api.url}'{section}}}"
     with instance.config.open("a") as file:
         file.write(f"telegram: {telegram}\n{more}\n")

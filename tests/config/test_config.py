@@ -28,7 +28,7 @@ from sm.config import (
     sandbox_settings,
 )
 from sm.config.loading import BRIEFING_MAX_BYTES, MAX_BYTES, MISTAKES_MAX
-from sm.config.model import NOT_YET, ModelPrices
+from sm.config.model import ModelPrices
 from sm.core.states import TrustLevel
 from sm.errors import ConfigError, UsageError
 
@@ -441,24 +441,13 @@ default_capabilities: {mcps: [x], skills: all, agents: all}
 """
 
 
-def test_documented_config_loads_with_warnings_for_keys_without_effect(path: Path) -> None:
+def test_documented_config_loads_without_a_warning(path: Path) -> None:
     answer = loaded(path, DOCUMENTED)
-    assert answer.warnings == ("`telegram.topics` has no effect in this version",)
+    assert answer.warnings == ()
     assert answer.config.child_agents.auto_complete.completion_patterns == ("done",)
     assert answer.config.commands["Reviewer"].env == {"REVIEW_DEPTH": "2"}
     assert answer.config.commands["Other"].input == "tty"
     assert answer.config.notify.command == ("x",)
-
-
-def test_key_listed_as_without_effect_is_in_the_model() -> None:
-    for dotted in NOT_YET:
-        model: type[BaseModel] = Config
-        *sections, key = dotted.split(".")
-        for section in sections:
-            default = model.model_fields[section].default
-            assert isinstance(default, BaseModel)
-            model = type(default)
-        assert key in model.model_fields
 
 
 def test_config_warns_when_env_sets_a_variable_that_sm_sets(path: Path) -> None:
@@ -916,7 +905,6 @@ def test_commented_agent_type_of_the_example_loads(path: Path) -> None:
         line.removeprefix("# ") if line.startswith(("# commands:", "#   ")) else line
         for line in text.splitlines()
     ]
-    lines = lines[: lines.index("# Keys that have no effect in this version:")]
     config = loaded(path, "\n".join(lines)).config
     assert config.commands["Reviewer"] == Command(command=("python3", "review.py"), env={"REVIEW_DEPTH": "2"})
 

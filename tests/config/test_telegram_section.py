@@ -45,11 +45,6 @@ def test_telegram_section_has_the_documented_defaults(path: Path) -> None:
     assert loaded.warnings == ()
 
 
-def test_telegram_section_warns_about_keys_without_effect(path: Path) -> None:
-    path.write_text("telegram: {topics: all, owner_ids: [1]}\n")
-    assert load(str(path)).warnings == ("`telegram.topics` has no effect in this version",)
-
-
 def test_token_file_without_owners_is_an_error(path: Path, token_file: Path) -> None:
     said = mistake(path, f"telegram: {{token_file: {token_file}}}\n")
     assert said == "1:11: telegram: token_file needs owner_ids, the ids of the users who may use the bot"

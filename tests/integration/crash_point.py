@@ -56,7 +56,7 @@ PARTS: dict[str, type] = {
     )
 }
 
-LOADED_WHEN_NAMED = {"BotClient": "sm.telegram.client"}
+LOADED_WHEN_NAMED = {"BotClient": "sm.telegram.client", "Topics": "sm.telegram.topics"}
 """Parts whose library most daemons do not load."""
 
 

@@ -18,6 +18,7 @@ from sm.core.telegram import (
     TelegramChat,
     TelegramCounts,
 )
+from sm.core.telegram_threads import ProgressCard, Topic, TopicState
 from sm.errors import SmError
 from sm.store import Store
 from tests import golden
@@ -48,6 +49,10 @@ async def test_database_of_version_8_has_its_calls_and_chats(path: str) -> None:
         assert store.mail.open.texts == {7: golden.TEXT}
         assert await store.telegram.draft("request r1", 1001) == golden.DRAFT
         assert await store.chat_preferences.followers(golden.RUNNING.id) == {1001}
+        threads = store.telegram.threads
+        assert await threads.topic(golden.TOPIC.session_id, golden.TOPIC.chat_id) == golden.TOPIC
+        assert await threads.live_cards() == [golden.CARD]
+        assert await threads.forum(golden.FORUM.chat_id) == golden.FORUM
         async with store.transaction() as tx:
             assert not await tx.telegram.record_update(BOT, 900_001)
 
@@ -160,13 +165,50 @@ async def test_migrated_group_keeps_its_calls_and_gets_new_ones(store: Store) ->
     ]
 
 
+async def test_migrated_group_keeps_its_topics_and_cards(store: Store) -> None:
+    async with store.transaction() as tx:
+        tx.telegram.threads.put_topic(Topic("aaaa1111", -500, TopicState.MADE, 1, 77))
+        tx.telegram.threads.put_card(ProgressCard("aaaa1111", -500, 78))
+        await tx.telegram.migrate_chat(-500, -1_001_000_000_500)
+    threads = store.telegram.threads
+    assert await threads.session_of_thread(-1_001_000_000_500, 77) == "aaaa1111"
+    assert await threads.live_cards() == [ProgressCard("aaaa1111", -1_001_000_000_500, 78)]
+
+
+async def test_progress_card_keeps_its_message_when_its_text_changes(store: Store) -> None:
+    card = ProgressCard("aaaa1111", 7, shown="one")
+    async with store.transaction() as tx:
+        tx.telegram.threads.put_card(card)
+        await tx.telegram.queue(message("one", 7, subject="progress aaaa1111"))
+    async with store.transaction() as tx:
+        tx.telegram.finish(tx.mail.open.outgoing[1], 501, None)
+        tx.telegram.threads.put_card(replace(card, shown="two"))
+    assert await store.telegram.threads.live_cards() == [replace(card, message_id=501, shown="two")]
+    async with store.transaction() as tx:
+        tx.telegram.threads.put_card(replace(card, is_live=False))
+    assert await store.telegram.threads.live_cards() == []
+
+
+async def test_call_that_was_removed_meanwhile_does_not_wait_again(store: Store) -> None:
+    await queue(store, replace(message("one"), about="session aaaa1111"))
+    call = store.mail.open.outgoing[1]
+    async with store.transaction() as tx:
+        tx.telegram.forget("aaaa1111")
+        tx.telegram.again(call)
+    assert texts(store) == []
+
+
 async def test_removed_session_leaves_no_call_and_no_message(store: Store) -> None:
     about = replace(message("prompt of the session"), about="session aaaa1111")
     await queue(store, about, about, message("other"))
     async with store.transaction() as tx:
         tx.telegram.finish(tx.mail.open.outgoing[1], 501, None)
+        tx.telegram.threads.put_topic(Topic("aaaa1111", 7, TopicState.MADE, 1, 77))
+        tx.telegram.threads.put_card(ProgressCard("aaaa1111", 7))
         tx.telegram.forget("aaaa1111")
     assert texts(store) == ["other"]
+    assert await store.telegram.threads.topic("aaaa1111", 7) is None
+    assert await store.telegram.threads.live_cards() == []
     async with store.transaction() as tx:
         assert await tx.read("SELECT 1 FROM telegram_messages", ()) == []
 

@@ -1,12 +1,19 @@
 """The bot's parts on a real database, with the library's client and the Bot API server of the tests."""
 
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from sm.config import Config, TelegramSection
+from sm.services import Telegram, TelegramLink
+from sm.sessions.manager import Manager
 from sm.store import Store
 from sm.telegram.client import BotClient
+from sm.telegram.forum import Forum
+from sm.telegram.sender import Sender
+from sm.telegram.topics import Topics
 from tests.telegram_api import Person, TelegramApi
 
 
@@ -37,3 +44,22 @@ async def store(path: str) -> AsyncIterator[Store]:
 async def client(api: TelegramApi) -> AsyncIterator[BotClient]:
     async with BotClient(api.token, api.url) as client:
         yield client
+
+
+def records(store: Store, link: TelegramLink, owners: tuple[int, ...] = (1001,)) -> Telegram:
+    """The use cases of the bot, on this store."""
+
+    def audit(who: str, what: str, target: str | None, decision: str, reason: str | None) -> None:
+        raise AssertionError("nothing is written to the audit log")
+
+    manager = Manager(Config(), store, {}, audit, lambda: "2026-01-01T00:00:00Z")
+    return Telegram(store, manager, audit, link, owners)
+
+
+def sender(
+    store: Store, client: BotClient, link: TelegramLink, clock: Callable[[], float] = time.monotonic
+) -> Sender:
+    """A sender for private chats. `clock` is also its time of day."""
+    topics = Topics(store, Forum(records(store, link), client, link, TelegramSection()))
+    wall = time.time if clock is time.monotonic else clock
+    return Sender(store, client, link, topics, clock, wall)

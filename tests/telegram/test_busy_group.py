@@ -16,9 +16,9 @@ from sm.services import TelegramLink
 from sm.store import Store
 from sm.telegram.budget import CallBudget, next_call
 from sm.telegram.client import BotClient
-from sm.telegram.sender import Sender
 from tests.fast_time import FastTime
 from tests.load import scaled
+from tests.telegram.conftest import sender
 from tests.telegram_api import SentMessage, TelegramApi
 
 GROUP = -1_001_000_000_001
@@ -151,9 +151,7 @@ async def _ten_minutes(path: str, loop: FastTime, api: TelegramApi) -> float:
     api.change(lambda world: [world.add_message(message) for message in shown])
     loop.skip_after(scaled(0.02))
     async with await Store.open(path) as store, BotClient(api.token, api.url) as client:
-        sending = asyncio.create_task(
-            Sender(store, client, TelegramLink(loop.time), loop.time, loop.time).run()
-        )
+        sending = asyncio.create_task(sender(store, client, TelegramLink(loop.time), loop.time).run())
         began = loop.time()
         for number, want in enumerate(work(0)):
             await asyncio.sleep(max(0.0, began + want.at - loop.time()))

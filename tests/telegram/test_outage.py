@@ -16,9 +16,9 @@ from sm.core.telegram import (
 from sm.services import TelegramLink
 from sm.store import Store
 from sm.telegram.client import BotClient
-from sm.telegram.sender import Sender
 from tests.fast_time import FastTime
 from tests.load import scaled
+from tests.telegram.conftest import sender
 from tests.telegram_api import Fault, TelegramApi
 
 HOUR_S = 3600.0
@@ -67,8 +67,8 @@ class Outage:
     async def _hour(self, api: TelegramApi) -> None:
         link = TelegramLink(self.loop.time)
         async with await Store.open(self.path) as store, BotClient(api.token, api.url) as client:
-            sender = Sender(store, client, link, self.loop.time, self.loop.time)
-            sending = asyncio.create_task(sender.run())
+            made = sender(store, client, link, self.loop.time)
+            sending = asyncio.create_task(made.run())
             try:
                 await self._silence(store, api)
                 api.heal()

@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from sm.config import Config
 from sm.core.telegram import BotMethod, NewCall, TelegramButton, TelegramChange, nonce_digest
-from sm.services import Telegram, TelegramLink
-from sm.sessions.manager import Manager
+from sm.services import TelegramLink
 from sm.store import Store
 from sm.telegram.client import BotClient
 from sm.telegram.poller import Poller, UpdateHandler
 from sm.telegram.updates import IncomingUpdate, UpdateKind
+from tests.telegram.conftest import records
 from tests.telegram_api import Fault, Person, TelegramApi
 
 
@@ -43,14 +42,6 @@ def handled(store: Store) -> list[str]:
     """The texts of the updates whose transactions were committed."""
     calls = store.mail.open.outgoing.values()
     return [c.parameters["text"] for c in calls if c.method == BotMethod.ANSWER_CALLBACK_QUERY]
-
-
-def records(store: Store, link: TelegramLink, owners: tuple[int, ...] = (1001,)) -> Telegram:
-    def audit(who: str, what: str, target: str | None, decision: str, reason: str | None) -> None:
-        raise AssertionError("a poller writes nothing to the audit log")
-
-    manager = Manager(Config(), store, {}, audit, lambda: "2026-01-01T00:00:00Z")
-    return Telegram(store, manager, audit, link, owners)
 
 
 @asynccontextmanager

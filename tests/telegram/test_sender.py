@@ -12,7 +12,7 @@ from sm.core.telegram import BotMethod, Need, NewCall, TelegramCounts
 from sm.services import TelegramLink
 from sm.store import Store
 from sm.telegram.client import BotClient
-from sm.telegram.sender import Sender
+from tests.telegram.conftest import sender
 from tests.telegram_api import Fault, Person, TelegramApi
 
 FORUM = -1_001_000_000_001
@@ -31,7 +31,7 @@ async def queue(store: Store, *calls: NewCall) -> None:
 @asynccontextmanager
 async def sending(store: Store, client: BotClient) -> AsyncIterator[TelegramLink]:
     link = TelegramLink(time.monotonic)
-    task = asyncio.create_task(Sender(store, client, link).run())
+    task = asyncio.create_task(sender(store, client, link).run())
     try:
         yield link
         if task.done():

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 import yaml
 from pydantic import BaseModel
 
-from sm.config.model import NOT_YET, Command, Config, ModelPrices
+from sm.config.model import Command, Config, ModelPrices
 from sm.core.states import TrustLevel
 
 _HEAD = """\
@@ -29,9 +29,7 @@ def example() -> str:
     """The text of config.yaml.example: the defaults, with a description of each key."""
     lines = [_HEAD]
     lines += _example_of(Config(), 0)
-    lines += ["# Keys that have no effect in this version:"]
-    lines += [f"#   {dotted}" for dotted in NOT_YET]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def _example_of(section: BaseModel, depth: int, *, described: bool = True) -> Iterator[str]:

@@ -13,7 +13,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from sm.config.model import NOT_YET, SET_BY_SM, Config
+from sm.config.model import SET_BY_SM, Config
 from sm.config.telegram import read_token
 from sm.errors import ConfigError
 from sm.linux.files import Content, NotRegular, read_file
@@ -208,7 +208,7 @@ def load(path: str) -> LoadedConfig:
         if more := document.more_mistakes:
             lines.append(f"and {more} more {'mistake' if more == 1 else 'mistakes'}")
         raise ConfigError("\n".join(lines), _HINT)
-    return LoadedConfig(config, (*warnings, *_without_effect(config), *_overridden(config)), token)
+    return LoadedConfig(config, (*warnings, *_overridden(config)), token)
 
 
 def _bounded(path: str, limit_bytes: int) -> Content:
@@ -254,17 +254,6 @@ def yaml_mistake(error: yaml.YAMLError, text: str) -> str:
         )
         return f"{line}:{column}: the character U+{ord(text[error.position]):04X} is not allowed"
     return f"1:1: {error}"
-
-
-def _without_effect(config: Config) -> Iterator[str]:
-    """A warning for each key of NOT_YET with a value that is not its default."""
-    for dotted in NOT_YET:
-        value: Any = config
-        default: Any = Config()
-        for part in dotted.split("."):
-            value, default = getattr(value, part), getattr(default, part)
-        if value != default:
-            yield f"`{dotted}` has no effect in this version"
 
 
 def _merged(data: Any, defaults: BaseModel) -> Any:

@@ -36,12 +36,6 @@ from sm.config.telegram import TelegramSection
 from sm.core.models import IDENTITY
 from sm.core.states import TrustLevel
 
-NOT_YET = (
-    "telegram.topics",
-    "telegram.progress",
-)
-"""Keys of the model without an implementation yet: validated, and reported as without effect."""
-
 SET_BY_SM = frozenset({*IDENTITY, "SM_PROMPT_FILE"})
 """Variables that sm sets last, overriding the configuration."""
 

@@ -72,16 +72,19 @@ class TelegramSection(Section):
     token_file needs at least one."""
     groups: Annotated[tuple[GroupId, ...], Field(max_length=20), AfterValidator(_distinct)] = ()
     """Ids of the groups in which the bot answers owners and paired users. Ids of groups are negative. If somebody adds
-    the bot to another group, the bot leaves it."""
+    the bot to another group, the bot leaves it. If the first group is a forum, it shows the sessions in topics, to
+    everybody in the group."""
     topics: Literal["roots", "all", "none"] = "roots"
-    """Has no effect in this version. Which sessions get a topic in the first of groups, if it is a forum."""
+    """Which sessions get a topic in the first of groups, if it is a forum. roots: each session without a parent, with
+    its descendants in the same topic. all: every session. none: the group shows no sessions."""
     notify: tuple[
         Literal["completed", "error", "abandoned", "killed", "request", "warning", "idle", "checkpoint"], ...
     ] = ("completed", "error", "abandoned", "killed", "request", "warning")
     """Types of the events that the bot reports, in the private chats of owners and of paired users who may see the
     session."""
     progress: bool = True
-    """Has no effect in this version. Show the progress of a working session in one message that the bot edits."""
+    """Show the progress of a working session in one message that the bot edits, at most every 5 s in a private chat and
+    every 20 s in a group. At the end the message is the summary."""
     pairing: bool = True
     """Let other users ask for access with /start. You decide with `sm pair`, or an owner with a button."""
     quiet_hours: QuietHours | None = None

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any
 
+from sm.core.telegram_threads import ForumFacts, ProgressCard, Topic
+
 QUEUE_MAX = 1000
 """Calls that wait at once. Beyond it the oldest of the least needed ones are left out and counted."""
 
@@ -36,6 +38,10 @@ class BotMethod(StrEnum):
     ANSWER_CALLBACK_QUERY = "answer_callback_query"
     SET_MESSAGE_REACTION = "set_message_reaction"
     LEAVE_CHAT = "leave_chat"
+    CREATE_FORUM_TOPIC = "create_forum_topic"
+    EDIT_FORUM_TOPIC = "edit_forum_topic"
+    CLOSE_FORUM_TOPIC = "close_forum_topic"
+    REOPEN_FORUM_TOPIC = "reopen_forum_topic"
 
 
 SENDS_ONCE = frozenset({BotMethod.SEND_MESSAGE, BotMethod.SEND_DOCUMENT})
@@ -128,11 +134,12 @@ class NewCall:
 
 @dataclass(frozen=True, slots=True)
 class TelegramButton:
-    """A button that one user may press once in one chat. Telegram gets only its nonce, the database only the digest."""
+    """A button that may be pressed once in one chat. Telegram gets only its nonce, the database only the digest."""
 
     digest: str
     chat_id: int
     user_id: int
+    """The only user who may press it; `ANYONE`: everybody in the chat who may carry out the action."""
     action: str
     """The command that a press carries out, such as `approve r57`."""
     about: str
@@ -188,6 +195,16 @@ class TelegramChange:
     """The chat of a user who may use the bot."""
     withdrawn: Sequence[str] = ()
     """The subjects of waiting calls that are not needed any more. A call that may have been made stays."""
+    topics: Sequence[Topic] = ()
+    """Topics whose title or state the calls change."""
+    cards: Sequence[ProgressCard] = ()
+    """New texts and states of progress cards."""
+    lost_cards: Sequence[ProgressCard] = ()
+    """Cards whose message was never sent."""
+    forum: ForumFacts | None = None
+
+
+ANYONE = 0
 
 
 def nonce_digest(nonce: str) -> str:

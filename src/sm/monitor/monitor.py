@@ -48,6 +48,9 @@ class Glance:
     """The agent's current activity: a wait for other sessions, or the activity that its hooks report."""
     answer: str | None
     """The agent's last words."""
+    tokens_used: int | None = None
+    """Input and output, with sub-agents, without the cache."""
+    last_tool: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +157,11 @@ class Monitor:
 
     def _glance(self, session: Session, usages: Sequence[Usage], facts: Mapping[str, Any]) -> Glance:
         provider, model = self._manager.provider(session), facts.get("model")
-        counts_tokens = self._config.child_agents.progress.enable_token_tracking
+        counted = self._config.child_agents.progress
+        counts_tokens = counted.enable_token_tracking
+        tool = (
+            _last_tool(facts.get("last_tool"), self._manager.now()) if counted.enable_tool_tracking else None
+        )
         measured = Measurements(
             context_tokens=facts.get("context_tokens"),
             context_window=provider.context_window(model) if model else None,
@@ -165,6 +172,8 @@ class Monitor:
             cost_usd=provider.cost_usd(usages) if counts_tokens and usages else None,
             activity=self._activity(session.id),
             answer=facts.get("answer"),
+            tokens_used=TokenCounts.of(usages).used if counts_tokens and usages else None,
+            last_tool=None if tool is None else tool.name,
         )
 
     def _activity(self, session_id: str) -> str | None:

@@ -109,7 +109,9 @@ class Telegram:
         self.draft = store.telegram.draft
         self.has_buttons = store.telegram.has_buttons
         self.followers = store.chat_preferences.followers
+        self.followed = store.chat_preferences.followed
         self.chats = store.telegram.chats
+        self.threads = store.telegram.threads
 
     # For the operator
 

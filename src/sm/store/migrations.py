@@ -362,6 +362,36 @@ _V8_TELEGRAM = (
         until TEXT NOT NULL,
         PRIMARY KEY (chat_id, session_id)
     ) WITHOUT ROWID""",
+    # The topic of each session. The row says `making` before the call that makes the topic.
+    """CREATE TABLE telegram_topics (
+        session_id TEXT NOT NULL,
+        chat_id INTEGER NOT NULL,
+        state TEXT NOT NULL,
+        calls INTEGER NOT NULL,
+        thread_id INTEGER,
+        title TEXT NOT NULL,
+        is_closed INTEGER NOT NULL,
+        PRIMARY KEY (session_id, chat_id)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX telegram_topics_of_threads ON telegram_topics (chat_id, thread_id)",
+    # The message that shows the progress of a session in a chat.
+    """CREATE TABLE telegram_progress (
+        session_id TEXT NOT NULL,
+        chat_id INTEGER NOT NULL,
+        message_id INTEGER,
+        shown TEXT NOT NULL,
+        is_live INTEGER NOT NULL,
+        PRIMARY KEY (session_id, chat_id)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX telegram_progress_live ON telegram_progress (session_id) WHERE is_live",
+    # The first group of the configuration, as Telegram described it last.
+    """CREATE TABLE telegram_forums (
+        chat_id INTEGER PRIMARY KEY,
+        is_forum INTEGER NOT NULL,
+        can_manage INTEGER NOT NULL,
+        owners TEXT NOT NULL,
+        is_told INTEGER NOT NULL
+    )""",
 )
 
 

@@ -36,6 +36,7 @@ from sm.core.telegram import (
     TelegramChat,
     WatchedText,
 )
+from sm.core.telegram_threads import ForumFacts, ProgressCard, Topic, TopicState
 from sm.core.timers import Timer, TimerKind
 
 T = TypeVar("T")
@@ -132,6 +133,11 @@ def _park_kind(text: str) -> ParkKind:
 def _outgoing_state(text: str) -> OutgoingState:
     # Nobody knows whether Telegram carried out a call in a state of a newer version.
     return OutgoingState(text) if text in set(OutgoingState) else OutgoingState.SENDING
+
+
+def _topic_state(text: str) -> TopicState:
+    # Nobody knows whether a topic in a state of a newer version exists.
+    return TopicState(text) if text in set(TopicState) else TopicState.LOST
 
 
 def _capabilities(text: str) -> Capabilities:
@@ -264,6 +270,14 @@ TELEGRAM_DRAFTS = RowTable(
     CardDraft,
     encode={"answers": encode_json, "ticked": encode_json},
     decode={"answers": _texts, "ticked": _numbers},
+)
+TOPICS = RowTable("telegram_topics", Topic, decode={"state": _topic_state, "is_closed": bool})
+PROGRESS_CARDS = RowTable("telegram_progress", ProgressCard, decode={"is_live": bool})
+FORUMS = RowTable(
+    "telegram_forums",
+    ForumFacts,
+    encode={"owners": lambda owners: encode_json(list(owners))},
+    decode={"is_forum": bool, "can_manage": bool, "owners": _numbers, "is_told": bool},
 )
 
 

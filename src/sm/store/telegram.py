@@ -18,6 +18,7 @@ from sm.core.telegram import (
     session_object,
     well_formed,
 )
+from sm.core.telegram_threads import PLACEMENT, session_of_progress
 from sm.store.connection import Read
 from sm.store.rows import (
     DROPPED_CALLS,
@@ -28,6 +29,7 @@ from sm.store.rows import (
     encode_json,
     insertion,
 )
+from sm.store.telegram_threads import ThreadReads, ThreadWrites
 
 if TYPE_CHECKING:
     from sm.store.transaction import Transaction
@@ -45,6 +47,7 @@ class TelegramWrites:
 
     def __init__(self, transaction: "Transaction") -> None:
         self._tx = transaction
+        self.threads = ThreadWrites(transaction)
 
     # Updates
 
@@ -128,6 +131,14 @@ class TelegramWrites:
                 and not call.lost_answers
             ):
                 self._remove(call)
+        if change.forum is not None:
+            self.threads.put_forum(change.forum)
+        for topic in change.topics:
+            self.threads.queued_topic(topic)
+        for card in change.cards:
+            self.threads.put_card(card)
+        for card in change.lost_cards:
+            self.threads.forget_card(card.session_id, card.chat_id)
         for new in change.calls:
             await self.queue(new)
 
@@ -146,6 +157,7 @@ class TelegramWrites:
         known = await self.chat(old) or TelegramChat(old)
         self.put_chat(replace(known, migrated_to=new))
         self.put_chat(await self.chat(new) or TelegramChat(new, "supergroup", known.title))
+        self.threads.migrate_chat(old, new)
         self._tx.write("UPDATE telegram_outgoing SET chat_id = ? WHERE chat_id = ?", (new, old))
         self._tx.chat_preferences.move(old, new)
         moved = {
@@ -177,8 +189,9 @@ class TelegramWrites:
         waiting = [call for call in self._open.values() if call.state is OutgoingState.QUEUED]
         if new.subject is not None:
             for call in waiting:
-                if call.subject == new.subject and call.chat_id == chat_id:
-                    changed = replace(call, parameters=parameters, need=min(call.need, int(new.need)))
+                if (call.subject, call.chat_id, call.method) == (new.subject, chat_id, new.method):
+                    kept = {name: value for name, value in call.parameters.items() if name in PLACEMENT}
+                    changed = replace(call, parameters=kept | parameters, need=min(call.need, int(new.need)))
                     self._replace(call, changed)
                     return
         if new.replaces:
@@ -208,12 +221,16 @@ class TelegramWrites:
         return self._replace(call, replace(call, state=OutgoingState.SENDING))
 
     def again(self, call: Outgoing, **changes: Any) -> None:
-        """Let the call wait again."""
-        self._replace(call, replace(call, state=OutgoingState.QUEUED, **changes))
+        """Let the call wait again, unless it was removed meanwhile."""
+        if (current := self._open.get(call.id)) is not None:
+            self._replace(current, replace(current, state=OutgoingState.QUEUED, **changes))
 
     def finish(self, call: Outgoing, message_id: int | None, thread_id: int | None) -> None:
         """Remove a call that Telegram carried out, and keep the message of its object."""
         self._remove(call)
+        session_id = session_of_progress(call.subject)
+        if session_id is not None and message_id is not None and call.chat_id is not None:
+            self.threads.sent_card(session_id, call.chat_id, message_id)
         if call.about is not None and message_id is not None:
             row = {
                 "chat_id": call.chat_id,
@@ -227,6 +244,9 @@ class TelegramWrites:
     def drop(self, call: Outgoing, reason: str) -> None:
         """Remove a call that Telegram refused for good, and count it."""
         self._remove(call)
+        session_id = session_of_progress(call.subject)
+        if session_id is not None and call.chat_id is not None:
+            self.threads.forget_card(session_id, call.chat_id)
         self._tx.write(_COUNT, (_DROPPED, 1, 1))
         dropped = DroppedCall(self._tx.now, call.chat_id, call.method, reason)
         self._tx.insert_row(DROPPED_CALLS.name, asdict(dropped))
@@ -258,6 +278,7 @@ class TelegramWrites:
         for call in [call for call in self._open.values() if call.about == about]:
             self._remove(call)
         self._tx.write("DELETE FROM telegram_messages WHERE about = ?", (about,))
+        self.threads.forget(session_id)
 
     def _replace(self, call: Outgoing, after: Outgoing) -> Outgoing:
         self._tx.write(
@@ -277,6 +298,7 @@ class TelegramReads:
 
     def __init__(self, read: Read) -> None:
         self._read = read
+        self.threads = ThreadReads(read)
 
     async def chats(self) -> list[TelegramChat]:
         rows = await self._read(f"{TELEGRAM_CHATS.select} ORDER BY chat_id", ())

@@ -59,6 +59,11 @@ class PreferenceReads:
         rows = await self._read("SELECT chat_id FROM telegram_follows WHERE session_id = ?", (session_id,))
         return frozenset(int(row[0]) for row in rows)
 
+    async def followed(self, chat_id: int) -> frozenset[str]:
+        """The ids of the sessions that the chat follows."""
+        rows = await self._read("SELECT session_id FROM telegram_follows WHERE chat_id = ?", (chat_id,))
+        return frozenset(str(row[0]) for row in rows)
+
     async def is_muted(self, chat_id: int, session_id: str, now: str) -> bool:
         rows = await self._read(
             "SELECT 1 FROM telegram_mutes WHERE chat_id = ? AND session_id IN (?, ?) AND until > ? LIMIT 1",

@@ -15,6 +15,7 @@ from telegram import (
     BotCommandScopeAllPrivateChats,
     BotCommandScopeChat,
     ChatMemberAdministrator,
+    ForumTopic,
     InlineKeyboardMarkup,
     Message,
     ReplyParameters,
@@ -24,6 +25,7 @@ from telegram import error as errors
 from telegram.request import HTTPXRequest
 
 from sm.core.telegram import BotMethod, GroupRights, Outgoing, well_formed
+from sm.core.telegram_threads import ForumFacts
 from sm.telegram.outcome import (
     AnswerLost,
     CallFailed,
@@ -134,6 +136,30 @@ class BotClient:
             except errors.TelegramError as error:
                 log.info("could not set the menu of commands: %s", self._failure(error))
 
+    async def forum(self, chat_id: int, owners: Sequence[int]) -> ForumFacts:
+        """The group, the right of the bot to manage topics, and those of the owners who are members.
+
+        Raises CallFailed; Rejected: the bot is not in the group.
+        """
+        try:
+            chat = await self._bot.get_chat(chat_id)
+            bot = await self._bot.get_chat_member(chat_id, self.bot_id)
+        except errors.TelegramError as error:
+            raise CallFailed(self._failure(error)) from None
+        can_manage = bot.status == "creator" or (
+            isinstance(bot, ChatMemberAdministrator) and bool(bot.can_manage_topics)
+        )
+        members = [owner for owner in owners if await self._is_member(chat_id, owner)]
+        return ForumFacts(chat_id, bool(chat.is_forum), can_manage, tuple(members))
+
+    async def _is_member(self, chat_id: int, user_id: int) -> bool:
+        """True if Telegram says so: nobody loses reports because of a question without an answer."""
+        try:
+            member = await self._bot.get_chat_member(chat_id, user_id)
+        except errors.TelegramError:
+            return False
+        return member.status not in ("left", "kicked")
+
     async def updates(self, offset: int | None, wait_s: int) -> list[IncomingUpdate]:
         """The unconfirmed updates from `offset` on, at most 100, after up to `wait_s` seconds. Raises CallFailed."""
         try:
@@ -159,6 +185,8 @@ class BotClient:
             return Rejected(f"invalid call: {type(error).__name__}")
         if isinstance(result, Message):
             return Done(result.message_id, result.message_thread_id, result.date.timestamp())
+        if isinstance(result, ForumTopic):
+            return Done(thread_id=result.message_thread_id)
         return Done()
 
     def _failure(self, error: errors.TelegramError) -> Failure:

@@ -9,6 +9,7 @@ from sm.config import TelegramSection
 from sm.core.models import Caller, RequestKey
 from sm.core.pairing import telegram_user
 from sm.core.telegram import (
+    ANYONE,
     BotMethod,
     Need,
     NewCall,
@@ -28,6 +29,7 @@ from sm.telegram.card_steps import reply_to_card
 from sm.telegram.cards import draw, result
 from sm.telegram.command_call import CommandCall
 from sm.telegram.commands import COMMANDS, send_text, unknown_command
+from sm.telegram.forum import Forum
 from sm.telegram.presses import BUTTONS
 from sm.telegram.replies import BotReply, NewButton, Place, Redrawn, redraw, render
 from sm.telegram.text import cut, escaped
@@ -52,8 +54,13 @@ class Conversation:
     """Handles updates. `wall` is the time of day."""
 
     def __init__(
-        self, services: Services, section: TelegramSection, wall: Callable[[], float] = time.time
+        self,
+        services: Services,
+        section: TelegramSection,
+        forum: Forum,
+        wall: Callable[[], float] = time.time,
     ) -> None:
+        self._forum = forum
         self._services = services
         self._section = section
         self._wall = wall
@@ -88,8 +95,8 @@ class Conversation:
         message = render(reply, _place(update), update.user_id, now)
         if reply.card is None:
             return TelegramChange(message.calls, message.buttons, chat=chat)
-        about = reply.about or ""
-        edit, buttons = redraw(reply.card, _place(update), update.reply_to, update.user_id, about, now)
+        presser = update.user_id if update.is_private else ANYONE
+        edit, buttons = redraw(reply.card, _place(update), update.reply_to, presser, reply.about or "", now)
         drafts = [reply.card.draft] if reply.card.draft is not None else []
         return TelegramChange([edit, *message.calls], [*buttons, *message.buttons], drafts=drafts, chat=chat)
 
@@ -102,6 +109,8 @@ class Conversation:
     def _joined(self, update: IncomingUpdate) -> TelegramChange | None:
         """Leave a group that the configuration does not name."""
         assert update.chat_id is not None
+        if self._forum.is_group(update.chat_id):
+            self._forum.check_again()
         if update.is_private or update.chat_id in self._section.groups or not update.is_member:
             return None
         return TelegramChange([NewCall(update.chat_id, BotMethod.LEAVE_CHAT, {}, Need.PROGRESS)])
@@ -209,8 +218,14 @@ class Conversation:
         return await command.run(call)
 
     async def _object(self, update: IncomingUpdate) -> str:
-        """The object of the message replied to; empty for another message."""
-        return await self._object_at(update.chat_id, update.reply_to)
+        """The object of the message replied to, else the session of the topic; empty for another message."""
+        # In a topic, `reply_to` may also be the service message that begins it.
+        if found := await self._object_at(update.chat_id, update.reply_to):
+            return found
+        if update.chat_id is None or update.thread_id is None:
+            return ""
+        session = await self._services.telegram.threads.session_of_thread(update.chat_id, update.thread_id)
+        return "" if session is None else session_object(session)
 
     async def _object_at(self, chat_id: int | None, message_id: int | None) -> str:
         if chat_id is None or message_id is None:
@@ -235,6 +250,7 @@ class Conversation:
         self, update: IncomingUpdate, caller: Caller, key: str, chat: TelegramChat
     ) -> TelegramChange:
         """Carry out a button once, for the user and in the chat that it was made for."""
+        assert update.user_id is not None
         telegram = self._services.telegram
         button = await telegram.pressed(update.callback_data or "")
         if button is None and await telegram.is_carried_out(caller, key):
@@ -255,7 +271,7 @@ class Conversation:
             caller,
             RequestKey(key, button.action),
             _place(update),
-            button.user_id,
+            update.user_id,
             action,
             rest,
             button=button,
@@ -341,7 +357,7 @@ def _refusal(update: IncomingUpdate, button: TelegramButton | None, shown: str) 
     """Why a press does nothing, for the audit log. `shown`: the object of the message, if it is known already."""
     if button is None:
         return "an unknown, expired or used button"
-    if (button.chat_id, button.user_id) != (update.chat_id, update.user_id):
+    if button.chat_id != update.chat_id or button.user_id not in (ANYONE, update.user_id):
         return "a button of another user"
     if shown not in ("", button.about):
         return "a button of another message"

@@ -50,24 +50,5 @@ class TelegramDoor:
 
     async def _serve(self) -> None:
         # The import takes a second of one core, which the event loop must not wait for.
-        modules = [
-            await asyncio.to_thread(import_module, f"sm.telegram.{name}")
-            for name in ("client", "poller", "sender", "reports", "conversation", "text_outcomes")
-        ]
-        client_module, poller_module, sender_module, reports_module, conversation_module, texts_module = (
-            modules
-        )
-        owners = self._section.owner_ids
-        async with client_module.BotClient(self._token, self._section.base_url) as client:
-            conversation = conversation_module.Conversation(self._services, self._section)
-            poller = poller_module.Poller(
-                self._services.telegram, client, self.link, owners, conversation, self._section.groups
-            )
-            reports = reports_module.EventReports(self._services, self._section, client.bot_id)
-            outcomes = texts_module.TextOutcomes(self._services)
-            sender = sender_module.Sender(self._store, client, self.link)
-            async with asyncio.TaskGroup() as group:
-                group.create_task(poller.run(), name="telegram poller")
-                group.create_task(sender.run(), name="telegram sender")
-                group.create_task(reports.run(), name="telegram reports")
-                group.create_task(outcomes.run(), name="telegram outcomes of texts")
+        bot = await asyncio.to_thread(import_module, "sm.telegram.bot")
+        await bot.serve(self._section, self._token, self._store, self._services, self.link)

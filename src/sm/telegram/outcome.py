@@ -57,7 +57,32 @@ class Rejected:
     def is_harmless(self) -> bool:
         """The message has this content already, or the press of the button needs no answer any more."""
         reason = self.reason.lower()
-        return "message is not modified" in reason or "query is too old" in reason
+        return any(
+            words in reason for words in ("message is not modified", "query is too old", "topic_not_modified")
+        )
+
+    @property
+    def is_missing_thread(self) -> bool:
+        """A person deleted the topic."""
+        reason = self.reason.lower()
+        return any(
+            words in reason for words in ("message thread not found", "topic_id_invalid", "topic_deleted")
+        )
+
+    @property
+    def is_missing_message(self) -> bool:
+        """A person deleted the message to edit."""
+        reason = self.reason.lower()
+        return "message to edit not found" in reason or "message_id_invalid" in reason
+
+    @property
+    def is_no_right_to_topics(self) -> bool:
+        """The bot may not manage topics, or the group has none."""
+        reason = self.reason.lower()
+        return any(
+            words in reason
+            for words in ("not enough rights", "not a forum", "chat_admin_required", "forbidden")
+        )
 
 
 NO_SUCH_BOT = "telegram refuses the token of the bot (401)"

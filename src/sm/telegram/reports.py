@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sm.config import TelegramSection
-from sm.core.models import BridgeUser, Event, Session
+from sm.core.models import Event, Session
 from sm.core.pairing import telegram_user
 from sm.core.requests import Request
 from sm.core.states import EventType, TrustLevel
@@ -25,13 +25,16 @@ from sm.core.telegram import (
     request_object,
     session_object,
 )
+from sm.core.telegram_threads import Topic
 from sm.core.text import folded
 from sm.core.timestamps import iso
-from sm.errors import NotFound, NotPermitted, StorageFull
-from sm.policy.access import visible
+from sm.errors import NotFound, StorageFull
 from sm.services import Services
 from sm.telegram.cards import UNTRUSTED, Card, draw
+from sm.telegram.progress import ProgressCards
 from sm.telegram.replies import Place, keyboard
+from sm.telegram.threads import Thread, Threads, with_name
+from sm.telegram.topics import topic_changes
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +43,9 @@ _FULL_PAUSE_S = 5.0
 _LOUD = frozenset({EventType.REQUEST, EventType.ERROR})
 _FOLLOWED = frozenset({EventType.CHECKPOINT, EventType.NOTE, EventType.IDLE})
 """Reported to the chats that follow the session, also if `telegram.notify` leaves them out."""
+_CHANGES_TOPICS = frozenset(
+    {EventType.COMPLETED, EventType.ERROR, EventType.ABANDONED, EventType.KILLED, EventType.REOPENED}
+)
 _SENDING_WITHIN_S = 60.0
 
 
@@ -51,9 +57,13 @@ class EventReports:
         services: Services,
         section: TelegramSection,
         bot_id: int,
+        threads: Threads,
+        cards: ProgressCards,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._services = services
+        self._threads = threads
+        self._cards = cards
         self._section = section
         self._bot_id = bot_id
         self._wall = wall
@@ -63,6 +73,7 @@ class EventReports:
         """Report until cancelled."""
         store, telegram = self._services.store, self._services.telegram
         seq = await telegram.begin_reports(self._bot_id)
+        await self._threads.known()
         while True:
             events = await store.events(sessions=None, since=seq, limit=_BATCH)
             if not events:
@@ -88,7 +99,7 @@ class EventReports:
             await asyncio.sleep(_FULL_PAUSE_S)
 
     async def _change(self, event: Event) -> TelegramChange | None:
-        """The change that reports the event; None: nobody is told."""
+        """The change that reports the event; None: nothing is shown."""
         session = self._services.store.sessions.get(event.session_id)
         if event.type is EventType.REQUEST:
             name = event.metadata.get("request_id")
@@ -96,48 +107,38 @@ class EventReports:
         if session is None:
             return None
         telegram = self._services.telegram
+        begun = await self._cards.begin(event, session)
+        calls, topics = list(begun.calls), list[Topic]()
+        is_reported, may_change_topic = event.type in self._types, event.type in _CHANGES_TOPICS
         followers = await telegram.followers(session.id) if event.type in _FOLLOWED else frozenset[int]()
-        if event.type not in self._types and not followers:
-            return None
-        readers = await self._readers(session)
-        if event.type not in self._types:
-            readers = [user for user in readers if _chat_of(user) in followers]
-        return (
-            TelegramChange([await self._report(event, session, user) for user in readers])
-            if readers
-            else None
-        )
+        is_shown = is_reported or may_change_topic or bool(followers)
+        for thread in await self._threads.of(session) if is_shown else ():
+            if is_reported or thread.chat_id in followers:
+                calls.append(await self._report(event, session, thread))
+            if may_change_topic and thread.is_topic and thread.owner.id == session.id:
+                changes, topic = await self._topic_changes(thread)
+                calls += changes
+                topics += topic
+        return TelegramChange(calls, topics=topics, cards=begun.cards) if calls or begun.cards else None
 
-    async def _readers(self, session: Session) -> list[BridgeUser]:
-        """The people who may see the session and have written to the bot."""
-        chats = {chat.chat_id for chat in await self._services.telegram.chats()}
-        found = []
-        for number in self._services.telegram.users:
-            if number in chats:
-                try:
-                    user = self._services.pairings.caller(telegram_user(number)).user
-                except NotPermitted:  # revoked at this moment
-                    continue
-                if user is not None and visible(user, session):
-                    found.append(user)
-        return found
+    async def _topic_changes(self, thread: Thread) -> tuple[list[NewCall], list[Topic]]:
+        """The calls that give the topic of the thread the title and the state of its session."""
+        topic = await self._services.telegram.threads.topic(thread.owner.id, thread.chat_id)
+        if topic is None:
+            return [], []
+        calls, after = topic_changes(topic, thread.owner)
+        return calls, [after] if calls else []
 
-    async def _report(self, event: Event, session: Session, user: BridgeUser) -> NewCall:
-        chat_id = _chat_of(user)
-        about = session_object(session.id)
-        text = folded(event.message, 1000)
+    async def _report(self, event: Event, session: Session, thread: Thread) -> NewCall:
+        text = with_name(folded(event.message, 1000), session, thread)
         if session.effective_mode is TrustLevel.SANDBOXED:
             text = f"{text} {UNTRUSTED}"
-        place = Place(chat_id, reply_to=await self._first_message(chat_id, about))
-        muted = await self._services.telegram.is_muted(chat_id, session.id)
-        parameters = {**place.parameters, "text": text, **self._sound(event.type, muted=muted)}
+        placed = await self._threads.parameters(thread, session)
+        muted = await self._services.telegram.is_muted(thread.chat_id, session.id)
+        parameters = {**placed, "text": text, **self._sound(event.type, muted=muted)}
         need = Need.PROGRESS if event.type in _FOLLOWED else Need.ENDING
-        return NewCall(chat_id, BotMethod.SEND_MESSAGE, parameters, need, about=about)
-
-    async def _first_message(self, chat_id: int, about: str) -> int | None:
-        """The first message about the object in the chat: all later ones reply to it, as a thread."""
-        found = await self._services.telegram.messages_of(about)
-        return next((message for chat, message in found if chat == chat_id), None)
+        about = session_object(session.id)
+        return NewCall(thread.chat_id, BotMethod.SEND_MESSAGE, parameters, need, about=about)
 
     def _sound(self, type: EventType, *, muted: bool = False) -> dict[str, bool]:
         hours = self._section.quiet_hours
@@ -171,10 +172,10 @@ class EventReports:
         calls: list[NewCall] = []
         buttons: list[TelegramButton] = []
         about = request_object(request.name)
-        for user in await self._readers(session):
-            chat_id = _chat_of(user)
-            place = Place(chat_id, reply_to=await self._first_message(chat_id, session_object(session.id)))
-            parameters = {**place.parameters, **self._sound(EventType.REQUEST), "parse_mode": "HTML"}
+        for thread in await self._threads.of(session):
+            chat_id, place = thread.chat_id, Place(thread.chat_id)
+            placed = await self._threads.parameters(thread, session)
+            parameters = {**placed, **self._sound(EventType.REQUEST), "parse_mode": "HTML"}
             if card.file is not None:
                 file = {"document": card.file.content, "filename": card.file.name}
                 plain = {key: value for key, value in parameters.items() if key != "parse_mode"}
@@ -182,7 +183,7 @@ class EventReports:
                 calls.append(NewCall(chat_id, BotMethod.SEND_DOCUMENT, plain | file, Need.REQUEST, subject))
             if card.buttons:
                 parameters["reply_markup"], made = keyboard(
-                    place, chat_id, about, card.buttons, iso(self._wall()), None
+                    place, thread.presser, about, card.buttons, iso(self._wall()), None
                 )
                 buttons += made
             calls.append(
@@ -200,7 +201,7 @@ class EventReports:
     async def _changed_cards(self, request: Request, card: Card) -> TelegramChange | None:
         """Show the outcome in every card. The card of a request that is over is not sent any more."""
         about, telegram = request_object(request.name), self._services.telegram
-        subjects = {_subject(request, number): number for number in telegram.users}
+        subjects = {_subject(request, chat_id): chat_id for chat_id in self._threads.chats}
         while waiting := [subject for subject in subjects if telegram.waits_with(subject) is not None]:
             shown = {"text": card.html, "parse_mode": "HTML"}
             replaced = [
@@ -229,11 +230,6 @@ class EventReports:
             parameters: dict[str, Any] = {"message_id": message_id, "text": card.html, "parse_mode": "HTML"}
             calls.append(NewCall(chat_id, BotMethod.EDIT_MESSAGE_TEXT, parameters, Need.ANSWER))
         return TelegramChange(calls, spent=[about]) if calls else None
-
-
-def _chat_of(user: BridgeUser) -> int:
-    """The private chat of a user has the number of the user."""
-    return int(user.name.partition(":")[2])
 
 
 def _subject(request: Request, chat_id: int) -> str:

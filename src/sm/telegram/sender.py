@@ -21,6 +21,7 @@ from sm.core.telegram import (
     OutgoingState,
     TelegramChat,
 )
+from sm.core.telegram_threads import TOPIC, session_of_progress
 from sm.services import TelegramLink
 from sm.store import Store
 from sm.telegram.backlog import crowded_chats, summary
@@ -40,6 +41,7 @@ from sm.telegram.outcome import (
     Unauthorized,
 )
 from sm.telegram.text import marked_again, plain_parameters
+from sm.telegram.topics import Topics
 
 log = logging.getLogger(__name__)
 
@@ -58,10 +60,12 @@ class Sender:
         store: Store,
         client: BotClient,
         link: TelegramLink,
+        topics: Topics,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
+        self._topics = topics
         self._client = client
         self._link = link
         self._clock = clock
@@ -94,24 +98,50 @@ class Sender:
             left = chat.closed_until - self._wall()
             if left > 0:
                 self._budget.close(chat.chat_id, self._clock() + left)
+        await self._topics.recover()
         for call in list(self._store.mail.open.outgoing.values()):
             if call.state is OutgoingState.SENDING:
                 await self._answer_lost(call)
 
     async def _make(self, call: Outgoing) -> float | None:
         """Make the call and record its outcome. Returns the seconds to wait before any other call."""
+        if TOPIC in call.parameters and (creation := await self._topics.begin(call)) is not None:
+            return await self._make_topic(call, creation)
         async with self._store.transaction() as tx:
             if call.id not in tx.mail.open.outgoing:  # removed meanwhile
                 return None
             call = tx.telegram.begin(tx.mail.open.outgoing[call.id])
+        made = call
+        if TOPIC in call.parameters:
+            placed = await self._topics.placed(call)
+            if placed is None:  # it changes a topic that does not exist
+                await self._finish(call, Done())
+                return None
+            made = placed
+        if call.lost_answers:
+            made = replace(made, parameters=marked_again(made.parameters))
+        return await self._record(call, await self._outcome(made))
+
+    async def _outcome(self, call: Outgoing) -> Outcome:
         self._budget.spend(call.chat_id, self._clock())
-        made = replace(call, parameters=marked_again(call.parameters)) if call.lost_answers else call
         try:
             async with asyncio.timeout(_CALL_WITHIN_S):
-                outcome: Outcome = await self._client.make(made)
+                return await self._client.make(call)
         except TimeoutError:
-            outcome = AnswerLost("no answer in time")
-        return await self._record(call, outcome)
+            return AnswerLost("no answer in time")
+
+    async def _make_topic(self, call: Outgoing, creation: Outgoing) -> float | None:
+        """Make the topic that the call needs. The call keeps its turn."""
+        outcome = await self._outcome(creation)
+        await self._topics.record(call, outcome)
+        match outcome:
+            case Done() | Rejected():
+                self._backoff.reset()
+                return None
+            case AnswerLost():
+                return self._backoff.next_s()
+            case failure:
+                return await self._record(call, failure)
 
     async def _record(self, call: Outgoing, outcome: Outcome) -> float | None:
         match outcome:
@@ -131,6 +161,10 @@ class Sender:
             case Rejected() if call.method == BotMethod.SET_MESSAGE_REACTION:
                 self._backoff.reset()
                 await self._reply_instead(call)
+            case Rejected() if outcome.is_missing_thread and TOPIC in call.parameters:
+                await self._topics.deleted(call)
+            case Rejected() if outcome.is_missing_message and session_of_progress(call.subject) is not None:
+                await self._forget_card(call)
             case Rejected():
                 self._backoff.reset()
                 log.warning("telegram refused a call of %s: %s", call.method, outcome.reason)
@@ -199,6 +233,13 @@ class Sender:
                     call.chat_id, BotMethod.SEND_MESSAGE, said, Need(call.need), call.about, call.about
                 )
                 await tx.telegram.queue(new)
+
+    async def _forget_card(self, call: Outgoing) -> None:
+        """A person deleted the message: the next work of the session sends a new one."""
+        async with self._store.transaction() as tx:
+            tx.telegram.finish(call, None, None)
+            if (session_id := session_of_progress(call.subject)) is not None and call.chat_id is not None:
+                tx.telegram.threads.forget_card(session_id, call.chat_id)
 
     async def _answer_lost(self, call: Outgoing) -> None:
         """A message is sent once more; every other call may be repeated until an answer comes."""

@@ -61,10 +61,10 @@ def test_config_check_lists_all_mistakes_with_line_and_column(run: Sm, home: Pat
 
 
 def test_config_check_warns_about_keys_without_effect(run: Sm, home: Path) -> None:
-    (home / "config.yaml").write_text("telegram: {progress: false}\n")
+    (home / "config.yaml").write_text("commands: {A: {command: [x], env: {SM_TRUST_LEVEL: direct}}}\n")
     done = run("config", "--check")
     assert done.err.startswith("warning: ")
-    assert "telegram.progress" in done.err
+    assert "commands.A.env.SM_TRUST_LEVEL" in done.err
 
 
 def test_config_refuses_two_modes_at_once(run: Sm) -> None:
