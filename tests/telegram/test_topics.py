@@ -186,10 +186,12 @@ async def test_deleted_topic_is_made_anew_once_at_the_next_message(
 
 
 async def test_bot_without_the_right_uses_replies_and_says_so_once(
-    path: str, client: BotClient, api: TelegramApi, forum: Chat
+    path: str, client: BotClient, api: TelegramApi, ann: Person, forum: Chat
 ) -> None:
     forum.can_manage_topics = False
     for text in ("one", "two"):
+        if text == "two":
+            ann.joins(forum)  # other facts about the group
         async with await Store.open(path) as store, sending(store, client):
             if text == "one":
                 async with store.transaction() as tx:
@@ -235,6 +237,7 @@ async def test_topic_is_closed_with_the_outcome_in_its_title_and_reopened(
         await say(store, "one")
         await until_empty(store)
         (topic,) = api.topics(forum)
+        api.fault("closeForumTopic", Fault.CUT_AFTER)
         await follow(replace(root, status=Status.COMPLETED))
         assert (topic.name, topic.closed) == (f"engineer-{ROOT}: completed", True)
         calls = len(api.sent("editForumTopic"))
