@@ -84,6 +84,17 @@ def wrapped(text: str, width: int | None) -> Iterator[str]:
     yield piece
 
 
+def wrapped_at_blanks(text: str, width: int) -> Iterator[str]:
+    """Split `text` into lines of at most `width` columns, between words where possible."""
+    while columns(text) > width:
+        piece = next(wrapped(text, width))
+        blank = len(piece) if text[len(piece)] == " " else piece.rfind(" ")
+        end = blank if blank > 0 else len(piece)
+        yield text[:end]
+        text = text[end:].lstrip(" ")
+    yield text
+
+
 def visible(text: str) -> str:
     """Replace invisible characters, and blanks other than the space, by code points such as `<U+200B>`."""
     if text.isascii() and text.isprintable():

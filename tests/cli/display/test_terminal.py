@@ -122,6 +122,39 @@ def test_terminal_width_takes_precedence_over_columns_variable(run: Sm, sessions
 
 
 @pytest.mark.parametrize("width", [80, 100])
+def test_agents_shows_the_whole_problem_of_a_definition_on_a_terminal(
+    run: Sm, peer: Peer, width: int
+) -> None:
+    place = "/home/ann/projects/shop/.sm/agents/reviewer.md"
+    broken: dict[str, object] = {
+        "name": "reviewer",
+        "provider": "claude",
+        "model": None,
+        "description": None,
+        "spawnable": False,
+        "origin": place,
+        "problem": "1:1: the file must begin with settings between two lines of three dashes (---)",
+        "shadowed_by": None,
+        "warnings": [],
+    }
+    new = broken | {"name": "tester", "problem": None, "agreement": "new"}
+    peer.script("GET /v1/agents", answer({"workspace": "shop", "agents": [broken, new], "warnings": []}))
+    words = " ".join(" ".join(lines(run, "agents", width=width)).replace("|", " ").split())
+    assert "between two lines of three dashes (---)" in words
+    assert "sm workspace agree shop" in words
+
+
+def test_requests_wraps_a_summary_between_words_on_a_terminal(run: Sm, peer: Peer) -> None:
+    question = {"question": "Which days should the job run?", "options": ["monday", "friday", "sunday"]}
+    peer.script("GET /v1/requests", answer([request(questions=[question])]))
+    shown = lines(run, "requests", width=58)
+    assert shown[1:3] == [
+        '  "Which days should the job run?" [1: "monday", 2:',
+        '  "friday", 3: "sunday"]',
+    ]
+
+
+@pytest.mark.parametrize("width", [80, 100])
 def test_requests_are_blocks_with_whole_commands_on_a_terminal(run: Sm, peer: Peer, width: int) -> None:
     command = f"npm install {'x' * 100}"
     asked = {"kind": "permission", "questions": [], "tool": "Bash"}

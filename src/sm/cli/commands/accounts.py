@@ -13,7 +13,7 @@ import click
 from sm.cli.call import Call, json_option
 from sm.cli.display.accounts import park_text
 from sm.cli.display.output import Table, now, print_json, print_lines, print_table
-from sm.cli.display.text import JsonObject, line
+from sm.cli.display.text import JsonObject, age, line
 from sm.client.http import decode_answer
 
 
@@ -28,7 +28,7 @@ def command(call: Call) -> None:
     if not accounts:
         print_lines(["No accounts: no agent has been started"])
         return
-    print_table(Table([_row(account) for account in accounts], aligned=3))
+    print_table(Table([_row(account) for account in accounts], aligned=3, is_cut=False))
 
 
 def _row(account: JsonObject) -> tuple[str, ...]:
@@ -36,6 +36,6 @@ def _row(account: JsonObject) -> tuple[str, ...]:
     parked = park_text(account, now(), None)
     state = f"parked {parked}, waiting: {account['waiting']}" if parked else "free"
     success = account["last_success_at"]
-    last = f"; last success {line(success)}" if success else ""
+    last = f"; last success {age(success, now())}" if success else ""
     sessions = f"{count} session{'' if count == 1 else 's'}"
     return line(account["name"]), line(account["directory"], 4096), sessions, f"{state}{last}"

@@ -48,7 +48,7 @@ def command(workspace: str | None, call: Call) -> None:
             (line(a["name"]), _facts(a), line(a["origin"], 4096), _description(a, answer["workspace"]))
             for a in agents
         ]
-        print_table(Table(rows, aligned=3))
+        print_table(Table(rows, aligned=3, is_cut=False))
     print_warnings([*answer["warnings"], *(f"{a['origin']}: {w}" for a in agents for w in a["warnings"])])
 
 

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from sm.cli.display.sessions import label, name_to_type
 from sm.cli.display.text import JsonObject, age, line, span
-from sm.core.quotation import argument_lines, question_lines, quotation, wrapped
+from sm.core.quotation import argument_lines, question_lines, quotation, wrapped_at_blanks
 from sm.wire import encode
 
 _BY = {"rule": "by a rule", "terminal": "in the terminal"}
@@ -42,7 +42,7 @@ def request_block(request: JsonObject, at: datetime, width: int) -> list[str]:
 
 
 def _indented(text: str, width: int) -> list[str]:
-    return [f"  {piece}" for piece in wrapped(text, width - 2)]
+    return [f"  {piece}" for piece in wrapped_at_blanks(text, width - 2)]
 
 
 def _is_deleted(request: JsonObject) -> bool:
