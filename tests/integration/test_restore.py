@@ -739,7 +739,9 @@ def test_adopt_is_refused_when_the_pane_runs_no_foreign_agent(shared: Instance) 
     session_id = spawn_counted(shared, "ours")["session_id"]
     shared.tmux("new-session", "-d", "-s", "mine", "sleep 1000")
     pane = shared.tmux("display-message", "-p", "-t", "=mine:", "#{pane_id}").strip()
-    assert f"no agent runs in pane {pane}" in shared.refused("adopt", pane, exit_code=4)
+    refused = shared.refused("adopt", pane, exit_code=4)
+    assert f"no agent runs in pane {pane}" in refused
+    assert "start the agent in the pane first" in refused
     for nowhere in ("%999999", "no-such-session:", "", "-x\x07"):
         shared.refused("adopt", "--", nowhere, exit_code=3)
     assert "belongs to a terminal of this or another instance" in shared.refused(

@@ -136,7 +136,10 @@ class Adoptions:
         if len(top) == 1:
             return top[0]
         if not top:
-            raise IllegalState(f"no agent runs in pane {pane.pane_id}", "start an agent: sm spawn AGENT_TYPE")
+            raise IllegalState(
+                f"no agent runs in pane {pane.pane_id}",
+                "start the agent in the pane first, or a new one: sm spawn AGENT_TYPE",
+            )
         pids = ", ".join(str(process.pid) for process, _ in top)
         raise IllegalState(
             f"more than one agent runs in pane {pane.pane_id}: processes {pids}",

@@ -161,6 +161,19 @@ def test_session_start_is_idle_when_a_person_resumes_a_conversation() -> None:
     assert observation.activity is Activity.IDLE
 
 
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("startup", "claude waits for its first input (SessionStart)"),
+        ("resume", "claude has resumed its conversation and waits for input (SessionStart)"),
+    ],
+)
+def test_reason_at_start_says_whether_claude_has_an_earlier_conversation(source: str, reason: str) -> None:
+    observation = read_event("SessionStart", source=source).observation
+    assert observation is not None
+    assert observation.reason == reason
+
+
 def test_notification_of_a_background_task_opens_no_turn() -> None:
     notification = read_event(
         "UserPromptSubmit", prompt="<task-notification>\n<task-id>b</task-id>"

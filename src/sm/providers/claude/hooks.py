@@ -124,8 +124,10 @@ def _session_start(
         case "startup" if expects_turn:
             first = replace(observe(Activity.BUSY, "claude started with a prompt"), patience_s=FIRST_TURN_S)
             return HookEvent(here.name, first, model=model, ready=True, started=True)
-        case _:  # after a resume or fork, the event names the original conversation
-            waits = observe(Activity.IDLE, "claude waits for its first input", final=True)
+        case source:  # after a resume or fork, the event names the original conversation
+            resumed = "has resumed its conversation and waits for input"
+            waits_for = resumed if source == "resume" else "waits for its first input"
+            waits = observe(Activity.IDLE, f"claude {waits_for}", final=True)
             return HookEvent(here.name, waits, model=model, ready=True, started=True)
 
 
