@@ -246,10 +246,10 @@ async def test_completed_session_is_reopened_when_the_clock_was_set_back(world: 
     "text",
     [
         "Done.\x07\x00 All 26\u202e tests \x1b[201~pass.\x9b1m",
-        "Done. All 26 tests pass.\n\n" + "x" * 50_000,
+        "Done. All 26 tests pass.\n\n```\n" + "x" * 50_000,
         "Done. " + "All 26 tests pass. " * 2_700,
     ],
-    ids=["control characters", "50,000 characters in one word", "50,000 characters in one paragraph"],
+    ids=["control characters", "50,000 characters of code in one word", "50,000 characters in one paragraph"],
 )
 async def test_odd_final_message_completes_the_session_with_a_short_printable_summary(
     world: World, text: str

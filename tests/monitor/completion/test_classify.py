@@ -14,6 +14,7 @@ from sm.monitor.completion.message import HEAD_SENTENCES, SENTENCE_MAX, TAIL_SEN
 from sm.monitor.completion.rules import RULES
 
 DONE = "Done. All tests passing."
+WORKED = TurnFacts(tools_used=3)
 
 # rule, text, task, facts
 CASES: tuple[tuple[str, str, str, TurnFacts], ...] = (
@@ -51,20 +52,19 @@ CASES: tuple[tuple[str, str, str, TurnFacts], ...] = (
     ("done-statement", DONE, "Fix it", TurnFacts()),
     ("done-statement", "Finished with step 4 of 4. Everything is done.", "Fix it", TurnFacts()),
     ("last-tool-failed", "I removed the flag.", "Fix it", TurnFacts(tools_used=3, last_tool_failed=True)),
-    ("reservation", "I removed the flag, but something is wrong.", "Fix it", TurnFacts()),
     ("broken-off", "I added the flag. Its default is read from the", "Fix it", TurnFacts()),
-    ("open-end", "I removed the flag, all tests pass. You have to rotate the key.", "Fix it", TurnFacts()),
-    ("open-answer", "The cache is never emptied. The pool's turn now.", "What leaks?", TurnFacts()),
-    (
-        "question-left",
-        "Added a menu, tests pass. Do you want it changed elsewhere too?",
-        "Add a menu",
-        TurnFacts(),
-    ),
-    ("unsupported-report", f"I removed the flag{' and its many uses' * 8}.", "Fix it", TurnFacts()),
-    ("work-report", "I removed the flag and its tests.", "Fix it", TurnFacts()),
+    ("work-report", "I removed the flag and its tests. All 30 tests pass.", "Fix it", WORKED),
     ("work-report", "k, pushed", "Push it", TurnFacts()),
-    ("answer-to-task", "The cache is filled at start and never emptied.", "Explain the cache", TurnFacts()),
+    (
+        "answer-to-task",
+        "The cache is filled at start from the database, and its entries are replaced when they change.",
+        "How is the cache filled?",
+        WORKED,
+    ),
+    ("result", "2.8 s → 45 ms", "Speed up the query", WORKED),
+    ("doubtful", "I removed the flag, but something is wrong.", "Fix it", TurnFacts()),
+    ("doubtful", "I removed the flag, all tests pass. You have to rotate the key.", "Fix it", TurnFacts()),
+    ("doubtful", "I refactored the storage and improved the code a lot.", "Fix it", WORKED),
     ("nothing-decides", "The code looks strange.", "Fix it", TurnFacts()),
 )
 
@@ -103,6 +103,46 @@ def test_every_rule_has_a_case() -> None:
 )
 def test_classifier_reads_the_ending(text: str, ending: Ending) -> None:
     assert classify(text, "Do the work", TurnFacts(tools_used=3)).ending is ending
+
+
+def test_doubtful_report_quotes_the_words_that_speak_against_it() -> None:
+    text = "All 46 uses are converted, and the tests are green. The API docs are not."
+    found = classify(text, "Convert the code and its docs", WORKED)
+    assert found == Classification(Ending.UNCLEAR, "doubtful", "The API docs are not.")
+
+
+def test_optional_offer_does_not_weaken_a_report() -> None:
+    report = "Added the flag and its tests, everything passes."
+    offers = ("Want me to mention it in the changelog, too?", "Would you like me to update the docs as well?")
+    for offer in offers:
+        assert classify(f"{report} {offer}", "Add a flag", WORKED).ending is Ending.DONE
+    assert classify(f"{report} Should it be on or off?", "Add a flag", WORKED).ending is Ending.QUESTION
+
+
+@pytest.mark.parametrize(
+    ("text", "task", "rule"),
+    [
+        (
+            "The build fails on warnings now. It passes on main.",
+            "Make the build fail on warnings",
+            "work-report",
+        ),
+        ("The change is made, but 3 tests still fail.", "Fix the build", "tests-or-tools-fail"),
+    ],
+)
+def test_obstacle_decides_unless_the_model_is_certain_of_done(text: str, task: str, rule: str) -> None:
+    assert classify(text, task, WORKED).rule == rule
+
+
+def test_only_rules_that_read_the_text_yield_to_the_model() -> None:
+    assert {rule.ending for rule in RULES if rule.yields} == {
+        Ending.BLOCKED,
+        Ending.FAILED,
+        Ending.PROGRESS,
+        Ending.UNCLEAR,
+    }
+    facts = {"live-children", "background-work", "open-tasks", "provider-failed", "interrupted"}
+    assert not facts & {rule.name for rule in RULES if rule.yields}
 
 
 def test_plan_is_done_only_if_the_plan_was_the_task() -> None:

@@ -4,13 +4,10 @@ from collections.abc import Sequence
 
 from sm.core.completion_pattern import CompletionPattern
 from sm.core.turns import Classification, Ending, TurnFacts
-from sm.monitor.completion.message import read_message
-from sm.monitor.completion.rules import RULES
+from sm.monitor.completion.rules import CERTAIN, RULES
 from sm.monitor.completion.turn import Turn
-from sm.monitor.completion.words import languages
 
 _NO_FACTS = TurnFacts()
-_LANGUAGE_SAMPLE = 4
 
 
 def classify(
@@ -24,14 +21,12 @@ def classify(
     Never raises, and takes time linear in the length of `text`. When in doubt the ending is `unclear`: a false `done`
     would end a session that is not done. `patterns` are hints of the user and never enough alone.
     """
-    message = read_message(text)
-    told = message.sentences
-    sample = " ".join(
-        sentence.words for sentence in told[:_LANGUAGE_SAMPLE] + told[_LANGUAGE_SAMPLE:][-_LANGUAGE_SAMPLE:]
-    )
-    turn = Turn(message, task, facts, patterns, languages(sample))
+    turn = Turn.of(text, task, facts, patterns)
     for rule in RULES:
+        if rule.yields and turn.support.probability >= CERTAIN:
+            continue
         quote = rule.find(turn)
         if quote is not None:
             return Classification(rule.ending, rule.name, quote)
-    return Classification(Ending.UNCLEAR, "nothing-decides", message.quote(told[0]) if told else "")
+    told = turn.message.sentences
+    return Classification(Ending.UNCLEAR, "nothing-decides", turn.message.quote(told[0]) if told else "")

@@ -34,6 +34,7 @@ _ASIDE = re.compile(
 )
 
 
+_QUESTION_MARKS = ("?", "？", "؟", "⁇")
 _LEADING = " \n#*_>¡¿✅✔✓☑🎉👍🚀\ufe0f\u200f\u200e-–—•"
 
 
@@ -54,6 +55,10 @@ class Sentence:
     part: Part
     aside: bool
     """The heading above says that the section is no report on the task, such as `Known limitations`."""
+
+    @property
+    def is_question(self) -> bool:
+        return self.words.rstrip("`*_)\"'”» ").endswith(_QUESTION_MARKS)
 
 
 @dataclass(frozen=True, slots=True)

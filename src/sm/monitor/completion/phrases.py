@@ -10,6 +10,7 @@ from sm.monitor.completion.words import KINDS, Words
 
 _CLAUSE_END = re.compile(r"[,;:.!?()，；：。！？、،؛|–—]+|\bbut\b|\baber\b|\bmais\b|\bpero\b")
 
+_CLAIMS = frozenset({"done", "work"})
 _BLANK = re.compile(r"\[(?:\\.|[^\]])*\]| [*?]?")
 
 
@@ -165,6 +166,19 @@ def claims(kind: str, languages: Sequence[Words], sentences: Sequence[Sentence])
             for found in _matches(words, sentence.words).get(kind, ()):
                 if not _taken_back(words, sentence.words, found):
                     yield Found(sentence, found.start(), found.end())
+
+
+def first_phrases(languages: Sequence[Words], sentence: Sentence) -> Mapping[str, int]:
+    """The kinds of phrases in the sentence, each with the place of its first phrase. Like `claims` for claims."""
+    places: dict[str, int] = {}
+    for words in languages:
+        for kind, matches in _matches(words, sentence.words).items():
+            if kind not in places:
+                for found in matches:
+                    if kind not in _CLAIMS or not _taken_back(words, sentence.words, found):
+                        places[kind] = found.start()
+                        break
+    return places
 
 
 def _taken_back(words: Words, text: str, found: re.Match[str]) -> bool:

@@ -4,54 +4,25 @@ import re
 from collections.abc import Iterator
 
 from sm.monitor.completion.message import Part, Sentence
+from sm.monitor.completion.offers import is_offered, is_optional
 from sm.monitor.completion.phrases import Found, find
 from sm.monitor.completion.turn import Turn
 
-_MARKS = ("?", "？", "؟", "⁇")
 _ADDRESSED = re.compile(
     r"\b(?:you|your|u|should i|shall i|may i|can i|should we|shall we|do i|want me|ok to|okay to|"
     r"which (?:one|of|way)|i|or)\b|"
     r"^(?:should|shall|may|which|does|do|is|are|can|could|will|would|has|have)\b"
-)
-_OFFERED = re.compile(
-    r"\b(?:would you like|do you want|(?:you )?want me|shall i|should i|may i|can i|need me to|do you need|"
-    r"interested in|"
-    r"soll ich|möchten sie|möchtest du|willst du|voulez-vous|souhaitez-vous|veux-tu|quieres|quieras|"
-    r"desea[s]?|quer que|"
-    r"gostaria|vuoi|desideri|wil je|zal ik|vill du|vil du|chcesz|хотите|хочешь|ister misin\w*|chceš)\b|"
-    r"您(?:希望|想|需要)|要我|ましょうか|しますか|할까요|드릴까요|क्या मैं|هل تريد"
-)
-_MORE = re.compile(
-    r"\b(?:also|too|as well|anything (?:else|more|further)|something else|the same|same for|further|"
-    r"additional(?:ly)?|"
-    r"another|others?|follow-?up|else|auch|noch|sonst|aussi|également|autre chose|también|algo más|também|"
-    r"mais alguma|"
-    r"anche|altro|ook|också|även|też|również|coś jeszcze|также|ещё|еще|ayrıca|başka|také|ještě)\b|"
-    r"也|还需要|其他|他に|ほかに|ついでに|추가로|다른|(?<!\S)भी|أيضًا|أيضا|גם"
 )
 _ACT = re.compile(
     r"\b(?:proceed|continue|go ahead|merge|delete|remove|drop|deploy|publish|release|push|overwrite|force|"
     r"apply it|"
     r"do it|do that|start|begin|run it|commit|approve|keep|revert|instead|or)\b"
 )
-_CANNOT_BE_UNDONE = re.compile(
-    r"\b(?:merge|delete|remove|drop|deploy|publish|release|push|overwrite|force|"
-    r"lösch\w*|überschreib\w*|veröffentlich\w*|supprim\w*|fusionn\w*|publi\w*|borr\w*|elimin\w*|"
-    r"despleg\w*|apag\w*|"
-    r"exclu\w*|cancell\w*|verwijder\w*|radera|slett\w*|usun\w*|удал\w*|sil\w*|smaz\w*|oder|ou|oppure|lub|"
-    r"czy|или|eller)\b|"
-    r"删除|発行|削除|삭제|حذف|还是|それとも|아니면"
-)
-_ANY_MORE = re.compile(
-    r"^\W*(?:is there )?(?:anything|something) else\b|^\W*what(?:'s| is) next\b|^\W*sonst noch"
-)
-
-
 _SHORT = 25
 
 
 def _is_question(sentence: Sentence) -> bool:
-    return sentence.part is not Part.HEADING and sentence.words.rstrip("`*_)\"'”» ").endswith(_MARKS)
+    return sentence.part is not Part.HEADING and sentence.is_question
 
 
 def _is_offer(turn: Turn, sentence: Sentence) -> bool:
@@ -61,10 +32,7 @@ def _is_offer(turn: Turn, sentence: Sentence) -> bool:
     behind = turn.behind(sentence)
     if any(turn.find("offer", (other,)) is None and len(other.words) > _SHORT for other in behind):
         return False  # the message goes on to say why the answer matters
-    words = sentence.words
-    if _ANY_MORE.search(words):
-        return True
-    return bool(_MORE.search(words) and _OFFERED.search(words) and not _CANNOT_BE_UNDONE.search(words))
+    return is_optional(sentence.words)
 
 
 def _questions(turn: Turn) -> Iterator[Sentence]:
@@ -97,7 +65,7 @@ def offer_or_decision(turn: Turn) -> str | None:
     questions = list(_questions(turn))
     if len(questions) == 1 and turn.done is not None:
         words = questions[0].words
-        if _OFFERED.search(words) and not _ACT.search(words) and words.isascii():
+        if is_offered(words) and not _ACT.search(words) and words.isascii():
             return turn.message.quote(questions[0])
     return None
 

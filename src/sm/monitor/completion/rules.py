@@ -70,7 +70,7 @@ def _empty(turn: Turn) -> str | None:
     return ""
 
 
-# Doubt and success
+# Doubt
 
 
 def _hedge(turn: Turn) -> str | None:
@@ -78,78 +78,9 @@ def _hedge(turn: Turn) -> str | None:
     return None if found is None else turn.quote(found)
 
 
-def _done_statement(turn: Turn) -> str | None:
-    return None if turn.done is None else turn.quote(turn.done)
-
-
-def _last_tool_failed(turn: Turn) -> str | None:
-    return turn.quote(turn.work) if turn.work is not None and turn.facts.last_tool_failed else None
-
-
-_RESERVATION = re.compile(
-    r"\b(?:but|however|although|though|except|still|yet)\b[^.;]*\b(?:not|no|never|none|nothing|missing|"
-    r"wrong|broken|problems?|"
-    r"issues?|unclear|unsure|open|later|doubts?|worr\w+|concern\w*|strange|weird|\w+n't)\b"
-)
-
-
-_BAD_NEWS = re.compile(
-    r"\b(?:unfortunately|sadly|regrettably|worse|workaround|unresolved|unsolved|i can(?:'|no)t|i couldn't|"
-    r"not working|"
-    r"segfault\w*|gave up|no idea|out of ideas)\b"
-)
-
-
-def _reservation(turn: Turn) -> str | None:
-    """A report whose last words take something back."""
-    for sentence in turn.ends[-3:]:
-        found = _RESERVATION.search(sentence.words) or _BAD_NEWS.search(sentence.words)
-        if found is not None and not _INTENDED.search(sentence.words):
-            return turn.message.quote(sentence, found.start())
-    return None
-
-
-def _reservation_of_report(turn: Turn) -> str | None:
-    return None if turn.work is None or turn.inquiry else _reservation(turn)
-
-
-_INTENDED = re.compile(
-    r"\b(?:as (?:you )?(?:asked|agreed|requested|instructed)|on purpose|deliberately|intentionally|"
-    r"per your|expected)\b"
-)
-
-
-def _work_report(turn: Turn) -> str | None:
-    return None if turn.work is None else turn.quote(turn.work)
-
-
-ANSWER_MIN = 30
-"""Characters of an answer. Fewer say hardly more than that the question was read."""
-_REPLY = re.compile(
-    r"\W*(?:please |just |only )*(?:reply|respond|answer|say|print|output|echo)\b", re.IGNORECASE
-)
-
-
-_IN_NEED = re.compile(
-    r"\bi (?:need|require|cannot|can't|couldn't|could not|was unable|(?:have not|haven't)(?! (?:found|"
-    r"seen|changed|touched))|still)\b"
-)
 _TABLE = re.compile(r"^[ \t]*\|.*\w", re.MULTILINE)
 _CODE = re.compile(r"```\w*\n\s*\S|^[ \t]*\|.*\w", re.MULTILINE)
 _WRITE = re.compile(r"\W*(?:please )?(?:write|draft|generate|give me)\b", re.IGNORECASE)
-
-
-def _answer(turn: Turn) -> str | None:
-    if not turn.inquiry or any(_IN_NEED.search(sentence.words) for sentence in turn.ends):
-        return None
-    if (
-        len(turn.message.text.strip()) < ANSWER_MIN
-        and not _REPLY.match(turn.task)
-        and "`" not in turn.message.text
-    ):
-        return None
-    told = turn.message.sentences
-    return turn.message.quote(told[0]) if told else turn.message.first_words
 
 
 def _pattern(turn: Turn) -> str | None:
@@ -162,6 +93,9 @@ def _pattern(turn: Turn) -> str | None:
     return None
 
 
+CERTAIN = 0.9
+"""The least support at which obstacles and failures in a message are what the message describes."""
+
 RULES: Sequence[EndingRule] = (
     EndingRule("provider-blocked", Ending.BLOCKED, _provider_blocked),
     EndingRule("provider-failed", Ending.FAILED, _provider_failed),
@@ -172,26 +106,23 @@ RULES: Sequence[EndingRule] = (
     EndingRule("no-words", Ending.UNCLEAR, _empty),
     EndingRule("offer-or-decision", Ending.UNCLEAR, questions.offer_or_decision),
     EndingRule("question-mark", Ending.QUESTION, questions.question),
-    EndingRule("blocked-statement", Ending.BLOCKED, obstacles.blocked),
+    EndingRule("blocked-statement", Ending.BLOCKED, obstacles.blocked, yields=True),
     EndingRule("asks-for-a-decision", Ending.QUESTION, questions.asked),
-    EndingRule("failed-statement", Ending.FAILED, obstacles.failed),
-    EndingRule("tests-or-tools-fail", Ending.FAILED, obstacles.failing),
-    EndingRule("unfinished-work", Ending.PROGRESS, obstacles.unfinished),
-    EndingRule("waits-for-others", Ending.PROGRESS, obstacles.waiting),
-    EndingRule("part-of-the-work", Ending.PROGRESS, obstacles.partial),
+    EndingRule("failed-statement", Ending.FAILED, obstacles.failed, yields=True),
+    EndingRule("tests-or-tools-fail", Ending.FAILED, obstacles.failing, yields=True),
+    EndingRule("unfinished-work", Ending.PROGRESS, obstacles.unfinished, yields=True),
+    EndingRule("waits-for-others", Ending.PROGRESS, obstacles.waiting, yields=True),
+    EndingRule("part-of-the-work", Ending.PROGRESS, obstacles.partial, yields=True),
     EndingRule("live-children", Ending.PROGRESS, obstacles.live_children),
     EndingRule("background-work", Ending.PROGRESS, obstacles.background),
     EndingRule("open-tasks", Ending.PROGRESS, obstacles.open_tasks),
-    EndingRule("untested-or-unsure", Ending.UNCLEAR, _hedge),
+    EndingRule("untested-or-unsure", Ending.UNCLEAR, _hedge, yields=True),
     EndingRule("broken-off", Ending.UNCLEAR, support.broken_off),
-    EndingRule("done-statement", Ending.DONE, _done_statement),
-    EndingRule("last-tool-failed", Ending.UNCLEAR, _last_tool_failed),
-    EndingRule("reservation", Ending.UNCLEAR, _reservation_of_report),
-    EndingRule("open-end", Ending.UNCLEAR, support.open_end),
-    EndingRule("open-answer", Ending.UNCLEAR, support.open_answer),
-    EndingRule("question-left", Ending.UNCLEAR, support.question_left),
-    EndingRule("unsupported-report", Ending.UNCLEAR, support.unsupported),
-    EndingRule("work-report", Ending.DONE, _work_report),
-    EndingRule("answer-to-task", Ending.DONE, _answer),
+    EndingRule("done-statement", Ending.DONE, support.done_statement),
+    EndingRule("last-tool-failed", Ending.UNCLEAR, support.last_tool_failed),
+    EndingRule("work-report", Ending.DONE, support.work_report),
+    EndingRule("answer-to-task", Ending.DONE, support.answer),
+    EndingRule("result", Ending.DONE, support.result),
+    EndingRule("doubtful", Ending.UNCLEAR, support.doubtful),
     EndingRule("user-pattern", Ending.DONE, _pattern),
 )

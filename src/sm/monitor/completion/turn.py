@@ -7,7 +7,10 @@ from functools import cached_property
 
 from sm.core.completion_pattern import CompletionPattern
 from sm.core.turns import Ending, TurnFacts
-from sm.monitor.completion.message import FinalMessage, Part, Sentence
+from sm.monitor.completion.features import Weighed, of_message, weigh
+from sm.monitor.completion.message import FinalMessage, Part, Sentence, read_message
+from sm.monitor.completion.model import Support, support
+from sm.monitor.completion.offers import is_optional
 from sm.monitor.completion.phrases import Found, claims, find
 from sm.monitor.completion.words import Words, languages
 
@@ -30,6 +33,8 @@ _AND_CHANGE = re.compile(
     r"replace|write the code|migrate)\b"
 )
 
+_LANGUAGE_SAMPLE = 4
+"""Sentences at the begin and at the end of a message from which its languages are known."""
 FIRST, LAST = 6, 14
 """Sentences at the begin and at the end of a message that can decide."""
 
@@ -43,6 +48,15 @@ class Turn:
     facts: TurnFacts
     patterns: Sequence[CompletionPattern]
     languages: Sequence[Words] = field(default=())
+
+    @classmethod
+    def of(cls, text: str, task: str, facts: TurnFacts, patterns: Sequence[CompletionPattern] = ()) -> "Turn":
+        """The turn with the final message `text`."""
+        message = read_message(text)
+        told = message.sentences
+        sample = told[:_LANGUAGE_SAMPLE] + told[_LANGUAGE_SAMPLE:][-_LANGUAGE_SAMPLE:]
+        known = languages(" ".join(sentence.words for sentence in sample))
+        return cls(message, task, facts, patterns, known)
 
     @cached_property
     def sentences(self) -> Sequence[Sentence]:
@@ -63,6 +77,18 @@ class Turn:
         begin = (Sentence(0, task, Part.PROSE, aside=False),)
         asked = task.endswith(("?", "？", "؟")) and not _REQUEST.match(task)
         return asked or any(found.start == 0 for found in find("inquiry", languages(task), begin))
+
+    @cached_property
+    def weighed(self) -> Sequence[Weighed]:
+        """The sentences with their features, without offers of more work."""
+        told = [one for one in self.message.sentences if not (one.is_question and is_optional(one.words))]
+        return weigh(told, self.languages, self.inquiry)
+
+    @cached_property
+    def support(self) -> Support:
+        """How much the model trusts that the task is done."""
+        whole = of_message(self.message, self.weighed, self.task, self.inquiry, self.facts)
+        return support(whole, self.weighed)
 
     @cached_property
     def claim(self) -> Found | None:
@@ -138,3 +164,5 @@ class EndingRule:
     name: str
     ending: Ending
     find: Callable[[Turn], str | None]
+    yields: bool = False
+    """The rule does not decide if the model is certain that the task is done."""

@@ -1,0 +1,144 @@
+"""Features of a final message, its sentences and its task: what the model weighs."""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from sm.core.turns import TurnFacts
+from sm.monitor.completion.concepts import PUNCTUATION, tokens
+from sm.monitor.completion.message import FinalMessage, Sentence, lowered
+from sm.monitor.completion.phrases import first_phrases
+from sm.monitor.completion.words import Words
+
+FIRST, LAST = 12, 20
+"""Sentences at the begin and at the end of a message that are weighed."""
+_NO_FEATURES = frozenset({"inquiry", "unless"})
+"""Kinds of phrases that mean nothing alone."""
+_SPAN_OF_NEGATION = 3
+_STEM, _STEM_MIN = 5, 6
+_LETTERS = "\u0500"
+"""The first letter behind the Latin, Greek and Cyrillic ones."""
+_FENCED = re.compile(r"```[^\n]*\n(.*?)(?:```|\Z)", re.DOTALL)
+_FENCED_MAX = 300
+_FENCED_LOOKED_AT = 4_000
+_TASK_MAX = 400
+_WORD = re.compile(r"\w+")
+_REPAIR = re.compile(
+    r"\b(?:fix|repair|solve|resolve|make|get|stop|behebe|repar|corrig|arregla|napraw|исправ)|修|直|고쳐"
+)
+_AMOUNT = re.compile(
+    r"(\d+) *(?:of|/|out of|von|de|sur|di|z|av|van|из|中) *(?:the |all |den |las |los )?(\d+)"
+)
+_LENGTHS = (30, 80, 200, 500, 1_200)
+_COUNTS = (1, 2, 4, 8)
+_MANY_ERRORS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """A sentence with its features, each with the place of its last occurrence in the sentence."""
+
+    sentence: Sentence
+    features: Mapping[str, int]
+
+
+def weigh(told: Sequence[Sentence], languages: Sequence[Words], inquiry: bool) -> Sequence[Weighed]:
+    """The sentences of a message with their features. `inquiry`: the task asks for a text."""
+    if len(told) > FIRST + LAST:
+        told = [*told[:FIRST], *told[-LAST:]]
+    last = len(told) - 1
+    asked = "answer" if inquiry else "change"
+    found = []
+    for number, sentence in enumerate(told):
+        position = ("F" if number == 0 else "") + ("L" if number == last else "") or "M"
+        features: dict[str, int] = {asked: 0, f"at {position}": 0, f"part {sentence.part.value}": 0}
+        _add_words(features, sentence, "A" if sentence.aside else position)
+        for kind, start in first_phrases(languages, sentence).items():
+            if kind not in _NO_FEATURES:
+                features[f"says {kind}"] = start
+                if number == 0:
+                    features[f"says {kind} first"] = start
+                if number == last:
+                    features[f"says {kind} last"] = start
+        found.append(Weighed(sentence, features))
+    return found
+
+
+def of_message(
+    message: FinalMessage, sentences: Sequence[Weighed], task: str, inquiry: bool, facts: TurnFacts
+) -> Collection[str]:
+    """The features of the whole message, its task and the facts of its turn."""
+    found: set[str] = set()
+    for weighed in sentences:
+        found.update(weighed.features)
+    found.update(_of_output(message.text))
+    found.update(_of_task(task, found))
+    told = message.sentences
+    offer = sentences and sentences[-1].sentence is not told[-1]
+    end = (sentences[-1].sentence.words if offer else message.text.rstrip())[-1:]
+    found.add(f"ends with {'a' if end.isalnum() else end}")
+    found.add(f"length {_step(len(message.text), _LENGTHS)}")
+    found.add(f"sentences {_step(len(sentences), _COUNTS)}")
+    found.update(_of_facts(facts, inquiry))
+    return found
+
+
+def _add_words(found: dict[str, int], sentence: Sentence, position: str) -> None:
+    before, concept, negated = "^", "^", 0
+    for amount in _AMOUNT.finditer(sentence.words):
+        found["all of them" if amount[1] == amount[2] else "a part of them"] = amount.start()
+    for token in tokens(sentence.words):
+        word, place = token.text, token.start
+        found[word] = found[f"{before} {word}"] = place
+        if len(word) >= _STEM_MIN and word[0] < _LETTERS:
+            found[f"{word[:_STEM]}*"] = place
+        before = word
+        for new in token.concepts:
+            found[f"#{new}"] = found[f"{new}@{position}"] = found[f"{concept}>{new}"] = place
+            if negated:
+                found[f"not #{new}"] = place
+        if word in PUNCTUATION:
+            concept, negated = ",", 0
+        elif token.concepts:
+            concept = token.concepts[0]
+            negated = _SPAN_OF_NEGATION if concept in ("not", "none") else max(0, negated - 1)
+        else:
+            negated = max(0, negated - 1)
+    found[f"{before} $"] = found[f"{concept}>${position}"] = 0
+
+
+def _of_output(text: str) -> Iterator[str]:
+    """Words of the last output of a command that the message quotes."""
+    for output in _FENCED.findall(text[-_FENCED_LOOKED_AT:])[-2:]:
+        for token in tokens(lowered(output[-_FENCED_MAX:])):
+            yield f"output {token.text}"
+            yield from (f"output #{concept}" for concept in token.concepts)
+
+
+def _of_task(task: str, found: Collection[str]) -> Iterator[str]:
+    task = lowered(task[:_TASK_MAX])
+    first = _WORD.match(task)
+    if first is not None:
+        yield f"task {first.group()}"
+    for concept in sorted({concept for token in tokens(task) for concept in token.concepts}):
+        yield f"task #{concept}"
+        if f"#{concept}" in found:
+            yield f"task and #{concept}"
+    if _REPAIR.search(task) and "#change" not in found and "#done" not in found:
+        yield "repair without a change"
+
+
+def _of_facts(facts: TurnFacts, inquiry: bool) -> Iterator[str]:
+    if facts.tools_used == 0:
+        yield "no tool used for an answer" if inquiry else "no tool used for a change"
+    if facts.errors:
+        yield "an error"
+    if facts.errors >= _MANY_ERRORS:
+        yield "errors"
+    if facts.last_tool_failed:
+        yield "the last tool failed"
+
+
+def _step(size: int, limits: Sequence[int]) -> int:
+    """The number of limits below `size`."""
+    return sum(limit < size for limit in limits)
