@@ -52,19 +52,11 @@ def test_done_turn_waits_for_the_quiet_window_in_place_of_an_idle_notice(mode: M
     )
 
 
-@pytest.mark.parametrize(
-    ("mode", "required", "expected"),
-    [
-        (Mode.AUTO, False, TimerKind.UNCLEAR),
-        (Mode.AUTO, True, TimerKind.COMPLETION),
-        (Mode.SUPERVISED, False, TimerKind.COMPLETION),
-    ],
-)
-def test_report_that_does_not_say_done_completes_nothing_without_approval(
-    mode: Mode, required: bool, expected: TimerKind
-) -> None:
-    rules = replace(RULES, needs_approval=required, remind_after_s=())
-    assert kinds(after_turn(mode, rules, turn(Ending.DONE, rule="work-report"), 0)) == [expected]
+@pytest.mark.parametrize("mode", DETECTING)
+@pytest.mark.parametrize("rule", ["work-report", "answer-to-task", "result", "user-pattern"])
+def test_every_rule_of_done_waits_for_the_quiet_window(mode: Mode, rule: str) -> None:
+    rules = replace(RULES, remind_after_s=())
+    assert kinds(after_turn(mode, rules, turn(Ending.DONE, rule=rule), 0)) == [TimerKind.COMPLETION]
 
 
 @pytest.mark.parametrize("mode", DETECTING)

@@ -9,10 +9,6 @@ from sm.core.turns import Classification, Ending, FollowUp, TurnEnd, Wait
 
 _TYPED_WITHIN_S = 60.0
 """A person who typed in the last minute is at work in the terminal."""
-_EXPLICIT = frozenset({"done-statement", "user-pattern"})
-"""The rules that complete a session without approval: a statement of the agent, or a pattern of the user's
-configuration in a turn that worked. Other rules of `done` are wrong too often on unseen messages
-(docs/benchmarks.md): they only propose a completion, where somebody approves it."""
 _NOT_READ = Classification(Ending.UNCLEAR, "not-read", "")
 
 
@@ -62,7 +58,7 @@ def after_turn(mode: Mode, rules: CompletionRules, turn: TurnEnd, reminders: int
     said = turn.classification
     words = quoted(said.quote, 120) if said.quote else ""
     match said.ending:
-        case Ending.DONE if said.rule in _EXPLICIT or needs_approval(mode, rules):
+        case Ending.DONE:
             data = {
                 "rule": said.rule,
                 "quote": said.quote,
@@ -74,7 +70,7 @@ def after_turn(mode: Mode, rules: CompletionRules, turn: TurnEnd, reminders: int
             return FollowUp(question=said.quote or turn.summary, is_reported=True)
         case Ending.FAILED | Ending.BLOCKED:
             return FollowUp(waits=_reminder(rules, reminders), reason=f"{said.ending}: {words or said.rule}")
-        case Ending.DONE | Ending.PROGRESS | Ending.UNCLEAR:
+        case Ending.PROGRESS | Ending.UNCLEAR:
             unclear = Wait(
                 TimerKind.UNCLEAR,
                 rules.idle_timeout_s,
