@@ -170,6 +170,15 @@ def compaction_event(session: Session, fault: Fault, at: float, command: str) ->
     return f"{subject(session)}: {folded(fault_reason(fault, at), 400)}; {compaction_text(command)}"
 
 
+def compaction_notice(session: Session, command: Message) -> str:
+    """Entry of a notice about a compaction by sm that may not have run."""
+    why = f" ({folded(command.reason, 400)})" if command.reason else ""
+    return (
+        f"{notice_subject(session)} does not go on: its compaction by sm is unconfirmed{why}; "
+        f"the message to go on was withdrawn; hint: sm attach {session.id}"
+    )
+
+
 def compaction_text(command: str) -> str:
     return f"sm sends {command}"
 

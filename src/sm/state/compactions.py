@@ -31,11 +31,12 @@ def is_compacting(open: Open, session_id: str) -> bool:
 def compact(tx: Transaction, session: Session, command: str) -> None:
     """Send the command, and a message to go on when the agent is idle again.
 
-    If the command fails, the turn of that message fails too, and is reported.
+    If the command fails, the turn of that message fails too, and is reported. If the command ends unconfirmed,
+    `state/messages.py` withdraws that message and reports it.
     """
-    send(tx, session.id, SM_ITSELF, command, MessageMode.COMMAND)
-    send(tx, session.id, SM_ITSELF, GO_ON, MessageMode.IDLE)
-    data = {"sent_at": epoch_s(tx.now)}
+    sent = send(tx, session.id, SM_ITSELF, command, MessageMode.COMMAND)
+    go_on = send(tx, session.id, SM_ITSELF, GO_ON, MessageMode.IDLE)
+    data = {"sent_at": epoch_s(tx.now), "command": sent, "go_on": go_on}
     tx.timers.set(Timer(session.id, TimerKind.COMPACTED, later(tx.now, _ONCE_IN_S), _ONCE_IN_S, data))
 
 

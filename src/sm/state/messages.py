@@ -4,6 +4,7 @@ from sm.core.labels import label_of, short_label
 from sm.core.messages import IN_CONVERSATION, QUEUED_BY_AGENT, SM_ITSELF, Message
 from sm.core.models import Session
 from sm.core.states import EventType, MessageMode, MessageState
+from sm.core.timers import TimerKind
 from sm.core.wording import TOLD_AGAIN, message_finished_event
 from sm.state.notices import Notices
 from sm.store import Transaction
@@ -14,8 +15,8 @@ _NOT_STORED = "the agent accepted the message, but did not store it in its conve
 
 def send(
     tx: Transaction, session_id: str, sender: str, text: str, mode: MessageMode = MessageMode.AUTO
-) -> None:
-    """Queue a message of `sender` (`SM_ITSELF`, `operator` or the id of a session) to the session."""
+) -> int:
+    """Queue a message of `sender` (`SM_ITSELF`, `operator` or the id of a session) to the session; return its id."""
     message = Message(
         id=tx.mail.new_id("messages"),
         session_id=session_id,
@@ -26,6 +27,7 @@ def send(
         state_at=tx.now,
     )
     tx.mail.add_message(message, text)
+    return message.id
 
 
 async def arrive(tx: Transaction, message: Message, at: str, evidence: str) -> Message:
@@ -58,12 +60,26 @@ async def finish(
         return after
     if session is not None:
         await notices.add_for_undelivered(tx, session, after)
+        if state is MessageState.UNCONFIRMED:
+            await _withdraw_go_on(tx, notices, session, after)
     if message.sender == SM_ITSELF:
         if state is MessageState.FAILED and session is not None:
             await notices.return_notices(tx, session, [message.id])
         else:
             await tx.mail.reopen_notices([message.id], message.session_id, TOLD_AGAIN)
     return after
+
+
+async def _withdraw_go_on(tx: Transaction, notices: Notices, session: Session, command: Message) -> None:
+    """Withdraw the message to go on behind a compaction that may not have run: its turn would fail, or interrupt it."""
+    compaction = tx.timers.find(session.id, TimerKind.COMPACTED)
+    if compaction is None or compaction.data.get("command") != command.id:
+        return
+    go_on = tx.mail.open.messages.get(compaction.data["go_on"])
+    if go_on is None or go_on.state is not MessageState.QUEUED:
+        return
+    tx.mail.move_message(go_on, MessageState.FAILED, tx.now, reason="the compaction before it is unconfirmed")
+    await notices.add_for_compaction(tx, session, command)
 
 
 async def return_messages(tx: Transaction, notices: Notices, session: Session) -> None:

@@ -19,6 +19,7 @@ from sm.core.states import EventType, MessageState, NoticeKind, RequestKind
 from sm.core.statuses import Status
 from sm.core.wording import (
     checkpoint_notice,
+    compaction_notice,
     ending_notice,
     fault_notice,
     idle_notice,
@@ -227,6 +228,13 @@ class Notices:
                 created_at=tx.now,
             )
         )
+
+    async def add_for_compaction(self, tx: Transaction, session: Session, command: Message) -> None:
+        """Notify the operator and the parent that the compaction of `session` by sm may not have run."""
+        text = compaction_notice(session, command)
+        for recipient in sorted({None, notice_recipient(tx, session)}, key=str):
+            occasion = f"compaction:{command.id}/{recipient}"
+            await self._add(tx, session, recipient, NoticeKind.FAULT, occasion, text, EventType.IDLE)
 
     async def add_for_late_answer(
         self, tx: Transaction, session: Session, request: Request, answered_by: str
