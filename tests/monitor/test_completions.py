@@ -486,6 +486,29 @@ async def test_undelivered_message_holds_the_completion(world: World) -> None:
     assert world.session().status_reason == "waiting for 1 message"
 
 
+async def test_waiting_session_is_looked_at_again_only_after_a_commit(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[str] = []
+    read = world.store.measures.facts
+
+    async def counted(session_id: str) -> dict[str, Any]:
+        reads.append(session_id)
+        return await read(session_id)
+
+    await world.end_turn(DONE)
+    await commit(world.store, lambda tx: hold_with_tasks(world, tx))
+    assert await world.fire() is not None  # this look records the reason, which is a commit
+    assert await world.fire() is not None
+    monkeypatch.setattr(world.store.measures, "facts", counted)
+    for _ in range(3):
+        assert await world.fire() is not None
+    assert reads == []
+    await commit(world.store, lambda tx: tx.update(tx.session(PARENT), status_reason="another reason"))
+    assert await world.fire() is not None
+    assert reads == [CHILD]
+
+
 async def test_dialog_that_a_person_opens_delays_the_completion(world: World) -> None:
     await world.end_turn(DONE)
     await world.manager.observe(CHILD, Signal(SignalKind.ASKED, "screen", "a dialog is open", iso(NOW_S + 9)))
