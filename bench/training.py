@@ -20,9 +20,9 @@ from pathlib import Path
 from zlib import crc32
 
 from sm.core.turns import Ending, TurnFacts
-from sm.monitor.completion.features import Weighed, of_message
+from sm.monitor.completion.features import Weighed
+from sm.monitor.completion.judgement import JudgedTurn
 from sm.monitor.completion.model import BIAS, SCALE, WEIGHTS, Model, Weights, probability, support
-from sm.monitor.completion.turn import Turn
 
 FEWEST = 2
 """Texts that a feature must occur in."""
@@ -33,7 +33,7 @@ WEIGHT_OF_OPEN_SENTENCES = 0.5
 """The weight of the sentence of a message that is not done, next to that of all sentences of a `done` message."""
 ROUNDS = 3
 DIGITS = 2
-THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95)
+THRESHOLDS = (0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,7 @@ class Example:
     features: Collection[str]
     sentences: Sequence[Weighed]
     done: bool
+    question: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +61,17 @@ def examples(corpus: Path) -> list[Example]:
     for line in corpus.read_text(encoding="utf-8").split("\n"):
         if line.strip():
             ending = json.loads(line)
-            turn = Turn.of(ending["text"], ending["task"], TurnFacts(**ending["facts"]))
-            features = of_message(turn.message, turn.weighed, turn.task, turn.inquiry, turn.facts)
-            found.append(Example(turn.task, sorted(features), turn.weighed, ending["label"] == Ending.DONE))
+            turn = JudgedTurn.of(ending["text"], ending["task"], TurnFacts(**ending["facts"]))
+            label = ending["label"]
+            found.append(
+                Example(
+                    turn.task,
+                    sorted(turn.features),
+                    turn.weighed,
+                    label == Ending.DONE,
+                    label == Ending.QUESTION,
+                )
+            )
     return found
 
 
@@ -86,7 +95,8 @@ def train(learned: Sequence[Example]) -> Model:
         blamed = [
             min(one.sentences, key=lambda sentence: probability(sentence.features, sentences)) for one in left
         ]
-    return Model(messages, sentences)
+    questions = _regression([Text(one.features, one.question) for one in learned], PENALTY_OF_MESSAGES)
+    return Model(messages, sentences, questions)
 
 
 def _regression(texts: Sequence[Text], penalty: float) -> Weights:
@@ -138,10 +148,11 @@ def validate(found: Sequence[Example], folds: int) -> list[float]:
 def table(trained: Model) -> list[str]:
     """The lines of the file: a feature, its weight for messages, and its weight for sentences. Omits zeros."""
     lines = []
-    for feature in sorted({*trained.message, *trained.sentence}):
-        pair = [_rounded(weights.get(feature, 0.0)) for weights in (trained.message, trained.sentence)]
-        if any(pair) or feature == BIAS:
-            lines.append("\t".join((feature, *pair)))
+    for feature in sorted({*trained.message, *trained.sentence, *trained.question}):
+        columns = (trained.message, trained.sentence, trained.question)
+        row = [_rounded(weights.get(feature, 0.0)) for weights in columns]
+        if any(row) or feature == BIAS:
+            lines.append("\t".join((feature, *row)))
     return lines
 
 

@@ -42,8 +42,8 @@ def test_validation_judges_every_example_by_a_model_that_has_not_seen_its_task(t
     assert all(0 < value < 1 for value in judged)
 
 
-def test_shipped_weights_have_both_parts() -> None:
+def test_shipped_weights_have_all_parts() -> None:
     shipped = model()
-    assert BIAS in shipped.message
-    assert BIAS in shipped.sentence
-    assert min(len(shipped.message), len(shipped.sentence)) > 1_000
+    for part in (shipped.message, shipped.sentence, shipped.question):
+        assert BIAS in part
+        assert len(part) > 1_000

@@ -28,7 +28,7 @@ CASES: tuple[tuple[str, str, str, TurnFacts], ...] = (
     ("no-words", "", "", TurnFacts()),
     ("no-words", "```\nDone. All tests passing.\n```", "Fix it", TurnFacts()),
     ("no-words", "> Done. All tests passing.", "Fix it", TurnFacts()),
-    ("offer-or-decision", "Done. Would you like me to open a pull request?", "Fix it", TurnFacts()),
+    ("question-mark", "Done. Would you like me to open a pull request?", "Fix it", TurnFacts()),
     ("question-mark", "Which port should I use?", "Set up the server", TurnFacts()),
     ("question-mark", "The fix is ready. Shall I merge it?", "Fix it", TurnFacts()),
     ("blocked-statement", "I can't continue: the deploy key is missing.", "Deploy", TurnFacts()),
@@ -49,6 +49,13 @@ CASES: tuple[tuple[str, str, str, TurnFacts], ...] = (
     ("background-work", DONE, "Fix it", TurnFacts(background=1)),
     ("open-tasks", DONE, "Fix it", TurnFacts(open_tasks=1)),
     ("untested-or-unsure", "I changed the handler. It should work now.", "Fix it", TurnFacts()),
+    (
+        "doubtful-question",
+        "What did I change? Only the key, and the tests still pass.",
+        "Fix it",
+        TurnFacts(),
+    ),
+    ("gave-up", "I gave up on the rebase.", "Rebase the branch", TurnFacts()),
     ("done-statement", DONE, "Fix it", TurnFacts()),
     ("done-statement", "Finished with step 4 of 4. Everything is done.", "Fix it", TurnFacts()),
     ("last-tool-failed", "I removed the flag.", "Fix it", TurnFacts(tools_used=3, last_tool_failed=True)),
@@ -64,7 +71,7 @@ CASES: tuple[tuple[str, str, str, TurnFacts], ...] = (
     ("result", "2.8 s → 45 ms", "Speed up the query", WORKED),
     ("doubtful", "I removed the flag, but something is wrong.", "Fix it", TurnFacts()),
     ("doubtful", "I removed the flag, all tests pass. You have to rotate the key.", "Fix it", TurnFacts()),
-    ("doubtful", "I refactored the storage and improved the code a lot.", "Fix it", WORKED),
+    ("doubtful", "I added a cache. I also looked at the other problem.", "Fix it", WORKED),
     ("nothing-decides", "The code looks strange.", "Fix it", TurnFacts()),
 )
 

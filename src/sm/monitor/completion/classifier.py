@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from sm.core.completion_pattern import CompletionPattern
 from sm.core.turns import Classification, Ending, TurnFacts
+from sm.monitor.completion.judgement import JudgedTurn
 from sm.monitor.completion.rules import CERTAIN, RULES
-from sm.monitor.completion.turn import Turn
 
 _NO_FACTS = TurnFacts()
 
@@ -21,7 +21,7 @@ def classify(
     Never raises, and takes time linear in the length of `text`. When in doubt the ending is `unclear`: a false `done`
     would end a session that is not done. `patterns` are hints of the user and never enough alone.
     """
-    turn = Turn.of(text, task, facts, patterns)
+    turn = JudgedTurn.of(text, task, facts, patterns)
     for rule in RULES:
         if rule.yields and turn.support.probability >= CERTAIN:
             continue

@@ -29,6 +29,14 @@ _REPAIR = re.compile(
 _AMOUNT = re.compile(
     r"(\d+) *(?:of|/|out of|von|de|sur|di|z|av|van|из|中) *(?:the |all |den |las |los )?(\d+)"
 )
+_FAILURES = re.compile(r"\b[1-9]\d* (?:tests? )?(?:fail(?:ed|ing|ures?|s)?|errors?|broken|red)\b")
+_OVER = re.compile(r"\b(?:before|previously|was|were|had|used to|fixed|earlier|instead of|from|down)\b")
+_ALL = re.compile(
+    r"\b(?:all|every|everything|each|both|alle[nrs]?|jede\w*|tous|toutes|chaque|todos|todas|cada|tutti|tutte|ogni|"
+    r"wszystkie|všechny|все|всех|всі|tüm|bütün|alla|semua|tất cả)\b|"
+    r"全部|所有|すべて|全て|모든|모두|جميع|همه|सभी"
+)
+_PARTS = re.compile(r"\b(?:\d+|two|three|four|five|six|seven|eight|nine|ten|twelve)\b")
 _LENGTHS = (30, 80, 200, 500, 1_200)
 _COUNTS = (1, 2, 4, 8)
 _MANY_ERRORS = 3
@@ -72,7 +80,7 @@ def of_message(
     for weighed in sentences:
         found.update(weighed.features)
     found.update(_of_output(message.text))
-    found.update(_of_task(task, found))
+    found.update(_of_task(task, found, lowered(message.text[:_FENCED_LOOKED_AT])))
     told = message.sentences
     offer = sentences and sentences[-1].sentence is not told[-1]
     end = (sentences[-1].sentence.words if offer else message.text.rstrip())[-1:]
@@ -87,6 +95,9 @@ def _add_words(found: dict[str, int], sentence: Sentence, position: str) -> None
     before, concept, negated = "^", "^", 0
     for amount in _AMOUNT.finditer(sentence.words):
         found["all of them" if amount[1] == amount[2] else "a part of them"] = amount.start()
+    failures = _FAILURES.search(sentence.words)
+    if failures is not None:
+        found["past failures" if _OVER.search(sentence.words) else "failures"] = failures.start()
     for token in tokens(sentence.words):
         word, place = token.text, token.start
         found[word] = found[f"{before} {word}"] = place
@@ -115,7 +126,7 @@ def _of_output(text: str) -> Iterator[str]:
             yield from (f"output #{concept}" for concept in token.concepts)
 
 
-def _of_task(task: str, found: Collection[str]) -> Iterator[str]:
+def _of_task(task: str, found: Collection[str], text: str) -> Iterator[str]:
     task = lowered(task[:_TASK_MAX])
     first = _WORD.match(task)
     if first is not None:
@@ -124,6 +135,9 @@ def _of_task(task: str, found: Collection[str]) -> Iterator[str]:
         yield f"task #{concept}"
         if f"#{concept}" in found:
             yield f"task and #{concept}"
+    if _ALL.search(task) or _PARTS.search(task):
+        yield "task has parts"
+        yield f"task has parts, {'all' if _ALL.search(text) else 'none'} in the message"
     if _REPAIR.search(task) and "#change" not in found and "#done" not in found:
         yield "repair without a change"
 

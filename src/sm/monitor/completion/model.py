@@ -1,7 +1,8 @@
 """A linear model that judges whether a message supports `done`. `bench/training.py` finds its weights.
 
-It judges twice: all features of the message together, and each sentence alone. The smaller probability counts, so one
-sentence that leaves the work open outweighs a long report of success.
+It judges twice: all features of the message together, and each sentence alone. The support is a mean of the message's
+and the weakest sentence's log-odds, so one sentence that leaves the work open weakens a long report of success.
+A third set of weights judges whether a message asks for a decision.
 """
 
 import math
@@ -18,15 +19,19 @@ BIAS = "(bias)"
 SCALE = 5.0
 """The length of a vector of features: long texts get no larger scores than short ones."""
 
+PART_OF_SENTENCES = 0.25
+"""The share of the weakest sentence in the log-odds."""
+
 Weights = Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """The weights of features of whole messages, and those of features of single sentences."""
+    """The weights of features of whole messages, of single sentences, and of messages that ask a question."""
 
     message: Weights
     sentence: Weights
+    question: Weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,32 +48,48 @@ class Support:
 def model() -> Model:
     message: dict[str, float] = {}
     sentence: dict[str, float] = {}
+    question: dict[str, float] = {}
     for line in WEIGHTS.read_text(encoding="utf-8").split("\n"):
         if line:
-            feature, of_message, of_sentence = line.split("\t")
+            feature, of_message, of_sentence, of_question = line.split("\t")
             if of_message:
                 message[feature] = float(of_message)
             if of_sentence:
                 sentence[feature] = float(of_sentence)
-    return Model(message, sentence)
+            if of_question:
+                question[feature] = float(of_question)
+    return Model(message, sentence, question)
 
 
 def support(whole: Collection[str], sentences: Sequence[Weighed], trained: Model | None = None) -> Support:
     """Judge a message by its features. `trained`: another model than the one that is shipped."""
     trained = model() if trained is None else trained
-    least, weakest = probability(whole, trained.message), None
-    alone = [(probability(weighed.features, trained.sentence), weighed) for weighed in sentences]
-    if alone:
-        of_sentence, weakest = min(alone, key=lambda judged: judged[0])
-        least = min(least, of_sentence)
-    if weakest is None:
-        return Support(least)
+    total = _log_odds(whole, trained.message)
+    if not sentences:
+        return Support(_probability(total))
     weights = trained.sentence
+    odds, weakest = min(
+        ((_log_odds(weighed.features, weights), weighed) for weighed in sentences),
+        key=lambda judged: judged[0],
+    )
+    total = (1 - PART_OF_SENTENCES) * total + PART_OF_SENTENCES * odds
     feature = min(weakest.features, key=lambda name: weights.get(name, 0.0))
-    return Support(least, weakest.sentence, weakest.features[feature])
+    return Support(_probability(total), weakest.sentence, weakest.features[feature])
+
+
+def asks(whole: Collection[str], trained: Model | None = None) -> float:
+    """The probability that a message with these features asks for a decision."""
+    return probability(whole, (model() if trained is None else trained).question)
 
 
 def probability(features: Collection[str], weights: Weights) -> float:
+    return _probability(_log_odds(features, weights))
+
+
+def _log_odds(features: Collection[str], weights: Weights) -> float:
     present = [weights[feature] for feature in features if feature in weights]
-    total = weights[BIAS] + SCALE * sum(present) / math.sqrt(len(present) or 1)
-    return 1 / (1 + math.exp(-total))
+    return weights[BIAS] + SCALE * sum(present) / math.sqrt(len(present) or 1)
+
+
+def _probability(log_odds: float) -> float:
+    return 1 / (1 + math.exp(-log_odds))

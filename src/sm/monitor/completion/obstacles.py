@@ -19,6 +19,20 @@ def blocked(turn: Turn) -> str | None:
     return None
 
 
+_GAVE_UP = re.compile(
+    r"^(?:(?:so|sadly|unfortunately|in the end|eventually|finally),? )*(?:i|we)(?: have|'ve|'m| am)? "
+    r"(?:gave|given|giving) up\b|"
+    r"^(?:gave|given|giving) up\b"
+)
+
+
+def gave_up(turn: Turn) -> str | None:
+    for sentence in turn.ends:
+        if _GAVE_UP.search(sentence.words):
+            return turn.message.quote(sentence)
+    return None
+
+
 def failed(turn: Turn) -> str | None:
     found = turn.find("failed", turn.ends)
     return None if found is None else turn.quote(found)

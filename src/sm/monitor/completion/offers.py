@@ -26,6 +26,7 @@ _CANNOT_BE_UNDONE = re.compile(
     r"czy|или|eller)\b|"
     r"删除|発行|削除|삭제|حذف|还是|それとも|아니면"
 )
+_CHOICE = re.compile(r"\b(?:or|instead|which|first)\b")
 _ANY_MORE = re.compile(
     r"^\W*(?:is there )?(?:anything|something) else\b|^\W*what(?:'s| is) next\b|^\W*sonst noch"
 )
@@ -40,4 +41,9 @@ def is_optional(words: str) -> bool:
     """Detect an offer of more work that can be left without an answer."""
     if _ANY_MORE.search(words):
         return True
-    return bool(_MORE.search(words) and is_offered(words) and not _CANNOT_BE_UNDONE.search(words))
+    return bool(_MORE.search(words) and is_offered(words) and is_harmless(words))
+
+
+def is_harmless(words: str) -> bool:
+    """Detect an offer of something that can be undone, and no choice."""
+    return not _CANNOT_BE_UNDONE.search(words) and _CHOICE.search(words) is None

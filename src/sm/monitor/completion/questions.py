@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from sm.monitor.completion.message import Part, Sentence
-from sm.monitor.completion.offers import is_offered, is_optional
+from sm.monitor.completion.offers import is_harmless, is_offered, is_optional
 from sm.monitor.completion.phrases import Found, find
 from sm.monitor.completion.turn import Turn
 
@@ -27,6 +27,8 @@ def _is_question(sentence: Sentence) -> bool:
 
 def _is_offer(turn: Turn, sentence: Sentence) -> bool:
     """A question that offers more work, after a message that says what is finished."""
+    if turn.inquiry and is_offered(sentence.words):
+        return is_harmless(sentence.words)  # the answer was the task, and the message offers to act on it
     if turn.claim is None or turn.claim.sentence.start >= sentence.start:
         return False
     behind = turn.behind(sentence)

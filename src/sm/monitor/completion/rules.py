@@ -4,27 +4,27 @@ import re
 from collections.abc import Sequence
 
 from sm.core.turns import Ending
-from sm.monitor.completion import obstacles, questions, support
-from sm.monitor.completion.turn import EndingRule, Turn
+from sm.monitor.completion import obstacles, support
+from sm.monitor.completion.judgement import EndingRule, JudgedTurn
 
 # The fields of the turn
 
 _ACCOUNT = frozenset({"rate_limit", "authentication_failed", "oauth_org_not_allowed", "billing_error"})
 
 
-def _provider_blocked(turn: Turn) -> str | None:
+def _provider_blocked(turn: JudgedTurn) -> str | None:
     return turn.message.first_words if turn.facts.failure in _ACCOUNT else None
 
 
-def _provider_failed(turn: Turn) -> str | None:
+def _provider_failed(turn: JudgedTurn) -> str | None:
     return turn.message.first_words if turn.facts.failure is not None else None
 
 
-def _interrupted(turn: Turn) -> str | None:
+def _interrupted(turn: JudgedTurn) -> str | None:
     return turn.message.first_words if turn.facts.interrupted else None
 
 
-def _pending_question(turn: Turn) -> str | None:
+def _pending_question(turn: JudgedTurn) -> str | None:
     return turn.message.first_words if turn.facts.pending_question else None
 
 
@@ -48,21 +48,27 @@ _API = re.compile(
 _NOTICE_MAX = 600
 
 
-def _limit_text(turn: Turn) -> str | None:
+def _limit_text(turn: JudgedTurn) -> str | None:
     return _notice(turn, _LIMIT)
 
 
-def _api_text(turn: Turn) -> str | None:
+def _api_text(turn: JudgedTurn) -> str | None:
     return _notice(turn, _API)
 
 
-def _notice(turn: Turn, begin: re.Pattern[str]) -> str | None:
+def _notice(turn: JudgedTurn, begin: re.Pattern[str]) -> str | None:
     """A short message that begins with a notice of the program, not with words of the model."""
     text = turn.message.text.strip()
     return turn.message.first_words if len(text) <= _NOTICE_MAX and begin.match(text) else None
 
 
-def _empty(turn: Turn) -> str | None:
+_NO_CONTENT = re.compile(r"\W*(?:no content|no response requested|no output|empty)\W*", re.IGNORECASE)
+"""Texts that an agent CLI or a model writes in place of a message."""
+
+
+def _empty(turn: JudgedTurn) -> str | None:
+    if _NO_CONTENT.fullmatch(turn.message.text[:_NOTICE_MAX]):
+        return turn.message.first_words
     if turn.message.sentences or (
         turn.inquiry and (_TABLE if not _WRITE.match(turn.task) else _CODE).search(turn.message.text)
     ):
@@ -73,7 +79,7 @@ def _empty(turn: Turn) -> str | None:
 # Doubt
 
 
-def _hedge(turn: Turn) -> str | None:
+def _hedge(turn: JudgedTurn) -> str | None:
     found = turn.find("hedge", turn.sentences)
     return None if found is None else turn.quote(found)
 
@@ -83,7 +89,7 @@ _CODE = re.compile(r"```\w*\n\s*\S|^[ \t]*\|.*\w", re.MULTILINE)
 _WRITE = re.compile(r"\W*(?:please )?(?:write|draft|generate|give me)\b", re.IGNORECASE)
 
 
-def _pattern(turn: Turn) -> str | None:
+def _pattern(turn: JudgedTurn) -> str | None:
     """A pattern of the user and a turn that worked: the pattern is a hint, and never enough alone."""
     if turn.facts.tools_used == 0 or turn.facts.last_tool_failed:
         return None
@@ -94,7 +100,7 @@ def _pattern(turn: Turn) -> str | None:
 
 
 CERTAIN = 0.9
-"""The least support at which obstacles and failures in a message are what the message describes."""
+"""The least support at which obstacles, failures and offers in a message are what the message describes."""
 
 RULES: Sequence[EndingRule] = (
     EndingRule("provider-blocked", Ending.BLOCKED, _provider_blocked),
@@ -104,10 +110,10 @@ RULES: Sequence[EndingRule] = (
     EndingRule("limit-or-login-text", Ending.BLOCKED, _limit_text),
     EndingRule("api-error-text", Ending.FAILED, _api_text),
     EndingRule("no-words", Ending.UNCLEAR, _empty),
-    EndingRule("offer-or-decision", Ending.UNCLEAR, questions.offer_or_decision),
-    EndingRule("question-mark", Ending.QUESTION, questions.question),
+    EndingRule("question-mark", Ending.QUESTION, support.question),
+    EndingRule("asks-for-a-decision", Ending.QUESTION, support.request),
     EndingRule("blocked-statement", Ending.BLOCKED, obstacles.blocked, yields=True),
-    EndingRule("asks-for-a-decision", Ending.QUESTION, questions.asked),
+    EndingRule("gave-up", Ending.FAILED, obstacles.gave_up),
     EndingRule("failed-statement", Ending.FAILED, obstacles.failed, yields=True),
     EndingRule("tests-or-tools-fail", Ending.FAILED, obstacles.failing, yields=True),
     EndingRule("unfinished-work", Ending.PROGRESS, obstacles.unfinished, yields=True),
@@ -118,8 +124,9 @@ RULES: Sequence[EndingRule] = (
     EndingRule("open-tasks", Ending.PROGRESS, obstacles.open_tasks),
     EndingRule("untested-or-unsure", Ending.UNCLEAR, _hedge, yields=True),
     EndingRule("broken-off", Ending.UNCLEAR, support.broken_off),
-    EndingRule("done-statement", Ending.DONE, support.done_statement),
     EndingRule("last-tool-failed", Ending.UNCLEAR, support.last_tool_failed),
+    EndingRule("doubtful-question", Ending.UNCLEAR, support.doubtful_question, yields=True),
+    EndingRule("done-statement", Ending.DONE, support.done_statement),
     EndingRule("work-report", Ending.DONE, support.work_report),
     EndingRule("answer-to-task", Ending.DONE, support.answer),
     EndingRule("result", Ending.DONE, support.result),

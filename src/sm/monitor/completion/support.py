@@ -2,40 +2,57 @@
 
 import re
 
+from sm.monitor.completion import questions
+from sm.monitor.completion.judgement import JudgedTurn
 from sm.monitor.completion.message import Part
-from sm.monitor.completion.turn import Turn
 
-STATED = 0.3
+STATED = 0.65
 """The least support of a message that states that the task is done."""
-ENOUGH = 0.75
+ENOUGH = 0.8
 """The least support of other messages."""
+ASKS = 0.5
+"""The least probability of a question that needs an answer."""
 
 
-def done_statement(turn: Turn) -> str | None:
+def question(turn: JudgedTurn) -> str | None:
+    return questions.question(turn) if turn.asks >= ASKS else None
+
+
+def request(turn: JudgedTurn) -> str | None:
+    return questions.asked(turn) if turn.asks >= ASKS else None
+
+
+def doubtful_question(turn: JudgedTurn) -> str | None:
+    """A question that needs no answer for the model, in a message that is not certain either."""
+    found = questions.question(turn)
+    return questions.asked(turn) if found is None else found
+
+
+def done_statement(turn: JudgedTurn) -> str | None:
     return None if turn.done is None or turn.support.probability < STATED else turn.quote(turn.done)
 
 
-def last_tool_failed(turn: Turn) -> str | None:
+def last_tool_failed(turn: JudgedTurn) -> str | None:
     return turn.quote(turn.work) if turn.work is not None and turn.facts.last_tool_failed else None
 
 
-def work_report(turn: Turn) -> str | None:
+def work_report(turn: JudgedTurn) -> str | None:
     return None if turn.work is None or not _is_supported(turn) else turn.quote(turn.work)
 
 
-def answer(turn: Turn) -> str | None:
+def answer(turn: JudgedTurn) -> str | None:
     """A text that was the task, such as an explanation or a plan."""
     return _first_words(turn) if turn.inquiry and _is_supported(turn) else None
 
 
-def result(turn: Turn) -> str | None:
+def result(turn: JudgedTurn) -> str | None:
     """A result in words that no language of the vocabulary knows as a claim, such as `2.8 s → 45 ms`."""
     if turn.facts.last_tool_failed or not turn.message.sentences:
         return None
     return _first_words(turn) if _is_supported(turn) else None
 
 
-def doubtful(turn: Turn) -> str | None:
+def doubtful(turn: JudgedTurn) -> str | None:
     """A claim or an answer that the message does not support: quotes the words that speak most against it."""
     if turn.work is None and not turn.inquiry:
         return None
@@ -43,11 +60,11 @@ def doubtful(turn: Turn) -> str | None:
     return turn.message.first_words if weakest is None else turn.message.quote(weakest, turn.support.at)
 
 
-def _is_supported(turn: Turn) -> bool:
+def _is_supported(turn: JudgedTurn) -> bool:
     return turn.support.probability >= ENOUGH
 
 
-def _first_words(turn: Turn) -> str:
+def _first_words(turn: JudgedTurn) -> str:
     told = turn.message.sentences
     return turn.message.quote(told[0]) if told else turn.message.first_words
 
@@ -59,7 +76,7 @@ _TORN = re.compile(
 )
 
 
-def broken_off(turn: Turn) -> str | None:
+def broken_off(turn: JudgedTurn) -> str | None:
     """A text that ends in the middle of a sentence."""
     text = turn.message.text.rstrip()
     told = turn.message.sentences

@@ -1,15 +1,15 @@
 """A finished turn as the rules see it: its final message, its task, and the claims of the message."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Self
 
 from sm.core.completion_pattern import CompletionPattern
-from sm.core.turns import Ending, TurnFacts
-from sm.monitor.completion.features import Weighed, of_message, weigh
+from sm.core.turns import TurnFacts
+from sm.monitor.completion.features import Weighed, weigh
 from sm.monitor.completion.message import FinalMessage, Part, Sentence, read_message
-from sm.monitor.completion.model import Support, support
 from sm.monitor.completion.offers import is_optional
 from sm.monitor.completion.phrases import Found, claims, find
 from sm.monitor.completion.words import Words, languages
@@ -50,7 +50,7 @@ class Turn:
     languages: Sequence[Words] = field(default=())
 
     @classmethod
-    def of(cls, text: str, task: str, facts: TurnFacts, patterns: Sequence[CompletionPattern] = ()) -> "Turn":
+    def of(cls, text: str, task: str, facts: TurnFacts, patterns: Sequence[CompletionPattern] = ()) -> Self:
         """The turn with the final message `text`."""
         message = read_message(text)
         told = message.sentences
@@ -83,12 +83,6 @@ class Turn:
         """The sentences with their features, without offers of more work."""
         told = [one for one in self.message.sentences if not (one.is_question and is_optional(one.words))]
         return weigh(told, self.languages, self.inquiry)
-
-    @cached_property
-    def support(self) -> Support:
-        """How much the model trusts that the task is done."""
-        whole = of_message(self.message, self.weighed, self.task, self.inquiry, self.facts)
-        return support(whole, self.weighed)
 
     @cached_property
     def claim(self) -> Found | None:
@@ -155,14 +149,3 @@ _FIRST_WORD = re.compile(r"(?:please |i |i've )?([a-z-]{3,})\b")
 
 def _past_tenses(verb: str) -> tuple[str, ...]:
     return (f"{verb}ed", f"{verb}d", f"{verb}{verb[-1]}ed", f"{verb[:-1]}ied")
-
-
-@dataclass(frozen=True, slots=True)
-class EndingRule:
-    """Decides for `ending` if `find` returns the quote that the rule rests on."""
-
-    name: str
-    ending: Ending
-    find: Callable[[Turn], str | None]
-    yields: bool = False
-    """The rule does not decide if the model is certain that the task is done."""
