@@ -60,7 +60,7 @@ def test_hostile_text_is_shown_as_it_is(text: str, is_output: bool) -> None:
 
 @given(st.text(max_size=200))
 def test_label_of_a_button_is_never_empty_or_too_long(label: str) -> None:
-    reply = rendered("Sure?", buttons=[NewButton(label, "kill 1a2b3c4d")])
+    reply = rendered("Sure?", buttons=[[NewButton(label, "kill 1a2b3c4d")]])
     ((button,),) = reply.calls[0].parameters["reply_markup"]["inline_keyboard"]
     assert button["text"].strip() and utf16_length(button["text"]) <= 64
     assert len(button["callback_data"].encode()) <= 64
