@@ -27,6 +27,7 @@ from bench import (
     states,
     telegram,
     transcripts,
+    views,
     watching,
 )
 from bench.instance import SM
@@ -40,6 +41,7 @@ GROUPS: Mapping[str, Callable[[Effort], Iterator[Row]]] = {
     "mcp": mcp.measure,
     "classifier": completion.measure,
     "watching": watching.measure,
+    "views": views.measure,
     "restart": restart.measure,
     "endings": endings.measure,
     "growth": growth.measure,

@@ -5,10 +5,11 @@ from collections.abc import Awaitable, Callable, Iterable
 from aiohttp import web
 
 from sm.api.context import CONTEXT, ApiRequest, json_answer
+from sm.api.event_streams import STREAMS, end_streams
+from sm.api.live_updates import SHARED
 from sm.api.middleware import edge
 from sm.api.route import Route
 from sm.api.routes import ROUTES
-from sm.api.routes.events import STREAMS, end_streams
 from sm.api.routes.mcp import MESSAGES, MessageServer
 from sm.api.views import SessionTexts, Views
 from sm.services import Services
@@ -37,6 +38,7 @@ class ApiServer:
         app = web.Application(middlewares=[edge(self._record)])
         app.add_routes([web.RouteDef(r.method, r.path, self._handler(r), {}) for r in routes])
         app[STREAMS] = set()
+        app[SHARED] = {}
         app[MESSAGES] = self._mcp
         app.on_shutdown.append(end_streams)
         return app

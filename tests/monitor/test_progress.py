@@ -5,8 +5,8 @@ import pytest
 
 from sm.core.models import Checkpoint, Session
 from sm.core.statuses import Status
-from sm.core.usage import ToolUse, Usage
-from sm.monitor.progress import Measurements, TokenCounts, report, seconds_between
+from sm.core.usage import TokenCounts, ToolUse, Usage
+from sm.monitor.progress import Measurements, report, seconds_between
 from tests.samples import AT, session
 
 

@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Protocol
 
 import orjson
 from aiohttp import web
@@ -31,6 +32,13 @@ class RequestContext:
 
 CONTEXT = web.RequestKey("context", RequestContext)
 _LOOK_EVERY_S = 2.0
+
+
+class ChangeSource(Protocol):
+    """Checks a condition after each of its changes."""
+
+    async def wait_until(self, condition: Callable[[], bool], within_s: float | None = None) -> bool:
+        """False: timed out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +90,20 @@ class ApiRequest:
             raise ConnectionResetError("the caller has gone")
         return True
 
-    async def wait_until(self, condition: Callable[[], bool], wait_s: float) -> bool:
-        """As `long_poll`, but the wait does not count as a held request."""
-        loop, store, context = asyncio.get_running_loop(), self.services.store, self.context
+    async def wait_until(
+        self, condition: Callable[[], bool], wait_s: float, source: ChangeSource | None = None
+    ) -> bool:
+        """As `long_poll`, but the wait does not count as a held request.
+
+        `source`: checks the condition after each change; None: after every commit.
+        """
+        loop, source, context = asyncio.get_running_loop(), source or self.services.store, self.context
         deadline = loop.time() + wait_s
         while not condition():
             left = deadline - loop.time()
             if left <= 0:
                 return False
-            await store.wait_until(lambda: condition() or context.is_over(), min(left, _LOOK_EVERY_S))
+            await source.wait_until(lambda: condition() or context.is_over(), min(left, _LOOK_EVERY_S))
             if context.is_over():
                 raise invalid_token()
             if not self.is_connected():

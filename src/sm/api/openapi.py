@@ -14,7 +14,7 @@ from sm import __version__
 from sm.api.answers import ErrorView
 from sm.api.fields import REQUIRED
 from sm.api.query import Query
-from sm.api.route import Route
+from sm.api.route import Route, StreamOf
 from sm.api.routes import ROUTES
 from sm.errors import BY_CODE
 from sm.wire import KEY_HEADER, KEY_MAX, PROTOCOL, PROTOCOL_HEADER
@@ -158,7 +158,9 @@ def _schemas() -> tuple[dict[str, Schema], dict[str, Schema]]:
     for route in (route for routes in ROUTES.values() for route in routes):
         if route.body is not None:
             types[f"{route.id} body"] = route.body
-        if route.answer is not web.StreamResponse:
+        if route.stream is not None:
+            types[f"{route.id} answer"] = route.stream.data
+        elif route.answer is not web.StreamResponse:
             types[f"{route.id} answer"] = route.answer
     schemas, definitions = TypeAdapter.json_schemas(
         [(key, "validation", TypeAdapter(type)) for key, type in types.items()],
@@ -187,9 +189,8 @@ def _operation(tag: str, route: Route, schemas: dict[str, Schema]) -> dict[str, 
         }
     if tag == "mcp":
         return {**operation, **_CARRIED}
-    if route.answer is web.StreamResponse:
-        described = "`id: SEQ` and `data: EVENT`, an Event as JSON."
-        content = {"text/event-stream": {"schema": {"type": "string", "description": described}}}
+    if route.stream is not None:
+        content = {"text/event-stream": {"schema": _stream(route.stream, schemas[f"{route.id} answer"])}}
     else:
         content = {"application/json": {"schema": schemas[f"{route.id} answer"]}}
     operation["responses"] = {
@@ -197,6 +198,12 @@ def _operation(tag: str, route: Route, schemas: dict[str, Schema]) -> dict[str, 
         "default": {"$ref": "#/components/responses/Error"},
     }
     return operation
+
+
+def _stream(stream: StreamOf, data: Schema) -> Schema:
+    name = data["$ref"].rpartition("/")[2]
+    id = "" if stream.id is None else f"`id: {stream.id}` and "
+    return {"type": "string", "description": f"{id}`data: {name.upper()}`, each an object {name} as JSON."}
 
 
 def _in_query(query: type[Query]) -> list[Schema]:

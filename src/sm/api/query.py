@@ -3,11 +3,13 @@
 from typing import Annotated, Self
 
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
-from sm.api.fields import Present, choice, count, doc
+from sm.api.fields import Present, choice, count, doc, schema
 from sm.core.states import EventType
 from sm.core.statuses import Status
+from sm.core.timestamps import epoch_s, iso
+from sm.errors import UsageError
 from sm.services import SessionFilter
 
 WAIT_MAX_S = 25.0
@@ -27,6 +29,17 @@ CheckpointLimit = Annotated[int, count(CHECKPOINTS_MAX), doc("Only the newest ch
 Wait = Annotated[
     int, count(int(WAIT_MAX_S)), doc(f"How long to wait for news, in seconds, cut to {WAIT_MAX_S:.0f}.")
 ]
+
+
+def _moment(text: str) -> str:
+    try:
+        return iso(epoch_s(text))
+    except (ValueError, OverflowError, OSError):
+        raise UsageError(f"{text[:40]!r} is not a time", "use ISO 8601: 2026-01-31T10:00:00Z") from None
+
+
+Moment = Annotated[str, AfterValidator(_moment), schema("string", format="date-time")]
+"""A time, normalized so that times compare as texts. Raises UsageError."""
 
 
 class Query(BaseModel):

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from aiohttp import web
 
@@ -16,8 +16,18 @@ Handler = Callable[..., Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True)
+class StreamOf:
+    """Documents a stream of events, in the annotation of a handler's answer."""
+
+    data: Any
+    """The type of the JSON of each event."""
+    id: str | None = None
+    """The meaning of the `id` line; None: events have none."""
+
+
+@dataclass(frozen=True, slots=True)
 class Route:
-    """A route. `body`, `query`, `answer` and `takes_key` come from the annotations of `handler`."""
+    """A route. `body`, `query`, `takes_key`, `answer` and `stream` come from the annotations of `handler`."""
 
     method: str
     path: str
@@ -31,6 +41,7 @@ class Route:
     takes_key: bool
     answer: Any
     """The type of the answer's JSON, or web.StreamResponse for a stream of events."""
+    stream: StreamOf | None
 
     @property
     def id(self) -> str:
@@ -76,8 +87,10 @@ class RouteTable(list[Route]):
         return add
 
 
-def _annotations(handler: Handler, where: str) -> tuple[type[Body] | None, type[Query] | None, bool, Any]:
-    """The handler's body, its query, True if it takes a key, and the type of its answer."""
+def _annotations(
+    handler: Handler, where: str
+) -> tuple[type[Body] | None, type[Query] | None, bool, Any, StreamOf | None]:
+    """The handler's body, its query, True if it takes a key, the type of its answer, and its stream."""
     hints = get_type_hints(handler, include_extras=True)
     answer = hints.pop("return", None)
     if answer is None or answer is type(None) or answer is Any:
@@ -93,4 +106,7 @@ def _annotations(handler: Handler, where: str) -> tuple[type[Body] | None, type[
         raise TypeError(f"{where}: the query has no model")
     if key is not None and (key != RequestKey | None or body is None):
         raise TypeError(f"{where}: a key is `RequestKey | None`, and only beside a body")
-    return body, query, key is not None, answer
+    stream = None
+    if get_origin(answer) is Annotated:
+        answer, stream = get_args(answer)
+    return body, query, key is not None, answer, stream

@@ -39,13 +39,12 @@ class Views:
     def session(self, session: Session) -> SessionView:
         """The session without names that are hidden from the caller. The session itself sees its hidden parent."""
         monitor = self.services.monitor
+        return self.session_row(session, monitor.activity_s(session.id), stale=monitor.is_stale(session.id))
+
+    def session_row(self, session: Session, activity_s: int | None, *, stale: bool) -> SessionView:
+        """As `session`, with these values for the last output of its terminal and the staleness of its status."""
         shown = self.services.sessions.without_hidden_names(self.caller, session)
-        return session_json(
-            shown,
-            monitor.activity_s(session.id),
-            stale=monitor.is_stale(session.id),
-            parent_label=self._parent_label(shown),
-        )
+        return session_json(shown, activity_s, stale=stale, parent_label=self._parent_label(shown))
 
     def sessions(self, sessions: Iterable[Session]) -> list[SessionView]:
         """As `session`, with cached texts of sessions that the caller sees completely."""

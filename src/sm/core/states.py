@@ -86,6 +86,10 @@ REQUESTED = frozenset(
 """Signals that a caller requested: an illegal one is an error, not late news."""
 
 
+RESTORE = "restore"
+"""The source of moves by `sm restore`."""
+
+
 class CallerKind(StrEnum):
     OPERATOR = "operator"
     SESSION = "session"

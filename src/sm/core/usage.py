@@ -1,8 +1,11 @@
 """Token usage, tool uses and to-do lists of agents. Pure data."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
+
+COST_DIGITS = 6
+"""Decimal places of a cost in US dollars."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,34 @@ class Usage:
     def context(self) -> int:
         """Tokens in the conversation after this message."""
         return self.input + self.cache_read + self.cache_write + self.output
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCounts:
+    """Token sums by kind. Each token counts in exactly one of them."""
+
+    input: int = 0
+    """Excludes tokens read from or written to the cache."""
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+
+    @classmethod
+    def of(cls, usages: Iterable[Usage]) -> Self:
+        return sum((cls(u.input, u.output, u.cache_read, u.cache_write) for u in usages), cls())
+
+    @property
+    def used(self) -> int:
+        """Input and output. Excludes the cache, which repeats the conversation at each turn."""
+        return self.input + self.output
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(
+            self.input + other.input,
+            self.output + other.output,
+            self.cache_read + other.cache_read,
+            self.cache_write + other.cache_write,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +97,16 @@ class FilePosition:
 
     inode: int
     offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionUsage:
+    """The usage of a session, for a list. None means unknown or not counted."""
+
+    tokens: TokenCounts | None = None
+    """Includes the tokens of sub-agents."""
+    cost_usd: float | None = None
+    context_percent: int | None = None
+    last_tool: ToolUse | None = None
+    todo: tuple[int, int] | None = None
+    """The finished entries of the agent's task list, and all of them."""

@@ -40,7 +40,7 @@ from sm.providers.readers import SetupDialog, ToolEnd
 from sm.requests import Dialogs, Requests, SetupDialogs
 from sm.sandboxes.home import homes
 from sm.server import ApiServer
-from sm.services import DaemonInfo, Reads, Services, Sessions, Telegram, TelegramLink, Waits
+from sm.services import DaemonInfo, Live, Reads, Services, Sessions, Telegram, TelegramLink, Waits
 from sm.sessions.accounts import Accounts
 from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
@@ -214,6 +214,9 @@ class DaemonParts:
 
         summarizers = (provider.summarizer for provider in providers.values())
         summary = Summary(next(filter(None, summarizers), None), f"{paths.state}/what")
+        monitor = Monitor(
+            config, store, manager, observer, watcher, usage, waiting, summary, terminals, archives
+        )
         workspaces = Workspaces(store, manager, spawner, ProjectItems(providers, agreements))
         requests = Requests(store, manager, reports, dialogs, setup_dialogs)
 
@@ -249,9 +252,8 @@ class DaemonParts:
             dialogs=dialogs,
             messages=messages,
             waits=Waits(store, manager, messages, requests, waiting, timers),
-            monitor=Monitor(
-                config, store, manager, observer, watcher, usage, waiting, summary, terminals, archives
-            ),
+            monitor=monitor,
+            live=Live(store, monitor),
             terminals=terminals,
             store=Reads(store),
             accounts=accounts,

@@ -2,20 +2,21 @@
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sm.config import Config
 from sm.core.models import Session
 from sm.core.timestamps import epoch_s, iso, later
-from sm.core.usage import ToolUse, Usage
+from sm.core.usage import COST_DIGITS, SessionUsage, TokenCounts, ToolUse, Usage
+from sm.core.usage_series import Price, UsageBucket, UsagePeriod, buckets
 from sm.errors import ExternalError, NoServer, NoTerminal
 from sm.monitor.observer import Observer
 from sm.monitor.processes import Watcher
 from sm.monitor.progress import (
+    DONE,
     TASK_CHECKPOINTS,
     Measurements,
-    TokenCounts,
     context_percent,
     report,
     without_words,
@@ -156,27 +157,69 @@ class Monitor:
         return {s.id: self._glance(s, usages.get(s.id, []), facts.get(s.id, {})) for s in sessions}
 
     def _glance(self, session: Session, usages: Sequence[Usage], facts: Mapping[str, Any]) -> Glance:
+        used = self._usage_of(session, usages, facts)
+        return Glance(
+            model=facts.get("model") or session.model,
+            context_percent=used.context_percent,
+            cost_usd=used.cost_usd,
+            activity=self.activity(session.id),
+            answer=facts.get("answer"),
+            tokens_used=None if used.tokens is None else used.tokens.used,
+            last_tool=None if used.last_tool is None else used.last_tool.name,
+        )
+
+    def take_measured(self) -> set[str]:
+        """The ids of the sessions whose stored usage has changed since the last call. For one caller only."""
+        return self._usage.take_changed()
+
+    async def usages(self, sessions: Sequence[Session]) -> dict[str, SessionUsage]:
+        """The usage of sessions, by id, with two queries for all of them."""
+        measures, ids = self._store.measures, [s.id for s in sessions]
+        usages, facts = await asyncio.gather(measures.usage_of(ids), measures.facts_of(ids))
+        return {s.id: self._usage_of(s, usages.get(s.id, []), facts.get(s.id, {})) for s in sessions}
+
+    async def usage_series(
+        self, sessions: Sequence[Session], period: UsagePeriod, since: str
+    ) -> list[UsageBucket] | None:
+        """The usage of all the sessions together over time, by the times of the messages; None: it is not counted."""
+        if not self._config.child_agents.progress.enable_token_tracking:
+            return None
+        by_provider: dict[str, list[Session]] = {}
+        for session in sessions:
+            by_provider.setdefault(session.provider, []).append(session)
+        # An agent can write any time into its transcript.
+        until, sums = later(self._manager.now(), _AHEAD_S), list[tuple[Usage, Price]]()
+        for members in by_provider.values():
+            price, ids = self._manager.provider(members[0]).cost_usd, [s.id for s in members]
+            found = await self._store.measures.usage_by_time(ids, period.digits, since, until)
+            sums += [(used, price) for used in found]
+        return buckets(sums, period)
+
+    def _usage_of(self, session: Session, usages: Sequence[Usage], facts: Mapping[str, Any]) -> SessionUsage:
         provider, model = self._manager.provider(session), facts.get("model")
         counted = self._config.child_agents.progress
-        counts_tokens = counted.enable_token_tracking
-        tool = (
-            _last_tool(facts.get("last_tool"), self._manager.now()) if counted.enable_tool_tracking else None
-        )
         measured = Measurements(
             context_tokens=facts.get("context_tokens"),
             context_window=provider.context_window(model) if model else None,
         )
-        return Glance(
-            model=model or session.model,
-            context_percent=context_percent(measured) if counts_tokens else None,
-            cost_usd=provider.cost_usd(usages) if counts_tokens and usages else None,
-            activity=self._activity(session.id),
-            answer=facts.get("answer"),
-            tokens_used=TokenCounts.of(usages).used if counts_tokens and usages else None,
-            last_tool=None if tool is None else tool.name,
+        last_tool = _last_tool(facts.get("last_tool"), self._manager.now())
+        todo = facts.get("todo")
+        shown = SessionUsage(
+            last_tool=last_tool if counted.enable_tool_tracking else None,
+            todo=(sum(t["status"] == DONE for t in todo), len(todo)) if todo else None,
+        )
+        if not counted.enable_token_tracking:
+            return shown
+        cost_usd = provider.cost_usd(usages) if usages else None
+        return replace(
+            shown,
+            tokens=TokenCounts.of(usages) if usages else None,
+            cost_usd=None if cost_usd is None else round(cost_usd, COST_DIGITS),
+            context_percent=context_percent(measured),
         )
 
-    def _activity(self, session_id: str) -> str | None:
+    def activity(self, session_id: str) -> str | None:
+        """The current activity of the agent: a wait for other sessions, or the activity that its hooks report."""
         return self._waiting.activity(session_id) or self._observer.activity(session_id)
 
     async def _measured(self, session: Session) -> Measurements | None:
@@ -210,7 +253,7 @@ class Monitor:
             context_tokens=facts.get("context_tokens"),
             context_window=provider.context_window(model) if model else None,
             cost_usd=provider.cost_usd(usages) if usages else None,
-            current_activity=self._activity(session.id),
+            current_activity=self.activity(session.id),
             todo=[(t["status"], t["content"]) for t in todo] if todo else None,
             estimate=estimate,
         )

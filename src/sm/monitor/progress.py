@@ -1,60 +1,32 @@
 """Builds the report of `sm progress` from evidence. Pure."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Self
+from typing import Any
 
 from sm.core.lifecycle import is_ended
 from sm.core.models import Checkpoint, Session
 from sm.core.statuses import Status
 from sm.core.timestamps import epoch_s
-from sm.core.usage import ToolUse, Usage
+from sm.core.usage import COST_DIGITS, TokenCounts, ToolUse
 
 _TASKS = re.compile(r"\((\d{1,4})/(\d{1,4})\b[^)]*\)")
 TASK_CHECKPOINTS = 50
 """The number of newest checkpoints that are searched for a count of tasks."""
-_DONE = "completed"
+DONE = "completed"
 """The status of a finished entry of a task list."""
 _MOST_ESTIMATED = 99
 """The highest estimate, in per cent: the usage of other sessions does not prove that a session is finished."""
 
 
 @dataclass(frozen=True, slots=True)
-class TokenCounts:
-    """Token sums by kind. Each token counts in exactly one of them."""
-
-    input: int = 0
-    """Excludes tokens read from or written to the cache."""
-    output: int = 0
-    cache_read: int = 0
-    cache_write: int = 0
-
-    @classmethod
-    def of(cls, usages: Iterable[Usage]) -> Self:
-        return sum((cls(u.input, u.output, u.cache_read, u.cache_write) for u in usages), cls())
-
-    @property
-    def used(self) -> int:
-        """Input and output. Excludes the cache, which repeats the conversation at each turn."""
-        return self.input + self.output
-
-    def __add__(self, other: Self) -> Self:
-        return type(self)(
-            self.input + other.input,
-            self.output + other.output,
-            self.cache_read + other.cache_read,
-            self.cache_write + other.cache_write,
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class Measurements:
     """The values read from an agent's transcripts and hooks. None means unknown, not zero."""
 
-    tokens: TokenCounts | None = TokenCounts()
+    tokens: TokenCounts | None = field(default_factory=TokenCounts)
     """The tokens of the main conversation; None: tokens are not counted."""
-    subagents: TokenCounts = TokenCounts()
+    subagents: TokenCounts = field(default_factory=TokenCounts)
     tools: Mapping[str, int] = field(default_factory=dict)
     """Uses by tool, including those of sub-agents, in display order."""
     last_tool: ToolUse | None = None
@@ -105,7 +77,7 @@ def report(
         "subagents": None if tokens is None else {"tokens": asdict(known.subagents)},
         "tokens_remaining_estimate": None if tokens is None else remaining,
         "completion_percentage": percentage,
-        "cost_usd": None if known.cost_usd is None else round(known.cost_usd, 6),
+        "cost_usd": None if known.cost_usd is None else round(known.cost_usd, COST_DIGITS),
         "context_tokens": known.context_tokens,
         "context_window": known.context_window,
         "context_percent": context_percent(known),
@@ -181,7 +153,7 @@ def _outlook(
     remaining = None if usual is None else max(0, usual - used)
     tasks = _reported_tasks(checkpoints)
     if tasks is None and measured.todo:
-        tasks = sum(status == _DONE for status, _ in measured.todo), len(measured.todo)
+        tasks = sum(status == DONE for status, _ in measured.todo), len(measured.todo)
     if tasks is not None:
         done, total = tasks
         if done and used and not ended:

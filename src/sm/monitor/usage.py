@@ -50,6 +50,7 @@ class UsageMeter:
         self._facts: dict[str, dict[str, Any]] = {}
         self._resumed: set[str] = set()
         """Sessions whose last prompt this daemon has dispatched."""
+        self._changed: set[str] = set()
 
     async def read(
         self,
@@ -223,6 +224,12 @@ class UsageMeter:
             tx.measures.tools(session_id, tools)
             if facts is not None and facts != self._facts.get(session_id):
                 tx.measures.facts(session_id, facts)
+        self._changed.add(session_id)
+
+    def take_changed(self) -> set[str]:
+        """The ids of the sessions whose stored usage or facts have changed since the last call."""
+        changed, self._changed = self._changed, set()
+        return changed
 
     def forget(self, session_id: str) -> None:
         """Drop the cache of a session whose process is gone; the database keeps the data."""

@@ -103,6 +103,10 @@ class Requests:
             near = [principal, *self._manager.tree.descendants(principal.id)]
         return await self._store.mail.requests(limit, [s.id for s in near if self._may_answer(principal, s)])
 
+    def may_see_of(self, caller: Caller, session: Session) -> bool:
+        """True when the caller may see and answer the requests of a visible session."""
+        return self._may_answer(self._manager.principal(caller), session)
+
     def _may_see(self, caller: Caller, request: Request) -> bool:
         principal = self._manager.principal(caller)
         session = self._store.sessions.get(request.session_id)

@@ -12,6 +12,7 @@ from sm.messaging.messages import Messages
 from sm.monitor.monitor import Monitor
 from sm.requests.answers import Requests
 from sm.requests.dialogs import Dialogs
+from sm.services.live import Live, LiveNews
 from sm.services.sessions import SessionFilter, Sessions
 from sm.services.telegram import Telegram, TelegramLink
 from sm.services.waits import LongPoll, TeamWaitResult, WaitEnd, WaitResult, Waits
@@ -29,6 +30,8 @@ from sm.terminals.base import Screen
 
 __all__ = [
     "DaemonInfo",
+    "Live",
+    "LiveNews",
     "LongPoll",
     "Reads",
     "Services",
@@ -50,6 +53,7 @@ class Reads:
         self._store = store
         self.wait_until = store.wait_until
         self.events = store.events
+        self.status_events = store.status_events
         self.checkpoints = store.checkpoints
         self.dead_letters = store.dead_letters
 
@@ -92,6 +96,7 @@ class Services:
     messages: Messages
     waits: Waits
     monitor: Monitor
+    live: Live
     terminals: Screen
     store: Reads
     accounts: Accounts

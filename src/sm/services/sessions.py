@@ -66,7 +66,13 @@ class Sessions:
         return [s for s in sessions if visible(principal, s) and (archived or not s.archived)]
 
     def list_sessions(self, caller: Caller, filter: SessionFilter) -> list[Session]:
-        return self.apply_filter(caller, self.visible(caller, archived=filter.archived), filter)
+        return self.select(caller, self._store.sessions.values(), filter)
+
+    def select(self, caller: Caller, sessions: Iterable[Session], filter: SessionFilter) -> list[Session]:
+        """Those of `sessions` that `caller` sees and that the filter selects."""
+        principal = self.principal(caller)
+        seen = [s for s in sessions if visible(principal, s) and (filter.archived or not s.archived)]
+        return self.apply_filter(caller, seen, filter)
 
     def siblings(self, caller: Caller, filter: SessionFilter) -> list[Session]:
         """The other children of the caller's parent; for a caller that is no session, the sessions without a parent."""
@@ -99,6 +105,20 @@ class Sessions:
         """The visible descendants, nearest first."""
         principal = self.principal(caller)
         return [s for s in self._manager.tree.descendants(session_id) if visible(principal, s)]
+
+    def subtree(
+        self, caller: Caller, reference: str | None, workspace: str | None, *, descendants: bool
+    ) -> list[Session]:
+        """The named session, with `descendants` also those below it; all visible sessions without a name.
+
+        Archived ones are included. `workspace`: as in `SessionFilter`. Raises NotFound.
+        """
+        if reference is None:
+            sessions = self.visible(caller, archived=True)
+        else:
+            session = self.find(caller, reference)
+            sessions = [session, *(self.descendants(caller, session.id) if descendants else ())]
+        return self.apply_filter(caller, sessions, SessionFilter(workspace=workspace))
 
     def apply_filter(
         self, caller: Caller, sessions: Iterable[Session], filter: SessionFilter
@@ -147,6 +167,10 @@ class Sessions:
         if creator and self.is_hidden(principal, creator):
             session = replace(session, created_by=kind)
         return session
+
+    def sees_all(self, caller: Caller) -> bool:
+        """True when every session exists for the caller."""
+        return is_unrestricted(caller)
 
     def is_hidden(self, principal: Principal, session_id: str | None) -> bool:
         session = self._store.sessions.get(session_id or "")

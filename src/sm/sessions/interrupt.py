@@ -8,7 +8,7 @@ from sm.core.labels import name_to_type, short_label
 from sm.core.lifecycle import is_ended
 from sm.core.models import Caller, RequestKey, Session
 from sm.core.observation import Source
-from sm.core.states import EventType, RequestKind
+from sm.core.states import RESTORE, EventType, RequestKind
 from sm.core.statuses import Status
 from sm.core.text import folded
 from sm.errors import ExternalError, IllegalState, WaitTimeout
@@ -17,7 +17,6 @@ from sm.linux.processes import command_line
 from sm.policy.access import Action
 from sm.providers.base import Provider
 from sm.sessions.manager import Manager
-from sm.sessions.restore import RESTORE
 from sm.state.requests import open_of
 from sm.store import Store, Transaction
 

@@ -10,7 +10,7 @@ from sm.core.labels import name_to_type, short_label
 from sm.core.lifecycle import is_ended, is_live
 from sm.core.messages import Message
 from sm.core.models import Caller, Launch, RequestKey, Session, Signal, ancestors, digest
-from sm.core.states import EventType, MessageMode, MessageState, SignalKind
+from sm.core.states import RESTORE, EventType, MessageMode, MessageState, SignalKind
 from sm.core.statuses import Status
 from sm.core.wording import subject
 from sm.errors import AgentStartFailed, IllegalState, NameTaken, NoServer, NotFound, SmError, WaitTimeout
@@ -26,9 +26,6 @@ from sm.state.messages import finish_unread
 from sm.state.sessions import move
 from sm.store import Store, Transaction
 from sm.terminals.base import Lifecycle, Pane
-
-RESTORE = "restore"
-"""Source of the status of a restored session."""
 
 GO_ON = "Your process ended during your last turn, and was started again. Check how far you got, and go on."
 """The message to a restored agent whose turn was cut off."""

@@ -21,7 +21,9 @@ from sm.core.backoff import Backoff
 from sm.core.effects import Effect
 from sm.core.models import Caller, Checkpoint, Event, Launch, RequestKey, Session, Workspace
 from sm.core.session_index import SessionIndex
-from sm.core.timestamps import iso
+from sm.core.states import EventType
+from sm.core.timeline import STATUS_EVENTS, StatusEvent
+from sm.core.timestamps import iso, later
 from sm.errors import InternalError, NotFound, SmError, StorageFull
 from sm.store.backup import write_backup
 from sm.store.batch import Changes, WriteTurn
@@ -39,6 +41,7 @@ log = logging.getLogger(__name__)
 
 _MOST_IN_A_COMMIT = 64
 _LOW_BYTES = 1024 * 1024
+_RECORDED_WITHIN_S = 60.0
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
 
@@ -361,6 +364,52 @@ class Store:
             f"{EVENTS.select} WHERE {' AND '.join(where)} ORDER BY seq {order} LIMIT ?", (*values, limit)
         )
         return [EVENTS.load(row) for row in (reversed(rows) if since is None else rows)]
+
+    async def status_events(
+        self, session_ids: Collection[str], since: str, limit: int
+    ) -> tuple[list[StatusEvent], bool]:
+        """The events of moves after that time, with the last one of each session before; True: `limit` cut them.
+
+        In order. Events are recorded up to a minute after their time.
+        """
+        ids, types = encode_json(list(session_ids)), encode_json(list(STATUS_EVENTS))
+        first = await self._seq_at(later(since, -_RECORDED_WITHIN_S))
+        what = "e.session_id, e.type, e.timestamp, json_extract(e.metadata, '$.source') AS source,"
+        what += " json_extract(e.metadata, '$.reason') AS reason"
+        chosen = "type IN (SELECT value FROM json_each(?))"
+        newest = await self._read(
+            f"SELECT e.seq, {what} FROM events AS e WHERE seq >= ? AND {chosen}"  # noqa: S608 - constant texts
+            " AND session_id IN (SELECT value FROM json_each(?)) ORDER BY seq DESC LIMIT ?",
+            (first, types, ids, limit + 1),
+        )
+        kept = newest[:limit]
+        if len(newest) > limit:
+            first = newest[limit]["seq"] + 1
+        before = await self._read(
+            f"SELECT {what} FROM json_each(?) AS s JOIN events AS e ON e.seq = (SELECT seq FROM events"  # noqa: S608
+            f" WHERE session_id = s.value AND seq < ? AND {chosen} ORDER BY seq DESC LIMIT 1)",
+            (ids, first, types),
+        )
+        rows = [*before, *reversed(kept)]
+        events = [
+            StatusEvent(r["session_id"], EventType(r["type"]), r["timestamp"], r["source"], r["reason"])
+            for r in rows
+        ]
+        return events, len(newest) > limit
+
+    async def _seq_at(self, at: str) -> int:
+        """The seq of the first event at or after that time, found by bisection: events are almost in order of time."""
+        low, high = 1, self.last_seq + 1
+        while low < high:
+            middle = (low + high) // 2
+            rows = await self._read(
+                "SELECT seq, timestamp FROM events WHERE seq >= ? ORDER BY seq LIMIT 1", (middle,)
+            )
+            if rows and rows[0]["timestamp"] < at:
+                low = rows[0]["seq"] + 1
+            else:
+                high = middle
+        return low
 
     async def checkpoints(self, session_id: str, limit: int) -> list[Checkpoint]:
         """The newest `limit` checkpoints of the session, oldest first."""

@@ -96,6 +96,21 @@ class MeasureReads:
             found.setdefault(row[0], []).append(usage)
         return found
 
+    async def usage_by_time(
+        self, session_ids: Iterable[str], digits: int, since: str, until: str
+    ) -> list[Usage]:
+        """Sums by time and model of several sessions; `at` is the first `digits` characters of the times.
+
+        `since` and `until` are inclusive. Omits usage without a time.
+        """
+        rows = await self._read(
+            "SELECT substr(at, 1, ?) AS bucket, model, sum(input), sum(output), sum(cache_read), sum(cache_write),"
+            " sum(cache_write_1h) FROM usage WHERE session_id IN (SELECT value FROM json_each(?))"
+            " AND at >= ? AND at <= ? AND at <> '' GROUP BY bucket, model",
+            (digits, encode_json(list(session_ids)), since, until),
+        )
+        return [Usage("", row[1], row[0], row[2], row[3], row[4], row[5], row[6]) for row in rows]
+
     async def facts_of(self, session_ids: Iterable[str]) -> dict[str, dict[str, Any]]:
         """The facts of several sessions in one query. Omits sessions without facts."""
         rows = await self._read(

@@ -7,6 +7,7 @@ from sm.api.routes import (
     daemon,
     events,
     hooks,
+    live,
     mcp,
     messages,
     pairings,
@@ -20,6 +21,7 @@ from sm.api.routes import (
 ROUTES: dict[str, list[Route]] = {
     "daemon": daemon.routes,
     "sessions": sessions.routes,
+    "live": live.routes,
     "agents": agents.routes,
     "accounts": accounts.routes,
     "pairings": pairings.routes,

@@ -9,8 +9,8 @@ from aiohttp import web
 
 from sm.api.body import BODY, request_key
 from sm.api.context import ApiRequest
+from sm.api.event_streams import STREAMS
 from sm.api.route import RouteTable
-from sm.api.routes.events import STREAMS
 from sm.core.models import Caller, RequestKey
 from sm.wire import KEY_HEADER, PROTOCOL, PROTOCOL_HEADER
 

@@ -1,0 +1,129 @@
+"""Measures the processor time that live views add to the daemon while sessions change."""
+
+import contextlib
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.instance import Instance
+from bench.row import Effort, Judged, Row
+
+_CHANGES_PER_S = 20
+_FURTHER = 4
+"""Views that are opened after the first one."""
+# A session that changes its note at a fixed rate over one connection.
+_NOTES = """
+import json, os, socket, sys, time
+path, period_s, begin = sys.argv[1], float(sys.argv[2]), time.monotonic()
+token = open(os.environ["SM_TOKEN_FILE"]).read().strip()
+connection = socket.socket(socket.AF_UNIX)
+connection.connect(path)
+for number in range(10**9):
+    time.sleep(max(0.0, begin + number * period_s - time.monotonic()))
+    body = json.dumps({"text": f"note {number}"})
+    connection.sendall(
+        f"POST /v1/sessions/me/note HTTP/1.1\\r\\nHost: sm\\r\\nSM-Protocol: 1\\r\\nAuthorization: Bearer {token}\\r\\n"
+        f"Idempotency-Key: {os.urandom(8).hex()}\\r\\nContent-Length: {len(body)}\\r\\n\\r\\n{body}".encode()
+    )
+    if not connection.recv(65536).startswith(b"HTTP/1.1 200"):
+        sys.exit(1)
+"""
+# A view that reads and discards the stream, and counts its bytes into a file when it ends.
+_READER = """
+import signal, socket, sys
+read = 0
+def end(number, frame):
+    with open(sys.argv[2], "w") as file:
+        file.write(str(read))
+    sys.exit(0)
+signal.signal(signal.SIGTERM, end)
+connection = socket.socket(socket.AF_UNIX)
+connection.connect(sys.argv[1])
+connection.sendall(b"GET /v1/live HTTP/1.1\\r\\nHost: sm\\r\\nSM-Protocol: 1\\r\\n\\r\\n")
+print("ready", flush=True)
+while data := connection.recv(1 << 20):
+    read += len(data)
+"""
+
+
+def measure(effort: Effort) -> Iterator[Row]:
+    count, seconds = effort.sessions, effort.watch_s
+    with Instance() as instance, contextlib.ExitStack() as ended:
+        sessions = instance.spawn_many(count)
+        pid = instance.daemon.pid
+        idle_before = _percent(pid, seconds)
+        with _views(instance, 1):
+            idle_with = _percent(pid, seconds)
+        for session in sessions[:_CHANGES_PER_S]:
+            ended.enter_context(_notes(instance, session["session_id"]))
+        before = _percent(pid, seconds)
+        with _views(instance, 1) as sizes:
+            first = _percent(pid, seconds)
+        with _views(instance, 1 + _FURTHER):
+            all_of_them = _percent(pid, seconds)
+        after = _percent(pid, seconds)
+        floor = (before + after) / 2
+    what = f"{count} sessions, {_CHANGES_PER_S} changes a second: CPU of the daemon, of a core"
+    yield Row(f"{what}, with a view", "%", first, floor, "without", judged=Judged.ABOVE, gate=1, aim=0.5)
+    further = (all_of_them - first) / _FURTHER
+    yield Row("  added by each further view", "%", further, gate=0.3, aim=0.1)
+    yield Row(
+        f"{count} sessions, no changes: with a view",
+        "%",
+        idle_with,
+        idle_before,
+        "without",
+        judged=Judged.ABOVE,
+    )
+    yield Row("bytes to a view in a second", "kB", sizes[0] / seconds / 1000)
+
+
+def _percent(pid: int, seconds: float) -> float:
+    """The processor time of all threads, in per cent of a core."""
+    before, begin = _cpu_s(pid), time.monotonic()
+    time.sleep(seconds)
+    return (_cpu_s(pid) - before) / (time.monotonic() - begin) * 100
+
+
+def _cpu_s(pid: int) -> float:
+    """To the nanosecond (proc(5), schedstat), because a view costs less than a tick of the clock."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
+
+
+@contextlib.contextmanager
+def _notes(instance: Instance, session_id: str) -> Iterator[None]:
+    token = instance.home / "state/launch" / f"{session_id}.token"
+    env = {**instance.env, "SM_SESSION_ID": session_id, "SM_TOKEN_FILE": str(token)}
+    process = subprocess.Popen((sys.executable, "-S", "-c", _NOTES, instance.socket, "1.0"), env=env)
+    try:
+        yield
+        if process.poll() is not None:
+            raise RuntimeError("a session could not change its note")
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextlib.contextmanager
+def _views(instance: Instance, count: int) -> Iterator[list[int]]:
+    """Run readers of the live rows. The list gets the number of bytes that each one has read, at the end."""
+    sizes: list[int] = []
+    files = [instance.home / f"view-{number}" for number in range(count)]
+    processes = []
+    try:
+        for file in files:
+            argv = (sys.executable, "-S", "-c", _READER, instance.socket, str(file))
+            process = subprocess.Popen(argv, env=instance.env, stdout=subprocess.PIPE)
+            processes.append(process)
+            assert process.stdout is not None
+            process.stdout.readline()
+        time.sleep(1)  # the snapshot is not measured
+        yield sizes
+    finally:
+        for process, file in zip(processes, files, strict=False):
+            process.terminate()
+            process.communicate()
+            sizes.append(int(file.read_text()))

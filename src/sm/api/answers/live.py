@@ -1,0 +1,103 @@
+"""The JSON objects in the answers of the routes of live views."""
+
+from typing import Annotated
+
+from typing_extensions import TypedDict  # pydantic reads the one of `typing` only from Python 3.12 on
+
+from sm.api.answers.agents import TokensView
+from sm.api.answers.sessions import SessionLabel, SessionView
+from sm.api.fields import Anything, Time, doc
+from sm.core.statuses import Status
+from sm.core.usage_series import UsagePeriod
+
+
+class LastToolView(TypedDict):
+    name: str
+    args: Annotated[Anything, doc("Truncated; empty for callers that may not read the session.")]
+    timestamp: Time
+
+
+class TreeView(TypedDict):
+    """The sums of a session and its descendants, as far as the caller sees them; archived ones included."""
+
+    sessions: Annotated[int, doc("At least 1: the session itself.")]
+    live: int
+    tokens: Annotated[TokensView | None, doc("Null: nothing is counted.")]
+    cost_usd: Annotated[float | None, doc("Null: nothing is counted, or the price of a model is unknown.")]
+
+
+class LiveRowView(SessionView):
+    """A session with its usage and its open work. A field without a measurement is null."""
+
+    tokens: Annotated[TokensView | None, doc("Includes the tokens of sub-agents.")]
+    cost_usd: Annotated[float | None, doc("Null when the price of a model is unknown.")]
+    context_percent: Annotated[int | None, doc("The used part of the context window.")]
+    activity: Annotated[str | None, doc("What the agent does now; null for callers that may not read it.")]
+    last_tool: LastToolView | None
+    todo_done: Annotated[int | None, doc("Finished entries of the agent's task list, as `todo_total`.")]
+    todo_total: Annotated[int | None, doc("Null: no list, or a caller that may not read the session.")]
+    open_requests: Annotated[
+        list[str], doc("The open requests that the caller may answer, such as `r57`, oldest first.")
+    ]
+    messages_held: Annotated[int, doc("The queued messages to the session.")]
+    tree: TreeView
+
+
+class LiveUpdateView(TypedDict):
+    """Rows that have changed, each in its newest state."""
+
+    revision: Annotated[str | None, doc("For `since`, after a reconnect. Null while `more` is true.")]
+    at: Annotated[Time, doc("The daemon's time.")]
+    snapshot: Annotated[bool, doc("True: forget all rows that came before.")]
+    more: Annotated[bool, doc("True: the next event continues this update.")]
+    rows: list[LiveRowView]
+    removed: Annotated[list[str], doc("The ids of rows to forget.")]
+
+
+class ModelUsageView(TypedDict):
+    model: str
+    tokens: TokensView
+    cost_usd: Annotated[float | None, doc("Null: the price of the model is unknown.")]
+
+
+class UsageBucketView(TypedDict):
+    """The usage of a minute, an hour or a day (UTC)."""
+
+    at: Annotated[Time, doc("Its beginning.")]
+    tokens: TokensView
+    cost_usd: Annotated[float | None, doc("Null when the price of a model is unknown.")]
+    models: list[ModelUsageView]
+
+
+class UsageView(TypedDict):
+    """The usage of sessions over time."""
+
+    by: UsagePeriod
+    since: Annotated[Time, doc("As asked, or later if there were more buckets than `limit`.")]
+    counted: Annotated[bool, doc("False: the configuration switches the counting off.")]
+    buckets: Annotated[list[UsageBucketView], doc("Oldest first; without those that have no usage.")]
+
+
+class SpanView(TypedDict):
+    """A time in which a session had one status."""
+
+    status: Annotated[Status, doc("`spawned` includes the time in which the session is starting.")]
+    start: Time
+    end: Annotated[Time | None, doc("Null: the session still has this status.")]
+    reason: Annotated[str | None, doc("The reason for the status when it began.")]
+
+
+class LaneView(TypedDict):
+    """The spans of one session, oldest first."""
+
+    session_id: str
+    label: SessionLabel
+    parent_session_id: str | None
+    created_at: Time
+    spans: list[SpanView]
+
+
+class TimelineView(TypedDict):
+    since: Annotated[Time, doc("As asked, or later if there were more events than `limit`.")]
+    until: Annotated[Time, doc("The daemon's time.")]
+    sessions: Annotated[list[LaneView], doc("Oldest first; without those that had ended before `since`.")]

@@ -1,0 +1,157 @@
+"""Writes the updates of one reader of live rows, as its caller may see them."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from sm.api.answers.agents import TokensView
+from sm.api.answers.live import LiveRowView, LiveUpdateView, TreeView
+from sm.api.views import Views, build_view
+from sm.core.live import LiveRow
+from sm.core.timestamps import iso
+from sm.core.tree_totals import Totals, TreePart, TreeTotals
+from sm.core.usage import TokenCounts, ToolUse
+from sm.services import LiveNews, SessionFilter
+
+_PART_BYTES = 512 * 1024
+"""About the size of an event. A client refuses lines of more than 4 MiB."""
+SHARED = web.AppKey("live updates", dict[tuple[int, int, SessionFilter], tuple[bytes, ...]])
+"""The newest update for readers that see all sessions: readers that keep up all need the same one."""
+
+
+class LiveUpdates:
+    """The updates of one reader.
+
+    A caller that sees only some sessions must not learn of others, so `_sent` remembers what it was told.
+    """
+
+    def __init__(
+        self,
+        views: Views,
+        filter: SessionFilter,
+        shared: dict[tuple[int, int, SessionFilter], tuple[bytes, ...]],
+    ) -> None:
+        self._views = views
+        self._live = views.services.live
+        self._filter = filter
+        self._shared = shared
+        self._sees_all = views.services.sessions.sees_all(views.caller)
+        self._sent: dict[str, bytes] = {}
+        """The last text of each row, for a caller that sees only some sessions."""
+
+    def start(self, revision: str | None) -> int | None:
+        """The revision to go on from; None: with a snapshot."""
+        # What the caller was told before is not known, so what to remove is not known either.
+        return self._live.number_of(revision) if self._sees_all else None
+
+    def since(self, number: int | None) -> tuple[int, Iterator[bytes]]:
+        """The current revision, and the events with what has changed after the revision `number`."""
+        news = self._live.news(number)
+        if number is None or not self._sees_all:
+            return news.number, self._events(news)
+        key = number, news.number, self._filter
+        if key not in self._shared:
+            self._shared.clear()
+            self._shared[key] = tuple(self._events(news))
+        return news.number, iter(self._shared[key])
+
+    def _events(self, news: LiveNews) -> Iterator[bytes]:
+        """An event at least for a snapshot. A row that is newer than the revision comes again with the next one."""
+        texts: list[bytes] = []
+        removed = [s for s in news.removed if self._sees_all or self._sent.pop(s, None) is not None]
+        size, snapshot = 0, news.snapshot
+        for session_id, text in self._texts(news):
+            if text is None:
+                removed.append(session_id)
+                continue
+            if size > _PART_BYTES:
+                yield self._event(None, texts, [], snapshot=snapshot)
+                texts, size, snapshot = [], 0, False
+            texts.append(text)
+            size += len(text)
+        if texts or removed or snapshot:
+            yield self._event(self._live.revision(news.number), texts, removed, snapshot=snapshot)
+
+    def _event(self, revision: str | None, rows: list[bytes], removed: list[str], *, snapshot: bool) -> bytes:
+        update: LiveUpdateView = {
+            "revision": revision,
+            "at": iso(self._views.services.monitor.now()),
+            "snapshot": snapshot,
+            "more": revision is None,
+            "rows": [],
+            "removed": removed,
+        }
+        return b"data: %b\n\n" % orjson.dumps({**update, "rows": [orjson.Fragment(row) for row in rows]})
+
+    def _texts(self, news: LiveNews) -> Iterator[tuple[str, bytes | None]]:
+        """The JSON of each row; None for one that the reader has to forget."""
+        tree = None if self._sees_all else self._visible_totals()
+        select, rows = self._views.services.sessions.select, self._live.rows
+        for session_id in news.rows:
+            row = rows.get(session_id)
+            if row is None:  # removed since: the next update says so
+                continue
+            if not select(self._views.caller, (row.session,), self._filter):
+                if not news.snapshot and (self._sees_all or self._sent.pop(session_id, None) is not None):
+                    yield session_id, None
+                continue
+            totals = row.tree if tree is None else tree[session_id]
+            text = orjson.dumps(live_row_json(self._views, row, totals))
+            if self._sees_all:
+                yield session_id, text
+            elif self._sent.get(session_id) != text:
+                self._sent[session_id] = text
+                yield session_id, text
+
+    def _visible_totals(self) -> TreeTotals:
+        """The sums without the sessions that the caller does not see."""
+        rows: Mapping[str, LiveRow] = self._live.rows
+        seen = {s.id for s in self._views.services.sessions.visible(self._views.caller, archived=True)}
+        totals = TreeTotals()
+        totals.update(
+            {
+                s: row.part if s in seen else TreePart(row.session.parent_id, Totals())
+                for s, row in rows.items()
+            }
+        )
+        return totals
+
+
+def live_row_json(views: Views, row: LiveRow, tree: Totals) -> LiveRowView:
+    """A row as the caller may see it: without the words of an agent that it may not read (`without_words`)."""
+    services, session, used = views.services, row.session, row.usage
+    may_read = services.sessions.may_read(views.caller, session)
+    done, total = used.todo if used.todo is not None and may_read else (None, None)
+    return {
+        **views.session_row(session, row.printed_s, stale=row.stale),
+        "tokens": _tokens(used.tokens),
+        "cost_usd": used.cost_usd,
+        "context_percent": used.context_percent,
+        "activity": row.activity if may_read else None,
+        "last_tool": None if used.last_tool is None else _tool(used.last_tool, may_read=may_read),
+        "todo_done": done,
+        "todo_total": total,
+        "open_requests": list(row.open_requests)
+        if services.requests.may_see_of(views.caller, session)
+        else [],
+        "messages_held": row.messages_held,
+        "tree": tree_json(tree),
+    }
+
+
+def tree_json(tree: Totals) -> TreeView:
+    return build_view(TreeView, tree, tokens=_tokens(tree.counted))
+
+
+def tokens_json(counts: TokenCounts) -> TokensView:
+    return build_view(TokensView, counts)
+
+
+def _tokens(counts: TokenCounts | None) -> TokensView | None:
+    return None if counts is None else tokens_json(counts)
+
+
+def _tool(tool: ToolUse, *, may_read: bool) -> Any:
+    return {"name": tool.name, "args": dict(tool.arguments) if may_read else {}, "timestamp": tool.at}

@@ -1,0 +1,138 @@
+"""The routes of live views: rows of sessions that follow their changes, their usage and their statuses over time."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from aiohttp import web
+
+from sm.api.answers.live import (
+    LaneView,
+    LiveUpdateView,
+    ModelUsageView,
+    SpanView,
+    TimelineView,
+    UsageBucketView,
+    UsageView,
+)
+from sm.api.context import ApiRequest
+from sm.api.event_streams import HEARTBEAT, event_stream
+from sm.api.fields import Present, choice, count, doc
+from sm.api.live_updates import SHARED, LiveUpdates, tokens_json
+from sm.api.query import LISTED_MAX, ListQuery, Moment, Query, SessionName, WorkspaceName
+from sm.api.route import RouteTable, StreamOf
+from sm.api.views import build_view
+from sm.core.labels import label
+from sm.core.models import Session
+from sm.core.text import folded
+from sm.core.timeline import Span, spans
+from sm.core.timestamps import iso, later
+from sm.core.usage_series import UsageBucket, UsagePeriod
+from sm.wire import HEARTBEAT_S
+
+_TIMELINE_S = 3600.0
+_REASON_MAX = 200
+_EVER = "1970-01-01T00:00:00.000Z"
+routes = RouteTable()
+
+
+class LiveQuery(ListQuery):
+    since: Annotated[
+        str | None,
+        doc("The last `revision`, with the other parameters as before. An unknown one: a snapshot comes."),
+    ] = None
+
+
+class UsageQuery(Query):
+    by: Annotated[str, choice("period", tuple(UsagePeriod))] = UsagePeriod.HOUR
+    session: Annotated[SessionName | None, doc("Only this session.")] = None
+    tree: Annotated[Present, doc("Present: with all descendants of `session`.")] = False
+    workspace: WorkspaceName | None = None
+    since: Annotated[Moment | None, doc("Only later usage.")] = None
+    limit: Annotated[int, count(LISTED_MAX), doc("Only the newest buckets.")] = 1000
+
+
+class TimelineQuery(Query):
+    since: Annotated[Moment | None, doc("Null: an hour ago.")] = None
+    session: Annotated[SessionName | None, doc("Only this session.")] = None
+    tree: Annotated[Present, doc("Present: with all descendants of `session`.")] = False
+    workspace: WorkspaceName | None = None
+    limit: Annotated[int, count(LISTED_MAX), doc("Only spans that began with the newest events.")] = (
+        LISTED_MAX
+    )
+
+
+@routes.route("GET", "/v1/live", agents=True)
+async def live(
+    request: ApiRequest, query: LiveQuery
+) -> Annotated[web.StreamResponse, StreamOf(LiveUpdateView)]:
+    """Stream the sessions as rows: a snapshot, then each row that changes, whole.
+
+    A row comes at most 4 times a second. A reader that is slower gets the newest state of each row. A comment line
+    comes every 15 s.
+    """
+    rows, filter = request.services.live, query.filter()
+    request.services.sessions.select(request.caller, (), filter)  # to refuse before the stream begins
+    updates = LiveUpdates(request.views, filter, request.http.app[SHARED])
+    async with rows.reading(), event_stream(request) as response:
+        cursor = updates.start(query.since)
+        while not request.context.is_over():
+            cursor, events = updates.since(cursor)
+            for event in events:
+                await response.write(event)
+            if not await request.wait_until(lambda: rows.number > cursor, HEARTBEAT_S, rows):  # noqa: B023 - awaited
+                await response.write(HEARTBEAT)
+    return response
+
+
+@routes.route("GET", "/v1/usage", agents=True)
+async def usage(request: ApiRequest, query: UsageQuery) -> UsageView:
+    """Show the tokens and the cost of sessions over time.
+
+    The sums of all sessions that the caller sees, archived and ended ones included; or of `session`.
+    """
+    period, services = UsagePeriod(query.by), request.services
+    selected = services.sessions.subtree(
+        request.caller, query.session, query.workspace, descendants=query.tree
+    )
+    found = await services.monitor.usage_series(selected, period, query.since or "")
+    shown = (found or [])[-query.limit :] if query.limit else []
+    cut = len(shown) < len(found or ())
+    return {
+        "by": period,
+        "since": (shown[0].at if shown else iso(services.monitor.now())) if cut else query.since or _EVER,
+        "counted": found is not None,
+        "buckets": [bucket_json(bucket) for bucket in shown],
+    }
+
+
+def bucket_json(bucket: UsageBucket) -> UsageBucketView:
+    models = [build_view(ModelUsageView, m, tokens=tokens_json(m.tokens)) for m in bucket.models]
+    return build_view(UsageBucketView, bucket, tokens=tokens_json(bucket.tokens), models=models)
+
+
+@routes.route("GET", "/v1/timeline", agents=True)
+async def timeline(request: ApiRequest, query: TimelineQuery) -> TimelineView:
+    """Show when each session had which status, archived and ended ones included."""
+    services, caller = request.services, request.caller
+    sessions = services.sessions.subtree(caller, query.session, query.workspace, descendants=query.tree)
+    until = iso(services.monitor.now())
+    since = query.since or later(until, -_TIMELINE_S)
+    events, cut = await services.store.status_events([s.id for s in sessions], since, query.limit)
+    if cut:
+        since = max(since, events[-query.limit].timestamp if query.limit else until)
+    found = spans(events, since)
+    shown = (services.sessions.without_hidden_names(caller, s) for s in sessions if s.id in found)
+    return {"since": since, "until": until, "sessions": [lane_json(s, found[s.id]) for s in shown]}
+
+
+def lane_json(session: Session, line: Sequence[Span]) -> LaneView:
+    return {
+        "session_id": session.id,
+        "label": label(session),
+        "parent_session_id": session.parent_id,
+        "created_at": session.created_at,
+        "spans": [
+            build_view(SpanView, span, reason=span.reason and folded(span.reason, _REASON_MAX))
+            for span in line
+        ],
+    }

@@ -1,0 +1,43 @@
+"""The rows of live views. Pure data."""
+
+from dataclasses import dataclass, field
+
+from sm.core.lifecycle import is_live
+from sm.core.models import Session
+from sm.core.tree_totals import Totals, TreePart
+from sm.core.usage import SessionUsage, TokenCounts
+
+
+@dataclass(frozen=True, slots=True)
+class LiveRow:
+    """A session with all values that a live view shows. A view of it for one caller may contain less."""
+
+    session: Session
+    label: str
+    """Compared, unlike `Session.shares_name`."""
+    parent_label: str | None
+    printed_s: int | None
+    """The time of the last output of its terminal, in seconds since the epoch."""
+    stale: bool
+    usage: SessionUsage
+    activity: str | None
+    open_requests: tuple[str, ...]
+    """The ids of the open requests that have no proposed answer, oldest first."""
+    messages_held: int
+    """The queued messages to the session."""
+    tree: Totals = field(default_factory=Totals)
+    """The sums of the session and all its descendants, hidden ones included."""
+
+    @property
+    def part(self) -> TreePart:
+        """The session's own part of the sums."""
+        used = self.usage
+        own = Totals(
+            sessions=1,
+            live=int(is_live(self.session.status)),
+            tokens=used.tokens or TokenCounts(),
+            measured=int(used.tokens is not None),
+            cost=used.cost_usd or 0.0,
+            unpriced=int(used.tokens is not None and used.cost_usd is None),
+        )
+        return TreePart(self.session.parent_id, own)

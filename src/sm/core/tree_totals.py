@@ -1,0 +1,117 @@
+"""Sums over each session and its descendants, kept up to date change by change. Pure."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+from sm.core.usage import COST_DIGITS, TokenCounts
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """The sums of a session and its descendants, or the part of one session in them."""
+
+    sessions: int = 0
+    live: int = 0
+    tokens: TokenCounts = field(default_factory=TokenCounts)
+    measured: int = 0
+    """The sessions with counted tokens."""
+    cost: float = 0.0
+    """In US dollars, of the sessions whose price is known."""
+    unpriced: int = 0
+    """The sessions with counted tokens whose price is unknown."""
+
+    def plus(self, other: Self, sign: int = 1) -> Self:
+        """The sum, or with `sign` -1 the difference."""
+        mine, added = self.tokens, other.tokens
+        return type(self)(
+            self.sessions + sign * other.sessions,
+            self.live + sign * other.live,
+            TokenCounts(
+                mine.input + sign * added.input,
+                mine.output + sign * added.output,
+                mine.cache_read + sign * added.cache_read,
+                mine.cache_write + sign * added.cache_write,
+            ),
+            self.measured + sign * other.measured,
+            self.cost + sign * other.cost,
+            self.unpriced + sign * other.unpriced,
+        )
+
+    @property
+    def counted(self) -> TokenCounts | None:
+        """None: the tokens of none of the sessions are counted."""
+        return self.tokens if self.measured else None
+
+    @property
+    def cost_usd(self) -> float | None:
+        """None when nothing is counted, or when one price is unknown."""
+        return round(self.cost, COST_DIGITS) if self.measured and not self.unpriced else None
+
+
+@dataclass(frozen=True, slots=True)
+class TreePart:
+    """The place of a session in the tree, and its own part of the sums."""
+
+    parent_id: str | None
+    own: Totals
+
+
+_NOTHING = TreePart(None, Totals())
+
+
+class TreeTotals:
+    """The totals of every session. A parent may be unknown, or become known after its children."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, TreePart] = {}
+        self._totals: dict[str, Totals] = {}
+
+    def __getitem__(self, session_id: str) -> Totals:
+        return self._totals.get(session_id, Totals())
+
+    def update(self, parts: Mapping[str, TreePart], removed: Collection[str] = ()) -> set[str]:
+        """Set the parts of sessions, and forget the `removed` ones; return the ids of all changed totals.
+
+        The children of a removed session keep their totals, and count for no ancestor.
+        """
+        changed: set[str] = set()
+        wanted = {**parts, **dict.fromkeys(removed, _NOTHING)}
+        moved = [s for s, part in wanted.items() if part.parent_id != self._part(s).parent_id]
+        # First detach all, so that no intermediate state has a cycle when a parent and its child change places.
+        for session_id in moved:
+            part = self._part(session_id)
+            changed |= self._add(part.parent_id, self[session_id], -1)
+            self._parts[session_id] = TreePart(None, part.own)
+        for session_id, part in wanted.items():
+            before = self._part(session_id)
+            if part.own != before.own:
+                changed |= self._add(session_id, part.own.plus(before.own, -1))
+                self._parts[session_id] = TreePart(before.parent_id, part.own)
+        for session_id in moved:
+            part = wanted[session_id]
+            changed |= self._add(part.parent_id, self[session_id])
+            self._parts[session_id] = part
+        for session_id in removed:
+            self._parts.pop(session_id, None)
+            if self._totals.get(session_id) == Totals():
+                self._totals.pop(session_id)
+        return changed
+
+    def _part(self, session_id: str) -> TreePart:
+        return self._parts.get(session_id, _NOTHING)
+
+    def _add(self, session_id: str | None, difference: Totals, sign: int = 1) -> set[str]:
+        """Add the difference to the session and its ancestors, and return their ids."""
+        if difference == Totals():
+            return set()
+        line = set(self._line(session_id))
+        for member in line:
+            self._totals[member] = self[member].plus(difference, sign)
+        return line
+
+    def _line(self, session_id: str | None) -> Iterator[str]:
+        """The session and its ancestors."""
+        while session_id is not None:
+            yield session_id
+            session_id = self._part(session_id).parent_id

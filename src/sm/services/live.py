@@ -1,0 +1,221 @@
+"""The rows of live views: every session with its usage and its open work, kept up to date while somebody reads them."""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from sm.core.labels import label, label_of
+from sm.core.live import LiveRow
+from sm.core.models import Session
+from sm.core.tree_totals import TreeTotals
+from sm.core.usage import SessionUsage
+from sm.monitor.monitor import Monitor
+from sm.services.live_changes import LiveChanges
+from sm.store import Store
+
+log = logging.getLogger(__name__)
+
+_EVERY_S = 0.25
+"""The least time between two revisions: a row changes at most 4 times a second."""
+_PAUSE_AFTER_FAILURE_S = 2.0
+_LOOKED_AT_ONCE = 500
+_REMOVED_MAX = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class LiveNews:
+    """The ids of rows to send to a reader."""
+
+    number: int
+    """The revision after this news."""
+    rows: tuple[str, ...]
+    removed: tuple[str, ...]
+    snapshot: bool
+    """The reader forgets all other rows."""
+
+
+class Live:
+    """Tracks the rows while there are readers. A reader keeps only the number of its last revision.
+
+    Each change of rows is a revision. Of a row only the newest state and its revision are kept, so a slow reader gets
+    the newest state and never a queue. Without a reader the rows stay as they are, and nothing runs.
+    """
+
+    def __init__(self, store: Store, monitor: Monitor) -> None:
+        self._store = store
+        self._monitor = monitor
+        self._rows: dict[str, LiveRow] = {}
+        self._totals = TreeTotals()
+        self._changes = LiveChanges(store, monitor, self._rows)
+        self._due: dict[str, None] = {}
+        """Sessions to look at, kept until that succeeded."""
+        self._unmeasured: set[str] = set()
+        """Sessions whose usage has to be read."""
+        self._run = secrets.token_hex(4)
+        """Names this daemon in revisions: after a restart, the revisions of another one are unknown."""
+        self._revised: dict[str, int] = {}
+        """The revision of each row, the newest last."""
+        self._removed: dict[str, int] = {}
+        """The revisions in which sessions were removed, the newest last."""
+        self._oldest = 0
+        """The oldest revision after which every removal is known."""
+        self._readers = 0
+        self._task: asyncio.Task[None] | None = None
+        self._looking = asyncio.Lock()
+        self._changed = asyncio.Condition()
+        self.number = 0
+        """The current revision."""
+
+    @property
+    def rows(self) -> Mapping[str, LiveRow]:
+        """Every session's row, oldest first. Current only while somebody reads."""
+        return self._rows
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator[None]:
+        """Keep the rows up to date for the duration of the block."""
+        self._readers += 1
+        try:
+            await self._look()
+            if self._task is None:
+                self._task = asyncio.create_task(self._follow(), name="live rows")
+            yield
+        finally:
+            self._readers -= 1
+            if not self._readers and self._task is not None:
+                self._task.cancel()
+                self._task = None
+
+    # For one reader
+
+    def revision(self, number: int) -> str:
+        """The name of a revision, for a reader that may come back."""
+        return f"{self._run}-{number}"
+
+    def number_of(self, revision: str | None) -> int | None:
+        """The number of a revision after which all changes are known; None: the reader needs a snapshot."""
+        run, _, number = (revision or "").partition("-")
+        if run != self._run or not number.isdecimal() or len(number) > 18:
+            return None
+        return int(number) if self._oldest <= int(number) <= self.number else None
+
+    def news(self, since: int | None) -> LiveNews:
+        """What has changed after the revision `since`; all rows if it is None."""
+        if since is None or since < self._oldest:
+            return LiveNews(self.number, tuple(self._rows), (), snapshot=True)
+        rows = tuple(_newer(self._revised, since))
+        return LiveNews(self.number, rows, tuple(_newer(self._removed, since)), snapshot=False)
+
+    async def wait_until(self, condition: Callable[[], bool], within_s: float | None = None) -> bool:
+        """Wait until `condition` holds, checked after every revision. False: timed out."""
+        try:
+            async with asyncio.timeout(within_s), self._changed:
+                await self._changed.wait_for(condition)
+        except TimeoutError:
+            return False
+        return True
+
+    # Tracking
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                if await self._look():
+                    await asyncio.sleep(_EVERY_S)
+                # A change after a rest is seen at once, and one that is not committed at the next look.
+                await self._store.wait_until(self._changes.are_committed, _EVERY_S)
+            except Exception:
+                log.exception("failed to update the rows of live views")
+                await asyncio.sleep(_PAUSE_AFTER_FAILURE_S)
+
+    async def _look(self) -> bool:
+        """Bring the rows up to date; True if one has changed."""
+        async with self._looking:
+            self._unmeasured |= self._monitor.take_measured()
+            self._due |= self._changes.take() | dict.fromkeys(self._unmeasured)
+            before = self.number
+            while self._due:
+                # Not all in one go: there may be thousands after a start.
+                due = tuple(islice(self._due, _LOOKED_AT_ONCE))
+                self._update(due, await self._usages(due))
+                self._unmeasured.difference_update(due)
+                for session_id in due:
+                    del self._due[session_id]
+                await asyncio.sleep(0)
+            if self.number == before:
+                return False
+            async with self._changed:
+                self._changed.notify_all()
+            return True
+
+    async def _usages(self, due: Sequence[str]) -> Mapping[str, SessionUsage]:
+        sessions = (self._store.sessions.get(s) for s in due if s in self._unmeasured or s not in self._rows)
+        unmeasured = [s for s in sessions if s is not None]
+        return await self._monitor.usages(unmeasured) if unmeasured else {}
+
+    def _update(self, due: Sequence[str], usages: Mapping[str, SessionUsage]) -> None:
+        """Replace the rows that have changed, in one revision."""
+        sessions, before = self._store.sessions, self._rows
+        gone = [s for s in due if s not in sessions and s in before]
+        drafts: dict[str, LiveRow] = {}
+        for session_id in due:
+            if (session := sessions.get(session_id)) is not None:
+                usage = usages[session_id] if session_id in usages else before[session_id].usage
+                drafts[session_id] = self._row(session, usage)
+        renamed = {s for s, row in drafts.items() if s in before and before[s].label != row.label}
+        for child in self._children({*renamed, *gone}):
+            drafts.setdefault(child, self._row(sessions[child], before[child].usage))
+        moved = self._totals.update({s: row.part for s, row in drafts.items()}, gone)
+        number = self.number + 1
+        for session_id in (*drafts, *(moved - drafts.keys())):
+            draft = drafts.get(session_id) or before.get(session_id)
+            if draft is None:  # of a removed parent
+                continue
+            row = replace(draft, tree=self._totals[session_id])
+            if row != before.get(session_id):
+                self._revised.pop(session_id, None)
+                self._revised[session_id] = number
+                self.number = number
+            self._rows[session_id] = row  # also if it is equal: sources are compared by identity
+        for session_id in gone:
+            self._remove(session_id, number)
+
+    def _remove(self, session_id: str, number: int) -> None:
+        self._rows.pop(session_id)
+        self._revised.pop(session_id, None)
+        self._removed[session_id] = self.number = number
+        if len(self._removed) > _REMOVED_MAX:
+            oldest = next(iter(self._removed))
+            self._oldest = self._removed.pop(oldest)
+
+    def _row(self, session: Session, usage: SessionUsage) -> LiveRow:
+        monitor, parent = self._monitor, session.parent_id
+        return LiveRow(
+            session=session,
+            label=label(session),
+            parent_label=None if parent is None else label_of(parent, self._store.sessions.get(parent)),
+            printed_s=monitor.activity_s(session.id),
+            stale=monitor.is_stale(session.id),
+            usage=usage,
+            activity=monitor.activity(session.id),
+            open_requests=self._changes.requests.get(session.id, ()),
+            messages_held=self._changes.held.get(session.id, 0),
+        )
+
+    def _children(self, parents: set[str]) -> list[str]:
+        if not parents:
+            return []
+        sessions = self._store.sessions
+        return [s for s, row in self._rows.items() if row.session.parent_id in parents and s in sessions]
+
+
+def _newer(revised: dict[str, int], since: int) -> Iterator[str]:
+    """The ids after the revision `since`, the newest first. `revised` has the newest last."""
+    for session_id, number in reversed(revised.items()):
+        if number <= since:
+            return
+        yield session_id

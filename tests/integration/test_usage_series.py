@@ -1,0 +1,90 @@
+"""Usage over time, of all sessions, of one and of a tree."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from sm.api.answers.live import ModelUsageView, UsageBucketView, UsageView
+from sm.client import live
+from sm.client.http import Client
+from sm.errors import NotFound, UsageError
+from tests.integration.test_progress_views import FAR, Stage, tool_event
+from tests.session_client import request_as
+from tests.team import Team
+
+MODEL = "claude-opus-4-8"
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    instance = Stage()
+    yield instance
+    instance.end()
+
+
+def answer(at: str, output: int) -> str:
+    usage = {"input_tokens": 1, "output_tokens": output}
+    body = {"id": f"msg_{at}_{output}", "model": MODEL, "content": [], "usage": usage}
+    return json.dumps({"type": "assistant", "timestamp": at, "message": body})
+
+
+def test_client_and_document_name_the_same_fields_of_usage() -> None:
+    for client, document in (
+        (live.UsageSeries, UsageView),
+        (live.UsageBucket, UsageBucketView),
+        (live.ModelUsage, ModelUsageView),
+    ):
+        assert client.__annotations__.keys() == document.__annotations__.keys()
+
+
+def test_usage_has_buckets_of_all_sessions_of_one_and_of_a_tree(stage: Stage) -> None:
+    client = Client(str(stage.socket))
+    now = datetime.now(UTC)
+    first, second = ((now + timedelta(seconds=s)).isoformat(timespec="milliseconds") for s in (1, 2))
+    agent = stage.spawn_with_events(tool_event())
+    parent = stage.spawn("Sh", "sleep 1000")["session_id"]
+    stage.sm("reparent", agent, parent)
+    lines = [answer(at.replace("+00:00", "Z"), output) for at, output in ((first, 5), (second, 7))]
+    stage.write(*lines, answer(FAR, 1000), answer("", 2000))
+    progress = stage.wait_counted(agent)
+    by_day = live.usage(client, by="day")
+    assert by_day["counted"]
+    assert [b["at"][11:] for b in by_day["buckets"]] == ["00:00:00.000Z"]
+    # Usage without a time, or far ahead, is in no bucket.
+    (bucket,) = by_day["buckets"]
+    assert (bucket["tokens"]["output"], progress["tokens"]["output"]) == (12, 3012)
+    assert [m["model"] for m in bucket["models"]] == [MODEL]
+    assert bucket["cost_usd"] == bucket["models"][0]["cost_usd"]
+    assert bucket["cost_usd"]
+    assert live.usage(client, by="day", session=agent) == by_day
+    assert live.usage(client, by="day", session=parent, tree=True) == by_day
+    assert live.usage(client, by="day", session=parent)["buckets"] == []
+    assert live.usage(client, by="day", workspace="-") == by_day
+    assert live.usage(client, since=FAR)["buckets"] == []
+    cut = live.usage(client, by="minute", limit=0)
+    assert cut["buckets"] == []
+    with pytest.raises(NotFound):
+        live.usage(client, workspace="nowhere")
+    for query in ({"by": "week"}, {"since": "yesterday"}, {"limit": "x"}):
+        with pytest.raises(UsageError):
+            client.get("/v1/usage", query)
+
+
+def test_session_sees_the_usage_of_visible_sessions_only() -> None:
+    team = Team()
+    try:
+        for name in ("banker", "direct", "loner"):
+            assert team.client("parent").refused("GET", f"/v1/usage?session={team.ids[name]}") == (
+                404,
+                "not_found",
+            )
+        assert team.client("parent").get("/v1/usage?workspace=shop")["buckets"] == []
+        assert team.client("parent").refused("GET", "/v1/usage?workspace=bank") == (404, "not_found")
+        (mine,) = request_as(
+            team.instance, team.ids["direct"], ("GET", "/v1/usage", {"session": team.ids["child"]})
+        )
+        assert mine[0] == "ok"
+    finally:
+        team.end()
