@@ -1,6 +1,7 @@
 """Measures the processor time that live views add to the daemon while sessions change."""
 
 import contextlib
+import statistics
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ from bench.instance import Instance
 from bench.row import Effort, Judged, Row
 
 _CHANGES_PER_S = 20
+_ROUNDS = 3
 _FURTHER = 4
 """Views that are opened after the first one."""
 # A session that changes its note at a fixed rate over one connection.
@@ -53,31 +55,42 @@ def measure(effort: Effort) -> Iterator[Row]:
     with Instance() as instance, contextlib.ExitStack() as ended:
         sessions = instance.spawn_many(count)
         pid = instance.daemon.pid
-        idle_before = _percent(pid, seconds)
-        with _views(instance, 1):
-            idle_with = _percent(pid, seconds)
+        resting = _Rounds(instance, pid, seconds, 1)
         for session in sessions[:_CHANGES_PER_S]:
             ended.enter_context(_notes(instance, session["session_id"]))
-        before = _percent(pid, seconds)
-        with _views(instance, 1) as sizes:
-            first = _percent(pid, seconds)
-        with _views(instance, 1 + _FURTHER):
-            all_of_them = _percent(pid, seconds)
-        after = _percent(pid, seconds)
-        floor = (before + after) / 2
+        changing = _Rounds(instance, pid, seconds, _ROUNDS)
     what = f"{count} sessions, {_CHANGES_PER_S} changes a second: CPU of the daemon, of a core"
-    yield Row(f"{what}, with a view", "%", first, floor, "without", judged=Judged.ABOVE, gate=1, aim=0.5)
-    further = (all_of_them - first) / _FURTHER
-    yield Row("  added by each further view", "%", further, gate=0.3, aim=0.1)
-    yield Row(
-        f"{count} sessions, no changes: with a view",
-        "%",
-        idle_with,
-        idle_before,
-        "without",
-        judged=Judged.ABOVE,
-    )
-    yield Row("bytes to a view in a second", "kB", sizes[0] / seconds / 1000)
+    yield changing.row(f"{what}, with a view", gate=1, aim=0.5)
+    yield Row("  added by each further view", "%", changing.further, gate=0.3, aim=0.1)
+    yield Row("  kB to a view in a second", "", changing.bytes_per_s / 1000)
+    yield resting.row(f"{count} sessions at rest: with a view")
+    yield Row("  added by each further view", "%", resting.further)
+
+
+class _Rounds:
+    """Measures in turn without a view, with one, and with several, so that a change of the load affects all three.
+
+    The values are medians of the differences within a round.
+    """
+
+    def __init__(self, instance: Instance, pid: int, seconds: float, rounds: int) -> None:
+        without, first, further = list[float](), list[float](), list[float]()
+        for _ in range(rounds):
+            without.append(_percent(pid, seconds))
+            with _views(instance, 1) as sizes:
+                one = _percent(pid, seconds)
+            with _views(instance, 1 + _FURTHER):
+                several = _percent(pid, seconds)
+            self.bytes_per_s = sizes[0] / seconds
+            first.append(one - without[-1])
+            further.append((several - one) / _FURTHER)
+        self.without = statistics.median(without)
+        self.first = statistics.median(first)
+        self.further = statistics.median(further)
+
+    def row(self, what: str, *, gate: float | None = None, aim: float | None = None) -> Row:
+        ours = self.without + self.first
+        return Row(what, "%", ours, self.without, "without", judged=Judged.ABOVE, gate=gate, aim=aim)
 
 
 def _percent(pid: int, seconds: float) -> float:

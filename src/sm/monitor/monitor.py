@@ -173,10 +173,25 @@ class Monitor:
         return self._usage.take_changed()
 
     async def usages(self, sessions: Sequence[Session]) -> dict[str, SessionUsage]:
-        """The usage of sessions, by id, with two queries for all of them."""
-        measures, ids = self._store.measures, [s.id for s in sessions]
-        usages, facts = await asyncio.gather(measures.usage_of(ids), measures.facts_of(ids))
-        return {s.id: self._usage_of(s, usages.get(s.id, []), facts.get(s.id, {})) for s in sessions}
+        """The usage of sessions, by id, with two queries for all of them.
+
+        Remembers the sums of running agents, until `forget_totals`: later calls need no query that reads each message.
+        """
+        measures, totals = self._store.measures, self._usage.totals
+        known = {s.id: sums for s in sessions if (sums := totals.sums(s.id)) is not None}
+        marks = {s.id: totals.mark(s.id) for s in sessions if s.id not in known}
+        read, facts = await asyncio.gather(
+            measures.usage_of(marks), measures.facts_of([s.id for s in sessions])
+        )
+        for session in sessions:
+            if session.id in marks and session.exit is None:
+                totals.keep(session.id, read.get(session.id, ()), marks[session.id])
+        found = {**read, **known}
+        return {s.id: self._usage_of(s, found.get(s.id, []), facts.get(s.id, {})) for s in sessions}
+
+    def forget_totals(self) -> None:
+        """Stop remembering sums: nobody reads them now."""
+        self._usage.totals.clear()
 
     async def usage_series(
         self, sessions: Sequence[Session], period: UsagePeriod, since: str

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -14,6 +15,7 @@ from sm.core.observation import Observation
 from sm.core.usage import ActionLine, FilePosition, Todo, ToolUse, Usage
 from sm.monitor.blocks import TranscriptBlock, condense, read_block
 from sm.monitor.transcripts import Root, files_of, read_last
+from sm.monitor.usage_totals import UsageTotals
 from sm.providers.readers import TranscriptDelta, TranscriptReader
 from sm.sandboxes.home import HomeOf, on_host
 from sm.store import Store, Transaction, durable
@@ -51,6 +53,7 @@ class UsageMeter:
         self._resumed: set[str] = set()
         """Sessions whose last prompt this daemon has dispatched."""
         self._changed: set[str] = set()
+        self.totals = UsageTotals()
 
     async def read(
         self,
@@ -215,6 +218,23 @@ class UsageMeter:
         read_to: Mapping[str, FilePosition] = MappingProxyType({}),
         record: Callable[[Transaction], Awaitable[None]] | None = None,
     ) -> None:
+        before = None
+        if usage and self.totals.has(session_id):
+            ids = {used.message_id for used in usage}
+            before = await self._store.measures.usage_of_messages(session_id, ids)
+        with self.totals.writing(session_id, before, usage) if usage else nullcontext():
+            await self._write_rows(session_id, facts, usage, tools, read_to, record)
+        self._changed.add(session_id)
+
+    async def _write_rows(
+        self,
+        session_id: str,
+        facts: dict[str, Any] | None,
+        usage: Sequence[Usage],
+        tools: Sequence[ToolUse],
+        read_to: Mapping[str, FilePosition],
+        record: Callable[[Transaction], Awaitable[None]] | None,
+    ) -> None:
         async with self._store.transaction() as tx:
             if record is not None:
                 await record(tx)
@@ -224,7 +244,6 @@ class UsageMeter:
             tx.measures.tools(session_id, tools)
             if facts is not None and facts != self._facts.get(session_id):
                 tx.measures.facts(session_id, facts)
-        self._changed.add(session_id)
 
     def take_changed(self) -> set[str]:
         """The ids of the sessions whose stored usage or facts have changed since the last call."""
@@ -236,6 +255,7 @@ class UsageMeter:
         self._resumed.discard(session_id)
         self._positions.pop(session_id, None)
         self._facts.pop(session_id, None)
+        self.totals.forget(session_id)
 
     # Queries
 

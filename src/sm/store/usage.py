@@ -96,6 +96,17 @@ class MeasureReads:
             found.setdefault(row[0], []).append(usage)
         return found
 
+    async def usage_of_messages(self, session_id: str, message_ids: Iterable[str]) -> dict[str, Usage]:
+        """The stored usage of these messages, by id. Omits messages without usage."""
+        rows = await self._read(
+            f"SELECT {', '.join(f.name for f in fields(Usage))} FROM usage WHERE session_id = ?"  # noqa: S608
+            " AND message_id IN (SELECT value FROM json_each(?))",
+            (session_id, encode_json(list(message_ids))),
+        )
+        return {
+            row["message_id"]: Usage(**{**dict(row), "sidechain": bool(row["sidechain"])}) for row in rows
+        }
+
     async def usage_by_time(
         self, session_ids: Iterable[str], digits: int, since: str, until: str
     ) -> list[Usage]:
