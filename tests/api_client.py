@@ -1,5 +1,6 @@
 """An HTTP client of the daemon that checks every response against docs/openapi.json."""
 
+import json
 import socket
 from collections import Counter
 from functools import cache
@@ -48,10 +49,11 @@ class ApiClient:
         assert answer.status_code >= 400, answer.text
         return answer.json()["error"]
 
-    def first_event(self, **query: Any) -> str:
-        """The first bytes of the event stream."""
-        with self.ask("get", "/v1/events/stream", "/v1/events/stream", params=query) as answer:
-            return str(next(answer.iter_content(None)).decode())
+    def first_event(self, path: str, /, ref: object = None, **query: Any) -> Any:
+        """The first event of a stream."""
+        with self.ask("get", path, _filled(path, ref), params=query) as answer:
+            lines = (line for line in answer.iter_lines() if line.startswith(b"data: "))
+            return json.loads(next(lines).removeprefix(b"data: "))
 
     def _done(self, answer: requests.Response) -> Any:
         assert answer.status_code == 200, f"{answer.request.method} {answer.url}: {answer.text}"

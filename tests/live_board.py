@@ -18,16 +18,16 @@ from tests.load import until
 
 class LiveBoard:
     def __init__(self) -> None:
-        self.rows: dict[str, live.Row] = {}
-        self.updates: list[live.Update] = []
+        self.rows: dict[str, live.RowData] = {}
+        self.updates: list[live.UpdateData] = []
         self.revision: str | None = None
 
-    def follow(self, updates: Iterator[live.Update]) -> None:
+    def follow(self, updates: Iterator[live.UpdateData]) -> None:
         """Add updates until the stream ends."""
         for update in updates:
             self.add(update)
 
-    def add(self, update: live.Update) -> None:
+    def add(self, update: live.UpdateData) -> None:
         if update["snapshot"]:
             self.rows = {}
         self.rows |= {row["session_id"]: row for row in update["rows"]}
@@ -36,10 +36,10 @@ class LiveBoard:
         self.updates.append(update)
         self.revision = update["revision"] or self.revision
 
-    def shows(self, session_id: str, condition: Callable[[live.Row], object]) -> live.Row:
+    def shows(self, session_id: str, condition: Callable[[live.RowData], object]) -> live.RowData:
         """Wait until the row of the session fulfils the condition."""
 
-        def look() -> live.Row | None:
+        def look() -> live.RowData | None:
             row = self.rows.get(session_id)
             return row if row is not None and condition(row) else None
 

@@ -53,8 +53,8 @@ def equals_the_list(shown: LiveBoard, instance: Instance, **query: object) -> bo
 
 
 def test_client_and_document_name_the_same_fields() -> None:
-    assert live.Row.__annotations__.keys() == LiveRowView.__annotations__.keys()
-    assert live.Update.__annotations__.keys() == LiveUpdateView.__annotations__.keys()
+    assert live.RowData.__annotations__.keys() == LiveRowView.__annotations__.keys()
+    assert live.UpdateData.__annotations__.keys() == LiveUpdateView.__annotations__.keys()
 
 
 def test_live_sends_a_snapshot_then_each_changed_row_whole(instance: Instance) -> None:

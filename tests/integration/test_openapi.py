@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from sm.api.answers.live import LiveRowView
 from sm.api.openapi import document
 from sm.core.timestamps import later
 from sm.wire import KEY_HEADER
@@ -150,6 +151,10 @@ def use_read_routes(operator: ApiClient, proxy: str) -> None:
     for view in ("output", "attach", "progress", "why", "actions", "checkpoints"):
         operator.get(f"{session_path}/{view}", proxy)
     operator.post(f"{session_path}/what", proxy)
+    (shown,) = (r for r in operator.first_event("/v1/live")["rows"] if r["session_id"] == proxy)
+    assert shown.keys() == LiveRowView.__annotations__.keys()
+    assert operator.get("/v1/usage", by="day", session=proxy, tree=1)["counted"]
+    assert operator.get("/v1/timeline", session=proxy)["sessions"][0]["spans"]
     assert operator.refused(f"{session_path}/kill", "ffff")["code"] == "not_found"
 
 
@@ -181,8 +186,10 @@ def use_report_routes(session: ApiClient, operator: ApiClient, proxy: str) -> No
     session.post("/v1/sessions/{ref}/unarchive", child)
     events = operator.get("/v1/events", session=proxy, recursive=1)["events"]
     assert {"spawned", "checkpoint", "note", "error"} <= {e["type"] for e in events}
-    event = json.loads(operator.first_event(since=0).partition("data: ")[2])
-    assert event == operator.get("/v1/events", since=0, limit=1)["events"][0]
+    assert (
+        operator.first_event("/v1/events/stream", since=0)
+        == operator.get("/v1/events", since=0, limit=1)["events"][0]
+    )
     operator.post("/v1/sessions/{ref}/reparent", child, parent=None)
     operator.post("/v1/sessions/{ref}/restore", child)
     operator.post("/v1/wait", sessions=[child], wait_s=20)

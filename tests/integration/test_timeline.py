@@ -12,7 +12,11 @@ from tests.team import Team
 
 
 def test_client_and_document_name_the_same_fields_of_the_timeline() -> None:
-    for client, document in ((live.Timeline, TimelineView), (live.Lane, LaneView), (live.Span, SpanView)):
+    for client, document in (
+        (live.TimelineData, TimelineView),
+        (live.LaneData, LaneView),
+        (live.SpanData, SpanView),
+    ):
         assert client.__annotations__.keys() == document.__annotations__.keys()
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from sm.api.answers.live import ModelUsageView, UsageBucketView, UsageView
+from sm.api.answers.live import ModelUsageView, UsageBucketView, UsageSeriesView
 from sm.client import live
 from sm.client.http import Client
 from sm.errors import NotFound, UsageError
@@ -32,9 +32,9 @@ def answer(at: str, output: int) -> str:
 
 def test_client_and_document_name_the_same_fields_of_usage() -> None:
     for client, document in (
-        (live.UsageSeries, UsageView),
-        (live.UsageBucket, UsageBucketView),
-        (live.ModelUsage, ModelUsageView),
+        (live.UsageSeriesData, UsageSeriesView),
+        (live.UsageBucketData, UsageBucketView),
+        (live.ModelUsageData, ModelUsageView),
     ):
         assert client.__annotations__.keys() == document.__annotations__.keys()
 

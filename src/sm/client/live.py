@@ -9,32 +9,32 @@ from typing import Any, Literal, TypedDict, cast
 from sm.client.http import Client, decode_answer
 
 
-class Tokens(TypedDict):
+class TokensData(TypedDict):
     input: int
     output: int
     cache_read: int
     cache_write: int
 
 
-class LastTool(TypedDict):
+class LastToolData(TypedDict):
     name: str
     args: dict[str, Any]
     timestamp: str
 
 
-class Tree(TypedDict):
+class TreeData(TypedDict):
     sessions: int
     live: int
-    tokens: Tokens | None
+    tokens: TokensData | None
     cost_usd: float | None
 
 
-class Worktree(TypedDict):
+class WorktreeData(TypedDict):
     path: str
     branch: str | None
 
 
-class Row(TypedDict):
+class RowData(TypedDict):
     """A session with its usage and its open work."""
 
     session_id: str
@@ -71,74 +71,74 @@ class Row(TypedDict):
     note: str | None
     last_activity_at: str
     archived: bool
-    worktree: Worktree | None
+    worktree: WorktreeData | None
     children: list[Any]
-    tokens: Tokens | None
+    tokens: TokensData | None
     cost_usd: float | None
     context_percent: int | None
     activity: str | None
-    last_tool: LastTool | None
+    last_tool: LastToolData | None
     todo_done: int | None
     todo_total: int | None
     open_requests: list[str]
     messages_held: int
-    tree: Tree
+    tree: TreeData
 
 
-class Update(TypedDict):
+class UpdateData(TypedDict):
     """Rows that have changed, each in its newest state."""
 
     revision: str | None
     at: str
     snapshot: bool
     more: bool
-    rows: list[Row]
+    rows: list[RowData]
     removed: list[str]
 
 
-class ModelUsage(TypedDict):
+class ModelUsageData(TypedDict):
     model: str
-    tokens: Tokens
+    tokens: TokensData
     cost_usd: float | None
 
 
-class UsageBucket(TypedDict):
+class UsageBucketData(TypedDict):
     at: str
-    tokens: Tokens
+    tokens: TokensData
     cost_usd: float | None
-    models: list[ModelUsage]
+    models: list[ModelUsageData]
 
 
-class UsageSeries(TypedDict):
+class UsageSeriesData(TypedDict):
     """The usage of sessions over time."""
 
     by: str
     since: str
     counted: bool
-    buckets: list[UsageBucket]
+    buckets: list[UsageBucketData]
 
 
-class Span(TypedDict):
+class SpanData(TypedDict):
     status: str
     start: str
     end: str | None
     reason: str | None
 
 
-class Lane(TypedDict):
+class LaneData(TypedDict):
     session_id: str
     label: str
     parent_session_id: str | None
     created_at: str
-    spans: list[Span]
+    spans: list[SpanData]
 
 
-class Timeline(TypedDict):
+class TimelineData(TypedDict):
     """When each session had which status."""
 
     since: str
     until: str
-    sessions: list[Lane]
+    sessions: list[LaneData]
 
 
 def updates(
@@ -149,7 +149,7 @@ def updates(
     workspace: str | None = None,
     status: str | None = None,
     search: str | None = None,
-) -> Iterator[Update]:
+) -> Iterator[UpdateData]:
     """Follow the rows. Raises DaemonAway when the stream ends: call again with the last `revision` as `since`."""
     query = {
         "since": since,
@@ -159,7 +159,7 @@ def updates(
         "search": search,
     }
     for _, data in client.events("/v1/live", query):
-        yield cast(Update, decode_answer(data))
+        yield cast(UpdateData, decode_answer(data))
 
 
 def usage(
@@ -171,7 +171,7 @@ def usage(
     workspace: str | None = None,
     since: str | None = None,
     limit: int | None = None,
-) -> UsageSeries:
+) -> UsageSeriesData:
     """The usage of all sessions that the caller sees together; of `session`, with `tree` also of its descendants."""
     query = {
         "by": by,
@@ -181,7 +181,7 @@ def usage(
         "since": since,
         "limit": limit,
     }
-    return cast(UsageSeries, client.get("/v1/usage", query))
+    return cast(UsageSeriesData, client.get("/v1/usage", query))
 
 
 def timeline(
@@ -192,7 +192,7 @@ def timeline(
     tree: bool = False,
     workspace: str | None = None,
     limit: int | None = None,
-) -> Timeline:
+) -> TimelineData:
     """The statuses of sessions since that time, by default of the last hour."""
     query = {"since": since, "session": session, "tree": tree, "workspace": workspace, "limit": limit}
-    return cast(Timeline, client.get("/v1/timeline", query))
+    return cast(TimelineData, client.get("/v1/timeline", query))

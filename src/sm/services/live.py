@@ -105,7 +105,7 @@ class Live:
         return int(number) if self._oldest <= int(number) <= self.number else None
 
     def news(self, since: int | None) -> LiveNews:
-        """What has changed after the revision `since`; all rows if it is None."""
+        """The changes after the revision `since`; all rows if `since` is None."""
         if since is None or since < self._oldest:
             return LiveNews(self.number, tuple(self._rows), (), snapshot=True)
         rows = tuple(_newer(self._revised, since))

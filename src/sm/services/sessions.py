@@ -69,7 +69,7 @@ class Sessions:
         return self.select(caller, self._store.sessions.values(), filter)
 
     def select(self, caller: Caller, sessions: Iterable[Session], filter: SessionFilter) -> list[Session]:
-        """Those of `sessions` that `caller` sees and that the filter selects."""
+        """The sessions among `sessions` that `caller` sees and that the filter selects."""
         principal = self.principal(caller)
         seen = [s for s in sessions if visible(principal, s) and (filter.archived or not s.archived)]
         return self.apply_filter(caller, seen, filter)

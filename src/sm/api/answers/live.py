@@ -69,7 +69,7 @@ class UsageBucketView(TypedDict):
     models: list[ModelUsageView]
 
 
-class UsageView(TypedDict):
+class UsageSeriesView(TypedDict):
     """The usage of sessions over time."""
 
     by: UsagePeriod

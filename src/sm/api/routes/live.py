@@ -12,7 +12,7 @@ from sm.api.answers.live import (
     SpanView,
     TimelineView,
     UsageBucketView,
-    UsageView,
+    UsageSeriesView,
 )
 from sm.api.context import ApiRequest
 from sm.api.event_streams import HEARTBEAT, event_stream
@@ -85,7 +85,7 @@ async def live(
 
 
 @routes.route("GET", "/v1/usage", agents=True)
-async def usage(request: ApiRequest, query: UsageQuery) -> UsageView:
+async def usage(request: ApiRequest, query: UsageQuery) -> UsageSeriesView:
     """Show the tokens and the cost of sessions over time.
 
     The sums of all sessions that the caller sees, archived and ended ones included; or of `session`.
