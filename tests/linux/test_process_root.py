@@ -118,7 +118,7 @@ def test_process_is_visible_once_it_runs_a_program_that_does_not_hide(start: Sta
     assert waiting.popen.stdout.readline() == b"visible\n"
 
 
-async def test_process_that_is_gone_is_not_waited_for(start: Start) -> None:
-    child = start("echo", "ready")
-    child.popen.wait()
-    await wait_until_visible(child.pid)
+async def test_process_that_is_gone_is_not_waited_for() -> None:
+    with subprocess.Popen(["true"]) as ended:
+        ended.wait()
+    await wait_until_visible(ended.pid)

@@ -387,7 +387,7 @@ async def test_end_tree_ends_a_process_that_starts_during_the_end(
         f"subprocess.run([sys.executable, '-u', '-c', {answering!r}], start_new_session={new_session})"
     )
     child = start(*python(code))
-    assert await processes.end_tree(child.process, 0.5, force=False) == []
+    assert await processes.end_tree(child.process, scaled(1), force=False) == []
     assert processes.identify(int((tmp_path / "pid").read_text())) is None
 
 
