@@ -112,8 +112,8 @@ def test_text_and_commands_in_a_topic_are_for_its_session(
     home.sm("kill", child)
     topic = the_topic(api, forum, "echo-lead")
     in_topic(api, topic, f"sleeper-{child}: Child {child} was killed")
-    ann.says("paint it green", forum, thread=topic.id)
-    in_topic(api, topic, "Input sent to echo-lead")
+    said = ann.says("paint it green", forum, thread=topic.id)
+    api.wait_for(lambda: said.reaction == "👍", "the outcome")
     got = home.work / "got"
     until(lambda: got.exists() and "paint it green" in got.read_text(), "the message")
     ann.says("/status", forum, thread=topic.id)
