@@ -14,6 +14,7 @@ from telegram import (
     Bot,
     BotCommandScopeAllPrivateChats,
     BotCommandScopeChat,
+    ChatMember,
     ChatMemberAdministrator,
     ForumTopic,
     InlineKeyboardMarkup,
@@ -116,13 +117,12 @@ class BotClient:
             member = await self._bot.get_chat_member(chat_id, self.bot_id)
         except errors.TelegramError as error:
             return GroupRights(chat_id, problem=self._without_token(error.message))
-        is_admin = isinstance(member, ChatMemberAdministrator)
         return GroupRights(
             chat_id,
             chat.title or "",
             bool(chat.is_forum),
-            isinstance(member, ChatMemberAdministrator) and bool(member.can_manage_topics),
-            is_admin or bool(me.can_read_all_group_messages),
+            _manages_topics(member),
+            isinstance(member, ChatMemberAdministrator) or bool(me.can_read_all_group_messages),
         )
 
     async def announce(self, commands: Sequence[tuple[str, str]], groups: Sequence[int]) -> None:
@@ -146,11 +146,8 @@ class BotClient:
             bot = await self._bot.get_chat_member(chat_id, self.bot_id)
         except errors.TelegramError as error:
             raise CallFailed(self._failure(error)) from None
-        can_manage = bot.status == "creator" or (
-            isinstance(bot, ChatMemberAdministrator) and bool(bot.can_manage_topics)
-        )
         members = [owner for owner in owners if await self._is_member(chat_id, owner)]
-        return ForumFacts(chat_id, bool(chat.is_forum), can_manage, tuple(members))
+        return ForumFacts(chat_id, bool(chat.is_forum), _manages_topics(bot), tuple(members))
 
     async def _is_member(self, chat_id: int, user_id: int) -> bool:
         """True if Telegram says so: nobody loses reports because of a question without an answer."""
@@ -220,6 +217,10 @@ class BotClient:
 
     def _without_token(self, text: str) -> str:
         return text.replace(self._token, "[token]").replace(self._token.partition(":")[2], "[token]")
+
+
+def _manages_topics(bot: ChatMember) -> bool:
+    return isinstance(bot, ChatMemberAdministrator) and bool(bot.can_manage_topics)
 
 
 def _arguments(parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -123,10 +123,9 @@ async def _archive(call: CommandCall, *, archived: bool) -> BotReply:
 
 async def help_text(call: CommandCall) -> BotReply:
     lines = [f"/{name} {command.usage}".rstrip() + f" - {command.help}" for name, command in COMMANDS.items()]
-    lines.append(
-        "ID is an id, a name or the beginning of an id. In a reply to a message about a session, leave"
-    )
-    lines.append("it out. A plain text in such a reply is a message to the session.")
+    lines.append("ID is an id, a name or the beginning of an id.")
+    lines.append("In a reply to a message about a session, or in its topic, leave it out.")
+    lines.append("A plain text there is a message to the session.")
     return BotReply("\n".join(lines))
 
 
