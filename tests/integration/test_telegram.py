@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -178,6 +179,13 @@ def test_nothing_of_telegram_is_loaded_without_a_token() -> None:
         assert "sm.daemon.wiring" in loaded
         assert [name for name in loaded if name.startswith(("telegram", "httpx", "sm.telegram"))] == []
         (instance.state / "stopped").unlink()
+
+
+def test_bot_loads_no_command_line_of_its_http_library() -> None:
+    code = "import sys; from sm.telegram.door import load_bot; load_bot(); print(*sys.modules)"
+    loaded = subprocess.check_output([sys.executable, "-c", code], text=True).split()
+    assert {"httpx", "telegram"} <= set(loaded)
+    assert {"click", "rich", "pygments"}.isdisjoint(loaded)
 
 
 def test_daemon_without_the_library_works_and_says_what_to_install(api: TelegramApi) -> None:

@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import sys
 from importlib import import_module
+from types import ModuleType
 
 from sm.config import TelegramSection
 from sm.core.backoff import Backoff
@@ -50,5 +52,12 @@ class TelegramDoor:
 
     async def _serve(self) -> None:
         # The import takes a second of one core, which the event loop must not wait for.
-        bot = await asyncio.to_thread(import_module, "sm.telegram.bot")
+        bot = await asyncio.to_thread(load_bot)
         await bot.serve(self._section, self._token, self._store, self._services, self.link)
+
+
+def load_bot() -> ModuleType:
+    """Import the parts of the bot, and with them the library. Raises ImportError: it is not installed."""
+    # httpx imports its own command line, if it can: with click, rich and pygments it takes 5.5 MB and half a second.
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]  # None forbids the import
+    return import_module("sm.telegram.bot")
