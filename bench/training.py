@@ -28,7 +28,7 @@ FEWEST = 2
 """Texts that a feature must occur in."""
 EPOCHS = 30
 RATE = 0.1
-PENALTY_OF_MESSAGES, PENALTY_OF_SENTENCES = 1.0, 0.33
+PENALTY_OF_MESSAGES, PENALTY_OF_QUESTIONS, PENALTY_OF_SENTENCES = 0.5, 1.0, 0.33
 WEIGHT_OF_OPEN_SENTENCES = 0.5
 """The weight of the sentence of a message that is not done, next to that of all sentences of a `done` message."""
 ROUNDS = 3
@@ -95,7 +95,7 @@ def train(learned: Sequence[Example]) -> Model:
         blamed = [
             min(one.sentences, key=lambda sentence: probability(sentence.features, sentences)) for one in left
         ]
-    questions = _regression([Text(one.features, one.question) for one in learned], PENALTY_OF_MESSAGES)
+    questions = _regression([Text(one.features, one.question) for one in learned], PENALTY_OF_QUESTIONS)
     return Model(messages, sentences, questions)
 
 

@@ -40,6 +40,8 @@ _PARTS = re.compile(r"\b(?:\d+|two|three|four|five|six|seven|eight|nine|ten|twel
 _LENGTHS = (30, 80, 200, 500, 1_200)
 _COUNTS = (1, 2, 4, 8)
 _MANY_ERRORS = 3
+_SUCCESS = ("#done", "#change", "#pass")
+_DOUBTS = ("#fail", "#cannot", "#not", "#remain", "#yet", "#wait", "#next", "#will", "#need", "#doubt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,16 @@ def of_message(
     found.add(f"length {_step(len(message.text), _LENGTHS)}")
     found.add(f"sentences {_step(len(sentences), _COUNTS)}")
     found.update(_of_facts(facts, inquiry))
+    found.update(_of_concepts(found))
     return found
+
+
+def _of_concepts(found: Collection[str]) -> Iterator[str]:
+    """How many kinds of doubt a message has, and whether it tells of success: the same in every language."""
+    doubts = sum(concept in found for concept in _DOUBTS)
+    success = sum(concept in found for concept in _SUCCESS)
+    yield f"doubts {min(doubts, 3)}"
+    yield f"success {success}, doubts {min(doubts, 2)}"
 
 
 def _add_words(found: dict[str, int], sentence: Sentence, position: str) -> None:

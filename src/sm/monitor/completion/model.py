@@ -19,7 +19,7 @@ BIAS = "(bias)"
 SCALE = 5.0
 """The length of a vector of features: long texts get no larger scores than short ones."""
 
-PART_OF_SENTENCES = 0.25
+PART_OF_SENTENCES = 0.15
 """The share of the weakest sentence in the log-odds."""
 
 Weights = Mapping[str, float]

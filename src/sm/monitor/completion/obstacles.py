@@ -77,12 +77,18 @@ def unfinished(turn: Turn) -> str | None:
 def waiting(turn: Turn) -> str | None:
     if turn.inquiry and not turn.facts.live_children:
         return None
-    found = turn.find("waiting", turn.sentences)
-    return None if found is None else turn.quote(found)
+    for found in find("waiting", turn.languages, turn.sentences):
+        if not _NOBODY.search(found.sentence.words, 0, found.start):
+            return turn.quote(found)
+    return None
+
+
+_NOBODY = re.compile(r"\b(?:nothing|none|nobody|no one|no longer) (?:of them )?$")
 
 
 _AMOUNTS = re.compile(r"\d+|\b(?:one|two|three|four|five|six|seven|eight|nine|ten)\b")
 _NOTHING_LEFT = re.compile(r"\b(?:no|zero|nothing|none|0)\b[^.;]*\bremain")
+_ALL_OF = re.compile(r"\b(\d{1,3}(?:[,.' ]\d{3})+) (?:of|/) (?:the )?\1(?!\d)")
 _PAST = re.compile(r"\b(?:had|previously)\b")
 _WORDS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
@@ -92,7 +98,12 @@ def partial(turn: Turn) -> str | None:
         return None
     for found in find("partial", turn.languages, turn.sentences):
         words = found.sentence.words
-        over = _is_whole(found.words) or _PAST.search(words) or _NOTHING_LEFT.search(words)
+        over = (
+            _is_whole(found.words)
+            or _PAST.search(words)
+            or _NOTHING_LEFT.search(words)
+            or _ALL_OF.search(words)
+        )
         if not over and turn.find("offer", (found.sentence,)) is None:
             return turn.quote(found)
     return None

@@ -378,7 +378,7 @@ ENGLISH = Words(
             find(?! a way)|search for|read|
             reply|respond|answer|say|print|write (?:a|an|the|me a) (?:haiku|poem|e-?mail|letter|joke|story|limerick|tweet|regex|commit message|description|summary|answer|statement|query)|
             (?:prepare|write|create|make|produce|draft|do|give me|sketch|put together|
-            come up with) (?:a|an|the|me a|me an|some) (?:[\w-]+ ){0,3}(?:plan|report|summary|list|analysis|comparison|
+            come up with) (?:(?:a|an|the|me a|me an|some) )?(?:[\w-]+ ){0,3}(?:plan|adr|faq|concept|questions|names|ideas|minutes|report|summary|list|analysis|comparison|
             overview|proposal|explanation|estimate|table|threat model|design|dry run|inventory|roadmap|breakdown|review)|
             produce (?:a|an|the)|dry run|list out|enumerate|get me|brief|benchmark|measure|profile|verify|give|report|
             think about|discuss|study|survey|trace|root cause|bisect|document how|walk|help me understand|compute|calculate|inspect|

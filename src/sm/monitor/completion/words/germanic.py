@@ -93,7 +93,7 @@ GERMAN = Words(
     inquiry=r"""
         erklär\w*; warum; wieso; weshalb; wie; was; wo; welche\w*; wer; wann; plan\w*; analysier\w*;
         vergleich\w*; beschreib\w*; prüf\w*; such\w*; finde? heraus; untersuch\w*; fass\w*; bewert\w*; liste\w*;
-        recherchier\w*; entwirf; ist; sind; gibt es; überprüf\w*
+        recherchier\w*; entwirf; (?:schreib|erstell|mach)\w* (?:\w+ ){0,2}(?:konzept|plan|bericht|zusammenfassung|übersicht|liste|vergleich); ist; sind; gibt es; überprüf\w*
     """,
 )
 

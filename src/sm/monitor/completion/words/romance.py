@@ -172,7 +172,7 @@ PORTUGUESE = Words(
         ^(?:\w+ ){1,4}\w{3,}[ai]d[oa]s?(?= *(?:[.,;:!]|$)); (?:foi|foram|está|estão) (?:\w+ )?\w{3,}(?:ad|id)[oa]s?;
         (?:testes|tudo|todos) (?:[^.;]{0,30} )?(?:passam|passando|passaram|passa|funcionando);
         tudo (?:passando|certo|funcionando|ok); (?:agora )?funciona (?:agora|corretamente|normalmente);
-        continua funcionando
+        continua funcionando; ^[\w.]+ \w{3,}(?:ad|íd|id)[oa]s? (?:com|para|em|na|no|e|de)(?= )
     """,
     unless=r"""
         não; nunca; quase; parcialmente; quando; se; antes; até; deve; deveria; pode; será; sem; ainda; falta;

@@ -192,7 +192,9 @@ CZECH = Words(
         \w{3,}l[ai]? jsem(?= ); jsem \w{3,}l[ai]?(?= );
         (?:je|jsou|byl[aoiy]?) (?:\w+ )?(?:opraven|přidán|odstraněn|aktualizován|vytvořen|přejmenován|
             nahrazen|nastaven|implementován)[aáoéyí]*;
-        testy (?:[^.;]{0,30} )?(?:procházejí|prochází|prošly|zelené)
+        testy (?:[^.;]{0,30} )?(?:procházejí|prochází|prošly|zelené);
+        ^(?:opraveno|přidáno|odstraněno|aktualizováno|vytvořeno|přejmenováno|nahrazeno|nastaveno|přeloženo|smazáno|
+            nasazeno|odesláno|přesunuto)(?!\w)
     """,
     unless=r"""
         ne; není; nejsou; nikdy; skoro; téměř; částečně; když; až; pokud; než; měl; mělo; měla; by; může; bude;
