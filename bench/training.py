@@ -24,7 +24,7 @@ from sm.monitor.completion.features import Weighed
 from sm.monitor.completion.judgement import JudgedTurn
 from sm.monitor.completion.model import BIAS, SCALE, WEIGHTS, Model, Weights, probability, support
 
-FEWEST = 2
+FEWEST = 3
 """Texts that a feature must occur in."""
 EPOCHS = 30
 RATE = 0.1

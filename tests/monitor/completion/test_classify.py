@@ -283,3 +283,37 @@ def test_rules_see_a_bounded_part_of_a_long_message(part: str) -> None:
     sentences = read_message((part * 50_000)[:50_000]).sentences
     assert len(sentences) <= HEAD_SENTENCES + TAIL_SENTENCES
     assert all(len(sentence.words) <= SENTENCE_MAX for sentence in sentences)
+
+
+@pytest.mark.parametrize(
+    ("text", "task"),
+    [
+        ("The docs build no longer fails. A tab character in `nav:` was the cause.", "Fix the failing build"),
+        (
+            "Bundle: 512 kB → 187 kB. A size check in CI fails above 200 kB. All tests pass.",
+            "Reduce the bundle to below 200 kB",
+        ),
+        (
+            "I ran the suite: 1,022 passed, 4 failed. All four failures are in `test_pdf.py`.",
+            "Run the tests and report",
+        ),
+        (
+            "480 件を実行し、476 件成功、4 件失敗でした。失敗はすべて `test_mail.py` です。",
+            "テストを実行して結果を報告して",
+        ),
+    ],
+)
+def test_failure_that_is_over_or_conditional_or_asked_for_is_not_failed(text: str, task: str) -> None:
+    assert classify(text, task, TurnFacts(tools_used=4)).ending is not Ending.FAILED
+
+
+@pytest.mark.parametrize(
+    ("text", "task"),
+    [
+        ("The settings are rewritten. The last run ended red.", "Fix the nightly build"),
+        ("The button is in place. There was no device to try it on.", "Add the payment button"),
+        ("Home e prodotti sono tradotti. Sto passando al blog.", "Traduci il sito"),
+    ],
+)
+def test_words_that_leave_the_work_open_are_not_done(text: str, task: str) -> None:
+    assert classify(text, task, TurnFacts(tools_used=4)).ending is not Ending.DONE

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 _FILE = Path(__file__).with_name("words") / "concepts.txt"
 _TOKEN = re.compile(r"[^\W_]+(?:['-][^\W_]+)*|[?:;,.!。！？、，؟।]")
@@ -26,8 +27,7 @@ class _Table:
     """By their first letter, the longest first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """A word or a mark, where it begins, and its concepts."""
 
     text: str

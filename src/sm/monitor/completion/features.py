@@ -37,7 +37,7 @@ _ALL = re.compile(
     r"全部|所有|すべて|全て|모든|모두|جميع|همه|सभी"
 )
 _PARTS = re.compile(r"\b(?:\d+|two|three|four|five|six|seven|eight|nine|ten|twelve)\b")
-_LENGTHS = (30, 80, 200, 500, 1_200)
+_LENGTHS = (12, 30, 80, 200, 500, 1_200)
 _COUNTS = (1, 2, 4, 8)
 _MANY_ERRORS = 3
 _SUCCESS = ("#done", "#change", "#pass")
@@ -87,7 +87,9 @@ def of_message(
     offer = sentences and sentences[-1].sentence is not told[-1]
     end = (sentences[-1].sentence.words if offer else message.text.rstrip())[-1:]
     found.add(f"ends with {'a' if end.isalnum() else end}")
-    found.add(f"length {_step(len(message.text), _LENGTHS)}")
+    length = _step(len(message.text), _LENGTHS)
+    found.add(f"length {length}")
+    found.add(f"length {length} of {'an answer' if inquiry else 'a report'}")
     found.add(f"sentences {_step(len(sentences), _COUNTS)}")
     found.update(_of_facts(facts, inquiry))
     found.update(_of_concepts(found))

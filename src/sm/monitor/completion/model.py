@@ -19,7 +19,7 @@ BIAS = "(bias)"
 SCALE = 5.0
 """The length of a vector of features: long texts get no larger scores than short ones."""
 
-PART_OF_SENTENCES = 0.15
+PART_OF_SENTENCES = 0.25
 """The share of the weakest sentence in the log-odds."""
 
 Weights = Mapping[str, float]
@@ -87,7 +87,7 @@ def probability(features: Collection[str], weights: Weights) -> float:
 
 
 def _log_odds(features: Collection[str], weights: Weights) -> float:
-    present = [weights[feature] for feature in features if feature in weights]
+    present = [weight for weight in map(weights.get, features) if weight is not None]
     return weights[BIAS] + SCALE * sum(present) / math.sqrt(len(present) or 1)
 
 

@@ -44,13 +44,20 @@ def failing(turn: Turn) -> str | None:
         return None
     for found in find("failing", turn.languages, turn.ends):
         before = found.sentence.words[: found.start + 1]
-        if not _CONDITION.search(before) and not _recovered(turn, found):
+        behind = found.sentence.words[found.end :]
+        conditional = _CONDITION.search(before) or _CONDITION_BEHIND.match(behind)
+        if not conditional and not _recovered(turn, found):
             return turn.quote(found)
     return None
 
 
 _CONDITION = re.compile(
-    r"\b(?:if|when|whenever|in case|before|until|unless|would|could|may|might|can|had|used to)\b[^.;:]*$"
+    r"\b(?:if|when|whenever|in case|before|until|unless|would|could|may|might|can|had|used to|no longer|"
+    r"resumes?|retr(?:y|ies)|detects?)\b[^.;:]*$"
+)
+_CONDITION_BEHIND = re.compile(
+    r"[^.;:,]*\b(?:if|when|whenever|unless|above|below|silently|as (?:it|they) should|as expected|"
+    r"as (?:you )?(?:asked|agreed|requested))\b"
 )
 
 
@@ -61,13 +68,14 @@ def _recovered(turn: Turn, found: Found) -> bool:
 
 # Unfinished work
 
-_LEFT = re.compile(r"(?:is|are) (?:still )?(?:left|open|outstanding|pending|incomplete|unfinished)$")
+_BEGINS = re.compile(r"\w+ing\b|next\b|then\b|now\b|on to\b")
 _FIRST_PERSON = re.compile(r"\b(?:i|i'm|i'll|i've|me|my|let|so far)\b")
 
 
 def unfinished(turn: Turn) -> str | None:
     for found in find("unfinished", turn.languages, turn.sentences):
-        if turn.inquiry and _LEFT.match(found.words) and not _FIRST_PERSON.search(found.sentence.words):
+        words = found.sentence.words
+        if turn.inquiry and words.isascii() and not _FIRST_PERSON.search(words) and not _BEGINS.match(words):
             continue  # the answer tells what is left of the thing it was asked about
         if turn.find("offer", (found.sentence,)) is None:
             return turn.quote(found)

@@ -99,7 +99,7 @@ def _pattern(turn: JudgedTurn) -> str | None:
     return None
 
 
-CERTAIN = 0.9
+CERTAIN = 0.85
 """The least support at which obstacles, failures and offers in a message are what the message describes."""
 
 RULES: Sequence[EndingRule] = (

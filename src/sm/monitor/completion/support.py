@@ -6,9 +6,9 @@ from sm.monitor.completion import questions
 from sm.monitor.completion.judgement import JudgedTurn
 from sm.monitor.completion.message import Part
 
-STATED = 0.5
+STATED = 0.65
 """The least support of a message that states that the task is done."""
-ENOUGH = 0.75
+ENOUGH = 0.72
 """The least support of other messages."""
 ASKS = 0.5
 """The least probability of a question that needs an answer."""

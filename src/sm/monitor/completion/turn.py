@@ -32,6 +32,16 @@ _AND_CHANGE = re.compile(
     r"refactor|"
     r"replace|write the code|migrate)\b"
 )
+_RUN_AND_REPORT = re.compile(
+    r"(?:please |now |just |try to )*(?:re-?)?(?:run|execute|start|try|check|test|lint|reproduce)\b"
+    r".*(?:\b(?:and|then) (?:report|tell|show|list|post|say|send|let me know|give me|summari[sz]e|write up)\b)|"
+    r"(?:please |try to )*reproduce\b|"
+    r".*\b(?:und (?:berichte|melde|sag)|et (?:dis|rapporte|signale)|y (?:dime|informa|reporta)|"
+    r"и (?:сообщи|доложи|расскажи))|"
+    r".*(?:報告して|教えて|告诉我|汇报|報告結果|보고해|알려)",
+    re.DOTALL,
+)
+"""Tasks whose result is what a command or a test shows, also when it fails."""
 
 _LANGUAGE_SAMPLE = 4
 """Sentences at the begin and at the end of a message from which its languages are known."""
@@ -74,6 +84,8 @@ class Turn:
         task = self.task.strip().lower()[:400]
         if not task or _AND_CHANGE.search(task):
             return False
+        if _RUN_AND_REPORT.match(task):
+            return True
         begin = (Sentence(0, task, Part.PROSE, aside=False),)
         asked = task.endswith(("?", "？", "؟")) and not _REQUEST.match(task)
         return asked or any(found.start == 0 for found in find("inquiry", languages(task), begin))

@@ -137,6 +137,8 @@ ENGLISH = Words(
         whether; until
     """,
     unfinished=r"""
+        \d+ more to \w+; but not (?:yet )?(?:wired|scheduled|connected|deployed|moved|enabled|hooked up)(?= *[.,;]| *$);
+        (?:half|partly) (?:translated|written|migrated|converted|moved);
         i(?:'ll| will| shall)(?! be (?:happy|glad)| leave| gladly)(?: \w+)?;
         i(?:'m| am) (?:now |still |currently |just |next )*
             (?!giving|leaving|missing|sorry|seeing|using|assuming|being)\w+ing;
@@ -246,6 +248,7 @@ ENGLISH = Words(
         not (?:possible|solvable) (?:to|for me)
     """,
     failing=r"""
+        (?:ended|ends|came out|stays?|stayed|remains?) red(?= *[^\w ]| *$| at| with| because);
         (?:still|keeps?|continues? to|always) (?:fail|crash|break|error|hang|throw|time out|timing out|
             red|broken)\w*;
         (?:is|are|it's|that's) (?:still |now |currently |both |all )*(?:failing|broken|red|
@@ -297,6 +300,8 @@ ENGLISH = Words(
             for|here|from)
     """,
     hedge=r"""
+        (?:didn't|did not) get to (?:run|test|try|verify|check)\w*; never (?:actually )?ran(?= *[.,;]| *$| against| on| in);
+        (?:had|have|there's|there is|there was) no [^.;]{1,40} to (?:test|try|look|check|run|verify|time|measure) (?:it|this|that|them|with|on|against);
         should (?:now |all |also |hopefully |probably |be able to |again |finally |therefore |then )*(?:work|fix|pass|solve|help|resolve|do it|do the trick|build|compile|
             address|take care|suffice|be (?:now |all |hopefully )*(?:good|fixed|ok|okay|fine|done|
             resolved|working|gone|it|enough|better|complete|solved|correct|set|finished|sufficient));

@@ -26,6 +26,7 @@ GERMAN = Words(
         müsste; könnte; wird; werden; würde; kaum; halb; ohne dass
     """,
     unfinished=r"""
+        (?:folgt|folgen)(?= *[.,;]| *$);
         als nächstes; als nächster schritt; (?:ich )?mache (?:jetzt |nun )?(?:mit|weiter);
         (?:fehlt|fehlen) (?:jetzt|nur|noch); (?:steht|stehen|bleibt|bleiben) noch;
         noch (?:nicht|offen|ausstehend|zu tun);

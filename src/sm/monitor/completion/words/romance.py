@@ -24,6 +24,7 @@ FRENCH = Words(
         doit; pourrait; sera; seront; sans; à moitié; encore; en partie; n'est; n'a; n'ai; n'ont
     """,
     unfinished=r"""
+        je m'en occupe; (?:suivent|suivra|suivront)(?= *[.,;]| *$);
         je (?:passe|vais|continue|poursuis|m'attaque|m'occupe|me charge|commence)(?: \w+)*;
         je (?:m'|me )?\w+(?:erai|irai|rai); je (?:m'|me )?\w+ (?:ensuite|maintenant|après|demain|plus tard);
         il (?:me )?reste; restent?(?: encore)? (?:à|encore|les?|la|deux|trois); reste à; prochaine étape;
@@ -105,6 +106,7 @@ SPANISH = Words(
         todavía; aún; falta; faltan; medio; una vez
     """,
     unfinished=r"""
+        sigo con;
         a continuación; (?:todavía|aún|solo) (?:falta|faltan|queda|quedan);
         (?:falta|faltan|quedan?) (?:por|la|el|los|las|\d+)(?! (?:un|una) cabecera);
         (?:ahora|luego|después) (?:voy|seguiré|continuaré|migraré|haré|paso|sigo);
@@ -135,6 +137,7 @@ SPANISH = Words(
             clave|token|autorización)
     """,
     hedge=r"""
+        no (?:lo |la |los |las )?he podido (?:probar|abrir|ejecutar|comprobar|verificar)\w*;
         debería(?:n)? (?:\w+ ){0,3}(?:funcionar|estar|ir|bastar|pasar|quedar|arreglar|ser|resolver);
         (?:probablemente|seguramente|quizás?|tal vez|en teoría|supuestamente|espero que|creo que|parece);
         (?:sin|no) (?:lo |la |he |ha sido |pude |podido |haber |haberlo )*(?:probar|probad[oa]|verificar|
@@ -241,6 +244,7 @@ ITALIAN = Words(
         senza; ancora; manca; mancano; appena; dopo
     """,
     unfinished=r"""
+        sto (?:passando|lavorando|continuando|traducendo|scrivendo|migrando);
         (?:ora|poi|adesso|in seguito) (?:passo|procedo|continuo|mi occupo|inizio|vado|farò);
         (?:manca|mancano|resta|restano|rimane|
             rimangono) (?:ancora |solo |da |la |il |i |le |gli |\d+)(?! rotto); prossimo passo; finora;
@@ -266,6 +270,7 @@ ITALIAN = Words(
             password|autorizzazion[ei]|diritti)
     """,
     hedge=r"""
+        non so(?= *[.,;]| *$); non (?:ho|avevo) [^.;]{0,40}per (?:provar|testar|verificar)\w+;
         dovrebbe(?:ro)? (?:\w+ ){0,3}(?:funzionare|essere|andare|bastare|passare|risolvere);
         (?:probabilmente|forse|in teoria|presumibilmente|spero|credo|penso|sembra);
         (?:non|senza) (?:\w+ ){0,3}(?:testato|testare|verificato|verificare|averlo testato|provato)

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, fields
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Words:
     """Phrases of one language: regular expressions without groups that capture, separated by semicolons.
 
