@@ -25,7 +25,7 @@ from tests.claude_instance import ClaudeInstance
 from tests.instance import until
 from tests.scripted_api import Request, ScriptedApi, tool
 
-CORPUS = Path("tests/data/completion/held_out.jsonl")
+CORPUS = Path("tests/data/completion/held_out_e.jsonl")
 DOCUMENT = Path("docs/benchmarks.md")
 BEGIN, END = "<!-- begin: python -m bench auto --write -->", "<!-- end: python -m bench auto --write -->"
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 CORPUS = Path(__file__).parents[2] / "data/completion"
-PARTS = ("train", "held_out")
-"""The weights are trained on `train`. The phrases were written with `held_out` in view."""
+PARTS = ("train", "held_out", "held_out_e")
+"""The weights are trained on `train`. The phrases were written with `held_out` in view, and without `held_out_e`."""
 
 
 def endings(part: str) -> Sequence[dict[str, Any]]:

@@ -6,7 +6,7 @@ from itertools import combinations
 import pytest
 
 from bench.completion import judge, score
-from sm.monitor.completion import Ending, TurnFacts
+from sm.monitor.completion import Ending, TurnFacts, classify
 from tests.monitor.completion.corpus import CORPUS, PARTS, endings
 
 
@@ -15,12 +15,13 @@ from tests.monitor.completion.corpus import CORPUS, PARTS, endings
     [
         ("train", 0.97, 0.80, 0.95),
         ("held_out", 0.97, 0.80, 0.95),
+        ("held_out_e", 0.97, 0.80, 0.95),
     ],
 )
 def test_classifier_keeps_its_quality_on_the_corpus(
     part: str, done: float, recall: float, question: float
 ) -> None:
-    """The gate is 0.97, 0.80 and 0.95."""
+    """The gate is 0.97, 0.80 and 0.95 on text that was unseen when it was measured (docs/benchmarks.md)."""
     scored = score(judge(CORPUS / f"{part}.jsonl"))
     assert scored["precision"]["done"] >= done
     assert scored["recall"]["done"] >= recall
@@ -33,15 +34,17 @@ def test_corpus_is_split_by_task() -> None:
 
 
 def test_no_text_is_in_two_parts_of_the_corpus() -> None:
+    """But notices of the program, which are the same for every author. Rules decide them, not weights."""
     texts = [{ending["text"] for ending in endings(part) if len(ending["text"]) > 40} for part in PARTS]
-    assert not any(one & other for one, other in combinations(texts, 2))
+    common = {text for one, other in combinations(texts, 2) for text in one & other}
+    assert {classify(text).rule for text in common} <= {"api-error-text", "limit-or-login-text"}
 
 
-def test_corpus_holds_out_at_least_an_eighth_of_its_endings() -> None:
+def test_corpus_holds_out_at_least_a_fifth_of_its_endings() -> None:
     """A set that was unseen once is trained on when the next one is written."""
     train, *held_out = (len(endings(part)) for part in PARTS)
     assert train + sum(held_out) >= 300
-    assert sum(held_out) * 8 >= train + sum(held_out)
+    assert sum(held_out) * 5 >= train + sum(held_out)
 
 
 @pytest.mark.parametrize("part", PARTS)
