@@ -122,9 +122,9 @@ class EngineProcess:
         """The process that listens on the socket, if it uses this data; None without one."""
         with socket.socket(socket.AF_UNIX) as connection:
             try:
-                connection.settimeout(scaled(5))
+                # Without a timeout connect(2) waits while the engine is busy; with one it fails with EAGAIN.
                 connection.connect(str(self.socket))
-            except OSError:
+            except (FileNotFoundError, ConnectionRefusedError):
                 return None
             peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         pid = struct.unpack("3i", peer)[0]

@@ -79,7 +79,8 @@ def test_status_is_waiting_input_until_a_person_answers_the_dialog(
     claudes.prompt(editor, f"dialog-1 {call}[[then]][[text:so]]")
     assert claudes.says(editor, "waiting_input", reason)["status_source"] == "hook"
     claudes.keys(editor, key)
-    assert idle_again(claudes, editor, since) == ["running", "waiting_input", *after]
+    seen = idle_again(claudes, editor, since)
+    assert seen == ["running", "waiting_input", *after], claudes.sm("events", editor, "--json")
 
 
 def test_status_is_waiting_input_while_a_plan_awaits_approval(claudes: ClaudeInstance) -> None:

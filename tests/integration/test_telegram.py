@@ -11,6 +11,7 @@ import pytest
 
 from tests.instance import Instance, until
 from tests.telegram_api import Fault, Person, TelegramApi
+from tests.telegram_fixtures import bot_api, person
 from tests.telegram_instance import configure, rows, start
 
 WELCOME = "This chat is connected to sm. /help shows the commands."
@@ -30,15 +31,8 @@ WITHOUT_LIBRARY = (
 )
 
 
-@pytest.fixture
-def api() -> Iterator[TelegramApi]:
-    with TelegramApi() as api:
-        yield api
-
-
-@pytest.fixture
-def ann(api: TelegramApi) -> Person:
-    return api.person(1001, "Ann", "ann")
+api = bot_api()
+ann = person(1001, "Ann")
 
 
 @pytest.fixture

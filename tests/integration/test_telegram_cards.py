@@ -8,6 +8,7 @@ import pytest
 from tests.instance import until
 from tests.integration.played_claude import Stage
 from tests.telegram_api import Button, Fault, Person, SentMessage, TelegramApi
+from tests.telegram_fixtures import bot_api, person
 from tests.telegram_instance import rows
 
 VOID = "This button is no longer valid."
@@ -25,21 +26,9 @@ COLOURS = {
 }
 
 
-@pytest.fixture
-def api() -> Iterator[TelegramApi]:
-    with TelegramApi() as api:
-        yield api
-
-
-@pytest.fixture
-def ann(api: TelegramApi) -> Person:
-    return api.person(1001, "Ann", "ann")
-
-
-@pytest.fixture
-def bob(api: TelegramApi) -> Person:
-    """The second owner."""
-    return api.person(1002, "Bob")
+api = bot_api()
+ann = person(1001, "Ann")
+bob = person(1002, "Bob")  # the second owner
 
 
 @pytest.fixture

@@ -1,13 +1,13 @@
 """People in chats with a real daemon: pairing, commands, buttons, reports and cards, also over crashes."""
 
 import json
-from collections.abc import Iterator
 
 import pytest
 
 from tests.instance import Instance, until
 from tests.telegram_api import Person, SentMessage, TelegramApi
-from tests.telegram_instance import configure, rows, start
+from tests.telegram_fixtures import bot_api, connected_instance, person
+from tests.telegram_instance import rows
 
 MORE = """
   Asker: {command: [sh, -c, "sm ask 'Which colour?' --option red --option blue --wait 600; sleep 1000"], prompt: file}
@@ -18,31 +18,10 @@ limits: {spawn_interval_s: 0}
 """
 
 
-@pytest.fixture
-def api() -> Iterator[TelegramApi]:
-    with TelegramApi() as api:
-        yield api
-
-
-@pytest.fixture
-def ann(api: TelegramApi) -> Person:
-    return api.person(1001, "Ann", "ann")
-
-
-@pytest.fixture
-def eve(api: TelegramApi) -> Person:
-    return api.person(6, "Eve")
-
-
-@pytest.fixture
-def home(api: TelegramApi, ann: Person) -> Iterator[Instance]:
-    """An instance whose owner has written to the bot."""
-    with Instance(MORE) as instance:
-        configure(instance, api, section=", groups: [-1001000000001]")
-        start(instance, api)
-        ann.says("/start")
-        api.wait_for_message(1001, "connected")
-        yield instance
+api = bot_api()
+ann = person(1001, "Ann")
+eve = person(6, "Eve")
+home = connected_instance(MORE, ", groups: [-1001000000001]")
 
 
 def reply_to(api: TelegramApi, person: Person, text: str) -> SentMessage:

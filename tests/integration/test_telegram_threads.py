@@ -7,6 +7,7 @@ import pytest
 from tests.instance import Instance, until
 from tests.telegram_api import Chat, Fault, Person, SentMessage, TelegramApi
 from tests.telegram_api.world import Topic
+from tests.telegram_fixtures import bot_api, person
 from tests.telegram_instance import configure, rows, start
 
 FORUM = -1_001_000_000_001
@@ -17,15 +18,8 @@ limits: {spawn_interval_s: 0}
 """
 
 
-@pytest.fixture
-def api() -> Iterator[TelegramApi]:
-    with TelegramApi() as api:
-        yield api
-
-
-@pytest.fixture
-def ann(api: TelegramApi) -> Person:
-    return api.person(1001, "Ann", "ann", has_started=True)
+api = bot_api()
+ann = person(1001, "Ann", has_started=True)
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """The bot's parts on a real database, with the library's client and the Bot API server of the tests."""
 
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -14,19 +14,11 @@ from sm.telegram.client import BotClient
 from sm.telegram.forum import Forum
 from sm.telegram.sender import Sender
 from sm.telegram.topics import Topics
-from tests.telegram_api import Person, TelegramApi
+from tests.telegram_api import TelegramApi
+from tests.telegram_fixtures import bot_api, person
 
-
-@pytest.fixture
-def api() -> Iterator[TelegramApi]:
-    with TelegramApi() as api:
-        yield api
-
-
-@pytest.fixture
-def ann(api: TelegramApi) -> Person:
-    """An owner who has written to the bot."""
-    return api.person(1001, "Ann", "ann", has_started=True)
+api = bot_api()
+ann = person(1001, "Ann", has_started=True)
 
 
 @pytest.fixture

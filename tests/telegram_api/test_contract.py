@@ -2,7 +2,7 @@
 
 import asyncio
 import datetime
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -21,19 +21,13 @@ from telegram.request import HTTPXRequest
 
 from tests.telegram_api import Chat, Fault, Person, TelegramApi
 from tests.telegram_api.entities import InvalidEntities, parse_html
+from tests.telegram_fixtures import bot_api, person
 
 FORUM = -1_001_000_000_001
 
 
-@pytest.fixture
-def api() -> Iterator[TelegramApi]:
-    with TelegramApi() as api:
-        yield api
-
-
-@pytest.fixture
-def ann(api: TelegramApi) -> Person:
-    return api.person(1001, "Ann", "ann", has_started=True)
+api = bot_api()
+ann = person(1001, "Ann", has_started=True)
 
 
 @pytest.fixture
