@@ -98,6 +98,18 @@ def test_root_has_a_topic_with_its_descendants_and_it_is_closed_at_the_end(
     assert len(api.topics(forum)) == 1
 
 
+def test_descendant_that_the_group_follows_has_a_topic_of_its_own(
+    home: Instance, api: TelegramApi, ann: Person, forum: Chat
+) -> None:
+    root = home.spawn("Sleeper", "--name", "lead")["session_id"]
+    child = home.spawn("Sleeper", "--parent", root, "--name", "helper")["session_id"]
+    ann.says(f"/follow {child}", forum)
+    api.wait_for_message(FORUM, "This chat follows sleeper-helper")
+    home.sm("kill", child)
+    in_topic(api, the_topic(api, forum, "sleeper-helper: killed"), "sleeper-helper was killed")
+    assert [topic.name for topic in api.topics(forum)] == ["sleeper-helper: killed"]
+
+
 def test_text_and_commands_in_a_topic_are_for_its_session(
     home: Instance, api: TelegramApi, ann: Person, forum: Chat
 ) -> None:

@@ -1,8 +1,8 @@
 """Keeps one message in each thread up to date with the progress of its session: the progress card.
 
 An event of a working session sends the card, in the transaction that reports the event. One task edits the cards, if
-they are due and their text differs. At the end of the session the card
-becomes its summary. The rows in the database let a daemon go on with the cards of the one before.
+they are due and their text differs. At the end of the session the card becomes its summary. The rows in the database
+let a daemon go on with the cards of the one before.
 """
 
 import asyncio
@@ -125,10 +125,8 @@ class ProgressCards:
         if looked is None:
             return True
         at, seq = looked
-        session, is_news = (
-            self._services.store.sessions[card.session_id],
-            seq != self._services.store.last_seq,
-        )
+        store = self._services.store
+        session, is_news = store.sessions[card.session_id], seq != store.last_seq
         return is_due(session, card.chat_id, self._clock() - at, is_news=is_news)
 
     async def _apply(self, changes: Sequence[TelegramChange]) -> None:

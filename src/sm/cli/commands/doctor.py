@@ -36,9 +36,9 @@ from sm.paths import SOCKET_PATH_MAX_BYTES, InstancePaths
 
 _TMUX_MIN = (3, 2)
 _SANDBOX_FREE_BYTES = 2 * 10**9
+"""A build of the image needs this much."""
 _CLOCK_MAX_S = 60
 """The difference between two clocks that is no reason to worry."""
-"""A build of the image needs this much."""
 
 
 class Check(NamedTuple):
