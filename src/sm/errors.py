@@ -28,6 +28,7 @@
     │   │   │   └── BypassNotAccepted
     │   │   └── ProgramMissing       there is no such program
     │   ├── SandboxUnavailable
+    │   │   └── SandboxUnreachable   the engine runs, and its answer did not come
     │   ├── PlatformUnsupported
     │   └── TerminalError
     │       ├── NoServer             no tmux server runs
@@ -155,6 +156,9 @@ class ProgramMissing(AgentStartFailed, code="program_missing"): ...
 
 
 class SandboxUnavailable(ExternalError, code="sandbox_unavailable"): ...
+
+
+class SandboxUnreachable(SandboxUnavailable, code="sandbox_unreachable"): ...
 
 
 class PlatformUnsupported(ExternalError, code="platform_unsupported"): ...

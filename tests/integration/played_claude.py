@@ -58,7 +58,15 @@ class Agent:
         return {"provider": "claude", "emitted_at": at, "payload": payload}
 
     def send_event(self, name: str, **more: object) -> None:
+        self.begin_event(name, **more)
+        self.end_event()
+
+    def begin_event(self, name: str, **more: object) -> None:
+        """Send an event during which the daemon may crash: the hook repeats it for the next daemon."""
         self._events.send("/v1/hooks", new_key(), self.event(name, **more))
+
+    def end_event(self) -> None:
+        """Wait for the answer to an event."""
         assert self._events.receive() == ["ok", {}]
 
     def end_tool(self, dialog: "Dialog") -> None:

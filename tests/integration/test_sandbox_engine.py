@@ -202,3 +202,22 @@ def test_sessions_end_with_their_container_and_the_next_one_starts(engine: str, 
         assert len(containers_of(engine, instance)) == 1
     finally:
         instance.end()
+
+
+@pytest.mark.timeout(400)
+def test_agent_of_a_hung_engine_is_refused_and_never_runs_directly(
+    private_engine: EngineProcess, sandbox_image: str
+) -> None:
+    """`sandbox.fallback: warn` is for a machine without an engine."""
+    instance = open_instance(private_engine.url, sandbox_image)
+    try:
+        private_engine.hang()
+        refused = instance.refused("spawn", "Sleeper", "x", "--workspace", "shop", exit_code=9)
+        assert f"sm: the Docker engine at {private_engine.url} does not respond" in refused
+        assert instance.json("all") == []
+        private_engine.resume()
+        session_id = instance.spawn("Sleeper", "x", "--workspace", "shop")["session_id"]
+        assert instance.session(session_id)["effective_mode"] == "sandboxed"
+    finally:
+        private_engine.resume()
+        instance.end()

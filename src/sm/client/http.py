@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 TIMEOUT_S = 30.0
+START_TIMEOUT_S = 120.0
+"""For requests that start agents. The daemon may make a container first, and gives up an agent itself after 30 s."""
 _ANSWER_MAX_BYTES = 64 * 1024 * 1024
 _EVENT_MAX_BYTES = 4 * 1024 * 1024
 _REF_MAX = 1000

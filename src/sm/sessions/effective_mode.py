@@ -6,7 +6,7 @@ from sm.config import Config
 from sm.core.labels import short_label
 from sm.core.models import Caller, Session, Workspace
 from sm.core.states import CallerKind, TrustLevel
-from sm.errors import NotPermitted, SandboxUnavailable, UsageError
+from sm.errors import NotPermitted, SandboxUnavailable, SandboxUnreachable, UsageError
 from sm.policy.trust import child_trust, limited_trust, normalize_trust_level
 from sm.sandboxes.base import Sandbox
 
@@ -61,6 +61,8 @@ class TrustDecisions:
             return TrustDecision(level, TrustLevel.DIRECT)
         try:
             warnings = await self._sandbox.require_available(workspace)
+        except SandboxUnreachable:
+            raise  # the sandbox exists: an engine that is busy or hangs must not let an agent out of it
         except SandboxUnavailable as error:
             # A level that somebody asked for is a promise; only the operator may take less than the default.
             if not (is_default and caller.kind is CallerKind.OPERATOR and self._falls_back):

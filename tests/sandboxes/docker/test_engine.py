@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sm.errors import SandboxUnavailable
+from sm.errors import SandboxUnavailable, SandboxUnreachable
 from sm.sandboxes.docker.engine import Engine, EngineError
 from tests.engine import NO_ENGINE, EngineProcess
 from tests.load import scaled, until_async
@@ -132,7 +132,7 @@ async def test_calls_are_refused_without_a_thread_while_the_engine_hangs(hung: E
     answers = await asyncio.gather(
         *(hung.call(lambda client: client.ping()) for _ in range(50)), return_exceptions=True
     )
-    assert {type(answer) for answer in answers} == {SandboxUnavailable}
+    assert {type(answer) for answer in answers} == {SandboxUnreachable}
     assert "does not respond" in str(answers[0])
     assert docker_threads() <= before  # those of earlier tests may end meanwhile
 

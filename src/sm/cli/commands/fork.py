@@ -15,7 +15,7 @@ from sm.cli.call import Call, json_option
 from sm.cli.display.sessions import name_and_id
 from sm.cli.display.text import line
 from sm.cli.options import session_argument
-from sm.client.http import session_path
+from sm.client.http import START_TIMEOUT_S, session_path
 
 
 @click.command(help=__doc__)
@@ -27,4 +27,5 @@ def command(session: str, name: str | None, call: Call) -> None:
         session_path(session, "/fork"),
         lambda forked: [f"Forked {name_and_id(forked)} in tmux session {line(forked['tmux_session'])}"],
         {"name": name},
+        timeout_s=START_TIMEOUT_S,
     )

@@ -33,13 +33,10 @@ from sm.cli.display.output import print_json
 from sm.cli.display.sessions import label, name_to_type
 from sm.cli.display.text import JsonObject, line
 from sm.cli.options import ended_sessions
-from sm.client.http import session_path
+from sm.client.http import START_TIMEOUT_S, session_path
 from sm.core.statuses import Status
 from sm.errors import SmError, UsageError, from_wire
 from sm.wire import encode
-
-# The daemon gives up a session that does not start after 20 s. All sessions start at the same time.
-_START_S = 120.0
 
 
 @click.command(help=__doc__)
@@ -65,7 +62,7 @@ def command(sessions: tuple[str, ...], every: bool, tree: bool, go_on: bool, cal
         try:
             path = "/v1/restore" if session is None else session_path(session, "/restore")
             body = {"go_on": go_on} if every else {"tree": tree, "go_on": go_on}
-            answer = client.post(path, body, timeout_s=_START_S)
+            answer = client.post(path, body, timeout_s=START_TIMEOUT_S)
         except SmError as error:
             if len(sessions) <= 1:
                 raise

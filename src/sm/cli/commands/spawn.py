@@ -41,7 +41,7 @@ from sm.cli.options import (
     seconds_option,
     workspaces,
 )
-from sm.client.http import TIMEOUT_S, Client, decode_answer, new_key
+from sm.client.http import START_TIMEOUT_S, Client, decode_answer, new_key
 from sm.core.statuses import Status
 from sm.errors import InvalidText, SetupRequired, SmError, UnknownAgentType, UsageError
 
@@ -172,7 +172,7 @@ def command(
         tree = make(client, directory, os.urandom(4).hex() if name is None else name.lower())
         body |= {"working_dir": tree.directory, "worktree": tree.path, "branch": tree.branch}
     try:
-        timeout_s = TIMEOUT_S + (settings["wait_s"] or 0)
+        timeout_s = START_TIMEOUT_S + (settings["wait_s"] or 0)
         text = _post(client, body, timeout_s, ask=not call.as_json and instance.session_id is None)
     except SmError as error:
         if isinstance(error, UnknownAgentType) and instance.session_id is None:

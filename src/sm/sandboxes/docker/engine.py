@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sm.errors import SandboxUnavailable
+from sm.errors import SandboxUnavailable, SandboxUnreachable
 from sm.linux.processes import open_files_max, program_name
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 DEFAULT_URL: Final = "unix:///var/run/docker.sock"
-PING_S: Final = 5.0
-"""An engine that does not answer a ping in this time hangs."""
+PING_S: Final = 15.0
+"""An engine that does not answer a ping in this time hangs. A busy one has needed more than 5 s."""
 CALL_S: Final = 20.0
 _THREADS_MAX: Final = 8
 _LINE_MAX_BYTES: Final = 1 << 20
@@ -35,7 +35,7 @@ _START_HINT: Final = "sudo systemctl start docker"
 
 
 class EngineError(SandboxUnavailable):
-    """The engine refused a request. `status`: the HTTP status of its answer, such as 404 or 409; 0 for no answer."""
+    """The engine refused a request. `status`: the HTTP status of its answer, such as 404 or 409; 0 if unknown."""
 
     def __init__(self, message: str, hint: str | None = None, *, status: int = 0) -> None:
         super().__init__(message, hint)
@@ -63,7 +63,10 @@ class EngineFacts:
 
 
 class Engine:
-    """One engine. Every method except `close` raises SandboxUnavailable when the engine does not serve it."""
+    """One engine. Every method except `close` raises SandboxUnavailable when the engine does not serve it.
+
+    It is SandboxUnreachable when an engine runs and its answer does not come.
+    """
 
     def __init__(self, url: str | None = None, *, ping_s: float = PING_S) -> None:
         """`url`: None for the engine that DOCKER_HOST names, or the engine of this machine."""
@@ -138,7 +141,7 @@ class Engine:
         try:
             yield reader, writer
         except (OSError, asyncio.IncompleteReadError, ValueError) as error:
-            raise SandboxUnavailable(
+            raise SandboxUnreachable(
                 f"the Docker engine at {self.url} closed the connection: {error}"
             ) from None
         finally:
@@ -150,7 +153,7 @@ class Engine:
             async with asyncio.timeout(timeout_s):
                 yield
         except TimeoutError:
-            raise SandboxUnavailable(
+            raise SandboxUnreachable(
                 f"the Docker engine at {self.url} does not respond: no answer within {timeout_s:g} s",
                 "sudo systemctl restart docker",
             ) from None
@@ -206,7 +209,7 @@ class _Clients:
                 f"the Docker engine refused: {error.explanation or error}", status=status
             ) from error
         except (DockerException, requests.RequestException, urllib3.exceptions.HTTPError) as error:
-            raise EngineError(f"the Docker engine at {self._url} did not answer: {error}") from error
+            raise SandboxUnreachable(f"the Docker engine at {self._url} did not answer: {error}") from error
         else:
             if not self._closed:
                 self._idle.append((pid, client))

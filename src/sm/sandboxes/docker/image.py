@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sm import __version__
 from sm.config import SandboxSection
-from sm.errors import IllegalState, SandboxUnavailable, SmError
+from sm.errors import IllegalState, SandboxUnavailable, SandboxUnreachable, SmError
 from sm.sandboxes.docker.build import (
     BuildLine,
     BuildReader,
@@ -216,7 +216,7 @@ class Images:
             await self._engine.call(
                 lambda client: _build(client, build.request, bundle, reader), timeout_s=_BUILD_S
             )
-        except EngineError as error:
+        except (EngineError, SandboxUnreachable) as error:
             reader.error = plain(error.message)
         if reader.error is not None or reader.image_id is None:
             raise build.failure(reader.error or "the engine ended the build without a result")
