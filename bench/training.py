@@ -14,7 +14,7 @@ import json
 import math
 import random
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
@@ -22,7 +22,7 @@ from zlib import crc32
 from sm.core.turns import Ending, TurnFacts
 from sm.monitor.completion.features import Weighed
 from sm.monitor.completion.judgement import JudgedTurn
-from sm.monitor.completion.model import BIAS, SCALE, WEIGHTS, Model, Weights, probability, support
+from sm.monitor.completion.model import BIAS, SCALE, SENTENCE, WEIGHTS, Model, probability, support
 
 FEWEST = 3
 """Texts that a feature must occur in."""
@@ -86,20 +86,28 @@ def train(learned: Sequence[Example]) -> Model:
     ]
     left = [one for one in told if not one.done]
     blamed = [one.sentences[-1] for one in left]
-    sentences: Weights = {}
+    sentences: Mapping[str, float] = {}
     for _ in range(ROUNDS):
         open_ends = [
             Text(sentence.features, done=False, weight=WEIGHT_OF_OPEN_SENTENCES) for sentence in blamed
         ]
         sentences = _regression([*harmless, *open_ends], PENALTY_OF_SENTENCES)
+        model = _model({}, sentences, {})
         blamed = [
-            min(one.sentences, key=lambda sentence: probability(sentence.features, sentences)) for one in left
+            min(one.sentences, key=lambda told: probability(told.features, model, SENTENCE)) for one in left
         ]
     questions = _regression([Text(one.features, one.question) for one in learned], PENALTY_OF_QUESTIONS)
-    return Model(messages, sentences, questions)
+    return _model(messages, sentences, questions)
 
 
-def _regression(texts: Sequence[Text], penalty: float) -> Weights:
+def _model(*parts: Mapping[str, float]) -> Model:
+    """The weights of messages, sentences and questions by feature."""
+    features = sorted(set().union(*parts))
+    rows = {feature: row for row, feature in enumerate(features)}
+    return Model(rows, [[part.get(feature) for feature in features] for part in parts])
+
+
+def _regression(texts: Sequence[Text], penalty: float) -> Mapping[str, float]:
     """The weight of each feature that is not rare."""
     counts = Counter(feature for text in texts for feature in text.features)
     names = sorted(feature for feature, count in counts.items() if count >= FEWEST)
@@ -148,9 +156,8 @@ def validate(found: Sequence[Example], folds: int) -> list[float]:
 def table(trained: Model) -> list[str]:
     """The lines of the file: a feature, its weight for messages, and its weight for sentences. Omits zeros."""
     lines = []
-    for feature in sorted({*trained.message, *trained.sentence, *trained.question}):
-        columns = (trained.message, trained.sentence, trained.question)
-        row = [_rounded(weights.get(feature, 0.0)) for weights in columns]
+    for feature, number in sorted(trained.rows.items()):
+        row = [_rounded(column[number] or 0.0) for column in trained.columns]
         if any(row) or feature == BIAS:
             lines.append("\t".join((feature, *row)))
     return lines

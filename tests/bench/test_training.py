@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from bench.training import Example, examples, judge, table, train, validate
-from sm.monitor.completion.model import BIAS, model
+from sm.monitor.completion.model import BIAS, MESSAGE, QUESTION, SENTENCE, model
 
 ENDINGS = [
     ("Added the flag. All tests pass.", "done"),
@@ -44,6 +44,7 @@ def test_validation_judges_every_example_by_a_model_that_has_not_seen_its_task(t
 
 def test_shipped_weights_have_all_parts() -> None:
     shipped = model()
-    for part in (shipped.message, shipped.sentence, shipped.question):
-        assert BIAS in part
-        assert len(part) > 1_000
+    for part in (MESSAGE, SENTENCE, QUESTION):
+        weights = shipped.columns[part]
+        assert weights[shipped.rows[BIAS]] is not None
+        assert sum(weight is not None for weight in weights) > 1_000

@@ -1,11 +1,11 @@
 """Finds the concepts of words, such as `remain` or `fail`, in many languages. They are data: `words/concepts.txt`."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Self
 
 _FILE = Path(__file__).with_name("words") / "concepts.txt"
 _TOKEN = re.compile(r"[^\W_]+(?:['-][^\W_]+)*|[?:;,.!。！？、，؟।]")
@@ -15,24 +15,45 @@ _VIETNAMESE = re.compile("[ạ-ỹ]")
 _LONGEST_PHRASE = 3
 _TELLING_NUMBERS = frozenset({"0", "100", "401", "403", "404", "500", "502", "503"})
 """Numbers that are features. All others are one."""
-PUNCTUATION = frozenset("?:;,.!。！？、，؟।")
+_MARKS = frozenset("?:;,.!。！？、，؟।")
+_STEM, _STEM_MIN = 5, 6
+_LETTERS = "\u0500"
+"""The first letter behind the Latin, Greek and Cyrillic ones. Only words in these have stems."""
+_REMEMBERED = 8_192
+"""Words whose terms are remembered: texts consist of the same words."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Table:
     words: Mapping[str, Sequence[str]]
-    phrase_begins: frozenset[str]
+    """Words, and phrases of two or three words."""
+    second_words: Mapping[str, Set[str]]
+    """By the first word of phrases."""
     stems: Mapping[str, Sequence[str]]
     inner: Mapping[str, Sequence[tuple[str, Sequence[str]]]]
     """By their first letter, the longest first."""
 
 
-class Token(NamedTuple):
-    """A word or a mark, where it begins, and its concepts."""
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A word or a mark, and the names of its features."""
 
     text: str
-    start: int
-    concepts: Sequence[str]
+    """The word. All numbers are one word."""
+    concepts: Sequence[tuple[str, str]]
+    """Each with its feature."""
+    stem: str
+    """The feature of all words that begin alike. Empty: the word is short, or of another script."""
+    is_mark: bool
+    is_compound: bool
+    """A word of a script that writes words together. Its parts have concepts."""
+
+    @classmethod
+    def of(cls, text: str, concepts: Sequence[str]) -> Self:
+        stem = f"{text[:_STEM]}*" if len(text) >= _STEM_MIN and text[0] < _LETTERS else ""
+        tagged = [(concept, f"#{concept}") for concept in concepts]
+        is_mark = text in _MARKS
+        return cls(text, tagged, stem, is_mark, text >= _FIRST_OF_OTHER_SCRIPTS and not is_mark)
 
 
 @cache
@@ -59,37 +80,52 @@ def _table() -> _Table:
     by_letter: dict[str, list[tuple[str, Sequence[str]]]] = {}
     for word in sorted(inner, key=len, reverse=True):
         by_letter.setdefault(word[0], []).append((word, inner[word]))
-    begins = frozenset(word.partition(" ")[0] for word in words if " " in word)
-    return _Table(words, begins, stems, by_letter)
+    second_words: dict[str, set[str]] = {}
+    for first, second, *_ in (word.split(" ") for word in words if " " in word):
+        second_words.setdefault(first, set()).add(second)
+    return _Table(words, second_words, stems, by_letter)
 
 
-def tokens(text: str) -> Iterator[Token]:
-    """The words and marks of `text`, which is in lower case."""
+def terms(text: str) -> Sequence[tuple[Term, int]]:
+    """The words and marks of `text`, which is in lower case, each with its place."""
     table = _table()
-    found = list(_TOKEN.finditer(text))
-    at = 0
-    while at < len(found):
-        word, start = found[at].group(), found[at].start()
-        if word in table.phrase_begins:
-            for length in range(_LONGEST_PHRASE, 1, -1):
-                phrase = " ".join(match.group() for match in found[at : at + length])
-                if phrase in table.words and " " in phrase:
-                    yield Token(word, start, table.words[phrase])
-                    at += length
-                    break
-            else:
-                yield Token(word, start, _concepts(word))
-                at += 1
+    found: list[tuple[Term, int]] = []
+    tokens = list(_TOKEN.finditer(text))
+    behind = 0  # the phrase before
+    for at, token in enumerate(tokens):
+        if at < behind:
             continue
-        if word[0] < _FIRST_OF_OTHER_SCRIPTS or word in PUNCTUATION:
-            number = word.isdigit() and word not in _TELLING_NUMBERS
-            yield Token("1" if number else word, start, _concepts(word))
-        else:
-            yield from _parts(table, word, start)
-        at += 1
+        word = token[0]
+        term = _term(word)
+        if word in table.second_words:
+            phrase = _phrase(table, word, tokens[at + 1 : at + _LONGEST_PHRASE])
+            if phrase:
+                term = Term.of(word, table.words[phrase])
+                behind = at + phrase.count(" ") + 1
+        elif term.is_compound:
+            found += _parts(table, word, token.start())
+            continue
+        found.append((term, token.start()))
+    return found
 
 
-@lru_cache(maxsize=8_192)
+def _phrase(table: _Table, first: str, others: Sequence[re.Match[str]]) -> str:
+    """The longest phrase that begins with these words. Empty: none does."""
+    if others and others[0][0] in table.second_words[first]:
+        words = [first, *(other[0] for other in others)]
+        for length in range(len(words), 1, -1):
+            phrase = " ".join(words[:length])
+            if phrase in table.words:
+                return phrase
+    return ""
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _term(word: str) -> Term:
+    number = word < _FIRST_OF_OTHER_SCRIPTS and word.isdigit() and word not in _TELLING_NUMBERS
+    return Term.of("1" if number else word, _concepts(word))
+
+
 def _concepts(word: str) -> Sequence[str]:
     table = _table()
     known = table.words.get(word)
@@ -104,17 +140,17 @@ def _concepts(word: str) -> Sequence[str]:
     return ("not",) if word.endswith("n't") else ()
 
 
-def _parts(table: _Table, word: str, start: int) -> Iterator[Token]:
-    """The concepts inside of a word, one token for each; the word itself if there is none."""
+def _parts(table: _Table, word: str, start: int) -> Iterator[tuple[Term, int]]:
+    """The concepts inside of a word, one term for each; the word itself if there is none."""
     at, none = 0, True
     while at < len(word):
         for part, concepts in table.inner.get(word[at], ()):
             if word.startswith(part, at):
-                yield Token(part, start + at, concepts)
+                yield Term.of(part, concepts), start + at
                 at += len(part)
                 none = False
                 break
         else:
             at += 1
     if none:
-        yield Token(word, start, ())
+        yield Term.of(word, ()), start

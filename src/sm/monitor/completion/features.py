@@ -5,19 +5,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sm.core.turns import TurnFacts
-from sm.monitor.completion.concepts import PUNCTUATION, tokens
+from sm.monitor.completion.concepts import terms
 from sm.monitor.completion.message import FinalMessage, Sentence, lowered
-from sm.monitor.completion.phrases import first_phrases
-from sm.monitor.completion.words import Words
+from sm.monitor.completion.phrases import Phrases
 
 FIRST, LAST = 12, 20
 """Sentences at the begin and at the end of a message that are weighed."""
 _NO_FEATURES = frozenset({"inquiry", "unless"})
 """Kinds of phrases that mean nothing alone."""
 _SPAN_OF_NEGATION = 3
-_STEM, _STEM_MIN = 5, 6
-_LETTERS = "\u0500"
-"""The first letter behind the Latin, Greek and Cyrillic ones."""
 _FENCED = re.compile(r"```[^\n]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _FENCED_MAX = 300
 _FENCED_LOOKED_AT = 4_000
@@ -26,6 +22,7 @@ _WORD = re.compile(r"\w+")
 _REPAIR = re.compile(
     r"\b(?:fix|repair|solve|resolve|make|get|stop|behebe|repar|corrig|arregla|napraw|исправ)|修|直|고쳐"
 )
+_DIGIT = re.compile(r"\d")
 _AMOUNT = re.compile(
     r"(\d+) *(?:of|/|out of|von|de|sur|di|z|av|van|из|中) *(?:the |all |den |las |los )?(\d+)"
 )
@@ -52,7 +49,7 @@ class Weighed:
     features: Mapping[str, int]
 
 
-def weigh(told: Sequence[Sentence], languages: Sequence[Words], inquiry: bool) -> Sequence[Weighed]:
+def weigh(told: Sequence[Sentence], phrases: Phrases, inquiry: bool) -> Sequence[Weighed]:
     """The sentences of a message with their features. `inquiry`: the task asks for a text."""
     if len(told) > FIRST + LAST:
         told = [*told[:FIRST], *told[-LAST:]]
@@ -63,7 +60,7 @@ def weigh(told: Sequence[Sentence], languages: Sequence[Words], inquiry: bool) -
         position = ("F" if number == 0 else "") + ("L" if number == last else "") or "M"
         features: dict[str, int] = {asked: 0, f"at {position}": 0, f"part {sentence.part.value}": 0}
         _add_words(features, sentence, "A" if sentence.aside else position)
-        for kind, start in first_phrases(languages, sentence).items():
+        for kind, start in phrases.first(sentence).items():
             if kind not in _NO_FEATURES:
                 features[f"says {kind}"] = start
                 if number == 0:
@@ -106,37 +103,42 @@ def _of_concepts(found: Collection[str]) -> Iterator[str]:
 
 def _add_words(found: dict[str, int], sentence: Sentence, position: str) -> None:
     before, concept, negated = "^", "^", 0
-    for amount in _AMOUNT.finditer(sentence.words):
-        found["all of them" if amount[1] == amount[2] else "a part of them"] = amount.start()
-    failures = _FAILURES.search(sentence.words)
-    if failures is not None:
-        found["past failures" if _OVER.search(sentence.words) else "failures"] = failures.start()
-    for token in tokens(sentence.words):
-        word, place = token.text, token.start
+    if _DIGIT.search(sentence.words):
+        _add_amounts(found, sentence.words)
+    for term, place in terms(sentence.words):
+        word = term.text
         found[word] = found[f"{before} {word}"] = place
-        if len(word) >= _STEM_MIN and word[0] < _LETTERS:
-            found[f"{word[:_STEM]}*"] = place
+        if term.stem:
+            found[term.stem] = place
         before = word
-        for new in token.concepts:
-            found[f"#{new}"] = found[f"{new}@{position}"] = found[f"{concept}>{new}"] = place
-            if negated:
-                found[f"not #{new}"] = place
-        if word in PUNCTUATION:
-            concept, negated = ",", 0
-        elif token.concepts:
-            concept = token.concepts[0]
+        if term.concepts:
+            for new, tag in term.concepts:
+                found[tag] = found[f"{new}@{position}"] = found[f"{concept}>{new}"] = place
+                if negated:
+                    found[f"not {tag}"] = place
+            concept = term.concepts[0][0]
             negated = _SPAN_OF_NEGATION if concept in ("not", "none") else max(0, negated - 1)
-        else:
-            negated = max(0, negated - 1)
+        elif term.is_mark:
+            concept, negated = ",", 0
+        elif negated:
+            negated -= 1
     found[f"{before} $"] = found[f"{concept}>${position}"] = 0
+
+
+def _add_amounts(found: dict[str, int], words: str) -> None:
+    for amount in _AMOUNT.finditer(words):
+        found["all of them" if amount[1] == amount[2] else "a part of them"] = amount.start()
+    failures = _FAILURES.search(words)
+    if failures is not None:
+        found["past failures" if _OVER.search(words) else "failures"] = failures.start()
 
 
 def _of_output(text: str) -> Iterator[str]:
     """Words of the last output of a command that the message quotes."""
     for output in _FENCED.findall(text[-_FENCED_LOOKED_AT:])[-2:]:
-        for token in tokens(lowered(output[-_FENCED_MAX:])):
-            yield f"output {token.text}"
-            yield from (f"output #{concept}" for concept in token.concepts)
+        for term, _ in terms(lowered(output[-_FENCED_MAX:])):
+            yield f"output {term.text}"
+            yield from (f"output {tag}" for _, tag in term.concepts)
 
 
 def _of_task(task: str, found: Collection[str], text: str) -> Iterator[str]:
@@ -144,7 +146,7 @@ def _of_task(task: str, found: Collection[str], text: str) -> Iterator[str]:
     first = _WORD.match(task)
     if first is not None:
         yield f"task {first.group()}"
-    for concept in sorted({concept for token in tokens(task) for concept in token.concepts}):
+    for concept in sorted({concept for term, _ in terms(task) for concept, _ in term.concepts}):
         yield f"task #{concept}"
         if f"#{concept}" in found:
             yield f"task and #{concept}"

@@ -25,7 +25,11 @@ _MARKUP = re.compile(r"[*#~]+")
 _ITEM = re.compile(r"[ \t]*(?:[-*+•–][ \t]+|\(?(?:\d{1,3}|[a-zA-Z])[.)][ \t]+)")
 _HEADING = re.compile(r"[ \t]*(?:#{1,6}[ \t]|\*\*[^*\n]{1,80}\*\*:?[ \t]*$|__[^_\n]{1,80}__:?[ \t]*$)")
 # The end of a sentence. The marks of Chinese and Japanese need no space behind them.
-_END = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’)\]*_]*(?=\s|$)|[。！？؟।॥]+[」』”)]*|؛(?=\s)")
+# All alternatives begin with one class of characters, for which `re` searches fast.
+_END = re.compile(
+    r"[.!?…。！？؟।॥؛](?:(?<=[.!?…])(?<![.!?…].)[.!?…]*+[\"'”’)\]*_]*(?=\s|$)|"
+    r"(?<=[。！？؟।॥])[。！？؟।॥]*[」』”)]*|(?<=؛)(?=\s))"
+)
 _ASIDE = re.compile(
     r"\b(?:optional|follow-?ups?|future|ideas?|suggest\w*|recommend\w*|known limitations?|limitations|"
     r"out of scope|"
@@ -84,10 +88,10 @@ class FinalMessage:
 def read_message(text: str) -> FinalMessage:
     """Split `text` into sentences. Takes time linear in the length of `text`."""
     if len(text) <= HEAD + TAIL:
-        found = list(_sentences(text))
+        found = _sentences(text)
     else:
         tail = text.find("\n", len(text) - TAIL) + 1 or len(text) - TAIL
-        found = list(_sentences(text[:HEAD]))
+        found = _sentences(text[:HEAD])
         found += _sentences(text[tail:], tail, _open_fence(text, tail))
     if len(found) > HEAD_SENTENCES + TAIL_SENTENCES:
         found = found[:HEAD_SENTENCES] + found[-TAIL_SENTENCES:]
@@ -123,9 +127,10 @@ def _filled(character: str) -> Callable[[re.Match[str]], str]:
     return lambda found: character * len(found.group())
 
 
-def _sentences(text: str, offset: int = 0, fence: str = "") -> Iterator[Sentence]:
+def _sentences(text: str, offset: int = 0, fence: str = "") -> list[Sentence]:
     """The sentences of all lines that are neither in a fence nor a quote nor a row of a table."""
     blanked = _blanked(text)
+    found: list[Sentence] = []
     aside = lasting = False
     pending: tuple[int, int, Part] | None = None  # a paragraph that the next line may continue
     for start, end in _lines(text):
@@ -138,7 +143,7 @@ def _sentences(text: str, offset: int = 0, fence: str = "") -> Iterator[Sentence
             blank = bool(fence) or not stripped or stripped[0] in ">|"
         if blank:
             if pending is not None:
-                yield from _split(blanked, offset, *pending, aside)
+                _split(found, blanked, offset, *pending, aside)
                 pending = None
             continue
         part = _part(text, start, end)
@@ -146,7 +151,7 @@ def _sentences(text: str, offset: int = 0, fence: str = "") -> Iterator[Sentence
             if part is Part.PROSE and _continues(text, pending, start, end):
                 pending = (pending[0], end, pending[2])
                 continue
-            yield from _split(blanked, offset, *pending, aside)
+            _split(found, blanked, offset, *pending, aside)
             pending = None
         if part is Part.HEADING or (part is Part.PROSE and text[start:end].rstrip().endswith(":")):
             aside = _ASIDE.search(text, start, min(end, start + 100)) is not None
@@ -155,7 +160,8 @@ def _sentences(text: str, offset: int = 0, fence: str = "") -> Iterator[Sentence
             aside = False
         pending = (start, end, part)
     if pending is not None:
-        yield from _split(blanked, offset, *pending, aside)
+        _split(found, blanked, offset, *pending, aside)
+    return found
 
 
 def _lines(text: str) -> Iterator[tuple[int, int]]:
@@ -181,16 +187,22 @@ def _continues(text: str, pending: tuple[int, int, Part], start: int, end: int) 
     return first.islower() or text[last - 1] in ",;"
 
 
-def _split(blanked: str, offset: int, start: int, end: int, part: Part, aside: bool) -> Iterator[Sentence]:
+def _split(
+    found: list[Sentence], blanked: str, offset: int, start: int, end: int, part: Part, aside: bool
+) -> None:
+    """Add the sentences of a paragraph to `found`."""
     at = start
-    for found in _END.finditer(blanked, start, end):
-        yield from _sentence(blanked, offset, at, found.end(), part, aside)
-        at = found.end()
-    yield from _sentence(blanked, offset, at, end, part, aside)
+    for mark in _END.finditer(blanked, start, end):
+        _add_sentence(found, blanked, offset, at, mark.end(), part, aside)
+        at = mark.end()
+    if at < end:
+        _add_sentence(found, blanked, offset, at, end, part, aside)
 
 
-def _sentence(blanked: str, offset: int, start: int, end: int, part: Part, aside: bool) -> Iterator[Sentence]:
-    """A sentence without list marks and emphasis, unless it has no words. Emphasis becomes blanks."""
+def _add_sentence(
+    found: list[Sentence], blanked: str, offset: int, start: int, end: int, part: Part, aside: bool
+) -> None:
+    """Add a sentence without list marks and emphasis, unless it has no words. Emphasis becomes blanks."""
     if part is not Part.PROSE:
         mark = _ITEM.match(blanked, start, end)
         if mark is not None:
@@ -198,7 +210,7 @@ def _sentence(blanked: str, offset: int, start: int, end: int, part: Part, aside
     while start < end and blanked[start] in _LEADING:
         start += 1
     words = blanked[start : min(end, start + SENTENCE_MAX)].replace("\n", " ")
-    if _MARKUP.search(words):
+    if "*" in words or "#" in words or "~" in words:
         words = _MARKUP.sub(_filled(" "), words)
-    if _WORDS.search(words):
-        yield Sentence(offset + start, words.rstrip(), part, aside)
+    if words[:1].isalnum() or _WORDS.search(words):
+        found.append(Sentence(offset + start, words.rstrip(), part, aside))

@@ -12,7 +12,6 @@ from functools import cache
 from pathlib import Path
 
 from sm.monitor.completion.features import Weighed
-from sm.monitor.completion.message import Sentence
 
 WEIGHTS = Path(__file__).with_name("words") / "weights.tsv"
 BIAS = "(bias)"
@@ -22,16 +21,16 @@ SCALE = 5.0
 PART_OF_SENTENCES = 0.25
 """The share of the weakest sentence in the log-odds."""
 
-Weights = Mapping[str, float]
+MESSAGE, SENTENCE, QUESTION = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """The weights of features of whole messages, of single sentences, and of messages that ask a question."""
+    """The weights of features. A feature has one row for all parts: to look it up is most of the work."""
 
-    message: Weights
-    sentence: Weights
-    question: Weights
+    rows: Mapping[str, int]
+    columns: Sequence[Sequence[float | None]]
+    """By MESSAGE, SENTENCE and QUESTION: the weight of each row. None: the feature is unknown to this part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,56 +38,66 @@ class Support:
     """The probability of `done`, and the sentence that speaks most against it (None: a message without sentences)."""
 
     probability: float
-    weakest: Sentence | None = None
-    at: int = 0
-    """The place in the weakest sentence that speaks most against `done`."""
+    weakest: Weighed | None = None
 
 
 @cache
 def model() -> Model:
-    message: dict[str, float] = {}
-    sentence: dict[str, float] = {}
-    question: dict[str, float] = {}
-    for line in WEIGHTS.read_text(encoding="utf-8").split("\n"):
-        if line:
-            feature, of_message, of_sentence, of_question = line.split("\t")
-            if of_message:
-                message[feature] = float(of_message)
-            if of_sentence:
-                sentence[feature] = float(of_sentence)
-            if of_question:
-                question[feature] = float(of_question)
-    return Model(message, sentence, question)
+    """The model that is shipped."""
+    rows: dict[str, int] = {}
+    columns: tuple[list[float | None], ...] = ([], [], [])
+    numbers: dict[str, float | None] = {"": None}  # few, so equal weights share an object
+    for line in WEIGHTS.read_text(encoding="utf-8").rstrip("\n").split("\n"):
+        feature, *cells = line.split("\t")
+        rows[feature] = len(rows)
+        for column, cell in zip(columns, cells, strict=True):
+            if cell not in numbers:
+                numbers[cell] = float(cell)
+            column.append(numbers[cell])
+    return Model(rows, columns)
 
 
 def support(whole: Collection[str], sentences: Sequence[Weighed], trained: Model | None = None) -> Support:
     """Judge a message by its features. `trained`: another model than the one that is shipped."""
     trained = model() if trained is None else trained
-    total = _log_odds(whole, trained.message)
+    total = _log_odds(whole, trained, MESSAGE)
     if not sentences:
         return Support(_probability(total))
-    weights = trained.sentence
     odds, weakest = min(
-        ((_log_odds(weighed.features, weights), weighed) for weighed in sentences),
+        ((_log_odds(weighed.features, trained, SENTENCE), weighed) for weighed in sentences),
         key=lambda judged: judged[0],
     )
     total = (1 - PART_OF_SENTENCES) * total + PART_OF_SENTENCES * odds
-    feature = min(weakest.features, key=lambda name: weights.get(name, 0.0))
-    return Support(_probability(total), weakest.sentence, weakest.features[feature])
+    return Support(_probability(total), weakest)
 
 
-def asks(whole: Collection[str], trained: Model | None = None) -> float:
+def asks(whole: Collection[str]) -> float:
     """The probability that a message with these features asks for a decision."""
-    return probability(whole, (model() if trained is None else trained).question)
+    return probability(whole, model(), QUESTION)
 
 
-def probability(features: Collection[str], weights: Weights) -> float:
-    return _probability(_log_odds(features, weights))
+def weakest_place(weighed: Weighed) -> int:
+    """The place in the sentence that speaks most against `done`."""
+    rows, weights = model().rows, model().columns[SENTENCE]
+
+    def weight(feature: str) -> float:
+        row = rows.get(feature)
+        return 0.0 if row is None else weights[row] or 0.0
+
+    return weighed.features[min(weighed.features, key=weight)]
 
 
-def _log_odds(features: Collection[str], weights: Weights) -> float:
-    present = [weight for weight in map(weights.get, features) if weight is not None]
-    return weights[BIAS] + SCALE * sum(present) / math.sqrt(len(present) or 1)
+def probability(features: Collection[str], trained: Model, part: int) -> float:
+    """The probability by one part of the model: MESSAGE, SENTENCE or QUESTION."""
+    return _probability(_log_odds(features, trained, part))
+
+
+def _log_odds(features: Collection[str], trained: Model, part: int) -> float:
+    weights = trained.columns[part]
+    rows = map(trained.rows.get, features)
+    present = [weight for row in rows if row is not None and (weight := weights[row]) is not None]
+    bias = weights[trained.rows[BIAS]] or 0.0
+    return bias + SCALE * sum(present) / math.sqrt(len(present) or 1)
 
 
 def _probability(log_odds: float) -> float:

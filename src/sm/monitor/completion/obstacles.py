@@ -2,12 +2,12 @@
 
 import re
 
-from sm.monitor.completion.phrases import Found, claims, find
+from sm.monitor.completion.phrases import Found
 from sm.monitor.completion.turn import Turn
 
 
 def blocked(turn: Turn) -> str | None:
-    for found in find("blocked", turn.languages, turn.ends):
+    for found in turn.phrases.find("blocked", turn.ends):
         if (
             turn.inquiry
             and not re.search(r"\b(?:i|i'm|me|my|ich|je|no puedo)\b", found.sentence.words)
@@ -42,7 +42,7 @@ def failing(turn: Turn) -> str | None:
     """A failure that no later words call repaired. In an answer it is what the task asked about."""
     if turn.inquiry:
         return None
-    for found in find("failing", turn.languages, turn.ends):
+    for found in turn.phrases.find("failing", turn.ends):
         before = found.sentence.words[: found.start + 1]
         behind = found.sentence.words[found.end :]
         conditional = _CONDITION.search(before) or _CONDITION_BEHIND.match(behind)
@@ -62,7 +62,7 @@ _CONDITION_BEHIND = re.compile(
 
 
 def _recovered(turn: Turn, found: Found) -> bool:
-    later = claims("work", turn.languages, [found.sentence, *turn.behind(found.sentence)])
+    later = turn.phrases.claims("work", [found.sentence, *turn.behind(found.sentence)])
     return any(claim.sentence.start > found.sentence.start or claim.start >= found.end for claim in later)
 
 
@@ -73,7 +73,7 @@ _FIRST_PERSON = re.compile(r"\b(?:i|i'm|i'll|i've|me|my|let|so far)\b")
 
 
 def unfinished(turn: Turn) -> str | None:
-    for found in find("unfinished", turn.languages, turn.sentences):
+    for found in turn.phrases.find("unfinished", turn.sentences):
         words = found.sentence.words
         if turn.inquiry and words.isascii() and not _FIRST_PERSON.search(words) and not _BEGINS.match(words):
             continue  # the answer tells what is left of the thing it was asked about
@@ -85,7 +85,7 @@ def unfinished(turn: Turn) -> str | None:
 def waiting(turn: Turn) -> str | None:
     if turn.inquiry and not turn.facts.live_children:
         return None
-    for found in find("waiting", turn.languages, turn.sentences):
+    for found in turn.phrases.find("waiting", turn.sentences):
         if not _NOBODY.search(found.sentence.words, 0, found.start):
             return turn.quote(found)
     return None
@@ -104,7 +104,7 @@ _WORDS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "n
 def partial(turn: Turn) -> str | None:
     if turn.inquiry:
         return None
-    for found in find("partial", turn.languages, turn.sentences):
+    for found in turn.phrases.find("partial", turn.sentences):
         words = found.sentence.words
         over = (
             _is_whole(found.words)

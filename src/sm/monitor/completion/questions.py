@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from sm.monitor.completion.message import Part, Sentence
 from sm.monitor.completion.offers import is_harmless, is_offered, is_optional
-from sm.monitor.completion.phrases import Found, find
+from sm.monitor.completion.phrases import Found
 from sm.monitor.completion.turn import Turn
 
 _ADDRESSED = re.compile(
@@ -82,7 +82,7 @@ _NO_REQUEST = re.compile(r"\b(?:hard|difficult|impossible|too early|unable|can't
 
 def asked(turn: Turn) -> str | None:
     told = [sentence for sentence in turn.message.sentences if not sentence.aside]
-    for found in find("ask", turn.languages, [*told[:2], *told[2:][-6:]]):
+    for found in turn.phrases.find("ask", [*told[:2], *told[2:][-6:]]):
         if _is_offer(turn, found.sentence) or _NO_REQUEST.search(found.sentence.words, 0, found.start):
             continue
         offer = turn.find("offer", (found.sentence,))

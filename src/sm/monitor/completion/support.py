@@ -5,6 +5,7 @@ import re
 from sm.monitor.completion import questions
 from sm.monitor.completion.judgement import JudgedTurn
 from sm.monitor.completion.message import Part
+from sm.monitor.completion.model import weakest_place
 
 STATED = 0.65
 """The least support of a message that states that the task is done."""
@@ -15,11 +16,13 @@ ASKS = 0.5
 
 
 def question(turn: JudgedTurn) -> str | None:
-    return questions.question(turn) if turn.asks >= ASKS else None
+    found = questions.question(turn)
+    return found if found is not None and turn.asks >= ASKS else None
 
 
 def request(turn: JudgedTurn) -> str | None:
-    return questions.asked(turn) if turn.asks >= ASKS else None
+    found = questions.asked(turn)
+    return found if found is not None and turn.asks >= ASKS else None
 
 
 def doubtful_question(turn: JudgedTurn) -> str | None:
@@ -57,7 +60,9 @@ def doubtful(turn: JudgedTurn) -> str | None:
     if turn.work is None and not turn.inquiry:
         return None
     weakest = turn.support.weakest
-    return turn.message.first_words if weakest is None else turn.message.quote(weakest, turn.support.at)
+    if weakest is None:
+        return turn.message.first_words
+    return turn.message.quote(weakest.sentence, weakest_place(weakest))
 
 
 def _is_supported(turn: JudgedTurn) -> bool:
@@ -75,6 +80,8 @@ _TORN = re.compile(
     r"into|then|so|der|die|das|und|mit|le|la|les|de|et|el|los|y|que|il|e|di|w|z|и|в|на|с)|,|\()$"
 )
 
+_LONGEST_TORN = len("because")
+
 
 def broken_off(turn: JudgedTurn) -> str | None:
     """A text that ends in the middle of a sentence."""
@@ -85,5 +92,5 @@ def broken_off(turn: JudgedTurn) -> str | None:
     last = told[-1]
     if last.start + len(last.words) < len(text) - 3:
         return None  # code or a table follows
-    torn = _TORN.search(last.words) or last.words.endswith(":")
+    torn = _TORN.search(last.words, max(len(last.words) - _LONGEST_TORN, 0)) or last.words.endswith(":")
     return turn.message.quote(last, max(len(last.words) - 40, 0)) if torn else None

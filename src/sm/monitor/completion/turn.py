@@ -9,9 +9,9 @@ from typing import Self
 from sm.core.completion_pattern import CompletionPattern
 from sm.core.turns import TurnFacts
 from sm.monitor.completion.features import Weighed, weigh
-from sm.monitor.completion.message import FinalMessage, Part, Sentence, read_message
+from sm.monitor.completion.message import FinalMessage, Sentence, read_message
 from sm.monitor.completion.offers import is_optional
-from sm.monitor.completion.phrases import Found, claims, find
+from sm.monitor.completion.phrases import Found, Phrases, is_inquiry
 from sm.monitor.completion.words import Words, languages
 
 _REQUEST = re.compile(
@@ -69,6 +69,11 @@ class Turn:
         return cls(message, task, facts, patterns, known)
 
     @cached_property
+    def phrases(self) -> Phrases:
+        """Finds phrases in the sentences of the message."""
+        return Phrases(self.languages)
+
+    @cached_property
     def sentences(self) -> Sequence[Sentence]:
         """The sentences that can decide: those at the begin and at the end, outside of asides."""
         return self._around(FIRST, LAST)
@@ -86,15 +91,14 @@ class Turn:
             return False
         if _RUN_AND_REPORT.match(task):
             return True
-        begin = (Sentence(0, task, Part.PROSE, aside=False),)
         asked = task.endswith(("?", "？", "؟")) and not _REQUEST.match(task)
-        return asked or any(found.start == 0 for found in find("inquiry", languages(task), begin))
+        return asked or is_inquiry(languages(task), task)
 
     @cached_property
     def weighed(self) -> Sequence[Weighed]:
         """The sentences with their features, without offers of more work."""
         told = [one for one in self.message.sentences if not (one.is_question and is_optional(one.words))]
-        return weigh(told, self.languages, self.inquiry)
+        return weigh(told, self.phrases, self.inquiry)
 
     @cached_property
     def claim(self) -> Found | None:
@@ -108,13 +112,13 @@ class Turn:
     @cached_property
     def work(self) -> Found | None:
         undo = _UNDO.search(self.task.lower()) is not None
-        for found in claims("work", self.languages, self.sentences):
+        for found in self.phrases.claims("work", self.sentences):
             if undo or not _UNDO.search(found.words):
                 return found
         return next(self._done_claims(), None) or self._echo()
 
     def _done_claims(self) -> Iterator[Found]:
-        return claims("done", self.languages, self.ends)
+        return self.phrases.claims("done", self.ends)
 
     def _echo(self) -> Found | None:
         """The verb of the task in the past tense as the first word: `Reproduce issue 512`, `Reproduced.`"""
@@ -126,7 +130,7 @@ class Turn:
         return None
 
     def find(self, kind: str, sentences: Sequence[Sentence]) -> Found | None:
-        return next(find(kind, self.languages, sentences), None)
+        return next(self.phrases.find(kind, sentences), None)
 
     def quote(self, found: Found) -> str:
         return self.message.quote(found.sentence, found.start)

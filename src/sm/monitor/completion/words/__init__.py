@@ -1,7 +1,7 @@
 """Words of final messages in each language, as data, and the languages of a text."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sm.monitor.completion.words.asian import CHINESE, HINDI, INDONESIAN, JAPANESE, KOREAN, VIETNAMESE
 from sm.monitor.completion.words.english import ENGLISH
@@ -92,21 +92,32 @@ _COMMON: tuple[tuple[Words, frozenset[str]], ...] = tuple(
     )
 )
 _LATIN = tuple(words for words, _ in _COMMON)
+_NUMBERS: Mapping[str, Sequence[int]] = {
+    word: [number for number, (_, others) in enumerate(_COMMON) if word in others]
+    for _, common in _COMMON
+    for word in common
+}
+"""The numbers of the languages in `_COMMON` that a word is frequent in."""
 _WORD = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*")
 _SAMPLE = 1_500
 
 
 def languages(text: str) -> Sequence[Words]:
     """The languages that `text`, in lower case, may be written in. English is always one: agents mix it in."""
-    found = [
-        words for script, languages_of_it in _SCRIPTS if script.search(text) for words in languages_of_it
-    ]
-    if found:
-        return (ENGLISH, *dict.fromkeys(found))
-    seen = set(_WORD.findall(text[:_SAMPLE]))
-    counts = [(len(seen & common), words) for words, common in _COMMON]
-    most = max(count for count, _ in counts)
+    if not text.isascii():
+        found = [words for script, of_script in _SCRIPTS if script.search(text) for words in of_script]
+        if found:
+            return (ENGLISH, *dict.fromkeys(found))
+    counts = [0] * len(_LATIN)
+    for word in set(_WORD.findall(text[:_SAMPLE])):
+        for number in _NUMBERS.get(word, ()):
+            counts[number] += 1
+    most = max(counts)
     if most == 0:
         return _LATIN
-    likely = [words for count, words in counts if count >= most * 0.75 and words is not ENGLISH]
+    likely = [
+        words
+        for count, words in zip(counts, _LATIN, strict=True)
+        if count >= most * 0.75 and words is not ENGLISH
+    ]
     return (ENGLISH, *likely)
