@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 from tests.claude_container import claude_inside, pytest_collection_modifyitems, pytest_terminal_summary
 from tests.engine import NO_ENGINE, base_image, engine, private_engine, sandbox_image
 from tests.instance import Instance
-from tests.load import scaled
+from tests.load import Limit
 
 __all__ = [
     "base_image",
@@ -43,6 +43,7 @@ settings.load_profile("long" if os.environ.get("SM_LONG") == "1" else "sm")
 _STARTS = frozenset(
     ["subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.exec", "os.system"]
 )
+_LOOK_EVERY_S = 10.0
 _pure: pytest.Item | None = None
 """The pure test that is running."""
 
@@ -73,9 +74,18 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_timeout_set_timer(item: pytest.Item, settings: pytest_timeout.Settings) -> object:
-    """Scale the time limit of each test, which is written in seconds of an idle machine."""
-    scaled_settings = settings._replace(timeout=scaled(settings.timeout))
-    return pytest_timeout.pytest_timeout_set_timer(item, scaled_settings)
+    """Count the time limit of each test in seconds of an idle machine: the load may change while the test runs."""
+    limit = Limit(settings.timeout)
+
+    def look(*_: object) -> None:
+        if limit.is_over:
+            pytest_timeout.timeout_sigalrm(item, settings)
+        signal.setitimer(signal.ITIMER_REAL, _LOOK_EVERY_S)
+
+    answer: object = pytest_timeout.pytest_timeout_set_timer(item, settings)
+    signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, min(settings.timeout, _LOOK_EVERY_S))
+    return answer
 
 
 @pytest.fixture
