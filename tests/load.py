@@ -54,6 +54,11 @@ def scaled(limit_s: float = WITHIN_S) -> float:
     return limit_s * factor()
 
 
+def option(name: str, limit_s: float = WITHIN_S) -> tuple[str, str]:
+    """An option of `sm` with a limit that is longer on a busy machine, such as --wait or --timeout."""
+    return name, f"{scaled(limit_s):.0f}"
+
+
 class Limit:
     """A time limit in seconds of an idle machine, counted from now. It runs slower while the machine is busy."""
 

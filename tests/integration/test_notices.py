@@ -7,18 +7,23 @@ import subprocess
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from datetime import datetime
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sm.messaging.timers import LONGEST_S, QUIET_S
 from tests.fixtures import context_fixture
 from tests.instance import SM, Instance, until
+from tests.integration.ended_agents import ENDED
+from tests.load import option, scaled
 
 OF_EACH = 4
 WAIT_FOR_GO = "while [ ! -e go ]; do sleep 0.05; done"
 MORE = """
-  Parent: {command: [sh, -c, "while sm inbox --take --wait --json >> told; do :; done"], prompt: file}
+  Parent: {command: [sh, -c, "while sm inbox --take --wait --json >> told || [ $? = 7 ]; do :; done"], prompt: file}
   TtyParent: {command: [sh, -c, "while read -r x; do echo \\"$x\\" >> told; done"], prompt: file, input: tty}
   Quiet: {command: [sh, -c, "while sm inbox --take --wait --timeout 1000 > /dev/null; do :; done"], prompt: file}
 """
@@ -36,6 +41,21 @@ def taken_messages(path: Path) -> list[dict[str, Any]]:
 def ending_lines(messages: list[dict[str, Any]]) -> list[str]:
     entries = [line for m in messages if m["from"] == "sm" for line in m["text"].split("\n")]
     return [e for e in entries if re.search(r" (completed|ended with an error|failed|killed|abandoned):", e)]
+
+
+def most_messages(instance: Instance, children: list[str]) -> int:
+    """The most messages into which the daemon may divide the notices: on a busy machine, endings are far apart."""
+    at = [
+        datetime.fromisoformat(e["timestamp"]).timestamp()
+        for e in instance.events()
+        if e["session_id"] in children and e["type"] in ENDED
+    ]
+    count, first, last = 0, -inf, -inf
+    for ended in sorted(at):
+        if ended - last >= QUIET_S - 0.01 or ended - first >= LONGEST_S - 0.01:
+            count, first = count + 1, ended
+        last = ended
+    return count
 
 
 def twenty_children(instance: Instance, parent: str) -> dict[str, list[str]]:
@@ -83,13 +103,13 @@ def test_parent_gets_20_endings_once_each_in_at_most_three_messages(home: Instan
     else:
         end_all(home, children)
     everyone = [session_id for ids in children.values() for session_id in ids]
-    home.sm("wait", *everyone, "--until", "ended", "--timeout", "60")
+    home.sm("wait", *everyone, "--until", "ended", *option("--timeout", 60), timeout_s=120)
     until(lambda: len(ending_lines(taken_messages(home.work / "told"))) >= len(everyone), "all notices")
     messages = taken_messages(home.work / "told")
     entries = ending_lines(messages)
     named = Counter(match[1] for entry in entries if (match := re.search(r"\(([0-9a-f]{8})\)", entry)))
     assert named == Counter(everyone)
-    assert len([m for m in messages if ending_lines([m])]) <= 3
+    assert len([m for m in messages if ending_lines([m])]) <= max(3, most_messages(home, everyone))
     # No notice is left over: a later ending is reported alone.
     last = home.spawn("Sh", "exit 7", "--parent", parent)["session_id"]
     until(
@@ -124,7 +144,7 @@ def test_notices_typed_to_a_terminal_are_lines_within_the_length_limit(home: Ins
 def test_no_notice_is_sent_when_a_foreground_wait_reported_the_ending(home: Instance) -> None:
     first = home.spawn("Sh", "while [ ! -e go ]; do sleep 0.05; done; exit 3")["session_id"]
     waiting = subprocess.Popen(
-        [SM, "wait", first, "--until", "ended", "--timeout", "30"],
+        [SM, "wait", first, "--until", "ended", *option("--timeout")],
         env=home.env,
         cwd=home.work,
         stdout=subprocess.DEVNULL,
@@ -137,7 +157,7 @@ def test_no_notice_is_sent_when_a_foreground_wait_reported_the_ending(home: Inst
 
     until(is_connected, "the wait is connected to the daemon")
     (home.work / "go").touch()
-    assert waiting.wait(30) == 0
+    assert waiting.wait(scaled()) == 0
     second = home.spawn("Sh", "exit 4")["session_id"]
     until(lambda: any(second in m["text"] for m in home.json("inbox")), "the operator's notice")
     assert not any(first in m["text"] for m in home.json("inbox"))
@@ -189,7 +209,7 @@ def test_texts_of_agents_cannot_forge_a_line_of_the_daemon(home: Instance) -> No
         exec sleep 1000
     """
     child = home.spawn("Sh", script, "--parent", parent)["session_id"]
-    home.sm("wait", child, "--timeout", "30")
+    home.sm("wait", child, *option("--timeout"))
     home.sm("send", parent, FORGED)
     until(
         lambda: any(m["text"] == FORGED for m in taken_messages(home.work / "told")), "the parent's message"
