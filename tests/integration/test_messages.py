@@ -13,7 +13,7 @@ import pytest
 from tests.api_client import ApiClient
 from tests.fixtures import context_fixture
 from tests.instance import SM, Instance, until
-from tests.load import scaled
+from tests.load import option, scaled
 
 MORE = """
   Inbox: {command: [sh, -c, "while sm inbox --take --wait --json >> read-$SM_SESSION_ID; do :; done"], prompt: file}
@@ -162,7 +162,7 @@ def test_message_is_typed_when_the_terminal_is_in_copy_mode(home: Instance) -> N
 def test_message_reopens_a_completed_session_whose_process_runs(home: Instance) -> None:
     script = "sm complete first; sm inbox --take --wait > /dev/null; sm complete second; exec sleep 1000"
     again = home.spawn("Sh", script)["session_id"]
-    home.sm("wait", again, "--timeout", "30")
+    home.sm("wait", again, *option("--timeout"))
     assert home.sm("send", again, "more work") == f"Input sent to session {again}\n"
     until(lambda: home.session(again)["completion_message"] == "second", "the second completion")
     types = [e["type"] for e in home.events(again)]
@@ -176,7 +176,7 @@ def test_message_reopens_a_completed_session_whose_process_runs(home: Instance) 
 def test_message_expires_with_a_notice_when_it_is_not_taken_in_time(home: Instance) -> None:
     deaf = home.spawn("Deaf")["session_id"]
     before = home.json("status")["dead_letters"]
-    error = home.refused("send", deaf, "anybody?", "--ttl", "1", "--wait", "20", exit_code=4)
+    error = home.refused("send", deaf, "anybody?", "--ttl", "1", *option("--wait"), exit_code=4)
     assert "expired: not delivered in time" in error
     assert home.json("status")["dead_letters"] == before + 1
     # A sender that waited knows the result and gets no notice; a sender that did not wait gets one.
@@ -226,7 +226,7 @@ def test_send_wait_times_out_and_leaves_the_message_queued(home: Instance) -> No
 
 def test_wait_reports_reached_unreachable_and_timed_out_conditions(home: Instance) -> None:
     quick, slow = home.spawn("Sh", "exit 0")["session_id"], home.spawn("Deaf")["session_id"]
-    assert quick in home.sm("wait", quick, slow, "--any", "--until", "ended", "--timeout", "20")
+    assert quick in home.sm("wait", quick, slow, "--any", "--until", "ended", *option("--timeout"))
     ended = home.run("wait", quick, slow, "--all", "--timeout", "0.5")
     assert (ended.returncode, "did not reach status completed within 0.5 s" in ended.stderr) == (10, True)
     ended = home.run("wait", quick, "--until", "error")
@@ -243,9 +243,9 @@ def test_wait_without_a_status_succeeds_only_when_the_session_completed(
     home: Instance, script: str, exit_code: int, reason: str
 ) -> None:
     session_id = home.spawn("Sh", script)["session_id"]
-    done = home.run("wait", session_id, "--timeout", "30")
+    done = home.run("wait", session_id, *option("--timeout"))
     assert (done.returncode, reason in done.stderr) == (exit_code, True)
-    assert home.run("wait", session_id, "--until", "ended", "--timeout", "30").returncode == 0
+    assert home.run("wait", session_id, "--until", "ended", *option("--timeout")).returncode == 0
 
 
 def test_wait_continues_when_the_daemon_restarts(home: Instance) -> None:
@@ -263,8 +263,11 @@ def test_status_is_idle_while_an_inbox_wait_runs_even_after_a_restart(home: Inst
     script = "sm inbox --take --wait > /dev/null & echo $! > waiter; wait; exec sleep 1000"
     idle = home.spawn("Sh", script)["session_id"]
     home.in_status(idle, "idle")
+    waiter = int((home.work / "waiter").read_text())
+    os.kill(waiter, signal.SIGSTOP)  # a start may take longer than the waiting command's patience
     home.kill_daemon()
-    home.sm("status")
+    home.start_daemon()
+    os.kill(waiter, signal.SIGCONT)
     before = home.events(idle, "--type", "running")
     home.sm("send", idle, "--no-wait", "--mode", "idle", "over the restart")
     until(lambda: log_of(home, idle)[0]["status"] == "submitted", "the agent still waits")
