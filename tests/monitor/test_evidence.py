@@ -249,6 +249,23 @@ def test_verdict_stays_blocked_when_a_sub_agent_event_follows_the_dialog() -> No
     assert activity_at(ledger, 2 + SETTLED_S) is BLOCKED
 
 
+def test_late_state_file_does_not_reopen_a_dialog_whose_tool_use_continued() -> None:
+    # An agent that gets little processor time publishes the end of the dialog late.
+    asked = (tool_use(1, BUSY, "1"), tool_use(2, BLOCKED, "1"), published(2.3, BLOCKED))
+    ledger = after(*asked, tool_use(5, BUSY, "1"))
+    ledger.mark_read(FILE, 5 + 2 * SETTLED_S)
+    assert activity_at(ledger, 5 + 2 * SETTLED_S) is BUSY
+    ledger.mark_read(FILE, 5 + STUCK_S)
+    assert activity_at(ledger, 5 + STUCK_S) is BLOCKED
+    # Another dialog, or a view that was open before.
+    for other in (
+        after(*asked, tool_use(5, BUSY, "1"), published(5.1, BLOCKED)),
+        after(published(0.5, BLOCKED), *asked[:2], tool_use(5, BUSY, "1")),
+    ):
+        other.mark_read(FILE, 5 + SETTLED_S)
+        assert activity_at(other, 5 + SETTLED_S) is BLOCKED
+
+
 def test_rejected_permission_is_detected_by_the_state_file_or_the_transcript() -> None:
     ledger = after(hook(1, BLOCKED, "p1"), published(1.05, BLOCKED), published(5, IDLE))
     assert activity_at(ledger, 5 + PUBLISHED_S) is IDLE

@@ -44,7 +44,10 @@ UNPUBLISHED_S = 3.0
 LAG_S = 0.4
 """A title and a screen lag: their observations count when they are newer by this much."""
 STUCK_S = 5.0
-"""A state file that says busy this long after a turn's end, while the agent looks idle, is not updated any more."""
+"""A state file that says busy this long after a turn's end, while the agent looks idle, is not updated any more.
+
+A state file that still says waiting this long after the end of the dialog may mean another dialog.
+"""
 FIRST_TURN_SETTLES_S = 0.5
 """How long an agent may take to draw its box anew after it has accepted the prompt of its start."""
 AHEAD_S = 1.0
@@ -64,6 +67,8 @@ class Ledger:
         self._past: deque[str] = deque(maxlen=_TURNS_KEPT)
         self._dialogs: dict[tuple[str, str | None], Observation] = {}
         """The open dialogs, by sub-agent (empty: the agent itself) and tool use."""
+        self._last_dialog: tuple[float, float] | None = None
+        """When the last dialog opened that was closed by its own tool use, and when it closed."""
         self._worked_at = 0.0
         """The time of the last report of activity by a source other than hooks: the expected work has begun."""
         self._first_turn_seen = float("-inf")
@@ -128,7 +133,9 @@ class Ledger:
             case Activity.BUSY if not observation.opens:
                 for who, use in list(self._dialogs):
                     if who == observation.who and (observation.use is None or use in (None, observation.use)):
-                        del self._dialogs[who, use]
+                        closed = self._dialogs.pop((who, use))
+                        if use is not None and use == observation.use:
+                            self._last_dialog = closed.at, observation.at
             case _:
                 self._dialogs.clear()
         dialogs = list(self._dialogs.values())
@@ -257,9 +264,18 @@ class Ledger:
             case Activity.IDLE:
                 # A starved agent publishes a new turn seconds after its hook, while its title moves already.
                 confirmed = entry.seen - at >= UNPUBLISHED_S and not self._looks_busy(at)
+            case Activity.BLOCKED if self._is_of_closed_dialog(entry):
+                confirmed = entry.seen - at >= STUCK_S
             case _:
                 confirmed = entry.seen - at >= SETTLED_S
         return f"the {source} still reports {activity}" if confirmed else None
+
+    def _is_of_closed_dialog(self, entry: Entry) -> bool:
+        """True if the state file reports a dialog whose end a starved agent has not published yet."""
+        if self._last_dialog is None:
+            return False
+        opened_at, closed_at = self._last_dialog
+        return entry.since > opened_at - SETTLED_S and entry.observation.at <= closed_at
 
     def _looks_busy(self, since: float) -> bool:
         """True if the agent's screen or title shows activity, seen after `since`."""
