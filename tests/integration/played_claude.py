@@ -5,7 +5,7 @@ import subprocess
 from datetime import UTC, datetime
 from typing import Any
 
-from sm.client.http import new_key
+from sm.client.http import Client, new_key
 from tests.instance import SM, Instance
 from tests.integration.hook_caller import HookCaller
 
@@ -137,7 +137,13 @@ class Dialog:
         return result
 
     def take(self) -> dict[str, Any]:
+        self.start_take()
+        return self.taken()
+
+    def start_take(self) -> None:
         self.hook.send("/v1/hooks/dialog/taken", self.key, {})
+
+    def taken(self) -> dict[str, Any]:
         word, answer = self.hook.receive()
         assert word == "ok"
         result: dict[str, Any] = answer
@@ -152,8 +158,12 @@ class Dialog:
 
     @property
     def request(self) -> dict[str, Any]:
-        requests = self.agent.stage.json("requests", "--all", "--limit", "1000")
-        return next(request for request in requests if request["request_id"] == self.name)
+        """The request of the dialog.
+
+        Read without a command: on a busy machine, a command lasts longer than an answer waits for its hook.
+        """
+        found: dict[str, Any] = Client(str(self.agent.stage.socket)).get(f"/v1/requests/{self.name}")
+        return found
 
 
 class Stage(Instance):
