@@ -228,7 +228,7 @@ def test_session_can_be_killed_while_it_is_starting(instance: Instance) -> None:
         until(lambda: rows(instance, "SELECT 1 FROM outbox WHERE kind = 'kill'"), "the kill is recorded")
     finally:
         os.kill(server, signal.SIGCONT)
-    assert (spawn.wait(30), kill.wait(30)) == (0, 0)
+    assert (spawn.wait(scaled()), kill.wait(scaled())) == (0, 0)
     ended = instance.session(session_id)
     assert ended["status"] == "killed"
     assert end_events(instance, session_id) == ["killed"]

@@ -285,7 +285,7 @@ def test_agent_socket_accepts_32_followers_and_still_answers_other_requests(team
     held = request("POST /v1/wait HTTP/1.1", *credentials(team, "agent"), body=wait)
 
     def refused(connection: socket.socket, sent: bytes) -> bytes | None:
-        connection.settimeout(0.2)
+        connection.settimeout(scaled(0.2))
         connection.sendall(sent)
         try:
             answer = connection.recv(65536)

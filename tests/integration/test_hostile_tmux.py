@@ -107,7 +107,7 @@ def run_on_terminal(instance: Instance, argv: list[str]) -> tuple[int, int]:
 def wait_shown(terminal: int, text: str) -> bool:
     """Read the terminal until it shows `text`."""
     output = ""
-    while select.select([terminal], [], [], 20)[0]:
+    while select.select([terminal], [], [], scaled(20))[0]:
         try:
             output += os.read(terminal, 65536).decode(errors="replace")
         except OSError:

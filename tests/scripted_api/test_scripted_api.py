@@ -328,5 +328,5 @@ def test_real_claude_in_a_terminal_requests_a_title_and_can_be_held(api: Scripte
             with suppress(ProcessLookupError):  # each process may end because of the other
                 signal.pidfd_send_signal(process, signal.SIGKILL)
             # Wait before the home is removed, because a live process would write there again.
-            assert select.select([process], [], [], 20)[0], f"{pid} is not gone"
+            assert select.select([process], [], [], scaled())[0], f"{pid} is not gone"
             os.close(process)

@@ -31,7 +31,7 @@ def following(run: Sm, *words: str) -> Iterator[subprocess.Popen[str]]:
             yield process
         finally:
             process.send_signal(signal.SIGINT)
-            process.wait(30)
+            process.wait(scaled())
 
 
 def lines(process: subprocess.Popen[str], count: int) -> list[str]:

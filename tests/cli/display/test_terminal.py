@@ -17,6 +17,7 @@ from sm.core.columns import columns
 from tests.cli.conftest import Sm
 from tests.cli.peer import Peer, answer
 from tests.cli.samples import message, overview_row, progress, request, session
+from tests.load import scaled
 
 
 def screen(
@@ -41,7 +42,7 @@ def screen(
     except OSError:  # EIO: the other end is closed
         pass
     os.close(leader)
-    assert process.wait(30) == code
+    assert process.wait(scaled()) == code
     return output.decode().replace("\r\n", "\n")
 
 

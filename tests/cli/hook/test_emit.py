@@ -289,6 +289,7 @@ def test_hook_leaves_space_in_the_spool_for_reports(hook: Hook, run: Sm, state: 
 
 
 def test_concurrent_hooks_all_spool_their_events(hook: Hook) -> None:
+    hook.scale_limits()
     events = [json.dumps({"hook_event_name": "Stop", "cwd": str(number)}).encode() for number in range(8)]
     for running in [hook.start(event) for event in events]:
         running.ended()

@@ -229,7 +229,7 @@ def test_hook_ends_when_agent_sends_a_signal(hook: Hook, dialogs: Peer, number: 
     with waiting(hook) as process:
         dialogs.wait_received(2)
         process.send_signal(number)
-        assert process.wait(10) == -number
+        assert process.wait(scaled(10)) == -number
 
 
 def _blocks(pid: int, number: signal.Signals) -> bool:
@@ -250,7 +250,7 @@ def test_hook_spools_event_when_signal_arrives_before_the_daemon_responds(
         process.send_signal(number)
         process.stdin.write(RAW)
         process.stdin.close()
-        assert process.wait(10) == -number
+        assert process.wait(scaled(10)) == -number
     assert len(hook.spooled()) == 1
 
 
@@ -281,19 +281,19 @@ def test_hook_ends_when_agent_closes_its_end(
                 peer.wait_received(1)
             assert process.poll() is None
             os.close(read)
-            assert process.wait(5) == 0
+            assert process.wait(scaled(5)) == 0
 
 
 def test_hook_posts_a_plain_event_when_output_has_no_reader(hook: Hook, peer: Peer) -> None:
     peer.script(HOOKS, answer({}))
     hook.argv = ["sh", "-c", 'exec "$@" >&-', "sh", *hook.argv]
     with waiting(hook, stdout=subprocess.DEVNULL) as process:
-        assert process.wait(10) == 0
+        assert process.wait(scaled(10)) == 0
     read, write = os.pipe()
     os.close(read)
     with waiting(hook, stdout=write) as process:
         os.close(write)
-        assert process.wait(10) == 0
+        assert process.wait(scaled(10)) == 0
     assert [received.path for received in peer.received] == ["/v1/hooks"] * 2
 
 

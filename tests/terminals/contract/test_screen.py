@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from sm.terminals.base import Terminals
+from tests.load import scaled
 from tests.terminals.contract.samples import FOREVER, ID, NAME, ends_with, gone
 from tests.terminals.world import World, sh, until, until_async
 
@@ -71,7 +72,7 @@ async def attached(terminals: Terminals, world: World, name: str) -> AsyncIterat
         world.run("detach-client", "-s", f"={name}")
         os.close(master)
         os.close(slave)
-        person.wait(20)
+        person.wait(scaled(20))
 
 
 async def test_attach_command_attaches_a_client_to_the_terminal(terminals: Terminals, world: World) -> None:
