@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -252,6 +253,19 @@ class ClaudeInstance(Instance):
     def keys(self, session_id: str, *keys: str) -> None:
         """Press keys as a person at the terminal does."""
         self.tmux("send-keys", "-t", f"=claude-{session_id}:", *keys)
+
+    def answer_dialog(self, session_id: str, key: str) -> None:
+        """Press a key once claude has drawn its dialog, which may be after the hook of the dialog has reported it."""
+        until(lambda: f"{_POINTER[1:]} 1. " in self.screen(session_id), "the dialog is drawn")
+        self.keys(session_id, key)
+
+    def open_view(self, session_id: str, *keys: str) -> None:
+        """Press keys until claude shows a view over its input box: claude loses keys while it draws."""
+        for _ in range(4):
+            self.keys(session_id, *keys)
+            with suppress(AssertionError):
+                until(lambda: self.session(session_id)["status"] == "waiting_input", "the view is open", 10)
+                return
 
     def prompt(self, session_id: str, text: str) -> None:
         """Paste a prompt as a person does, then press Enter until the input box accepts the prompt."""

@@ -5,6 +5,7 @@ from typing import Any
 from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
+from tests.load import option, scaled
 from tests.scripted_api import ScriptedApi, tool
 
 DONE = "Done. All 26 tests pass."
@@ -13,12 +14,12 @@ api = scripted_api("module")
 claudes = claude_instance("module", completion="{completion_quiet_s: 1, idle_timeout: 1000}")
 
 
-def in_status(claudes: ClaudeInstance, session_id: str, status: str) -> dict[str, Any]:
+def in_status(claudes: ClaudeInstance, session_id: str, status: str, within_s: float = 60) -> dict[str, Any]:
     def look() -> dict[str, Any] | None:
         session = claudes.session(session_id)
         return session if session["status"] == status else None
 
-    return until(look, f"the session is {status}", 60)
+    return until(look, f"the session is {status}", within_s)
 
 
 def endings(claudes: ClaudeInstance, session_id: str) -> list[str]:
@@ -39,7 +40,7 @@ def test_claude_that_says_done_is_completed_and_goes_on_with_the_next_message(
     done = in_status(claudes, session_id, "completed")
     assert (done["status_source"], done["completion_message"]) == ("completion", DONE)
     assert done["exit_code"] is None
-    claudes.sm("send", session_id, "[[text:Done. The linter is clean too.]]", "--wait", "60")
+    claudes.sm("send", session_id, "[[text:Done. The linter is clean too.]]", *option("--wait", 60))
     until(lambda: len(endings(claudes, session_id)) == 2, "the session is completed again", 60)
     assert claudes.session(session_id)["completion_message"] == "Done. The linter is clean too."
 
@@ -96,11 +97,12 @@ def test_failed_turn_completes_nothing(claudes: ClaudeInstance) -> None:
 
 
 def test_background_shell_delays_the_completion(claudes: ClaudeInstance) -> None:
-    shell = tool("Bash", command="sleep 5", run_in_background=True)
+    shell_s = scaled(5)  # it outlives the turn
+    shell = tool("Bash", command=f"sleep {shell_s:.1f}", run_in_background=True)
     session_id = claudes.spawn("Editor", f"{shell}[[then]][[text:{DONE}]]")["session_id"]
     claudes.says(session_id, "idle", "waiting for 1 background task")
     assert endings(claudes, session_id) == []
-    in_status(claudes, session_id, "completed")
+    in_status(claudes, session_id, "completed", 60 + shell_s)
 
 
 def test_open_entry_of_its_task_list_delays_the_completion(claudes: ClaudeInstance) -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.claude_fixtures import scripted_api
 from tests.claude_instance import ClaudeInstance, calling_session
 from tests.instance import until
+from tests.load import scaled
 from tests.scripted_api import Kind, Request, ScriptedApi
 from tests.scripted_api.script import Failure
 
@@ -214,7 +215,8 @@ def test_sessions_of_a_parked_account_wait_for_its_reset_and_go_on_once(
     resting = claudes.spawn("Editor", "[[text:at rest]]")["session_id"]
     claudes.idle(resting)
     assert account_of(claudes)["parks"] == []
-    resets_at = int(time.time()) + 20  # the turn must fail before it: claude shows only the minute
+    # The test must send all that waits before the reset. claude shows only the minute.
+    resets_at = int(time.time() + scaled(20))
     over_at = resets_at // 60 * 60 + 60
     cut_off = claudes.spawn("Editor", f"long work [[limit:five_hour:{resets_at}]]")["session_id"]
     claudes.says(cut_off, "idle", "session limit")
@@ -229,7 +231,11 @@ def test_sessions_of_a_parked_account_wait_for_its_reset_and_go_on_once(
     (held,) = [m for m in claudes.json("log") if m["session_id"] == resting and m["status"] == "queued"]
     assert held["reason"] == f"parked until {clock}: session limit"
     assert "2 sessions wait" in claudes.sm("status") or "3 sessions wait" in claudes.sm("status")
-    api.wait_for(lambda: api.turns("The limit that ended your last turn is over"), "it goes on", 120)
+    api.wait_for(
+        lambda: api.turns("The limit that ended your last turn is over"),
+        "it goes on",
+        over_at - time.time() + 60,
+    )
     api.wait_for(lambda: api.turns("wake up") and api.turns("spawned while parked"), "the others", 60)
     assert time.time() >= over_at
     until(lambda: all(s["status"] == "idle" for s in claudes.json("all")), "all have finished")

@@ -19,6 +19,7 @@ import pytest
 from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
+from tests.load import option
 from tests.scripted_api import ScriptedApi
 
 TOGETHER = {1: 66, 3: 67, 8: 67} if os.environ.get("SM_LONG") == "1" else {1: 4, 3: 4, 8: 4}
@@ -95,7 +96,7 @@ def send_first_messages(claudes: ClaudeInstance, api: ScriptedApi, first: FirstM
 
     until(finished, f"{first.name}: both messages are finished", WITHIN_S)
     claudes.idle(session_id)
-    claudes.sm("send", session_id, f"{first.name}-probe", "--wait", "60")
+    claudes.sm("send", session_id, f"{first.name}-probe", *option("--wait", 60))
     asked = api.wait_for(lambda: api.turns(f"{first.name}-probe")[-1:], f"{first.name}-probe")[0]
     first.texts = asked.user_texts
     claudes.sm("kill", session_id, "--force")

@@ -12,6 +12,7 @@ import pytest
 from tests.claude_fixtures import claude_instance, scripted_api, shared_sessions
 from tests.claude_instance import ClaudeInstance, hook_pids
 from tests.instance import until
+from tests.load import option
 from tests.scripted_api import ScriptedApi, tool
 
 COMPUTES = tool("Bash", command="python3 -c 'print(6*7)'")
@@ -39,7 +40,7 @@ class Agent:
 
     def __init__(self, claudes: ClaudeInstance, api: ScriptedApi) -> None:
         self.claudes, self.api = claudes, api
-        self.id = str(claudes.spawn("Plain", "--wait", "60")["session_id"])
+        self.id = str(claudes.spawn("Plain", *option("--wait", 60))["session_id"])
         claudes.idle(self.id)
 
     def requests(self) -> list[dict[str, Any]]:
@@ -222,8 +223,7 @@ def test_deny_reports_what_happened_when_a_person_allowed_the_tool_just_before(
 
 def test_question_answered_at_the_terminal_closes_the_request(claudes: ClaudeInstance, agent: Agent) -> None:
     request = agent.ask(prompt_with("person-asked", tool("AskUserQuestion", questions=[COLOUR])))
-    agent.wait_shows("Which colour?")
-    claudes.keys(agent.id, "Enter")
+    claudes.answer_dialog(agent.id, "Enter")
     assert '"Which colour?"="red"' in agent.result("person-asked")[1]
     assert agent.wait_state(request)["answered_by"] == "terminal"
     agent.wait_rest()

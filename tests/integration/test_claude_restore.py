@@ -14,6 +14,7 @@ from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
 from tests.integration.ended_agents import gone
+from tests.load import option
 from tests.scripted_api import Request, ScriptedApi, tool
 
 api = scripted_api("function")
@@ -88,7 +89,7 @@ def test_interrupt_is_refused_while_claude_shows_its_first_start_question(api: S
 def test_interrupt_closes_a_menu_that_a_person_opened(claudes: ClaudeInstance, api: ScriptedApi) -> None:
     session_id = claudes.spawn("Plain", "opened-1")["session_id"]
     claudes.idle(session_id)
-    claudes.keys(session_id, "Escape", "Escape")
+    claudes.open_view(session_id, "Escape", "Escape")
     assert claudes.says(session_id, "waiting_input", "")["status_source"] == "screen"
     claudes.sm("interrupt", session_id)
     claudes.idle(session_id)
@@ -123,7 +124,7 @@ def test_message_that_died_with_claude_is_unconfirmed_and_never_acknowledged(
     session_id = spawned["session_id"]
     claudes.idle(session_id)
     wait_output_tokens(claudes, session_id)
-    sent = claudes.json("send", session_id, "perish-1", "--wait", "30")
+    sent = claudes.json("send", session_id, "perish-1", *option("--wait", 30))
     assert (sent["status"], sent["evidence"]) == ("submitted", "its UserPromptSubmit hook")
     number = sent["message_id"]
     os.kill(spawned["pid"], signal.SIGKILL)
@@ -173,7 +174,7 @@ def test_restore_ends_the_background_inbox_wait_of_a_killed_claude(
     claudes.sm("restore", session_id)
     claudes.idle(session_id)
     assert gone(old) and inbox_waits() == []
-    assert claudes.json("send", session_id, "for the next one", "--wait", "30")["status"] in (
+    assert claudes.json("send", session_id, "for the next one", *option("--wait", 30))["status"] in (
         "submitted",
         "acknowledged",
     )

@@ -13,6 +13,7 @@ from tests.claude_container import OWNER
 from tests.claude_fixtures import scripted_api
 from tests.claude_instance import ClaudeInstance
 from tests.instance import SM, until
+from tests.load import option
 from tests.person_terminal import PersonTerminal
 from tests.scripted_api import ScriptedApi, tool
 
@@ -37,7 +38,7 @@ def claudes(api: ScriptedApi, engine: str, sandbox_image: str) -> Iterator[Claud
 
 def start(claudes: ClaudeInstance, *arguments: str) -> str:
     """Start an agent of type Plain and return its id once it is idle."""
-    spawned = claudes.spawn("Plain", *arguments, "--wait", "60")
+    spawned = claudes.spawn("Plain", *arguments, *option("--wait", 60))
     assert spawned["effective_mode"] == "sandboxed"
     session_id = str(spawned["session_id"])
     claudes.idle(session_id)

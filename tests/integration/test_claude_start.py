@@ -18,6 +18,7 @@ from tests import claude_cli
 from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance
 from tests.instance import SM, until
+from tests.load import option
 from tests.scripted_api import ScriptedApi
 from tests.scripted_api.conversation import texts
 from tests.scripted_api.script import tool
@@ -124,7 +125,7 @@ def test_spawn_gives_claude_its_prompt_briefing_name_and_a_clean_environment(
         "[[text:over]]",
     )
     prompt = f"Look around in here.\nThen report, ünïcode & all. {work}"
-    spawned = claude.spawn("Env", prompt, "--name", "scout", "--wait", "20", env=OUTER_VARIABLES)
+    spawned = claude.spawn("Env", prompt, "--name", "scout", *option("--wait", 20), env=OUTER_VARIABLES)
     session_id = spawned["session_id"]
     last = request_with_results(api, "Look around", 5)
     session = claude.idle(session_id)
@@ -277,7 +278,7 @@ def test_sm_note_needs_no_permission_in_the_default_mode(claude: Claude, api: Sc
     session = claude.says(session_id, "waiting_input", "touch ran-it")
     assert session["note"] == "first"
     assert session["model"] == "claude-opus-4-8[1m]"  # no model was chosen: the model that claude reports
-    claude.keys(session_id, "Escape")
+    claude.answer_dialog(session_id, "Escape")
     claude.idle(session_id)
     assert not (claude.work / "ran-it").exists()
     claude.sm("kill", session_id)
@@ -304,7 +305,9 @@ def test_background_sm_ask_wakes_claude_when_the_answer_comes(claude: Claude, ap
 
 
 def test_users_hooks_rules_and_settings_stay_in_force(claude: Claude, api: ScriptedApi) -> None:
-    claude.sm("kill", claude.spawn("Plain", "--wait", "60")["session_id"])  # a container has a home now
+    claude.sm(
+        "kill", claude.spawn("Plain", *option("--wait", 60))["session_id"]
+    )  # a container has a home now
     touched = claude.shared / "touched"
     state = (
         claude.claude_home / ".claude.json"
@@ -326,7 +329,7 @@ def test_users_hooks_rules_and_settings_stay_in_force(claude: Claude, api: Scrip
             session_id, "waiting_input", "sm checkpoint x"
         )  # the user's rule wins over the rule of sm
         assert [failed for failed, _ in request_with_results(api, "With settings", 2).results] == [False] * 2
-        claude.keys(session_id, "Enter")
+        claude.answer_dialog(session_id, "Enter")
         claude.idle(session_id)
         until(touched.exists, "the user's own Stop hook has run")
         assert touched.read_text() == "stopped\n"
@@ -399,7 +402,7 @@ def test_spawn_error_says_how_to_install_claude_when_it_is_missing(claude: Claud
 def test_spawn_error_names_the_option_that_claude_does_not_know(
     claude: Claude, agent_type: str, arguments: Sequence[str], names: str, hint: str
 ) -> None:
-    error = claude.refused("spawn", agent_type, "hi", *arguments, "--wait", "20", exit_code=9)
+    error = claude.refused("spawn", agent_type, "hi", *arguments, *option("--wait", 20), exit_code=9)
     assert "claude has ended: " in error and names in error and hint in error
     session = claude.json("all")[-1]
     assert (session["status"], session["exit_code"]) == ("error", 1)
@@ -419,7 +422,7 @@ def test_spawn_error_names_the_first_start_question_and_how_to_answer_it(
     claude: Claude, seed: Mapping[str, bool], names: str, hint: str
 ) -> None:
     env = claude.other_home(f"without-{next(iter(seed))}", **seed)
-    start = ("spawn", "Plain", "hi", "--skip-checks", "--wait", "20")
+    start = ("spawn", "Plain", "hi", "--skip-checks", *option("--wait", 20))
     error = claude.refused(*start, exit_code=9, env=env)
     assert names in error and hint in error
     session = claude.json("all")[-1]
@@ -521,7 +524,7 @@ def test_unknown_dialog_before_the_start_is_shown_and_can_be_answered(claude: Cl
 def test_spawn_reports_a_missing_login_with_and_without_a_prompt(claude: Claude, api: ScriptedApi) -> None:
     env = {"ANTHROPIC_API_KEY": ""}
     for prompt in ((), ("Never delivered",)):
-        start = ("spawn", "Plain", *prompt, "--skip-checks", "--wait", "20")
+        start = ("spawn", "Plain", *prompt, "--skip-checks", *option("--wait", 20))
         error = claude.refused(*start, exit_code=9, env=env)
         assert "it is not logged in" in error and "/login" in error
         session_id = claude.json("all")[-1]["session_id"]

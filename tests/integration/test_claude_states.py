@@ -12,6 +12,7 @@ import pytest
 from tests.claude_fixtures import claude_instance, scripted_api, shared_sessions
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
+from tests.load import WITHIN_S, option, scaled
 from tests.scripted_api import ScriptedApi, tool
 
 ASKS = tool("Bash", command="python3 -c pass")
@@ -30,7 +31,7 @@ def editor(claudes: ClaudeInstance, shared: dict[str, str]) -> str:
     """An idle session: the one of the previous test if possible."""
     session_id = shared.get("editor")
     if session_id is None or claudes.session(session_id)["status"] != "idle":
-        session_id = claudes.spawn("Editor", "--wait", "60")["session_id"]
+        session_id = claudes.spawn("Editor", *option("--wait", 60))["session_id"]
         shared["editor"] = session_id
     claudes.idle(session_id)
     return session_id
@@ -78,7 +79,7 @@ def test_status_is_waiting_input_until_a_person_answers_the_dialog(
     since = last_seq(claudes, editor)
     claudes.prompt(editor, f"dialog-1 {call}[[then]][[text:so]]")
     assert claudes.says(editor, "waiting_input", reason)["status_source"] == "hook"
-    claudes.keys(editor, key)
+    claudes.answer_dialog(editor, key)
     seen = idle_again(claudes, editor, since)
     assert seen == ["running", "waiting_input", *after], claudes.sm("events", editor, "--json")
 
@@ -88,7 +89,7 @@ def test_status_is_waiting_input_while_a_plan_awaits_approval(claudes: ClaudeIns
         "Planner", f"plan-1 {tool('ExitPlanMode', plan='1. do it')}[[then]][[text:x]]"
     )["session_id"]
     claudes.says(session_id, "waiting_input", "claude asks for approval of its plan")
-    claudes.keys(session_id, "Escape")
+    claudes.answer_dialog(session_id, "Escape")
     claudes.idle(session_id)
     claudes.sm("kill", session_id)
 
@@ -145,11 +146,13 @@ def test_retries_and_sub_agents_belong_to_one_turn(claudes: ClaudeInstance, edit
 def test_status_counts_background_shells_and_their_end_starts_a_turn(
     claudes: ClaudeInstance, editor: str
 ) -> None:
-    shell = tool("Bash", command="sleep 3", run_in_background=True)
+    shell_s = scaled(3)  # it outlives the turn
+    shell = tool("Bash", command=f"sleep {shell_s:.1f}", run_in_background=True)
     since = last_seq(claudes, editor)
     claudes.prompt(editor, f"shell-1 {shell}[[then]][[text:started]]")
     claudes.says(editor, "idle", "shells in the background: 1")
-    until(lambda: moves(claudes, editor, since) == ["running", "idle", "running", "idle"], "a second turn")
+    twice = ["running", "idle"] * 2
+    until(lambda: moves(claudes, editor, since) == twice, "a second turn", WITHIN_S + shell_s)
 
 
 def test_status_is_running_while_a_background_sub_agent_works(
@@ -177,20 +180,19 @@ def test_queued_prompt_is_handled_within_the_running_turn(
     claudes: ClaudeInstance, api: ScriptedApi, editor: str
 ) -> None:
     since = last_seq(claudes, editor)
-    claudes.prompt(editor, f"queue-1 {tool('Bash', command='sleep 2')}[[then]][[text:both]]")
+    tool_s = scaled(2)  # the next prompt comes before its end
+    command = f"sleep {tool_s:.1f}"
+    claudes.prompt(editor, f"queue-1 {tool('Bash', command=command)}[[then]][[text:both]]")
     wait_answers(api, "queue-1", 1)
-    until(lambda: claudes.progress(editor)["current_activity"] == "Bash: sleep 2", "the tool runs")
+    until(lambda: claudes.progress(editor)["current_activity"] == f"Bash: {command}", "the tool runs")
     claudes.prompt(editor, "queue-2")
+    until(lambda: "idle" in moves(claudes, editor, since), "idle again", WITHIN_S + tool_s)
     assert idle_again(claudes, editor, since) == ["running", "idle"]
 
 
 def test_status_is_waiting_input_while_a_person_has_a_menu_open(claudes: ClaudeInstance, editor: str) -> None:
     for keys, closes in ((("Escape", "Escape"), "Escape"), (("C-o",), "C-o")):
-        for _ in range(4):
-            claudes.keys(editor, *keys)
-            with suppress(AssertionError):  # claude loses keys while it draws
-                until(lambda: claudes.session(editor)["status"] == "waiting_input", "the menu is open", 10)
-                break
+        claudes.open_view(editor, *keys)
         opened = claudes.says(editor, "waiting_input", "transcript view" if closes == "C-o" else "")
         assert opened["status_source"] == "screen"
         claudes.keys(editor, closes)
@@ -245,7 +247,7 @@ def test_status_is_waiting_input_while_an_external_editor_has_the_terminal(
 
 def test_status_is_waiting_input_while_claude_is_suspended(claudes: ClaudeInstance, api: ScriptedApi) -> None:
     """tmux continues claude immediately, but claude does not read its terminal until it gets another SIGCONT."""
-    session_id = claudes.spawn("Plain", "--wait", "60")["session_id"]
+    session_id = claudes.spawn("Plain", *option("--wait", 60))["session_id"]
     press_until_shown(claudes, session_id, "C-z", "Claude Code has been suspended")
     hint = f"it is suspended; hint: continue it: sm interrupt {session_id}"
     waiting = claudes.says(session_id, "waiting_input", hint)
@@ -388,7 +390,7 @@ def test_status_is_waiting_input_when_one_of_two_sub_agents_asks(
     wait_answers(api, "works-2", 5)
     assert claudes.session(editor)["status"] == "waiting_input"
     assert moves(claudes, editor, since) == ["running", "waiting_input"]
-    claudes.keys(editor, "Enter")
+    claudes.answer_dialog(editor, "Enter")
     assert idle_again(claudes, editor, since) == ["running", "waiting_input", "running", "idle"]
 
 

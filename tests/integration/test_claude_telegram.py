@@ -100,6 +100,6 @@ def test_press_without_a_waiting_hook_approves_nothing_and_names_the_terminal(
     press = ann.presses(card.button("Approve"))
     chats.wait_for(lambda: f"sm attach {id}" in (chats.world.answers.get(press) or ""), "the answer")
     assert "approved" not in card.text
-    claudes.keys(id, "Enter")  # a person approves at the terminal
+    claudes.answer_dialog(id, "Enter")  # a person approves at the terminal
     chats.wait_for(lambda: "by terminal" in card.text, "the outcome on the card")
     assert card.keyboard is None

@@ -16,6 +16,7 @@ import pytest
 from tests.claude_fixtures import scripted_api
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
+from tests.load import scaled
 from tests.scripted_api import Kind, ScriptedApi, Usage, tool, usage
 from tests.scripted_api.script import parse
 
@@ -437,9 +438,11 @@ def test_interrupted_answer_counts_its_input_and_one_output_token(
 
     # The connection breaks after a complete block: claude does not retry once it has read one. The screen does not
     # show when that is, so the API waits before the break.
-    cut = Usage(2, 11, 102, 1003, 7)
-    instance.prompt(agent.id, f"second [[think:hm]][[text:a]][[wait:3]][[cut]][[text:b]]{usage(cut)}")
-    until(lambda: "mark: server_error" in instance.sm("tail", agent.id), "the turn has failed")
+    cut, wait_s = Usage(2, 11, 102, 1003, 7), scaled(3)
+    instance.prompt(
+        agent.id, f"second [[think:hm]][[text:a]][[wait:{wait_s:.1f}]][[cut]][[text:b]]{usage(cut)}"
+    )
+    until(lambda: "mark: server_error" in instance.sm("tail", agent.id), "the turn has failed", 30 + wait_s)
     instance.idle(agent.id)
     # A person interrupts the answer.
     stopped = Usage(4, 21, 202, 2003, 14)
