@@ -14,6 +14,7 @@ import pytest
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
+from sm.cli.mcp.link import REPORT_AWAY_S
 from sm.wire import BODY_MAX_BYTES
 from tests.cli.mcp.client import request
 from tests.fixtures import context_fixture
@@ -122,13 +123,17 @@ def test_question_is_told_once_by_a_wait_that_a_killed_daemon_has_interrupted(
 def test_report_is_made_once_when_the_daemon_is_away(
     instance: Instance, pump: SessionPump, is_back: bool
 ) -> None:
+    killed_s = time.monotonic()
     instance.kill_daemon()
     call = pump.start("report_checkpoint", message="half (1/2 tasks)")
     spool = instance.state / "spool" / pump.session
     until(lambda: any(file.name[0] != "." for file in spool.iterdir()), "the report to be in the spool")
     if is_back:
         instance.start_daemon()
-        assert "timestamp" in pump.result(call)
+        away_s = time.monotonic() - killed_s
+        told = pump.result(call)
+        # A busy machine may start the daemon too late: the pump tries once a second, and for a limited time.
+        assert "timestamp" in told or away_s > REPORT_AWAY_S - 1
     else:
         assert "recorded" in pump.result(call)["warnings"][0]
         instance.start_daemon()
