@@ -156,6 +156,11 @@ class Monitor:
         usages, facts = await asyncio.gather(measures.usage_of(ids), measures.facts_of(ids))
         return {s.id: self._glance(s, usages.get(s.id, []), facts.get(s.id, {})) for s in sessions}
 
+    async def answers(self, sessions: Sequence[Session]) -> dict[str, str]:
+        """The last words of agents, by id, with one query for all sessions. Omits agents that said nothing."""
+        facts = await self._store.measures.facts_of(session.id for session in sessions)
+        return {session_id: found["answer"] for session_id, found in facts.items() if found.get("answer")}
+
     def _glance(self, session: Session, usages: Sequence[Usage], facts: Mapping[str, Any]) -> Glance:
         used = self._usage_of(session, usages, facts)
         return Glance(

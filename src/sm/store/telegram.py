@@ -121,9 +121,7 @@ class TelegramWrites:
         for text in change.watched:
             self._tx.telegram_texts.put(text)
         if change.chat is not None:
-            known = await self.chat(change.chat.chat_id) or change.chat
-            seen = replace(known, kind=change.chat.kind, title=change.chat.title, seen_at=self._tx.now)
-            self.put_chat(seen)
+            self._saw(change.chat)
         for call in list(self._open.values()):
             if (
                 call.subject in change.withdrawn
@@ -151,6 +149,13 @@ class TelegramWrites:
     def put_chat(self, chat: TelegramChat) -> None:
         """Add the chat, or replace the one with its id."""
         self._tx.write(*insertion(TELEGRAM_CHATS.name, TELEGRAM_CHATS.row(chat), verb="INSERT OR REPLACE"))
+
+    def _saw(self, chat: TelegramChat) -> None:
+        """Add the chat, or update what an update tells of it."""
+        row = TELEGRAM_CHATS.row(replace(chat, seen_at=self._tx.now))
+        told = "kind = excluded.kind, title = excluded.title, seen_at = excluded.seen_at"
+        conflict = f"ON CONFLICT (chat_id) DO UPDATE SET {told}"
+        self._tx.write(*insertion(TELEGRAM_CHATS.name, row, conflict=conflict))
 
     async def migrate_chat(self, old: int, new: int) -> None:
         """Use `new` in place of the group `old`, also for calls that wait."""
@@ -184,8 +189,7 @@ class TelegramWrites:
             name: well_formed(value) if isinstance(value, str) else value
             for name, value in new.parameters.items()
         }
-        chat = None if new.chat_id is None else await self.chat(new.chat_id)
-        chat_id = chat.migrated_to if chat is not None and chat.migrated_to is not None else new.chat_id
+        chat_id = await self._current(new.chat_id)
         waiting = [call for call in self._open.values() if call.state is OutgoingState.QUEUED]
         if new.subject is not None:
             for call in waiting:
@@ -215,6 +219,11 @@ class TelegramWrites:
         )
         self._tx.insert_row(OUTGOING.name, OUTGOING.row(call))
         self._set_open({**self._open, call.id: call})
+
+    async def _current(self, chat_id: int | None) -> int | None:
+        """The chat, or the supergroup that replaced it. Only groups migrate; their ids are negative."""
+        chat = await self.chat(chat_id) if chat_id is not None and chat_id < 0 else None
+        return chat_id if chat is None or chat.migrated_to is None else chat.migrated_to
 
     def begin(self, call: Outgoing) -> Outgoing:
         """Record that the call begins. After a crash it is known that nobody knows its outcome."""

@@ -35,9 +35,10 @@ async def _tasks(call: CommandCall, sessions: list[Session]) -> tuple[dict[str, 
     for request in await _open_requests(call):
         if not request.has_proposed_answer:
             asked.setdefault(request.session_id, []).append(request)
-    glances = await call.services.monitor.glances(sessions)
+    monitor = call.services.monitor
+    answers = await monitor.answers(sessions)
     tasks = {
-        s.id: current_task(s, asked.get(s.id, []), glances[s.id].activity, glances[s.id].answer).text
+        s.id: current_task(s, asked.get(s.id, []), monitor.activity(s.id), answers.get(s.id)).text
         for s in sessions
     }
     return tasks, {session_id: [r.name for r in requests] for session_id, requests in asked.items()}
