@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sm.config import Config, TelegramSection
-from sm.services import Telegram, TelegramLink
+from sm.services import Reads, Telegram, TelegramLink
 from sm.sessions.manager import Manager
 from sm.store import Store
 from sm.telegram.client import BotClient
@@ -52,6 +52,7 @@ def sender(
     store: Store, client: BotClient, link: TelegramLink, clock: Callable[[], float] = time.monotonic
 ) -> Sender:
     """A sender for private chats. `clock` is also its time of day."""
-    topics = Topics(store, Forum(records(store, link), client, link, TelegramSection()))
+    telegram = records(store, link)
+    topics = Topics(telegram, Reads(store), Forum(telegram, client, link, TelegramSection()))
     wall = time.time if clock is time.monotonic else clock
-    return Sender(store, client, link, topics, clock, wall)
+    return Sender(telegram, client, link, topics, clock, wall)

@@ -13,7 +13,7 @@ from sm.core.models import Session
 from sm.core.statuses import Status
 from sm.core.telegram import BotMethod, Need, NewCall, TelegramCounts, session_object
 from sm.core.telegram_threads import TOPIC, Topic, TopicState
-from sm.services import TelegramLink
+from sm.services import Reads, TelegramLink
 from sm.store import Store
 from sm.telegram.client import BotClient
 from sm.telegram.forum import NO_RIGHT, Forum
@@ -45,8 +45,9 @@ async def root(store: Store) -> Session:
 async def sending(store: Store, client: BotClient) -> AsyncIterator[Forum]:
     """The sender and the facts about the forum, as the bot runs them."""
     link = TelegramLink(time.monotonic)
-    known = Forum(records(store, link), client, link, TelegramSection(groups=(FORUM,), owner_ids=(1001,)))
-    sender = Sender(store, client, link, Topics(store, known))
+    telegram = records(store, link)
+    known = Forum(telegram, client, link, TelegramSection(groups=(FORUM,), owner_ids=(1001,)))
+    sender = Sender(telegram, client, link, Topics(telegram, Reads(store), known))
     tasks = [asyncio.create_task(known.run())]
     await known.known()
     tasks.append(asyncio.create_task(sender.run()))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any
 
-from sm.core.telegram_threads import ForumFacts, ProgressCard, Topic
+from sm.core.telegram_threads import TOPIC, ForumFacts, ProgressCard, Topic
 
 QUEUE_MAX = 1000
 """Calls that wait at once. Beyond it the oldest of the least needed ones are left out and counted."""
@@ -68,6 +68,12 @@ class Outgoing:
     """A later call with the same subject replaces this one while it waits: only the newest state matters."""
     about: str | None = None
     """The object that the message shows, such as `session 1a2b3c4d`, kept with the id of the sent message."""
+
+
+def topic_of(call: Outgoing) -> tuple[str, int]:
+    """The session and the chat of the topic that the call names."""
+    assert call.chat_id is not None  # a topic is in a chat
+    return str(call.parameters[TOPIC]), call.chat_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,11 +111,11 @@ def terminals_of(config: Config, paths: InstancePaths, store: Store, umask: int)
 class TelegramParts:
     """The bot of Telegram, whose modules are imported only when a token is configured."""
 
-    def __init__(self, loaded: LoadedConfig, store: Store, services: Services) -> None:
+    def __init__(self, loaded: LoadedConfig, services: Services) -> None:
         self._door: TelegramDoor | None = None
         if loaded.telegram_token is not None:
             door = import_module("sm.telegram.door")
-            self._door = door.TelegramDoor(loaded.config.telegram, loaded.telegram_token, store, services)
+            self._door = door.TelegramDoor(loaded.config.telegram, loaded.telegram_token, services)
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -261,7 +261,7 @@ class DaemonParts:
             telegram=Telegram(store, manager, audit.record, link, owners),
             daemon=DaemonInfo(paths.socket, started_s, trouble, stopping),
         )
-        self.telegram = TelegramParts(loaded, store, services)
+        self.telegram = TelegramParts(loaded, services)
         mcp = McpServer(
             services,
             audit.record,

@@ -23,6 +23,7 @@ from sm.core.telegram import (
 from sm.core.timestamps import later
 from sm.errors import IllegalState, UsageError
 from sm.policy.access import Action
+from sm.services.telegram_calls import CallQueue
 from sm.sessions.manager import Manager
 from sm.store import Store
 from sm.store.audit import REFUSED, Record
@@ -104,6 +105,7 @@ class Telegram:
         self._audit = audit
         self.link = link
         self._owners = owners
+        self.queue = CallQueue(store)
         self.object_of = store.telegram.object_of
         self.messages_of = store.telegram.messages_of
         self.draft = store.telegram.draft
@@ -164,7 +166,7 @@ class Telegram:
     @property
     def outgoing(self) -> Mapping[int, Outgoing]:
         """The calls that wait, by id."""
-        return self._store.mail.open.outgoing
+        return self.queue.calls
 
     def waits_with(self, subject: str) -> OutgoingState | None:
         """The state of the waiting call with this subject; None: no call waits."""
@@ -207,7 +209,7 @@ class Telegram:
         async with self._store.transaction() as tx:
             if tx.telegram_texts.find(text.id) != text:
                 return
-            await tx.telegram.apply(TelegramChange(calls))
+            await self.queue.add(tx, TelegramChange(calls))
             if is_over:
                 tx.telegram_texts.remove(text.id)
             else:
@@ -235,7 +237,7 @@ class Telegram:
     async def apply(self, change: TelegramChange) -> None:
         """Write a change that may be written again."""
         async with self._store.transaction() as tx:
-            await tx.telegram.apply(change)
+            await self.queue.add(tx, change)
 
     async def begin_reports(self, bot_id: int) -> int:
         """The number of the newest event that the bot has reported; at its first start that of the newest event."""
@@ -246,7 +248,7 @@ class Telegram:
     async def record_report(self, bot_id: int, seq: int, change: TelegramChange) -> None:
         """Queue the report of the events up to number `seq`."""
         async with self._store.transaction() as tx:
-            await tx.telegram.apply(change)
+            await self.queue.add(tx, change)
             tx.telegram.reported(bot_id, seq)
 
     # Updates
@@ -264,7 +266,7 @@ class Telegram:
         """Mark the bot as ready. `tell` makes the calls that report how many updates were thrown away."""
         async with self._store.transaction() as tx:
             count = await tx.telegram.finish_first_start(bot_id)
-            await tx.telegram.apply(TelegramChange(tell(count) if count else ()))
+            await self.queue.add(tx, TelegramChange(tell(count) if count else ()))
 
     async def is_handled(self, bot_id: int, update_id: int) -> bool:
         return await self._store.telegram.is_handled(bot_id, update_id)
@@ -273,4 +275,4 @@ class Telegram:
         """Record that the update is handled, with everything that follows. Once for each update."""
         async with self._store.transaction() as tx:
             if await tx.telegram.record_update(bot_id, update_id):
-                await tx.telegram.apply(change)
+                await self.queue.add(tx, change)

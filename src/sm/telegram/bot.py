@@ -4,7 +4,6 @@ import asyncio
 
 from sm.config import TelegramSection
 from sm.services import Services, TelegramLink
-from sm.store import Store
 from sm.telegram.client import BotClient
 from sm.telegram.conversation import Conversation
 from sm.telegram.forum import Forum
@@ -17,9 +16,7 @@ from sm.telegram.threads import Threads
 from sm.telegram.topics import Topics
 
 
-async def serve(
-    section: TelegramSection, token: str, store: Store, services: Services, link: TelegramLink
-) -> None:
+async def serve(section: TelegramSection, token: str, services: Services, link: TelegramLink) -> None:
     """Run the bot until cancelled, or until a part fails."""
     owners = section.owner_ids
     async with BotClient(token, section.base_url) as client:
@@ -29,7 +26,8 @@ async def serve(
         conversation = Conversation(services, section, forum)
         poller = Poller(services.telegram, client, link, owners, conversation, section.groups)
         reports = EventReports(services, section, client.bot_id, threads, cards)
-        sender = Sender(store, client, link, Topics(store, forum))
+        topics = Topics(services.telegram, services.store, forum)
+        sender = Sender(services.telegram, client, link, topics)
         outcomes = TextOutcomes(services)
         async with asyncio.TaskGroup() as group:
             for part in (forum, poller, sender, reports, cards, outcomes):

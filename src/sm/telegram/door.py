@@ -9,7 +9,6 @@ from types import ModuleType
 from sm.config import TelegramSection
 from sm.core.backoff import Backoff
 from sm.services import Services
-from sm.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -25,12 +24,10 @@ class TelegramDoor:
         self,
         section: TelegramSection,
         token: str,
-        store: Store,
         services: Services,
     ) -> None:
         self._section = section
         self._token = token
-        self._store = store
         self._services = services
         assert services.telegram.link is not None  # wiring makes one for a token
         self.link = services.telegram.link
@@ -53,7 +50,7 @@ class TelegramDoor:
     async def _serve(self) -> None:
         # The import takes a second of one core, which the event loop must not wait for.
         bot = await asyncio.to_thread(load_bot)
-        await bot.serve(self._section, self._token, self._store, self._services, self.link)
+        await bot.serve(self._section, self._token, self._services, self.link)
 
 
 def load_bot() -> ModuleType:

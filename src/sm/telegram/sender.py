@@ -7,23 +7,13 @@ by the network or by the end of the daemon, is known. Such a message is sent onc
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from sm.core.backoff import Backoff
-from sm.core.telegram import (
-    QUEUE_MAX,
-    SENDS_ONCE,
-    BotMethod,
-    Need,
-    NewCall,
-    Outgoing,
-    OutgoingState,
-    TelegramChat,
-)
+from sm.core.telegram import SENDS_ONCE, BotMethod, Need, NewCall, Outgoing, OutgoingState
 from sm.core.telegram_threads import TOPIC, session_of_progress
-from sm.services import TelegramLink
-from sm.store import Store
+from sm.services import Telegram, TelegramLink
 from sm.telegram.backlog import crowded_chats, summary
 from sm.telegram.budget import CallBudget, next_call
 from sm.telegram.client import BotClient
@@ -49,7 +39,6 @@ FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 60.0
 _CALL_WITHIN_S = 60.0
 _LOST_ANSWERS_MAX = 2
-_SUMMARY_BELOW = QUEUE_MAX // 2
 
 
 class Sender:
@@ -57,14 +46,15 @@ class Sender:
 
     def __init__(
         self,
-        store: Store,
+        telegram: Telegram,
         client: BotClient,
         link: TelegramLink,
         topics: Topics,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        self._store = store
+        self._telegram = telegram
+        self._queue = telegram.queue
         self._topics = topics
         self._client = client
         self._link = link
@@ -77,29 +67,32 @@ class Sender:
         """Make calls until cancelled, or until Telegram refuses the token."""
         await self._recover()
         while self._link.off is None:
-            calls = self._store.mail.open.outgoing
+            calls = self._queue.calls
             if crowded_chats(calls.values()):
-                await self._summarize()
+                await self._queue.summarize(crowded_chats, summary)
                 continue
+            begun = self._queue.begun
             due = next_call(calls.values(), self._budget, self._clock())
-            if due.call is not None:
-                pause_s = await self._make(due.call)
+            if (call := begun or due.call) is not None:
+                pause_s = await self._make(call)
                 if pause_s is not None:
                     await asyncio.sleep(pause_s)
                 continue
-            await self._store.wait_until(
-                lambda: self._store.mail.open.outgoing is not calls,  # noqa: B023 - called only in this round
-                due.wait_s,
-            )
+            await self._queue.wait(calls, self._choose, due.wait_s)
+
+    def _choose(self, calls: Iterable[Outgoing]) -> Outgoing | None:
+        """The call to begin with the transaction that adds it. A topic may have to be made first."""
+        call = next_call(calls, self._budget, self._clock()).call
+        return None if call is None or TOPIC in call.parameters else call
 
     async def _recover(self) -> None:
         """Read which chats are closed, and handle the calls that the end of the daemon interrupted."""
-        for chat in await self._store.telegram.chats():
+        for chat in await self._telegram.chats():
             left = chat.closed_until - self._wall()
             if left > 0:
                 self._budget.close(chat.chat_id, self._clock() + left)
         await self._topics.recover()
-        for call in list(self._store.mail.open.outgoing.values()):
+        for call in list(self._queue.calls.values()):
             if call.state is OutgoingState.SENDING:
                 await self._answer_lost(call)
 
@@ -107,10 +100,11 @@ class Sender:
         """Make the call and record its outcome. Returns the seconds to wait before any other call."""
         if TOPIC in call.parameters and (creation := await self._topics.begin(call)) is not None:
             return await self._make_topic(call, creation)
-        async with self._store.transaction() as tx:
-            if call.id not in tx.mail.open.outgoing:  # removed meanwhile
+        if call.state is not OutgoingState.SENDING:
+            begun = await self._queue.begin(call)
+            if begun is None:
                 return None
-            call = tx.telegram.begin(tx.mail.open.outgoing[call.id])
+            call = begun
         made = call
         if TOPIC in call.parameters:
             placed = await self._topics.placed(call)
@@ -156,54 +150,35 @@ class Sender:
                 self._backoff.reset()
                 await self._finish(call, Done())
             case Rejected() if outcome.is_markup and "parse_mode" in call.parameters:
-                async with self._store.transaction() as tx:
-                    tx.telegram.again(call, parameters=plain_parameters(call.parameters))
+                await self._queue.again(call, parameters=plain_parameters(call.parameters))
             case Rejected() if call.method == BotMethod.SET_MESSAGE_REACTION:
                 self._backoff.reset()
                 await self._reply_instead(call)
             case Rejected() if outcome.is_missing_thread and TOPIC in call.parameters:
                 await self._topics.deleted(call)
             case Rejected() if outcome.is_missing_message and session_of_progress(call.subject) is not None:
-                await self._forget_card(call)
+                await self._queue.forget_card(call)
             case Rejected():
                 self._backoff.reset()
                 log.warning("telegram refused a call of %s: %s", call.method, outcome.reason)
-                await self._drop(call, outcome.reason)
+                await self._queue.drop(call, outcome.reason)
             case Flooded():
                 await self._close(call, outcome.retry_after_s)
             case Migrated():
                 await self._migrate(call, outcome.chat_id)
             case NotSent() | Conflict():
-                async with self._store.transaction() as tx:
-                    tx.telegram.again(call)
+                await self._queue.again(call)
                 return self._backoff.next_s()
             case AnswerLost():
                 await self._answer_lost(call)
                 await self._wait_for_answer()
             case Unauthorized():
                 self._link.off = NO_SUCH_BOT
-                async with self._store.transaction() as tx:
-                    tx.telegram.again(call)
+                await self._queue.again(call)
         return None
 
     async def _finish(self, call: Outgoing, done: Done) -> None:
-        async with self._store.transaction() as tx:
-            tx.telegram.finish(call, done.message_id, done.thread_id)
-            if len(tx.mail.open.outgoing) < _SUMMARY_BELOW:
-                for chat_id, left_out in (await tx.telegram.take_left_out()).items():
-                    await tx.telegram.queue(summary(chat_id, (), left_out))
-
-    async def _summarize(self) -> None:
-        """Replace the reports of each crowded chat by one summary, which counts those left out too."""
-        async with self._store.transaction() as tx:
-            crowded = crowded_chats(tx.mail.open.outgoing.values())
-            left_out = await tx.telegram.take_left_out()
-            for reports in crowded.values():
-                for report in reports:
-                    tx.telegram.withdraw(report)
-            for chat_id in {**crowded, **left_out}:
-                reports = crowded.get(chat_id, ())
-                await tx.telegram.queue(summary(chat_id, reports, left_out.get(chat_id, 0)))
+        await self._queue.finish(call, done.message_id, done.thread_id, summary)
 
     async def _wait_for_answer(self) -> None:
         """Wait until Telegram answers a harmless call. So an outage costs one message one attempt, not each message."""
@@ -220,46 +195,26 @@ class Sender:
             else:
                 return
 
-    async def _drop(self, call: Outgoing, reason: str) -> None:
-        async with self._store.transaction() as tx:
-            tx.telegram.drop(call, reason)
-
     async def _reply_instead(self, call: Outgoing) -> None:
         """Make the reply of a reaction that the chat does not allow. It is none of the refused calls that count."""
-        async with self._store.transaction() as tx:
-            tx.telegram.finish(call, None, None)
-            if (said := call.parameters.get("instead")) is not None:
-                new = NewCall(
-                    call.chat_id, BotMethod.SEND_MESSAGE, said, Need(call.need), call.about, call.about
-                )
-                await tx.telegram.queue(new)
-
-    async def _forget_card(self, call: Outgoing) -> None:
-        """A person deleted the message: the next work of the session sends a new one."""
-        async with self._store.transaction() as tx:
-            tx.telegram.finish(call, None, None)
-            if (session_id := session_of_progress(call.subject)) is not None and call.chat_id is not None:
-                tx.telegram.threads.forget_card(session_id, call.chat_id)
+        new = None
+        if (said := call.parameters.get("instead")) is not None:
+            new = NewCall(call.chat_id, BotMethod.SEND_MESSAGE, said, Need(call.need), call.about, call.about)
+        await self._queue.replace(call, new)
 
     async def _answer_lost(self, call: Outgoing) -> None:
         """A message is sent once more; every other call may be repeated until an answer comes."""
         if call.method not in SENDS_ONCE:
-            async with self._store.transaction() as tx:
-                tx.telegram.again(call)
+            await self._queue.again(call)
         elif call.lost_answers + 1 >= _LOST_ANSWERS_MAX:
-            await self._drop(call, "the answer of telegram was lost twice")
+            await self._queue.drop(call, "the answer of telegram was lost twice")
         else:
-            async with self._store.transaction() as tx:
-                tx.telegram.again(call, lost_answers=call.lost_answers + 1)
+            await self._queue.again(call, lost_answers=call.lost_answers + 1)
 
     async def _close(self, call: Outgoing, retry_after_s: float) -> None:
         """Make no call to the chat until the time has passed, also after a restart of the daemon."""
         log.warning("telegram asked to wait for %d s", retry_after_s)
-        async with self._store.transaction() as tx:
-            tx.telegram.again(call)
-            if call.chat_id is not None:
-                chat = await tx.telegram.chat(call.chat_id) or TelegramChat(call.chat_id)
-                tx.telegram.put_chat(replace(chat, closed_until=self._wall() + retry_after_s))
+        await self._queue.close_chat(call, self._wall() + retry_after_s)
         if call.chat_id is not None:
             self._budget.close(call.chat_id, self._clock() + retry_after_s)
         else:
@@ -267,7 +222,5 @@ class Sender:
 
     async def _migrate(self, call: Outgoing, new: int) -> None:
         assert call.chat_id is not None
-        async with self._store.transaction() as tx:
-            tx.telegram.again(call)
-            await tx.telegram.migrate_chat(call.chat_id, new)
+        await self._queue.migrate_chat(call, new)
         self._budget.move(call.chat_id, new)

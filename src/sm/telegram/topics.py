@@ -5,14 +5,15 @@ crash between both the topic may exist, so none is made in its place: the messag
 instead. A topic that a person deleted is made once more, by the next message.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from sm.core.labels import label
 from sm.core.lifecycle import is_ended
 from sm.core.models import Session
-from sm.core.telegram import SENDS_ONCE, BotMethod, Need, NewCall, Outgoing, session_object
+from sm.core.telegram import SENDS_ONCE, BotMethod, Need, NewCall, Outgoing, session_object, topic_of
 from sm.core.telegram_threads import TOPIC, TOPIC_CALLS_MAX, Topic, TopicState
-from sm.store import Store
+from sm.services import Reads, Telegram
 from sm.telegram.forum import Forum
 from sm.telegram.outcome import AnswerLost, Done, Outcome, Rejected
 from sm.telegram.text import cut_utf16, visible
@@ -48,67 +49,71 @@ def topic_changes(topic: Topic, session: Session) -> tuple[list[NewCall], Topic]
 class Topics:
     """The topics for the sender, which makes the calls."""
 
-    def __init__(self, store: Store, forum: Forum) -> None:
+    def __init__(self, telegram: Telegram, store: Reads, forum: Forum) -> None:
+        self._telegram = telegram
+        self._queue = telegram.queue
         self._store = store
         self._forum = forum
 
     async def recover(self) -> None:
         """Handle the topics that the end of the daemon left half made."""
-        async with self._store.transaction() as tx:
-            tx.telegram.threads.lose_unfinished_topics()
+        await self._queue.recover_topics()
 
     async def begin(self, call: Outgoing) -> Outgoing | None:
         """The call that must make the topic first, recorded as begun; None: the call needs no new topic."""
         if call.method not in SENDS_ONCE or not self._forum.can_manage:
             return None
-        session_id, chat_id = _topic_of(call)
-        session = self._store.sessions.get(session_id)
-        async with self._store.transaction() as tx:
-            topic = await tx.telegram.threads.topic(session_id, chat_id)
-            if session is None or not topic.is_possible or call.id not in tx.mail.open.outgoing:
+        session = self._store.sessions.get(topic_of(call)[0])
+        if session is None:
+            return None
+        title = topic_title(session)
+
+        def begin(topic: Topic) -> Topic | None:
+            if not topic.is_possible:
                 return None
-            title = topic_title(session)
-            making = replace(
-                topic, state=TopicState.MAKING, calls=topic.calls + 1, title=title, is_closed=False
-            )
-            tx.telegram.threads.put_topic(making)
+            making = TopicState.MAKING
+            return replace(topic, state=making, calls=topic.calls + 1, title=title, is_closed=False)
+
+        if not await self._queue.begin_topic(call, begin):
+            return None
         return replace(call, method=BotMethod.CREATE_FORUM_TOPIC, parameters={"name": title}, lost_answers=0)
 
     async def record(self, call: Outgoing, outcome: Outcome) -> None:
         """Record the outcome of the call that makes the topic for `call`."""
-        session_id, chat_id = _topic_of(call)
-        async with self._store.transaction() as tx:
-            topic = await tx.telegram.threads.topic(session_id, chat_id)
+
+        def change(topic: Topic) -> tuple[Topic, Sequence[NewCall]]:
             not_made = replace(topic, state=TopicState.WANTED, calls=topic.calls - 1)
             match outcome:
                 case Done(thread_id=int(thread_id)):
                     topic = replace(topic, state=TopicState.MADE, thread_id=thread_id)
-                    if (session := self._store.sessions.get(session_id)) is not None:
-                        calls, topic = topic_changes(topic, session)  # the session may have ended meanwhile
-                        for change in calls:
-                            await tx.telegram.queue(change)
+                    session = self._store.sessions.get(topic.session_id)
+                    if session is None:
+                        return topic, ()
+                    calls, topic = topic_changes(topic, session)  # the session may have ended meanwhile
+                    return topic, calls
                 case AnswerLost():
-                    topic = _after_loss(topic)
+                    return _after_loss(topic), ()
                 case Rejected() if not outcome.is_no_right_to_topics:
-                    topic = replace(not_made, state=TopicState.LOST)
+                    return replace(not_made, state=TopicState.LOST), ()
                 case _:
-                    topic = not_made
-            tx.telegram.threads.put_topic(topic)
+                    return not_made, ()
+
+        await self._queue.change_topic(call, change)
         if isinstance(outcome, Rejected) and outcome.is_no_right_to_topics:
             await self._forum.refuse(outcome.reason)
 
     async def placed(self, call: Outgoing) -> Outgoing | None:
         """The call with its thread, or as a reply to the first message; None: it changes a topic that is not there."""
-        session_id, chat_id = _topic_of(call)
+        session_id, chat_id = topic_of(call)
         parameters = {name: value for name, value in call.parameters.items() if name != TOPIC}
-        topic = await self._store.telegram.threads.topic(session_id, chat_id)
+        topic = await self._telegram.threads.topic(session_id, chat_id)
         if topic is not None and topic.thread_id is not None:
             parameters["message_thread_id"] = topic.thread_id
         elif call.method not in SENDS_ONCE:
             return None
         else:
             for about in dict.fromkeys((session_object(session_id), call.about or "")):
-                found = await self._store.telegram.messages_of(about)
+                found = await self._telegram.messages_of(about)
                 first = next((message for chat, message in found if chat == chat_id), None)
                 if first is not None:
                     parameters["reply_to"] = first
@@ -117,16 +122,7 @@ class Topics:
 
     async def deleted(self, call: Outgoing) -> None:
         """A person deleted the topic: let the call wait, which makes a new one, once."""
-        async with self._store.transaction() as tx:
-            topic = await tx.telegram.threads.topic(*_topic_of(call))
-            tx.telegram.threads.put_topic(_after_loss(topic))
-            tx.telegram.again(call)
-
-
-def _topic_of(call: Outgoing) -> tuple[str, int]:
-    """The session and the chat of the topic that the call names."""
-    assert call.chat_id is not None  # a topic is in a chat
-    return str(call.parameters[TOPIC]), call.chat_id
+        await self._queue.change_topic(call, lambda topic: (_after_loss(topic), ()), again=True)
 
 
 def _after_loss(topic: Topic) -> Topic:
