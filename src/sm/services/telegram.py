@@ -105,6 +105,8 @@ class Telegram:
         self._audit = audit
         self.link = link
         self._owners = owners
+        self._newest_update: int | None = None
+        """No update with a higher number is handled, since no other process handles updates; None: not known yet."""
         self.queue = CallQueue(store)
         self.object_of = store.telegram.object_of
         self.messages_of = store.telegram.messages_of
@@ -256,11 +258,14 @@ class Telegram:
     async def begin(self, bot_id: int) -> bool:
         """Record the bot. False: it still throws away what waited before its first start."""
         async with self._store.transaction() as tx:
+            self._newest_update = await tx.telegram.newest_update(bot_id)
             return await tx.telegram.begin_bot(bot_id)
 
     async def discard_updates(self, bot_id: int, update_ids: Sequence[int]) -> None:
         async with self._store.transaction() as tx:
             await tx.telegram.discard_updates(bot_id, update_ids)
+        for update_id in update_ids:
+            self._handled(update_id)
 
     async def finish_first_start(self, bot_id: int, tell: Callable[[int], Sequence[NewCall]]) -> None:
         """Mark the bot as ready. `tell` makes the calls that report how many updates were thrown away."""
@@ -269,10 +274,20 @@ class Telegram:
             await self.queue.add(tx, TelegramChange(tell(count) if count else ()))
 
     async def is_handled(self, bot_id: int, update_id: int) -> bool:
-        return await self._store.telegram.is_handled(bot_id, update_id)
+        return not self._is_newest(update_id) and await self._store.telegram.is_handled(bot_id, update_id)
 
     async def record_update(self, bot_id: int, update_id: int, change: TelegramChange) -> None:
         """Record that the update is handled, with everything that follows. Once for each update."""
+        is_newest = self._is_newest(update_id)
         async with self._store.transaction() as tx:
-            if await tx.telegram.record_update(bot_id, update_id):
+            if await tx.telegram.record_update(bot_id, update_id, is_newest=is_newest):
                 await self.queue.add(tx, change)
+        self._handled(update_id)
+
+    def _is_newest(self, update_id: int) -> bool:
+        """True if it is known without a read that the update is not handled."""
+        return self._newest_update is not None and update_id > self._newest_update
+
+    def _handled(self, update_id: int) -> None:
+        if self._is_newest(update_id):
+            self._newest_update = update_id

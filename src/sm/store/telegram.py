@@ -73,10 +73,18 @@ class TelegramWrites:
         rows = await self._tx.read("SELECT discarded FROM telegram_bots WHERE bot_id = ?", (bot_id,))
         return int(rows[0][0])
 
-    async def record_update(self, bot_id: int, update_id: int) -> bool:
-        """Record that the update is handled in this transaction. False: an earlier transaction handled it."""
+    async def newest_update(self, bot_id: int) -> int:
+        """The highest number of a handled update of the bot; 0: there is none."""
+        rows = await self._tx.read("SELECT max(update_id) FROM telegram_updates WHERE bot_id = ?", (bot_id,))
+        return int(rows[0][0] or 0)
+
+    async def record_update(self, bot_id: int, update_id: int, *, is_newest: bool = False) -> bool:
+        """Record that the update is handled in this transaction. False: an earlier transaction handled it.
+
+        `is_newest`: it is known that no earlier transaction did.
+        """
         values = (bot_id, update_id)
-        known = await self._tx.read(
+        known = not is_newest and await self._tx.read(
             "SELECT 1 FROM telegram_updates WHERE bot_id = ? AND update_id = ?", values
         )
         if not known:
