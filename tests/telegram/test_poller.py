@@ -11,13 +11,16 @@ from typing import Any
 import pytest
 
 from sm.core.telegram import BotMethod, NewCall, TelegramButton, TelegramChange, nonce_digest
+from sm.errors import StorageFull
 from sm.services import TelegramLink
 from sm.store import Store
 from sm.telegram.client import BotClient
 from sm.telegram.poller import Poller, UpdateHandler
 from sm.telegram.updates import IncomingUpdate, UpdateKind
+from tests.load import until_async
 from tests.telegram.conftest import records
 from tests.telegram_api import Fault, Person, TelegramApi
+from tests.telegram_api.world import Button
 
 
 class Recorder:
@@ -287,3 +290,127 @@ async def test_updates_of_every_kind_are_read(
     assert (message.thread_id, message.reply_to, message.chat_title) == (77, before.message_id, "Fleet")
     assert (edited.kind, edited.text) == (UpdateKind.EDITED_MESSAGE, "hello again")
     assert (member.kind, member.user_id, member.chat_id) == (UpdateKind.MY_CHAT_MEMBER, 1001, forum.id)
+
+
+class SlowRecorder(Recorder):
+    """Works on updates with the text `slow` and on presses of `slow` until `go` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = asyncio.Event()
+
+    async def handle(self, update: IncomingUpdate, key: str) -> TelegramChange | None:
+        change = await super().handle(update, key)
+        if "slow" in (update.text, update.callback_data):
+            await self.go.wait()
+        return change
+
+    @property
+    def begun(self) -> list[str]:
+        return [update.text or update.callback_data or "-" for update in self.seen]
+
+
+async def begun(recorder: SlowRecorder, *words: str) -> None:
+    """Wait until exactly these updates have begun."""
+
+    async def have_begun() -> bool:
+        return recorder.begun == list(words)
+
+    await until_async(have_begun, f"the work on {words}")
+
+
+async def test_long_work_keeps_other_chats_and_presses_of_its_own_chat_no_longer(
+    store: Store, client: BotClient, api: TelegramApi, ann: Person
+) -> None:
+    await ready(store)
+    bob = api.person(1002, "Bob")
+    card = ann.says("a card")
+    recorder = SlowRecorder()
+    async with polling(store, client, recorder):
+        await confirmed(api, 1)
+        ann.says("slow")
+        await begun(recorder, "a card", "slow")
+        bob.says("bob's")
+        await begun(recorder, "a card", "slow", "bob's")
+        ann.presses(Button(ann.id, card.message_id, "Approve", "press"))
+        await begun(recorder, "a card", "slow", "bob's", "press")
+        recorder.go.set()
+        await confirmed(api, 4)
+    assert handled(store) == ["a card", "bob's", "-", "slow"]
+
+
+async def test_text_waits_for_the_long_work_of_an_earlier_update_of_its_chat(
+    store: Store, client: BotClient, api: TelegramApi, ann: Person
+) -> None:
+    await ready(store)
+    bob = api.person(1002, "Bob")
+    recorder = SlowRecorder()
+    async with polling(store, client, recorder):
+        ann.says("slow")
+        ann.says("later")
+        bob.says("bob's")
+        await begun(recorder, "slow", "bob's")
+        recorder.go.set()
+        await confirmed(api, 3)
+    assert recorder.begun == ["slow", "bob's", "later"]
+
+
+async def test_presses_on_one_message_are_carried_out_one_after_the_other(
+    store: Store, client: BotClient, api: TelegramApi, ann: Person
+) -> None:
+    await ready(store)
+    one, two = ann.says("one"), ann.says("two")
+    recorder = SlowRecorder()
+    async with polling(store, client, recorder):
+        await confirmed(api, 2)
+        ann.presses(Button(ann.id, one.message_id, "", "slow"))
+        ann.presses(Button(ann.id, one.message_id, "", "same message"))
+        ann.presses(Button(ann.id, two.message_id, "", "other message"))
+        await begun(recorder, "one", "two", "slow", "other message")
+        recorder.go.set()
+        await confirmed(api, 5)
+    assert recorder.begun[-1] == "same message"
+
+
+async def test_update_at_work_is_not_confirmed_and_comes_again_after_a_crash(
+    path: str, client: BotClient, api: TelegramApi, ann: Person
+) -> None:
+    bob = api.person(1002, "Bob")
+    recorder = SlowRecorder()
+    async with await Store.open(path) as store:
+        await ready(store)
+        async with polling(store, client, recorder):
+            ann.says("slow")
+            bob.says("bob's")
+            await begun(recorder, "slow", "bob's")
+            polls = len(api.polls)
+            await reached(api, lambda: len(api.polls) >= polls + 3)
+            assert len(api.world.updates) == 2
+        assert handled(store) == ["bob's"]
+    recorder.go.set()
+    async with await Store.open(path) as store:
+        async with polling(store, client, recorder):
+            await confirmed(api, 2)
+        assert handled(store) == ["bob's", "slow"]
+    assert recorder.begun == ["slow", "bob's", "slow"]
+
+
+async def test_updates_of_a_full_disk_keep_their_order(
+    store: Store, client: BotClient, api: TelegramApi, ann: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await ready(store)
+    monkeypatch.setattr("sm.telegram.poller._FIRST_PAUSE_S", 0.05)
+
+    class FullOnce(Recorder):
+        async def handle(self, update: IncomingUpdate, key: str) -> TelegramChange | None:
+            if not self.seen:
+                self.seen.append(update)
+                raise StorageFull("the disk is full")
+            return await super().handle(update, key)
+
+    recorder = FullOnce()
+    async with polling(store, client, recorder):
+        ann.says("one")
+        ann.says("two")
+        await confirmed(api, 2)
+    assert handled(store) == ["one", "two"]

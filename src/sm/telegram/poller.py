@@ -2,7 +2,8 @@
 
 The answer to an update is written in one transaction with the row of its id, and the next poll confirms the update to
 Telegram. Telegram repeats an update that was not confirmed: the row makes the repetition harmless, and before the row
-exists, the idempotency key of the update does.
+exists, the idempotency key of the update does. A poll confirms every older update too. So while the work of an update
+is long, short polls read the next ones and confirm only the updates before the oldest one at work.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from sm.services import Telegram, TelegramLink
 from sm.telegram.client import BotClient
 from sm.telegram.commands import COMMAND_MENU
 from sm.telegram.outcome import NO_SUCH_BOT, CallFailed, Conflict, Flooded, Unauthorized
+from sm.telegram.update_tasks import UpdateTasks
 from sm.telegram.updates import IncomingUpdate, UpdateKind
 
 log = logging.getLogger(__name__)
@@ -27,6 +29,8 @@ ANSWER_WITHIN_S = 60.0
 CONFLICT_PAUSE_S = 60.0
 FORGET_OFFSET_AFTER_S = 24 * 3600.0
 """Telegram may number updates anew after a week without updates, so the offset of an older one is not used."""
+LONG_WORK_S = 0.5
+"""After this time the poller reads the next updates, although others are at work. Telegram answers at once then."""
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 30.0
 
@@ -42,7 +46,7 @@ class UpdateHandler(Protocol):
 
 
 class Poller:
-    """One task that polls. `clock` is monotonic."""
+    """One task that polls, and one for each update at work. `clock` is monotonic."""
 
     def __init__(
         self,
@@ -63,22 +67,25 @@ class Poller:
         self._clock = clock
         self._offset: int | None = None
         self._offset_at = clock()
+        self._tasks = UpdateTasks(self._carry_out)
         self._backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
 
     async def run(self) -> None:
         """Poll until cancelled, or until Telegram refuses the token."""
+        async with asyncio.TaskGroup() as group:
+            await self._run(group)
+
+    async def _run(self, group: asyncio.TaskGroup) -> None:
         while self._link.off is None:
             try:
-                await self._poll()
-                self._backoff.reset()
-                continue
+                await self._poll(group)
             except CallFailed as failed:
                 pause_s = self._pause_after(failed)
             except TimeoutError:
                 pause_s = self._backoff.next_s()
                 log.warning("telegram did not answer a poll within %d s: new connections", ANSWER_WITHIN_S)
                 await self._client.renew()
-            except StorageFull as error:
+            except StorageFull as error:  # of the first start
                 pause_s = self._backoff.next_s()
                 log.warning("postponed updates of telegram: %s", error.message)
             await asyncio.sleep(pause_s)
@@ -97,7 +104,7 @@ class Poller:
                 log.info("could not poll telegram: %s", failure)
                 return self._backoff.next_s()
 
-    async def _poll(self) -> None:
+    async def _poll(self, group: asyncio.TaskGroup) -> None:
         if self._link.bot is None:
             async with asyncio.timeout(ANSWER_WITHIN_S):
                 self._link.bot = await self._client.user_name()
@@ -106,30 +113,43 @@ class Poller:
         if not await self._records.begin(self._client.bot_id):
             await self._discard()
         while True:
-            updates = await self._updates(POLL_WAIT_S)
+            oldest = self._tasks.oldest
+            updates = await self._updates(POLL_WAIT_S if oldest is None else 0, oldest)
             for update in updates:
-                await self._handle(update)
-            self._confirm(updates)
+                self._tasks.start(update, group)
+            self._received(updates)
+            await self._tasks.wait(LONG_WORK_S)
 
     async def _read_rights(self) -> None:
         self._link.groups = [await self._client.group_rights(group) for group in self._groups]
 
-    async def _updates(self, wait_s: int) -> list[IncomingUpdate]:
-        """The updates of one poll, oldest first."""
+    async def _updates(self, wait_s: int, oldest: int | None = None) -> list[IncomingUpdate]:
+        """The updates of one poll, oldest first. `oldest`: the first one at work, which the poll must not confirm."""
         if self._clock() - self._offset_at > FORGET_OFFSET_AFTER_S:
             self._offset = None
         async with asyncio.timeout(ANSWER_WITHIN_S):
-            updates = await self._client.updates(self._offset, wait_s)
+            updates = await self._client.updates(self._offset if oldest is None else oldest, wait_s)
         self._link.answered()
         self._backoff.reset()
         return sorted(updates, key=lambda update: update.update_id)
 
-    def _confirm(self, updates: Sequence[IncomingUpdate]) -> None:
-        """Let the next poll confirm these updates, whose transactions are committed."""
+    def _received(self, updates: Sequence[IncomingUpdate]) -> None:
+        """Let a later poll confirm these updates, when none of them is at work."""
         if updates:
             newest = updates[-1].update_id + 1
             self._offset = newest if self._offset is None else max(self._offset, newest)
             self._offset_at = self._clock()
+
+    async def _carry_out(self, update: IncomingUpdate) -> None:
+        """Handle the update, as soon as the disk has room. Later texts of its chat wait."""
+        backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+        while True:
+            try:
+                await self._handle(update)
+                return
+            except StorageFull as error:
+                log.warning("postponed an update of telegram: %s", error.message)
+            await asyncio.sleep(backoff.next_s())
 
     async def _handle(self, update: IncomingUpdate) -> None:
         bot_id, number = self._client.bot_id, update.update_id
@@ -152,7 +172,7 @@ class Poller:
         """Throw away what waited before the first start of the bot, and tell the owners how much."""
         while updates := await self._updates(0):
             await self._records.discard_updates(self._client.bot_id, [u.update_id for u in updates])
-            self._confirm(updates)
+            self._received(updates)
         await self._records.finish_first_start(self._client.bot_id, self._first_start)
 
     def _first_start(self, count: int) -> list[NewCall]:

@@ -155,7 +155,7 @@ async def what(call: CommandCall) -> BotReply:
     session = call.session(Action.READ)
     about = session_object(session.id)
     try:
-        async with asyncio.timeout(_SUMMARY_WITHIN_S):  # other updates wait meanwhile
+        async with asyncio.timeout(_SUMMARY_WITHIN_S):  # later texts of the chat wait meanwhile
             summary = await call.services.monitor.summarize(session)
     except TimeoutError:
         late = f"no summary within {_SUMMARY_WITHIN_S:.0f} s\nhint: sm what {name_to_type(session)}"
