@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.instance import Instance, until
-from tests.telegram_api import Person, SentMessage, TelegramApi
+from tests.telegram_api import Fault, Person, SentMessage, TelegramApi
 from tests.telegram_fixtures import bot_api, connected_instance, person
 from tests.telegram_instance import rows
 
@@ -16,6 +16,10 @@ MORE = """
   Late: {command: [sh, -c, "until [ -e go ]; do sleep 0.05; done; sm inbox --take --wait; sleep 1000"], prompt: file}
 limits: {spawn_interval_s: 0}
 """
+
+
+GROUP = -1_001_000_000_001
+CARDS = "SELECT 1 FROM telegram_messages WHERE about = 'request r1'"
 
 
 api = bot_api()
@@ -37,6 +41,11 @@ def next_message(api: TelegramApi, person: Person, before: int) -> SentMessage:
         return messages[before] if len(messages) > before else None
 
     return api.wait_for(found, "the next message of the bot")
+
+
+def waiting(home: Instance, method: str) -> list[tuple[object, ...]]:
+    """The calls of a method that wait."""
+    return rows(home, f"SELECT 1 FROM telegram_outgoing WHERE method = '{method}'")  # noqa: S608 - constant names
 
 
 def audit(instance: Instance) -> list[tuple[str, str, str, str]]:
@@ -441,6 +450,32 @@ def test_card_shows_an_answer_that_was_given_elsewhere(home: Instance, api: Tele
     callback = ann.presses(button)
     api.wait_for(lambda: api.world.answers.get(callback), "the answer to the press")
     assert home.json("requests", "--all")[0]["answer"]["answers"] == ["red"]
+
+
+@pytest.mark.parametrize(("command", "outcome"), [("answer r1 red", "red by operator"), ("kill", "r1: ")])
+def test_outcome_from_elsewhere_reaches_every_card_before_reports_that_wait(
+    home: Instance, api: TelegramApi, ann: Person, command: str, outcome: str
+) -> None:
+    ours = api.group(GROUP, "Fleet", is_forum=True, is_admin=True)
+    home.restart_daemon()
+    asker = home.spawn("Asker")["session_id"]
+    cards = [api.wait_for_message(chat, "Which colour?") for chat in (1001, ours.id)]
+    until(lambda: len(rows(home, CARDS)) == 2, "the ids of the cards")
+    sleepers = [home.spawn("Sleeper")["session_id"] for _ in range(3)]
+    api.fault("*", Fault.BAD_GATEWAY, times=1_000_000)
+    home.sm("kill", *sleepers)
+    until(lambda: len(waiting(home, "send_message")) == 6, "the reports wait")
+    home.sm(*command.split(), *([asker] if command == "kill" else []))
+    until(lambda: len(waiting(home, "edit_message_text")) == 2, "the edits of the cards wait")
+    api.wait_for(lambda: api.sent("editMessageText"), "no report is on its way")
+    begun = len(api.calls)
+    api.heal()
+    for card in cards:
+        api.wait_for(lambda: outcome in card.text and card.keyboard is None, "the outcome")  # noqa: B023
+    until(lambda: not rows(home, "SELECT 1 FROM telegram_outgoing"), "nothing waits")
+    made = [call.method for call in api.calls[begun:] if call.status == 200]
+    assert made[:2] == ["editMessageText"] * 2
+    assert "sendMessage" in made[2:]
 
 
 def test_reply_to_the_card_of_a_question_answers_it(home: Instance, api: TelegramApi, ann: Person) -> None:

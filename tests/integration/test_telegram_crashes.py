@@ -91,7 +91,9 @@ def test_conversation_goes_on_when_the_daemon_is_killed_at_every_step(
     assert home.session(id)["status"] == "killed"
     api.wait_for(lambda: sure.keyboard is None, "the button is gone")
 
-    home.sm("archive", id)
+    crashes.during(lambda: ann.says(f"/archive {id}"))
+    crashes.told(f"Archived agent-{id}")
+    assert home.json("all") == []
     crashes.during(lambda: ann.says(f"/unarchive {id}"))
     crashes.told(f"Unarchived agent-{id}")
     assert [s["session_id"] for s in home.json("all")] == [id]
@@ -99,7 +101,7 @@ def test_conversation_goes_on_when_the_daemon_is_killed_at_every_step(
     audit = (home.state / "log" / "audit.jsonl").read_text(encoding="utf-8")
     assert '"press"' not in audit, "no press was refused, also not one that was carried out before a crash"
     numbers = [number for (number,) in rows(home, "SELECT update_id FROM telegram_updates")]
-    assert len(numbers) == len(set(numbers)) == 9
+    assert len(numbers) == len(set(numbers)) == 10
 
 
 def _got(home: Instance) -> str:

@@ -6,6 +6,7 @@ import pytest
 
 from tests.instance import Instance, until
 from tests.telegram_api import Chat, Fault, Person, SentMessage, TelegramApi
+from tests.telegram_api.server import Call
 from tests.telegram_api.world import Topic
 from tests.telegram_fixtures import bot_api, person
 from tests.telegram_instance import configure, rows, start
@@ -66,6 +67,21 @@ def in_topic(api: TelegramApi, topic: Topic, containing: str) -> SentMessage:
         lambda: next((m for m in api.messages(FORUM, containing) if m.thread_id == topic.id), None),
         f"{containing!r} in the topic {topic.name!r}",
     )
+
+
+def with_topic(home: Instance, api: TelegramApi, forum: Chat) -> str:
+    """Start a session, and let its topic be made. Returns its id."""
+    root: str = home.spawn("Sleeper", "--name", "lead")["session_id"]
+    child = home.spawn("Sleeper", "--parent", root)["session_id"]
+    home.sm("kill", child)
+    in_topic(api, the_topic(api, forum, "sleeper-lead"), f"{child} was killed")
+    idle(home)
+    return root
+
+
+def done(api: TelegramApi, method: str) -> list[Call]:
+    """The calls that Telegram carried out."""
+    return [call for call in api.sent(method) if call.status in (0, 200)]
 
 
 def idle(instance: Instance) -> None:
@@ -192,11 +208,66 @@ def test_topic_is_made_once_when_the_daemon_is_killed_on_its_way(
     assert len(set(texts)) == 1
 
 
+@pytest.mark.parametrize(
+    "point",
+    [
+        "Telegram.record_report before 1",
+        "Telegram.record_report after 1",
+        "BotClient.make before 3",
+        "BotClient.make after 3",
+    ],
+)
+def test_topic_is_closed_once_when_the_daemon_is_killed_on_its_way(
+    home: Instance, api: TelegramApi, forum: Chat, point: str
+) -> None:
+    """The calls of an ending are its report, the title with the outcome, and the one that closes the topic."""
+    root = with_topic(home, api, forum)
+    home.kill_daemon()
+    home.tmux("kill-session", "-t", f"=command-{root}")
+    home.start_daemon(point).wait()
+    home.start_daemon()
+    topic = the_topic(api, forum, "sleeper-lead: error")
+    api.wait_for(lambda: topic.closed, "the topic is closed")
+    idle(home)
+    assert len(done(api, "closeForumTopic")) == len(done(api, "editForumTopic")) == 1
+    assert done(api, "reopenForumTopic") == []
+    assert api.topics(forum) == [topic]
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "Telegram.record_report before 1",
+        "Telegram.record_report after 1",
+        "BotClient.make before 1",
+        "BotClient.make after 1",
+    ],
+)
+def test_topic_is_reopened_once_when_the_daemon_is_killed_on_its_way(
+    home: Instance, api: TelegramApi, forum: Chat, point: str
+) -> None:
+    root = with_topic(home, api, forum)
+    home.sm("kill", root)
+    topic = the_topic(api, forum, "sleeper-lead: killed")
+    api.wait_for(lambda: topic.closed, "the topic is closed")
+    idle(home)
+    home.kill_daemon()
+    daemon = home.start_daemon(point)
+    home.run("restore", root)
+    daemon.wait()
+    home.sm("all")  # starts a daemon, unless the restore did
+    api.wait_for(lambda: not topic.closed and topic.name == "sleeper-lead", "the topic is open again")
+    idle(home)
+    assert len(done(api, "reopenForumTopic")) == len(done(api, "closeForumTopic")) == 1
+    assert api.topics(forum) == [topic]
+
+
 def test_bot_that_loses_its_right_says_so_and_uses_topics_again_later(
     home: Instance, api: TelegramApi, forum: Chat
 ) -> None:
     api.allow_topics(forum, False)
-    api.wait_for_message(FORUM, "sm may not manage topics")
+    told = api.wait_for_message(FORUM, "sm may not manage topics")
+    assert told.thread_id is None, "what belongs to no session is in General"
     id = home.spawn("Sleeper")["session_id"]
     home.sm("kill", id)
     assert api.wait_for_message(FORUM, f"{id} was killed").thread_id is None
