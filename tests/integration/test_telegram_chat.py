@@ -297,9 +297,9 @@ def test_mistakes_are_answered_in_the_words_of_sm(home: Instance, api: TelegramA
         ("/send abc", "usage: /send ID TEXT"),
         (
             "/approve r999999999999999999999",
-            "no such session: r999999999999999999999\nhint: list sessions: sm all",
+            "no such session: r999999999999999999999\nhint: list sessions: /list all",
         ),
-        ("/approve r7", "no such request: r7\nhint: list requests: sm requests"),
+        ("/approve r7", "no such request: r7\nhint: list requests: /requests"),
         ("/new Nobody work", None),
         ("hello", "Reply to a message about a session, or: /help"),
         ("/list@another_bot", None),

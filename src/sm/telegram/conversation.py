@@ -30,6 +30,7 @@ from sm.telegram.cards import draw, result
 from sm.telegram.command_call import CommandCall
 from sm.telegram.commands import COMMANDS, send_text, unknown_command
 from sm.telegram.forum import Forum
+from sm.telegram.hints import refusal
 from sm.telegram.presses import BUTTONS
 from sm.telegram.replies import BotReply, NewButton, Place, Redrawn, redraw, render
 from sm.telegram.text import cut, escaped
@@ -162,13 +163,13 @@ class Conversation:
         return await self._guarded(self._carry_out(update, caller, key, update.text))
 
     async def _guarded(self, reply: Awaitable[BotReply | None]) -> BotReply | None:
-        """The reply, or the words of the refusal, which are those of `sm`."""
+        """The reply, or the words of the refusal."""
         try:
             return await reply
         except StorageFull:
             raise
         except SmError as error:
-            return BotReply(error.message if error.hint is None else f"{error.message}\nhint: {error.hint}")
+            return BotReply(refusal(error))
 
     async def _carry_out(
         self, update: IncomingUpdate, caller: Caller, key: str, text: str
@@ -257,8 +258,8 @@ class Conversation:
             # The daemon was killed after the press. The report of the outcome has removed the buttons since.
             return TelegramChange([_callback(update, _DONE)], chat=chat)
         shown = await self._object_at(update.chat_id, update.message_id)
-        if (refusal := _refusal(update, button, shown)) is not None:
-            telegram.record_refused_press(caller.name, refusal)
+        if (reason := _refusal(update, button, shown)) is not None:
+            telegram.record_refused_press(caller.name, reason)
             # Other buttons of the message may still work, such as those that a step on a card has added.
             keeps = button is not None or await telegram.has_buttons(shown, update.chat_id or 0)
             without = [] if keeps else _without_buttons(update)
@@ -284,8 +285,7 @@ class Conversation:
             raise
         except SmError as error:
             failed = error
-            hint = "" if error.hint is None else f"\nhint: {error.hint}"
-            reply = BotReply(f"{error.message}{hint}")
+            reply = BotReply(refusal(error))
         if isinstance(reply, Redrawn):
             return self._step(update, chat, button, reply)
         calls = [_callback(update, reply.text)]

@@ -11,10 +11,12 @@ from sm.core.requests import Request
 from sm.core.states import TrustLevel
 from sm.core.telegram import session_object
 from sm.core.text import folded
+from sm.core.timestamps import epoch_s
 from sm.policy.access import Action
 from sm.services import SessionFilter
 from sm.telegram.cards import UNTRUSTED, session_lines, tree_rows
 from sm.telegram.command_call import CommandCall, is_count
+from sm.telegram.progress_card import elapsed
 from sm.telegram.replies import BotReply, NewButton, Redrawn
 from sm.telegram.text import preformatted
 
@@ -85,8 +87,9 @@ async def status(call: CommandCall) -> BotReply:
     tasks, waits = await _tasks(call, [session])
     sandboxed = session.effective_mode is TrustLevel.SANDBOXED
     own = f" {UNTRUSTED}" if sandboxed else ""
+    for_ = elapsed(call.services.monitor.now() - epoch_s(session.status_at))
     lines = [
-        f"{label(session)} ({session.id}): {session.status}, since {session.status_at}",
+        f"{label(session)} ({session.id}): {session.status} for {for_}",
         f"reason: {folded(session.status_reason)}",
         f"task: {folded(tasks[session.id], 300)}{own}",
         f"mode: {session.effective_mode}, {session.mode}",
