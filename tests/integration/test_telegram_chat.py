@@ -542,6 +542,37 @@ def test_followed_session_reports_more_and_a_muted_one_makes_no_sound(
         assert reply_to(api, ann, text).text.startswith("usage: /")
 
 
+def test_only_an_owner_mutes_a_whole_group_and_a_paired_user_the_sessions_they_see(
+    home: Instance, api: TelegramApi, ann: Person, eve: Person
+) -> None:
+    fleet = api.group(GROUP, "Fleet")
+    shop = home.home / "shop"
+    shop.mkdir()
+    home.sm("workspace", "create", "shop", "--working-dir", str(shop))
+    eve.says("/start")
+    api.wait_for_message(6, "p1")
+    home.sm("pair", "approve", "p1", "--trust", "direct", "--workspace", "shop")
+    hers = home.spawn("Sleeper", "--workspace", "shop")["session_id"]
+    other = home.spawn("Sleeper")["session_id"]
+    muted = "SELECT chat_id, session_id FROM telegram_mutes"
+
+    eve.says("/mute", fleet)
+    api.wait_for_message(GROUP, "only the operator may mute all reports in a group")
+    eve.says(f"/mute {other}", fleet)
+    api.wait_for_message(GROUP, f"no such session: {other}")
+    assert ("telegram:6", "mute_group", "refused", "") in [(*line[:3], line[3] or "") for line in audit(home)]
+    eve.says(f"/mute {hers}", fleet)
+    api.wait_for_message(GROUP, f"Reports about sleeper-{hers} arrive without a sound")
+    assert rows(home, muted) == [(GROUP, hers)]
+    assert reply_to(api, eve, "/mute").text.startswith("Reports about all sessions arrive without a sound")
+
+    ann.says("/mute", fleet)
+    api.wait_for_message(GROUP, "Reports about all sessions arrive without a sound")
+    eve.says("/mute off", fleet)
+    until(lambda: len(api.messages(GROUP, "only the operator may mute")) == 2, "the refusal")
+    assert sorted(rows(home, muted)) == [(GROUP, ""), (GROUP, hers), (6, "")]
+
+
 def test_what_summarizes_a_session(home: Instance, api: TelegramApi, ann: Person) -> None:
     id = home.spawn("Sleeper")["session_id"]
     home.sm("note", "reading <b>", env=home.as_session(id))

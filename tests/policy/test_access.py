@@ -55,6 +55,7 @@ MANAGE_SANDBOXES    yes       yes    -     -     -     -
 MANAGE_ACCOUNTS     yes       no     -     -     -     -
 PAIR                yes       yes    -     -     -     -
 MANAGE_BOT          yes       yes    -     -     -     -
+MUTE_GROUP          yes       yes    -     -     -     -
 RESTORE_ALL         yes       no     -     -     -     -
 ADOPT               yes       no     -     -     -     -
 ADD_ARGUMENTS       yes       no     -     -     -     -

@@ -213,6 +213,11 @@ class TelegramChange:
 ANYONE = 0
 
 
+def is_group(chat_id: int) -> bool:
+    """Ids of groups are negative."""
+    return chat_id < 0
+
+
 def nonce_digest(nonce: str) -> str:
     return hashlib.sha256(nonce.encode("utf-8", "replace")).hexdigest()
 

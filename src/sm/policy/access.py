@@ -46,6 +46,7 @@ class Action(StrEnum):
     MANAGE_ACCOUNTS = "see, pause or resume accounts"
     PAIR = "pair or revoke users of chat networks"
     MANAGE_BOT = "see or test the bot"
+    MUTE_GROUP = "mute all reports in a group"
     STOP_DAEMON = "stop the daemon"
 
 
@@ -142,6 +143,8 @@ _TARGETS: Mapping[Action, frozenset[Position]] = {
     # An owner decides on requests with the buttons of a chat.
     Action.PAIR: _NOBODY,
     Action.MANAGE_BOT: _NOBODY,
+    # Everybody in the group would miss them. A user may mute each session that they see.
+    Action.MUTE_GROUP: _NOBODY,
     Action.STOP_DAEMON: _NOBODY,
 }
 """The targets of each action for a session and for a paired user.

@@ -18,6 +18,7 @@ from sm.core.telegram import (
     TelegramChat,
     TelegramCounts,
     WatchedText,
+    is_group,
     nonce_digest,
 )
 from sm.core.timestamps import later
@@ -225,8 +226,13 @@ class Telegram:
             preferences = tx.chat_preferences
             (preferences.follow if follows else preferences.unfollow)(chat_id, session_id)
 
-    async def mute(self, chat_id: int, session_id: str | None, for_s: float | None) -> None:
-        """Mute a session in the chat, or without one the whole chat. `for_s` None: no longer."""
+    async def mute(self, caller: Caller, chat_id: int, session_id: str | None, for_s: float | None) -> None:
+        """Mute a session that the caller sees in the chat, or without one the whole chat. `for_s` None: no longer.
+
+        Raises NotPermitted for a whole group.
+        """
+        if session_id is None and is_group(chat_id):
+            self._manager.require(caller, Action.MUTE_GROUP, str(chat_id))
         async with self._store.transaction() as tx:
             until = None if for_s is None else later(tx.now, for_s)
             tx.chat_preferences.mute(chat_id, session_id or EVERYTHING, until)

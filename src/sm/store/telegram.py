@@ -15,6 +15,7 @@ from sm.core.telegram import (
     TelegramChange,
     TelegramChat,
     TelegramCounts,
+    is_group,
     session_object,
     well_formed,
 )
@@ -229,8 +230,8 @@ class TelegramWrites:
         self._set_open({**self._open, call.id: call})
 
     async def _current(self, chat_id: int | None) -> int | None:
-        """The chat, or the supergroup that replaced it. Only groups migrate; their ids are negative."""
-        chat = await self.chat(chat_id) if chat_id is not None and chat_id < 0 else None
+        """The chat, or the supergroup that replaced it."""
+        chat = await self.chat(chat_id) if chat_id is not None and is_group(chat_id) else None
         return chat_id if chat is None or chat.migrated_to is None else chat.migrated_to
 
     def begin(self, call: Outgoing) -> Outgoing:

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from sm.core.telegram import Need, Outgoing
+from sm.core.telegram import Need, Outgoing, is_group
 
 ALL_PER_SECOND = 30
 CHAT_PER_SECOND = 1.0
@@ -19,11 +19,6 @@ GROUP_PER_MINUTE = {Need.ANSWER: 18, Need.REQUEST: 18, Need.ENDING: 12, Need.PRO
 Reports leave room for six urgent calls: three requests a minute, and the edits of their cards.
 """
 _MINUTE_S = 60.0
-
-
-def is_group(chat_id: int) -> bool:
-    """Ids of groups are negative."""
-    return chat_id < 0
 
 
 @dataclass(slots=True)

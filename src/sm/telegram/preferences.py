@@ -42,6 +42,7 @@ async def mute(call: CommandCall) -> BotReply:
     found = _DURATION.fullmatch(time)
     seconds = None if found is None else int(found[1]) * _UNIT_S[found[2]]
     await call.services.telegram.mute(
+        call.caller,
         call.place.chat_id,
         None if session is None else session.id,
         None if seconds is None else float(seconds),

@@ -9,12 +9,11 @@ from sm.core.lifecycle import is_ended
 from sm.core.models import Checkpoint, Session
 from sm.core.states import TrustLevel
 from sm.core.statuses import Status
-from sm.core.telegram import BotMethod, Need, NewCall, OutgoingState, TelegramChange
+from sm.core.telegram import BotMethod, Need, NewCall, OutgoingState, TelegramChange, is_group
 from sm.core.telegram_threads import ProgressCard, progress_subject
 from sm.core.text import folded
 from sm.core.timestamps import epoch_s
 from sm.monitor.monitor import Glance
-from sm.telegram.budget import is_group
 from sm.telegram.cards import UNTRUSTED
 from sm.telegram.text import escaped
 
