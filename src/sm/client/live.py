@@ -6,7 +6,7 @@ Not loaded by ordinary commands, so it may import `typing`.
 from collections.abc import Iterator
 from typing import Any, Literal, TypedDict, cast
 
-from sm.client.http import Client, decode_answer
+from sm.client.http import Client, decode_answer, session_path
 
 
 class TokensData(TypedDict):
@@ -141,6 +141,19 @@ class TimelineData(TypedDict):
     sessions: list[LaneData]
 
 
+class ScreenRowData(TypedDict):
+    row: int
+    runs: list[list[str]]
+
+
+class ScreenUpdateData(TypedDict):
+    """Rows of a screen that have changed, the first time all of them."""
+
+    height: int
+    rows: list[ScreenRowData]
+    over: bool
+
+
 def updates(
     client: Client,
     *,
@@ -196,3 +209,15 @@ def timeline(
     """The statuses of sessions since that time, by default of the last hour."""
     query = {"since": since, "session": session, "tree": tree, "workspace": workspace, "limit": limit}
     return cast(TimelineData, client.get("/v1/timeline", query))
+
+
+def screen(client: Client, session: str) -> Iterator[ScreenUpdateData]:
+    """Follow the visible screen of a session's terminal, until its process has ended.
+
+    Raises DaemonAway when the stream breaks, and NotPermitted when the caller may not read the session.
+    """
+    for _, data in client.events(session_path(session, "/screen/stream")):
+        update = cast(ScreenUpdateData, decode_answer(data))
+        yield update
+        if update["over"]:
+            return

@@ -31,6 +31,7 @@ from sm.messaging import (
 )
 from sm.monitor import AgentListener, CutOffSessions, Monitor, Observer, Summary, UsageMeter, Watcher
 from sm.monitor.completions import Completions, TurnReader
+from sm.monitor.live_screens import LiveScreens
 from sm.monitor.retries import Retries
 from sm.monitor.terminal_use import TerminalLooks
 from sm.notifiers import NOTIFIERS
@@ -254,6 +255,7 @@ class DaemonParts:
             waits=Waits(store, manager, messages, requests, waiting, timers),
             monitor=monitor,
             live=Live(store, monitor),
+            screens=LiveScreens(terminals),
             terminals=terminals,
             store=Reads(store),
             accounts=accounts,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from sm.core.models import Session
 from sm.messaging.messages import Messages
+from sm.monitor.live_screens import LiveScreens
 from sm.monitor.monitor import Monitor
 from sm.requests.answers import Requests
 from sm.requests.dialogs import Dialogs
@@ -97,6 +98,7 @@ class Services:
     waits: Waits
     monitor: Monitor
     live: Live
+    screens: LiveScreens
     terminals: Screen
     store: Reads
     accounts: Accounts

@@ -101,3 +101,27 @@ class TimelineView(TypedDict):
     since: Annotated[Time, doc("As asked, or later if there were more events than `limit`.")]
     until: Annotated[Time, doc("The daemon's time.")]
     sessions: Annotated[list[LaneView], doc("Oldest first; without those that had ended before `since`.")]
+
+
+ScreenRun = Annotated[
+    list[str],
+    doc(
+        "A text and its style: words of `bold dim italic underline blink reverse hidden strike`, and `fg:` and `bg:`"
+        " with a number of the palette (0 to 255) or `#rrggbb`.",
+        minItems=2,
+        maxItems=2,
+    ),
+]
+
+
+class ScreenRowView(TypedDict):
+    row: Annotated[int, doc("From the top, beginning at 0.")]
+    runs: list[ScreenRun]
+
+
+class ScreenUpdateView(TypedDict):
+    """Rows of a screen that have changed, the first time all of them."""
+
+    height: Annotated[int, doc("The number of rows. Forget further ones.")]
+    rows: list[ScreenRowView]
+    over: Annotated[bool, doc("True: the process has ended or its terminal is closed, and no event follows.")]

@@ -13,6 +13,7 @@ from sm.api.routes import (
     pairings,
     requests,
     sandbox,
+    screens,
     sessions,
     telegram,
     workspaces,
@@ -21,7 +22,7 @@ from sm.api.routes import (
 ROUTES: dict[str, list[Route]] = {
     "daemon": daemon.routes,
     "sessions": sessions.routes,
-    "live": live.routes,
+    "live": [*live.routes, *screens.routes],
     "agents": agents.routes,
     "accounts": accounts.routes,
     "pairings": pairings.routes,

@@ -1,0 +1,56 @@
+"""The route of live screens."""
+
+from typing import Annotated
+
+import orjson
+from aiohttp import web
+
+from sm.api.answers.live import ScreenUpdateView
+from sm.api.context import ApiRequest
+from sm.api.event_streams import HEARTBEAT, event_stream
+from sm.api.route import RouteTable, StreamOf
+from sm.monitor.live_screens import LiveScreen
+from sm.policy.access import Action
+from sm.wire import HEARTBEAT_S
+
+routes = RouteTable()
+
+
+@routes.route("GET", "/v1/sessions/{ref}/screen/stream", agents=True, audit="screen")
+async def follow_screen(request: ApiRequest) -> Annotated[web.StreamResponse, StreamOf(ScreenUpdateView)]:
+    """Stream the visible screen of a session's terminal: all rows, then those that change.
+
+    At most 4 times a second. A reader that is slower gets the newest state of each row. A comment line comes every
+    15 s. The stream ends with the agent's process.
+    """
+    session = request.session(Action.READ)
+    async with (
+        request.services.screens.looking(session.terminal) as screen,
+        event_stream(request) as response,
+    ):
+        cursor, over = 0, False
+        while not over and not request.context.is_over():
+            current = request.services.store.sessions.get(session.id)
+            if current is None or not request.services.sessions.may_read(request.caller, current):
+                break  # the session was removed, or moved away from the caller
+            over = screen.is_over
+            if screen.number > cursor or over:
+                update = orjson.dumps(screen_json(screen, cursor, over=over))
+                cursor = screen.number
+                await response.write(b"data: %b\n\n" % update)
+            if not over and not await request.wait_until(
+                lambda: screen.number > cursor or screen.is_over,  # noqa: B023 - awaited in this round
+                HEARTBEAT_S,
+                screen,
+            ):
+                await response.write(HEARTBEAT)
+    return response
+
+
+def screen_json(screen: LiveScreen, since: int, *, over: bool) -> ScreenUpdateView:
+    rows = screen.rows(since)
+    return {
+        "height": screen.height,
+        "rows": [{"row": row.row, "runs": [list(run) for run in row.runs]} for row in rows],
+        "over": over,
+    }
