@@ -120,6 +120,7 @@ def request(number: int = 57, **more: Any) -> dict[str, Any]:
         "answered_by_label": more.get("answered_by"),
         "reason": None,
         "confirmed": more.get("state") == "answered",
+        "digest": f"{number:032x}",
         "created_at": "2026-01-27T15:10:00Z",
         "expires_at": None,
     } | more

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from sm.client.http import Client
+from sm.errors import IllegalState
 from tests.api_client import ApiClient
 from tests.fixtures import context_fixture
 from tests.instance import SM, Instance, until
@@ -289,6 +291,9 @@ def test_first_answer_wins_and_a_late_answer_is_refused(home: Instance) -> None:
     session_id = asker["session_id"]
     home.in_status(session_id, "waiting_input")
     (request,) = home.json("requests", session_id)
+    another = {"approved": True, "answers": ["1"], "shown": "0" * 32}
+    with pytest.raises(IllegalState, match="has changed since it was shown"):
+        Client(str(home.socket)).post(f"/v1/requests/{request['request_id']}/answer", another)
     assert (
         home.sm("answer", request["request_id"], "2")
         == f"Answered {request['request_id']} of {asker['label']}\n"

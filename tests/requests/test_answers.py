@@ -1,5 +1,7 @@
 """Answers to questions: options, numbers and free text."""
 
+from dataclasses import replace
+
 import pytest
 
 from sm.core.requests import Question, Request
@@ -127,3 +129,20 @@ def test_answer_is_refused_when_number_has_no_option(text: str) -> None:
 )
 def test_answer_may_be_a_number_when_question_or_options_contain_numbers(question: Question) -> None:
     assert resolve_options(asks(question), ["30"]) == ("30",)
+
+
+def test_digest_is_that_of_equal_words_only() -> None:
+    request = asks(Question("Which?", OPTIONS))
+    assert replace(request, state=RequestState.EXPIRED, reason="a day is over").digest == request.digest
+    others = [
+        asks(Question("Which one?", OPTIONS)),
+        asks(Question("Which?", OPTIONS[:-1])),
+        asks(Question("Which?", OPTIONS, multiple=True)),
+        asks(Question("Which?", (*OPTIONS[:-1], "\ud800"))),
+        replace(request, id=58),
+        replace(request, kind=RequestKind.PERMISSION, tool="Bash", arguments={"command": "ls"}),
+        replace(request, kind=RequestKind.PERMISSION, tool="Bash", arguments={"command": "ls "}),
+        replace(request, agent="a1"),
+        replace(request, cut=True),
+    ]
+    assert len({request.digest, *(other.digest for other in others)}) == 1 + len(others)

@@ -1,10 +1,14 @@
 """Requests of sessions for a permission, an answer or a completion. Pure data."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from sm.core.states import RequestKind, RequestState
+from sm.wire import encode
+
+_DIGEST_LENGTH = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,14 @@ class Request:
     def text(self) -> str:
         """The text of the questions, or of a proposed completion."""
         return " / ".join(question.question for question in self.questions)
+
+    @property
+    def digest(self) -> str:
+        """Of everything that a person decides on: equal texts of the agent have equal digests."""
+        questions = [[q.question, list(q.options), q.multiple] for q in self.questions]
+        decided = [self.id, str(self.kind), self.tool, self.arguments, questions, self.agent, self.cut]
+        text = encode(decided).encode("utf-8", "surrogatepass")
+        return hashlib.sha256(text).hexdigest()[:_DIGEST_LENGTH]
 
     @property
     def open(self) -> bool:

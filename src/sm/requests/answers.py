@@ -43,6 +43,8 @@ class RequestReply:
     approved: bool
     answers: tuple[str, ...] = ()
     message: str | None = None
+    shown: str | None = None
+    """The digest of the request that the caller has seen; None: the caller did not say."""
 
 
 class Requests:
@@ -147,6 +149,11 @@ class Requests:
             if tx.replayed is None:
                 if not request.open or request.has_proposed_answer:
                     raise too_late(request)
+                if reply.shown not in (None, request.digest):
+                    raise IllegalState(
+                        f"request {request.name} has changed since it was shown",
+                        f"look at it again: sm requests {request.name}",
+                    )
                 request = await self._carry_out(tx, tx.session(session.id), request, reply, caller)
                 tx.remember(request.name)
         return await (self._setup.wait if is_setup else self._dialogs.wait_until_taken)(request, caller)

@@ -31,6 +31,10 @@ class AnswerBody(Body):
     approved: Annotated[bool | None, doc("False also denies a question.")] = None
     answers: Annotated[list[str] | None, doc("One for each question.")] = None
     message: LongText | None = None
+    shown: Annotated[
+        str | None,
+        doc("The `digest` of the request that the caller has seen: the answer to another one is refused."),
+    ] = None
 
 
 @routes.route("GET", "/v1/requests", agents=True)
@@ -64,7 +68,7 @@ async def request(request: ApiRequest, query: WaitQuery) -> RequestView:
 @routes.route("POST", "/v1/requests/{ref}/answer", agents=True)
 async def answer(request: ApiRequest, body: AnswerBody, key: RequestKey | None) -> RequestView:
     """Answer a request, or the only open request of a session; the first answer wins."""
-    reply = RequestReply(bool(body.approved), tuple(body.answers or ()), body.message)
+    reply = RequestReply(bool(body.approved), tuple(body.answers or ()), body.message, body.shown)
     requests = request.services.requests
     return request.views.request(await requests.answer(request.caller, request.name, reply, key))
 
