@@ -1,18 +1,23 @@
-"""Measures the processor time that live views add to the daemon while sessions change."""
+"""Measures the processor time that live views add to the daemon, and that their list of sessions takes."""
 
 import contextlib
+import random
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bench.instance import Instance
 from bench.row import Effort, Judged, Row
+from sm.board import Board, Sort
+from tests.board.samples import row_data, update
 
 _CHANGES_PER_S = 20
 _ROUNDS = 3
+_LISTED = 10_000
+_REPEATED = 5
 _FURTHER = 4
 """Views that are opened after the first one."""
 # A session that changes its note at a fixed rate over one connection.
@@ -65,6 +70,37 @@ def measure(effort: Effort) -> Iterator[Row]:
     yield Row("  kB to a view in a second", "", changing.bytes_per_s / 1000)
     yield resting.row(f"{count} sessions at rest: with a view")
     yield Row("  added by each further view", "%", resting.further)
+    yield from _lists()
+
+
+def _lists() -> Iterator[Row]:
+    """The list of live views, without drawing it. Changes come four times a second, so a bound is a part of that."""
+    choose = random.Random(1)
+    parents = [f"{n - choose.randint(1, 20):08x}" if n % 21 else None for n in range(_LISTED)]
+    rows = [row_data(f"{n:08x}", note="a note", parent_session_id=parents[n]) for n in range(_LISTED)]
+    board = Board()
+    board.apply(update(rows, snapshot=True), 0.0)
+    what = f"list of {_LISTED:,} sessions"
+    yield Row(
+        f"{what}: order taken anew", "ms", _ms(lambda: board.sort_by(Sort.TREE, 0.0)), gate=400, aim=150
+    )
+    yield Row("  filter typed", "ms", _ms(lambda: board.filter_by("note 99", 0.0)), gate=100, aim=50)
+    board.filter_by("", 0.0)
+
+    def change() -> None:
+        board.apply(update([{**row, "note": "another"} for row in rows[:_CHANGES_PER_S]]), 0.0)
+        board.refresh(0.0, rests=True)
+
+    yield Row(f"  {_CHANGES_PER_S} changed rows", "ms", _ms(change), gate=10, aim=2)
+
+
+def _ms(action: Callable[[], None]) -> float:
+    times = []
+    for _ in range(_REPEATED):
+        begin = time.thread_time()
+        action()
+        times.append(time.thread_time() - begin)
+    return statistics.median(times) * 1000
 
 
 class _Rounds:

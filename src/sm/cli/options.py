@@ -62,7 +62,7 @@ def _sessions(
     """The sessions for which `applies` holds, described by their status. `archived`: include archived sessions."""
     from sm.cli.display.output import now
     from sm.cli.display.sessions import last_words, status_of
-    from sm.cli.display.text import cut
+    from sm.core.columns import cut
 
     at = now()
     sessions = [s for s in _fetch("/v1/sessions", {"archived": archived}) if applies(s)]

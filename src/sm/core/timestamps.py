@@ -21,3 +21,11 @@ def epoch_s(at: str) -> float:
 def is_later(at: str, known: str | None, now: str) -> bool:
     """Return whether `at` is later than `known`. Ignores a `known` ahead of `now`: the clock has been set back."""
     return known is None or at > known or (known > now and at != known)
+
+
+def span(seconds: float) -> str:
+    """Format a duration as `10s`, `5min`, `2h` or `3d`, rounded down."""
+    for unit_s, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= unit_s:
+            return f"{int(seconds) // unit_s}{unit}"
+    return f"{int(seconds)}s"

@@ -37,8 +37,8 @@ def _chosen(client: Client) -> str:
     """Return the ID of the only live session, or of the one that a person chooses."""
     from sm.cli.display.listing import listing, listing_lines, ordered
     from sm.cli.display.output import now, width
-    from sm.cli.display.text import cut
     from sm.cli.selection import choose
+    from sm.core.columns import cut
 
     sessions = client.get("/v1/overview")
     if not sessions:

@@ -17,9 +17,10 @@ from sm.cli.call import Call, json_option
 from sm.cli.display.output import Table, now, table_lines
 from sm.cli.display.requests import expires, explanation, request_head
 from sm.cli.display.sessions import label, status_of
-from sm.cli.display.text import JsonObject, age, line, seconds_since, span
+from sm.cli.display.text import JsonObject, age, line, seconds_since
 from sm.cli.options import REQUEST_NAME, requests_and_sessions
 from sm.client.http import percent_encode, session_path
+from sm.core.timestamps import span
 
 
 @click.command(help=__doc__)

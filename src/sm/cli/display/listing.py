@@ -5,8 +5,9 @@ from datetime import datetime
 from typing import NamedTuple
 
 from sm.cli.display.sessions import BRANCHES, label, status_of
-from sm.cli.display.text import JsonObject, line, seconds_since, span
+from sm.cli.display.text import JsonObject, line, seconds_since
 from sm.core.columns import columns
+from sm.core.timestamps import span
 
 _HEADER = ("NAME", "STATUS", "AGE", "MODEL", "CTX", "COST", "TASK")
 STATUS_COLUMN = 1

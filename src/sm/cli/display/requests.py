@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from sm.cli.display.sessions import label, name_to_type
-from sm.cli.display.text import JsonObject, age, line, span
+from sm.cli.display.text import JsonObject, age, line
 from sm.core.quotation import argument_lines, question_lines, quotation, wrapped_at_blanks
+from sm.core.timestamps import span
 from sm.wire import encode
 
 _BY = {"rule": "by a rule", "terminal": "in the terminal"}

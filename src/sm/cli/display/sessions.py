@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 
 from sm.cli.display.output import Table
-from sm.cli.display.text import JsonObject, age, agent_line, line, seconds_since, span
+from sm.cli.display.text import JsonObject, age, agent_line, line, seconds_since
 from sm.core.statuses import ENDED, Status
+from sm.core.timestamps import span
 
 COLOURS: dict[str, str] = {
     Status.RUNNING: "green",

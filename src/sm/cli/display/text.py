@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime, tzinfo
 from typing import Any
 
-from sm.core.columns import columns
+from sm.core.timestamps import span
 
 JsonObject = Mapping[str, Any]
 """An object of the daemon's answer."""
@@ -58,14 +58,6 @@ def seconds_since(timestamp: str, now: datetime) -> float:
     return max(0.0, (now - datetime.fromisoformat(timestamp)).total_seconds())
 
 
-def span(seconds: float) -> str:
-    """Format a duration as `10s`, `5min`, `2h` or `3d`, rounded down."""
-    for unit_s, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= unit_s:
-            return f"{int(seconds) // unit_s}{unit}"
-    return f"{int(seconds)}s"
-
-
 def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
@@ -88,13 +80,3 @@ def event_line(event: JsonObject, now: datetime, zone: tzinfo | None = None) -> 
 
 def checkpoint_line(checkpoint: JsonObject, now: datetime, zone: tzinfo | None = None) -> str:
     return f"[{clock(checkpoint['timestamp'], now, zone)}] {line(checkpoint['message'], 2000)}"
-
-
-def cut(text: str, width: int | None) -> str:
-    """Cut `text` to at most `width` columns unless that is None."""
-    if width is None or columns(text) <= width:
-        return text
-    kept = text[: max(0, width - 1)]
-    while kept and columns(kept) > width - 1:
-        kept = kept[:-1]
-    return kept + "…"

@@ -1,0 +1,36 @@
+"""The contents of live views: rows, order, filter, selection, what needs a person, and the actions. Pure."""
+
+from sm.board.actions import ACTIONS, NO_WORDS, ActionInput, ApiCall, BoardAction, Target, command_to_copy
+from sm.board.board import Board
+from sm.board.chips import Chip, chips
+from sm.board.filter import KEYS, Filter, parse_filter
+from sm.board.guard import ButtonGuard
+from sm.board.needs import BoardNeed, NeedKind, Quiet, needs
+from sm.board.order import Line, Sort, arrange
+from sm.board.row import BoardRow, board_row
+
+__all__ = [
+    "ACTIONS",
+    "KEYS",
+    "NO_WORDS",
+    "ActionInput",
+    "ApiCall",
+    "Board",
+    "BoardAction",
+    "BoardNeed",
+    "BoardRow",
+    "ButtonGuard",
+    "Chip",
+    "Filter",
+    "Line",
+    "NeedKind",
+    "Quiet",
+    "Sort",
+    "Target",
+    "arrange",
+    "board_row",
+    "chips",
+    "command_to_copy",
+    "needs",
+    "parse_filter",
+]

@@ -1,0 +1,41 @@
+"""The workspace switcher of live views. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sm.board.needs import BoardNeed
+from sm.board.row import BoardRow
+
+ALL = "All"
+_KEYS = "0123456789"
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    slug: str | None
+    """None: all sessions."""
+    key: str
+    """A digit; empty for the workspaces after the ninth."""
+    sessions: int
+    needs: int
+    """The entries that need a person and are not in the chosen workspace; 0 on the chosen chip."""
+
+    @property
+    def label(self) -> str:
+        return self.slug or ALL
+
+
+def chips(
+    rows: Mapping[str, BoardRow], found: Sequence[BoardNeed], workspaces: Iterable[str], chosen: str | None
+) -> list[Chip]:
+    """`All`, then each workspace by name. `workspaces`: those that are not deleted."""
+    sessions = Counter(row.workspace for row in rows.values())
+    urgent = Counter(row.workspace for need in found if (row := rows.get(need.session_id or "")) is not None)
+    outside = sum(count for slug, count in urgent.items() if slug != chosen)
+    shown: list[Chip] = [Chip(None, _KEYS[0], len(rows), 0 if chosen is None else outside)]
+    for number, slug in enumerate(sorted(workspaces), 1):
+        key = _KEYS[number] if number < len(_KEYS) else ""
+        count = 0 if chosen in (slug, None) else urgent[slug]
+        shown.append(Chip(slug, key, sessions[slug], count))
+    return shown

@@ -1,0 +1,123 @@
+"""Entries that need a person: requests, failed messages, stale sessions, trouble of the daemon. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from sm.board.row import BoardRow
+from sm.board.words import request_words, shown
+from sm.core.states import MessageState
+from sm.core.timestamps import epoch_s
+
+Data = Mapping[str, Any]
+_FAILED = frozenset({MessageState.FAILED, MessageState.EXPIRED, MessageState.UNCONFIRMED})
+_MESSAGE_AGE_MAX_S = 86_400
+
+
+class NeedKind(StrEnum):
+    """In the order of the list."""
+
+    REQUEST = "request"
+    MESSAGE = "message"
+    STALE = "stale"
+    DAEMON = "daemon"
+
+
+@dataclass(frozen=True, slots=True)
+class BoardNeed:
+    kind: NeedKind
+    key: str
+    """Identifies the entry while it is shown: `r57`, `message 12`."""
+    session_id: str | None
+    label: str
+    text: str
+    """Safe to show, like `label`."""
+    since_s: float
+    """The daemon's time; 0: unknown."""
+    request: Data | None = None
+
+    @property
+    def digest(self) -> str | None:
+        """Of the shown request, for the answer to it."""
+        return None if self.request is None else self.request.get("digest")
+
+
+def needs(
+    rows: Mapping[str, BoardRow],
+    requests: Sequence[Data],
+    messages: Sequence[Data],
+    overview: Data,
+    now_s: float,
+) -> list[BoardNeed]:
+    """All entries, open requests first, and within each kind the oldest first.
+
+    `requests`: of `/v1/requests`; `messages`: of `/v1/messages`; `overview`: of `/v1/status`.
+    """
+    found = [_request(request) for request in requests if _is_open(request)]
+    found += [_message(message) for message in messages if _is_failed(message, now_s)]
+    found += [
+        BoardNeed(
+            NeedKind.STALE,
+            f"stale {row.id}",
+            row.id,
+            row.label,
+            f"{row.status}? {row.task()}",
+            row.status_at_s,
+        )
+        for row in rows.values()
+        if row.stale and not row.data["archived"]
+    ]
+    found += [
+        BoardNeed(NeedKind.DAEMON, f"trouble {number}", None, "daemon", shown(text), 0.0)
+        for number, text in enumerate(overview.get("trouble") or ())
+    ]
+    if letters := overview.get("dead_letters"):
+        text = f"{letters} undelivered: sm status"
+        found.append(BoardNeed(NeedKind.DAEMON, "dead letters", None, "daemon", text, 0.0))
+    order = list(NeedKind)
+    return sorted(found, key=lambda need: (order.index(need.kind), need.since_s))
+
+
+def _is_open(request: Data) -> bool:
+    return request["state"] == "open" and request["answer"] is None
+
+
+def _request(request: Data) -> BoardNeed:
+    return BoardNeed(
+        NeedKind.REQUEST,
+        request["request_id"],
+        request["session_id"],
+        shown(request["label"], 150),
+        request_words(request),
+        epoch_s(request["created_at"]),
+        request,
+    )
+
+
+def _is_failed(message: Data, now_s: float) -> bool:
+    """A message of the operator that did not arrive, of the last day. Other senders are told by notices."""
+    is_own = message["from"] == "operator" and message["session_id"] is not None
+    is_recent = now_s - epoch_s(message["created_at"]) < _MESSAGE_AGE_MAX_S
+    return is_own and message["status"] in _FAILED and is_recent
+
+
+def _message(message: Data) -> BoardNeed:
+    reason = f" ({shown(message['reason'], 100)})" if message["reason"] else ""
+    text = f"{message['status']}{reason}: {shown(message.get('text') or '', 200)}"
+    number, session_id = message["message_id"], message["session_id"]
+    label, at_s = shown(message["label"], 150), epoch_s(message["created_at"])
+    return BoardNeed(NeedKind.MESSAGE, f"message {number}", session_id, label, text, at_s)
+
+
+class Quiet:
+    """Since when nothing has needed a person."""
+
+    def __init__(self) -> None:
+        self.since_s: float | None = None
+
+    def update(self, found: Sequence[BoardNeed], now_s: float) -> None:
+        if found:
+            self.since_s = None
+        elif self.since_s is None:
+            self.since_s = now_s

@@ -1,0 +1,94 @@
+"""One session in a live view. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sm.board.words import shown, status_word
+from sm.core.statuses import ENDED, Status
+from sm.core.timestamps import epoch_s, span
+
+if TYPE_CHECKING:
+    from sm.client.live import RowData
+
+WAITING, STALE, WORKING, IDLE, OVER = range(5)
+"""How much a session needs a person, the most urgent first."""
+_LABEL_MAX = 150
+
+
+@dataclass(frozen=True, slots=True)
+class BoardRow:
+    id: str
+    parent_id: str | None
+    label: str
+    """Safe to show."""
+    status: str
+    stale: bool
+    status_at_s: float
+    """Seconds since the epoch, of the daemon's clock."""
+    workspace: str | None
+    agent_type: str
+    cost: float
+    """0 as long as nothing is counted."""
+    requests: Sequence[str]
+    urgency: int
+    words: str
+    """All that a plain word of a filter looks at, casefolded."""
+    data: "RowData"
+
+    @property
+    def is_live(self) -> bool:
+        return self.status not in ENDED
+
+    def status_text(self, now_s: float) -> str:
+        """`waiting 4min`. `now_s`: the daemon's time."""
+        return f"{status_word(self.status, stale=self.stale)} {span(max(0.0, now_s - self.status_at_s))}"
+
+    def task(self) -> str:
+        """The current work or wait of the session in one line. Safe to show."""
+        data = self.data
+        reason = data["status_reason"]
+        if self.status == Status.WAITING_INPUT or self.requests:
+            texts: tuple[str | None, ...] = (reason, data["note"])
+        elif self.status in ENDED:
+            texts = (data["completion_message"], reason)
+        else:
+            texts = (data["note"], data["activity"], data["title"], reason)
+        return shown(next((text for text in texts if text and text.strip()), ""), 300)
+
+    def progress(self) -> str:
+        done, total = self.data["todo_done"], self.data["todo_total"]
+        return f"{done or 0}/{total}" if total else ""
+
+
+def board_row(data: "RowData") -> BoardRow:
+    status, stale = data["status"], data["status_stale"]
+    texts = (
+        *(data["label"], data["session_id"], data["name"], data["title"], data["note"], data["activity"]),
+        *(data["completion_message"], data["status_reason"]),
+    )
+    return BoardRow(
+        id=data["session_id"],
+        parent_id=data["parent_session_id"],
+        label=shown(data["label"], _LABEL_MAX),
+        status=status,
+        stale=stale and status not in ENDED,
+        status_at_s=epoch_s(data["status_at"]),
+        workspace=data["workspace"],
+        agent_type=data["agent_type"],
+        cost=data["cost_usd"] or 0.0,
+        requests=tuple(data["open_requests"]),
+        urgency=_urgency(status, stale=stale, waits=bool(data["open_requests"])),
+        words="\n".join(filter(None, texts)).casefold(),
+        data=data,
+    )
+
+
+def _urgency(status: str, *, stale: bool, waits: bool) -> int:
+    if status in ENDED:
+        return OVER
+    if waits or status == Status.WAITING_INPUT:
+        return WAITING
+    if stale:
+        return STALE
+    return IDLE if status == Status.IDLE else WORKING

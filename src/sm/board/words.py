@@ -1,0 +1,88 @@
+"""The words, signs and numbers of live views. Pure.
+
+An agent's texts pass through `shown`: control, bidirectional and other invisible characters become code points.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from sm.core.quotation import visible
+from sm.core.statuses import Status
+from sm.core.text import tool_use
+
+if TYPE_CHECKING:
+    from sm.client.live import TokensData
+
+SIGNS: Mapping[str, str] = {
+    Status.SPAWNED: "·",
+    Status.STARTING: "·",
+    Status.RUNNING: "●",
+    Status.IDLE: "○",
+    Status.WAITING_INPUT: "!",
+    Status.COMPLETED: "✓",
+    Status.ERROR: "✗",
+    Status.ABANDONED: "✗",
+    Status.KILLED: "✗",
+}
+"""A sign for each status, so that the colour is never the only difference."""
+_WORDS: Mapping[str, str] = {Status.WAITING_INPUT: "waiting"}
+_TEXT_MAX = 500
+_BAR_CELLS = 5
+
+
+def shown(text: object, limit: int = _TEXT_MAX) -> str:
+    """An agent's text on one line, with a sign for each newline and code points for invisible characters."""
+    words = str(text)
+    return visible(words[:limit].replace("\n", "⏎")) + ("…" if len(words) > limit else "")
+
+
+def status_word(status: str, *, stale: bool) -> str:
+    return _WORDS.get(status, shown(status, 20)) + ("?" if stale else "")
+
+
+def sign_of(status: str, *, stale: bool, waits: bool) -> str:
+    """`waits`: the session has an open request."""
+    return SIGNS[Status.WAITING_INPUT] if waits else "?" if stale else SIGNS.get(status, "·")
+
+
+def dollars(cost: float | None) -> str:
+    return "-" if cost is None else f"${cost:,.2f}"
+
+
+def count_of_tokens(tokens: "TokensData | None") -> str:
+    """The input and output together: `950`, `12k` or `3.4M`; the cache is in the cost only."""
+    if tokens is None:
+        return "-"
+    count = tokens["input"] + tokens["output"]
+    if count < 1000:
+        return str(count)
+    return f"{count // 1000}k" if count < 1_000_000 else f"{count / 1_000_000:.1f}M"
+
+
+def context_bar(percent: int | None) -> str:
+    """The used part of the context window: `▰▰▱▱▱ 40%`."""
+    if percent is None:
+        return "-"
+    filled = min(_BAR_CELLS, max(0, round(percent * _BAR_CELLS / 100)))
+    return f"{'▰' * filled}{'▱' * (_BAR_CELLS - filled)} {percent}%"
+
+
+def short_model(model: str | None, provider: str) -> str:
+    """The model without the name of its provider and without its date: `opus-4-8`."""
+    name = shown(model or "-", 60).removeprefix(f"{provider}-")
+    base, _, date = name.rpartition("-")
+    return base if base and len(date) == 8 and date.isdecimal() else name
+
+
+def request_words(request: Mapping[str, Any]) -> str:
+    """The subject of a request on one line."""
+    texts = " / ".join(question["question"] for question in request["questions"])
+    match request["kind"]:
+        case "question":
+            return shown(texts)
+        case "completion":
+            return f"proposes its completion: {shown(texts)}" if texts else "proposes its completion"
+        case "setup":
+            return shown(texts)
+        case _:
+            return shown(tool_use(request["tool"], request["arguments"]))

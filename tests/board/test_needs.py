@@ -1,0 +1,102 @@
+"""Entries that need a person, the workspace switcher and the words of rows."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sm.board import NeedKind, Quiet, chips, needs
+from sm.board.words import context_bar, count_of_tokens, short_model, shown
+from sm.client.live import TokensData
+from tests.board.samples import AT_S, message, row
+from tests.cli.samples import request
+
+NOTHING: dict[str, Any] = {"trouble": [], "dead_letters": 0}
+
+
+def test_needs_are_requests_by_age_then_messages_stale_sessions_and_trouble() -> None:
+    rows = {
+        r.id: r for r in (row("a", status_stale=True), row("b"), row("c", status_stale=True, archived=True))
+    }
+    found = needs(
+        rows,
+        [
+            request(58, created_at="2026-01-27T15:09:00Z"),
+            request(57, created_at="2026-01-27T15:08:00Z", kind="permission", tool="Bash", questions=[])
+            | {"arguments": {"command": "npm install\nrm -rf /"}},
+            request(59, state="answered"),
+            request(60, answer={"approved": True, "answers": [], "message": None}),
+        ],
+        [
+            message(1, "submitted"),
+            message(2, "unconfirmed", reason="no answer"),
+            message(3, "failed", **{"from": "b"}),
+            message(4, "failed", created_at="2026-01-20T15:10:00Z"),
+            message(5, "queued"),
+        ],
+        {"trouble": ["the disk is full"], "dead_letters": 2},
+        AT_S,
+    )
+    assert [(need.kind, need.key) for need in found] == [
+        (NeedKind.REQUEST, "r57"),
+        (NeedKind.REQUEST, "r58"),
+        (NeedKind.MESSAGE, "message 2"),
+        (NeedKind.STALE, "stale a"),
+        (NeedKind.DAEMON, "trouble 0"),
+        (NeedKind.DAEMON, "dead letters"),
+    ]
+    assert found[0].text == "Bash: npm install⏎rm -rf /"
+    assert found[0].digest == f"{57:032x}"
+    assert found[2].text == "unconfirmed (no answer): go on"
+
+
+def test_quiet_is_since_the_last_need_was_gone() -> None:
+    quiet, some = Quiet(), needs({}, [request()], [], NOTHING, AT_S)
+    since = []
+    for found, now_s in (([], 10.0), ([], 20.0), (some, 30.0), ([], 40.0)):
+        quiet.update(found, now_s)
+        since.append(quiet.since_s)
+    assert since == [10.0, 10.0, None, 40.0]
+
+
+def test_chips_count_needs_outside_of_the_chosen_workspace() -> None:
+    rows = {r.id: r for r in (row("a", workspace="shop"), row("b", workspace="blog"), row("c"))}
+    found = needs(rows, [request(n, session_id=s) for n, s in enumerate("aabc", 1)], [], NOTHING, AT_S)
+    shown_chips = chips(rows, found, ["shop", "blog"], "shop")
+    assert [(c.label, c.key, c.sessions, c.needs) for c in shown_chips] == [
+        ("All", "0", 3, 2),
+        ("blog", "1", 1, 1),
+        ("shop", "2", 1, 0),
+    ]
+    assert all(chip.needs == 0 for chip in chips(rows, found, ["shop", "blog"], None))
+    assert [c.key for c in chips({}, [], (f"w{n:02}" for n in range(12)), None)] == [*"0123456789", *[""] * 3]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("a\nb", "a⏎b"),
+        ("\x1b[31mred\x9b", "<U+001B>[31mred<U+009B>"),
+        ("\u202eevil\u2066", "<U+202E>evil<U+2066>"),
+        ("数" * 600, "数" * 500 + "…"),
+    ],
+)
+def test_agents_text_is_shown_on_one_line_with_code_points(text: str, line: str) -> None:
+    assert shown(text) == line
+
+
+@settings(deadline=None)
+@given(st.text())
+def test_shown_text_is_printable(text: str) -> None:
+    assert shown(text).isprintable()
+    noted = row(note=text, name=text, status_reason=text)
+    assert noted.task().isprintable()
+    assert noted.label.isprintable()
+
+
+def test_numbers_of_a_row_are_short() -> None:
+    tokens = TokensData(input=900_000, output=100_000, cache_read=9, cache_write=9)
+    assert [count_of_tokens(None), count_of_tokens(tokens)] == ["-", "1.0M"]
+    assert [context_bar(None), context_bar(40), context_bar(250)] == ["-", "▰▰▱▱▱ 40%", "▰▰▰▰▰ 250%"]
+    assert short_model("claude-haiku-4-5-20251001", "claude") == "haiku-4-5"
