@@ -1,4 +1,4 @@
-"""Measures the processor time that live views add to the daemon, and that their list of sessions takes."""
+"""Measures the processor time that live views add to the daemon, and the time and memory that they take."""
 
 import contextlib
 import random
@@ -13,6 +13,9 @@ from bench.instance import Instance
 from bench.row import Effort, Judged, Row
 from sm.board import Board, Sort
 from tests.board.samples import row_data, update
+from tests.instance import SM
+from tests.load import until
+from tests.person_terminal import PersonTerminal
 
 _CHANGES_PER_S = 20
 _ROUNDS = 3
@@ -61,15 +64,24 @@ def measure(effort: Effort) -> Iterator[Row]:
         sessions = instance.spawn_many(count)
         pid = instance.daemon.pid
         resting = _Rounds(instance, pid, seconds, 1)
+        with _top(instance) as top:
+            top_rests, top_pss = _percent(top, seconds), _pss_mb(top)
         for session in sessions[:_CHANGES_PER_S]:
             ended.enter_context(_notes(instance, session["session_id"]))
         changing = _Rounds(instance, pid, seconds, _ROUNDS)
+        with _top(instance) as top:
+            top_works = _percent(top, seconds)
     what = f"{count} sessions, {_CHANGES_PER_S} changes a second: CPU of the daemon, of a core"
     yield changing.row(f"{what}, with a view", gate=1, aim=0.5)
     yield Row("  added by each further view", "%", changing.further, gate=0.3, aim=0.1)
     yield Row("  kB to a view in a second", "", changing.bytes_per_s / 1000)
     yield resting.row(f"{count} sessions at rest: with a view")
     yield Row("  added by each further view", "%", resting.further)
+    yield Row(
+        f"sm top, {count} sessions, {_CHANGES_PER_S} changes a second: CPU", "%", top_works, gate=3, aim=1.5
+    )
+    yield Row("  CPU at rest", "%", top_rests, gate=0.5, aim=0.3)
+    yield Row("  memory (PSS)", "MB", top_pss, gate=45, aim=30)
     yield from _lists()
 
 
@@ -140,6 +152,21 @@ def _cpu_s(pid: int) -> float:
     """To the nanosecond (proc(5), schedstat), because a view costs less than a tick of the clock."""
     tasks = Path(f"/proc/{pid}/task").iterdir()
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
+
+
+@contextlib.contextmanager
+def _top(instance: Instance) -> Iterator[int]:
+    """The pid of `sm top` on a screen of 120x40, once it has drawn the list."""
+    with PersonTerminal([SM, "top"], {**instance.env, "TERM": "xterm-256color"}, 120, 40) as person:
+        until(lambda: b"Nothing needs you since" in person.printed, "the list")
+        time.sleep(2)  # the start is not measured
+        yield person.pid
+        person.press("q")
+
+
+def _pss_mb(pid: int) -> float:
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1000
 
 
 @contextlib.contextmanager

@@ -117,7 +117,7 @@ setup_system() {
     esac
 }
 
-# $1: an extra of sm to install (dev), or nothing.
+# $1: the extra of sm to install: dev, or tui.
 setup_venv() {
     venv=.venv
     [ -w . ] || fail "you cannot write to $PWD" "run this as its owner, or in a copy"
@@ -136,14 +136,15 @@ setup_venv() {
         quietly "$python" -m venv $venv || fail "the virtual environment could not be created"
     fi
     printf '%s' "$PWD" >$venv/.place
-    # An environment with the extra dev also serves without it.
-    case "$(cat $venv/.installed 2>/dev/null)" in "$wanted ${1:-}" | "$wanted dev") return ;; esac
-    say "installing sm${1:+, its checks} and its dependencies into $venv"
-    quietly $venv/bin/python -m pip install -q -e ".${1:+[$1]}" ||
+    # An environment with the extra dev has the others too.
+    case "$(cat $venv/.installed 2>/dev/null)" in "$wanted $1" | "$wanted dev") return ;; esac
+    case $1 in dev) checks=", its checks" ;; *) checks="" ;; esac
+    say "installing sm$checks and its dependencies into $venv"
+    quietly $venv/bin/python -m pip install -q -e ".[$1]" ||
         fail "pip could not install sm" "check the network; HTTPS_PROXY and PIP_INDEX_URL configure the access"
     # Compile now, so that the first command is fast, and also later commands of users who cannot write here.
     $venv/bin/python -m compileall -q src
-    printf '%s' "$wanted ${1:-}" >$venv/.installed
+    printf '%s' "$wanted $1" >$venv/.installed
 }
 
 # On a terminal, offer a link to sm in ~/.local/bin, which most systems have in PATH. Else print the command.

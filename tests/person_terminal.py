@@ -26,8 +26,15 @@ class PersonTerminal:
             ["setsid", "--ctty", *command], env=env, stdin=device, stdout=device, stderr=device
         )
         os.close(device)
+        self.printed = b""
+        """Everything that the command has printed so far."""
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        """Of the command."""
+        return self._process.pid
 
     def resize(self, columns: int, lines: int) -> None:
         fcntl.ioctl(self._keyboard, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
@@ -38,8 +45,8 @@ class PersonTerminal:
     def _read(self) -> None:
         """Read what the command prints: it waits when the terminal is full."""
         with suppress(OSError):  # EIO: no process has the terminal any more
-            while os.read(self._keyboard, 65536):
-                pass
+            while data := os.read(self._keyboard, 65536):
+                self.printed += data
 
     def __enter__(self) -> Self:
         return self

@@ -100,3 +100,17 @@ def test_numbers_of_a_row_are_short() -> None:
     assert [count_of_tokens(None), count_of_tokens(tokens)] == ["-", "1.0M"]
     assert [context_bar(None), context_bar(40), context_bar(250)] == ["-", "▰▰▱▱▱ 40%", "▰▰▰▰▰ 250%"]
     assert short_model("claude-haiku-4-5-20251001", "claude") == "haiku-4-5"
+
+
+def test_task_is_the_wait_then_the_note_then_the_activity_of_a_session() -> None:
+    more: dict[str, Any] = {
+        "note": "half",
+        "activity": "Bash: npm test",
+        "title": "login",
+        "status_reason": "works",
+    }
+    assert row(open_requests=["r1", "r2"], **more).task() == "waits for an answer: r1, r2"
+    assert row(open_requests=["r1"], status="waiting_input", **more).task() == "works"
+    assert row(**more).task() == "half"
+    assert row(**more | {"note": None}).task() == "Bash: npm test"
+    assert row(**more, status="completed", completion_message="done: all").task() == "done: all"

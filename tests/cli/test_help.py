@@ -167,7 +167,7 @@ def test_version_command_and_option_print_the_same(run: Sm) -> None:
         ("spawn", "missing argument 'AGENT_TYPE'", "sm spawn --help"),
         ("archive", "missing argument", "sm archive --help"),
         ("stop", "unknown command 'stop'; did you mean interrupt or kill?", "sm --help"),
-        ("top", "unknown command 'top'; did you mean ls --watch?", "sm --help"),
+        ("watch", "unknown command 'watch'; did you mean top or ls --watch or events --follow?", "sm --help"),
         ("start", "unknown command 'start'; did you mean spawn or daemon start?", "sm --help"),
         ("create Engineer", "unknown command 'create'; did you mean spawn or workspace create?", "sm --help"),
         ("restart", "unknown command 'restart'; did you mean restore or daemon restart?", "sm --help"),

@@ -48,7 +48,9 @@ class BoardRow:
         """The current work or wait of the session in one line. Safe to show."""
         data = self.data
         reason = data["status_reason"]
-        if self.status == Status.WAITING_INPUT or self.requests:
+        if self.requests and self.status != Status.WAITING_INPUT:
+            return f"waits for an answer: {', '.join(self.requests[:3])}"
+        if self.status == Status.WAITING_INPUT:
             texts: tuple[str | None, ...] = (reason, data["note"])
         elif self.status in ENDED:
             texts = (data["completion_message"], reason)

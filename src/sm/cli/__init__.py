@@ -37,6 +37,7 @@ COMMANDS = (
     (AGENTS, "resume", "End the pause or the usage limit of an account."),
     (AGENTS, "workspace", "Manage workspaces: teams of agents with a directory."),
     (STATE, "ls", "List agents: first those that need attention."),
+    (STATE, "top", "Watch and direct agents in a full-screen view."),
     (STATE, "all", "List all sessions as a tree."),
     (STATE, "children", "List the children of a session."),
     (STATE, "who", "List the other children of my parent."),
@@ -83,7 +84,7 @@ COMMANDS = (
 
 COMMON = frozenset(
     {
-        *("spawn", "attach", "kill", "restore", "ls", "status", "tail", "wait"),
+        *("spawn", "attach", "kill", "restore", "ls", "top", "status", "tail", "wait"),
         *("send", "requests", "approve", "deny", "answer", "demo", "doctor"),
     }
 )

@@ -30,7 +30,6 @@ ALIASES = {
 """Names of other tools for commands of sm. Help and completion omit them."""
 _SUGGESTIONS = {
     "stop": ("interrupt", "kill"),
-    "top": ("ls --watch",),
     "remove": ("rm",),
     "delete": ("rm",),
     "continue": ("restore --continue", "send"),
@@ -49,7 +48,7 @@ _SUGGESTIONS = {
     "chat": ("send", "attach"),
     "talk": ("send", "attach"),
     "cost": ("ls", "progress"),
-    "watch": ("ls --watch", "events --follow"),
+    "watch": ("top", "ls --watch", "events --follow"),
     "history": ("tail", "events"),
     "init": ("doctor", "trust"),
     "login": ("doctor", "sandbox login"),

@@ -162,8 +162,12 @@ def updates(
     workspace: str | None = None,
     status: str | None = None,
     search: str | None = None,
+    reader_fd: int | None = None,
 ) -> Iterator[UpdateData]:
-    """Follow the rows. Raises DaemonAway when the stream ends: call again with the last `revision` as `since`."""
+    """Follow the rows. Raises DaemonAway when the stream ends: call again with the last `revision` as `since`.
+
+    `reader_fd`: as for `Client.events`.
+    """
     query = {
         "since": since,
         "archived": archived,
@@ -171,7 +175,7 @@ def updates(
         "status": status,
         "search": search,
     }
-    for _, data in client.events("/v1/live", query):
+    for _, data in client.events("/v1/live", query, reader_fd=reader_fd):
         yield cast(UpdateData, decode_answer(data))
 
 

@@ -1,0 +1,55 @@
+"""Watch and direct agents in a full-screen view.
+
+At the top is what needs you: open requests, messages that did not arrive, stale sessions. Below is the tree of all
+sessions, with the status, its age, cost and current task. The view updates by itself. Every action has one key, and
+press ? for the list of keys. Quitting changes nothing: the agents keep running.
+
+The command is for people: an agent cannot run it.
+
+\b
+Filter words (press /):
+  status:waiting  ws:shop  type:engineer  cost:>1  older:10min, and any words
+
+\b
+Exit codes:
+  0  the view was left
+  5  an agent ran the command
+
+\b
+Examples:
+  sm top
+"""
+
+import os
+import sys
+
+import click
+
+from sm.cli.instance import Instance
+from sm.errors import NotPermitted, UsageError
+
+_NO_TEXTUAL = (
+    "sm top needs the package textual, which is not installed here",
+    "install it: {python} -m pip install textual",
+)
+
+
+@click.command(help=__doc__)
+def command() -> None:
+    instance = Instance(os.environ)
+    if instance.session_id is not None:
+        raise NotPermitted("sm top is for people, not for agents", "to list sessions: sm ls")
+    try:
+        from sm.cli.tui.app import TopApp
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "textual":
+            raise
+        message, hint = _NO_TEXTUAL
+        raise UsageError(message, hint.format(python=sys.executable)) from None
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("sm top needs a terminal", "to list sessions: sm ls")
+    instance.client().get("/v1/health")  # starts the daemon, or says why that fails
+    app = TopApp(instance.client(start=False))
+    app.run()
+    if app.return_code:
+        raise SystemExit(app.return_code)

@@ -1,0 +1,143 @@
+"""Reads what `sm top` shows from the daemon, in threads of its own, and reconnects when the daemon is gone."""
+
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sm.client import live
+from sm.client.http import Client, DaemonAway
+from sm.client.live import UpdateData
+from sm.core.backoff import Backoff
+from sm.errors import SmError
+
+_MAIL_EVERY_S = 5.0
+_QUEUED_MAX = 64
+_MESSAGES = 100
+_REQUESTS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """The news besides the rows: requests, messages, the overview and the workspaces."""
+
+    requests: Sequence[Mapping[str, Any]] = ()
+    messages: Sequence[Mapping[str, Any]] = ()
+    overview: Mapping[str, Any] = field(default_factory=dict)
+    workspaces: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MailFailure:
+    """The daemon answered with an error: the last `Mail` may be out of date."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """The stream of rows has ended."""
+
+    reason: str
+
+
+FeedNews = UpdateData | Mail | MailFailure | Outage
+
+
+class Feed:
+    """Calls `on_news` in one of its threads whenever `take` has something new.
+
+    The queue is short: while the view is suspended, the daemon keeps the newest state of each row for it.
+    """
+
+    def __init__(self, client: Client, on_news: Callable[[], object]) -> None:
+        self._client = client
+        self._on_news = on_news
+        self._news: queue.Queue[FeedNews] = queue.Queue(_QUEUED_MAX)
+        self._asked = threading.Event()
+        self._ended = threading.Event()
+        # The stream ends when the read end of this pipe is closed: it may be silent for a long time.
+        self._end, self._reader_fd = os.pipe()
+        self._threads = [
+            threading.Thread(target=target, name=f"sm top: {target.__name__}", daemon=True)
+            for target in (self._follow, self._poll)
+        ]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def end(self) -> None:
+        """End the threads. Idempotent."""
+        if self._ended.is_set():
+            return
+        self._ended.set()
+        self._asked.set()
+        os.close(self._end)
+        while any(thread.is_alive() for thread in self._threads):
+            self.take()  # a thread may wait for room in the queue
+            for thread in self._threads:
+                thread.join(0.01)
+        os.close(self._reader_fd)
+
+    def ask(self) -> None:
+        """Read requests and messages again now."""
+        self._asked.set()
+
+    def take(self) -> list[FeedNews]:
+        news = list[FeedNews]()
+        while True:
+            try:
+                news.append(self._news.get_nowait())
+            except queue.Empty:
+                return news
+
+    def _put(self, news: FeedNews) -> None:
+        self._news.put(news)
+        if not self._ended.is_set():
+            self._on_news()
+
+    def _follow(self) -> None:
+        revision: str | None = None
+        backoff = Backoff(0.1, 2.0)
+        while not self._ended.is_set():
+            try:
+                for update in live.updates(self._client, since=revision, reader_fd=self._reader_fd):
+                    backoff.reset()
+                    if update["snapshot"]:
+                        revision = None  # half a snapshot is no base for later changes
+                    revision = update["revision"] or revision
+                    self._put(update)
+                    if self._ended.is_set():
+                        return
+            except BrokenPipeError:
+                return
+            except (SmError, OSError) as error:
+                self._put(Outage(error.message if isinstance(error, SmError) else str(error)))
+            self._ended.wait(backoff.next_s())
+
+    def _poll(self) -> None:
+        while not self._ended.is_set():
+            self._asked.clear()
+            try:
+                get = self._client.get
+                overview = get("/v1/status")
+                mail = Mail(
+                    get("/v1/requests", {"limit": _REQUESTS}),
+                    get("/v1/messages", {"limit": _MESSAGES}),
+                    overview,
+                    [workspace["slug"] for workspace in get("/v1/workspaces")],
+                )
+            except DaemonAway:  # the stream tells
+                pass
+            except SmError as error:
+                self._put(MailFailure(error.message))
+            else:
+                self._put(mail)
+            begin = time.monotonic()
+            self._asked.wait(_MAIL_EVERY_S)
+            if time.monotonic() - begin < 0.25:  # many rows may change at the same time
+                self._ended.wait(0.25)

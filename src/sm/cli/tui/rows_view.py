@@ -1,0 +1,86 @@
+"""A list of lines that redraws only the lines that differ from those on the screen."""
+
+from collections.abc import Callable
+from typing import Any
+
+from textual import events
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from sm.cli.tui.cells import Cells, segments
+
+_NOTHING: Cells = ()
+
+
+class RowsView(ScrollView, can_focus=False):
+    """Asks `cells(index, width)` for a line when it may have to be drawn."""
+
+    class Clicked(Message):
+        def __init__(self, view: "RowsView", place: int) -> None:
+            super().__init__()
+            self.view = view
+            self.place = place
+
+    class Pointed(Message):
+        """The pointer moves over the list."""
+
+    def __init__(self, cells: Callable[[int, int], Cells], **options: Any) -> None:
+        super().__init__(**options)
+        self._cells = cells
+        self._drawn: dict[int, Cells] = {}
+        """The lines on the screen by their place there."""
+        self._next: dict[int, Cells] = {}
+        """The lines to draw by their place there, computed by `redraw`."""
+        self._count = 0
+
+    def show(self, count: int, place: int, *, anchor: int | None = None) -> None:
+        """Show `count` lines with the one at `place` in sight.
+
+        `anchor`: the place of that line before its order was taken anew, so that it stays where it is on the screen.
+        """
+        width, height = self.scrollable_content_region.size
+        top = self.scroll_offset.y
+        if count != self._count:
+            self._count = count
+            self.virtual_size = Size(width, count)
+        if anchor is not None:
+            top += place - anchor
+        if height > 0:
+            top = min(top, place)
+            top = max(top, place - height + 1)
+        top = max(0, min(top, count - height))
+        if top != self.scroll_offset.y:
+            self.scroll_to(y=top, animate=False, force=True, immediate=True)
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Redraw the lines on the screen that differ."""
+        width, height = self.size
+        top = self.scroll_offset.y
+        self._next.clear()
+        for y in range(height):
+            cells = self._line(top + y, width)
+            if cells != self._drawn.get(y):
+                self._next[y] = cells
+                self.refresh_line(y + top)
+
+    def _line(self, place: int, width: int) -> Cells:
+        return self._cells(place, width) if place < self._count else _NOTHING
+
+    def render_line(self, y: int) -> Strip:
+        width = self.size.width
+        cells = self._next.pop(y, None)
+        if cells is None:
+            cells = self._line(self.scroll_offset.y + y, width)
+        self._drawn[y] = cells
+        return Strip(segments(cells)).adjust_cell_length(width, self.rich_style)
+
+    def on_click(self, event: events.Click) -> None:
+        place = self.scroll_offset.y + event.y
+        if place < self._count:
+            self.post_message(self.Clicked(self, place))
+
+    def on_mouse_move(self) -> None:
+        self.post_message(self.Pointed())

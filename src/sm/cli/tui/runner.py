@@ -1,0 +1,278 @@
+"""Carries out the actions of `sm top` on a selection: asks for what they need, and tells the result."""
+
+import asyncio
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+from textual.app import SuspendNotSupported
+
+from sm.board import ACTIONS, ActionInput, BoardNeed, Target, command_to_copy
+from sm.board.guard import DEAD_S
+from sm.cli.delivery import outcome
+from sm.cli.display.requests import verdict
+from sm.cli.tui import texts
+from sm.cli.tui.cells import need_text_width
+from sm.cli.tui.screens import KeyQuestion, LinePrompt, Palette, TextPage
+from sm.client.http import Client
+from sm.core.states import OPEN_STATES
+from sm.core.text import is_whole_tool_use
+from sm.errors import SmError
+
+if TYPE_CHECKING:
+    from sm.cli.tui.app import TopApp
+
+ACTION_KEYS = {action.key: name for name, action in ACTIONS.items()}
+_DECISIONS = frozenset({"approve", "deny", "answer"})
+_DELIVERY_S = 5
+
+
+class ActionRunner:
+    def __init__(self, app: "TopApp", client: Client) -> None:
+        self._app = app
+        self._client = client
+        self._drafts: dict[str, str] = {}
+        self._undo: tuple[str, Target, float] | None = None
+        """The action, its target, and the time until which it is possible."""
+        self._answered: set[str] = set()
+        """The requests that were answered here."""
+
+    def act(self, name: str, words: ActionInput | None = None, target: Target | None = None) -> None:
+        """Begin an action on the target, by default the selection."""
+        app = self._app
+        is_from_page = target is not None
+        target = target or app.target
+        action = ACTIONS[name]
+        if name in _DECISIONS and target.need is None and target.row is not None and target.row.requests:
+            self._select_request(target.row.requests[0])
+            return
+        if reason := action.refusal(target):
+            app.tell(f"not possible: {reason}")
+            return
+        if action.call is not None and app.is_lost:
+            app.tell("not possible: no daemon")
+            return
+        if name in _DECISIONS and target.need is not None:
+            if app.guard.is_dead(target.need.key, time.monotonic()):
+                app.tell(f"too early: {target.need.key} has just appeared or changed; press again")
+                return
+            if (
+                words is None
+                and name == "approve"
+                and not (is_from_page or self._is_shown_whole(target.need))
+            ):
+                self.show_details()
+                return
+        if name == "answer" and words is None:
+            self._ask_answers(target, ())
+        elif name in ("deny", "send") and words is None:
+            self._ask_words(name, target)
+        elif name == "kill":
+            self._confirm_kill(target)
+        elif name == "attach":
+            self._attach_terminal(target)
+        elif name in ("output", "why"):
+            app.run_worker(self._show_page(name, target))
+        elif name == "copy-id":
+            self._copy(target.session_id or "")
+        else:
+            self._carry_out(name, target, words or ActionInput())
+
+    def show_details(self) -> None:
+        """Show the selection in full, on a page where the keys of the actions apply to what is shown."""
+        app, opened_s = self._app, time.monotonic()
+        target = app.target
+        lines = texts.details(target, app.board.now_s(opened_s), app.size.width - 2)
+        if not lines:
+            return
+        possible = {a.key: name for name, a in ACTIONS.items() if a.refusal(target) is None}
+        digits = "123456789" if "t" in possible else ""
+        shown = "  ".join(f"{key}: {name}" for key, name in possible.items())
+
+        def pressed(key: str | None) -> None:
+            if key is not None and key.isdecimal():
+                self.answer_with(int(key), target)
+            elif key is not None:
+                self.act(possible[key], target=target)
+
+        page = TextPage(
+            f"{target.need.key if target.need else 'Session'} (Esc: back)",
+            [*lines, "", shown],
+            "".join(possible) + digits,
+            is_dead=lambda: time.monotonic() - opened_s < DEAD_S,
+        )
+        app.ask(page, pressed)
+
+    def answer_with(self, digit: int, target: Target) -> None:
+        """Answer a question with the option of that number."""
+        request = target.request
+        assert request is not None
+        if not 0 < digit <= len(request["options"]):
+            self._app.tell(f"{request['request_id']} has {len(request['options'])} options")
+        else:
+            self.act("answer", ActionInput(answers=(str(digit),)), target)
+
+    def choose(self) -> None:
+        """Show all actions, with the reason why one is not possible."""
+        target = self._app.target
+        choices = [
+            (name, f"{action.title}  [{action.key}]", action.refusal(target))
+            for name, action in ACTIONS.items()
+        ]
+        self._app.ask(Palette(choices), lambda name: self.act(name, target=target) if name else None)
+
+    def copy_command(self) -> None:
+        self._copy(command_to_copy(self._app.target))
+
+    def undo(self) -> None:
+        undo, self._undo = self._undo, None
+        if undo is None or time.monotonic() >= undo[2]:
+            self._app.tell("nothing to undo")
+        else:
+            self._carry_out(undo[0], undo[1], ActionInput())
+
+    def undo_text(self, clock_s: float) -> str:
+        """The bar with the time that is left; empty if there is nothing to undo."""
+        if self._undo is None or clock_s >= self._undo[2]:
+            return ""
+        name, target, until_s = self._undo
+        label = target.row.label if target.row is not None else target.session_id
+        return f"u: {ACTIONS[name].title.lower()} {label} ({int(until_s - clock_s) + 1} s)"
+
+    def tell_who_was_faster(self, key: str) -> None:
+        """Say who answered a request that was selected and has vanished."""
+        if key.startswith("r") and key not in self._answered:
+            self._app.run_worker(self._show_verdict(key))
+
+    def _is_shown_whole(self, need: BoardNeed) -> bool:
+        """Return whether the person sees all that the request asks for: its line may be cut."""
+        if self._app.has_details:
+            return True
+        request = need.request
+        if request is None or request["kind"] == "setup" or request["cut"]:
+            return False
+        is_whole = request["kind"] != "permission" or is_whole_tool_use(request["tool"], request["arguments"])
+        return is_whole and cell_len(need.text) <= need_text_width(self._app.size.width)
+
+    def _select_request(self, key: str) -> None:
+        """Select a request of the selected session: a decision needs the request in sight."""
+        if self._app.select_need(key):
+            self._app.tell(f"{key} is selected; press again")
+        else:
+            self._app.tell(f"{key} is not loaded yet; press again")
+
+    def _ask_words(self, name: str, target: Target) -> None:
+        draft = f"{name} {target.need.key if target.need and name == 'deny' else target.session_id}"
+        if name == "send":
+            label = target.row.label if target.row is not None else target.session_id
+            title = f"Message to {label} ({texts.prediction(target.row)})"
+        else:
+            assert target.need is not None
+            title = f"Deny {target.need.key} of {target.need.label}. Reason, may be empty:"
+        prompt = LinePrompt(
+            title,
+            self._drafts.get(draft, ""),
+            on_escape=lambda text: self._drafts.update({draft: text}),
+            modes=name == "send",
+        )
+
+        def entered(text: str | None) -> None:
+            if text is not None and (text.strip() or name == "deny"):
+                self._drafts.pop(draft, None)
+                self._carry_out(name, target, ActionInput(text, mode=prompt.mode))
+
+        self._app.ask(prompt, entered)
+
+    def _ask_answers(self, target: Target, answers: tuple[str, ...]) -> None:
+        """Ask for one text for each question."""
+        request = target.request
+        assert request is not None
+        if len(answers) == len(request["questions"]):
+            self._carry_out("answer", target, ActionInput(answers=answers))
+            return
+
+        def entered(text: str | None) -> None:
+            if text is not None and text.strip():
+                self._ask_answers(target, (*answers, text))
+
+        title = texts.question_text(request["questions"][len(answers)])
+        self._app.ask(LinePrompt(title), entered)
+
+    def _confirm_kill(self, target: Target) -> None:
+        question = ACTIONS["kill"].question
+        assert question is not None
+
+        def chosen(key: str | None) -> None:
+            if key is not None:
+                self._carry_out("kill", target, ActionInput(tree=key == "t"))
+
+        asked = question(target)
+        self._app.ask(KeyQuestion(asked, "yt" if " t: " in asked else "y"), chosen)
+
+    def _attach_terminal(self, target: Target) -> None:
+        argv = [sys.executable, "-m", "sm.cli", *ACTIONS["attach"].command(target, ActionInput())[1:]]
+        try:
+            with self._app.suspend():
+                code = subprocess.run(argv, check=False).returncode
+        except SuspendNotSupported:
+            self._app.tell("attach needs a terminal")
+            return
+        self._app.refresh()
+        self._app.tell("detached" if code == 0 else f"sm attach failed with exit code {code}")
+
+    def _copy(self, text: str) -> None:
+        self._app.copy_to_clipboard(text)
+        self._app.tell(f"copied: {text}")
+
+    def _carry_out(self, name: str, target: Target, words: ActionInput) -> None:
+        self._app.tell(f"{ACTIONS[name].command_line(target, words)} …")
+        self._app.run_worker(self._request(name, target, words))
+
+    async def _request(self, name: str, target: Target, words: ActionInput) -> None:
+        action, app = ACTIONS[name], self._app
+        assert action.call is not None
+        call, command = action.call(target, words), action.command_line(target, words)
+        decided = target.need.key if target.need is not None and name in _DECISIONS else ""
+        self._answered.add(decided)
+        try:
+            answer = await asyncio.to_thread(
+                self._client.post, call.path, call.body, timeout_s=call.timeout_s
+            )
+            text = f"done: {command}"
+            if name == "send":
+                app.tell(outcome(answer, must_arrive=False))
+                if answer["status"] in OPEN_STATES:
+                    path = f"/v1/messages/{answer['message_id']}"
+                    answer = await asyncio.to_thread(self._client.get, path, {"wait_s": _DELIVERY_S})
+                text = outcome(answer, must_arrive=False)
+        except SmError as error:
+            self._answered.discard(decided)
+            hint = f" (hint: {error.hint})" if error.hint else ""
+            app.tell(f"failed: {error.message}{hint}")
+        else:
+            if action.undo is not None:
+                self._undo = (action.undo, target, time.monotonic() + app.pace.undo_s)
+            app.tell(text)
+        app.reload()
+
+    async def _show_page(self, name: str, target: Target) -> None:
+        path = f"/v1/sessions/{target.session_id}/{name}"
+        query = {"lines": 500} if name == "output" else None
+        try:
+            answer = await asyncio.to_thread(self._client.get, path, query)
+        except SmError as error:
+            self._app.tell(f"failed: {error.message}")
+            return
+        lines = texts.output_lines(answer) if name == "output" else texts.why_lines(answer)
+        title = f"{ACTIONS[name].command_line(target)} (Esc: back)"
+        self._app.ask(TextPage(title, lines))
+
+    async def _show_verdict(self, key: str) -> None:
+        try:
+            request = await asyncio.to_thread(self._client.get, f"/v1/requests/{key}")
+        except SmError:
+            return
+        if request["state"] != "open":
+            self._app.tell(f"{key}: {verdict(request)}")

@@ -1,0 +1,205 @@
+"""The screens that `sm top` puts over its list: input, question, text page and palette."""
+
+from collections.abc import Callable, Sequence
+
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from sm.core.quotation import wrapped_at_blanks
+
+MODES = ("auto", "idle", "urgent")
+
+
+class LinePrompt(ModalScreen[str | None]):
+    """One line of input at the bottom. The result is None if the person leaves with Esc.
+
+    `on_change` gets each text while it is typed. With `modes`, Ctrl-T chooses the mode of a message.
+    """
+
+    CSS = """
+    LinePrompt { align: left bottom; background: transparent; }
+    LinePrompt Static { width: 100%; height: auto; max-height: 50%; background: $surface; }
+    LinePrompt Input { width: 100%; border: none; height: 1; padding: 0; }
+    """
+
+    def __init__(
+        self,
+        title: str,
+        text: str = "",
+        *,
+        on_change: Callable[[str], object] | None = None,
+        on_escape: Callable[[str], object] | None = None,
+        modes: bool = False,
+    ) -> None:
+        super().__init__()
+        self._title, self._text = title, text
+        self._on_change, self._on_escape = on_change, on_escape
+        self._modes = modes
+        self.mode = MODES[0]
+
+    def compose(self) -> ComposeResult:
+        yield Static(self._shown_title(), id="title")
+        yield Input(self._text, select_on_focus=False, compact=True)
+
+    def _shown_title(self) -> Text:
+        return Text(f"{self._title}  [mode: {self.mode}, Ctrl-T changes it]" if self._modes else self._title)
+
+    def on_key(self, event: events.Key) -> None:
+        if event.key == "escape":
+            if self._on_escape is not None:
+                self._on_escape(self.query_one(Input).value)
+            _ = self.dismiss(None)
+        elif event.key == "ctrl+t" and self._modes:
+            self.mode = MODES[(MODES.index(self.mode) + 1) % len(MODES)]
+            self.query_one("#title", Static).update(self._shown_title())
+        else:
+            return
+        event.stop()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        if self._on_change is not None:
+            self._on_change(event.value)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        _ = self.dismiss(event.value)
+
+
+class KeyQuestion(ModalScreen[str | None]):
+    """Asks for one of some keys. The result is the key, or None after Esc or another key."""
+
+    CSS = """
+    KeyQuestion { align: left bottom; background: transparent; }
+    KeyQuestion Static { width: 100%; height: auto; background: $surface; text-style: bold; }
+    """
+
+    def __init__(self, question: str, keys: str) -> None:
+        super().__init__()
+        self._question, self._keys = question, keys
+
+    def compose(self) -> ComposeResult:
+        yield Static(Text(self._question))
+
+    def on_key(self, event: events.Key) -> None:
+        event.stop()
+        _ = self.dismiss(
+            event.character if event.character is not None and event.character in self._keys else None
+        )
+
+
+class TextPage(ModalScreen[str | None]):
+    """A text in full. The result is a key in `keys` that the person pressed, or None after Esc or q.
+
+    `is_dead` is asked before such a key has an effect: the page may have just appeared.
+    """
+
+    CSS = """
+    TextPage { background: $surface; }
+    TextPage #title { width: 100%; height: 1; text-style: reverse; }
+    TextPage #text { width: 100%; height: auto; text-wrap: nowrap; }
+    """
+
+    def __init__(
+        self,
+        title: str,
+        lines: Sequence[str],
+        keys: str = "",
+        *,
+        is_dead: Callable[[], bool] = lambda: False,
+    ) -> None:
+        super().__init__()
+        self._title, self._lines, self._keys, self._is_dead = title, lines, keys, is_dead
+
+    def compose(self) -> ComposeResult:
+        yield Static(Text(self._title), id="title")
+        with VerticalScroll():
+            width = max(20, self.app.size.width - 2)
+            lines = [piece for text in self._lines for piece in wrapped_at_blanks(text, width)]
+            yield Static(Text("\n".join(lines)), id="text")
+
+    def on_key(self, event: events.Key) -> None:
+        scroll = self.query_one(VerticalScroll)
+        match event.key:
+            case "escape" | "q" | "question_mark" | "enter":
+                _ = self.dismiss(None)
+            case "j":
+                scroll.scroll_down(animate=False)
+            case "k":
+                scroll.scroll_up(animate=False)
+            case "g":
+                scroll.scroll_home(animate=False)
+            case "G":
+                scroll.scroll_end(animate=False)
+            case _:
+                if not event.character or event.character not in self._keys:
+                    return
+                if not self._is_dead():
+                    _ = self.dismiss(event.character)
+        event.stop()
+
+
+class Palette(ModalScreen[str | None]):
+    """All actions with their keys. The result is the name of the chosen one.
+
+    `choices` has (name, text, the reason why it is not possible or None).
+    """
+
+    CSS = """
+    Palette { align: center top; background: transparent; }
+    Palette Input { width: 100%; max-width: 100; border: none; height: 1; padding: 0; }
+    Palette OptionList { width: 100%; max-width: 100; height: auto; max-height: 80%; border: none; }
+    """
+
+    def __init__(self, choices: Sequence[tuple[str, str, str | None]]) -> None:
+        super().__init__()
+        self._choices = choices
+
+    def compose(self) -> ComposeResult:
+        yield Input(placeholder="action", compact=True)
+        yield OptionList(*self._options(""))
+
+    def _options(self, words: str) -> list[Option]:
+        found = words.casefold().split()
+        shown = [
+            (name, text, reason)
+            for name, text, reason in self._choices
+            if all(w in text.casefold() for w in found)
+        ]
+        shown.sort(key=lambda choice: choice[2] is not None)
+        return [
+            Option(Text(f"{text}  ({reason})" if reason else text), id=name, disabled=reason is not None)
+            for name, text, reason in shown
+        ]
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        options = self.query_one(OptionList)
+        options.clear_options().add_options(self._options(event.value))
+        options.highlighted = 0 if options.option_count else None
+
+    def on_key(self, event: events.Key) -> None:
+        options = self.query_one(OptionList)
+        match event.key:
+            case "escape":
+                _ = self.dismiss(None)
+            case "down":
+                options.action_cursor_down()
+            case "up":
+                options.action_cursor_up()
+            case _:
+                return
+        event.stop()
+
+    def on_input_submitted(self) -> None:
+        options = self.query_one(OptionList)
+        if options.highlighted is None:
+            options.action_cursor_down()
+        if options.highlighted is not None:
+            option = options.get_option_at_index(options.highlighted)
+            _ = self.dismiss(None if option.disabled else option.id)
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        _ = self.dismiss(event.option.id)

@@ -1,0 +1,84 @@
+"""Lines of `sm top`: their width, and texts of agents in them."""
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from sm.board import Line, Target, chips, needs
+from sm.cli.tui import texts
+from sm.cli.tui.cells import Cells, fitted, need_cells, session_cells, session_header
+from tests.board.samples import AT_S, row
+from tests.cli.samples import request
+
+HOSTILE = (
+    "\x1b[31mred\x9b2J",
+    "\u202eevil\u2066",
+    "数" * 200,
+    "e\u0301" * 50,
+    "👩\u200d💻" * 30,
+    "a\nb\tc\r",
+    "\ud800",
+)
+
+
+CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def text_of(cells: Cells) -> str:
+    return "".join(text for text, _ in cells)
+
+
+def session_line(width: int, **more: Any) -> str:
+    line = Line(row(**more), branch="│  " * 20 + "└─ ", depth=21, folded=3)
+    states = [
+        session_cells(line, width, AT_S, state=s, fresh=f)
+        for s in ("", "cursor", "marked")
+        for f in (False, True)
+    ]
+    shown = {text_of(cells) for cells in states}
+    assert len(shown) == 1
+    return shown.pop()
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+@pytest.mark.parametrize("width", [1, 5, 20, 40, 80, 120, 200, 500])
+def test_line_has_its_width_and_no_control_characters(hostile: str, width: int) -> None:
+    asked = request(label=hostile, questions=[{"question": hostile, "options": [hostile], "multiple": False}])
+    need = needs({}, [asked], [], {}, AT_S)[0]
+    lines = [
+        session_line(width, name=hostile, note=hostile, model=hostile, status_reason=hostile, status=hostile),
+        text_of(need_cells(need, width, AT_S, state="", fresh=True)),
+        session_header(width),
+    ]
+    for text in lines:
+        assert cell_len(text) == width
+        assert text.isprintable()
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_texts_around_the_list_have_no_control_characters(hostile: str) -> None:
+    shown = row(name=hostile, title=hostile, note=hostile, activity=hostile, workspace=hostile)
+    asked = request(
+        label=hostile, kind="permission", tool=hostile, questions=[], arguments={hostile: hostile}
+    )
+    need = needs({}, [asked], [], {"trouble": [hostile]}, AT_S)[0]
+    lines = [
+        *texts.details(Target(shown, need), AT_S, 60),
+        *texts.help_lines(Target(shown, need)),
+        texts.chip_line(chips({shown.id: shown}, [need], ["w"], None), None).plain,
+        texts.prediction(shown),
+        texts.question_text({"question": hostile, "options": [hostile]}).replace("\n", ""),
+    ]
+    for text in lines:
+        assert not CONTROLS.search(text), text
+
+
+@settings(deadline=None)
+@given(st.text(), st.integers(0, 100))
+def test_fitted_text_has_its_width(text: str, width: int) -> None:
+    printable = "".join(c for c in text if c.isprintable())
+    assert cell_len(fitted(printable, width)) == width

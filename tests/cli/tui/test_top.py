@@ -1,0 +1,304 @@
+"""`sm top` with a real daemon: what it shows, and what its keys do."""
+
+import json
+import time
+
+import pytest
+
+from sm.client.http import Client
+from tests.board.samples import row_data, update
+from tests.cli.tui.view import top
+from tests.fixtures import context_fixture
+from tests.instance import Instance
+from tests.session_client import request_as
+
+MORE = """
+  Inbox: {command: [sh, -c, "while sm inbox --take --wait --json >> read-$SM_SESSION_ID; do :; done"], prompt: file}
+"""
+
+home = context_fixture("module", Instance, MORE)
+
+
+@pytest.fixture
+def agent(home: Instance) -> str:
+    return str(home.spawn("Sleeper", "x")["session_id"])
+
+
+def ask(home: Instance, session_id: str, question: str = "Which way?", *options: str) -> str:
+    body = {"question": question, "options": list(options)}
+    (answer,) = request_as(home, session_id, ("POST", "/v1/requests", None, body))
+    return str(answer[1]["request_id"])
+
+
+def propose_completion(home: Instance) -> tuple[str, str]:
+    """A supervised session that waits for a word, and its request."""
+    session_id = home.spawn("Sleeper", "x", "--lifecycle", "supervised")["session_id"]
+    request_as(home, session_id, ("POST", "/v1/sessions/me/complete", None, {"message": "all is done"}))
+    (request,) = home.json("requests", session_id)
+    return session_id, request["request_id"]
+
+
+def request_of(home: Instance, key: str) -> dict[str, object]:
+    found: dict[str, object] = Client(str(home.socket)).get(f"/v1/requests/{key}")
+    return found
+
+
+async def test_top_shows_the_tree_and_changes(home: Instance, agent: str) -> None:
+    child = home.spawn("Sleeper", "x", "--parent", agent, "--name", "below")["session_id"]
+    async with top(home, (120, 40)) as view:
+        await view.shows("└─ sleeper-b", "running", "NAME", "TASK")
+        request_as(home, child, ("POST", "/v1/sessions/me/note", None, {"text": "half of it"}))
+        await view.shows("half of it")
+        home.sm("kill", child, "--force")
+        await view.shows("killed")
+        await view.select(agent)
+        await view.press("left")
+        await view.hides("sleeper-below")
+        await view.shows("▸1")
+        await view.press("right")
+        await view.shows("└─ sleeper-below")
+
+
+async def test_digit_answers_the_selected_question(home: Instance, agent: str) -> None:
+    key = ask(home, agent, "Which database?", "sqlite", "postgres")
+    async with top(home) as view:
+        await view.shows("Needs you:", key, "Which database?")
+        await view.select_request(key)
+        await view.press("9")
+        await view.shows("has 2 options")
+        await view.press("2")
+        await view.shows(f"done: sm answer {key} 2")
+        await view.until(lambda: key not in {need.key for need in view.app.found}, "the request is gone")
+    assert request_of(home, key)["answer"] == {"approved": True, "answers": ["postgres"], "message": None}
+
+
+async def test_text_answers_a_question(home: Instance, agent: str) -> None:
+    key = ask(home, agent)
+    async with top(home) as view:
+        await view.select_request(key)
+        await view.press("t")
+        await view.shows("Which way?\n")
+        await view.press(*"left", "enter")
+        await view.shows(f"done: sm answer {key} left")
+
+
+async def test_approve_and_deny_with_words(home: Instance) -> None:
+    first, key = propose_completion(home)
+    _, other = propose_completion(home)
+    async with top(home) as view:
+        await view.select_request(key)
+        await view.press("a")
+        await view.shows(f"done: sm approve {key}")
+        await view.select_request(other)
+        await view.press("d")
+        await view.shows(f"Deny {other} of", "Reason")
+        await view.press(*"more", "space", *"tests", "enter")
+        await view.shows(f"done: sm deny {other} 'more tests'")
+    assert home.session(first)["status"] == "completed"
+    answer = request_of(home, other)["answer"]
+    assert answer == {"approved": False, "answers": [], "message": "more tests"}
+
+
+async def test_key_does_not_decide_on_a_request_that_is_not_in_sight(home: Instance) -> None:
+    session_id, key = propose_completion(home)
+    async with top(home) as view:
+        await view.until(lambda: key in {need.key for need in view.app.found}, "the request")
+        await view.select(session_id)
+        await view.press("a")
+        await view.shows(f"{key} is selected; press again")
+    assert request_of(home, key)["state"] == "open"
+
+
+async def test_button_is_dead_when_its_request_has_just_changed(home: Instance) -> None:
+    _, key = propose_completion(home)
+    async with top(home) as view:
+        await view.select_request(key)
+        view.app.guard.slide(time.monotonic() + 3600)
+        await view.press("a")
+        await view.shows("too early")
+    assert request_of(home, key)["state"] == "open"
+
+
+async def test_long_request_is_shown_in_full_before_it_is_approved(home: Instance) -> None:
+    session_id = home.spawn("Sleeper", "x", "--lifecycle", "supervised")["session_id"]
+    body = {"message": f"{'long ' * 40}end-of-it"}
+    request_as(home, session_id, ("POST", "/v1/sessions/me/complete", None, body))
+    (request,) = home.json("requests", session_id)
+    key = request["request_id"]
+    async with top(home, (80, 24)) as view:
+        await view.select_request(key)
+        await view.press("a")
+        await view.shows("end-of-it", f"{key} (Esc: back)")
+        assert request_of(home, key)["state"] == "open"
+
+        async def approve() -> bool:  # the page has just appeared: its keys are dead for a moment
+            await view.press("a")
+            return request_of(home, key)["state"] != "open"
+
+        await view.until(lambda: len(view.app.screen_stack) == 2, "the page")
+        while not await approve():
+            await view.shows("sm top" if len(view.app.screen_stack) == 1 else "Esc: back")
+    assert home.session(session_id)["status"] == "completed"
+
+
+async def test_answer_of_somebody_else_is_told_when_the_request_was_selected(
+    home: Instance, agent: str
+) -> None:
+    key = ask(home, agent)
+    async with top(home) as view:
+        await view.select_request(key)
+        home.sm("answer", key, "right")
+        await view.shows(f"{key}: answered by operator: right")
+
+
+async def test_message_is_sent_and_its_draft_is_kept(home: Instance) -> None:
+    reader = home.spawn("Inbox", "x")["session_id"]
+    async with top(home) as view:
+        await view.select(reader)
+        await view.press("s", *"go")
+        await view.shows(f"Message to inbox-{reader}", "mode: auto")
+        await view.press("ctrl+t")
+        await view.shows("mode: idle")
+        await view.press("escape")
+        await view.shows("?: help")
+        await view.press("s")
+        await view.press(*"od", "enter")
+        await view.shows(f"Input sent to session {reader}")
+    (message,) = json.loads((home.work / f"read-{reader}").read_text())
+    assert message["text"] == "good"
+
+
+async def test_message_to_an_agent_that_does_not_read_is_said_to_be_queued(
+    home: Instance, agent: str
+) -> None:
+    async with top(home, (140, 40)) as view:
+        await view.select(agent)
+        await view.press("s", *"hello", "enter")
+        await view.shows("queued", "✉1")
+
+
+async def test_kill_asks_before_and_archive_can_be_undone(home: Instance, agent: str) -> None:
+    async with top(home) as view:
+        await view.select(agent)
+        await view.press("K")
+        await view.shows(f"Kill sleeper-{agent}?")
+        await view.press("escape")
+        await view.hides("Kill sleeper")
+        assert home.session(agent)["status"] == "running"
+        await view.press("x")
+        await view.shows("not possible: ", "is live")
+        await view.press("K", "y")
+        await view.shows(f"done: sm kill {agent}")
+        await view.until(lambda: view.app.board.rows[agent].status == "killed", "the row is killed")
+        await view.press("x")
+        await view.until(lambda: home.session(agent)["archived"], "it is archived")
+        await view.shows(f"u: unarchive sleeper-{agent}")
+        await view.press("u")
+        await view.until(lambda: not home.session(agent)["archived"], "it is in lists again")
+        await view.until(lambda: agent in view.app.board.rows, "its row is back")
+
+
+async def test_filter_selects_while_it_is_typed(home: Instance, agent: str) -> None:
+    other = home.spawn("Sleeper", "x", "--title", "the login page")["session_id"]
+    async with top(home) as view:
+        await view.shows(agent)
+        await view.press("/", *"login")
+        await view.until(lambda: [line.row.id for line in view.app.board.lines] == [other], "one line")
+        await view.press("enter")
+        await view.shows("filter: login")
+        await view.press("/", *" cost:>", "escape")
+        await view.shows("filter: login")
+        await view.press("escape")
+        await view.hides("filter: login")
+        await view.shows(agent)
+        await view.press("S")
+        await view.shows("order: needs me")
+
+
+async def test_digits_choose_a_workspace_and_count_what_needs_a_person_elsewhere(home: Instance) -> None:
+    for slug in ("blog", "shop"):
+        (home.work / slug).mkdir()
+        home.sm("workspace", "create", slug, "--working-dir", str(home.work / slug))
+    asker = home.spawn("Sleeper", "x", "--workspace", "blog")["session_id"]
+    other = home.spawn("Sleeper", "x", "--workspace", "shop")["session_id"]
+    key = ask(home, asker)
+    async with top(home) as view:
+        await view.shows("1 blog", "2 shop", key)
+        await view.press("2")
+        await view.until(lambda: [line.row.id for line in view.app.board.lines] == [other], "one line")
+        await view.shows("1 blog 1!", key)
+        await view.press("0")
+        await view.shows(asker, other)
+
+
+async def test_every_region_is_drawn_in_small_and_large_screens(home: Instance, agent: str) -> None:
+    key = ask(home, agent, "Which way?", "left", "right")
+    async with top(home, (40, 24)) as view:
+        await view.shows(f"sleeper-{agent}", "running")
+        await view.until(lambda: key in {need.key for need in view.app.found}, "the request")
+        assert "Which way?" not in view.text()
+        await view.press("tab")
+        await view.shows("Which way?")
+        await view.hides(f"sleeper-{agent}  ")
+        await view.select_request(key)
+        for width, height in ((20, 5), (500, 200), (80, 24), (1, 1), (140, 40)):
+            await view.pilot.resize_terminal(width, height)
+        await view.shows("2: right", f"sleeper-{agent} ({agent})", "Directory:")
+        await view.press("?")
+        await view.shows("Approve  = sm approve", "Archive  [sleeper-")
+        await view.press("escape", ":", *"inter")
+        await view.shows("Interrupt (Escape)  [i]")
+        await view.press("escape", "c")
+        await view.shows(f"copied: sm answer {key} TEXT")
+        await view.press("w")
+        await view.shows(f"sm why {agent} (Esc: back)", "the process started")
+
+
+async def test_selection_stays_in_sight_in_a_long_list(home: Instance) -> None:
+    rows = [row_data(f"{number:08x}", name=f"agent-{number}", status="idle") for number in range(300)]
+    async with top(home, (80, 24)) as view:
+        view.app.board.apply(update(rows, snapshot=True), time.monotonic())
+        await view.shows("agent-0 ")
+        await view.press("G")
+        await view.shows("agent-299")
+        await view.press("k", "k", "g")
+        await view.shows("agent-0 ")
+        await view.hides("agent-299")
+        view.app.board.select(150)
+        await view.press("j")
+        await view.shows("agent-151")
+        at = view.text().splitlines().index(next(s for s in view.text().splitlines() if "agent-151" in s))
+        new = [row_data(f"{number:08x}", name=f"new-{number}") for number in range(1000, 1100)]
+        view.app.board.apply(update([*new, *rows], snapshot=True), time.monotonic())
+        await view.until(lambda: len(view.app.board.lines) == 400, "the new rows")
+        await view.shows("agent-151")
+        assert "agent-151" in view.text().splitlines()[at]
+
+
+async def test_filter_changes_the_list_below_the_prompt(home: Instance) -> None:
+    for name in ("apple", "pear"):
+        home.spawn("Sleeper", "x", "--name", name)
+    async with top(home) as view:
+        await view.shows("sleeper-apple", "sleeper-pear")
+        await view.press("/", *"apple")
+        await view.hides("sleeper-pear")
+        await view.shows("sleeper-apple", "Filter (status:")
+        await view.press("escape")
+        await view.shows("sleeper-pear")
+
+
+async def test_list_is_greyed_with_its_age_without_a_daemon_and_comes_back() -> None:
+    with Instance() as home:
+        agent = home.spawn("Sleeper", "x")["session_id"]
+        async with top(home) as view:
+            await view.shows("sleeper-", "Nothing needs you since")
+            home.sm("daemon", "stop")
+            await view.shows("no daemon, the list is", "sleeper-")
+            await view.select(agent)
+            await view.press("i")
+            await view.shows("not possible: no daemon")
+            (home.state / "stopped").unlink()
+            home.start_daemon()
+            await view.hides("no daemon, the list")
+            request_as(home, agent, ("POST", "/v1/sessions/me/note", None, {"text": "still here"}))
+            await view.shows("still here")

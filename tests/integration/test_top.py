@@ -1,0 +1,69 @@
+"""`sm top` in real terminals: in a pane of tmux, and one from which it attaches to an agent."""
+
+import sys
+from pathlib import Path
+
+from tests.instance import SM, Instance
+from tests.load import until
+from tests.person_terminal import PersonTerminal
+
+
+def test_top_shows_sessions_and_takes_keys_in_tmux(instance: Instance) -> None:
+    agent = instance.spawn("Sleeper", "x", "--name", "login")["session_id"]
+    terminal = instance.tmux_server.new_session(
+        "person",
+        window_command=f"{SM} top; exec cat",
+        x=100,
+        y=30,
+        environment={"SM_HOME": str(instance.home)},
+    )
+    pane = terminal.active_pane
+    assert pane is not None
+
+    def screen() -> str:
+        return "\n".join(pane.capture_pane())
+
+    until(lambda: "sleeper-login" in screen() and "Nothing needs you since" in screen(), "the list")
+    pane.send_keys("K", enter=False)
+    until(lambda: "Kill sleeper-login?" in screen(), "the question")
+    pane.send_keys("y", enter=False)
+    until(lambda: "killed" in screen(), "the killed session")
+    assert instance.ended(agent)["status"] == "killed"
+    pane.send_keys("q", enter=False)
+    until(lambda: pane.display_message("#{pane_current_command}", get_text=True) == ["cat"], "the end of top")
+    until(lambda: pane.display_message("#{alternate_on}", get_text=True) == ["0"], "the normal screen")
+
+
+def test_top_attaches_to_an_agent_and_comes_back(instance: Instance) -> None:
+    instance.spawn("Sleeper", "x", "--name", "login")
+
+    def clients() -> list[str]:
+        """The terminals of agents that a person is attached to. The daemon has a client of its own."""
+        named = instance.tmux_server.cmd("list-clients", "-F", "#{session_name}").stdout
+        return [name for name in named if name.startswith("command-")]
+
+    with PersonTerminal([SM, "top"], instance.env, 100, 30) as person:
+        until(lambda: b"sleeper-login" in person.printed, "the list")
+        person.press("o")
+        until(clients, "a client of the agent's terminal")
+        person.press("\x02d")
+        until(lambda: not clients(), "the client is detached")
+        person.press("q")
+
+
+def test_top_is_refused_from_a_session(instance: Instance) -> None:
+    agent = instance.spawn("Sleeper", "x")["session_id"]
+    error = instance.refused("top", env=instance.as_session(agent), exit_code=5)
+    assert error == "sm: sm top is for people, not for agents\nhint: to list sessions: sm ls\n"
+
+
+def test_top_needs_a_terminal(instance: Instance) -> None:
+    assert "sm top needs a terminal" in instance.refused("top", exit_code=2)
+
+
+def test_top_says_what_to_type_without_textual(instance: Instance, tmp_path: Path) -> None:
+    hidden = tmp_path / "textual.py"
+    hidden.write_text("raise ModuleNotFoundError('no textual', name='textual')\n")
+    error = instance.refused("top", env={"PYTHONPATH": str(tmp_path)}, exit_code=2)
+    assert error.startswith("sm: sm top needs the package textual")
+    assert error.endswith(f"hint: install it: {sys.executable} -m pip install textual\n")
