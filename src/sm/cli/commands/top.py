@@ -28,11 +28,6 @@ import click
 from sm.cli.instance import Instance
 from sm.errors import NotPermitted, UsageError
 
-_NO_TEXTUAL = (
-    "sm top needs the package textual, which is not installed here",
-    "install it: {python} -m pip install textual",
-)
-
 
 @click.command(help=__doc__)
 def command() -> None:
@@ -44,8 +39,10 @@ def command() -> None:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "textual":
             raise
-        message, hint = _NO_TEXTUAL
-        raise UsageError(message, hint.format(python=sys.executable)) from None
+        raise UsageError(
+            "sm top needs the package textual, which is not installed here",
+            f"install it: {sys.executable} -m pip install textual",
+        ) from None
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("sm top needs a terminal", "to list sessions: sm ls")
     instance.client().get("/v1/health")  # starts the daemon, or says why that fails
