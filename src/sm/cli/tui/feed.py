@@ -5,7 +5,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sm.client import live
@@ -15,6 +15,8 @@ from sm.core.backoff import Backoff
 from sm.errors import SmError
 
 _MAIL_EVERY_S = 5.0
+_FULL_EVERY_S = 30.0
+_PAUSE_S = 0.25
 _QUEUED_MAX = 64
 _MESSAGES = 100
 _REQUESTS = 1000
@@ -120,24 +122,24 @@ class Feed:
             self._ended.wait(backoff.next_s())
 
     def _poll(self) -> None:
+        get, mail, full_s = self._client.get, Mail(), -_FULL_EVERY_S
         while not self._ended.is_set():
+            begin_s = time.monotonic()
+            is_asked = self._asked.is_set()
             self._asked.clear()
             try:
-                get = self._client.get
-                overview = get("/v1/status")
-                mail = Mail(
-                    get("/v1/requests", {"limit": _REQUESTS}),
-                    get("/v1/messages", {"limit": _MESSAGES}),
-                    overview,
-                    [workspace["slug"] for workspace in get("/v1/workspaces")],
-                )
-            except DaemonAway:  # the stream tells
-                pass
+                # The rows tell when requests change, so these are read rarely without that.
+                if is_asked or begin_s - full_s >= _FULL_EVERY_S:
+                    requests = get("/v1/requests", {"limit": _REQUESTS})
+                    workspaces = [workspace["slug"] for workspace in get("/v1/workspaces")]
+                    mail, full_s = replace(mail, requests=requests, workspaces=workspaces), begin_s
+                messages = get("/v1/messages", {"limit": _MESSAGES})
+                mail = replace(mail, messages=messages, overview=get("/v1/status"))
             except SmError as error:
-                self._put(MailFailure(error.message))
+                full_s = -_FULL_EVERY_S
+                if not isinstance(error, DaemonAway):  # else the stream tells
+                    self._put(MailFailure(error.message))
             else:
                 self._put(mail)
-            begin = time.monotonic()
+            self._ended.wait(_PAUSE_S)  # many rows may change at the same time
             self._asked.wait(_MAIL_EVERY_S)
-            if time.monotonic() - begin < 0.25:  # many rows may change at the same time
-                self._ended.wait(0.25)
