@@ -165,12 +165,17 @@ async def test_call_is_repeated_without_a_mark_after_a_bad_gateway(
 async def test_calls_wait_while_nothing_listens_and_are_sent_without_a_mark(
     store: Store, api: TelegramApi, ann: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sm.telegram.sender.FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr("sm.telegram.sender.FIRST_PAUSE_S", 60.0)  # the sender is ended between two attempts
     url = api.url
     async with BotClient(api.token, "http://127.0.0.1:1") as nobody:
         await queue(store, text("hello"))
+        [number] = store.mail.open.outgoing
         async with sending(store, nobody):
-            assert not await store.wait_until(lambda: not store.mail.open.outgoing, 0.2)
+            for state in ("sending", "queued"):
+                assert await store.wait_until(
+                    lambda: store.mail.open.outgoing[number].state == state,  # noqa: B023 - awaited
+                    60,
+                )
     async with BotClient(api.token, url) as client, sending(store, client):
         await until_empty(store)
     assert shown(api) == ["hello"]
