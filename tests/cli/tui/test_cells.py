@@ -82,3 +82,15 @@ def test_texts_around_the_list_have_no_control_characters(hostile: str) -> None:
 def test_fitted_text_has_its_width(text: str, width: int) -> None:
     printable = "".join(c for c in text if c.isprintable())
     assert cell_len(fitted(printable, width)) == width
+
+
+@pytest.mark.parametrize(
+    ("cost", "of_tree", "shown"),
+    [(0.5, 2.0, "$0.50 ∑$2.00"), (None, 2.0, "- ∑$2.00"), (None, None, "-")],
+)
+def test_cost_names_the_sum_of_a_tree_that_is_known(
+    cost: float | None, of_tree: float | None, shown: str
+) -> None:
+    tree = {"sessions": 2, "live": 2, "tokens": None, "cost_usd": of_tree}
+    line = session_line(120, cost_usd=cost, tree=tree)
+    assert f" {shown} " in line and ("∑" in line) == ("∑" in shown)

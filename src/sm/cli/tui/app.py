@@ -25,7 +25,9 @@ from sm.core.text import folded
 _DRAW_EVERY_S = 0.25
 _WIDE, _NARROW, _LOW = 120, 60, 12
 _CACHED_MAX = 500
-_HINT = "?: help  Tab: switch  Enter: details  a: approve  d: deny  s: send  /: filter  :: actions  q: quit"
+_HINT = (
+    "?: help  Tab: switch  Enter: details  a: approve  d: deny  s: send  /: filter  colon: actions  q: quit"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,8 @@ def session_cells(line: Line, width: int, now_s: float, *, state: str, fresh: bo
 def _of_tree(line: Line) -> str:
     """The cost of the session with its descendants, if it has some."""
     tree = line.row.data["tree"]
-    return f" ∑{dollars(tree['cost_usd'])}" if tree["sessions"] > 1 else ""
+    known = tree["cost_usd"] is not None
+    return f" ∑{dollars(tree['cost_usd'])}" if known and tree["sessions"] > 1 else ""
 
 
 def need_cells(need: BoardNeed, width: int, now_s: float, *, state: str, fresh: bool) -> Cells:
