@@ -1,5 +1,6 @@
 """`sm demo`: its output, and the removal of everything that the demo creates."""
 
+import json
 import os
 import re
 import signal
@@ -89,6 +90,23 @@ def test_demo_removes_everything_when_interrupted(run: Sm, at: str, number: sign
         rest, err = process.communicate(timeout=scaled(60))
     assert process.returncode == 128 + number, (out, rest, err)
     assert err == ""
+    assert left_of(name_in(out)) == []
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 128 + signal.SIGTERM)])
+def test_staying_demo_can_be_used_until_it_is_interrupted(run: Sm, number: signal.Signals, code: int) -> None:
+    with run.start("demo", "--fast", "--stay") as process:
+        out = read_until(process, "until you press Ctrl-C")
+        home = re.search(r"\n  export SM_HOME=(\S+)\n  sm top\n", out)
+        assert home is not None, out
+        listed = subprocess.run(
+            run.argv("ls", "--all", "--json"),
+            env=run.environ | {"SM_HOME": home[1]}, capture_output=True, check=True, timeout=scaled(60),
+        )  # fmt: skip
+        assert {session["agent_type"] for session in json.loads(listed.stdout)} == set(demo.EXPECTED)
+        process.send_signal(number)
+        rest, err = process.communicate(timeout=scaled(60))
+    assert (process.returncode, err) == (code, ""), (out, rest)
     assert left_of(name_in(out)) == []
 
 

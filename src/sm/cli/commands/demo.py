@@ -4,12 +4,15 @@ The agents are small programs in real terminals: one delegates, one fails and on
 directory, daemon and tmux server, and removes them at the end and after Ctrl-C. It needs no account and costs
 nothing.
 
+With --stay, the sessions stay until Ctrl-C, so that you can look at them with every command, such as sm top.
+
 With --sandboxed, the agents run in a container that the demo removes too. This needs Docker and the image of sm sandbox
 build, with or without agents; the engine, the image and the runtime are those of your configuration.
 
 \b
 Examples:
   sm demo
+  sm demo --stay
   sm demo --sandboxed
 """
 
@@ -61,8 +64,9 @@ EXPECTED = {
 
 @click.command(help=__doc__)
 @click.option("--fast", is_flag=True, help="Skip the pauses in which the agents pretend to work.")
+@click.option("--stay", is_flag=True, help="Keep the sessions until you press Ctrl-C.")
 @click.option("--sandboxed", is_flag=True, help="Run the agents in a container.")
-def command(fast: bool, sandboxed: bool) -> None:
+def command(fast: bool, stay: bool, sandboxed: bool) -> None:
     if "SM_SESSION_ID" in os.environ:
         # The demo's daemon identifies callers by their initial environment, which only an exec can change.
         clean = {name: value for name, value in os.environ.items() if not name.startswith("SM_")}
@@ -72,8 +76,14 @@ def command(fast: bool, sandboxed: bool) -> None:
         click.echo(f"Starting a daemon and a tmux server in {instance.paths.state}")
         with _block_signals():
             start(instance)
+        if stay:
+            click.echo(
+                f"To use this instance in another terminal:\n  export SM_HOME={instance.paths.home}\n  sm top\n"
+            )
         sessions = _run_agents(instance.client(start=False), _vault(instance) if sandboxed else None)
         _report(sessions)
+        if stay:
+            _wait_for_interrupt()
     remains = "process, container, tmux server" if sandboxed else "process, tmux server"
     click.echo(
         f"\nThe demo is cleaned up: it left no {remains} or file. To start your own agents: sm spawn --help"
@@ -81,6 +91,14 @@ def command(fast: bool, sandboxed: bool) -> None:
     trouble = find_differences(sessions)
     if trouble:
         raise ExternalError("the demo failed: " + "; ".join(trouble), "sm doctor")
+
+
+def _wait_for_interrupt() -> None:
+    signal.alarm(0)
+    with suppress(KeyboardInterrupt):
+        click.echo("\nThe sessions stay until you press Ctrl-C")
+        while True:
+            signal.pause()
 
 
 def _run_agents(client: Client, vault: str | None) -> list[JsonObject]:
