@@ -1,5 +1,6 @@
 """The application of `sm top`: its regions, and what they show."""
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from sm.board import Board, BoardNeed, ButtonGuard, Chip, Line, Quiet, Target, c
 from sm.cli.tui import keyboard, texts
 from sm.cli.tui.cells import Cells, fitted, need_cells, session_cells, session_header
 from sm.cli.tui.feed import Feed, Mail, MailFailure, Outage
+from sm.cli.tui.notices import notice_sequence
 from sm.cli.tui.rows_view import RowsView
 from sm.cli.tui.runner import ActionRunner
 from sm.client.http import Client
@@ -202,11 +204,21 @@ class TopApp(App[None]):
             self._need_place = max(0, min(self._need_place, len(keys) - 1))
             self._need_key = keys[self._need_place] if keys else None
         self.guard.see(self.found, clock_s)
-        if self._announced is not None and set(keys) - self._announced:
-            self.bell()
+        if self._announced is not None:
+            self._announce([need for need in self.found if need.key not in self._announced])
         self._announced = set(keys)
         if not self.found:
             self._in_needs = False
+
+    def _announce(self, new: Sequence[BoardNeed]) -> None:
+        """Ring the bell, and show a notice of the desktop if the person looks at another window."""
+        if not new:
+            return
+        self.bell()
+        if not self.app_focus and self._driver is not None:
+            more = f" (and {len(new) - 1} more)" if len(new) > 1 else ""
+            text = f"{new[0].label}: {new[0].text}{more}"
+            self._driver.write(notice_sequence(os.environ, text))
 
     def _lay_out(self) -> None:
         width, height = self.size
