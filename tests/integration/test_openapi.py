@@ -153,6 +153,7 @@ def use_read_routes(operator: ApiClient, proxy: str) -> None:
     operator.post(f"{session_path}/what", proxy)
     (shown,) = (r for r in operator.first_event("/v1/live")["rows"] if r["session_id"] == proxy)
     assert shown.keys() == LiveRowView.__annotations__.keys()
+    assert operator.first_event(f"{session_path}/screen/stream", proxy)["height"] > 0
     assert operator.get("/v1/usage", by="day", session=proxy, tree=1)["counted"]
     assert operator.get("/v1/timeline", session=proxy)["sessions"][0]["spans"]
     assert operator.refused(f"{session_path}/kill", "ffff")["code"] == "not_found"

@@ -1,13 +1,16 @@
 """Parsing replies of the tmux control protocol, and quoting its commands."""
 
 import asyncio
+import os
 import secrets
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sm.terminals.tmux.control import GarbledReply, Refused, Replies, Reply, quote
+from sm.terminals.tmux.control import Control, GarbledReply, Refused, Replies, Reply, quote
+from tests.load import scaled
 from tests.terminals.world import World, sh, until, until_async
 
 BEGIN, END, ERROR = (f"%{word} 1700000000 41 1\n".encode() for word in ("begin", "end", "error"))
@@ -197,3 +200,22 @@ async def test_concurrent_captures_get_their_own_replies(world: World) -> None:
         await until_async(all_shown)
         captured = await asyncio.gather(*(terminals.capture(name, 1) for name in names * 5))
         assert captured == [[name] for name in names * 5]
+
+
+async def test_client_that_ends_before_it_is_known_leaves_no_open_transport(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop = asyncio.get_running_loop()
+    start = loop.subprocess_exec
+    made: list[asyncio.SubprocessTransport] = []
+
+    async def late(*arguments: Any, **options: Any) -> tuple[asyncio.SubprocessTransport, Control]:
+        transport, client = await start(*arguments, **options)
+        made.append(transport)
+        await client.wait_ended()
+        return transport, client
+
+    monkeypatch.setattr(loop, "subprocess_exec", late)
+    client = await Control.start(["true"], os.environ, lambda line: None, scaled(), umask=-1)
+    assert not client.alive
+    assert made[0].is_closing()

@@ -28,7 +28,8 @@ T = TypeVar("T")
 DEFAULT_URL: Final = "unix:///var/run/docker.sock"
 PING_S: Final = 15.0
 """An engine that does not answer a ping in this time hangs. A busy one has needed more than 5 s."""
-CALL_S: Final = 20.0
+CALL_S: Final = 60.0
+"""A limit for a call of an engine that answers pings: a busy one has needed more than 20 s."""
 _THREADS_MAX: Final = 8
 _LINE_MAX_BYTES: Final = 1 << 20
 _START_HINT: Final = "sudo systemctl start docker"

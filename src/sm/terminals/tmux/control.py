@@ -205,7 +205,6 @@ class Control(asyncio.SubprocessProtocol):
             umask=umask,
             preexec_fn=before_exec,
         )
-        protocol._transport = transport
         protocol._stdin = cast(asyncio.WriteTransport, transport.get_pipe_transport(0))
         return protocol
 
@@ -317,6 +316,10 @@ class Control(asyncio.SubprocessProtocol):
                 self._session = notification.split(" ")[1]
                 self._attached.set()
             self._notify(notification)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # Not in `start`: a client that ends at once may be lost before `subprocess_exec` returns.
+        self._transport = cast(asyncio.SubprocessTransport, transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         # asyncio calls this after it reaped the process and read both pipes to the end: stderr is complete.
