@@ -141,6 +141,24 @@ async def test_long_request_is_shown_in_full_before_it_is_approved(home: Instanc
     assert home.session(session_id)["status"] == "completed"
 
 
+async def test_request_that_does_not_fit_beside_the_list_is_shown_in_full_before_it_is_approved(
+    home: Instance,
+) -> None:
+    session_id = home.spawn("Sleeper", "x", "--lifecycle", "supervised")["session_id"]
+    lines = "\n".join(f"line {number}" for number in range(40))
+    body = {"message": f"{lines}\nend-of-it"}
+    request_as(home, session_id, ("POST", "/v1/sessions/me/complete", None, body))
+    (request,) = home.json("requests", session_id)
+    key = request["request_id"]
+    async with top(home, (140, 30)) as view:
+        await view.select_request(key)
+        await view.shows("line 5")
+        assert "end-of-it" not in view.text()
+        await view.press("a")
+        await view.shows(f"{key} (Esc: back)")
+    assert request_of(home, key)["state"] == "open"
+
+
 async def test_answer_of_somebody_else_is_told_when_the_request_was_selected(
     home: Instance, agent: str
 ) -> None:

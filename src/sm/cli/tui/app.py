@@ -2,8 +2,9 @@
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from rich.text import Text
 from textual import events
@@ -223,7 +224,7 @@ class TopApp(App[None]):
     def _lay_out(self) -> None:
         width, height = self.size
         is_narrow, is_wide = width < _NARROW, width >= _WIDE
-        is_low = height < 12
+        is_low = height < _LOW
         one_region = is_narrow or is_low
         self.main.query_one("#detail").display = is_wide
         self.main.query_one("#detail").styles.width = max(45, width * 2 // 5)
@@ -239,14 +240,13 @@ class TopApp(App[None]):
         board, now_s = self.board, self.board.now_s(clock_s)
         lost_s = board.lost_for_s(clock_s)
         self._write("head", fitted(texts.head(board, lost_s, self._outage), self.size.width))
-        self._write("columns", session_header(self.rows_view("list").size.width))
+        self._write("columns", session_header(self.rows_view("list").line_width))
         self._write("chips", texts.chip_line(self.chips, board.workspace))
         self._write("needs-title", texts.needs_title(self.found, self._quiet.since_s, now_s))
         self._write("foot", self._foot(clock_s))
         detail = self.main.query_one("#detail", Static)
         if detail.display:
-            width = max(20, self.size.width * 2 // 5 - 2)
-            self._write("detail", "\n".join(texts.details(self.target, now_s, width)))
+            self._write("detail", "\n".join(texts.details(self.target, now_s, self._detail_width)))
 
     def _write(self, name: str, text: Text | str) -> None:
         if self._texts.get(name) != text:
@@ -321,9 +321,22 @@ class TopApp(App[None]):
         return self.board.lost_for_s(time.monotonic()) is not None
 
     @property
-    def has_details(self) -> bool:
-        """True if the selection is shown in full beside the list."""
-        return bool(self.main.query_one("#detail").display)
+    def _detail_width(self) -> int:
+        return max(20, self.size.width * 2 // 5 - 2)
+
+    def shows_beside_list(self, request: Mapping[str, Any]) -> bool:
+        """Return whether every line of the selected request is in sight beside the list."""
+        detail = self.main.query_one("#detail")
+        if not detail.display:
+            return False
+        lines = texts.request_lines(request, self.board.now_s(time.monotonic()), self._detail_width)
+        return len(lines) <= detail.size.height
+
+    @property
+    def need_line_width(self) -> int:
+        """The cells of a line of what needs you; 0: the region is not in sight."""
+        view = self.rows_view("needs")
+        return view.line_width if view.display else 0
 
     @property
     def page_size(self) -> int:

@@ -55,9 +55,14 @@ class RowsView(ScrollView, can_focus=False):
             self.scroll_to(y=top, animate=False, force=True, immediate=True)
         self.redraw()
 
+    @property
+    def line_width(self) -> int:
+        """The cells of a line, without those of a scrollbar."""
+        return self.scrollable_content_region.width
+
     def redraw(self) -> None:
         """Redraw the lines on the screen that differ."""
-        width, height = self.size
+        width, height = self.line_width, self.size.height
         top = self.scroll_offset.y
         self._next.clear()
         for y in range(height):
@@ -70,7 +75,7 @@ class RowsView(ScrollView, can_focus=False):
         return self._cells(place, width) if place < self._count else _NOTHING
 
     def render_line(self, y: int) -> Strip:
-        width = self.size.width
+        width = self.line_width
         cells = self._next.pop(y, None)
         if cells is None:
             cells = self._line(self.scroll_offset.y + y, width)

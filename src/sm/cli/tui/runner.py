@@ -148,13 +148,15 @@ class ActionRunner:
 
     def _is_shown_whole(self, need: BoardNeed) -> bool:
         """Return whether the person sees all that the request asks for: its line may be cut."""
-        if self._app.has_details:
-            return True
         request = need.request
-        if request is None or request["kind"] == "setup" or request["cut"]:
+        if request is None:
+            return False
+        if self._app.shows_beside_list(request):
+            return True
+        if request["kind"] == "setup" or request["cut"]:
             return False
         is_whole = request["kind"] != "permission" or is_whole_tool_use(request["tool"], request["arguments"])
-        return is_whole and cell_len(need.text) <= need_text_width(self._app.size.width)
+        return is_whole and cell_len(need.text) <= need_text_width(self._app.need_line_width)
 
     def _select_request(self, key: str) -> None:
         """Select a request of the selected session: a decision needs the request in sight."""

@@ -91,14 +91,22 @@ def prediction(row: BoardRow | None) -> str:
 
 def details(target: Target, now_s: float, width: int) -> list[str]:
     """The selected request or session in full, in lines of at most `width` cells."""
-    now = utc(now_s)
     lines = list[str]()
     if target.request is not None:
-        lines += [*request_details(target.request, now, width), ""]
+        lines += [*request_lines(target.request, now_s, width), ""]
     elif target.need is not None and target.need.kind is not NeedKind.STALE:
         lines += [f"{target.need.key}: {target.need.text}", ""]
     if target.row is not None:
-        lines += [*session_block(target.row.data, now), *_usage(target.row.data)]
+        lines += [*session_block(target.row.data, utc(now_s)), *_usage(target.row.data)]
+    return _fitted(lines, width)
+
+
+def request_lines(request: Mapping[str, Any], now_s: float, width: int) -> list[str]:
+    """A request in full, in lines of at most `width` cells."""
+    return _fitted(request_details(request, utc(now_s), width), width)
+
+
+def _fitted(lines: Sequence[str], width: int) -> list[str]:
     return [piece for text in lines for piece in wrapped(text, max(10, width))]
 
 
