@@ -18,6 +18,7 @@ _MAIL_EVERY_S = 5.0
 _FULL_EVERY_S = 30.0
 _PAUSE_S = 0.25
 _QUEUED_MAX = 64
+_END_WITHIN_S = 1.0
 _MESSAGES = 100
 _REQUESTS = 1000
 
@@ -63,9 +64,10 @@ class Feed:
         self._ended = threading.Event()
         # The stream ends when the read end of this pipe is closed: it may be silent for a long time.
         self._end, self._reader_fd = os.pipe()
+        self._follower = threading.Thread(target=self._follow, name="sm top: rows", daemon=True)
         self._threads = [
-            threading.Thread(target=target, name=f"sm top: {target.__name__}", daemon=True)
-            for target in (self._follow, self._poll)
+            self._follower,
+            threading.Thread(target=self._poll, name="sm top: requests", daemon=True),
         ]
 
     def start(self) -> None:
@@ -73,17 +75,20 @@ class Feed:
             thread.start()
 
     def end(self) -> None:
-        """End the threads. Idempotent."""
+        """End the threads. One that waits for a daemon that hangs ends later, without news. Idempotent."""
         if self._ended.is_set():
             return
         self._ended.set()
         self._asked.set()
         os.close(self._end)
-        while any(thread.is_alive() for thread in self._threads):
+        until_s = time.monotonic() + _END_WITHIN_S
+        while any(thread.is_alive() for thread in self._threads) and time.monotonic() < until_s:
             self.take()  # a thread may wait for room in the queue
             for thread in self._threads:
                 thread.join(0.01)
-        os.close(self._reader_fd)
+        self.take()
+        if not self._follower.is_alive():  # it waits for the pipe
+            os.close(self._reader_fd)
 
     def ask(self) -> None:
         """Read requests and messages again now."""
