@@ -9,6 +9,9 @@ from sm.board.needs import BoardNeed
 from sm.board.row import BoardRow
 
 Body = Mapping[str, object]
+_TIMEOUT_S = 30.0
+_LONG_TIMEOUT_S = 120.0
+"""For requests that start or kill agents, as of the commands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,7 @@ class ApiCall:
 
     path: str
     body: Body
-    timeout_s: float = 30.0
+    timeout_s: float = _TIMEOUT_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +152,8 @@ def _on_request(verb: str) -> Callable[[Target, ActionInput], tuple[str, ...]]:
     return command
 
 
-def _on_session(verb: str, **body: object) -> Callable[[Target, ActionInput], ApiCall]:
-    return lambda target, words: ApiCall(f"/v1/sessions/{_id(target)}/{verb}", body)
+def _on_session(verb: str, timeout_s: float = _TIMEOUT_S) -> Callable[[Target, ActionInput], ApiCall]:
+    return lambda target, words: ApiCall(f"/v1/sessions/{_id(target)}/{verb}", {}, timeout_s)
 
 
 def _typed(verb: str) -> Callable[[Target, ActionInput], tuple[str, ...]]:
@@ -168,7 +171,7 @@ def _send_command(target: Target, words: ActionInput) -> tuple[str, ...]:
 
 def _kill(target: Target, words: ActionInput) -> ApiCall:
     # The daemon kills one process tree after the other, by force only after a grace time.
-    return ApiCall(f"/v1/sessions/{_id(target)}/kill", {"tree": words.tree}, timeout_s=120.0)
+    return ApiCall(f"/v1/sessions/{_id(target)}/kill", {"tree": words.tree}, _LONG_TIMEOUT_S)
 
 
 def _kill_command(target: Target, words: ActionInput) -> tuple[str, ...]:
@@ -193,7 +196,9 @@ ACTIONS: Mapping[str, BoardAction] = {
             "interrupt", "i", "Interrupt (Escape)", _live, _typed("interrupt"), _on_session("interrupt")
         ),
         BoardAction("kill", "K", "Kill", _with_process, _kill_command, _kill, question=_kill_question),
-        BoardAction("restore", "r", "Restore", _ended, _typed("restore"), _on_session("restore")),
+        BoardAction(
+            "restore", "r", "Restore", _ended, _typed("restore"), _on_session("restore", _LONG_TIMEOUT_S)
+        ),
         BoardAction(
             "archive",
             "x",
