@@ -4,7 +4,9 @@ import json
 import time
 
 import pytest
+from textual.widgets import Input
 
+from sm.cli.tui.screens import LinePrompt
 from sm.client.http import Client
 from tests.board.samples import row_data, update
 from tests.cli.tui.view import top
@@ -184,6 +186,19 @@ async def test_message_is_sent_and_its_draft_is_kept(home: Instance) -> None:
         await view.shows(f"Input sent to session {reader}")
     (message,) = json.loads((home.work / f"read-{reader}").read_text())
     assert message["text"] == "good"
+
+
+async def test_words_that_the_daemon_refuses_are_kept_as_a_draft(home: Instance, agent: str) -> None:
+    async with top(home) as view:
+        await view.select(agent)
+        await view.press("s")
+        await view.until(lambda: isinstance(view.app.screen, LinePrompt), "the prompt")
+        view.app.screen.query_one(Input).value = "go\u202e"
+        await view.press("enter")
+        await view.shows("failed: ", "U+202E")
+        await view.press("s")
+        await view.until(lambda: isinstance(view.app.screen, LinePrompt), "the prompt")
+        assert view.app.screen.query_one(Input).value == "go\u202e"
 
 
 async def test_message_to_an_agent_that_does_not_read_is_said_to_be_queued(

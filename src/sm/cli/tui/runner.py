@@ -166,7 +166,7 @@ class ActionRunner:
             self._app.tell(f"{key} is not loaded yet; press again")
 
     def _ask_words(self, name: str, target: Target) -> None:
-        draft = f"{name} {target.need.key if target.need and name == 'deny' else target.session_id}"
+        draft = _draft_of(name, target)
         if name == "send":
             label = target.row.label if target.row is not None else target.session_id
             title = f"Message to {label} ({texts.prediction(target.row)})"
@@ -251,6 +251,8 @@ class ActionRunner:
                 text = outcome(answer, must_arrive=False)
         except SmError as error:
             self._answered.discard(decided)
+            if words.text:
+                self._drafts[_draft_of(name, target)] = words.text
             hint = f" (hint: {error.hint})" if error.hint else ""
             app.tell(f"failed: {error.message}{hint}")
         else:
@@ -278,3 +280,8 @@ class ActionRunner:
             return
         if request["state"] != "open":
             self._app.tell(f"{key}: {verdict(request)}")
+
+
+def _draft_of(name: str, target: Target) -> str:
+    """Identifies the words for an action on a target, until they have reached the daemon."""
+    return f"{name} {target.need.key if target.need and name == 'deny' else target.session_id}"
