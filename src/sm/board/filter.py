@@ -25,7 +25,7 @@ class Filter:
     tests: tuple[Test, ...] = ()
     words: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
-    """ActionInput that are not complete or not valid. They select nothing and exclude nothing."""
+    """What is wrong with words that are incomplete or invalid. Such words select nothing and exclude nothing."""
     depends_on_time: bool = False
 
     @property

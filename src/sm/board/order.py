@@ -150,8 +150,8 @@ def _lines(
 
 
 _KEYS: Mapping[Sort, Callable[[BoardRow], tuple[object, ...]]] = {
+    # The longest wait first; ended sessions after live ones.
     Sort.AGE: lambda row: (not row.is_live, row.status_at_s),
     Sort.COST: lambda row: (-row.cost,),
     Sort.NAME: lambda row: (row.label.casefold(), row.id),
 }
-"""The longest wait first; the ended after the live ones."""

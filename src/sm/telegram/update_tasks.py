@@ -1,7 +1,7 @@
 """Updates at work, each in a task: long work keeps neither other chats nor buttons waiting.
 
-The updates of a chat begin in their order. A text begins when all earlier updates of its chat are done. A press of a
-button waits for the earlier presses on its message, and for other updates only a moment: somebody stands before it.
+A text begins when all earlier updates of its chat are done. A press of a button waits for the earlier presses on its
+message, and for other updates at most `PRESS_WAITS_S`, because a person waits for its effect.
 """
 
 import asyncio
