@@ -12,7 +12,8 @@ Filter words (press /):
 
 \b
 Exit codes:
-  0  the view was left
+  0  you left the view
+  2  there is no terminal, or the package textual is not installed
   5  an agent ran the command
 
 \b
