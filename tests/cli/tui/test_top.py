@@ -156,8 +156,11 @@ async def test_request_that_does_not_fit_beside_the_list_is_shown_in_full_before
         await view.select_request(key)
         await view.shows("line 5")
         assert "end-of-it" not in view.text()
-        await view.press("a")
-        await view.shows(f"{key} (Esc: back)")
+        for keys in ("a", ("colon", *"approve", "enter")):
+            await view.press(*keys)
+            await view.shows(f"{key} (Esc: back)")
+            await view.press("escape")
+            await view.hides(f"{key} (Esc: back)")
     assert request_of(home, key)["state"] == "open"
 
 

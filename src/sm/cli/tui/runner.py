@@ -39,10 +39,16 @@ class ActionRunner:
         self._answered: set[str] = set()
         """The requests that were answered here."""
 
-    def act(self, name: str, words: ActionInput | None = None, target: Target | None = None) -> None:
-        """Begin an action on the target, by default the selection."""
+    def act(
+        self,
+        name: str,
+        words: ActionInput | None = None,
+        target: Target | None = None,
+        *,
+        is_on_page: bool = False,
+    ) -> None:
+        """Begin an action on the target, by default the selection. `is_on_page`: a page shows the target in full."""
         app = self._app
-        is_from_page = target is not None
         target = target or app.target
         action = ACTIONS[name]
         if name in _DECISIONS and target.need is None and target.row is not None and target.row.requests:
@@ -58,12 +64,8 @@ class ActionRunner:
             if app.guard.is_dead(target.need.key, time.monotonic()):
                 app.tell(f"too early: {target.need.key} has just appeared or changed; press again")
                 return
-            if (
-                words is None
-                and name == "approve"
-                and not (is_from_page or self._is_shown_whole(target.need))
-            ):
-                self.show_details()
+            if name == "approve" and not (is_on_page or self._is_shown_whole(target.need)):
+                self.show_details(target)
                 return
         if name == "answer" and words is None:
             self._ask_answers(target, ())
@@ -80,10 +82,10 @@ class ActionRunner:
         else:
             self._carry_out(name, target, words or ActionInput())
 
-    def show_details(self) -> None:
-        """Show the selection in full, on a page where the keys of the actions apply to what is shown."""
+    def show_details(self, target: Target | None = None) -> None:
+        """Show the target, by default the selection, on a page where the keys of the actions apply to it."""
         app, opened_s = self._app, time.monotonic()
-        target = app.target
+        target = target or app.target
         lines = texts.details(target, app.board.now_s(opened_s), app.size.width - 2)
         if not lines:
             return
@@ -95,7 +97,7 @@ class ActionRunner:
             if key is not None and key.isdecimal():
                 self.answer_with(int(key), target)
             elif key is not None:
-                self.act(possible[key], target=target)
+                self.act(possible[key], target=target, is_on_page=True)
 
         page = TextPage(
             f"{target.need.key if target.need else 'Session'} (Esc: back)",
