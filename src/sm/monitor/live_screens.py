@@ -1,6 +1,7 @@
 """The visible screens of terminals, captured while somebody looks, once for all who look at the same one."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -9,7 +10,10 @@ from sm.core.styled_text import Run, styled_runs
 from sm.errors import ExternalError, NoServer, NoTerminal
 from sm.terminals.base import Screen
 
+log = logging.getLogger(__name__)
+
 _EVERY_S = 0.25
+_PAUSE_AFTER_FAILURE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,10 @@ class LiveScreen:
                     self._changed.notify_all()
             except ExternalError:
                 pass
+            except Exception:
+                # A defect must not leave those who look with an old screen and no word.
+                log.exception("failed to capture a screen")
+                await asyncio.sleep(_PAUSE_AFTER_FAILURE_S)
 
 
 class LiveScreens:
