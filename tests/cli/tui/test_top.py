@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Iterator
 
 import pytest
 from textual.widgets import Input
@@ -22,8 +23,16 @@ home = context_fixture("module", Instance, MORE)
 
 
 @pytest.fixture
-def agent(home: Instance) -> str:
-    return str(home.spawn("Sleeper", "x")["session_id"])
+def agent(home: Instance) -> Iterator[str]:
+    """A session that leaves the list after the test, which must stay short enough for the screens of later tests."""
+    session_id = str(home.spawn("Sleeper", "x")["session_id"])
+    yield session_id
+    leave(home, session_id)
+
+
+def leave(home: Instance, session_id: str) -> None:
+    home.run("kill", session_id, "--force")
+    home.run("archive", session_id)
 
 
 def ask(home: Instance, session_id: str, question: str = "Which way?", *options: str) -> str:
@@ -162,6 +171,7 @@ async def test_request_that_does_not_fit_beside_the_list_is_shown_in_full_before
             await view.press("escape")
             await view.hides(f"{key} (Esc: back)")
     assert request_of(home, key)["state"] == "open"
+    leave(home, session_id)
 
 
 async def test_answer_of_somebody_else_is_told_when_the_request_was_selected(
