@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sm.paths import InstancePaths
+from tests.engine import EngineProcess
 from tests.instance import SM, Instance
 from tests.integration.test_sandbox import (
     OWNER,
@@ -210,9 +211,11 @@ def test_foreign_container_with_the_name_is_left_alone(
 
 
 def test_two_instances_share_an_engine_and_nothing_else(
-    instance: Instance, engine: str, sandbox_image: str
+    private_engine: EngineProcess, sandbox_image: str
 ) -> None:
-    other = open_instance(engine, sandbox_image)
+    """On an engine of its own: the unused images that it removes may be stages of the builds of other tests."""
+    engine = private_engine.url
+    instance, other = open_instance(engine, sandbox_image), open_instance(engine, sandbox_image)
     try:
         mine, theirs = sleeper(instance), sleeper(other)
         assert len(all_containers(engine, instance)) == len(all_containers(engine, other)) == 1
@@ -226,6 +229,7 @@ def test_two_instances_share_an_engine_and_nothing_else(
         assert all_containers(engine, instance) == {}
         goes_on(other, theirs)
     finally:
+        instance.end()
         other.end()
 
 

@@ -72,7 +72,7 @@ async def test_top_shows_the_tree_and_changes(home: Instance, agent: str) -> Non
 
 async def test_digit_answers_the_selected_question(home: Instance, agent: str) -> None:
     key = ask(home, agent, "Which database?", "sqlite", "postgres")
-    async with top(home) as view:
+    async with top(home, (140, 40)) as view:
         await view.shows("Needs you:", key, "Which database?")
         await view.select_request(key)
         await view.press("9")
@@ -80,6 +80,24 @@ async def test_digit_answers_the_selected_question(home: Instance, agent: str) -
         await view.press("2")
         await view.shows(f"done: sm answer {key} 2")
         await view.until(lambda: key not in {need.key for need in view.app.found}, "the request is gone")
+    assert request_of(home, key)["answer"] == {"approved": True, "answers": ["postgres"], "message": None}
+
+
+async def test_digit_shows_options_that_are_not_in_sight_before_it_answers(
+    home: Instance, agent: str
+) -> None:
+    key = ask(home, agent, "Which database?", "sqlite", "postgres")
+    async with top(home) as view:
+        await view.select_request(key)
+        assert "postgres" not in view.text()
+        await view.press("2")
+        await view.shows("postgres", f"{key} (Esc: back)")
+        assert request_of(home, key)["state"] == "open"
+        while (
+            request_of(home, key)["state"] == "open"
+        ):  # the page has just appeared: its keys are dead for a moment
+            await view.press("2")
+            await view.shows("sm top" if len(view.app.screen_stack) == 1 else "Esc: back")
     assert request_of(home, key)["answer"] == {"approved": True, "answers": ["postgres"], "message": None}
 
 

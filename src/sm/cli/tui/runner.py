@@ -95,7 +95,7 @@ class ActionRunner:
 
         def pressed(key: str | None) -> None:
             if key is not None and key.isdecimal():
-                self.answer_with(int(key), target)
+                self.answer_with(int(key), target, is_on_page=True)
             elif key is not None:
                 self.act(possible[key], target=target, is_on_page=True)
 
@@ -107,12 +107,14 @@ class ActionRunner:
         )
         app.ask(page, pressed)
 
-    def answer_with(self, digit: int, target: Target) -> None:
-        """Answer a question with the option of that number."""
+    def answer_with(self, digit: int, target: Target, *, is_on_page: bool = False) -> None:
+        """Answer a question with the option of that number, or show the options if they are not in sight."""
         request = target.request
         assert request is not None
         if not 0 < digit <= len(request["options"]):
             self._app.tell(f"{request['request_id']} has {len(request['options'])} options")
+        elif not (is_on_page or self._app.shows_beside_list(request)):
+            self.show_details(target)
         else:
             self.act("answer", ActionInput(answers=(str(digit),)), target)
 
