@@ -88,7 +88,9 @@ async def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
         terminals = world.terminals()
         monitor: DialogMonitor = NoDialogs()
         dialogs = LimitDialogs(store, manager, terminals, ComposerDriver(terminals, monitor))
-        yield Bench(world, store, dialogs, tmp_path / "keys")
+        bench = Bench(world, store, dialogs, tmp_path / "keys")
+        async with terminals, bench.terminals:  # asyncio warns later about a connection that nobody closed
+            yield bench
     await world.end()
 
 

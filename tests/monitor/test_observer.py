@@ -100,7 +100,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
 
     world, process = World(), processes.identify(os.getpid())
     assert process is not None
-    async with open_manager(tmp_path, now) as (store, manager):
+    async with open_manager(tmp_path, now) as (store, manager), world.terminals() as terminals:
         session = replace(samples.session(ID, status=Status.RUNNING), provider="claude", process=process)
         launch = replace(samples.LAUNCH, environment={"CLAUDE_CONFIG_DIR": str(tmp_path)})
         await commit(store, lambda tx: tx.insert(session, launch, None))
@@ -108,7 +108,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
         observer = Observer(
             store,
             manager,
-            world.terminals(),
+            terminals,
             UsageMeter(store, Config(), now),
             turns=TurnReader(Config(), store),
             transcripts_every_s=60.0,

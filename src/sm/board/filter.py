@@ -25,7 +25,7 @@ class Filter:
     tests: tuple[Test, ...] = ()
     words: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
-    """What is wrong with words that are incomplete or invalid. Such words select nothing and exclude nothing."""
+    """The mistakes in words that are incomplete or invalid. Such words select nothing and exclude nothing."""
     depends_on_time: bool = False
 
     @property
