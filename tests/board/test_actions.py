@@ -10,7 +10,6 @@ from sm.api.routes import ROUTES
 from sm.board import ACTIONS, NO_WORDS, ActionInput, Target, command_to_copy, needs
 from sm.cli import COMMANDS
 from sm.cli.group import sm
-from sm.client.http import START_TIMEOUT_S
 from tests.board.samples import AT_S, row
 from tests.cli.samples import request
 
@@ -65,7 +64,7 @@ def test_request_of_an_action_is_one_of_the_daemon(name: str) -> None:
 def test_restore_waits_as_long_as_the_command_does() -> None:
     call = ACTIONS["restore"].call
     assert call is not None
-    assert call(Target(ENDED), NO_WORDS).timeout_s == START_TIMEOUT_S
+    assert call(Target(ENDED), NO_WORDS).is_long
 
 
 @pytest.mark.parametrize("name", [name for name, action in ACTIONS.items() if action.undo])

@@ -1,8 +1,10 @@
 """`sm top` in real terminals: in a pane of tmux, and one from which it attaches to an agent."""
 
 import re
+import tomllib
 from pathlib import Path
 
+from sm.cli.commands.top import TEXTUAL
 from tests.instance import SM, Instance
 from tests.load import until
 from tests.person_terminal import PersonTerminal
@@ -76,4 +78,9 @@ def test_top_says_what_to_type_without_textual(instance: Instance, tmp_path: Pat
     hidden.write_text("raise ModuleNotFoundError('no textual', name='textual')\n")
     error = instance.refused("top", env={"PYTHONPATH": str(tmp_path)}, exit_code=2)
     assert error.startswith("sm: sm top needs the package textual")
-    assert re.search(r"\nhint: install it: \S+/python\S* -m pip install textual\n$", error)
+    assert re.search(rf"\nhint: install it: \S+/python\S* -m pip install '{re.escape(TEXTUAL)}'\n$", error)
+
+
+def test_hint_names_the_version_of_the_extra() -> None:
+    project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["optional-dependencies"]["tui"] == [TEXTUAL]

@@ -9,9 +9,6 @@ from sm.board.needs import BoardNeed
 from sm.board.row import BoardRow
 
 Body = Mapping[str, object]
-_TIMEOUT_S = 30.0
-_LONG_TIMEOUT_S = 120.0
-"""For requests that start or kill agents, as of the commands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +49,8 @@ class ApiCall:
 
     path: str
     body: Body
-    timeout_s: float = _TIMEOUT_S
+    is_long: bool = False
+    """True if agents start or end by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +150,8 @@ def _on_request(verb: str) -> Callable[[Target, ActionInput], tuple[str, ...]]:
     return command
 
 
-def _on_session(verb: str, timeout_s: float = _TIMEOUT_S) -> Callable[[Target, ActionInput], ApiCall]:
-    return lambda target, words: ApiCall(f"/v1/sessions/{_id(target)}/{verb}", {}, timeout_s)
+def _on_session(verb: str, *, is_long: bool = False) -> Callable[[Target, ActionInput], ApiCall]:
+    return lambda target, words: ApiCall(f"/v1/sessions/{_id(target)}/{verb}", {}, is_long)
 
 
 def _typed(verb: str) -> Callable[[Target, ActionInput], tuple[str, ...]]:
@@ -171,7 +169,7 @@ def _send_command(target: Target, words: ActionInput) -> tuple[str, ...]:
 
 def _kill(target: Target, words: ActionInput) -> ApiCall:
     # The daemon kills one process tree after the other, by force only after a grace time.
-    return ApiCall(f"/v1/sessions/{_id(target)}/kill", {"tree": words.tree}, _LONG_TIMEOUT_S)
+    return ApiCall(f"/v1/sessions/{_id(target)}/kill", {"tree": words.tree}, is_long=True)
 
 
 def _kill_command(target: Target, words: ActionInput) -> tuple[str, ...]:
@@ -197,7 +195,7 @@ ACTIONS: Mapping[str, BoardAction] = {
         ),
         BoardAction("kill", "K", "Kill", _with_process, _kill_command, _kill, question=_kill_question),
         BoardAction(
-            "restore", "r", "Restore", _ended, _typed("restore"), _on_session("restore", _LONG_TIMEOUT_S)
+            "restore", "r", "Restore", _ended, _typed("restore"), _on_session("restore", is_long=True)
         ),
         BoardAction(
             "archive",

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from sm.board.row import BoardRow
+from sm.core.columns import BRANCHES
 
-_BRANCHES = {False: ("├─ ", "│  "), True: ("└─ ", "   ")}
 _LEVELS_MAX = 20
 """Deeper levels are drawn like this one."""
 
@@ -143,7 +143,7 @@ def _lines(
             hidden_until = number + sizes[row.id]
             continue
         for child in nested:
-            corner, more = _BRANCHES[child is nested[-1]]
+            corner, more = BRANCHES[child is nested[-1]]
             deeper = indent if depth >= _LEVELS_MAX else indent + more
             indents[child.id] = indent + corner, deeper, depth + 1
     return lines

@@ -169,7 +169,8 @@ class SandboxSection(SandboxOptions):
     """A directory that sessions without a workspace can read, at /vault and at its own path."""
     fallback: Literal["warn", "never"] = "warn"
     """Spawns without --trust when no container is available. warn: they run directly on this machine, with a warning.
-    never: they fail. Only for the operator, and only where default_trust is the reason for the sandbox."""
+    never: they fail. Only for the operator, and only where default_trust is the reason for the sandbox. An engine that
+    runs and does not answer in time is no reason: they fail."""
 
     @field_validator("memory_reservation")
     @classmethod

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from sm.core.styled_text import Run, styled_runs
 from sm.errors import ExternalError, NoServer, NoTerminal
+from sm.monitor.change_signal import ChangeSignal
 from sm.terminals.base import Screen
 
 log = logging.getLogger(__name__)
@@ -32,7 +33,7 @@ class LiveScreen:
         self._lines: list[str] = []
         self._rows: list[tuple[Run, ...]] = []
         self._changed_in: list[int] = []
-        self._changed = asyncio.Condition()
+        self._signal = ChangeSignal()
         self.number = 0
         """The number of the newest capture with a change."""
         self.is_over = False
@@ -51,12 +52,7 @@ class LiveScreen:
 
     async def wait_until(self, condition: Callable[[], bool], within_s: float | None = None) -> bool:
         """Wait until `condition` holds, checked after every change. False: timed out."""
-        try:
-            async with asyncio.timeout(within_s), self._changed:
-                await self._changed.wait_for(condition)
-        except TimeoutError:
-            return False
-        return True
+        return await self._signal.wait_until(condition, within_s)
 
     async def capture(self) -> None:
         """Raises NoTerminal, NoServer, TerminalUnreachable."""
@@ -69,8 +65,7 @@ class LiveScreen:
             for row, runs in enumerate(rows)
         ]
         self._lines, self._rows = lines, rows
-        async with self._changed:
-            self._changed.notify_all()
+        await self._signal.changed()
 
     async def follow(self) -> None:
         """Capture the screen until the terminal is gone. A terminal server that does not answer is asked again."""
@@ -80,8 +75,7 @@ class LiveScreen:
                 await self.capture()
             except (NoTerminal, NoServer):
                 self.is_over = True
-                async with self._changed:
-                    self._changed.notify_all()
+                await self._signal.changed()
             except ExternalError:
                 pass
             except Exception:

@@ -13,6 +13,7 @@ from sm.core.live import LiveRow
 from sm.core.models import Session
 from sm.core.tree_totals import TreeTotals
 from sm.core.usage import SessionUsage
+from sm.monitor.change_signal import ChangeSignal
 from sm.monitor.monitor import Monitor
 from sm.services.live_changes import LiveChanges
 from sm.store import Store
@@ -66,7 +67,7 @@ class Live:
         self._readers = 0
         self._task: asyncio.Task[None] | None = None
         self._looking = asyncio.Lock()
-        self._changed = asyncio.Condition()
+        self._signal = ChangeSignal()
         self.number = 0
         """The current revision."""
 
@@ -113,12 +114,7 @@ class Live:
 
     async def wait_until(self, condition: Callable[[], bool], within_s: float | None = None) -> bool:
         """Wait until `condition` holds, checked after every revision. False: timed out."""
-        try:
-            async with asyncio.timeout(within_s), self._changed:
-                await self._changed.wait_for(condition)
-        except TimeoutError:
-            return False
-        return True
+        return await self._signal.wait_until(condition, within_s)
 
     # Tracking
 
@@ -149,8 +145,7 @@ class Live:
                 await asyncio.sleep(0)
             if self.number == before:
                 return False
-            async with self._changed:
-                self._changed.notify_all()
+            await self._signal.changed()
             return True
 
     async def _usages(self, due: Sequence[str]) -> Mapping[str, SessionUsage]:

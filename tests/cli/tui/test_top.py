@@ -10,9 +10,10 @@ from textual.widgets import Input
 from sm.cli.tui.screens import LinePrompt
 from sm.client.http import Client
 from tests.board.samples import row_data, update
-from tests.cli.tui.view import top
+from tests.cli.tui.view import View, top
 from tests.fixtures import context_fixture
 from tests.instance import Instance
+from tests.load import until_async
 from tests.session_client import request_as
 
 MORE = """
@@ -54,6 +55,16 @@ def request_of(home: Instance, key: str) -> dict[str, object]:
     return found
 
 
+async def press_until_answered(view: View, home: Instance, key: str, button: str) -> None:
+    """Press a button of a page that has just appeared: its keys are dead for a moment."""
+
+    async def is_answered() -> bool:
+        await view.press(button)
+        return bool(request_of(home, key)["state"] != "open")
+
+    await until_async(is_answered, f"the answer to {key}")
+
+
 async def test_top_shows_the_tree_and_changes(home: Instance, agent: str) -> None:
     child = home.spawn("Sleeper", "x", "--parent", agent, "--name", "below")["session_id"]
     async with top(home, (120, 40)) as view:
@@ -93,11 +104,7 @@ async def test_digit_shows_options_that_are_not_in_sight_before_it_answers(
         await view.press("2")
         await view.shows("postgres", f"{key} (Esc: back)")
         assert request_of(home, key)["state"] == "open"
-        while (
-            request_of(home, key)["state"] == "open"
-        ):  # the page has just appeared: its keys are dead for a moment
-            await view.press("2")
-            await view.shows("sm top" if len(view.app.screen_stack) == 1 else "Esc: back")
+        await press_until_answered(view, home, key, "2")
     assert request_of(home, key)["answer"] == {"approved": True, "answers": ["postgres"], "message": None}
 
 
@@ -159,14 +166,7 @@ async def test_long_request_is_shown_in_full_before_it_is_approved(home: Instanc
         await view.press("a")
         await view.shows("end-of-it", f"{key} (Esc: back)")
         assert request_of(home, key)["state"] == "open"
-
-        async def approve() -> bool:  # the page has just appeared: its keys are dead for a moment
-            await view.press("a")
-            return request_of(home, key)["state"] != "open"
-
-        await view.until(lambda: len(view.app.screen_stack) == 2, "the page")
-        while not await approve():
-            await view.shows("sm top" if len(view.app.screen_stack) == 1 else "Esc: back")
+        await press_until_answered(view, home, key, "a")
     assert home.session(session_id)["status"] == "completed"
 
 

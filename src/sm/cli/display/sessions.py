@@ -1,10 +1,12 @@
 """Formats sessions as rows, as a tree, or one in full. Pure."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from sm.cli.display.output import Table
 from sm.cli.display.text import JsonObject, age, agent_line, line, seconds_since
+from sm.core.columns import BRANCHES
 from sm.core.statuses import ENDED, Status
 from sm.core.timestamps import span
 
@@ -16,9 +18,6 @@ COLOURS: dict[str, str] = {
     Status.ABANDONED: "yellow",
     Status.COMPLETED: "dim",
 }
-
-BRANCHES = {False: ("├─ ", "│  "), True: ("└─ ", "   ")}
-"""The line to a session of a tree, and the indentation of its children. True: the last child."""
 
 
 def name_of(session: JsonObject) -> str:
@@ -82,13 +81,14 @@ def session_table(
         words = last_words(session) if with_words else ""
         since = age(session["status_at"], now)
         cells.append(
-            (indent + named(session) + _fallback_mark(session), status_of(session, now), since, words)
+            (indent + named(session) + fallback_mark(session), status_of(session, now), since, words)
         )
         colours[number, 1] = COLOURS.get(session["status"], "")
     return Table(cells, aligned=2, empty=empty, colours=colours)
 
 
-def _fallback_mark(session: JsonObject) -> str:
+def fallback_mark(session: Mapping[str, Any]) -> str:
+    """The mark of a session that should be sandboxed and runs directly on this host."""
     fell_back = (session["trust_level"], session["effective_mode"]) == ("sandboxed", "direct")
     return " !direct" if fell_back else ""
 

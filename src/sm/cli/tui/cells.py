@@ -11,17 +11,12 @@ from rich.style import Style
 
 from sm.board import BoardNeed, Line, NeedKind
 from sm.board.words import context_bar, count_of_tokens, dollars, short_model, sign_of
+from sm.cli.display.sessions import COLOURS, fallback_mark
 from sm.core.statuses import Status
 from sm.core.timestamps import span
 
-_COLOURS: Mapping[str, str] = {
-    Status.RUNNING: "green",
-    Status.IDLE: "cyan",
-    Status.WAITING_INPUT: "yellow",
-    Status.ERROR: "red",
-    Status.KILLED: "red",
-    Status.ABANDONED: "yellow",
-}
+_COLOURS: Mapping[str, str] = {**COLOURS, Status.IDLE: "cyan", Status.COMPLETED: ""}
+"""Ended sessions are dim as a whole line."""
 _PLAIN, _DIM, _BOLD = Style(), Style(dim=True), Style(bold=True)
 _CURSOR, _MARKED = Style(reverse=True), Style(underline=True)
 _STATUS_WIDTH, _NAME_MIN, _NAME_MAX, _TASK_FROM, _INDENT_MAX = 15, 12, 36, 60, 12
@@ -78,9 +73,8 @@ def session_header(width: int) -> str:
 def session_cells(line: Line, width: int, now_s: float, *, state: str, fresh: bool) -> Cells:
     """One line of the list. `state`: `cursor`, `marked` (the selection of the other region) or empty."""
     row, data, widths = line.row, line.row.data, _widths(width)
-    colour = _colour("yellow" if row.requests else _COLOURS.get(row.status))
+    colour = _colour("yellow" if row.requests else _COLOURS.get(row.status) or None)
     fold = f"▸{line.folded} " if line.folded else ""
-    mark = " !direct" if (data["trust_level"], data["effective_mode"]) == ("sandboxed", "direct") else ""
     held = f" ✉{data['messages_held']}" if data["messages_held"] else ""
     branch = line.branch if len(line.branch) <= _INDENT_MAX else f"…{line.branch[-_INDENT_MAX + 1 :]}"
     texts = {
@@ -93,7 +87,7 @@ def session_cells(line: Line, width: int, now_s: float, *, state: str, fresh: bo
     cells = [
         (f"{sign_of(row.status, stale=row.stale, waits=bool(row.requests))} ", colour),
         (
-            fitted(f"{branch}{fold}{row.label}{mark}{held}", widths.name) + " ",
+            fitted(f"{branch}{fold}{row.label}{fallback_mark(data)}{held}", widths.name) + " ",
             _BOLD if row.requests else _PLAIN,
         ),
         (fitted("gone" if line.gone else row.status_text(now_s), _STATUS_WIDTH), colour),

@@ -16,7 +16,7 @@ from sm.cli.display.requests import verdict
 from sm.cli.tui import texts
 from sm.cli.tui.cells import need_text_width
 from sm.cli.tui.screens import KeyQuestion, LinePrompt, Palette, TextPage
-from sm.client.http import Client
+from sm.client.http import START_TIMEOUT_S, TIMEOUT_S, Client
 from sm.core.states import OPEN_STATES
 from sm.core.text import is_whole_tool_use
 from sm.errors import SmError
@@ -243,9 +243,8 @@ class ActionRunner:
         decided = target.need.key if target.need is not None and name in _DECISIONS else ""
         self._answered.add(decided)
         try:
-            answer = await asyncio.to_thread(
-                self._client.post, call.path, call.body, timeout_s=call.timeout_s
-            )
+            timeout_s = START_TIMEOUT_S if call.is_long else TIMEOUT_S
+            answer = await asyncio.to_thread(self._client.post, call.path, call.body, timeout_s=timeout_s)
             text = f"done: {command}"
             if name == "send":
                 app.tell(outcome(answer, must_arrive=False))
@@ -282,7 +281,7 @@ class ActionRunner:
             request = await asyncio.to_thread(self._client.get, f"/v1/requests/{key}")
         except SmError:
             return
-        if request["state"] != "open":
+        if request["state"] != "open" or request["answer"] is not None:
             self._app.tell(f"{key}: {verdict(request)}")
 
 
