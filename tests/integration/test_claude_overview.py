@@ -52,9 +52,10 @@ def test_ls_shows_requests_activity_and_last_words_of_agents(
         tasks = {name: row["task_kind"] for name, row in found.items()}
         wanted = {"editor-done": "answer", "editor-busy": "activity"}
         wanted |= {"plain-asks": "request", "plain-needs": "request"}
-        return found if tasks == wanted else None
+        # claude writes its last words before the hook that ends the turn.
+        return found if tasks == wanted and found["editor-done"]["status"] == "idle" else None
 
-    found = until(complete, "the task of each agent", 60)
+    found = until(complete, "the task of each agent, and the end of one turn", 60)
     assert list(found) == ["plain-asks", "plain-needs", "editor-busy", "editor-done"]
     assert found["editor-done"]["task"] == "All 26 tests pass."
     assert found["editor-done"]["cost_usd"] > 0

@@ -458,6 +458,8 @@ def test_outcome_from_elsewhere_reaches_every_card_before_reports_that_wait(
 ) -> None:
     ours = api.group(GROUP, "Fleet", is_forum=True, is_admin=True)
     home.restart_daemon()
+    # Until Telegram has answered, a start uses the last answer: no forum.
+    until(lambda: rows(home, "SELECT 1 FROM telegram_forums WHERE is_forum"), "the daemon knows the forum")
     asker = home.spawn("Asker")["session_id"]
     cards = [api.wait_for_message(chat, "Which colour?") for chat in (1001, ours.id)]
     until(lambda: len(rows(home, CARDS)) == 2, "the ids of the cards")
