@@ -41,11 +41,11 @@ def test_client_and_document_name_the_same_fields_of_usage() -> None:
 
 def test_usage_has_buckets_of_all_sessions_of_one_and_of_a_tree(stage: Stage) -> None:
     client = Client(str(stage.socket))
-    now = datetime.now(UTC)
-    first, second = ((now + timedelta(seconds=s)).isoformat(timespec="milliseconds") for s in (1, 2))
     agent = stage.spawn_with_events(tool_event())
     parent = stage.spawn("Sh", "sleep 1000")["session_id"]
     stage.sm("reparent", agent, parent)
+    now = datetime.now(UTC)  # usage from before the start of the agent is in no bucket
+    first, second = ((now + timedelta(milliseconds=n)).isoformat(timespec="milliseconds") for n in (1, 2))
     lines = [answer(at.replace("+00:00", "Z"), output) for at, output in ((first, 5), (second, 7))]
     stage.write(*lines, answer(FAR, 1000), answer("", 2000))
     progress = stage.wait_counted(agent)
