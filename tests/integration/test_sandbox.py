@@ -220,10 +220,16 @@ def test_sandboxed_agent_cannot_reach_the_host(instance: Instance) -> None:
     script = f"cat {secret}; ls {instance.state}; touch /usr/x; touch {instance.home}/x; echo done > done; sleep 1000"
     session = instance.spawn("Sh", script, "--workspace", "shop")
     read_later(instance.work / "done")
-    shown = instance.sm("output", session["session_id"])
-    assert "of the host" not in shown
+
+    def shown() -> str | None:
+        """The output, once its last line has come through the engine to the terminal."""
+        output = instance.sm("output", session["session_id"])
+        return output if f"{instance.home}/x" in output else None
+
+    output = until(shown, "the output of the agent")
+    assert "of the host" not in output
     assert not (instance.home / "x").exists()
-    assert "Read-only file system" in shown
+    assert "Read-only file system" in output
 
 
 def test_level_that_was_asked_for_never_falls_back(tmp_path: Path) -> None:
