@@ -27,8 +27,14 @@ def configure(instance: Instance, api: TelegramApi, more: str = "", section: str
 def start(instance: Instance, api: TelegramApi) -> None:
     """Start the daemon, and wait until the first start of the bot is over."""
     instance.start_daemon()
+    wait_first_start(instance, api)
+
+
+def wait_first_start(instance: Instance, api: TelegramApi) -> None:
+    """Wait until the bot carries out updates and reports events: it skips those before."""
     api.wait_for(lambda: any(poll.method == "getUpdates" for poll in api.polls), "a poll")
-    until(lambda: rows(instance, "SELECT 1 FROM telegram_bots WHERE ready"), "the first start is over")
+    begun = "SELECT 1 FROM telegram_bots WHERE ready AND reported_seq IS NOT NULL"
+    until(lambda: rows(instance, begun), "the first start is over")
 
 
 def rows(instance: Instance, sql: str) -> list[tuple[object, ...]]:

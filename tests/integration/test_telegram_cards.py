@@ -9,7 +9,7 @@ from tests.instance import until
 from tests.integration.played_claude import Stage
 from tests.telegram_api import Button, Fault, Person, SentMessage, TelegramApi
 from tests.telegram_fixtures import bot_api, person
-from tests.telegram_instance import rows
+from tests.telegram_instance import rows, wait_first_start
 
 VOID = "This button is no longer valid."
 SIZE = {
@@ -40,8 +40,7 @@ def stage(api: TelegramApi, ann: Person, tmp_path: Path) -> Iterator[Stage]:
     with Stage(
         f"telegram: {{token_file: {token_file}, owner_ids: [1001, 1002], base_url: '{api.url}'}}\n"
     ) as stage:
-        api.wait_for(lambda: any(poll.method == "getUpdates" for poll in api.polls), "a poll")
-        until(lambda: rows(stage, "SELECT 1 FROM telegram_bots WHERE ready"), "the first start is over")
+        wait_first_start(stage, api)
         ann.says("/start")
         api.wait_for_message(1001, "connected")
         yield stage
