@@ -113,7 +113,7 @@ def test_retry_is_shown_and_a_message_replaces_it() -> None:
         words = (
             "the API is overloaded: API Error: Repeated 529 Overloaded errors (StopFailure); retry 1 of 2 at "
         )
-        assert words in until(lambda: stage.session(agent.id)["status_reason"], "a reason")
+        until(lambda: words in stage.session(agent.id)["status_reason"], "the retry is shown")
         for command in ("status", "why"):
             assert "retry 1 of 2 at " in stage.sm(command, agent.id)
         begin(agent, "never mind")
