@@ -14,6 +14,7 @@ import pytest
 
 from sm.client.http import Client
 from tests.instance import SM, Instance, until
+from tests.integration.ended_agents import wait_line
 
 REPOSITORY = Path(__file__).parents[2]
 TAKE = """
@@ -112,8 +113,7 @@ def test_notice_is_told_once_when_the_daemon_dies_before_its_confirmation(home: 
         )
         home.kill_daemon()
         assert child in output.read()
-    until((home.work / "done").exists, "the reader has ended")
-    assert (home.work / "done").read_text() == "0\n"
+    assert wait_line(home.work / "done") == "0\n", "the exit code of the reader"
     messages = home.json("log", parent)  # starts the daemon
     assert [m["status"] for m in messages] == ["submitted"] * 3
     assert [child in m["text"] for m in messages] == [True, False, False]
