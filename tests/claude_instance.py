@@ -3,8 +3,9 @@
 import os
 import re
 import shlex
+import sqlite3
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -308,3 +309,10 @@ class ClaudeInstance(Instance):
     def transcript(self, session_id: str) -> Path:
         (path,) = (self.claude_home / "projects").glob(f"*/{session_id}*.jsonl")
         return path
+
+    def has_read_transcripts(self, session_id: str) -> bool:
+        """True if the database says that the daemon has read all transcripts of the session."""
+        with closing(sqlite3.connect(self.state / "sm.db")) as database:
+            query = "SELECT path, offset FROM transcripts WHERE session_id = ?"
+            found = database.execute(query, (session_id,)).fetchall()
+        return bool(found) and all(os.path.getsize(path) == offset for path, offset in found)

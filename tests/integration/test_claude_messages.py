@@ -4,13 +4,12 @@ import json
 import os
 import random
 import signal
-import sqlite3
 import subprocess
 import threading
 import time
 import unicodedata
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -94,14 +93,6 @@ def send_held(claudes: ClaudeInstance, session_id: str, text: str, wait_s: str) 
     assert ended.returncode == 10, ended
     sent: dict[str, Any] = json.loads(ended.stdout)
     return sent
-
-
-def transcripts_read(claudes: ClaudeInstance, session_id: str) -> bool:
-    """True if the database says that the daemon has read all transcripts of the session."""
-    with closing(sqlite3.connect(claudes.state / "sm.db")) as database:
-        query = "SELECT path, offset FROM transcripts WHERE session_id = ?"
-        found = database.execute(query, (session_id,)).fetchall()
-    return bool(found) and all(os.path.getsize(path) == offset for path, offset in found)
 
 
 def conversation(claudes: ClaudeInstance, api: ScriptedApi, session_id: str) -> Request:
@@ -522,7 +513,7 @@ def test_message_is_unconfirmed_when_a_person_interrupts_and_deletes_it(
     thrown = send(claudes, session_id, f"thrown-1 [[hold:{hold}]]")["message_id"]
     api.wait_for_hold(hold)
     if killed:
-        until(lambda: transcripts_read(claudes, session_id), "its transcript is read")
+        until(lambda: claudes.has_read_transcripts(session_id), "its transcript is read")
         claudes.kill_daemon()
         claudes.sm("status")
     # A prompt that claude restores too early may be taken for a copy and removed: wait until claude works on it.

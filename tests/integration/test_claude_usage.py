@@ -285,9 +285,24 @@ OFF = """child_agents:
 """
 
 
+def the_transcript(instance: ClaudeInstance) -> Path:
+    (path,) = (instance.claude_home / "projects").glob("*/*.jsonl")
+    return path
+
+
+def wait_turn_read(instance: ClaudeInstance, session_id: str) -> None:
+    """Wait until the daemon has read the whole turn: claude writes the last line after the hook that ends the turn."""
+    instance.idle(session_id)
+    transcript = the_transcript(instance)
+    until(
+        lambda: '"turn_duration"' in transcript.read_text() and instance.has_read_transcripts(session_id),
+        "the daemon has read the whole turn",
+    )
+
+
 def append_sub_agent_message(instance: ClaudeInstance, message_id: str) -> None:
     """Append a message to the file of a sub-agent, which no hook and no file watch reports."""
-    (main,) = (instance.claude_home / "projects").glob("*/*.jsonl")
+    main = the_transcript(instance)
     directory = main.with_suffix("") / "subagents"
     directory.mkdir(parents=True)
     line = {
@@ -330,6 +345,7 @@ def test_tools_are_not_counted_when_tool_tracking_is_off(
     agent = Agent.spawned(instance, "one [[tool:Bash:echo a]][[then]][[text:b]]")
     shown = agent.counted()
     assert (shown["tools_used"], shown["total_tools"], shown["last_tool"]) == ({}, 0, None)
+    wait_turn_read(instance, agent.id)
     # Nothing reads the message before the next turn.
     append_sub_agent_message(instance, "msg_1")
     assert agent.progress()["tokens"] == shown["tokens"]
