@@ -62,12 +62,18 @@ class Agent:
 
     def wait_state(self, request: dict[str, Any], state: str = "answered") -> dict[str, Any]:
         """The request once it is in this state."""
+        return self._wait_request(request, "state", state)
 
+    def wait_confirmed(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The request once claude has reported what became of the tool, which is after the answer."""
+        return self._wait_request(request, "confirmed", True)
+
+    def _wait_request(self, request: dict[str, Any], field: str, value: object) -> dict[str, Any]:
         def look() -> dict[str, Any] | None:
             (found,) = [r for r in self.requests() if r["request_id"] == request["request_id"]]
-            return found if found["state"] == state else None
+            return found if found[field] == value else None
 
-        return until(look, f"{request['request_id']} is {state}", 30)
+        return until(look, f"{field} of {request['request_id']} is {value}", 30)
 
     def result(self, words: str) -> tuple[bool, str]:
         """Result of the last tool of this prompt, as claude reports it to the API."""
@@ -121,8 +127,8 @@ def test_deny_refuses_the_tool_with_a_reason(claudes: ClaudeInstance, agent: Age
     request = agent.ask(prompt_with("refused", COMPUTES))
     claudes.sm("deny", request["request_id"], "count by hand")
     assert agent.result("refused") == (True, "operator said no: count by hand")
-    done = agent.wait_state(request)
-    assert (done["answered_by"], done["answer"]["approved"], done["confirmed"]) == ("operator", False, True)
+    done = agent.wait_confirmed(request)
+    assert (done["answered_by"], done["answer"]["approved"]) == ("operator", False)
     agent.wait_rest()
 
 

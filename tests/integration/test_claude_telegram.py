@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -67,8 +68,13 @@ def test_press_of_approve_runs_the_command_that_the_card_shows(
     chats.wait_for(lambda: "approved by telegram:1001" in card.text, "the outcome on the card")
     assert card.keyboard is None
     assert COMMAND in card.text
-    (done,) = claudes.json("requests", "--all")
-    assert (done["state"], done["answered_by"], done["confirmed"]) == ("answered", "telegram:1001", True)
+
+    def confirmed() -> dict[str, Any] | None:
+        (done,) = claudes.json("requests", "--all")
+        return done if done["confirmed"] else None
+
+    done = until(confirmed, "claude has reported the tool")
+    assert (done["state"], done["answered_by"]) == ("answered", "telegram:1001")
     claudes.idle(id)
     assert len(chats.messages(1001, "asks for permission")) == 1
 
