@@ -67,6 +67,7 @@ def test_ls_shows_requests_activity_and_last_words_of_agents(
     claudes.sm("kill", busy["session_id"], asks["session_id"], needs["session_id"])
     assert list(rows(claudes)) == ["editor-done"]
     assert set(rows(claudes, "-a")) == {"editor-done", "editor-busy", "plain-asks", "plain-needs"}
+    until(lambda: idle_notices(claudes), "the notice of the ended turn, which no later test may get", 60)
 
 
 def test_operator_is_told_the_last_words_of_a_turn_without_sm_complete_once(
