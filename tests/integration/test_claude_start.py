@@ -331,7 +331,7 @@ def test_users_hooks_rules_and_settings_stay_in_force(claude: Claude, api: Scrip
         assert [failed for failed, _ in request_with_results(api, "With settings", 2).results] == [False] * 2
         claude.answer_dialog(session_id, "Enter")
         claude.idle(session_id)
-        until(touched.exists, "the user's own Stop hook has run")
+        until(lambda: touched.read_text().endswith("\n"), "the user's own Stop hook has run")
         assert touched.read_text() == "stopped\n"
         assert settings.read_text() == json.dumps(own, indent=4)
         current = json.loads(state.read_bytes())  # claude writes this file, sm does not
