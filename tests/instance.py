@@ -18,7 +18,7 @@ import orjson
 from sm.cli import start_daemon
 from sm.client.http import Client
 from sm.core.models import Process
-from sm.errors import SmError
+from sm.errors import SmError, WaitTimeout
 from sm.linux.processes import is_alive
 from tests.engine import NO_ENGINE
 from tests.fork_server import ForkedDaemon, fork_server
@@ -149,8 +149,21 @@ class Instance:
         return ended.stderr
 
     def spawn(self, *arguments: str, **options: Any) -> dict[str, Any]:
-        spawned: dict[str, Any] = self.json("spawn", *arguments, **options)
+        """The started session. On a busy machine a start may last longer than the command waits."""
+        ended = self.run("spawn", *arguments, "--json", **options)
+        if ended.returncode == WaitTimeout.exit_code and "the start continues" in ended.stderr:
+            reference = json.loads(ended.stderr.splitlines()[-1])["error"]["hint"].removeprefix("sm status ")
+            return {"warnings": [], **self._started(reference)}
+        assert ended.returncode == 0, f"sm spawn {arguments}: {ended}"
+        spawned: dict[str, Any] = json.loads(ended.stdout)
         return spawned
+
+    def _started(self, reference: str) -> dict[str, Any]:
+        def look() -> dict[str, Any] | None:
+            found = self.session(reference)
+            return found if found["pid"] or found["completed_at"] else None
+
+        return until(look, f"session {reference} has a process")
 
     def session(self, session_id: str) -> dict[str, Any]:
         """The session as in `sm status SESSION --json`, but without starting a command, which is slow."""
