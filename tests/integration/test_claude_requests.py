@@ -218,10 +218,15 @@ def test_deny_reports_what_happened_when_a_person_allowed_the_tool_just_before(
     denied = claudes.run("deny", request["request_id"], "too late")
     failed, result = agent.result("just-before")
     agent.wait_rest()
-    done = agent.wait_state(request)
+    done = agent.wait_confirmed(request)
     # On a busy machine the hook may return before claude reads the key: then the tool did not run.
     ran = (failed, result) == (False, "42")
-    assert denied.returncode == (4 if ran else 0), f"{denied}"
+    if ran and "not confirmed by the agent yet" in denied.stdout:
+        # Or the tool is reported later than the command waits: then a notice tells what happened.
+        late = f"your answer to {request['request_id']} of "
+        until(lambda: late in claudes.sm("inbox"), "the notice that the answer came too late", 60)
+    else:
+        assert denied.returncode == (4 if ran else 0), f"{denied}"
     assert (done["answered_by"], done["answer"]["approved"]) == (
         ("terminal", True) if ran else ("operator", False)
     )
