@@ -31,10 +31,9 @@ def start(instance: Instance, api: TelegramApi) -> None:
 
 
 def wait_first_start(instance: Instance, api: TelegramApi) -> None:
-    """Wait until the bot carries out updates and reports events: it skips those before."""
+    """Wait until the bot carries out updates: it throws away what waited before its first start."""
     api.wait_for(lambda: any(poll.method == "getUpdates" for poll in api.polls), "a poll")
-    begun = "SELECT 1 FROM telegram_bots WHERE ready AND reported_seq IS NOT NULL"
-    until(lambda: rows(instance, begun), "the first start is over")
+    until(lambda: rows(instance, "SELECT 1 FROM telegram_bots WHERE ready"), "the first start is over")
 
 
 def rows(instance: Instance, sql: str) -> list[tuple[object, ...]]:

@@ -108,6 +108,7 @@ class Telegram:
         self._owners = owners
         self._newest_update: int | None = None
         """No update with a higher number is handled, since no other process handles updates; None: not known yet."""
+        self._seq_at_start = store.last_seq
         self.queue = CallQueue(store)
         self.object_of = store.telegram.object_of
         self.messages_of = store.telegram.messages_of
@@ -248,10 +249,13 @@ class Telegram:
             await self.queue.add(tx, change)
 
     async def begin_reports(self, bot_id: int) -> int:
-        """The number of the newest event that the bot has reported; at its first start that of the newest event."""
+        """The number of the newest event that the bot has reported.
+
+        At its first start that of the newest event before the daemon: agents work while the bot is loaded.
+        """
         async with self._store.transaction() as tx:
             await tx.telegram.begin_bot(bot_id)
-            return await tx.telegram.report_after(bot_id, self._store.last_seq)
+            return await tx.telegram.report_after(bot_id, self._seq_at_start)
 
     async def record_report(self, bot_id: int, seq: int, change: TelegramChange) -> None:
         """Queue the report of the events up to number `seq`."""
