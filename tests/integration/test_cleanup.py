@@ -40,12 +40,6 @@ def mode_of(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def pid_of(instance: Instance, session: dict[str, Any]) -> int:
-    """The pid of a session that may report before `sm` has recorded its process."""
-    pid: int = until(lambda: instance.session(session["session_id"])["pid"], "its process is known")
-    return pid
-
-
 # Archived output
 
 
@@ -192,14 +186,14 @@ def test_failed_session_keeps_running_when_auto_kill_is_on(status: str) -> None:
         session = instance.spawn("Sh", f"sm complete bad --status {status} > o.txt; exec sleep 1000")
         instance.in_status(session["session_id"], status)
         assert rows(instance, "SELECT count(*) FROM outbox WHERE kind = 'kill'") == [(0,)]
-        assert not gone(pid_of(instance, session))
+        assert not gone(session["pid"])
 
 
 def test_completed_session_keeps_running_by_default(instance: Instance) -> None:
     session = instance.spawn("Sh", "sm complete done > o.txt; exec sleep 1000")
     instance.in_status(session["session_id"], "completed")
     wait_outbox(instance)
-    assert not gone(pid_of(instance, session))
+    assert not gone(session["pid"])
 
 
 # Approval

@@ -237,8 +237,13 @@ class Spawner:
         return account_hold(self._store.mail.open, self._store.sessions[session_id], 0.0) is not None
 
     def _has_process(self, session_id: str) -> bool:
+        """True once the start has recorded a process, or records none. The agent may report before that."""
         session = self._store.sessions[session_id]
-        return session.process is not None or session.status not in NOT_STARTED
+        if session.process is not None or session.status in NOT_STARTED:
+            return session.process is not None
+        effects = self._store.mail.open.effects.values()
+        starts = any(e.kind == EffectKind.START and e.session_id == session_id for e in effects)
+        return not starts or session.status is Status.KILLED
 
     # Reports of the outbox
 
