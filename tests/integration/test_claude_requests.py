@@ -227,9 +227,9 @@ def test_deny_reports_what_happened_when_a_person_allowed_the_tool_just_before(
         until(lambda: late in claudes.sm("inbox"), "the notice that the answer came too late", 60)
     else:
         assert denied.returncode == (4 if ran else 0), f"{denied}"
-    assert (done["answered_by"], done["answer"]["approved"]) == (
-        ("terminal", True) if ran else ("operator", False)
-    )
+    assert done["answered_by"] == ("terminal" if ran else "operator")
+    # A dialog that is gone before its tool is reported leaves the decision unknown.
+    assert (ran and done["answer"] is None) or done["answer"]["approved"] is ran
 
 
 def test_question_answered_at_the_terminal_closes_the_request(claudes: ClaudeInstance, agent: Agent) -> None:
