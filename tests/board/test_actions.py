@@ -4,10 +4,11 @@ import shlex
 from collections import Counter
 from typing import Any
 
+import click
 import pytest
 
 from sm.api.routes import ROUTES
-from sm.board import ACTIONS, NO_WORDS, ActionInput, Target, command_to_copy, needs
+from sm.board import ACTIONS, NO_WORDS, ActionInput, ApiCall, Target, command_to_copy, needs
 from sm.cli import COMMANDS
 from sm.cli.group import sm
 from tests.board.samples import AT_S, row
@@ -21,12 +22,29 @@ def asked(**more: Any) -> Target:
 
 
 QUESTION, PERMISSION = asked(), asked(kind="permission", tool="Bash", questions=[])
-TARGETS = [QUESTION, PERMISSION, Target(LIVE), Target(ENDED), Target(row(status="killed", archived=True))]
+TEAM = Target(LIVE, workspace="shop", audience=("1a2b3c4d", "5e6f7a8b"), cwd="/here")
+TARGETS = [
+    QUESTION,
+    PERMISSION,
+    Target(LIVE),
+    Target(ENDED),
+    Target(row(status="killed", archived=True)),
+    TEAM,
+]
+FIELDS = {
+    "agent_type": "Engineer",
+    "prompt": "two words",
+    "name": "login",
+    "working_dir": "/srv",
+    "text": "go on",
+    "parent": "5e6f7a8b",
+    "slug": "blog",
+}
 
 
 def test_every_key_is_one_action() -> None:
     assert max(Counter(action.key for action in ACTIONS.values()).values()) == 1
-    views_own = {*"jkgGqu/?:c0123456789", "n", "f", "e"}
+    views_own = {*"jkgGqu/?:cSeATC$[]0123456789"}
     assert not views_own & {action.key for action in ACTIONS.values()}
 
 
@@ -34,15 +52,17 @@ def test_every_key_is_one_action() -> None:
 def test_command_of_an_action_exists_and_takes_the_arguments(name: str) -> None:
     action = ACTIONS[name]
     (target, *_) = (t for t in TARGETS if action.refusal(t) is None)
-    words = ActionInput("two words", mode="idle", tree=True)
+    words = ActionInput("two words", mode="idle", tree=True, fields=FIELDS)
     program, verb, *arguments = action.command(target, words)
     assert (program, verb) in {("sm", name) for _, name, _ in COMMANDS}
     command = sm.get_command(None, verb)  # type: ignore[arg-type]  # not used
+    if isinstance(command, click.Group):
+        command = command.get_command(None, arguments.pop(0))  # type: ignore[arg-type]  # not used
     assert command is not None
     command.make_parser(command.make_context(verb, list(arguments), resilient_parsing=True)).parse_args(
         list(arguments)
     )
-    assert shlex.split(action.command_line(target, words)) == [program, verb, *arguments]
+    assert shlex.split(action.command_line(target, words)) == list(action.command(target, words))
 
 
 @pytest.mark.parametrize("name", [name for name, action in ACTIONS.items() if action.call])
@@ -50,7 +70,7 @@ def test_request_of_an_action_is_one_of_the_daemon(name: str) -> None:
     action = ACTIONS[name]
     (target, *_) = (t for t in TARGETS if action.refusal(t) is None)
     assert action.call is not None
-    call = action.call(target, ActionInput("x", ("1",)))
+    call = action.call(target, ActionInput("x", ("1",), fields=FIELDS))
     parts = call.path.split("/")
     known = [
         route.path.split("/") for routes in ROUTES.values() for route in routes if route.method == "POST"
@@ -72,16 +92,61 @@ def test_undo_of_an_action_is_an_action(name: str) -> None:
     assert ACTIONS[name].undo in ACTIONS
 
 
-def test_nothing_is_possible_without_a_target() -> None:
-    assert all(action.refusal(Target()) for action in ACTIONS.values())
+def test_only_new_things_are_possible_without_a_target() -> None:
+    assert [name for name, action in ACTIONS.items() if action.refusal(Target()) is None] == [
+        *("spawn", "workspace"),
+    ]
+
+
+def made(name: str, target: Target, **fields: str) -> ApiCall:
+    call = ACTIONS[name].call
+    assert call is not None
+    return call(target, ActionInput(fields=fields))
+
+
+def test_new_session_belongs_to_the_chosen_workspace_and_uses_its_directory() -> None:
+    directory = ACTIONS["spawn"].fields[-1].default
+    assert (directory(TEAM), directory(Target(LIVE, cwd="/here")), directory(Target(LIVE))) == (
+        *("", "/here", "/w"),
+    )
+    body = made("spawn", TEAM, agent_type="Engineer").body
+    assert (body["workspace"], body["working_dir"], body["cwd"]) == ("shop", None, "/here")
+    assert ACTIONS["spawn"].command_line(TEAM) == "sm spawn --workspace shop TYPE"
+    words = ActionInput(fields={"agent_type": "Engineer", "prompt": "--go"})
+    assert ACTIONS["spawn"].command_line(Target(), words) == "sm spawn -- Engineer --go"
+
+
+def test_broadcast_is_one_message_to_each_live_session_of_the_workspace() -> None:
+    call = made("broadcast", TEAM, text="pull")
+    assert [(body["to"], body["text"]) for body in call.bodies] == [
+        *(("1a2b3c4d", "pull"), ("5e6f7a8b", "pull")),
+    ]
+    ask = ACTIONS["broadcast"].question
+    assert ask is not None
+    assert ask(TEAM) == "Send to 2 live sessions of workspace shop? y: yes, Esc: no"
+    assert ACTIONS["broadcast"].command_line(TEAM) == "sm broadcast --workspace shop TEXT"
+
+
+def test_empty_parent_moves_a_session_to_the_operator() -> None:
+    assert made("reparent", Target(LIVE)).body == {"parent": None}
+    assert ACTIONS["reparent"].command_line(Target(LIVE)) == "sm reparent 1a2b3c4d --operator"
+    assert made("reparent", Target(LIVE), parent="5e6f7a8b").body == {"parent": "5e6f7a8b"}
+
+
+def test_question_before_a_removal_tells_what_happens_to_the_worktree() -> None:
+    ask = ACTIONS["rm"].question
+    assert ask is not None
+    assert ask(Target(ENDED)) == "Delete engineer-1a2b3c4d with its messages and files? y: yes, Esc: no"
+    tree = row(status="completed", worktree={"path": "/w/.sm/worktrees/x", "branch": "sm/x"})
+    assert "its worktree and branch stay if they have work" in ask(Target(tree))
 
 
 def test_decision_carries_the_digest_of_the_shown_request() -> None:
     call = ACTIONS["deny"].call
     assert call is not None
-    made = call(PERMISSION, ActionInput("use /srv"))
-    assert made.path == "/v1/requests/r57/answer"
-    assert made.body == {"approved": False, "shown": f"{57:032x}", "message": "use /srv"}
+    decision = call(PERMISSION, ActionInput("use /srv"))
+    assert decision.path == "/v1/requests/r57/answer"
+    assert decision.body == {"approved": False, "shown": f"{57:032x}", "message": "use /srv"}
 
 
 @pytest.mark.parametrize(
@@ -96,6 +161,14 @@ def test_decision_carries_the_digest_of_the_shown_request() -> None:
         ("archive", Target(row(status="killed", archived=True)), "it is archived already"),
         ("unarchive", Target(ENDED), "it is not archived"),
         ("restore", Target(LIVE), "engineer-1a2b3c4d is live"),
+        ("rm", Target(LIVE), "engineer-1a2b3c4d is live"),
+        (
+            "rm",
+            Target(row(status="completed", pid=9)),
+            "the process of engineer-1a2b3c4d still runs: kill it first",
+        ),
+        ("fork", Target(row(provider="command")), "engineer-1a2b3c4d is a program without a conversation"),
+        ("broadcast", Target(workspace="shop"), "there is no live session in workspace shop"),
     ],
 )
 def test_action_is_refused_with_its_reason(name: str, target: Target, reason: str) -> None:

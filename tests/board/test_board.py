@@ -247,3 +247,16 @@ def test_board_holds_ten_thousand_sessions_of_wide_names_in_deep_trees() -> None
     lines = arrange(chain, list(chain.values()), Sort.NEEDS_ME, ())
     assert len(lines) == deepest
     assert len(lines[-1].branch) < 100
+
+
+def test_audience_is_the_live_sessions_of_the_chosen_workspace() -> None:
+    board = board_of(
+        row_data("a", workspace="shop"),
+        row_data("b"),
+        row_data("c", workspace="shop", status="killed"),
+    )
+    assert list(board.target().audience) == ["a", "b"]
+    board.choose("shop", 1.0)
+    assert (board.target().workspace, list(board.target().audience)) == ("shop", ["a"])
+    board.apply(update([row_data("d", workspace="shop")]), 2.0)
+    assert list(board.target().audience) == ["a", "d"]

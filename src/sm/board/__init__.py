@@ -1,7 +1,16 @@
 """The contents of live views: rows, order, filter, selection, what needs a person, and the actions. Pure."""
 
-from sm.board.actions import ACTIONS, NO_WORDS, ActionInput, ApiCall, BoardAction, Target, command_to_copy
+from sm.board.actions import ACTIONS, command_to_copy
 from sm.board.board import Board
+from sm.board.board_action import (
+    NO_WORDS,
+    ActionInput,
+    ApiCall,
+    BoardAction,
+    FieldKind,
+    InputField,
+    Target,
+)
 from sm.board.chips import Chip, chips
 from sm.board.filter import KEYS, Filter, parse_filter
 from sm.board.guard import ButtonGuard
@@ -21,7 +30,9 @@ __all__ = [
     "BoardRow",
     "ButtonGuard",
     "Chip",
+    "FieldKind",
     "Filter",
+    "InputField",
     "Line",
     "NeedKind",
     "Quiet",

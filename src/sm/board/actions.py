@@ -2,77 +2,10 @@
 
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
 
-from sm.board.needs import BoardNeed
-from sm.board.row import BoardRow
+from sm.board.board_action import ActionInput, ApiCall, BoardAction, FieldKind, InputField, Target
 
-Body = Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The selection: a session, or an open request (of a session that may be hidden)."""
-
-    row: BoardRow | None = None
-    need: BoardNeed | None = None
-
-    @property
-    def session_id(self) -> str | None:
-        if self.need is not None:
-            return self.need.session_id
-        return None if self.row is None else self.row.id
-
-    @property
-    def request(self) -> Mapping[str, Any] | None:
-        return None if self.need is None else self.need.request
-
-
-@dataclass(frozen=True, slots=True)
-class ActionInput:
-    """A person's input for an action."""
-
-    text: str = ""
-    answers: tuple[str, ...] = ()
-    mode: str = "auto"
-    """Of a message: `auto`, `idle` or `urgent`."""
-    tree: bool = False
-
-
-NO_WORDS = ActionInput()
-
-
-@dataclass(frozen=True, slots=True)
-class ApiCall:
-    """A request to the daemon."""
-
-    path: str
-    body: Body
-    is_long: bool = False
-    """True if agents start or end by it."""
-
-
-@dataclass(frozen=True, slots=True)
-class BoardAction:
-    """An action on a target. `refusal` decides about the others: they need a target that it accepts."""
-
-    name: str
-    key: str
-    title: str
-    refusal: Callable[[Target], str | None]
-    """The reason why the action is not possible; None: it is."""
-    command: Callable[[Target, ActionInput], tuple[str, ...]]
-    """The equivalent `sm` command."""
-    call: Callable[[Target, ActionInput], ApiCall] | None
-    """None: the view does it itself, such as attach."""
-    undo: str | None = None
-    """The action that takes this one back, on the same target."""
-    question: Callable[[Target], str] | None = None
-    """Asked before the action."""
-
-    def command_line(self, target: Target, words: ActionInput = NO_WORDS) -> str:
-        return shlex.join(self.command(target, words))
+_KEPT = "its worktree and branch stay if they have work that exists nowhere else"
 
 
 def _open_request(target: Target) -> str | None:
@@ -121,6 +54,30 @@ def _can_unarchive(target: Target) -> str | None:
     if target.row is None:
         return "select a session"
     return None if target.row.data["archived"] else "it is not archived"
+
+
+def _can_fork(target: Target) -> str | None:
+    if target.row is None:
+        return "select a session"
+    is_program = target.row.data["provider"] == "command"
+    return f"{target.row.label} is a program without a conversation" if is_program else None
+
+
+def _can_remove(target: Target) -> str | None:
+    if target.row is not None and not target.row.is_live and target.row.data["pid"] is not None:
+        return f"the process of {target.row.label} still runs: kill it first"
+    return _ended(target)
+
+
+def _always(target: Target) -> str | None:
+    return None
+
+
+def _has_audience(target: Target) -> str | None:
+    if target.audience:
+        return None
+    place = f" in workspace {target.workspace}" if target.workspace else ""
+    return f"there is no live session{place}"
 
 
 def _id(target: Target) -> str:
@@ -183,6 +140,94 @@ def _kill_question(target: Target) -> str:
     return f"Kill {label}? y: yes{more}, Esc: no"
 
 
+def _sessions(count: int) -> str:
+    return f"{count} live session{'' if count == 1 else 's'}"
+
+
+def _spawn(target: Target, words: ActionInput) -> ApiCall:
+    given = words.fields
+    body = {
+        "agent_type": given.get("agent_type", ""),
+        "prompt": given.get("prompt"),
+        "name": given.get("name"),
+        "workspace": target.workspace,
+        "working_dir": given.get("working_dir"),
+        "cwd": target.cwd or None,
+    }
+    return ApiCall("/v1/sessions", body, is_long=True)
+
+
+def _spawn_command(target: Target, words: ActionInput) -> tuple[str, ...]:
+    given = words.fields
+    texts = (given.get("agent_type", "TYPE"), *((given["prompt"],) if "prompt" in given else ()))
+    return (
+        *("sm", "spawn", *_options(given, "name", "working_dir")),
+        *(("--workspace", target.workspace) if target.workspace else ()),
+        *(("--",) if any(text.startswith("-") for text in texts) else ()),
+        *texts,
+    )
+
+
+def _options(given: Mapping[str, str], *names: str) -> list[str]:
+    """The options of a command for the fields that have a value."""
+    return [word for name in names if name in given for word in (f"--{name.replace('_', '-')}", given[name])]
+
+
+def _spawn_directory(target: Target) -> str:
+    if target.workspace is not None:  # the daemon takes that of the workspace
+        return ""
+    return target.cwd or (str(target.row.data["working_dir"]) if target.row is not None else "")
+
+
+def _broadcast(target: Target, words: ActionInput) -> ApiCall:
+    body = {"text": words.fields.get("text", ""), "mode": "auto", "wait_s": 0}
+    return ApiCall("/v1/messages", body, recipients=target.audience)
+
+
+def _broadcast_command(target: Target, words: ActionInput) -> tuple[str, ...]:
+    place = ("--workspace", target.workspace) if target.workspace else ()
+    return ("sm", "broadcast", *place, words.fields.get("text", "TEXT"))
+
+
+def _broadcast_question(target: Target) -> str:
+    place = f" of workspace {target.workspace}" if target.workspace else ""
+    return f"Send to {_sessions(len(target.audience))}{place}? y: yes, Esc: no"
+
+
+def _create_workspace(target: Target, words: ActionInput) -> ApiCall:
+    body = {name: words.fields.get(name, "") for name in ("slug", "working_dir")}
+    return ApiCall("/v1/workspaces", body)
+
+
+def _create_workspace_command(target: Target, words: ActionInput) -> tuple[str, ...]:
+    slug, directory = words.fields.get("slug", "WORKSPACE"), words.fields.get("working_dir", "PATH")
+    return ("sm", "workspace", "create", slug, "--working-dir", directory)
+
+
+def _fork(target: Target, words: ActionInput) -> ApiCall:
+    return ApiCall(f"/v1/sessions/{_id(target)}/fork", {"name": words.fields.get("name")}, is_long=True)
+
+
+def _fork_command(target: Target, words: ActionInput) -> tuple[str, ...]:
+    return ("sm", "fork", _id(target), *_options(words.fields, "name"))
+
+
+def _reparent(target: Target, words: ActionInput) -> ApiCall:
+    return ApiCall(f"/v1/sessions/{_id(target)}/reparent", {"parent": words.fields.get("parent")})
+
+
+def _reparent_command(target: Target, words: ActionInput) -> tuple[str, ...]:
+    return ("sm", "reparent", _id(target), words.fields.get("parent", "--operator"))
+
+
+def _rm_question(target: Target) -> str:
+    label = target.row.label if target.row is not None else _id(target)
+    tree = target.row is not None and target.row.data["worktree"] is not None
+    return f"Delete {label} with its messages and files{f' ({_KEPT})' if tree else ''}? y: yes, Esc: no"
+
+
+_NAME = InputField("name", "Name (may be empty)")
+
 ACTIONS: Mapping[str, BoardAction] = {
     action.name: action
     for action in (
@@ -213,6 +258,61 @@ ACTIONS: Mapping[str, BoardAction] = {
         BoardAction("output", "v", "View the terminal", _session, _typed("output"), None),
         BoardAction("why", "w", "Explain the status", _session, _typed("why"), None),
         BoardAction("copy-id", "y", "Copy the ID", _session, _typed("status"), None),
+        BoardAction(
+            "spawn",
+            "n",
+            "Start an agent",
+            _always,
+            _spawn_command,
+            _spawn,
+            fields=(
+                InputField("agent_type", "Agent type", FieldKind.AGENT_TYPE, required=True),
+                InputField("prompt", "Task (may be empty)"),
+                _NAME,
+                InputField("working_dir", "Directory", FieldKind.DIRECTORY, default=_spawn_directory),
+            ),
+        ),
+        BoardAction(
+            "broadcast",
+            "b",
+            "Send a message to all",
+            _has_audience,
+            _broadcast_command,
+            _broadcast,
+            question=_broadcast_question,
+            fields=(InputField("text", "Message to all live sessions", required=True),),
+        ),
+        BoardAction("fork", "f", "Fork", _can_fork, _fork_command, _fork, fields=(_NAME,)),
+        BoardAction(
+            "reparent",
+            "p",
+            "Move under another parent",
+            _session,
+            _reparent_command,
+            _reparent,
+            fields=(InputField("parent", "New parent (empty: the operator)", FieldKind.SESSION),),
+        ),
+        BoardAction(
+            "rm", "D", "Delete", _can_remove, _typed("rm"), _on_session("remove"), question=_rm_question
+        ),
+        BoardAction(
+            "workspace",
+            "+",
+            "Create a workspace",
+            _always,
+            _create_workspace_command,
+            _create_workspace,
+            fields=(
+                InputField("slug", "Name of the workspace (a-z, 0-9 and dashes)", required=True),
+                InputField(
+                    "working_dir",
+                    "Directory of the workspace",
+                    FieldKind.DIRECTORY,
+                    required=True,
+                    default=lambda target: target.cwd,
+                ),
+            ),
+        ),
     )
 }
 """By name, in the order of the help."""

@@ -7,7 +7,9 @@ with each update, so a wrong clock of the reader does not change them.
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from sm.board.board_action import Target
 from sm.board.filter import Filter, parse_filter
+from sm.board.needs import BoardNeed
 from sm.board.order import NESTED, Line, Sort, arrange
 from sm.board.row import BoardRow, board_row
 from sm.core.timestamps import epoch_s
@@ -49,6 +51,7 @@ class Board:
         self._arranged_at_s = 0.0
         self._daemon_s = self._received_s = 0.0
         self._lost_s: float | None = None
+        self._known_audience: tuple[Mapping[str, BoardRow], str | None, Sequence[str]] = (self.rows, None, ())
 
     # The daemon
 
@@ -129,6 +132,20 @@ class Board:
     def current(self) -> BoardRow | None:
         """The selected row; None: there is none, or its session is gone."""
         return self.rows.get(self.selected or "") if self.selected in self._index else None
+
+    def target(self, need: BoardNeed | None = None, *, cwd: str = "") -> Target:
+        """The selection for an action: the entry that needs a person, else the selected row."""
+        row = self.current if need is None else self.rows.get(need.session_id or "")
+        return Target(row, need, self.workspace, self._audience(), cwd)
+
+    def _audience(self) -> Sequence[str]:
+        """The live sessions of the chosen workspace."""
+        rows, chosen, found = self._known_audience
+        if rows is not self.rows or chosen != self.workspace:
+            rows, chosen = self.rows, self.workspace
+            found = [row.id for row in rows.values() if row.is_live and chosen in (None, row.workspace)]
+            self._known_audience = rows, chosen, found
+        return found
 
     def move(self, steps: int) -> None:
         self.select(self.place + steps)

@@ -162,7 +162,7 @@ def command(
     if variables:
         body["env"] = _variables(variables)
     if instance.session_id is None:
-        body["environment"] = _environment()
+        body["environment"] = environment()
     tree = None
     if worktree:
         from sm.cli.worktrees import directory_of, make
@@ -265,7 +265,7 @@ def _directory(working_dir: str | None, session_id: str | None) -> dict[str, str
         ) from None
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """Copy the environment without variables that are not UTF-8. The daemon keeps only the configured variables."""
     variables = {}
     for name, value in os.environ.items():

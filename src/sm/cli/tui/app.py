@@ -80,6 +80,7 @@ class TopApp(App[None]):
         self._in_needs = False
         self._need_place = 0
         self._need_key: str | None = None
+        self._cwd = _working_directory()
         self.runner: ActionRunner = ActionRunner(self, client)
         self._touched_s = 0.0
         self._drawn_s = 0.0
@@ -128,10 +129,8 @@ class TopApp(App[None]):
 
     @property
     def target(self) -> Target:
-        if self._in_needs and self.found:
-            need = self.found[self._need_place]
-            return Target(self.board.rows.get(need.session_id or ""), need)
-        return Target(self.board.current)
+        need = self.found[self._need_place] if self._in_needs and self.found else None
+        return self.board.target(need, cwd=self._cwd)
 
     @property
     def chips(self) -> Sequence[Chip]:
@@ -375,3 +374,11 @@ class TopApp(App[None]):
     def _point(self, place: int) -> None:
         self._need_place = max(0, min(place, len(self.found) - 1))
         self._need_key = self.found[self._need_place].key if self.found else None
+
+
+def _working_directory() -> str:
+    """The directory of this process; empty if it was deleted."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return ""

@@ -4,18 +4,32 @@ import asyncio
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from textual.app import SuspendNotSupported
 
-from sm.board import ACTIONS, ActionInput, BoardNeed, Target, command_to_copy
+from sm.board import (
+    ACTIONS,
+    ActionInput,
+    ApiCall,
+    BoardNeed,
+    FieldKind,
+    InputField,
+    Target,
+    command_to_copy,
+)
 from sm.board.guard import DEAD_S
+from sm.cli.commands.spawn import environment
 from sm.cli.delivery import outcome
 from sm.cli.display.requests import verdict
+from sm.cli.options import absolute
 from sm.cli.tui import texts
 from sm.cli.tui.cells import need_text_width
 from sm.cli.tui.screens import KeyQuestion, LinePrompt, Palette, TextPage
+from sm.cli.worktrees import clean
 from sm.client.http import START_TIMEOUT_S, TIMEOUT_S, Client
 from sm.core.states import OPEN_STATES
 from sm.core.text import is_whole_tool_use
@@ -71,8 +85,8 @@ class ActionRunner:
             self._ask_answers(target, ())
         elif name in ("deny", "send") and words is None:
             self._ask_words(name, target)
-        elif name == "kill":
-            self._confirm_kill(target)
+        elif words is None and (action.fields or action.question is not None):
+            self._ask_fields(name, target, {})
         elif name == "attach":
             self._attach_terminal(target)
         elif name in ("output", "why"):
@@ -206,16 +220,55 @@ class ActionRunner:
         title = texts.question_text(request["questions"][len(answers)])
         self._app.ask(LinePrompt(title), entered)
 
-    def _confirm_kill(self, target: Target) -> None:
-        question = ACTIONS["kill"].question
-        assert question is not None
+    def _ask_fields(self, name: str, target: Target, given: Mapping[str, str]) -> None:
+        """Ask for one field after the other, then the question of the action."""
+        action = ACTIONS[name]
+        if len(given) < len(action.fields):
+            asked = action.fields[len(given)]
+            self._app.run_worker(self._ask_field(name, target, given, asked))
+            return
+        words = ActionInput(fields={key: value for key, value in given.items() if value})
+        if action.question is None:
+            self._carry_out(name, target, words)
+            return
+        question = action.question(target)
 
         def chosen(key: str | None) -> None:
             if key is not None:
-                self._carry_out("kill", target, ActionInput(tree=key == "t"))
+                self._carry_out(name, target, replace(words, tree=key == "t"))
 
-        asked = question(target)
-        self._app.ask(KeyQuestion(asked, "yt" if " t: " in asked else "y"), chosen)
+        self._app.ask(KeyQuestion(question, "yt" if " t: " in question else "y"), chosen)
+
+    async def _ask_field(
+        self, name: str, target: Target, given: Mapping[str, str], asked: InputField
+    ) -> None:
+        suggestions = await self._suggestions(asked.kind, target)
+
+        def entered(text: str | None) -> None:
+            if text is None or (asked.required and not text.strip()):
+                return
+            value = text.strip()
+            if asked.kind is FieldKind.DIRECTORY and value:
+                value = absolute(value)
+            elif asked.kind is FieldKind.SESSION:
+                value = suggestions.get(value, value)
+            self._ask_fields(name, target, {**given, asked.name: value})
+
+        title = f"{ACTIONS[name].title}. {asked.title}:"
+        self._app.ask(LinePrompt(title, asked.default(target), suggestions=tuple(suggestions)), entered)
+
+    async def _suggestions(self, kind: FieldKind, target: Target) -> Mapping[str, str]:
+        """The suggested texts of a field, each with its value."""
+        if kind is FieldKind.SESSION:
+            return {row.label: row.id for row in self._app.board.rows.values() if row.is_live}
+        if kind is FieldKind.AGENT_TYPE:
+            try:
+                query = {"workspace": target.workspace, "cwd": target.cwd or None}
+                answer = await asyncio.to_thread(self._client.get, "/v1/agents", query)
+            except SmError:
+                return {}
+            return {found["name"]: found["name"] for found in answer["agents"] if found["usable"]}
+        return {}
 
     def _attach_terminal(self, target: Target) -> None:
         argv = [sys.executable, "-m", "sm.cli", *ACTIONS["attach"].command(target, ActionInput())[1:]]
@@ -244,8 +297,15 @@ class ActionRunner:
         self._answered.add(decided)
         try:
             timeout_s = START_TIMEOUT_S if call.is_long else TIMEOUT_S
-            answer = await asyncio.to_thread(self._client.post, call.path, call.body, timeout_s=timeout_s)
-            text = f"done: {command}"
+            if call.recipients:
+                text = await asyncio.to_thread(self._broadcast, call)
+            else:
+                body = {**call.body, "environment": environment()} if name == "spawn" else call.body
+                answer = await asyncio.to_thread(self._client.post, call.path, body, timeout_s=timeout_s)
+                text = f"done: {command}"
+            if name == "rm" and answer["worktree"] is not None:
+                warning = await asyncio.to_thread(clean, answer)
+                text = f"{text}; {warning}" if warning else text
             if name == "send":
                 app.tell(outcome(answer, must_arrive=False))
                 if answer["status"] in OPEN_STATES:
@@ -263,6 +323,18 @@ class ActionRunner:
                 self._undo = (action.undo, target, time.monotonic() + app.pace.undo_s)
             app.tell(text)
         app.reload()
+
+    def _broadcast(self, call: ApiCall) -> str:
+        """Send to each recipient, and say how many messages the daemon has taken."""
+        failures = list[SmError]()
+        for body in call.bodies:
+            try:
+                self._client.post(call.path, body)
+            except SmError as error:
+                failures.append(error)
+        taken = len(call.bodies) - len(failures)
+        failed = f"; {len(failures)} failed: {failures[0].message}" if failures else ""
+        return f"{taken} of {len(call.bodies)} messages sent or queued{failed}"
 
     async def _show_page(self, name: str, target: Target) -> None:
         path = f"/v1/sessions/{target.session_id}/{name}"

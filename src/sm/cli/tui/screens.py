@@ -7,6 +7,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
+from textual.suggester import SuggestFromList
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -18,7 +19,8 @@ MODES = ("auto", "idle", "urgent")
 class LinePrompt(ModalScreen[str | None]):
     """One line of input at the bottom. The result is None if the person leaves with Esc.
 
-    `on_change` gets each text while it is typed. With `modes`, Ctrl-T chooses the mode of a message.
+    `on_change` gets each text while it is typed. With `modes`, Ctrl-T chooses the mode of a message. → completes the
+    text to one of the `suggestions`.
     """
 
     CSS = """
@@ -35,16 +37,19 @@ class LinePrompt(ModalScreen[str | None]):
         on_change: Callable[[str], object] | None = None,
         on_escape: Callable[[str], object] | None = None,
         modes: bool = False,
+        suggestions: Sequence[str] = (),
     ) -> None:
         super().__init__()
         self._title, self._text = title, text
         self._on_change, self._on_escape = on_change, on_escape
         self._modes = modes
+        self._suggestions = suggestions
         self.mode = MODES[0]
 
     def compose(self) -> ComposeResult:
         yield Static(self._shown_title(), id="title")
-        yield Input(self._text, select_on_focus=False, compact=True)
+        suggester = SuggestFromList(self._suggestions, case_sensitive=False) if self._suggestions else None
+        yield Input(self._text, select_on_focus=False, compact=True, suggester=suggester)
 
     def _shown_title(self) -> Text:
         return Text(f"{self._title}  [mode: {self.mode}, Ctrl-T changes it]" if self._modes else self._title)

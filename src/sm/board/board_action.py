@@ -1,0 +1,115 @@
+"""The types of the actions in live views: target, input, request to the daemon. Pure."""
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from sm.board.needs import BoardNeed
+from sm.board.row import BoardRow
+
+Body = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The selection: a session, or an open request (of a session that may be hidden). Both may be missing."""
+
+    row: BoardRow | None = None
+    need: BoardNeed | None = None
+    workspace: str | None = None
+    """The slug of the chosen workspace; None: all."""
+    audience: Sequence[str] = ()
+    """The live sessions of the chosen workspace."""
+    cwd: str = ""
+    """The directory of the view; empty: it has none."""
+
+    @property
+    def session_id(self) -> str | None:
+        if self.need is not None:
+            return self.need.session_id
+        return None if self.row is None else self.row.id
+
+    @property
+    def request(self) -> Mapping[str, Any] | None:
+        return None if self.need is None else self.need.request
+
+
+class FieldKind(StrEnum):
+    """The values that a view suggests for a field."""
+
+    TEXT = "text"
+    AGENT_TYPE = "agent type"
+    SESSION = "session"
+    DIRECTORY = "directory"
+
+
+@dataclass(frozen=True, slots=True)
+class InputField:
+    """A value that the person enters before the action."""
+
+    name: str
+    title: str
+    kind: FieldKind = FieldKind.TEXT
+    required: bool = False
+    default: Callable[[Target], str] = lambda target: ""
+
+
+@dataclass(frozen=True, slots=True)
+class ActionInput:
+    """A person's input for an action."""
+
+    text: str = ""
+    answers: tuple[str, ...] = ()
+    mode: str = "auto"
+    """Of a message: `auto`, `idle` or `urgent`."""
+    tree: bool = False
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """By the name of the field, without empty ones."""
+
+
+NO_WORDS = ActionInput()
+
+
+@dataclass(frozen=True, slots=True)
+class ApiCall:
+    """A request to the daemon."""
+
+    path: str
+    body: Body
+    is_long: bool = False
+    """True if agents start or end by it."""
+    recipients: Sequence[str] = ()
+    """Sessions that each get a request of their own, with their ID as `to`."""
+
+    @property
+    def bodies(self) -> Sequence[Body]:
+        """The body of each request."""
+        return [{**self.body, "to": to} for to in self.recipients] or [self.body]
+
+
+@dataclass(frozen=True, slots=True)
+class BoardAction:
+    """An action on a target. `refusal` decides whether it is possible.
+
+    A view asks for the `fields`, then the `question`, and then carries out the `call`.
+    """
+
+    name: str
+    key: str
+    title: str
+    refusal: Callable[[Target], str | None]
+    """The reason why the action is not possible; None: it is."""
+    command: Callable[[Target, ActionInput], tuple[str, ...]]
+    """The equivalent `sm` command, with words in capitals for fields that are not known."""
+    call: Callable[[Target, ActionInput], ApiCall] | None
+    """None: the view does it itself, such as attach."""
+    undo: str | None = None
+    """The action that takes this one back, on the same target."""
+    question: Callable[[Target], str] | None = None
+    """Asked before the action."""
+    fields: tuple[InputField, ...] = ()
+
+    def command_line(self, target: Target, words: ActionInput = NO_WORDS) -> str:
+        return shlex.join(self.command(target, words))
