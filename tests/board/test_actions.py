@@ -98,7 +98,7 @@ def test_only_new_things_are_possible_without_a_target() -> None:
     ]
 
 
-def made(name: str, target: Target, **fields: str) -> ApiCall:
+def made(name: str, target: Target, /, **fields: str) -> ApiCall:
     call = ACTIONS[name].call
     assert call is not None
     return call(target, ActionInput(fields=fields))
@@ -133,6 +133,13 @@ def test_empty_parent_moves_a_session_to_the_operator() -> None:
     assert made("reparent", Target(LIVE), parent="5e6f7a8b").body == {"parent": "5e6f7a8b"}
 
 
+def test_new_name_begins_as_the_present_one_without_its_type() -> None:
+    (field,) = ACTIONS["rename"].fields
+    assert field.default(Target(row(friendly_name="engineer-login"))) == "login"
+    assert field.default(Target(LIVE)) == ""
+    assert made("rename", Target(LIVE), name="x").body == {"name": "x"}
+
+
 def test_question_before_a_removal_tells_what_happens_to_the_worktree() -> None:
     ask = ACTIONS["rm"].question
     assert ask is not None
@@ -162,11 +169,6 @@ def test_decision_carries_the_digest_of_the_shown_request() -> None:
         ("unarchive", Target(ENDED), "it is not archived"),
         ("restore", Target(LIVE), "engineer-1a2b3c4d is live"),
         ("rm", Target(LIVE), "engineer-1a2b3c4d is live"),
-        (
-            "rm",
-            Target(row(status="completed", pid=9)),
-            "the process of engineer-1a2b3c4d still runs: kill it first",
-        ),
         ("fork", Target(row(provider="command")), "engineer-1a2b3c4d is a program without a conversation"),
         ("broadcast", Target(workspace="shop"), "there is no live session in workspace shop"),
     ],

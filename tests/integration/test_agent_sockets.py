@@ -289,6 +289,7 @@ def test_hidden_session_does_not_exist_for_a_sandboxed_caller(team: Team, name: 
             ("POST", "/remove", {}),
             ("POST", "/fork", {}),
             ("POST", "/restore", {}),
+            ("POST", "/rename", {"name": "other"}),
             ("POST", "/reparent", {"parent": team.ids["parent"]}),
         ):
             assert parent.refused(method, f"/v1/sessions/{reference}{action}", body) == (404, "not_found")

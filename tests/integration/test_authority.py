@@ -92,6 +92,7 @@ ROUTES = [
     ("POST", "/v1/sessions/{ref}/restore", {"tree": True}),
     ("POST", "/v1/sessions/{ref}/interrupt"),
     ("POST", "/v1/sessions/{ref}/fork"),
+    ("POST", "/v1/sessions/{ref}/rename", {"name": "other"}),
     ("POST", "/v1/sessions/{ref}/reparent", {"parent": "{child}"}),
     ("POST", "/v1/sessions/{child}/reparent", {"parent": "{ref}"}),
     ("POST", "/v1/requests/{ref}/answer", {"approved": True}),

@@ -170,6 +170,7 @@ async def test_hidden_session_and_an_absent_one_get_the_same_answer() -> None:
             lambda c, ref: w.services.records.archive(c, ref, None, archived=True),
             lambda c, ref: w.services.records.remove(c, ref, None),
             lambda c, ref: w.services.records.reparent(c, ref, None, None),
+            lambda c, ref: w.services.records.rename(c, ref, "other", None),
             lambda c, ref: w.services.restorer.restore(c, ref, None, tree=False),
             lambda c, ref: w.services.restorer.fork(c, ref, None, None),
             lambda c, ref: w.services.requests.answer(c, ref, RequestReply(True, ("x",)), None),

@@ -192,6 +192,7 @@ def use_report_routes(session: ApiClient, operator: ApiClient, proxy: str) -> No
         == operator.get("/v1/events", since=0, limit=1)["events"][0]
     )
     operator.post("/v1/sessions/{ref}/reparent", child, parent=None)
+    operator.post("/v1/sessions/{ref}/rename", child, name="other")
     operator.post("/v1/sessions/{ref}/restore", child)
     operator.post("/v1/wait", sessions=[child], wait_s=20)
     operator.post("/v1/sessions/{ref}/remove", child)

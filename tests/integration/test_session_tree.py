@@ -315,6 +315,21 @@ def test_reparent_can_move_a_session_to_the_operator(shared: Instance) -> None:
     assert parent_of(shared, moved) is None
 
 
+def test_rename_gives_a_name_that_no_other_live_session_has(shared: Instance) -> None:
+    first, other = spawn_child(shared, None), spawn_child(shared, None)
+    session_id = first["session_id"]
+    text = shared.sm("rename", session_id, "Signup")
+    assert text == f"Renamed to sleeper-signup ({session_id})\n"
+    assert shared.session("signup")["session_id"] == session_id
+    assert "signup is already used" in shared.refused("rename", other["session_id"], "signup", exit_code=2)
+    shared.sm("rename", session_id, "signup")  # its own name is free
+    assert "invalid name" in shared.refused("rename", session_id, "no blanks", exit_code=2)
+    end_process(shared, first)
+    until(lambda: shared.session(session_id)["status"] != "running", "the end of the first session")
+    shared.sm("rename", other["session_id"], "signup")
+    assert shared.session("sleeper-signup")["status"] == "running"
+
+
 def test_reparent_refuses_a_cycle(shared: Instance) -> None:
     first, second, third = spawn_chain(shared, 3)
     for descendant in (first, second, third):

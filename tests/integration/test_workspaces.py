@@ -420,6 +420,7 @@ def test_sessions_cannot_see_message_kill_or_count_another_workspace(instance: I
             f"fork {target}": "fork {id}",
             f"archive {target}": "archive {id}",
             f"rm {target}": "rm {id}",
+            f"rename {target}": "rename {id} other",
             f"reparent {target}": "reparent {id} --operator",
             f"spawn {target}": "spawn Sleeper x --parent {id}",
             f"attach {target}": "attach {id}",
@@ -429,7 +430,7 @@ def test_sessions_cannot_see_message_kill_or_count_another_workspace(instance: I
     )
     inside = run_inside(instance, "shop", attempts, "attempts.txt")
     blocks = [block.split("\n") for block in inside["output"].split("== ")[1:]]
-    assert len(blocks) == 4 * 22
+    assert len(blocks) == 4 * 23
     answers: dict[str, set[str]] = {}
     for block in blocks:
         command, target = block[0].split()

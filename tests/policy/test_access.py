@@ -45,6 +45,7 @@ ANSWER_SETUP        yes       no     -     -     -     -
 ARCHIVE             yes       yes    d     d     -     d
 REMOVE              yes       yes    d     d     -     d
 REPARENT            yes       yes    d     d     -     d
+RENAME              yes       yes    d     d     -     d
 ATTACH              yes       no     d     d     -     d    x
 INTERRUPT           yes       yes    d     d     -     d
 RESTORE             yes       yes    d     d     -     d

@@ -63,12 +63,6 @@ def _can_fork(target: Target) -> str | None:
     return f"{target.row.label} is a program without a conversation" if is_program else None
 
 
-def _can_remove(target: Target) -> str | None:
-    if target.row is not None and not target.row.is_live and target.row.data["pid"] is not None:
-        return f"the process of {target.row.label} still runs: kill it first"
-    return _ended(target)
-
-
 def _always(target: Target) -> str | None:
     return None
 
@@ -220,6 +214,21 @@ def _reparent_command(target: Target, words: ActionInput) -> tuple[str, ...]:
     return ("sm", "reparent", _id(target), words.fields.get("parent", "--operator"))
 
 
+def _rename(target: Target, words: ActionInput) -> ApiCall:
+    return ApiCall(f"/v1/sessions/{_id(target)}/rename", {"name": words.fields.get("name", "")})
+
+
+def _rename_command(target: Target, words: ActionInput) -> tuple[str, ...]:
+    return ("sm", "rename", _id(target), words.fields.get("name", "NAME"))
+
+
+def _short_name(target: Target) -> str:
+    """The present name without the agent type."""
+    if target.row is None or target.row.data["friendly_name"] is None:
+        return ""
+    return target.row.data["friendly_name"].removeprefix(f"{target.row.agent_type.lower()}-")
+
+
 def _rm_question(target: Target) -> str:
     label = target.row.label if target.row is not None else _id(target)
     tree = target.row is not None and target.row.data["worktree"] is not None
@@ -293,8 +302,15 @@ ACTIONS: Mapping[str, BoardAction] = {
             fields=(InputField("parent", "New parent (empty: the operator)", FieldKind.SESSION),),
         ),
         BoardAction(
-            "rm", "D", "Delete", _can_remove, _typed("rm"), _on_session("remove"), question=_rm_question
+            "rename",
+            "R",
+            "Rename",
+            _session,
+            _rename_command,
+            _rename,
+            fields=(InputField("name", "New name", required=True, default=_short_name),),
         ),
+        BoardAction("rm", "D", "Delete", _ended, _typed("rm"), _on_session("remove"), question=_rm_question),
         BoardAction(
             "workspace",
             "+",

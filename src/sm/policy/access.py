@@ -32,6 +32,7 @@ class Action(StrEnum):
     ARCHIVE = "archive"
     REMOVE = "remove"
     REPARENT = "reparent"
+    RENAME = "rename"
     ATTACH = "attach to"
     INTERRUPT = "interrupt"
     RESTORE = "restore"
@@ -125,6 +126,7 @@ _TARGETS: Mapping[Action, frozenset[Position]] = {
     Action.ARCHIVE: _DESCENDANTS,
     Action.REMOVE: _DESCENDANTS,
     Action.REPARENT: _DESCENDANTS,
+    Action.RENAME: _DESCENDANTS,
     Action.ATTACH: _DESCENDANTS,
     Action.INTERRUPT: _DESCENDANTS,
     Action.RESTORE: _DESCENDANTS,

@@ -1,4 +1,4 @@
-"""Archives, unarchives and removes sessions, and moves them to another parent."""
+"""Archives, unarchives, renames and removes sessions, and moves them to another parent."""
 
 import asyncio
 import os
@@ -11,10 +11,11 @@ from sm.core.labels import label, name_to_type, short_label
 from sm.core.lifecycle import is_live
 from sm.core.messages import Notice
 from sm.core.models import Caller, RequestKey, Session, ancestors
+from sm.core.names import friendly_name
 from sm.core.states import EventType, NoticeKind, TrustLevel
 from sm.core.wording import subject
 from sm.core.worktrees import do_overlap, is_within, repository_of
-from sm.errors import IllegalState, NotPermitted, UsageError
+from sm.errors import IllegalState, NameTaken, NotPermitted, UsageError
 from sm.policy.access import Action, is_unrestricted
 from sm.sessions.manager import Manager, describe
 from sm.sessions.tree import SessionTree
@@ -141,6 +142,25 @@ class Records:
                 after = await set_parent(tx, now, parent_id, tx.now, f"moved by {caller}")
                 if parent_id is not None:
                     after = await _give_to_user_of(tx, tx.session(parent_id), after)
+            tx.remember(session.id)
+        return after
+
+    async def rename(self, caller: Caller, reference: str, name: str, key: RequestKey | None) -> Session:
+        """Give a session another friendly name. Idempotent.
+
+        Raises UsageError for an invalid name, and NameTaken if the session is live and another live one has the name.
+        """
+        session = self._manager.find(caller, reference, Action.RENAME)
+        pattern = self._manager.naming.pattern
+        async with self._store.transaction(caller, key) as tx:
+            now = tx.session(session.id)
+            if tx.replayed is not None:
+                return now
+            wanted = friendly_name(pattern, now.agent_type.lower(), name)
+            others = (s for s in tx.unfinished_sessions() if s.id != now.id and is_live(s.status))
+            if is_live(now.status) and any(s.friendly_name == wanted for s in others):
+                raise NameTaken(f"name {wanted} is already used by a live session", "choose another name")
+            after = await tx.update(now, friendly_name=wanted)
             tx.remember(session.id)
         return after
 

@@ -46,6 +46,7 @@ class Manager:
         self._providers = providers
         self._audit = audit
         self.now = now
+        self.naming = config.sessions.naming
         self.notices = Notices(config)
         self.endings = Endings(config, self.notices, providers)
         self.quota = Quota(config.limits)

@@ -1,4 +1,4 @@
-"""reparent, archive, unarchive and rm: requests, output and exit codes."""
+"""reparent, rename, archive, unarchive and rm: requests, output and exit codes."""
 
 import json
 from typing import Any
@@ -82,6 +82,13 @@ def test_reparent_prints_the_new_parent(run: Sm, peer: Peer) -> None:
         {"parent": None},
     ]
     assert len({received.key for received in peer.received}) == 3
+
+
+def test_rename_prints_the_new_name(run: Sm, peer: Peer) -> None:
+    renamed = session("aaaaaaaa", friendly_name="engineer-signup")
+    peer.script("POST /v1/sessions/a/rename", answer(renamed))
+    assert run("rename", "a", "signup").out == "Renamed to engineer-signup (aaaaaaaa)\n"
+    assert [received.json for received in peer.received] == [{"name": "signup"}]
 
 
 @pytest.mark.parametrize("words", [["a"], ["a", "b", "--operator"]])

@@ -1,4 +1,4 @@
-"""The routes of sessions: list, spawn, kill, restore, interrupt, fork, adopt, archive, remove."""
+"""The routes of sessions: list, spawn, kill, restore, interrupt, fork, adopt, archive, rename, remove."""
 
 from collections.abc import Sequence
 from typing import Annotated, cast
@@ -115,6 +115,10 @@ class AdoptBody(Body):
 
 class ReparentBody(Body):
     parent: Annotated[str | None, doc("A session, named as in a path; null: the operator.")] = None
+
+
+class RenameBody(Body):
+    name: Annotated[NeededText, doc("The friendly name, without the type.")] = ""
 
 
 class WaitBody(Body):
@@ -305,6 +309,13 @@ async def reparent(request: ApiRequest, body: ReparentBody, key: RequestKey | No
     """Move a session under another parent; null: the operator."""
     records = request.services.records
     return request.views.session(await records.reparent(request.caller, request.name, body.parent, key))
+
+
+@routes.route("POST", "/v1/sessions/{ref}/rename", agents=True)
+async def rename(request: ApiRequest, body: RenameBody, key: RequestKey | None) -> SessionView:
+    """Give a session another friendly name."""
+    records = request.services.records
+    return request.views.session(await records.rename(request.caller, request.name, body.name, key))
 
 
 @routes.route("POST", "/v1/sessions/{ref}/archive", agents=True)
