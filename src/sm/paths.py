@@ -73,6 +73,8 @@ class InstancePaths:
         self.spool = state + "/spool"
         self.agreements = state + "/agreements.json"
         """The items of workspaces' files to which the operator agreed."""
+        self.views = state + "/views.json"
+        """What the operator chose in `sm top`."""
         self.archives = state + "/archives"
         """Terminal output of ended sessions."""
 

@@ -34,8 +34,11 @@ def _live(target: Target) -> str | None:
 def _with_process(target: Target) -> str | None:
     """An ended session may still have a process: kill ends it."""
     row = target.row
-    if row is None or row.data["pid"] is not None or row.is_live:
+    if row is None or row.is_live:
         return _session(target)
+    has_exit = row.data["exit_code"] is not None or row.data["exit_signal"] is not None
+    if row.data["pid"] is not None and not has_exit:
+        return None
     return f"the process of {row.label} has ended"
 
 

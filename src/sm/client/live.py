@@ -215,12 +215,13 @@ def timeline(
     return cast(TimelineData, client.get("/v1/timeline", query))
 
 
-def screen(client: Client, session: str) -> Iterator[ScreenUpdateData]:
+def screen(client: Client, session: str, *, reader_fd: int | None = None) -> Iterator[ScreenUpdateData]:
     """Follow the visible screen of a session's terminal, until its process has ended.
 
     Raises DaemonAway when the stream breaks, and NotPermitted when the caller may not read the session.
+    `reader_fd`: as for `Client.events`.
     """
-    for _, data in client.events(session_path(session, "/screen/stream")):
+    for _, data in client.events(session_path(session, "/screen/stream"), reader_fd=reader_fd):
         update = cast(ScreenUpdateData, decode_answer(data))
         yield update
         if update["over"]:

@@ -149,7 +149,7 @@ async def test_button_is_dead_when_its_request_has_just_changed(home: Instance) 
     _, key = propose_completion(home)
     async with top(home) as view:
         await view.select_request(key)
-        view.app.guard.slide(time.monotonic() + 3600)
+        view.app.needs.guard.slide(time.monotonic() + 3600)
         await view.press("a")
         await view.shows("too early")
     assert request_of(home, key)["state"] == "open"

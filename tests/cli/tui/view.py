@@ -51,7 +51,7 @@ class View:
     async def select_request(self, key: str) -> BoardNeed:
         """Select an open request, and wait until its buttons are alive."""
         await self.until(lambda: self.app.select_need(key), f"{key} needs a person")
-        await self.until(lambda: not self.app.guard.is_dead(key, time.monotonic()), "a live button")
+        await self.until(lambda: not self.app.needs.guard.is_dead(key, time.monotonic()), "a live button")
         need = self.app.target.need
         assert need is not None
         return need

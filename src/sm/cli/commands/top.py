@@ -40,6 +40,7 @@ def command() -> None:
         raise NotPermitted("sm top is for people, not for agents", "to list sessions: sm ls")
     try:
         from sm.cli.tui.app import TopApp
+        from sm.cli.tui.kept import KeptChoices
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "textual":
             raise
@@ -50,7 +51,7 @@ def command() -> None:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("sm top needs a terminal", "to list sessions: sm ls")
     instance.client().get("/v1/health")  # starts the daemon, or says why that fails
-    app = TopApp(instance.client(start=False))
+    app = TopApp(instance.client(start=False), kept=KeptChoices(instance.paths.views))
     app.run()
     if app.return_code:
         raise SystemExit(app.return_code)

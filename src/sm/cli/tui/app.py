@@ -1,6 +1,8 @@
 """The application of `sm top`: its regions, and what they show."""
 
+import asyncio
 import os
+import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,22 +17,26 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Static
 
-from sm.board import Board, BoardNeed, ButtonGuard, Chip, Line, Quiet, Target, chips, needs
+from sm import __version__
+from sm.board import Board, BoardNeed, Chip, Line, Target, chips
+from sm.board.needs_list import NeedsList
+from sm.board.order import Sort
 from sm.cli.tui import keyboard, texts
+from sm.cli.tui.appearance import next_theme, show_theme
 from sm.cli.tui.cells import Cells, fitted, need_cells, session_cells, session_header
 from sm.cli.tui.feed import Feed, Mail, MailFailure, Outage
+from sm.cli.tui.kept import KeptChoices
+from sm.cli.tui.layout import CSS, detail_width, lay_out
 from sm.cli.tui.notices import notice_sequence
+from sm.cli.tui.pages import FollowPage
 from sm.cli.tui.rows_view import RowsView
 from sm.cli.tui.runner import ActionRunner
 from sm.client.http import Client
 from sm.core.text import folded
 
 _DRAW_EVERY_S = 0.25
-_WIDE, _NARROW, _LOW = 120, 60, 12
 _CACHED_MAX = 500
-_HINT = (
-    "?: help  Tab: switch  Enter: details  a: approve  d: deny  s: send  /: filter  colon: actions  q: quit"
-)
+_HINT = "?: help  Tab: switch  Enter: details  a: approve  d: deny  s: send  n: new  /: filter  colon: actions  q: quit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,37 +55,23 @@ class TopApp(App[None]):
         Binding("tab,shift+tab", "switch_region", show=False, priority=True),
         Binding("ctrl+c", "quit", show=False),
     ]
-    CSS = """
-    Screen { layout: vertical; }
-    #head { height: 1; text-style: reverse; }
-    #chips { height: 1; }
-    #needs-title { height: 1; text-style: bold; }
-    #needs { height: 1; }
-    #needs, #list { overflow-x: hidden; scrollbar-size-vertical: 1; }
-    #main { height: 1fr; }
-    #list-region { width: 1fr; height: 1fr; }
-    #columns { height: 1; text-style: bold; }
-    #list { width: 1fr; height: 1fr; }
-    #detail { width: 45; height: 1fr; padding: 0 0 0 1; text-wrap: nowrap; }
-    #foot { height: 1; }
-    """
+    CSS = CSS
 
     class FeedReady(Message):
         """The feed has something new."""
 
-    def __init__(self, client: Client, pace: Pace | None = None) -> None:
+    def __init__(self, client: Client, pace: Pace | None = None, kept: KeptChoices | None = None) -> None:
         super().__init__(ansi_color=True)
-        self.theme = "ansi-dark"
+        self._kept = kept or KeptChoices()
+        self.choices = self._kept.read()
         self.pace = pace or Pace()
         self.board = Board()
-        self.found: Sequence[BoardNeed] = ()
+        self.board.workspace, self.board.sort = self.choices.workspace, self.choices.sort
+        self.needs = NeedsList()
         self._mail: Mail | None = None
-        self._quiet = Quiet()
-        self.guard = ButtonGuard()
-        self._feed = Feed(client, lambda: self.post_message(self.FeedReady()))
-        self._in_needs = False
-        self._need_place = 0
-        self._need_key: str | None = None
+        self._feed = Feed(client, lambda: self.post_message(self.FeedReady()), archived=self.choices.archived)
+        self.in_needs = False
+        """The selection is in the region of what needs the person."""
         self._cwd = _working_directory()
         self.runner: ActionRunner = ActionRunner(self, client)
         self._touched_s = 0.0
@@ -91,7 +83,6 @@ class TopApp(App[None]):
         self._notice: tuple[str, float] = ("", 0.0)
         self._outage = ""
         self._open_requests: dict[str, Sequence[str]] = {}
-        self._announced: set[str] | None = None
 
     # Regions
 
@@ -118,6 +109,9 @@ class TopApp(App[None]):
 
     def on_mount(self) -> None:
         self.main.query_one("#needs-region").styles.height = "auto"
+        show_theme(self, self.choices.theme)
+        for number in (signal.SIGHUP, signal.SIGTERM):  # without a handler, the terminal would stay as it is
+            asyncio.get_running_loop().add_signal_handler(number, self.exit, None, 128 + number)
         self._feed.start()
         self.set_interval(1.0, self.draw)
 
@@ -129,8 +123,12 @@ class TopApp(App[None]):
 
     @property
     def target(self) -> Target:
-        need = self.found[self._need_place] if self._in_needs and self.found else None
-        return self.board.target(need, cwd=self._cwd)
+        return self.board.target(self.needs.current if self.in_needs else None, cwd=self._cwd)
+
+    @property
+    def found(self) -> Sequence[BoardNeed]:
+        """What needs the person."""
+        return self.needs.found
 
     @property
     def chips(self) -> Sequence[Chip]:
@@ -144,6 +142,8 @@ class TopApp(App[None]):
         for news in self._feed.take():
             if isinstance(news, Mail):
                 self._mail = news
+                if self.board.workspace is not None and self.board.workspace not in news.workspaces:
+                    self.choose(None)
             elif isinstance(news, MailFailure):
                 mail = self._mail or Mail()
                 self._mail = replace(mail, overview={**mail.overview, "trouble": [news.reason]})
@@ -180,35 +180,27 @@ class TopApp(App[None]):
         rests = clock_s - self._touched_s >= self.pace.rest_s
         is_changed = board.refresh(clock_s, rests=rests)
         self._find_needs(clock_s)
-        self._lay_out()
+        lay_out(self, len(self.found))
         self.rows_view("list").show(len(board.lines), board.place, anchor=before if is_changed else None)
-        self.rows_view("needs").show(len(self.found), self._need_place)
+        self.rows_view("needs").show(len(self.found), self.needs.place)
         self._write_texts(clock_s)
 
     def _find_needs(self, clock_s: float) -> None:
-        if self._mail is None:
+        mail, board = self._mail, self.board
+        if mail is None:
             return
-        now_s = self.board.now_s(clock_s)
-        mail = self._mail
-        self.found = needs(self.board.rows, mail.requests, mail.messages, mail.overview, now_s)
-        if self.board.lost_for_s(clock_s) is None:
-            self._quiet.update(self.found, now_s)
-        keys = [need.key for need in self.found]
-        if self._need_key in keys:
-            self._need_place = keys.index(self._need_key)
-        else:
-            if self._need_key is not None:
-                self.guard.slide(clock_s)
-                if self._in_needs:
-                    self.runner.tell_who_was_faster(self._need_key)
-            self._need_place = max(0, min(self._need_place, len(keys) - 1))
-            self._need_key = keys[self._need_place] if keys else None
-        self.guard.see(self.found, clock_s)
-        if self._announced is not None:
-            self._announce([need for need in self.found if need.key not in self._announced])
-        self._announced = set(keys)
+        now_s, fresh = board.now_s(clock_s), board.lost_for_s(clock_s) is None
+        news = self.needs.update(
+            *(board.rows, mail.requests, mail.messages, mail.overview),
+            now_s=now_s,
+            clock_s=clock_s,
+            fresh=fresh,
+        )
+        if news.vanished is not None and self.in_needs:
+            self.runner.tell_who_was_faster(news.vanished)
+        self._announce(news.new)
         if not self.found:
-            self._in_needs = False
+            self.in_needs = False
 
     def _announce(self, new: Sequence[BoardNeed]) -> None:
         """Ring the bell, and show a notice of the desktop if the person looks at another window."""
@@ -220,32 +212,19 @@ class TopApp(App[None]):
             text = f"{new[0].label}: {new[0].text}{more}"
             self._driver.write(notice_sequence(os.environ, text))
 
-    def _lay_out(self) -> None:
-        width, height = self.size
-        is_narrow, is_wide = width < _NARROW, width >= _WIDE
-        is_low = height < _LOW
-        one_region = is_narrow or is_low
-        self.main.query_one("#detail").display = is_wide
-        self.main.query_one("#detail").styles.width = max(45, width * 2 // 5)
-        self.main.query_one("#chips").display = not is_low
-        self.main.query_one("#foot").display = height > 5
-        self.main.query_one("#main").display = not (one_region and self._in_needs)
-        room = height - 4 if one_region and self._in_needs else max(1, height // 3 - 1)
-        shown = 0 if one_region and not self._in_needs else min(len(self.found), room)
-        self.main.query_one("#needs").display = shown > 0
-        self.main.query_one("#needs").styles.height = max(1, shown)
-
     def _write_texts(self, clock_s: float) -> None:
         board, now_s = self.board, self.board.now_s(clock_s)
         lost_s = board.lost_for_s(clock_s)
-        self._write("head", fitted(texts.head(board, lost_s, self._outage), self.size.width))
+        self._write(
+            "head", fitted(texts.head(board, lost_s, self._outage, self._newer_daemon), self.size.width)
+        )
         self._write("columns", session_header(self.rows_view("list").line_width))
         self._write("chips", texts.chip_line(self.chips, board.workspace))
-        self._write("needs-title", texts.needs_title(self.found, self._quiet.since_s, now_s))
+        self._write("needs-title", texts.needs_title(self.found, self.needs.quiet_since_s, now_s))
         self._write("foot", self._foot(clock_s))
         detail = self.main.query_one("#detail", Static)
         if detail.display:
-            self._write("detail", "\n".join(texts.details(self.target, now_s, self._detail_width)))
+            self._write("detail", "\n".join(texts.details(self.target, now_s, detail_width(self.size.width))))
 
     def _write(self, name: str, text: Text | str) -> None:
         if self._texts.get(name) != text:
@@ -262,7 +241,7 @@ class TopApp(App[None]):
         clock_s = time.monotonic()
         board, line = self.board, self.board.lines[place]
         now_s, fresh = board.now_s(clock_s), board.lost_for_s(clock_s) is None
-        state = "" if line.row.id != board.selected else "marked" if self._in_needs else "cursor"
+        state = "" if line.row.id != board.selected else "marked" if self.in_needs else "cursor"
         key = (line.row.status_text(now_s), state, fresh, width)
         known = self._cells.get(line.row.id)
         if known is None or known[0] is not line or known[1] != key:
@@ -274,9 +253,36 @@ class TopApp(App[None]):
 
     def _need_line(self, place: int, width: int) -> Cells:
         clock_s = time.monotonic()
-        state = "" if place != self._need_place else "cursor" if self._in_needs else ""
+        state = "" if place != self.needs.place else "cursor" if self.in_needs else ""
         fresh = self.board.lost_for_s(clock_s) is None
         return need_cells(self.found[place], width, self.board.now_s(clock_s), state=state, fresh=fresh)
+
+    # What the person chooses
+
+    def choose(self, workspace: str | None) -> None:
+        """Show the sessions of a workspace; None: all."""
+        self.board.choose(workspace, time.monotonic())
+        self._keep(workspace=workspace)
+
+    def sort_by(self, sort: Sort) -> None:
+        self.board.sort_by(sort, time.monotonic())
+        self._keep(sort=sort)
+
+    def toggle_archived(self) -> None:
+        self._keep(archived=not self.choices.archived)
+        self._feed.show_archived(self.choices.archived)
+        self.tell(f"archived sessions are {'shown' if self.choices.archived else 'hidden'}")
+
+    def next_theme(self) -> None:
+        if self.no_color:
+            self.tell("NO_COLOR is set: there are no colours")
+            return
+        self._keep(theme=next_theme(self, self.choices.theme))
+        self.tell(f"colours: {self.choices.theme}")
+
+    def _keep(self, **changes: Any) -> None:
+        self.choices = replace(self.choices, **changes)
+        self._kept.write(self.choices)
 
     # What the keys and actions use
 
@@ -294,17 +300,28 @@ class TopApp(App[None]):
             self.draw()
 
     def action_switch_region(self) -> None:
-        if len(self.screen_stack) == 1:
-            self.switch(to_needs=not self._in_needs)
+        if isinstance(self.screen, FollowPage):
+            self.screen.turn(1)
+        elif len(self.screen_stack) == 1:
+            self.switch(to_needs=not self.in_needs)
             self.draw()
 
     def on_rows_view_pointed(self) -> None:
         self._touched_s = time.monotonic()
 
+    def on_click(self, event: events.Click) -> None:
+        if event.widget is not None and event.widget.id == "chips" and len(self.screen_stack) == 1:
+            slug = texts.chip_at(self.chips, event.x)
+            if slug == texts.NEW_WORKSPACE:
+                self.runner.act("workspace")
+            elif slug is not None:
+                self.choose(slug or None)
+            self.draw()
+
     def on_rows_view_clicked(self, event: RowsView.Clicked) -> None:
         self.switch(to_needs=event.view.id == "needs")
-        if self._in_needs:
-            self._point(event.place)
+        if self.in_needs:
+            self.needs.select(event.place)
         else:
             self.board.select(event.place)
         self.draw()
@@ -320,15 +337,20 @@ class TopApp(App[None]):
         return self.board.lost_for_s(time.monotonic()) is not None
 
     @property
-    def _detail_width(self) -> int:
-        return max(20, self.size.width * 2 // 5 - 2)
+    def _newer_daemon(self) -> str:
+        """The version of a daemon of another version; empty: it is the version of this view."""
+        daemon = {} if self._mail is None else self._mail.overview.get("daemon") or {}
+        version = str(daemon.get("version") or __version__)
+        return "" if version == __version__ else version
 
     def shows_beside_list(self, request: Mapping[str, Any]) -> bool:
         """Return whether every line of the selected request is in sight beside the list."""
         detail = self.main.query_one("#detail")
         if not detail.display:
             return False
-        lines = texts.request_lines(request, self.board.now_s(time.monotonic()), self._detail_width)
+        lines = texts.request_lines(
+            request, self.board.now_s(time.monotonic()), detail_width(self.size.width)
+        )
         return len(lines) <= detail.size.height
 
     @property
@@ -342,23 +364,21 @@ class TopApp(App[None]):
         return max(1, self.rows_view("list").size.height - 1)
 
     def move(self, steps: int) -> None:
-        if self._in_needs:
-            self._point(self._need_place + steps)
+        if self.in_needs:
+            self.needs.select(self.needs.place + steps)
         else:
             self.board.move(steps)
 
     def switch(self, *, to_needs: bool) -> bool:
         """Go to a region, and return whether that is another one. What needs you has one only if there is something."""
-        before, self._in_needs = self._in_needs, to_needs and bool(self.found)
-        return before != self._in_needs
+        before, self.in_needs = self.in_needs, to_needs and bool(self.found)
+        return before != self.in_needs
 
     def select_need(self, key: str) -> bool:
         """Select an entry of what needs you; False: it is not there yet."""
-        for place, need in enumerate(self.found):
-            if need.key == key:
-                self.switch(to_needs=True)
-                self._point(place)
-                return True
+        if self.needs.select_key(key):
+            self.switch(to_needs=True)
+            return True
         self.reload()
         return False
 
@@ -370,10 +390,6 @@ class TopApp(App[None]):
         """Show a line at the bottom for some seconds."""
         self._notice = (folded(text, 300), time.monotonic() + self.pace.notice_s)
         self.draw()
-
-    def _point(self, place: int) -> None:
-        self._need_place = max(0, min(place, len(self.found) - 1))
-        self._need_key = self.found[self._need_place].key if self.found else None
 
 
 def _working_directory() -> str:

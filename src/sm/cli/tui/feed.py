@@ -56,12 +56,17 @@ class Feed:
     The queue is short: while the view is suspended, the daemon keeps the newest state of each row for it.
     """
 
-    def __init__(self, client: Client, on_news: Callable[[], object]) -> None:
+    def __init__(self, client: Client, on_news: Callable[[], object], *, archived: bool = False) -> None:
         self._client = client
         self._on_news = on_news
         self._news: queue.Queue[FeedNews] = queue.Queue(_QUEUED_MAX)
         self._asked = threading.Event()
         self._ended = threading.Event()
+        self._archived = archived
+        self._pipe = threading.Lock()
+        """Held to change the pipe."""
+        self._spent_fds = list[int]()
+        """Write ends of earlier pipes, which only the thread that may use them closes."""
         # The stream ends when the read end of this pipe is closed: it may be silent for a long time.
         self._end, self._reader_fd = os.pipe()
         self._follower = threading.Thread(target=self._follow, name="sm top: rows", daemon=True)
@@ -80,7 +85,8 @@ class Feed:
             return
         self._ended.set()
         self._asked.set()
-        os.close(self._end)
+        with self._pipe:
+            os.close(self._end)
         until_s = time.monotonic() + _END_WITHIN_S
         while any(thread.is_alive() for thread in self._threads) and time.monotonic() < until_s:
             self.take()  # a thread may wait for room in the queue
@@ -89,6 +95,16 @@ class Feed:
         self.take()
         if not self._follower.is_alive():  # it waits for the pipe
             os.close(self._reader_fd)
+
+    def show_archived(self, archived: bool) -> None:
+        """Read all rows again, with or without those of archived sessions."""
+        with self._pipe:
+            if self._ended.is_set():
+                return
+            self._archived = archived
+            os.close(self._end)
+            self._spent_fds.append(self._reader_fd)
+            self._end, self._reader_fd = os.pipe()
 
     def ask(self) -> None:
         """Read requests and messages again now."""
@@ -111,8 +127,15 @@ class Feed:
         revision: str | None = None
         backoff = Backoff(0.1, 2.0)
         while not self._ended.is_set():
+            with self._pipe:
+                archived, reader_fd = self._archived, self._reader_fd
+                while self._spent_fds:
+                    os.close(self._spent_fds.pop())
+                    revision = None  # of other rows
             try:
-                for update in live.updates(self._client, since=revision, reader_fd=self._reader_fd):
+                for update in live.updates(
+                    self._client, since=revision, archived=archived, reader_fd=reader_fd
+                ):
                     backoff.reset()
                     if update["snapshot"]:
                         revision = None  # half a snapshot is no base for later changes
@@ -121,7 +144,7 @@ class Feed:
                     if self._ended.is_set():
                         return
             except BrokenPipeError:
-                return
+                continue
             except (SmError, OSError) as error:
                 self._put(Outage(error.message if isinstance(error, SmError) else str(error)))
             self._ended.wait(backoff.next_s())

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from sm.board import KEYS, Sort
 from sm.cli.tui import texts
+from sm.cli.tui.pages import FollowPage
 from sm.cli.tui.runner import ACTION_KEYS
 from sm.cli.tui.screens import LinePrompt, TextPage
 
@@ -36,7 +37,7 @@ def _press_digit(app: "TopApp", digit: int) -> None:
         return
     found = next((chip for chip in app.chips if chip.key == str(digit)), None)
     if found is not None:
-        app.board.choose(found.slug, time.monotonic())
+        app.choose(found.slug)
 
 
 def _escape(app: "TopApp") -> None:
@@ -46,7 +47,7 @@ def _escape(app: "TopApp") -> None:
 
 def _next_sort(app: "TopApp") -> None:
     order = list(Sort)
-    app.board.sort_by(order[(order.index(app.board.sort) + 1) % len(order)], time.monotonic())
+    app.sort_by(order[(order.index(app.board.sort) + 1) % len(order)])
 
 
 def _fold(app: "TopApp", folded: bool | None) -> None:
@@ -90,6 +91,12 @@ _VIEW_KEYS: Mapping[str, Callable[["TopApp"], object]] = {
     "/": _filter,
     "S": _next_sort,
     ":": lambda app: app.runner.choose(),
+    "ctrl+k": lambda app: app.runner.choose(),
+    "e": lambda app: app.ask(FollowPage(app.runner.page_tabs.of_events())),
+    "$": lambda app: app.ask(FollowPage(app.runner.page_tabs.of_spend())),
+    "T": lambda app: app.ask(FollowPage(app.runner.page_tabs.of_timeline())),
+    "A": lambda app: app.toggle_archived(),
+    "C": lambda app: app.next_theme(),
     "?": _help,
     "c": lambda app: app.runner.copy_command(),
     "u": lambda app: app.runner.undo(),

@@ -34,6 +34,13 @@ class RowsView(ScrollView, can_focus=False):
         self._next: dict[int, Cells] = {}
         """The lines to draw by their place there, computed by `redraw`."""
         self._count = 0
+        self._is_filled = False
+
+    def repaint(self, *, filled: bool) -> None:
+        """Draw all lines again. `filled`: with the colours of the theme in place of those of the terminal."""
+        self._is_filled = filled
+        self._drawn.clear()
+        self.refresh()
 
     def show(self, count: int, place: int, *, anchor: int | None = None) -> None:
         """Show `count` lines with the one at `place` in sight.
@@ -80,7 +87,8 @@ class RowsView(ScrollView, can_focus=False):
         if cells is None:
             cells = self._line(self.scroll_offset.y + y, width)
         self._drawn[y] = cells
-        return Strip(segments(cells)).adjust_cell_length(width, self.rich_style)
+        strip = Strip(segments(cells)).adjust_cell_length(width, self.rich_style)
+        return strip.apply_style(self.rich_style) if self._is_filled else strip
 
     def on_click(self, event: events.Click) -> None:
         place = self.scroll_offset.y + event.y

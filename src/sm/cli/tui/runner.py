@@ -4,7 +4,7 @@ import asyncio
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,12 +22,16 @@ from sm.board import (
     command_to_copy,
 )
 from sm.board.guard import DEAD_S
+from sm.board.prediction import predicted
+from sm.board.tabs import TABS
 from sm.cli.commands.spawn import environment
 from sm.cli.delivery import outcome
 from sm.cli.display.requests import verdict
 from sm.cli.options import absolute
 from sm.cli.tui import texts
 from sm.cli.tui.cells import need_text_width
+from sm.cli.tui.page_tabs import PageTabs
+from sm.cli.tui.pages import FollowPage
 from sm.cli.tui.screens import KeyQuestion, LinePrompt, Palette, TextPage
 from sm.cli.worktrees import clean
 from sm.client.http import START_TIMEOUT_S, TIMEOUT_S, Client
@@ -47,6 +51,7 @@ class ActionRunner:
     def __init__(self, app: "TopApp", client: Client) -> None:
         self._app = app
         self._client = client
+        self.page_tabs = PageTabs(app, client)
         self._drafts: dict[str, str] = {}
         self._undo: tuple[str, Target, float] | None = None
         """The action, its target, and the time until which it is possible."""
@@ -75,7 +80,7 @@ class ActionRunner:
             app.tell("not possible: no daemon")
             return
         if name in _DECISIONS and target.need is not None:
-            if app.guard.is_dead(target.need.key, time.monotonic()):
+            if app.needs.guard.is_dead(target.need.key, time.monotonic()):
                 app.tell(f"too early: {target.need.key} has just appeared or changed; press again")
                 return
             if name == "approve" and not (is_on_page or self._is_shown_whole(target.need)):
@@ -90,7 +95,7 @@ class ActionRunner:
         elif name == "attach":
             self._attach_terminal(target)
         elif name in ("output", "why"):
-            app.run_worker(self._show_page(name, target))
+            self.show_session(target, name)
         elif name == "copy-id":
             self._copy(target.session_id or "")
         else:
@@ -100,6 +105,10 @@ class ActionRunner:
         """Show the target, by default the selection, on a page where the keys of the actions apply to it."""
         app, opened_s = self._app, time.monotonic()
         target = target or app.target
+        if target.need is None:
+            if target.row is not None:
+                self.show_session(target)
+            return
         lines = texts.details(target, app.board.now_s(opened_s), app.size.width - 2)
         if not lines:
             return
@@ -114,12 +123,26 @@ class ActionRunner:
                 self.act(possible[key], target=target, is_on_page=True)
 
         page = TextPage(
-            f"{target.need.key if target.need else 'Session'} (Esc: back)",
+            f"{target.need.key} (Esc: back)",
             [*lines, "", shown],
             "".join(possible) + digits,
             is_dead=lambda: time.monotonic() - opened_s < DEAD_S,
         )
         app.ask(page, pressed)
+
+    def show_session(self, target: Target, tab: str = TABS[0].name) -> None:
+        """Show a session on a page with tabs, where the keys of the actions apply to it."""
+        app, opened_s = self._app, time.monotonic()
+        target = Target(target.row, None, target.workspace, target.audience, target.cwd)
+        possible = {a.key: name for name, a in ACTIONS.items() if a.refusal(target) is None}
+        page = FollowPage(
+            self.page_tabs.of_session(target),
+            [known.name for known in TABS].index(tab),
+            keys="".join(possible),
+            hint="[ ]: other tab  " + "  ".join(f"{key}: {name}" for key, name in possible.items()),
+            is_dead=lambda: time.monotonic() - opened_s < DEAD_S,
+        )
+        app.ask(page, lambda key: self.act(possible[key], target=target) if key else None)
 
     def answer_with(self, digit: int, target: Target, *, is_on_page: bool = False) -> None:
         """Answer a question with the option of that number, or show the options if they are not in sight."""
@@ -176,6 +199,15 @@ class ActionRunner:
         is_whole = request["kind"] != "permission" or is_whole_tool_use(request["tool"], request["arguments"])
         return is_whole and cell_len(need.text) <= need_text_width(self._app.need_line_width)
 
+    def _message_title(self, target: Target) -> Callable[[str], str]:
+        label = target.row.label if target.row is not None else target.session_id
+        return lambda mode: f"Message to {label} ({self._predicted(target, mode)})"
+
+    def _predicted(self, target: Target, mode: str) -> str:
+        found = (need for need in self._app.found if need.request is not None)
+        requests = [(need.session_id or "", need.request["kind"], need.key) for need in found if need.request]
+        return predicted(target, requests, mode)
+
     def _select_request(self, key: str) -> None:
         """Select a request of the selected session: a decision needs the request in sight."""
         if self._app.select_need(key):
@@ -185,9 +217,9 @@ class ActionRunner:
 
     def _ask_words(self, name: str, target: Target) -> None:
         draft = _draft_of(name, target)
+        title: str | Callable[[str], str]
         if name == "send":
-            label = target.row.label if target.row is not None else target.session_id
-            title = f"Message to {label} ({texts.prediction(target.row)})"
+            title = self._message_title(target)
         else:
             assert target.need is not None
             title = f"Deny {target.need.key} of {target.need.label}. Reason, may be empty:"
@@ -267,7 +299,7 @@ class ActionRunner:
                 answer = await asyncio.to_thread(self._client.get, "/v1/agents", query)
             except SmError:
                 return {}
-            return {found["name"]: found["name"] for found in answer["agents"] if found["usable"]}
+            return {t["name"]: t["name"] for t in answer["agents"] if not (t["shadowed_by"] or t["problem"])}
         return {}
 
     def _attach_terminal(self, target: Target) -> None:
@@ -335,18 +367,6 @@ class ActionRunner:
         taken = len(call.bodies) - len(failures)
         failed = f"; {len(failures)} failed: {failures[0].message}" if failures else ""
         return f"{taken} of {len(call.bodies)} messages sent or queued{failed}"
-
-    async def _show_page(self, name: str, target: Target) -> None:
-        path = f"/v1/sessions/{target.session_id}/{name}"
-        query = {"lines": 500} if name == "output" else None
-        try:
-            answer = await asyncio.to_thread(self._client.get, path, query)
-        except SmError as error:
-            self._app.tell(f"failed: {error.message}")
-            return
-        lines = texts.output_lines(answer) if name == "output" else texts.why_lines(answer)
-        title = f"{ACTIONS[name].command_line(target)} (Esc: back)"
-        self._app.ask(TextPage(title, lines))
 
     async def _show_verdict(self, key: str) -> None:
         try:

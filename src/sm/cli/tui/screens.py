@@ -11,16 +11,15 @@ from textual.suggester import SuggestFromList
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from sm.board.prediction import MODES
 from sm.core.quotation import wrapped_at_blanks
-
-MODES = ("auto", "idle", "urgent")
 
 
 class LinePrompt(ModalScreen[str | None]):
     """One line of input at the bottom. The result is None if the person leaves with Esc.
 
-    `on_change` gets each text while it is typed. With `modes`, Ctrl-T chooses the mode of a message. → completes the
-    text to one of the `suggestions`.
+    `title`: a text, or a function of the mode of a message. `on_change` gets each text while it is typed. With
+    `modes`, Ctrl-T chooses the mode. → completes the text to one of the `suggestions`.
     """
 
     CSS = """
@@ -31,7 +30,7 @@ class LinePrompt(ModalScreen[str | None]):
 
     def __init__(
         self,
-        title: str,
+        title: str | Callable[[str], str],
         text: str = "",
         *,
         on_change: Callable[[str], object] | None = None,
@@ -52,7 +51,8 @@ class LinePrompt(ModalScreen[str | None]):
         yield Input(self._text, select_on_focus=False, compact=True, suggester=suggester)
 
     def _shown_title(self) -> Text:
-        return Text(f"{self._title}  [mode: {self.mode}, Ctrl-T changes it]" if self._modes else self._title)
+        title = self._title if isinstance(self._title, str) else self._title(self.mode)
+        return Text(f"{title}  [mode: {self.mode}, Ctrl-T changes it]" if self._modes else title)
 
     def on_key(self, event: events.Key) -> None:
         if event.key == "escape":

@@ -3,19 +3,21 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 
-from sm.board import ACTIONS, KEYS, Board, BoardNeed, BoardRow, Chip, NeedKind, Target
+from sm.board import ACTIONS, KEYS, Board, BoardNeed, Chip, NeedKind, Target
 from sm.board.words import context_bar, count_of_tokens, dollars, shown
 from sm.cli.display.requests import request_details
 from sm.cli.display.sessions import session_block
-from sm.cli.display.text import agent_line, clock, line
+from sm.cli.display.text import clock, line
 from sm.cli.tui.cells import utc
 from sm.core.quotation import wrapped
-from sm.core.statuses import Status
 from sm.core.timestamps import iso, span
 
+NEW_WORKSPACE = "+"
+"""The chip that creates a workspace. No slug has this name."""
 VIEW_KEYS = (
     ("j k ↓ ↑", "Move the selection; g G: to the first or last line; PageUp PageDown"),
     ("Tab", "Switch between the region of what needs you and the list"),
@@ -24,7 +26,13 @@ VIEW_KEYS = (
     ("0-9", "Choose a workspace; while an open question with options is selected: answer it"),
     ("/", f"Filter: words, and {KEYS}"),
     ("S", "Next order: tree, needs me, age, cost, name"),
-    (":", "Choose an action from a list"),
+    (": Ctrl-K", "Choose an action from a list"),
+    ("e", "Show the events, by type"),
+    ("$", "Show tokens and cost: by tree, over time, by model"),
+    ("T", "Show the timeline: the statuses of each session"),
+    ("[ ] 1-9", "On a page with tabs: show another tab"),
+    ("A", "Show or hide archived sessions"),
+    ("C", "Next colours: of the system, dark, light"),
     ("c", "Copy the sm command of the selection"),
     ("u", "Undo, for 5 seconds"),
     ("Esc", "Drop the filter"),
@@ -44,7 +52,8 @@ def help_lines(target: Target) -> list[str]:
     return lines
 
 
-def head(board: Board, lost_s: float | None, trouble: str) -> str:
+def head(board: Board, lost_s: float | None, trouble: str, newer: str = "") -> str:
+    """`newer`: the version of a daemon that is not of the version of this view."""
     live = sum(row.is_live for row in board.rows.values())
     parts = [f"sm top  {live} live, {len(board.rows) - live} ended", f"order: {board.sort}"]
     if board.filter_text:
@@ -52,6 +61,8 @@ def head(board: Board, lost_s: float | None, trouble: str) -> str:
         parts += board.filter.problems
     if board.waiting:
         parts.append(f"{board.waiting} new")
+    if newer:
+        parts.insert(0, f"the daemon has version {line(newer, 40)}: restart sm top")
     if lost_s is not None:
         since = "" if board.revision is None else f", the list is {span(lost_s)} old"
         parts.insert(0, f"no daemon{since} ({line(trouble, 100)})")
@@ -59,14 +70,29 @@ def head(board: Board, lost_s: float | None, trouble: str) -> str:
 
 
 def chip_line(found: Sequence[Chip], chosen: str | None) -> Text:
+    """The workspaces, and a chip that creates one."""
     text = Text()
     for chip in found:
-        count = f" {chip.needs}!" if chip.needs else ""
-        name = f"{chip.key} {chip.label}" if chip.key else chip.label
         style = Style(reverse=chip.slug == chosen, bold=bool(chip.needs))
-        text.append(f" {name}{count} ", style)
+        text.append(_chip_text(chip), style)
         text.append(" ")
-    return text
+    return text.append(f" {NEW_WORKSPACE} ")
+
+
+def chip_at(found: Sequence[Chip], column: int) -> str | None:
+    """The slug of the chip in that column of the line; empty: all; `NEW_WORKSPACE`; None: there is none."""
+    begin = 0
+    for chip in found:
+        end = begin + cell_len(_chip_text(chip))
+        if begin <= column < end:
+            return chip.slug or ""
+        begin = end + 1
+    return NEW_WORKSPACE if begin <= column < begin + 3 else None
+
+
+def _chip_text(chip: Chip) -> str:
+    count = f" {chip.needs}!" if chip.needs else ""
+    return f" {chip.key} {chip.label}{count} " if chip.key else f" {chip.label}{count} "
 
 
 def needs_title(found: Sequence[BoardNeed], quiet_s: float | None, now_s: float) -> str:
@@ -76,17 +102,6 @@ def needs_title(found: Sequence[BoardNeed], quiet_s: float | None, now_s: float)
         return "Needs you: loading"
     since = clock(iso(quiet_s), utc(now_s))
     return f"Nothing needs you since {since} ({span(max(0.0, now_s - quiet_s))})"
-
-
-def prediction(row: BoardRow | None) -> str:
-    """The state that a message to the session will have."""
-    if row is None:
-        return ""
-    if row.requests or row.status == Status.WAITING_INPUT:
-        return f"answers its only open question, else held: {row.task()}"
-    if row.status == Status.IDLE:
-        return "delivered now"
-    return "delivered while it works" if row.status == Status.RUNNING else "delivered when it is ready"
 
 
 def details(target: Target, now_s: float, width: int) -> list[str]:
@@ -127,21 +142,6 @@ def _usage(data: Mapping[str, Any]) -> list[str]:
     if data["messages_held"]:
         facts.append(("Held", f"{data['messages_held']} messages (sm log {data['session_id']})"))
     return [f"{name + ':':<11}{text}" for name, text in facts]
-
-
-def output_lines(answer: Mapping[str, Any]) -> list[str]:
-    return [agent_line(text) for text in answer["lines"]] or ["the terminal is empty"]
-
-
-def why_lines(answer: Mapping[str, Any]) -> list[str]:
-    """The status with each source, also those that were not believed."""
-    lines = [f"{answer['label']}: {answer['status']} ({line(answer['status_source'])})"]
-    lines += [f"  {line(answer['status_reason'] or '-')}", ""]
-    for entry in answer["evidence"]:
-        refused = "" if entry["believed"] else f" - not believed: {line(entry['why_not'] or '-')}"
-        reason = f" ({line(entry['reason'])})" if entry["reason"] else ""
-        lines.append(f"{line(entry['source']):<12}{line(entry['says'])}{reason}{refused}")
-    return [*lines, *(line(fact) for fact in answer["facts"])]
 
 
 def question_text(question: Mapping[str, Any]) -> str:

@@ -1,0 +1,39 @@
+"""What a person chose in a live view and finds again the next time. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+from sm.board.order import Sort
+
+
+class Theme(StrEnum):
+    SYSTEM = "system"
+    """The colours of the terminal or of the browser."""
+    DARK = "dark"
+    LIGHT = "light"
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    workspace: str | None = None
+    """The slug of the workspace; None: all."""
+    sort: Sort = Sort.TREE
+    theme: Theme = Theme.SYSTEM
+    archived: bool = False
+    """Archived sessions are shown too."""
+
+    def as_json(self) -> Mapping[str, object]:
+        return asdict(self)
+
+
+def choices_of(value: object) -> Choices:
+    """The choices that were kept. Values of another version of sm are left out."""
+    found = value if isinstance(value, dict) else {}
+    workspace, sort, theme = found.get("workspace"), found.get("sort"), found.get("theme")
+    return Choices(
+        workspace if isinstance(workspace, str) else None,
+        Sort(sort) if sort in list(Sort) else Sort.TREE,
+        Theme(theme) if theme in list(Theme) else Theme.SYSTEM,
+        found.get("archived") is True,
+    )

@@ -1,0 +1,47 @@
+"""The regions of `sm top` and their sizes."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sm.cli.tui.app import TopApp
+
+_WIDE, _NARROW, _LOW = 120, 60, 12
+_DETAIL_MIN = 45
+
+CSS = """
+Screen { layout: vertical; }
+#head { height: 1; text-style: reverse; }
+#chips { height: 1; }
+#needs-title { height: 1; text-style: bold; }
+#needs { height: 1; }
+#needs, #list { overflow-x: hidden; scrollbar-size-vertical: 1; }
+#main { height: 1fr; }
+#list-region { width: 1fr; height: 1fr; }
+#columns { height: 1; text-style: bold; }
+#list { width: 1fr; height: 1fr; }
+#detail { width: 45; height: 1fr; padding: 0 0 0 1; text-wrap: nowrap; }
+#foot { height: 1; }
+"""
+
+
+def lay_out(app: "TopApp", needs: int) -> None:
+    """Show the regions for which the screen has room. `needs`: the number of entries that need a person."""
+    width, height = app.size
+    main = app.main
+    is_low = height < _LOW
+    one_region = width < _NARROW or is_low
+    in_needs = app.in_needs
+    main.query_one("#detail").display = width >= _WIDE
+    main.query_one("#detail").styles.width = max(_DETAIL_MIN, width * 2 // 5)
+    main.query_one("#chips").display = not is_low
+    main.query_one("#foot").display = height > 5
+    main.query_one("#main").display = not (one_region and in_needs)
+    room = height - 4 if one_region and in_needs else max(1, height // 3 - 1)
+    shown = 0 if one_region and not in_needs else min(needs, room)
+    main.query_one("#needs").display = shown > 0
+    main.query_one("#needs").styles.height = max(1, shown)
+
+
+def detail_width(width: int) -> int:
+    """The cells of a line in the region beside the list, on a screen of `width`."""
+    return max(20, width * 2 // 5 - 2)

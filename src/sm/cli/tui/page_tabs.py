@@ -1,0 +1,161 @@
+"""Builds the pages of `sm top` that stay up to date: their tabs, and what each one reads."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from sm.board import Target
+from sm.board.lanes import lanes
+from sm.board.order import Sort, arrange
+from sm.board.spend import spend_by_model, spend_by_tree, spend_over_time
+from sm.board.tabs import EVENT_GROUPS, TABS, BoardTab
+from sm.cli.tui import pictures, tab_texts, texts
+from sm.cli.tui.cells import session_cells, utc
+from sm.cli.tui.pages import PageLines, PageTab
+from sm.cli.tui.peek import ScreenReader
+from sm.client import live
+from sm.client.http import Client
+from sm.core.timestamps import epoch_s
+
+if TYPE_CHECKING:
+    from sm.cli.tui.app import TopApp
+
+_EVENTS = 500
+_BUCKETS = 200
+
+Lines = Callable[[Any, int], PageLines]
+
+
+class PageTabs:
+    def __init__(self, app: "TopApp", client: Client) -> None:
+        self._app = app
+        self._client = client
+
+    def of_session(self, target: Target) -> Sequence[PageTab]:
+        return [self._session_tab(tab, target) for tab in TABS]
+
+    def of_events(self) -> Sequence[PageTab]:
+        """The events of the chosen workspace, by groups of types."""
+        query = {"limit": _EVENTS, "workspace": self._app.board.workspace}
+        command = ["sm", "events", "--limit", str(_EVENTS), *self._workspace_option()]
+
+        def lines(types: Sequence[str]) -> Lines:
+            return lambda answer, width: tab_texts.event_lines(answer, self._now(), types, self._labels())
+
+        return [
+            PageTab(title, command, lines(types), lambda: self._client.get("/v1/events", query), follows=True)
+            for title, types in EVENT_GROUPS.items()
+        ]
+
+    def of_spend(self) -> Sequence[PageTab]:
+        """The cost by tree, over time and by model."""
+        board, workspace = self._app.board, self._app.board.workspace
+
+        def tree(answer: Any, width: int) -> PageLines:
+            return pictures.spend_lines(spend_by_tree(board.rows, workspace), width, nested=True)
+
+        def series(answer: Any, width: int) -> PageLines:
+            return pictures.spend_lines(spend_over_time(answer["buckets"]), width)
+
+        def models(answer: Any, width: int) -> PageLines:
+            return pictures.spend_lines(spend_by_model(answer["buckets"]), width)
+
+        def read(by: Any) -> Callable[[], Any]:
+            return lambda: live.usage(self._client, by=by, workspace=workspace, limit=_BUCKETS)
+
+        return [
+            PageTab("Spend by tree", (), tree),
+            PageTab("By hour", (), series, read("hour")),
+            PageTab("By day", (), series, read("day")),
+            PageTab("By model", (), models, read("day")),
+        ]
+
+    def of_timeline(self) -> Sequence[PageTab]:
+        """The last hour as lanes, and the same as a table."""
+        workspace = self._app.board.workspace
+
+        def read() -> Any:
+            found = live.timeline(self._client, workspace=workspace)
+            query = {"limit": _EVENTS, "workspace": workspace}
+            return found, self._client.get("/v1/events", query)["events"]
+
+        def picture(answer: Any, width: int) -> PageLines:
+            found, events = answer
+            drawn, until_s = lanes(found, events), epoch_s(found["until"])
+            since_s = min((part.start_s for lane in drawn for part in lane.spans), default=until_s)
+            return pictures.lane_lines(drawn, since_s, until_s, width)
+
+        def table(answer: Any, width: int) -> PageLines:
+            found, events = answer
+            return pictures.lane_table(lanes(found, events), epoch_s(found["until"]))
+
+        return [PageTab("Timeline of the last hour", (), picture, read), PageTab("Table", (), table, read)]
+
+    def _session_tab(self, tab: BoardTab, target: Target) -> PageTab:
+        session_id = target.session_id
+        assert session_id is not None
+        command = tab.command_for(session_id)
+        if tab.name == "output":
+
+            def follow(show: Callable[[Any], object]) -> Callable[[], object]:
+                return ScreenReader(self._client, session_id, show).close
+
+            return PageTab(tab.title, command, follow=follow, follows=True)
+        own: Mapping[str, Lines] = {
+            "overview": lambda answer, width: self._overview(session_id, width),
+            "children": lambda answer, width: self._children(session_id, width),
+        }
+        if tab.name in own:
+            return PageTab(tab.title, command, own[tab.name])
+        path, query = tab.request(session_id)
+        return PageTab(
+            tab.title,
+            command,
+            self._lines(tab.name),
+            lambda: self._client.get(path, query),
+            follows=tab.follows,
+        )
+
+    def _lines(self, name: str) -> Lines:
+        found: Mapping[str, Lines] = {
+            "conversation": lambda answer, width: tab_texts.conversation_lines(answer, self._now()),
+            "messages": lambda answer, width: tab_texts.message_lines(answer, self._now()),
+            "events": lambda answer, width: tab_texts.event_lines(answer, self._now()),
+            "why": lambda answer, width: tab_texts.why_lines(answer, self._now()),
+            "requests": lambda answer, width: tab_texts.request_lines(answer, self._now(), width),
+        }
+        return found[name]
+
+    def _overview(self, session_id: str, width: int) -> PageLines:
+        row = self._app.board.rows.get(session_id)
+        if row is None:
+            return ["the session is no longer in the list"]
+        return texts.details(Target(row), self._now_s(), width)
+
+    def _children(self, session_id: str, width: int) -> PageLines:
+        rows = self._app.board.rows
+        below = {session_id}
+        found = []
+        for row in rows.values():  # parents come before their children, unless a session was moved
+            if row.parent_id in below and row.id != session_id:
+                below.add(row.id)
+                found.append(row)
+        lines = arrange(rows, found, Sort.TREE, ())
+        now_s = self._now_s()
+        return tab_texts.children_lines(
+            [session_cells(line, width, now_s, state="", fresh=True) for line in lines]
+        )
+
+    def _labels(self) -> Mapping[str, str]:
+        return {row.id: row.label for row in self._app.board.rows.values()}
+
+    def _workspace_option(self) -> list[str]:
+        workspace = self._app.board.workspace
+        return [] if workspace is None else ["--workspace", workspace]
+
+    def _now_s(self) -> float:
+        return self._app.board.now_s(time.monotonic())
+
+    def _now(self) -> datetime:
+        return utc(self._now_s())

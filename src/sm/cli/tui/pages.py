@@ -1,0 +1,224 @@
+"""Pages of `sm top` that stay up to date while they are open: a session, events, spend and timeline."""
+
+import asyncio
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.cells import cell_len
+from rich.style import Style
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from sm.core.quotation import wrapped_at_blanks
+from sm.errors import SmError
+
+_EVERY_S = 1.0
+
+PageLines = Sequence[str | Text]
+"""A text wraps; a `Text` is one line, which the screen may cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageTab:
+    """A part of a page. It has either `read`, which is called in a thread, or `follow`, or lines of its own."""
+
+    title: str
+    command: Sequence[str]
+    """The equivalent `sm` command; empty: there is none."""
+    lines: Callable[[Any, int], PageLines] = lambda answer, width: answer
+    """The lines of an answer for a width."""
+    read: Callable[[], Any] | None = None
+    follow: Callable[[Callable[[Any], object]], Callable[[], object]] | None = None
+    """Calls its argument in another thread with each answer, until the function that it returns is called."""
+    follows: bool = False
+    """New lines come at the end, which stays in sight."""
+
+
+class FollowPage(ModalScreen[str | None]):
+    """The result is a key in `keys` that the person pressed, or None after Esc or q.
+
+    `is_dead` is asked before such a key has an effect: the page may have just appeared.
+    """
+
+    CSS = """
+    FollowPage { background: $surface; }
+    FollowPage #title { width: 100%; height: 1; text-style: reverse; }
+    FollowPage #tabs { width: 100%; height: 1; }
+    FollowPage #text { width: 100%; height: auto; text-wrap: nowrap; }
+    FollowPage #keys { width: 100%; height: 1; }
+    """
+
+    def __init__(
+        self,
+        tabs: Sequence[PageTab],
+        place: int = 0,
+        *,
+        keys: str = "",
+        hint: str = "",
+        is_dead: Callable[[], bool] = lambda: False,
+    ) -> None:
+        super().__init__()
+        self._tabs, self._place = tabs, place
+        self._keys, self._hint, self._is_dead = keys, hint, is_dead
+        self._answer: Any = None
+        self._is_read = False
+        self._is_reading = False
+        self._trouble = ""
+        self._shown: list[str | Text] = []
+        self._end: Callable[[], object] | None = None
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="title")
+        yield Static(id="tabs")
+        with VerticalScroll(can_focus=False):
+            yield Static(id="text")
+        if self._hint:
+            yield Static(Text(self._hint), id="keys")
+
+    def on_mount(self) -> None:
+        self._open(self._place)
+        self.set_interval(_EVERY_S, self._refresh)
+
+    def on_unmount(self) -> None:
+        self._leave()
+
+    def on_resize(self) -> None:
+        self._shown = []
+        self.call_after_refresh(self._draw)
+
+    def turn(self, steps: int) -> None:
+        """Show another tab."""
+        self._open((self._place + steps) % len(self._tabs))
+
+    def on_click(self, event: events.Click) -> None:
+        if event.widget is not None and event.widget.id == "tabs":
+            for place, (begin, end) in enumerate(self._tab_places()):
+                if begin <= event.x < end:
+                    self._open(place)
+
+    # Content
+
+    @property
+    def _tab(self) -> PageTab:
+        return self._tabs[self._place]
+
+    def _leave(self) -> None:
+        end, self._end = self._end, None
+        if end is not None:
+            end()
+
+    def _open(self, place: int) -> None:
+        self._leave()
+        self._place, self._answer, self._is_read, self._trouble = place, None, False, ""
+        self._shown = []
+        self.query_one(VerticalScroll).scroll_home(animate=False)
+        tab = self._tab
+        if tab.follow is not None:
+            self._end = tab.follow(lambda answer: self.app.call_later(self._take, tab, answer))
+        self._refresh()
+        self._draw()
+
+    def _refresh(self) -> None:
+        tab = self._tab
+        if tab.read is not None:
+            if not self._is_reading:
+                self._is_reading = True
+                self.run_worker(self._read(tab, tab.read))
+        elif tab.follow is None:
+            self._is_read = True
+            self._draw()
+
+    async def _read(self, tab: PageTab, read: Callable[[], Any]) -> None:
+        try:
+            answer = await asyncio.to_thread(read)
+        except SmError as error:
+            if tab is self._tab:
+                self._trouble = error.message
+                self._draw()
+        else:
+            self._take(tab, answer)
+        finally:
+            self._is_reading = False
+        if tab is not self._tab:  # the person has turned the page meanwhile
+            self._refresh()
+
+    def _take(self, tab: PageTab, answer: Any) -> None:
+        if tab is self._tab and self.is_mounted:
+            self._answer, self._is_read, self._trouble = answer, True, ""
+            self._draw()
+
+    def _draw(self) -> None:
+        if not self.is_mounted or not self.query("#text"):
+            return
+        tab, width = self._tab, max(20, self.app.size.width - 2)
+        command = shlex.join(tab.command) if tab.command else tab.title
+        trouble = f" | not up to date: {self._trouble}" if self._trouble else ""
+        self.query_one("#title", Static).update(Text(f"{command} (Esc: back){trouble}"))
+        self.query_one("#tabs", Static).update(self._tab_line())
+        lines: PageLines = tab.lines(self._answer, width) if self._is_read else ["loading"]
+        if list(lines) == self._shown:
+            return
+        scroll = self.query_one(VerticalScroll)
+        was_at_end = scroll.scroll_y >= scroll.max_scroll_y or not self._shown
+        self._shown = list(lines)
+        parts = list[Text]()
+        for piece in lines:
+            parts += [piece] if isinstance(piece, Text) else map(Text, wrapped_at_blanks(piece, width))
+        self.query_one("#text", Static).update(Text("\n").join(parts))
+        if tab.follows and was_at_end:
+            self.call_after_refresh(scroll.scroll_end, animate=False)
+
+    def _tab_line(self) -> Text:
+        if self._tab_places()[-1][1] > self.app.size.width:
+            return Text(f"< {self._tab.title} > {self._place + 1} of {len(self._tabs)}")
+        text = Text()
+        for place, tab in enumerate(self._tabs):
+            text.append(f" {place + 1} {tab.title} ", Style(reverse=place == self._place))
+        return text
+
+    def _tab_places(self) -> list[tuple[int, int]]:
+        """The first column of each tab, and the one behind it."""
+        places, begin = list[tuple[int, int]](), 0
+        for number, tab in enumerate(self._tabs, 1):
+            end = begin + cell_len(f" {number} {tab.title} ")
+            places.append((begin, end))
+            begin = end
+        return places
+
+    # Keys
+
+    def on_key(self, event: events.Key) -> None:
+        scroll = self.query_one(VerticalScroll)
+        match event.key:
+            case "escape" | "q" | "question_mark" | "enter":
+                _ = self.dismiss(None)
+            case "right_square_bracket" | "right":
+                self.turn(1)
+            case "left_square_bracket" | "left":
+                self.turn(-1)
+            case "j" | "down":
+                scroll.scroll_down(animate=False)
+            case "k" | "up":
+                scroll.scroll_up(animate=False)
+            case "pagedown" | "space":
+                scroll.scroll_page_down(animate=False)
+            case "pageup":
+                scroll.scroll_page_up(animate=False)
+            case "g" | "home":
+                scroll.scroll_home(animate=False)
+            case "G" | "end":
+                scroll.scroll_end(animate=False)
+            case digit if digit.isdecimal() and 0 < int(digit) <= len(self._tabs):
+                self._open(int(digit) - 1)
+            case _:
+                if not event.character or event.character not in self._keys:
+                    return
+                if not self._is_dead():
+                    _ = self.dismiss(event.character)
+        event.stop()

@@ -1,0 +1,104 @@
+"""Draws spend and timeline of `sm top` as lines of text. Pure."""
+
+from collections.abc import Mapping, Sequence
+
+from rich.style import Style
+from rich.text import Text
+
+from sm.board.lanes import MARKS, Lane
+from sm.board.spend import SpendBar
+from sm.board.words import count_of_tokens, dollars, sign_of
+from sm.cli.display.sessions import COLOURS
+from sm.cli.display.text import clock
+from sm.cli.tui.cells import fitted, utc
+from sm.core.statuses import ENDED, Status
+from sm.core.timestamps import iso, span
+
+_NUMBERS = 20
+_LABEL_MIN, _LABEL_MAX = 12, 40
+_COLOURS: Mapping[str, str] = {**COLOURS, Status.IDLE: "cyan", Status.COMPLETED: "blue"}
+_FILLED = {Status.RUNNING: "█", Status.IDLE: "▒", Status.WAITING_INPUT: "▓"}
+_OWN, _BELOW = "█", "░"
+
+
+def spend_lines(bars: Sequence[SpendBar], width: int, *, nested: bool = False) -> list[Text | str]:
+    """A line for each entry: its label, its numbers, and a bar. With `nested`, a bar is own and descendants' cost."""
+    if not bars:
+        return ["no usage yet"]
+    label_width = _label_width(width)
+    room = max(0, width - label_width - _NUMBERS)
+    lines: list[Text | str] = []
+    if nested:
+        lines.append(f"{_OWN} of the session itself   {_BELOW} of its descendants")
+    for bar in bars:
+        text = Text(no_wrap=True)
+        text.append(fitted(f"{bar.branch}{bar.label}", label_width))
+        text.append(f"{dollars(bar.cost):>10} {count_of_tokens(bar.tokens):>7}  ", Style(dim=True))
+        filled = min(room, round(bar.share * room))
+        own = min(filled, round(bar.own * room))
+        text.append(_OWN * own, Style(color="green"))
+        text.append(_BELOW * (filled - own), Style(color="green"))
+        lines.append(text)
+    return lines
+
+
+def lane_lines(lanes: Sequence[Lane], since_s: float, until_s: float, width: int) -> list[Text | str]:
+    """A lane for each session: one cell for each part of the time, with its status as colour and as fill."""
+    if not lanes:
+        return ["no session was alive in this time"]
+    label_width = _label_width(width)
+    columns = max(1, width - label_width - 1)
+    begin, end = clock(iso(since_s), utc(until_s)), clock(iso(until_s), utc(until_s))
+    axis = (
+        " " * (label_width + 1)
+        + begin
+        + fitted(end, columns - len(begin)).strip().rjust(columns - len(begin))
+    )
+    lines: list[Text | str] = [Text(axis[:width], no_wrap=True)]
+    for lane in lanes:
+        text = Text(fitted(f"{lane.branch}{lane.label}", label_width) + " ", no_wrap=True)
+        marks = lane.mark_cells(since_s, until_s, columns)
+        cells = lane.cells(since_s, until_s, columns)
+        for place, status in enumerate(cells):
+            is_over = status in ENDED and place > 0 and cells[place - 1] == status
+            sign = " " if status is None or is_over else _fill(status)
+            colour = None if status is None else _COLOURS.get(status)
+            text.append(marks.get(place, sign), Style(color=None if colour == "dim" else colour))
+        lines.append(text)
+    return [*lines, "", _LEGEND]
+
+
+def _fill(status: str) -> str:
+    return _FILLED.get(Status(status)) or sign_of(status, stale=False, waits=False) if _known(status) else "·"
+
+
+def _known(status: str) -> bool:
+    return status in list(Status)
+
+
+_LEGEND = "█ running  ▒ idle  ▓ waiting  · starting  ✓ completed  ✗ error or killed  ? request  ✉ message  ◆ checkpoint"
+
+
+def lane_table(lanes: Sequence[Lane], now_s: float) -> list[Text | str]:
+    """The numbers of the timeline: for each session its parent, and the time in each status."""
+    lines: list[Text | str] = []
+    for lane in lanes:
+        times = ", ".join(f"{word} {span(seconds)}" for word, seconds in lane.totals().items())
+        by = f" (spawned by {lane.spawned_by})" if lane.spawned_by else ""
+        lines.append(f"{lane.branch}{lane.label}{by}: {times}")
+        for part in lane.spans:
+            until = "now" if part.end_s >= now_s else _time(part.end_s, now_s)
+            reason = f" - {part.reason}" if part.reason else ""
+            lines.append(f"    {_time(part.start_s, now_s)} to {until}  {part.word}{reason}")
+        for at_s, sign in lane.marks:
+            word = next((word for word, known in MARKS.items() if known == sign), sign)
+            lines.append(f"    {_time(at_s, now_s)}  {word}")
+    return lines or ["no session was alive in this time"]
+
+
+def _time(at_s: float, now_s: float) -> str:
+    return clock(iso(at_s), utc(now_s), seconds=True)
+
+
+def _label_width(width: int) -> int:
+    return max(_LABEL_MIN, min(_LABEL_MAX, width // 3))
