@@ -8,6 +8,7 @@ from textual.pilot import Pilot
 
 from sm.board import BoardNeed
 from sm.cli.tui.app import Pace, TopApp
+from sm.cli.tui.kept import KeptChoices
 from sm.client.http import Client
 from tests.instance import Instance
 from tests.load import until_async
@@ -58,9 +59,11 @@ class View:
 
 
 @contextlib.asynccontextmanager
-async def top(instance: Instance, size: tuple[int, int] = (100, 30)) -> AsyncIterator[View]:
+async def top(
+    instance: Instance, size: tuple[int, int] = (100, 30), kept: KeptChoices | None = None
+) -> AsyncIterator[View]:
     """`sm top` on a screen of that size. Its list takes its order anew with every change, and notices stay."""
-    app = TopApp(Client(str(instance.socket)), Pace(rest_s=0.0, notice_s=3600, undo_s=3600))
+    app = TopApp(Client(str(instance.socket)), Pace(rest_s=0.0, notice_s=3600, undo_s=3600), kept)
     async with app.run_test(size=size) as pilot:
         view = View(app, pilot)
         await view.shows("sm top", "NAME" if size[1] >= 12 else "sm top")

@@ -54,6 +54,7 @@ class TopApp(App[None]):
     BINDINGS = [  # noqa: RUF012  as in textual
         Binding("tab,shift+tab", "switch_region", show=False, priority=True),
         Binding("ctrl+c", "quit", show=False),
+        Binding("ctrl+z", "suspend_process", show=False),
     ]
     CSS = CSS
 

@@ -37,7 +37,7 @@ VIEW_KEYS = (
     ("u", "Undo, for 5 seconds"),
     ("Esc", "Drop the filter"),
     ("?", "Show this help"),
-    ("q", "Quit. The agents keep running"),
+    ("q Ctrl-Z", "Quit, or stop until fg. The agents keep running"),
 )
 
 
