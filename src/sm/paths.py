@@ -74,7 +74,7 @@ class InstancePaths:
         self.agreements = state + "/agreements.json"
         """The items of workspaces' files to which the operator agreed."""
         self.views = state + "/views.json"
-        """What the operator chose in `sm top`."""
+        """The operator's choices in `sm top`."""
         self.archives = state + "/archives"
         """Terminal output of ended sessions."""
 

@@ -1,4 +1,4 @@
-"""What a person chose in a live view and finds again the next time. Pure."""
+"""The choices of a person in a live view, which the next start finds again. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

@@ -32,7 +32,7 @@ class NeedsList:
 
     @property
     def quiet_since_s(self) -> float | None:
-        """Since when nothing needs a person, in the daemon's time."""
+        """The time from which on nothing has needed a person, of the daemon's clock."""
         return self._quiet.since_s
 
     @property

@@ -75,8 +75,7 @@ class TopApp(App[None]):
         """The selection is in the region of what needs the person."""
         self._cwd = _working_directory()
         self.runner: ActionRunner = ActionRunner(self, client)
-        self._touched_s = 0.0
-        self._drawn_s = 0.0
+        self._touched_s = self._drawn_s = 0.0
         self._is_draw_due = False
         self._texts: dict[str, Text | str] = {}
         self._cells: dict[str, tuple[Line, tuple[object, ...], Cells]] = {}
@@ -128,7 +127,7 @@ class TopApp(App[None]):
 
     @property
     def found(self) -> Sequence[BoardNeed]:
-        """What needs the person."""
+        """The entries that need the person."""
         return self.needs.found
 
     @property

@@ -13,7 +13,7 @@ from sm.board.tabs import EVENT_GROUPS, TABS, BoardTab
 from sm.cli.tui import pictures, tab_texts, texts
 from sm.cli.tui.cells import session_cells, utc
 from sm.cli.tui.pages import PageLines, PageTab
-from sm.cli.tui.peek import ScreenReader
+from sm.cli.tui.peek import ScreenFollower
 from sm.client import live
 from sm.client.http import Client
 from sm.core.timestamps import epoch_s
@@ -99,7 +99,7 @@ class PageTabs:
         if tab.name == "output":
 
             def follow(show: Callable[[Any], object]) -> Callable[[], object]:
-                return ScreenReader(self._client, session_id, show).close
+                return ScreenFollower(self._client, session_id, show).close
 
             return PageTab(tab.title, command, follow=follow, follows=True)
         own: Mapping[str, Lines] = {

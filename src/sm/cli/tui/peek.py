@@ -32,7 +32,7 @@ ShowLines = Callable[[Sequence[Text | str]], object]
 """Called in a thread of the reader with all lines."""
 
 
-class ScreenReader:
+class ScreenFollower:
     """Reads the screen in a thread until `close`. Without a terminal: the saved output, once."""
 
     def __init__(self, client: Client, session_id: str, show: ShowLines) -> None:
