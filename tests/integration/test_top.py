@@ -53,6 +53,17 @@ def test_top_attaches_to_an_agent_and_comes_back(instance: Instance) -> None:
         person.press("q")
 
 
+def test_keys_typed_at_once_go_to_the_prompt_that_the_first_one_opens(instance: Instance) -> None:
+    instance.spawn("Sleeper", "x", "--name", "login")
+    with PersonTerminal([SM, "top"], instance.env, 100, 30) as person:
+        until(lambda: b"Nothing needs you since" in person.printed, "the list")
+        person.press("/login")
+        until(lambda: b"filter: login" in person.printed, "the filter")
+        person.press("\x1b")
+        until(lambda: b"filter:" not in person.printed.rpartition(b"order: tree")[2], "the dropped filter")
+        person.press("q")
+
+
 def test_top_tells_the_desktop_what_needs_a_person_who_looks_elsewhere(instance: Instance) -> None:
     agent = instance.spawn("Sleeper", "x", "--name", "login", "--lifecycle", "supervised")["session_id"]
     with PersonTerminal([SM, "top"], {**instance.env, "TERM": "xterm-256color"}, 100, 30) as person:

@@ -289,15 +289,17 @@ class TopApp(App[None]):
     async def on_event(self, event: events.Event) -> None:
         if isinstance(event, events.Key | events.MouseDown):
             self._touched_s = time.monotonic()
+        # Here and not in `on_key`, which later keys would pass before this one has opened its prompt.
+        if isinstance(event, events.Key) and len(self.screen_stack) == 1 and self._press(event):
+            return
         await super().on_event(event)
 
-    def on_key(self, event: events.Key) -> None:
-        if len(self.screen_stack) > 1:
-            return
+    def _press(self, event: events.Key) -> bool:
         key = event.character if event.character is not None and event.is_printable else event.key
-        if keyboard.press(self, key):
-            event.stop()
-            self.draw()
+        if not keyboard.press(self, key):
+            return False
+        self.draw()
+        return True
 
     def action_switch_region(self) -> None:
         if isinstance(self.screen, FollowPage):

@@ -15,6 +15,14 @@ from sm.board.prediction import MODES
 from sm.core.quotation import wrapped_at_blanks
 
 
+def take_early_key(field: Input, event: events.Key) -> bool:
+    """Type a character that came before the field of its screen had the focus; False: the key is none."""
+    if not event.is_printable or event.character is None:
+        return False
+    field.insert_text_at_cursor(event.character)
+    return True
+
+
 class LinePrompt(ModalScreen[str | None]):
     """One line of input at the bottom. The result is None if the person leaves with Esc.
 
@@ -62,7 +70,7 @@ class LinePrompt(ModalScreen[str | None]):
         elif event.key == "ctrl+t" and self._modes:
             self.mode = MODES[(MODES.index(self.mode) + 1) % len(MODES)]
             self.query_one("#title", Static).update(self._shown_title())
-        else:
+        elif not take_early_key(self.query_one(Input), event):
             return
         event.stop()
 
@@ -194,7 +202,7 @@ class Palette(ModalScreen[str | None]):
                 options.action_cursor_down()
             case "up":
                 options.action_cursor_up()
-            case _:
+            case _ if not take_early_key(self.query_one(Input), event):
                 return
         event.stop()
 
