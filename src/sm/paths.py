@@ -73,6 +73,8 @@ class InstancePaths:
         self.spool = state + "/spool"
         self.agreements = state + "/agreements.json"
         """The items of workspaces' files to which the operator agreed."""
+        self.web = state + "/web"
+        """The logins of browsers, and the address of the running `sm web`."""
         self.archives = state + "/archives"
         """Terminal output of ended sessions."""
 

@@ -18,10 +18,10 @@ from textual.widgets import Static
 from sm.board import Board, BoardNeed, ButtonGuard, Chip, Line, Quiet, Target, chips, needs
 from sm.cli.tui import keyboard, texts
 from sm.cli.tui.cells import Cells, fitted, need_cells, session_cells, session_header
-from sm.cli.tui.feed import Feed, Mail, MailFailure, Outage
 from sm.cli.tui.notices import notice_sequence
 from sm.cli.tui.rows_view import RowsView
 from sm.cli.tui.runner import ActionRunner
+from sm.client.feed import Feed, Mail, MailFailure, Outage
 from sm.client.http import Client
 from sm.core.text import folded
 

@@ -1,4 +1,4 @@
-"""Reads what `sm top` shows from the daemon, in threads of its own, and reconnects when the daemon is gone."""
+"""Reads what a live view shows from the daemon, in threads of its own, and reconnects when the daemon is gone."""
 
 import os
 import queue
@@ -54,21 +54,22 @@ class Feed:
     """Calls `on_news` in one of its threads whenever `take` has something new.
 
     The queue is short: while the view is suspended, the daemon keeps the newest state of each row for it.
+    `archived`: follow archived sessions too, and nothing besides the rows.
     """
 
-    def __init__(self, client: Client, on_news: Callable[[], object]) -> None:
+    def __init__(self, client: Client, on_news: Callable[[], object], *, archived: bool = False) -> None:
         self._client = client
+        self._archived = archived
         self._on_news = on_news
         self._news: queue.Queue[FeedNews] = queue.Queue(_QUEUED_MAX)
         self._asked = threading.Event()
         self._ended = threading.Event()
         # The stream ends when the read end of this pipe is closed: it may be silent for a long time.
         self._end, self._reader_fd = os.pipe()
-        self._follower = threading.Thread(target=self._follow, name="sm top: rows", daemon=True)
-        self._threads = [
-            self._follower,
-            threading.Thread(target=self._poll, name="sm top: requests", daemon=True),
-        ]
+        self._follower = threading.Thread(target=self._follow, name="feed: rows", daemon=True)
+        self._threads = [self._follower]
+        if not archived:
+            self._threads.append(threading.Thread(target=self._poll, name="feed: requests", daemon=True))
 
     def start(self) -> None:
         for thread in self._threads:
@@ -112,7 +113,9 @@ class Feed:
         backoff = Backoff(0.1, 2.0)
         while not self._ended.is_set():
             try:
-                for update in live.updates(self._client, since=revision, reader_fd=self._reader_fd):
+                for update in live.updates(
+                    self._client, since=revision, archived=self._archived, reader_fd=self._reader_fd
+                ):
                     backoff.reset()
                     if update["snapshot"]:
                         revision = None  # half a snapshot is no base for later changes
