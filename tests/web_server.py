@@ -2,7 +2,6 @@
 
 import contextlib
 import subprocess
-import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any
 
@@ -11,7 +10,7 @@ import orjson
 
 from sm.web.process import WebAddress, running_server
 from tests.instance import SM, Instance
-from tests.load import scaled, until
+from tests.load import scaled
 
 
 class WebServer:

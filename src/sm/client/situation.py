@@ -24,6 +24,11 @@ class Situation:
         self._ask = ask
         self._open_requests: dict[str, Sequence[str]] = {}
 
+    @property
+    def workspaces(self) -> Sequence[str]:
+        """The slugs of those that are not deleted."""
+        return () if self.mail is None else self.mail.workspaces
+
     def take(self, news: FeedNews, clock_s: float) -> RowChange | None:
         """Take one piece of news. Returns the rows that it changes."""
         if isinstance(news, Mail):

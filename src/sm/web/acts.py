@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from sm.board import ACTIONS, BoardAction, BoardNeed, Target
-from sm.client.http import START_TIMEOUT_S, TIMEOUT_S
+from sm.client.http import START_TIMEOUT_S, TIMEOUT_S, percent_encode
+from sm.core.message_lines import outcome
+from sm.core.request_lines import verdict
+from sm.core.states import OPEN_STATES
 from sm.errors import IllegalState, NotFound, NotPermitted, SmError, UsageError
 from sm.web.client_frames import ActFrame, InvalidFrame, action_input
 from sm.web.daemon_link import DaemonLink
@@ -16,6 +19,7 @@ from sm.web.logins import scope_of
 from sm.web.tab import Tab
 
 _UNDO_MAX = 20
+_DELIVERY_S = 5
 _DECISIONS = frozenset({"approve", "deny", "answer"})
 
 
@@ -65,7 +69,23 @@ class Acts:
             self._undone[action.undo, target.session_id] = target
             while len(self._undone) > _UNDO_MAX:
                 del self._undone[next(iter(self._undone))]
-        return ActResult(_words(action, action.command_line(target, words), answer), action.undo)
+        if action.name == "send":
+            return ActResult(await self._message_words(answer), None)
+        return ActResult(f"done: {action.command_line(target, words)}", action.undo)
+
+    async def _message_words(self, message: Mapping[str, Any]) -> str:
+        """The state of a sent message, after a short wait. Raises SmError for one that failed."""
+        if message["status"] in OPEN_STATES:
+            path, query = f"/v1/messages/{message['message_id']}", {"wait_s": str(_DELIVERY_S)}
+            message = await self._link.get(path, query, login=self._tab.login, timeout_s=TIMEOUT_S)
+        return outcome(message, must_arrive=False)
+
+    async def settled_words(self, key: str) -> str | None:
+        """Say who answered a request; None: it is still open."""
+        path = f"/v1/requests/{percent_encode(key)}"
+        request = await self._link.get(path, login=self._tab.login, timeout_s=TIMEOUT_S)
+        is_open = request["state"] == "open" and request["answer"] is None
+        return None if is_open else f"{key}: {verdict(request)}"
 
     def _target(self, frame: ActFrame, action: BoardAction) -> Target:
         """The present target. Raises SmError if it is not the one that the person saw."""
@@ -76,10 +96,10 @@ class Acts:
         if frame.need is not None:
             need = next((need for need in situation.found if need.key == frame.need), None)
             if need is None:
-                raise NotFound(f"{frame.need} is no longer open")
+                raise IllegalState(f"{frame.need} is no longer open")
         if action.name in _DECISIONS:
             self._check_shown(frame, need, clock_s)
-        row = situation.table.rows.get((need.session_id if need is not None else frame.session) or "")
+        row = self._tab.source.table.rows.get((need.session_id if need is not None else frame.session) or "")
         undone = self._undone.pop((action.name, frame.session or ""), None) if need is None else None
         if row is None and undone is not None:
             return undone
@@ -100,10 +120,6 @@ class Acts:
 
 
 _LINK_HINT = "to allow more: sm web link --scope all"
-
-
-def _words(action: BoardAction, command: str, answer: Mapping[str, Any]) -> str:
-    return f"done: {command}"
 
 
 def error_fields(error: SmError) -> dict[str, Any]:

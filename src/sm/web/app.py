@@ -1,5 +1,6 @@
 """The application: who may ask for what, and the headers of every answer."""
 
+import asyncio
 import logging
 import secrets
 from collections.abc import AsyncIterator
@@ -23,6 +24,7 @@ from sm.errors import (
 )
 from sm.web import relay
 from sm.web.browser_socket import BrowserSockets
+from sm.web.channels import Channels
 from sm.web.client_frames import FRAME_MAX_BYTES
 from sm.web.daemon_link import DaemonLink
 from sm.web.hosts import HostRules
@@ -66,12 +68,15 @@ HEADERS = {
 async def web_app(client: Client, store: LoginStore, hosts: HostRules) -> AsyncIterator[web.Application]:
     """The application, while it follows the daemon."""
     link, hub = DaemonLink(client.socket_path), Hub(client)
-    services = WebServices(hub, link, LoginGuard(store), hosts, secrets.token_hex(8))
+    guard = LoginGuard(store)
+    services = WebServices(hub, link, Channels(link), guard, hosts, secrets.token_hex(8))
     hub.start()
+    watching = asyncio.create_task(guard.run())
     try:
         yield _application(services)
     finally:
-        hub.close()
+        watching.cancel()
+        await asyncio.gather(watching, hub.close(), return_exceptions=True)
         await link.close()
 
 
@@ -157,9 +162,7 @@ def _login_handler(services: WebServices) -> Handler:
     async def login(request: web.Request) -> web.StreamResponse:
         if request.content_type != "application/json":
             raise UsageError("the content must be application/json")
-        if services.logins.is_code_limit_reached():
-            raise LimitReached("too many wrong codes", "wait a minute")
-        traded = services.logins.redeem(_code(await request.read()))
+        traded = await services.logins.redeem(_code(await request.read()))
         if traded is None:
             raise Unauthenticated("the code is wrong, used or too old", "for a new link: sm web link")
         token, entry = traded

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
+from typing import assert_never
 
 import orjson
 from aiohttp import WSMsgType, web
@@ -10,6 +11,8 @@ from aiohttp import WSMsgType, web
 from sm import __version__
 from sm.errors import LimitReached, SmError
 from sm.web.acts import Acts, error_fields
+from sm.web.channel_view import ChannelView
+from sm.web.channels import Kind
 from sm.web.client_frames import (
     FRAME_MAX_BYTES,
     ActFrame,
@@ -35,6 +38,7 @@ _URGENT_EVERY_S = 0.05
 _TABS_MAX = 400
 _STRANGERS_MAX = 50
 _ACTS_MAX = 8
+_CHANNELS_MAX = 8
 
 
 class SocketClosed(Exception):
@@ -107,6 +111,8 @@ class _Connection:
         self._tab = Tab(services.hub, login)
         self._acts = Acts(services.hub, services.link, self._tab)
         self._running = 0
+        self._views: dict[tuple[Kind, str], tuple[AsyncExitStack, ChannelView]] = {}
+        """The open channels."""
 
     async def run(self) -> None:
         """Serve the tab until its socket ends. Raises SocketClosed."""
@@ -127,6 +133,8 @@ class _Connection:
             pass  # the browser has gone, or does not read
         finally:
             hub.remove(self._tab)
+            for stack, _ in self._views.values():
+                await stack.aclose()
 
     def _hello(self) -> bytes:
         return orjson.dumps(
@@ -152,8 +160,13 @@ class _Connection:
     async def _send_frames(self) -> None:
         while True:
             urgent = await self._tab.wait()
-            for frame in self._tab.board_frames(time.monotonic()):
+            for frame in self._tab.frames(time.monotonic()):
                 await self._send(frame)
+            for _, view in tuple(self._views.values()):
+                if (news := view.frame()) is not None:
+                    await self._send(news)
+            for key in self._tab.newly_settled():
+                await self._tell_settled(key)
             await asyncio.sleep(_URGENT_EVERY_S if urgent else _FRAME_EVERY_S)
 
     async def _watch_login(self) -> None:
@@ -177,11 +190,40 @@ class _Connection:
                 case RestFrame():
                     self._tab.rest(rests=frame.rests)
                 case SelectFrame():
-                    self._tab.selected = frame.session
+                    self._tab.select(frame.session)
                 case OpenFrame():
-                    pass
+                    await self._open_or_close(frame)
                 case ActFrame():
                     tasks.create_task(self._act(frame))
+                case _:
+                    assert_never(frame)
+
+    async def _open_or_close(self, frame: OpenFrame) -> None:
+        key = frame.channel, frame.session
+        if frame.t == "close":
+            if key in self._views:
+                stack, _ = self._views.pop(key)
+                await stack.aclose()
+            return
+        if key in self._views:
+            return
+        if len(self._views) >= _CHANNELS_MAX:
+            raise SocketClosed(FRAME_INVALID, "too many channels are open")
+        stack = AsyncExitStack()
+        try:
+            looking = self._services.channels.looking(*key, self._tab.wake)
+            channel = await stack.enter_async_context(looking)
+        except LimitReached as error:
+            refused = {"t": frame.channel, "session": frame.session, "over": True, "trouble": error.message}
+            await self._send(orjson.dumps(refused))
+            return
+        self._views[key] = stack, ChannelView(*key, channel)
+        self._tab.wake(urgent=True)
+
+    async def _tell_settled(self, key: str) -> None:
+        with suppress(SmError):
+            if (words := await self._acts.settled_words(key)) is not None:
+                await self._send(orjson.dumps({"t": "settled", "key": key, "words": words}))
 
     async def _act(self, frame: ActFrame) -> None:
         if self._running >= _ACTS_MAX:

@@ -39,7 +39,7 @@ class DaemonLink:
         await self._session.close()
 
     async def get(
-        self, path: str, query: Mapping[str, str] | None = None, *, login: Login, timeout_s: float
+        self, path: str, query: Mapping[str, str] | None = None, *, login: Login | None, timeout_s: float
     ) -> Any:
         async with self.exchange("GET", path, login=login, query=query, timeout_s=timeout_s) as response:
             return orjson.loads(await response.read())

@@ -6,18 +6,22 @@ Every word comes from `sm.board`, so a browser shows the same words as `sm top`.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sm.board import ACTIONS, BoardNeed, BoardRow, Line, NeedKind, Sort, Target
+from sm.board import ACTIONS, BoardAction, BoardNeed, BoardRow, Line, NeedKind, Sort, Target, chips
+from sm.board.details import prediction, target_lines
 from sm.board.words import context_bar, count_of_tokens, dollars, short_model, shown, sign_of, status_word
+from sm.core.request_lines import request_body
+from sm.core.timestamps import epoch_s
 from sm.web.logins import Scope, scope_of
 
 Fields = Mapping[str, Any]
 _DECISIONS = ("approve", "deny", "answer")
 _DIFF_LINES_MAX = 2000
+_DETAIL_WIDTH = 10_000
+"""The page wraps the lines."""
 
 
 def row_fields(row: BoardRow) -> Fields:
     data, tree = row.data, row.data["tree"]
-    has_tree = tree["sessions"] > 1 and tree["cost_usd"] is not None
     return {
         "label": row.label,
         "name": shown(data["friendly_name"] or data["name"]),
@@ -30,13 +34,13 @@ def row_fields(row: BoardRow) -> Fields:
         "progress": row.progress(),
         "tokens": count_of_tokens(data["tokens"]),
         "cost": dollars(data["cost_usd"]),
-        "tree_cost": dollars(tree["cost_usd"]) if has_tree else "",
+        "tree_cost": row.tree_cost(),
         "tree_sessions": tree["sessions"],
         "context": context_bar(data["context_percent"]),
         "context_percent": data["context_percent"],
         "model": short_model(data["model"], data["provider"]),
         "type": shown(row.agent_type, 60),
-        "badges": badges(row),
+        "badges": row.badges(),
         "urgency": row.urgency,
         "stale": row.stale,
         "live": row.is_live,
@@ -46,16 +50,6 @@ def row_fields(row: BoardRow) -> Fields:
         "held": data["messages_held"],
         "requests": list(row.requests),
     }
-
-
-def badges(row: BoardRow) -> list[str]:
-    data = row.data
-    found = list[str]()
-    if (data["trust_level"], data["effective_mode"]) == ("sandboxed", "direct"):
-        found.append("!direct")
-    if data["worktree"] is not None:
-        found.append("worktree")
-    return found
 
 
 def need_fields(need: BoardNeed, row: BoardRow | None) -> Fields:
@@ -69,15 +63,19 @@ def need_fields(need: BoardNeed, row: BoardRow | None) -> Fields:
         "since": need.since_s or None,
         "digest": need.digest,
         "workspace": None if row is None else row.workspace,
+        "expires": None,
         "lines": [],
         "diff": None,
         "options": [],
         "questions": [],
         "actions": {},
+        "commands": {},
     }
     if need.kind is NeedKind.REQUEST and request is not None:
         target = Target(row, need)
         fields |= {
+            "expires": epoch_s(request["expires_at"]) if request["expires_at"] else None,
+            "lines": request_body(request),
             "diff": diff_lines(request),
             "options": [shown(option) for option in request["options"]],
             "questions": [
@@ -89,6 +87,7 @@ def need_fields(need: BoardNeed, row: BoardRow | None) -> Fields:
                 for question in request["questions"]
             ],
             "actions": {name: ACTIONS[name].refusal(target) for name in _DECISIONS},
+            "commands": {name: ACTIONS[name].command_line(target) for name in _DECISIONS},
         }
     return fields
 
@@ -112,6 +111,27 @@ def diff_lines(request: Mapping[str, Any]) -> list[list[str]] | None:
     return lines[:_DIFF_LINES_MAX] or None
 
 
+def detail_fields(row: BoardRow, now_s: float) -> Fields:
+    """The selected session in full, and each action with its `sm` command and the reason why it is not possible."""
+    target = Target(row)
+    return {
+        "lines": target_lines(target, now_s, _DETAIL_WIDTH),
+        "prediction": prediction(row),
+        "actions": {
+            action.name: {
+                "refusal": action.refusal(target),
+                "command": _command(action, target),
+                "question": action.question(target) if action.question is not None else None,
+            }
+            for action in ACTIONS.values()
+        },
+    }
+
+
+def _command(action: BoardAction, target: Target) -> str | None:
+    return None if action.name in _DECISIONS else action.command_line(target)
+
+
 def layout(lines: Iterable[Line]) -> list[list[Any]]:
     return [[line.row.id, line.branch, line.folded, line.depth, line.children] for line in lines]
 
@@ -120,8 +140,6 @@ def chip_fields(
     rows: Mapping[str, BoardRow], found: Sequence[BoardNeed], workspaces: Iterable[str]
 ) -> list[Fields]:
     """`All`, then each workspace by name, with what needs a person in it."""
-    from sm.board import chips
-
     # A chip that is not chosen counts its own entries: with nothing else chosen each count is complete.
     listed = chips(rows, found, workspaces, "")
     return [

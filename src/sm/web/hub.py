@@ -2,45 +2,76 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 
-from sm.board import RowChange
-from sm.client.feed import Feed
+from sm.board import NeedKind, RowChange, RowTable
+from sm.client.feed import Feed, FeedNews, Mail, MailFailure, Outage
 from sm.client.http import Client
 from sm.client.situation import Situation
-from sm.web.frames import Fields, chip_fields, need_fields, row_fields
+from sm.web.frames import Fields, chip_fields, need_fields
+from sm.web.row_source import RowSource
 from sm.web.tab import Tab
+
+_SETTLED_MAX = 20
 
 
 class Hub:
     """Open it in the event loop of the server. `close` ends the threads that read from the daemon."""
 
     def __init__(self, client: Client) -> None:
+        self._client = client
         self._loop = asyncio.get_running_loop()
-        self._feed = Feed(client, self._call)
+        self._feed = Feed(client, partial(self._call, self._take_news))
+        self._archive_feed: Feed | None = None
+        self._ends = set[asyncio.Future[None]]()
         self._tabs: set[Tab] = set()
         self.situation = Situation(self._feed.ask)
-        self.rows: dict[str, Fields] = {}
-        """The fields of each row. Equal fields are the same object."""
+        self.live = RowSource(self.situation.table)
+        """Without archived sessions."""
+        self.archive = RowSource(RowTable())
+        """All sessions. It is followed only while a tab shows archived ones."""
         self.needs: list[Fields] = []
         self.chips: list[Fields] = []
+        self.settled: deque[tuple[int, str]] = deque(maxlen=_SETTLED_MAX)
+        """The last requests that were open and are not, each with a number that grows."""
+        self._settled_count = 0
 
     def start(self) -> None:
         self._feed.start()
 
-    def close(self) -> None:
-        self._feed.end()
+    async def close(self) -> None:
+        feeds = [self._feed, *([self._archive_feed] if self._archive_feed is not None else [])]
+        await asyncio.gather(*(asyncio.to_thread(feed.end) for feed in feeds), *self._ends)
+
+    @property
+    def tabs(self) -> frozenset[Tab]:
+        return frozenset(self._tabs)
 
     def add(self, tab: Tab) -> None:
         self._tabs.add(tab)
 
     def remove(self, tab: Tab) -> None:
         self._tabs.discard(tab)
+        self.follow_archive()
 
-    @property
-    def tabs(self) -> frozenset[Tab]:
-        return frozenset(self._tabs)
+    def follow_archive(self) -> None:
+        """Follow archived sessions if a tab shows them, and only then."""
+        is_wanted = any(tab.shows_archive for tab in self._tabs)
+        if is_wanted and self._archive_feed is None:
+            self.archive = RowSource(RowTable())
+            feed = self._archive_feed = Feed(
+                self._client, lambda: self._call(partial(self._take_archive, feed)), archived=True
+            )
+            feed.start()
+        elif not is_wanted and self._archive_feed is not None:
+            ending = self._loop.run_in_executor(None, self._archive_feed.end)
+            self._ends.add(ending)
+            ending.add_done_callback(self._ends.discard)
+            self._archive_feed = None
+            self.archive = RowSource(RowTable())
 
     def reload(self) -> None:
         """Read requests and messages again now."""
@@ -48,36 +79,47 @@ class Hub:
 
     @property
     def workspaces(self) -> tuple[str, ...]:
-        mail = self.situation.mail
-        return () if mail is None else tuple(sorted(mail.workspaces))
+        return tuple(sorted(self.situation.workspaces))
 
-    def _call(self) -> None:
+    def _call(self, function: Callable[[], None]) -> None:
         with suppress(RuntimeError):  # the server has ended
-            self._loop.call_soon_threadsafe(self._take_news)
+            self._loop.call_soon_threadsafe(function)
 
     def _take_news(self) -> None:
-        clock_s = time.monotonic()
-        news = self._feed.take()
-        if not news:
-            return
+        if news := self._feed.take():
+            self.take(news, time.monotonic())
+
+    def take(self, news: Iterable[FeedNews], clock_s: float) -> None:
+        """Take news of the feed, and pass the changes on to the tabs."""
+        before = {need.key for need in self.situation.found if need.kind is NeedKind.REQUEST}
         changes = [change for item in news if (change := self.situation.take(item, clock_s)) is not None]
-        for change in changes:
-            self._update_rows(change)
         self.situation.find_needs(clock_s)
         rows, found = self.situation.table.rows, self.situation.found
+        for key in sorted(before - {need.key for need in found}):
+            self._settled_count += 1
+            self.settled.append((self._settled_count, key))
         self.needs = [need_fields(need, rows.get(need.session_id or "")) for need in found]
         self.chips = chip_fields(rows, found, self.workspaces)
-        for tab in self._tabs:
-            for change in changes:
-                tab.take(change)
-            tab.wake()
+        self._pass_on(self.live, changes)
 
-    def _update_rows(self, change: RowChange) -> None:
-        rows: Mapping[str, object] = self.situation.table.rows
-        for session_id in change.ids:
-            if session_id not in rows:
-                self.rows.pop(session_id, None)
-                continue
-            fields = row_fields(self.situation.table.rows[session_id])
-            if self.rows.get(session_id) != fields:
-                self.rows[session_id] = fields
+    def _take_archive(self, feed: Feed) -> None:
+        news, clock_s = feed.take(), time.monotonic()
+        if feed is self._archive_feed and news:
+            changes = [change for item in news if (change := self._archive_change(item, clock_s)) is not None]
+            self._pass_on(self.archive, changes)
+
+    def _archive_change(self, news: FeedNews, clock_s: float) -> RowChange | None:
+        if isinstance(news, Outage):
+            self.archive.table.lose(clock_s)
+        elif not isinstance(news, Mail | MailFailure):
+            return self.archive.table.apply(news, clock_s)
+        return None
+
+    def _pass_on(self, source: RowSource, changes: Iterable[RowChange]) -> None:
+        for change in changes:
+            source.update(change)
+            for tab in self._tabs:
+                if tab.source is source:
+                    tab.take(change)
+        for tab in self._tabs:
+            tab.wake()

@@ -1,12 +1,16 @@
 """Lets logins in, limits wrong guesses, and tells when a login has ended."""
 
 import asyncio
+import os
 import time
+from contextlib import suppress
 
-from sm.web.login_store import LoginStore
+from sm.errors import LimitReached
+from sm.linux.inotify import IN_CHANGES, FileWatch
+from sm.web.login_store import USED_EVERY_S, LoginStore
 from sm.web.logins import GuessLimit, Login
 
-_LOOK_EVERY_S = 1.0
+_LOOK_EVERY_S = 2.0
 
 
 class LoginGuard:
@@ -20,7 +24,22 @@ class LoginGuard:
         self._store = store
         self._codes = GuessLimit()
         self._tokens = GuessLimit()
-        self._ended = asyncio.Condition()
+        self._ended: dict[asyncio.Event, Login] = {}
+
+    async def run(self) -> None:
+        """Look for ended logins after each change of the file, until cancelled."""
+        watch = None
+        with suppress(OSError):  # without a watch it looks from time to time
+            os.makedirs(self._store.directory, mode=0o700, exist_ok=True)
+            watch = FileWatch()
+            watch.add(self._store.directory, IN_CHANGES, lambda mask, name: self._look())
+        try:
+            while True:
+                self._look()
+                await asyncio.sleep(_LOOK_EVERY_S)
+        finally:
+            if watch is not None:
+                watch.close()
 
     def find(self, token: str) -> Login | None:
         """The login of a token. A wrong one counts."""
@@ -32,14 +51,18 @@ class LoginGuard:
     def is_token_limit_reached(self) -> bool:
         return self._tokens.is_reached(time.monotonic())
 
-    def is_code_limit_reached(self) -> bool:
-        return self._codes.is_reached(time.monotonic())
+    async def redeem(self, code: str) -> tuple[str, Login] | None:
+        """Trade a code for a token. None: the code is wrong, late or used.
 
-    def redeem(self, code: str) -> tuple[str, Login] | None:
-        """Trade a code for a token. Raises OSError and ValueError if the logins cannot be read or written."""
-        traded = self._store.redeem(code, time.time())
-        if traded is None:
-            self._codes.count(time.monotonic())
+        Raises LimitReached, and OSError and ValueError if the logins cannot be read or written.
+        """
+        # Checked and counted before the wait, so that parallel guesses do not pass.
+        if self._codes.is_reached(time.monotonic()):
+            raise LimitReached("too many wrong codes", "wait a minute")
+        self._codes.count(time.monotonic())
+        traded = await asyncio.to_thread(self._store.redeem, code, time.time())
+        if traded is not None:
+            self._codes.forgive()
         return traded
 
     def is_valid(self, login: Login) -> bool:
@@ -47,6 +70,22 @@ class LoginGuard:
         return self._store.is_valid(login)
 
     async def wait_ended(self, login: Login) -> None:
-        """Return when the login was withdrawn."""
-        while self.is_valid(login):  # noqa: ASYNC110 - one stat; every frame of the browser looks too
-            await asyncio.sleep(_LOOK_EVERY_S)
+        """Return when the login was withdrawn. Until then it is in use."""
+        ended = asyncio.Event()
+        self._ended[ended] = login
+        try:
+            while self.is_valid(login):
+                try:
+                    async with asyncio.timeout(USED_EVERY_S):
+                        await ended.wait()
+                        return
+                except TimeoutError:
+                    with suppress(OSError, ValueError):
+                        await asyncio.to_thread(self._store.note_use, login, time.time())
+        finally:
+            del self._ended[ended]
+
+    def _look(self) -> None:
+        for ended, login in self._ended.items():
+            if not self.is_valid(login):
+                ended.set()

@@ -21,7 +21,7 @@ from sm.web.logins import NAME, Login, LoginCode, Scope, find_code, find_login, 
 _FILE_MAX_BYTES = 1 << 20
 _LOGINS_MAX = 100
 _CODES_MAX = 20
-_USED_EVERY_S = 3600.0
+USED_EVERY_S = 3600.0
 """The time of the last use is written this often."""
 Result = TypeVar("Result")
 
@@ -64,8 +64,8 @@ class LoginStore:
         """The login of a token, and note its use. None also if the file cannot be read: nobody may do anything."""
         try:
             login = find_login(self.read().logins, token, now_s)
-            if login is not None and not 0 <= now_s - login.used_s < _USED_EVERY_S:
-                self._change(lambda stored: (_used(stored, login.hash, now_s), None))
+            if login is not None and not 0 <= now_s - login.used_s < USED_EVERY_S:
+                self.note_use(login, now_s)
         except (OSError, ValueError):
             return None
         return login
@@ -76,6 +76,10 @@ class LoginStore:
             return any(known.hash == login.hash for known in self.read().logins)
         except (OSError, ValueError):
             return False
+
+    def note_use(self, login: Login, now_s: float) -> None:
+        """Note that a login is in use. Raises OSError and ValueError."""
+        self._change(lambda stored: (_used(stored, login.hash, now_s), None))
 
     def add_code(
         self, name: str | None, scope: Scope, now_s: float, *, default_name: str = "browser"

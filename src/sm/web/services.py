@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from sm.web.channels import Channels
 from sm.web.daemon_link import DaemonLink
 from sm.web.hosts import HostRules
 from sm.web.hub import Hub
@@ -12,6 +13,7 @@ from sm.web.login_guard import LoginGuard
 class WebServices:
     hub: Hub
     link: DaemonLink
+    channels: Channels
     logins: LoginGuard
     hosts: HostRules
     instance: str

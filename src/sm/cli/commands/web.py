@@ -9,9 +9,9 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import Table
-from sm.cli.display.text import age
 from sm.cli.group import CommandGroup
 from sm.cli.instance import Instance
+from sm.core.lines import age
 from sm.core.timestamps import iso
 from sm.errors import DaemonUnavailable, NotPermitted, UsageError
 

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from rich.text import Text
@@ -15,14 +15,16 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Static
 
-from sm.board import Board, BoardNeed, ButtonGuard, Chip, Line, Quiet, Target, chips, needs
+from sm.board import Board, BoardNeed, ButtonGuard, Chip, Line, Target, chips
+from sm.board.details import needs_title, request_lines, target_lines
 from sm.cli.tui import keyboard, texts
 from sm.cli.tui.cells import Cells, fitted, need_cells, session_cells, session_header
 from sm.cli.tui.notices import notice_sequence
 from sm.cli.tui.rows_view import RowsView
 from sm.cli.tui.runner import ActionRunner
-from sm.client.feed import Feed, Mail, MailFailure, Outage
+from sm.client.feed import Feed
 from sm.client.http import Client
+from sm.client.situation import Situation
 from sm.core.text import folded
 
 _DRAW_EVERY_S = 0.25
@@ -71,12 +73,10 @@ class TopApp(App[None]):
         super().__init__(ansi_color=True)
         self.theme = "ansi-dark"
         self.pace = pace or Pace()
-        self.board = Board()
-        self.found: Sequence[BoardNeed] = ()
-        self._mail: Mail | None = None
-        self._quiet = Quiet()
-        self.guard = ButtonGuard()
         self._feed = Feed(client, lambda: self.post_message(self.FeedReady()))
+        self._situation = Situation(self._feed.ask)
+        self.board = Board(self._situation.table)
+        self.guard = ButtonGuard()
         self._in_needs = False
         self._need_place = 0
         self._need_key: str | None = None
@@ -88,8 +88,6 @@ class TopApp(App[None]):
         self._cells: dict[str, tuple[Line, tuple[object, ...], Cells]] = {}
         """The cells of each session that was drawn, with all that they depend on."""
         self._notice: tuple[str, float] = ("", 0.0)
-        self._outage = ""
-        self._open_requests: dict[str, Sequence[str]] = {}
         self._announced: set[str] | None = None
 
     # Regions
@@ -127,6 +125,11 @@ class TopApp(App[None]):
         self.call_after_refresh(self.draw)
 
     @property
+    def found(self) -> Sequence[BoardNeed]:
+        """All entries that need a person."""
+        return self._situation.found
+
+    @property
     def target(self) -> Target:
         if self._in_needs and self.found:
             need = self.found[self._need_place]
@@ -135,28 +138,15 @@ class TopApp(App[None]):
 
     @property
     def chips(self) -> Sequence[Chip]:
-        workspaces = () if self._mail is None else self._mail.workspaces
-        return chips(self.board.rows, self.found, workspaces, self.board.workspace)
+        return chips(self.board.rows, self.found, self._situation.workspaces, self.board.workspace)
 
     # News of the daemon
 
     def on_top_app_feed_ready(self) -> None:
         clock_s = time.monotonic()
         for news in self._feed.take():
-            if isinstance(news, Mail):
-                self._mail = news
-            elif isinstance(news, MailFailure):
-                mail = self._mail or Mail()
-                self._mail = replace(mail, overview={**mail.overview, "trouble": [news.reason]})
-            elif isinstance(news, Outage):
-                self._outage = news.reason
-                self.board.lose(clock_s)
-            else:
-                self.board.apply(news, clock_s)
-                open_requests = {row.id: row.requests for row in self.board.rows.values() if row.requests}
-                if open_requests != self._open_requests:
-                    self._open_requests = open_requests
-                    self._feed.ask()
+            if (change := self._situation.take(news, clock_s)) is not None:
+                self.board.take(change)
         self.draw_soon()
 
     def draw_soon(self) -> None:
@@ -187,13 +177,9 @@ class TopApp(App[None]):
         self._write_texts(clock_s)
 
     def _find_needs(self, clock_s: float) -> None:
-        if self._mail is None:
+        if self._situation.mail is None:
             return
-        now_s = self.board.now_s(clock_s)
-        mail = self._mail
-        self.found = needs(self.board.rows, mail.requests, mail.messages, mail.overview, now_s)
-        if self.board.lost_for_s(clock_s) is None:
-            self._quiet.update(self.found, now_s)
+        self._situation.find_needs(clock_s)
         keys = [need.key for need in self.found]
         if self._need_key in keys:
             self._need_place = keys.index(self._need_key)
@@ -239,14 +225,14 @@ class TopApp(App[None]):
     def _write_texts(self, clock_s: float) -> None:
         board, now_s = self.board, self.board.now_s(clock_s)
         lost_s = board.lost_for_s(clock_s)
-        self._write("head", fitted(texts.head(board, lost_s, self._outage), self.size.width))
+        self._write("head", fitted(texts.head(board, lost_s, self._situation.outage), self.size.width))
         self._write("columns", session_header(self.rows_view("list").line_width))
         self._write("chips", texts.chip_line(self.chips, board.workspace))
-        self._write("needs-title", texts.needs_title(self.found, self._quiet.since_s, now_s))
+        self._write("needs-title", needs_title(self.found, self._situation.quiet.since_s, now_s))
         self._write("foot", self._foot(clock_s))
         detail = self.main.query_one("#detail", Static)
         if detail.display:
-            self._write("detail", "\n".join(texts.details(self.target, now_s, self._detail_width)))
+            self._write("detail", "\n".join(target_lines(self.target, now_s, self._detail_width)))
 
     def _write(self, name: str, text: Text | str) -> None:
         if self._texts.get(name) != text:
@@ -329,7 +315,7 @@ class TopApp(App[None]):
         detail = self.main.query_one("#detail")
         if not detail.display:
             return False
-        lines = texts.request_lines(request, self.board.now_s(time.monotonic()), self._detail_width)
+        lines = request_lines(request, self.board.now_s(time.monotonic()), self._detail_width)
         return len(lines) <= detail.size.height
 
     @property

@@ -10,13 +10,14 @@ from rich.cells import cell_len
 from textual.app import SuspendNotSupported
 
 from sm.board import ACTIONS, ActionInput, BoardNeed, Target, command_to_copy
+from sm.board.details import prediction, target_lines
 from sm.board.guard import DEAD_S
-from sm.cli.delivery import outcome
-from sm.cli.display.requests import verdict
 from sm.cli.tui import texts
 from sm.cli.tui.cells import need_text_width
 from sm.cli.tui.screens import KeyQuestion, LinePrompt, Palette, TextPage
 from sm.client.http import START_TIMEOUT_S, TIMEOUT_S, Client
+from sm.core.message_lines import outcome
+from sm.core.request_lines import verdict
 from sm.core.states import OPEN_STATES
 from sm.core.text import is_whole_tool_use
 from sm.errors import SmError
@@ -86,7 +87,7 @@ class ActionRunner:
         """Show the target, by default the selection, on a page where the keys of the actions apply to it."""
         app, opened_s = self._app, time.monotonic()
         target = target or app.target
-        lines = texts.details(target, app.board.now_s(opened_s), app.size.width - 2)
+        lines = target_lines(target, app.board.now_s(opened_s), app.size.width - 2)
         if not lines:
             return
         possible = {a.key: name for name, a in ACTIONS.items() if a.refusal(target) is None}
@@ -173,7 +174,7 @@ class ActionRunner:
         draft = _draft_of(name, target)
         if name == "send":
             label = target.row.label if target.row is not None else target.session_id
-            title = f"Message to {label} ({texts.prediction(target.row)})"
+            title = f"Message to {label} ({prediction(target.row)})"
         else:
             assert target.need is not None
             title = f"Deny {target.need.key} of {target.need.label}. Reason, may be empty:"
