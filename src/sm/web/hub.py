@@ -8,9 +8,8 @@ from contextlib import suppress
 from functools import partial
 
 from sm.board import NeedKind, RowChange, RowTable
-from sm.client.feed import Feed, FeedNews, Mail, MailFailure, Outage
 from sm.client.http import Client
-from sm.client.situation import Situation
+from sm.feed import Feed, FeedNews, Mail, MailFailure, Outage, Situation
 from sm.web.frames import Fields, chip_fields, need_fields
 from sm.web.row_source import RowSource
 from sm.web.tab import Tab

@@ -22,10 +22,9 @@ from sm.cli.tui.cells import Cells, fitted, need_cells, session_cells, session_h
 from sm.cli.tui.notices import notice_sequence
 from sm.cli.tui.rows_view import RowsView
 from sm.cli.tui.runner import ActionRunner
-from sm.client.feed import Feed
 from sm.client.http import Client
-from sm.client.situation import Situation
 from sm.core.text import folded
+from sm.feed import Feed, Situation
 
 _DRAW_EVERY_S = 0.25
 _WIDE, _NARROW, _LOW = 120, 60, 12

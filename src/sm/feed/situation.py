@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sm.board import BoardNeed, Quiet, RowChange, RowTable, needs
-from sm.client.feed import FeedNews, Mail, MailFailure, Outage
+from sm.feed.feed import FeedNews, Mail, MailFailure, Outage
 
 
 class Situation:

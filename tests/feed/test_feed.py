@@ -4,8 +4,8 @@ import socket
 import threading
 from pathlib import Path
 
-from sm.client.feed import Feed
 from sm.client.http import Client
+from sm.feed import Feed
 from tests.load import until
 
 
