@@ -71,8 +71,6 @@ class Browser:
         self.socket = socket
         self.hello: dict[str, Any] = {}
         self.board: dict[str, Any] = {}
-        self.rows: dict[str, dict[str, Any]] = {}
-        self.layouts: dict[str, list[list[Any]]] = {}
         self.frames: list[dict[str, Any]] = []
         self._number = 0
 
@@ -84,9 +82,18 @@ class Browser:
         assert message.type is aiohttp.WSMsgType.TEXT, message
         frame: dict[str, Any] = orjson.loads(message.data)
         self.frames.append(frame)
-        if frame["t"] == "board":
-            self._take(frame)
+        merge(self.board, frame)
         return frame
+
+    @property
+    def rows(self) -> dict[str, dict[str, Any]]:
+        rows: dict[str, dict[str, Any]] = self.board.get("rows", {})
+        return rows
+
+    @property
+    def layouts(self) -> dict[str, list[list[Any]]]:
+        layouts: dict[str, list[list[Any]]] = self.board.get("layouts", {})
+        return layouts
 
     async def until(self, condition: Callable[[], object]) -> None:
         """Take frames until the condition holds."""
@@ -105,19 +112,25 @@ class Browser:
         await self.send(t="act", n=self._number, action=action, **fields)
         return await self.frame("done", n=self._number)
 
-    def _take(self, frame: Mapping[str, Any]) -> None:
-        if frame["snapshot"]:
-            self.rows, self.layouts, self.board = {}, {}, {}
-        for session_id, fields in frame["rows"].items():
-            self.rows[session_id] = {**self.rows.get(session_id, {}), **fields}
-        for session_id in frame.get("gone", ()):
-            self.rows.pop(session_id, None)
-        for slug, lines in frame.get("layouts", {}).items():
-            if lines is None:
-                self.layouts.pop(slug, None)
-            else:
-                self.layouts[slug] = lines
-        self.board.update(frame)
+
+def merge(state: dict[str, Any], frame: Mapping[str, Any]) -> None:
+    """Add a frame to the state that a page keeps, as the page does."""
+    if frame["t"] != "board":
+        state[frame["t"]] = frame
+        return
+    if frame["snapshot"]:
+        state.clear()
+    rows, layouts = state.setdefault("rows", {}), state.setdefault("layouts", {})
+    for session_id, fields in frame["rows"].items():
+        rows[session_id] = {**rows.get(session_id, {}), **fields}
+    for session_id in frame.get("gone", ()):
+        rows.pop(session_id, None)
+    for slug, lines in frame.get("layouts", {}).items():
+        if lines is None:
+            layouts.pop(slug, None)
+        else:
+            layouts[slug] = lines
+    state.update({key: value for key, value in frame.items() if key not in ("rows", "layouts")})
 
 
 async def logged_in(http: aiohttp.ClientSession, origin: str, code: str) -> dict[str, Any]:

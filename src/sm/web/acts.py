@@ -113,7 +113,7 @@ class Acts:
     def _check_shown(self, frame: ActFrame, need: BoardNeed | None, clock_s: float) -> None:
         if need is None:
             raise UsageError("a decision needs the request that was shown")
-        if frame.shown is None or frame.shown != need.digest:
+        if frame.shown is None or frame.shown != need.digest or not self._tab.guard.has_shown(need):
             raise ShownChanged(f"{need.key} has changed since it was shown", "read it again, then decide")
         if self._tab.guard.is_dead(need.key, clock_s):
             raise ShownChanged(f"too early: {need.key} has just appeared or changed", "read it, then decide")

@@ -38,6 +38,7 @@ log = logging.getLogger(__name__)
 
 STATIC = Path(__file__).with_name("static")
 LOGIN = web.RequestKey("login", Login)
+SERVICES = web.AppKey("services", WebServices)
 _POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -84,6 +85,7 @@ def _application(services: WebServices) -> web.Application:
     app = web.Application(
         middlewares=[web.middleware(partial(_answer, services))], client_max_size=FRAME_MAX_BYTES
     )
+    app[SERVICES] = services
     app.on_response_prepare.append(_add_headers)
     app.router.add_get("/", _index)
     app.router.add_static("/static", STATIC, follow_symlinks=False, show_index=False)
@@ -150,12 +152,7 @@ def _check_page(hosts: HostRules, request: web.Request) -> None:
 def _authenticate(logins: LoginGuard, request: web.Request) -> Login:
     values = request.headers.getall("Authorization", ())
     scheme, _, token = values[0].partition(" ") if len(values) == 1 else ("", "", "")
-    login = logins.find(token) if scheme == "Bearer" and 0 < len(token) <= 200 else None
-    if login is None:
-        if logins.is_token_limit_reached():
-            raise LimitReached("too many wrong logins", "wait a minute")
-        raise Unauthenticated("missing or invalid login", "sm web link")
-    return login
+    return logins.authenticate(token if scheme == "Bearer" else "")
 
 
 def _login_handler(services: WebServices) -> Handler:

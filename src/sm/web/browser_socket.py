@@ -9,7 +9,7 @@ import orjson
 from aiohttp import WSMsgType, web
 
 from sm import __version__
-from sm.errors import LimitReached, SmError
+from sm.errors import LimitReached, SmError, Unauthenticated
 from sm.web.acts import Acts, error_fields
 from sm.web.channel_view import ChannelView
 from sm.web.channels import Kind
@@ -91,10 +91,12 @@ class BrowserSockets:
             token = auth_frame(message.data).token
         except InvalidFrame as error:
             raise SocketClosed(FRAME_INVALID, str(error)) from None
-        logins = self._services.logins
-        login = logins.find(token)
-        if login is None:
-            raise SocketClosed(LOGIN_LIMIT if logins.is_token_limit_reached() else LOGIN_INVALID)
+        try:
+            login = self._services.logins.authenticate(token)
+        except Unauthenticated as error:
+            raise SocketClosed(LOGIN_INVALID, error.message) from None
+        except LimitReached as error:
+            raise SocketClosed(LOGIN_LIMIT, error.message) from None
         if len(self._services.hub.tabs) >= _TABS_MAX:
             raise SocketClosed(TABS_FULL, "too many tabs are open")
         return login

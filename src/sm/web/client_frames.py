@@ -3,6 +3,7 @@
 from dataclasses import fields
 from typing import Annotated, Any, Literal
 
+import orjson
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from sm.board import ActionInput, Sort
@@ -94,7 +95,7 @@ def action_input(frame: ActFrame) -> ActionInput:
     if unknown := extra.keys() - _INPUT_NAMES:
         raise InvalidFrame(f"unknown fields: {', '.join(sorted(unknown))[:200]}")
     try:
-        return _INPUT.validate_python(extra)
+        return _INPUT.validate_json(orjson.dumps(extra), strict=True)
     except ValidationError as error:
         raise InvalidFrame(_words(error)) from None
 

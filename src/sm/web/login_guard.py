@@ -5,7 +5,7 @@ import os
 import time
 from contextlib import suppress
 
-from sm.errors import LimitReached
+from sm.errors import ConfigError, LimitReached, Unauthenticated
 from sm.linux.inotify import IN_CHANGES, FileWatch
 from sm.web.login_store import USED_EVERY_S, LoginStore
 from sm.web.logins import GuessLimit, Login
@@ -41,20 +41,20 @@ class LoginGuard:
             if watch is not None:
                 watch.close()
 
-    def find(self, token: str) -> Login | None:
-        """The login of a token. A wrong one counts."""
+    def authenticate(self, token: str) -> Login:
+        """The login of a token. Raises Unauthenticated for a wrong one, and LimitReached after several wrong ones."""
         login = self._store.find(token, time.time())
-        if login is None:
-            self._tokens.count(time.monotonic())
-        return login
-
-    def is_token_limit_reached(self) -> bool:
-        return self._tokens.is_reached(time.monotonic())
+        if login is not None:
+            return login
+        if self._tokens.is_reached(time.monotonic()):
+            raise LimitReached("too many wrong logins", "wait a minute")
+        self._tokens.count(time.monotonic())
+        raise Unauthenticated("missing or invalid login", "for a new link: sm web link")
 
     async def redeem(self, code: str) -> tuple[str, Login] | None:
         """Trade a code for a token. None: the code is wrong, late or used.
 
-        Raises LimitReached, and OSError and ValueError if the logins cannot be read or written.
+        Raises LimitReached, and OSError and ConfigError if the logins cannot be read or written.
         """
         # Checked and counted before the wait, so that parallel guesses do not pass.
         if self._codes.is_reached(time.monotonic()):
@@ -80,7 +80,7 @@ class LoginGuard:
                         await ended.wait()
                         return
                 except TimeoutError:
-                    with suppress(OSError, ValueError):
+                    with suppress(OSError, ConfigError):
                         await asyncio.to_thread(self._store.note_use, login, time.time())
         finally:
             del self._ended[ended]

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import orjson
 
-from sm.errors import LimitReached, NameTaken, NotFound, UsageError
+from sm.errors import ConfigError, LimitReached, NameTaken, NotFound, UsageError
 from sm.linux.files import read_file, replace_private
 from sm.web.logins import NAME, Login, LoginCode, Scope, find_code, find_login, secret_hash
 
@@ -49,7 +49,7 @@ class LoginStore:
         self._known: tuple[tuple[int, int, int], StoredLogins] | None = None
 
     def read(self) -> StoredLogins:
-        """All logins and codes. The file is read again only after a change. Raises OSError and ValueError."""
+        """All logins and codes. The file is read again only after a change. Raises OSError and ConfigError."""
         try:
             found = os.stat(self._path)
         except FileNotFoundError:
@@ -66,7 +66,7 @@ class LoginStore:
             login = find_login(self.read().logins, token, now_s)
             if login is not None and not 0 <= now_s - login.used_s < USED_EVERY_S:
                 self.note_use(login, now_s)
-        except (OSError, ValueError):
+        except (OSError, ConfigError):
             return None
         return login
 
@@ -74,11 +74,11 @@ class LoginStore:
         """Return whether a login still exists."""
         try:
             return any(known.hash == login.hash for known in self.read().logins)
-        except (OSError, ValueError):
+        except (OSError, ConfigError):
             return False
 
     def note_use(self, login: Login, now_s: float) -> None:
-        """Note that a login is in use. Raises OSError and ValueError."""
+        """Note that a login is in use. Raises OSError and ConfigError."""
         self._change(lambda stored: (_used(stored, login.hash, now_s), None))
 
     def add_code(
@@ -105,7 +105,7 @@ class LoginStore:
         return code, self._change(add)
 
     def redeem(self, code: str, now_s: float) -> tuple[str, Login] | None:
-        """Trade a code for a token. None: the code is wrong, late or used. Raises OSError and ValueError."""
+        """Trade a code for a token. None: the code is wrong, late or used. Raises OSError and ConfigError."""
         token = secrets.token_urlsafe(32)
 
         def trade(stored: StoredLogins) -> tuple[StoredLogins, Login | None]:
@@ -168,7 +168,7 @@ def _encoded(stored: StoredLogins) -> bytes:
 
 
 def _decoded(content: bytes) -> StoredLogins:
-    """Raises ValueError for a file that is not whole: a login that cannot be read must not count."""
+    """Raises ConfigError for a file that is not whole: a login that cannot be read must not count."""
     if not content:
         return StoredLogins()
     try:
@@ -177,6 +177,8 @@ def _decoded(content: bytes) -> StoredLogins:
             Login(**{**entry, "scope": Scope(entry["scope"])}) for entry in data["logins"]
         ]
         codes = [LoginCode(**{**entry, "scope": Scope(entry["scope"])}) for entry in data["codes"]]
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"invalid logins: {error}") from None
+    except (ValueError, KeyError, TypeError):
+        raise ConfigError(
+            "the file with the logins of sm web is broken", "to end all logins, remove it"
+        ) from None
     return StoredLogins(tuple(logins), tuple(codes))
