@@ -46,12 +46,16 @@ class WebServer:
         return self.link.partition("#")[2]
 
     def end(self) -> None:
-        self.process.terminate()
-        self.process.communicate(timeout=scaled(30))
+        if self.process.poll() is None:
+            self.process.terminate()
+        self.process.wait(scaled(30))
+        for pipe in (self.process.stdout, self.process.stderr):
+            assert pipe is not None
+            pipe.close()
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.communicate()
+        self.process.wait()
 
 
 @contextlib.contextmanager
@@ -60,8 +64,7 @@ def web_server(instance: Instance, *arguments: str) -> Iterator[WebServer]:
     try:
         yield server
     finally:
-        if server.process.poll() is None:
-            server.end()
+        server.end()
 
 
 class Browser:

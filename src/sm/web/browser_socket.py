@@ -130,7 +130,8 @@ class _Connection:
                 sending.cancel()
                 watching.cancel()
         except* SocketClosed as group:
-            raise group.exceptions[0] from None
+            closed = next(error for error in group.exceptions if isinstance(error, SocketClosed))
+            raise SocketClosed(closed.code, closed.reason) from None
         except* (ConnectionError, TimeoutError):
             pass  # the browser has gone, or does not read
         finally:
