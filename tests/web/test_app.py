@@ -1,4 +1,4 @@
-"""Who may ask for what over HTTP, and the headers of answers."""
+"""The checks of HTTP requests, and the headers of answers."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping

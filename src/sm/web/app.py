@@ -1,4 +1,4 @@
-"""The application: who may ask for what, and the headers of every answer."""
+"""The application: the checks of every request, and the headers of every answer."""
 
 import asyncio
 import logging

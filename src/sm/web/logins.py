@@ -18,7 +18,7 @@ _GUESSES_WITHIN_S = 60.0
 
 
 class Scope(StrEnum):
-    """What a login may do. Each scope includes those before it."""
+    """The permissions of a login. Each scope includes those before it."""
 
     LOOK = "look"
     ANSWER = "answer"
