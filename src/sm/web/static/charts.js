@@ -96,12 +96,12 @@ const amount = (text) => Number(String(text ?? "").replace(/[^0-9.]/g, "")) || 0
 /** Each subtree with the share of its cost: the bars are nested as the tree. */
 function subtrees() {
   const rows = lines().map(([id, , , depth]) => [rowOf(id), depth]).filter(([row]) => row !== undefined);
-  const of = (row) => amount(row.tree_cost ?? row.cost);
+  const of = (row) => amount(row.tree_cost || row.cost);
   const most = Math.max(...rows.map(([row]) => of(row)), 0);
   if (most === 0) return nothing;
-  return html`<h3>By subtree</h3><table class="bars"><thead><tr><th scope="col">Session</th><th scope="col">With descendants</th><th scope="col">Own</th><th scope="col"><span class="unseen">Share</span></th></tr></thead>
+  return html`<h3>By subtree</h3><table class="shares"><thead><tr><th scope="col">Session</th><th scope="col">With descendants</th><th scope="col">Own</th><th scope="col"><span class="unseen">Share</span></th></tr></thead>
     <tbody>${rows.filter(([row]) => of(row) > 0).slice(0, 200).map(([row, depth]) => html`<tr><th scope="row" .style=${`padding-inline-start:${Math.min(depth, 8)}rem`}><a href=${sessionPath(row.id)}>${row.label}</a></th>
-      <td>${row.tree_cost ?? row.cost}</td><td>${row.own_cost ?? row.cost}</td><td><svg class="share" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true"><rect class="chart-bar" width=${(100 * of(row)) / most} height="10"></rect></svg></td></tr>`)}</tbody></table>`;
+      <td>${row.tree_cost || row.cost}</td><td>${row.cost}</td><td><svg class="share" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true"><rect class="chart-bar" width=${(100 * of(row)) / most} height="10"></rect></svg></td></tr>`)}</tbody></table>`;
 }
 
 // Timeline

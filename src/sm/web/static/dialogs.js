@@ -114,16 +114,14 @@ export const filterHelp = (words) => (Array.isArray(words) ? words.join(" ") : w
 /** Everything that the palette offers: the actions on the target, then the places of the page. */
 function entries(target) {
   const { need = null, session = null } = target;
-  const label = need?.key ?? rowOf(session)?.label ?? "";
   const actions = (state.hello?.actions ?? []).map((action) => ({
     title: action.title,
     key: action.key,
     more: commandOf(action.name, session),
     refusal: need === null && session === null ? "select a session or a request" : refusal(action.name, { need, session }),
-    label,
     run: () => begin(action.name, target),
   }));
-  const place = (title, run, key = "") => ({ title, key, more: "", refusal: null, label: "", run });
+  const place = (title, run, key = "") => ({ title, key, more: "", refusal: null, run });
   return [
     ...actions,
     place("Show the list of sessions", () => go("#/")),
@@ -163,10 +161,12 @@ function palette(dialog) {
     dialog.at = 0;
     ui.drawNow();
   };
-  return frame("Actions", html`<input class="wide" data-first role="combobox" aria-label="Search the actions" aria-expanded="true" aria-controls="choices"
+  const { need = null, session = null } = dialog.target;
+  const label = need?.key ?? rowOf(session)?.label;
+  return frame(label ? `Actions on ${label}` : "Actions", html`<input class="wide" data-first role="combobox" aria-label="Search the actions" aria-expanded="true" aria-controls="choices"
       aria-activedescendant=${found.length ? `choice-${dialog.at}` : nothing} autocomplete="off" .value=${dialog.text} @input=${type} @keydown=${keys}>
     <ul id="choices" role="listbox" aria-label="Actions" class="choices">${found.map((entry, place) => html`<li role="option" id="choice-${place}"
         aria-selected=${place === dialog.at} aria-disabled=${entry.refusal !== null} @click=${() => run(entry)}>
-        <span>${entry.title}${entry.label ? html` <span class="tag">${entry.label}</span>` : nothing}</span><span class="hint">${entry.refusal ?? entry.more}</span>${entry.key ? html`<kbd>${entry.key}</kbd>` : nothing}</li>`)}</ul>
+        <span>${entry.title}</span><span class="hint">${entry.refusal ?? entry.more}</span>${entry.key ? html`<kbd>${entry.key}</kbd>` : nothing}</li>`)}</ul>
     <p class="hint">Enter: do it. Esc: back.</p>`);
 }

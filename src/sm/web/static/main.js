@@ -12,7 +12,7 @@ import { needsRegion, notePassed } from "./needs.js";
 import { askPermission, canAsk, speak, tellNews } from "./notices.js";
 import { screen } from "./screen.js";
 import { reload, sessionPage } from "./session.js";
-import { keepView, lines, staleForS, state, takeBoard } from "./state.js";
+import { dropParts, keepView, lines, staleForS, state, takeBoard } from "./state.js";
 import { choose, sayRests, select, sendView, touch, tree } from "./tree.js";
 import { readRoute, tell, ui } from "./ui.js";
 import { span } from "./words.js";
@@ -77,9 +77,12 @@ function header(stale) {
       <h1><a href="#/">sm</a></h1><p class="summary">${state.summary}</p>
       <nav aria-label="Views">${link("#/events", "Events", "events")}${link("#/spend", "Spend", "spend")}${link("#/timeline", "Timeline", "timeline")}</nav>
       <button class="act small" aria-label="Actions" @click=${() => openDialog({ kind: "palette", text: "", at: 0, target: target() })}>⌘<kbd aria-hidden="true">:</kbd></button>
-      ${canAsk() ? html`<button class="act small" @click=${askPermission}>Notify me</button>` : nothing}
-      <label class="theme"><span class="unseen">Colours</span><select @change=${chooseTheme}>${["system", "dark", "light"].map((name) =>
-        html`<option value=${name} ?selected=${name === theme()}>${name}</option>`)}</select></label>
+      <details class="menu"><summary class="act small" aria-label="Settings">⋯</summary><div class="menu-body">
+        <label>Colours <select @change=${chooseTheme}>${["system", "dark", "light"].map((name) =>
+          html`<option value=${name} ?selected=${name === theme()}>${name}</option>`)}</select></label>
+        ${canAsk() ? html`<button class="act" @click=${askPermission}>Notify me</button>` : nothing}
+        <button class="act" @click=${() => openDialog({ kind: "help" })}>Keys<kbd aria-hidden="true">?</kbd></button>
+        <p class="hint">Login ${state.hello?.login ?? "-"}, scope ${state.hello?.scope ?? "-"}, sm ${state.hello?.version ?? "-"}</p></div></details>
     </header>
     ${stale === null ? nothing : html`<p class="lost" role="alert">${lostWords(stale)}
       ${state.phase === "lost" ? html`<button class="act small" @click=${() => ui.connection.retry()}>Try now</button>` : nothing}</p>`}
@@ -87,7 +90,7 @@ function header(stale) {
 }
 
 function lostWords(stale) {
-  const what = state.phase === "lost" ? state.notice || "no connection to sm web" : "no daemon";
+  const what = state.phase === "lost" ? state.notice || "no connection to sm web" : `no daemon${state.daemonLostReason ? ` (${state.daemonLostReason})` : ""}`;
   if (!state.receivedAt) return `${what}; connecting again`;
   return `${what}: what you see is ${span(stale)} old; connecting again`;
 }
@@ -108,6 +111,7 @@ function chooseTheme(event) {
 function toolbar() {
   const sorts = (state.hello?.sorts ?? []).map((sort) => (typeof sort === "string" ? { name: sort, title: sort } : sort));
   const sort = state.view.sort ?? sorts[0]?.name;
+  const waiting = state.waiting?.[state.workspace];
   return html`<div class="toolbar">
     <div class="chips" role="group" aria-label="Workspace">${state.chips.map((chip, place) => {
       const slug = chip.slug ?? "";
@@ -128,7 +132,7 @@ function toolbar() {
         state.view.archived = event.target.checked;
         sendView();
       }}> archived</label>
-      ${state.waiting ? html`<span class="tag">${state.waiting} new</span>` : nothing}
+      ${waiting ? html`<span class="tag">${waiting} new</span>` : nothing}
       ${state.problems.map((problem) => html`<span class="problem">${problem}</span>`)}
     </div></div>`;
 }
@@ -159,10 +163,10 @@ function takeFrame(frame) {
     screen.ask();
     resendSelection();
   } else if (frame.t === "board") {
-    const before = frame.needs ? state.needs : null;
+    const before = state.needs;
     const wasLost = state.lostAt !== null;
-    takeBoard(frame);
-    if (before !== null) notePassed(before);
+    if (!takeBoard(frame)) return;
+    if (before !== state.needs) notePassed(before);
     if (state.selected === null && lines().length) select(lines()[0][0], false);
     if (wasLost) reload();
     tellNews();
@@ -181,6 +185,7 @@ function lose(reason) {
   if (state.lostAt === null) state.lostAt = performance.now();
   state.phase = "lost";
   state.notice = reason;
+  dropParts();
   losePending();
   draw();
 }
@@ -235,7 +240,7 @@ async function start() {
   ui.connection.addEventListener("frame", ({ detail }) => takeFrame(detail));
   ui.connection.addEventListener("lost", ({ detail }) => lose(detail));
   ui.connection.addEventListener("refused", refuse);
-  ui.connection.open(token(), () => state.revision);
+  ui.connection.open(token(), () => (state.revision === null ? null : String(state.revision)));
   state.selected = ui.route.session;
   listenToKeys();
   addEventListener("hashchange", readHash);

@@ -1,6 +1,6 @@
 // The region of what needs a person: requests with their buttons, then failed messages, stale sessions and troubles.
 
-import { html, live, nothing, ref, repeat } from "./vendor/lit/lit.js";
+import { html, live, nothing, repeat } from "./vendor/lit/lit.js";
 import { actionOf, begin, decide, openInput, refusal } from "./acts.js";
 import { get } from "./api.js";
 import { ButtonGuard } from "./guard.js";
@@ -100,7 +100,7 @@ export function moveNeed(steps) {
 
 function title() {
   if (state.needs.length > 0) return `Needs you: ${state.needs.length}`;
-  if (state.quietSince == null) return state.receivedAt ? "Nothing needs you" : "Needs you: loading";
+  if (state.quietSince == null) return state.loading ? "Needs you: loading" : "Nothing needs you";
   return `Nothing needs you since ${clock(state.quietSince)} (${span(nowS() - state.quietSince)})`;
 }
 
@@ -207,7 +207,7 @@ function buttons(need) {
   const questions = need.questions ?? [];
   const isQuestion = actionOf("answer") && refusal("answer", { need }) === null;
   const why = refusal("approve", { need });
-  return html`<div class="buttons">
+  return html`<div class="buttons ${isQuestion ? "options" : ""}">
     ${isQuestion
       ? html`${options.map((option, place) =>
             button(need, "answer", html`<b>${place + 1}</b> ${optionText(option)}`, "", () => press(need, "answer", { answers: [String(place + 1)] }), "option"))}
@@ -275,6 +275,6 @@ function questionField(need, question, open, place) {
         type=${question.multiple ? "checkbox" : "radio"} name=${name}
         @change=${(e) => (question.multiple ? toggled(index + 1, e.target.checked) : set(String(index + 1)))}>${optionText(option)}</label>`)}
     <label>${options.length ? "Or in words" : "Your answer"}
-      <textarea rows="2" maxlength="10000" @input=${(e) => set(e.target.value)} ${ref(() => {})}></textarea></label>
+      <textarea rows="2" maxlength="10000" @input=${(e) => set(e.target.value)}></textarea></label>
   </fieldset>`;
 }

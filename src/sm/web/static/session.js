@@ -105,7 +105,7 @@ function tabKeys(event) {
 function facts(row) {
   const list = [
     ["ID", row.id], ["Type", row.type], ["Model", row.model], ["Workspace", row.workspace], ["Done", row.progress],
-    ["Tokens", row.tokens], ["Cost", row.own_cost ?? row.cost], ["With descendants", row.tree_cost],
+    ["Tokens", row.tokens], ["Cost", row.cost], ["With descendants", row.tree_cost],
   ].filter(([, value]) => value && value !== "-");
   return html`<dl class="facts">${list.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}
     ${row.context_percent == null ? nothing : html`<div><dt>Context</dt><dd>${contextBar(row)}</dd></div>`}
@@ -117,7 +117,7 @@ const HERE = ["approve", "deny", "answer", "send", "output", "why"]; // they hav
 function actButtons(row) {
   const actions = (state.hello?.actions ?? []).filter((action) => !HERE.includes(action.name));
   const asked = state.needs.find((need) => need.kind === "request" && need.session_id === row.id);
-  return html`<div class="buttons">
+  return html`<div class="buttons acts" role="group" aria-label="Actions">
     ${asked ? html`<button class="act go" @click=${() => showNeed(asked.key)}>Answer ${asked.key}</button>` : nothing}
     ${actions.map((action) => {
       const why = refusal(action.name, { session: row.id });
@@ -261,15 +261,13 @@ function compose(row) {
     else if (event.key === "Escape") document.getElementById("session-title")?.focus();
   };
   return html`<form class="compose" @submit=${submit}>
-    <label for="message">Message to ${row.label}</label>
-    <textarea id="message" rows="2" maxlength="50000" .value=${live(draft)} @input=${keep} @keydown=${keys}></textarea>
-    <div class="buttons">
-      <label class="mode"><span class="unseen">Delivery</span><select .value=${live(mode)} @change=${(event) => {
+    <label for="message" class="hint">Message to ${row.label}</label>
+    <textarea id="message" rows="2" placeholder="Message" maxlength="50000" .value=${live(draft)} @input=${keep} @keydown=${keys}></textarea>
+    <label class="mode"><span class="unseen">Delivery</span><select .value=${live(mode)} @change=${(event) => {
         modes.set(row.id, event.target.value);
         ui.draw();
       }}>${Object.entries(MODES).map(([name, title]) => html`<option value=${name} ?selected=${name === mode}>${title}</option>`)}</select></label>
-      <button class="act go" data-act="send" aria-disabled=${why !== null || busy || !draft.trim()} title=${why ?? nothing}>${busy ? "Sending" : "Send"}</button>
-    </div>
+    <button class="act go" data-act="send" aria-disabled=${why !== null || busy || !draft.trim()} title=${why ?? nothing}>${busy ? "Sending" : "Send"}</button>
     <p class="hint">${why ?? (says ? `Will be: ${says}` : "")}${draft ? " The draft is kept." : ""}</p>
   </form>`;
 }

@@ -20,8 +20,10 @@ export const state = {
   chips: [],
   summary: "",
   quietSince: null,
-  waiting: 0,
+  waiting: {}, // by workspace: new rows that wait for a place
+  loading: true,
   daemonLostSince: null,
+  daemonLostReason: null,
   problems: [],
   titleCount: 0,
   revision: null,
@@ -50,7 +52,7 @@ export function keepView() {
 /** The daemon's time in seconds. It stands still while the connection or the daemon is lost. */
 export function nowS() {
   if (!state.receivedAt) return 0;
-  if (state.daemonLostSince != null) return state.at;
+  if (state.daemonLostSince != null) return state.daemonLostSince;
   return state.at + ((state.lostAt ?? performance.now()) - state.receivedAt) / 1000;
 }
 
@@ -65,13 +67,32 @@ export function staleForS() {
 // The server names the time of the loss by the clock of `at`.
 const lostBefore = () => Math.max(0, state.at - state.daemonLostSince);
 
+const parts = []; // of a state that comes in several frames
+
+/** Take a frame; return whether the state is complete with it. */
 export function takeBoard(frame) {
+  parts.push(frame);
+  if (frame.more) return false;
+  for (const part of parts.splice(0)) takePart(part);
+  state.frame += 1;
+  state.receivedAt = performance.now();
+  state.lostAt = null;
+  state.phase = "live";
+  if (state.workspace && !state.chips.some((chip) => chip.slug === state.workspace)) state.workspace = "";
+  return true;
+}
+
+/** Forget the frames of a state that was not complete when the connection ended. */
+export const dropParts = () => parts.splice(0);
+
+function takePart(frame) {
   if (frame.snapshot) {
     state.rows = new Map();
     state.ghosts = new Map();
+    state.layouts = {};
   }
-  for (const [id, row] of Object.entries(frame.rows ?? {})) {
-    state.rows.set(id, { ...row, id });
+  for (const [id, fields] of Object.entries(frame.rows ?? {})) {
+    state.rows.set(id, { ...state.rows.get(id), ...fields, id });
     state.ghosts.delete(id);
   }
   for (const id of frame.gone ?? []) {
@@ -79,23 +100,27 @@ export function takeBoard(frame) {
     if (row !== undefined) state.ghosts.set(id, row);
     state.rows.delete(id);
   }
-  if (frame.layouts) state.layouts = frame.snapshot ? frame.layouts : { ...state.layouts, ...frame.layouts };
-  if (frame.needs) state.needs = frame.needs;
-  if (frame.chips) state.chips = frame.chips;
-  if ("summary" in frame) state.summary = frame.summary;
-  if ("quiet_since" in frame) state.quietSince = frame.quiet_since;
-  if ("waiting" in frame) state.waiting = frame.waiting;
-  if ("problems" in frame) state.problems = frame.problems ?? [];
-  if ("lost_since" in frame) state.daemonLostSince = frame.lost_since;
-  if ("title_count" in frame) state.titleCount = frame.title_count;
-  state.revision = frame.rev;
-  state.frame += 1;
-  state.at = frame.at;
-  state.receivedAt = performance.now();
-  state.lostAt = null;
-  state.phase = "live";
-  if (state.workspace && !state.chips.some((chip) => chip.slug === state.workspace)) state.workspace = "";
+  for (const [slug, layout] of Object.entries(frame.layouts ?? {})) {
+    if (layout === null) delete state.layouts[slug];
+    else state.layouts[slug] = layout;
+  }
+  for (const [name, key] of Object.entries(FIELDS)) if (name in frame) state[key] = frame[name];
 }
+
+const FIELDS = {
+  at: "at",
+  rev: "revision",
+  needs: "needs",
+  chips: "chips",
+  summary: "summary",
+  quiet_since: "quietSince",
+  waiting: "waiting",
+  filter_problems: "problems",
+  lost_since: "daemonLostSince",
+  lost_reason: "daemonLostReason",
+  title_count: "titleCount",
+  loading: "loading",
+};
 
 export const lines = () => state.layouts[state.workspace] ?? [];
 export const rowOf = (id) => state.rows.get(id) ?? state.ghosts.get(id);

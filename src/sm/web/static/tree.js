@@ -158,7 +158,7 @@ function rowItem(line, place, now) {
         go(sessionPath(id, ui.route.page === "session" ? ui.route.tab : "peek"));
       }
     };
-    const sums = row.tree_cost && row.tree_cost !== row.own_cost && row.tree_cost !== row.cost ? html` <span class="sum" title="with its descendants">∑${row.tree_cost}</span>` : nothing;
+    const sums = row.tree_cost && row.tree_cost !== row.cost ? html` <span class="sum" title="with its descendants">∑${row.tree_cost}</span>` : nothing;
     return html`<div id="row-${id}" role="row" aria-rowindex=${place + 2} aria-level=${depth + 1} aria-selected=${selected}
         aria-expanded=${children ? String(!folded) : nothing} data-session=${id} data-status=${row.status ?? row.word}
         class="row ${row.live && !gone ? "" : "over"} ${selected ? "selected" : ""}"
