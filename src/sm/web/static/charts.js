@@ -146,7 +146,9 @@ function nested(lanes) {
 
 function lanesView({ since, until, sessions, marks }) {
   if (sessions.length === 0) return html`<p class="empty">No session in this time.</p>`;
-  const [from, to] = [secondsOf(since), secondsOf(until)];
+  const to = secondsOf(until);
+  const begin = Math.min(...sessions.flatMap((lane) => lane.spans.map((part) => secondsOf(part.start))), to);
+  const from = Math.max(secondsOf(since), begin);
   const x = (at) => NAMES + ((Math.min(Math.max(at, from), to) - from) / Math.max(1, to - from)) * (WIDTH - NAMES);
   const lanes = nested(sessions).slice(0, 300);
   const place = new Map(lanes.map(([lane], index) => [lane.session_id, index]));
@@ -155,14 +157,14 @@ function lanesView({ since, until, sessions, marks }) {
     const end = part.end == null ? to : secondsOf(part.end);
     return `${shown(lane.label, 60)}: ${part.status} for ${span(end - secondsOf(part.start))} from ${clock(part.start, true)}${part.reason ? ` (${shown(part.reason, 120)})` : ""}`;
   };
-  return html`<figure class="scroll"><svg class="lanes" viewBox="0 0 ${WIDTH} ${lanes.length * LANE + 20}" role="img" aria-label="Timeline from ${clock(since)} to ${clock(until)}, the table has the same">
+  return html`<figure class="scroll"><svg class="lanes" viewBox="0 0 ${WIDTH} ${lanes.length * LANE + 20}" role="img" aria-label="Timeline from ${clock(from)} to ${clock(until)}, the table has the same">
       ${lanes.map(([lane, depth], index) => svg`<text x=${4 + Math.min(depth, 6) * 10} y=${middle(index) + 4} class="lane-name" @click=${() => go(sessionPath(lane.session_id))}>${shown(lane.label, 24)}</text>
         ${place.has(lane.parent_session_id) ? svg`<path class="spawned" d="M${x(secondsOf(lane.created_at))} ${middle(place.get(lane.parent_session_id))}V${middle(index)}"></path>` : nothing}
         ${lane.spans.map((part) => svg`<rect class="span f-${part.status}" x=${x(secondsOf(part.start))} y=${index * LANE + 4} height=${LANE - 8}
           width=${Math.max(1.5, x(part.end == null ? to : secondsOf(part.end)) - x(secondsOf(part.start)))} @pointerenter=${() => tell(words(lane, part))}></rect>`)}`)}
       ${marks.filter((mark) => place.has(mark.session_id) && secondsOf(mark.timestamp) >= from).map((mark) => svg`<text class="mark" x=${x(secondsOf(mark.timestamp))} y=${middle(place.get(mark.session_id)) + 4}
         @pointerenter=${() => tell(`${clock(mark.timestamp, true)} ${mark.type}: ${shown(mark.message, 160)}`)}>${MARKS[mark.type]}</text>`)}
-      <text class="axis" x=${NAMES} y=${lanes.length * LANE + 15}>${clock(since)}</text><text class="axis end" x=${WIDTH} y=${lanes.length * LANE + 15}>${clock(until)}</text>
+      <text class="axis" x=${NAMES} y=${lanes.length * LANE + 15}>${clock(from)}</text><text class="axis end" x=${WIDTH} y=${lanes.length * LANE + 15}>${clock(until)}</text>
     </svg><figcaption>${settings.told || "Point at a span, or open the table"}</figcaption></figure>
     <ul class="legend">${["running", "waiting_input", "idle", "completed", "error"].map((name) => html`<li><svg class="key" viewBox="0 0 12 12" aria-hidden="true"><rect class="span f-${name}" width="12" height="12"></rect></svg> ${name === "waiting_input" ? "waiting" : name}</li>`)}
       ${Object.entries(MARKS).map(([name, sign]) => html`<li>${sign} ${name}</li>`)}</ul>

@@ -35,6 +35,7 @@ function drawNow() {
   keepFocus(inside, needKey);
   document.documentElement.dataset.revision = state.frame;
   document.documentElement.dataset.phase = state.phase;
+  document.documentElement.dataset.place = location.hash;
 }
 
 /** An update never takes the focus away: it stays in its region if its element is gone. */
