@@ -18,6 +18,7 @@ from sm.web.client_frames import (
     ActFrame,
     InvalidFrame,
     OpenFrame,
+    PingFrame,
     RestFrame,
     SelectFrame,
     ViewFrame,
@@ -196,6 +197,8 @@ class _Connection:
                     self._tab.select(frame.session)
                 case OpenFrame():
                     await self._open_or_close(frame)
+                case PingFrame():
+                    await self._send(b'{"t":"pong"}')
                 case ActFrame():
                     tasks.create_task(self._act(frame))
                 case _:

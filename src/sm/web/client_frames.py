@@ -52,6 +52,12 @@ class SelectFrame(_Frame):
     session: SessionId | None
 
 
+class PingFrame(_Frame):
+    """Asks for a `pong`: a browser is not told when its network is gone."""
+
+    t: Literal["ping"]
+
+
 class ActFrame(_Frame):
     """The other fields are those of `ActionInput`."""
 
@@ -65,7 +71,7 @@ class ActFrame(_Frame):
     shown: Annotated[str | None, Field(max_length=200)] = None
 
 
-ClientFrame = ViewFrame | RestFrame | OpenFrame | SelectFrame | ActFrame
+ClientFrame = ViewFrame | RestFrame | OpenFrame | SelectFrame | PingFrame | ActFrame
 
 _AUTH = TypeAdapter(AuthFrame)
 _FRAMES: TypeAdapter[ClientFrame] = TypeAdapter(Annotated[ClientFrame, Field(discriminator="t")])

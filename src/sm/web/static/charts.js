@@ -33,7 +33,7 @@ const settings = { by: "hour", hours: 1, told: "" };
 function page(title, controls, content) {
   return html`<section class="page" aria-labelledby="page-title">
     <header class="page-head"><a class="act back" href="#/" aria-label="Back to the list">←</a><h2 id="page-title" tabindex="-1">${title}</h2>${controls}</header>
-    <div class="panel" tabindex="0" role="region" aria-label=${title}>${content}</div></section>`;
+    <div class="panel" tabindex="0" role="region" aria-label="${title} in pictures and tables">${content}</div></section>`;
 }
 
 function choice(label, name, options) {

@@ -1,12 +1,15 @@
 // The WebSocket of this tab: authenticates, reconnects with the last revision, and tells when the data grows old.
 
 const PAUSE_MS = [250, 500, 1000, 2000, 4000];
+const BEAT_MS = 15_000;
+const SILENT_MS = 40_000;
 const REFUSED = 4401;
 const TOO_MANY = 4429;
 
 export class Connection extends EventTarget {
   #socket = null;
   #tries = 0;
+  #heardAt = 0;
   #timer = 0;
   #token = "";
   #revision = () => null;
@@ -16,6 +19,7 @@ export class Connection extends EventTarget {
     this.#token = token;
     this.#revision = revision;
     this.#connect();
+    setInterval(() => this.#beat(), BEAT_MS);
     addEventListener("online", () => this.retry());
     addEventListener("offline", () => this.#drop("the network is off"));
     document.addEventListener("visibilitychange", () => document.hidden || this.retry());
@@ -39,11 +43,20 @@ export class Connection extends EventTarget {
     this.#connect();
   }
 
+  /** A network that is gone closes no socket: without an answer for too long, the data counts as old. */
+  #beat() {
+    if (this.#socket === null || document.hidden) return;
+    if (performance.now() - this.#heardAt > SILENT_MS) this.#drop("no answer from sm web");
+    else this.send({ t: "ping" });
+  }
+
   #connect() {
     const socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws`);
     this.#socket = socket;
     socket.onopen = () => this.send({ t: "auth", token: this.#token, revision: this.#revision() });
+    this.#heardAt = performance.now();
     socket.onmessage = ({ data }) => {
+      this.#heardAt = performance.now();
       const frame = JSON.parse(data);
       if (frame.t === "hello") this.#tries = 0;
       this.dispatchEvent(new CustomEvent("frame", { detail: frame }));

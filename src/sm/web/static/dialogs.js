@@ -117,7 +117,7 @@ function entries(target) {
   const actions = (state.hello?.actions ?? []).map((action) => ({
     title: action.title,
     key: action.key,
-    more: commandOf(action.name, session),
+    more: need?.commands?.[action.name] ?? commandOf(action.name, session),
     refusal: need === null && session === null ? "select a session or a request" : refusal(action.name, { need, session }),
     run: () => begin(action.name, target),
   }));

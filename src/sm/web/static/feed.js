@@ -41,6 +41,6 @@ export function eventsPage() {
     <header class="page-head"><a class="act back" href="#/" aria-label="Back to the list">←</a><h2 id="page-title" tabindex="-1">Events</h2>
       <label>Type <select @change=${chooseType}>${types.map((type) => html`<option value=${type} ?selected=${type === feed.type}>${type || "all"}</option>`)}</select></label></header>
     ${feed.error ? html`<p class="problem">${feed.error}</p>` : nothing}
-    <div class="panel" tabindex="0" role="region" aria-label="Events">${feed.events === null ? html`<p class="empty">Loading.</p>` : eventList(feed.events)}</div>
+    <div class="panel" tabindex="0" role="region" aria-label="List of events">${feed.events === null ? html`<p class="empty">Loading.</p>` : eventList(feed.events)}</div>
   </section>`;
 }

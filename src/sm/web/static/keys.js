@@ -1,6 +1,6 @@
 // The keys of the page: those of sm top. A key acts on the focused request, else on the selected session.
 
-import { begin, commandOf, copy, undo } from "./acts.js";
+import { begin, commandOf, copy, refusal, undo } from "./acts.js";
 import { close, openDialog } from "./dialogs.js";
 import { focusedNeed, focusNeed, moveNeed, needKey } from "./needs.js";
 import { lines, rowOf, state } from "./state.js";
@@ -91,7 +91,7 @@ const VIEW = {
   n: () => (state.needs.length ? focusNeed(state.needs[0].key) : tell("nothing needs you")),
   c: (need) => {
     const { session } = target();
-    if (need?.kind === "request") copy(need.command ?? `sm approve ${need.key}`);
+    if (need?.kind === "request") copy(need.commands?.[refusal("answer", { need }) === null ? "answer" : "approve"] ?? need.key);
     else if (session) copy(commandOf("why", session).replace(/^sm why/, "sm status") || `sm status ${session}`);
   },
   Enter: (need) => {

@@ -8,12 +8,12 @@ import { Connection } from "./connection.js";
 import { dialogView, filterHelp, openDialog } from "./dialogs.js";
 import { eventsPage } from "./feed.js";
 import { listenToKeys, setFilter, target } from "./keys.js";
-import { needsRegion, notePassed } from "./needs.js";
+import { needsRegion, notePassed, settle } from "./needs.js";
 import { askPermission, canAsk, speak, tellNews } from "./notices.js";
 import { screen } from "./screen.js";
 import { reload, sessionPage } from "./session.js";
 import { dropParts, keepView, lines, staleForS, state, takeBoard } from "./state.js";
-import { choose, sayRests, select, sendView, touch, tree } from "./tree.js";
+import { choose, forgetSelection, sayRests, select, sendView, syncSelection, touch, tree } from "./tree.js";
 import { readRoute, tell, ui } from "./ui.js";
 import { span } from "./words.js";
 
@@ -121,7 +121,7 @@ function toolbar() {
     })}<button class="chip" aria-label="New workspace" aria-disabled=${state.hello?.scope !== "all"} title=${state.hello?.scope === "all" ? nothing : `this login may not: its scope is ${state.hello?.scope}`}
       @click=${() => (state.hello?.scope === "all" ? openDialog({ kind: "workspace" }) : tell("not possible: this login may not make workspaces", true))}>+</button></div>
     <div class="tools">
-      <input id="filter" type="search" placeholder="Filter /" aria-label="Filter the sessions" title=${filterHelp(state.hello?.filter_help ?? "")} autocomplete="off" spellcheck="false"
+      <input id="filter" type="search" maxlength="500" placeholder="Filter /" aria-label="Filter the sessions" title=${filterHelp(state.hello?.filter_help ?? "")} autocomplete="off" spellcheck="false"
         .value=${live(state.view.filter)} @input=${(event) => setFilter(event.target.value)}>
       <label>Order <select @change=${(event) => {
         touch();
@@ -162,24 +162,21 @@ function takeFrame(frame) {
     sendView();
     sayRests();
     screen.ask();
-    resendSelection();
+    forgetSelection();
   } else if (frame.t === "board") {
     const before = state.needs;
     const wasLost = state.lostAt !== null;
     if (!takeBoard(frame)) return;
     if (before !== state.needs) notePassed(before);
     if (state.selected === null && lines().length) select(lines()[0][0], false);
+    syncSelection();
     if (wasLost) reload();
     tellNews();
   } else if (frame.t === "detail") state.details.set(frame.session, frame);
+  else if (frame.t === "settled") settle(frame.key, frame.words);
   else if (frame.t === "done") takeDone(frame);
   else if (frame.t === "screen") screen.take(frame);
   draw();
-}
-
-function resendSelection() {
-  const session = ui.route.session ?? state.selected;
-  if (session) ui.connection.send({ t: "select", session });
 }
 
 function lose(reason) {
@@ -202,8 +199,8 @@ function readHash() {
   const before = ui.route;
   ui.route = readRoute(location.hash);
   if (ui.route.session !== null) {
-    if (ui.route.session !== state.selected) state.selected = ui.route.session;
-    ui.connection?.send({ t: "select", session: ui.route.session });
+    state.selected = ui.route.session;
+    syncSelection();
   } else screen.close();
   drawNow();
   if (before.page !== ui.route.page || before.session !== ui.route.session) {

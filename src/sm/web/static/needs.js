@@ -2,11 +2,10 @@
 
 import { html, live, nothing, repeat } from "./vendor/lit/lit.js";
 import { actionOf, begin, decide, openInput, refusal } from "./acts.js";
-import { get } from "./api.js";
 import { ButtonGuard } from "./guard.js";
 import { nowS, state } from "./state.js";
 import { go, sessionPath, tell, ui } from "./ui.js";
-import { clock, shown, span } from "./words.js";
+import { clock, span } from "./words.js";
 
 const SHOWN_LINES = 8;
 const GHOST_MS = 6000;
@@ -31,7 +30,6 @@ export function notePassed(before) {
     const ghost = { need, place, words: "answered", at: performance.now() };
     ui.ghosts.set(need.key, ghost);
     ui.inputs.delete(need.key);
-    if (!ui.answered.has(need.key)) nameAnswerer(need, ghost);
     setTimeout(() => {
       if (ui.ghosts.get(need.key) === ghost) ui.ghosts.delete(need.key);
       ui.draw();
@@ -39,16 +37,10 @@ export function notePassed(before) {
   });
 }
 
-async function nameAnswerer(need, ghost) {
-  try {
-    const request = await get(`/v1/requests/${need.key}`);
-    const by = { rule: "by a rule", terminal: "in the terminal" }[request.answered_by];
-    const who = by ?? `by ${shown(request.answered_by_label ?? request.answered_by ?? "-", 60)}`;
-    ghost.words = request.answer === null ? shown(request.reason || "it is over", 200) : `answered ${who}`;
-  } catch {
-    ghost.words = "it is over";
-  }
-  ui.draw();
+/** Take the words of the server about a request that is not open any more. */
+export function settle(key, words) {
+  const ghost = ui.ghosts.get(key);
+  if (ghost !== undefined) ghost.words = words;
 }
 
 const isDead = (need) => guard.isDead(need.key, performance.now());

@@ -84,7 +84,7 @@ class Screen {
       const line = this.element.children[Number(place)];
       if (line) line.replaceChildren(...(runs.length ? runs.map(run) : [document.createTextNode("\u00a0")]));
     }
-    if (frame.error) this.element.replaceChildren(document.createTextNode(frame.error));
+    if (frame.trouble) this.element.replaceChildren(document.createTextNode(frame.trouble));
     if (frame.over && !this.over) {
       this.over = true;
       ui.draw();

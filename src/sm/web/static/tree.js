@@ -49,9 +49,22 @@ export function choose(slug) {
   ui.drawNow();
 }
 
+let told = null; // the selection that the server knows
+
+export const forgetSelection = () => {
+  told = null;
+};
+
+/** Tell the server which session is selected, as soon as its row is known. */
+export function syncSelection() {
+  const id = state.selected;
+  if (id === told || id === null || !state.rows.has(id)) return;
+  if (ui.connection?.send({ t: "select", session: id })) told = id;
+}
+
 export function select(id, reveal = true) {
   state.selected = id;
-  if (id !== null && state.rows.has(id)) ui.connection?.send({ t: "select", session: id });
+  syncSelection();
   ui.drawNow();
   if (reveal && id !== null) scrollTo(id);
 }
