@@ -132,7 +132,9 @@ def test_rows_hold_still_while_the_pointer_is_on_the_list(stage: Stage, visitor:
 
 
 def test_workspaces_switch_while_the_network_is_off(stage: Stage, visitor: Visitor) -> None:
-    stage.sm("workspace", "create", "shop", "--working-dir", str(stage.work))
+    directory = stage.home / "shop"
+    directory.mkdir()
+    stage.sm("workspace", "create", "shop", "--working-dir", str(directory))
     inside = stage.spawn("Sh", "exec sleep 1000", "--name", "inside", "--workspace", "shop")["session_id"]
     outside = stage.spawn("Sh", "exec sleep 1000", "--name", "outside")["session_id"]
     with visitor.tab() as tab:
@@ -140,9 +142,7 @@ def test_workspaces_switch_while_the_network_is_off(stage: Stage, visitor: Visit
         tab.context.set_offline(True)
         tab.is_in_phase("lost")
         assert "what you see is" in tab.find(".lost").inner_text()
-        tab.find(
-            ".chip",
-        ).nth(1).click()
+        tab.find(".chip").nth(1).click()
         tab.until(lambda: tab.order() == [inside], "the workspace")
         tab.press("0")
         tab.until(lambda: outside in tab.order(), "all sessions")

@@ -157,7 +157,7 @@ function lanesView({ since, until, sessions, marks }) {
     const end = part.end == null ? to : secondsOf(part.end);
     return `${shown(lane.label, 60)}: ${part.status} for ${span(end - secondsOf(part.start))} from ${clock(part.start, true)}${part.reason ? ` (${shown(part.reason, 120)})` : ""}`;
   };
-  return html`<figure class="scroll"><svg class="lanes" viewBox="0 0 ${WIDTH} ${lanes.length * LANE + 20}" role="img" aria-label="Timeline from ${clock(from)} to ${clock(until)}, the table has the same">
+  return html`<figure class="scroll" tabindex="0"><svg class="lanes" viewBox="0 0 ${WIDTH} ${lanes.length * LANE + 20}" role="img" aria-label="Timeline from ${clock(from)} to ${clock(until)}, the table has the same">
       ${lanes.map(([lane, depth], index) => svg`<text x=${4 + Math.min(depth, 6) * 10} y=${middle(index) + 4} class="lane-name" @click=${() => go(sessionPath(lane.session_id))}>${shown(lane.label, 24)}</text>
         ${place.has(lane.parent_session_id) ? svg`<path class="spawned" d="M${x(secondsOf(lane.created_at))} ${middle(place.get(lane.parent_session_id))}V${middle(index)}"></path>` : nothing}
         ${lane.spans.map((part) => svg`<rect class="span f-${part.status}" x=${x(secondsOf(part.start))} y=${index * LANE + 4} height=${LANE - 8}
