@@ -33,6 +33,10 @@ const leave = () => {
   pointed = false;
   touch();
 };
+const scrolled = () => {
+  touch();
+  ui.drawNow();
+};
 export const sayRests = () => ui.connection?.send({ t: "rests", rests });
 
 /** Tell the server which rows this tab shows. */
@@ -90,6 +94,9 @@ export function move(steps) {
   const place = list.findIndex(([id]) => id === state.selected);
   const next = place < 0 ? 0 : Math.min(Math.max(place + steps, 0), list.length - 1);
   select(list[next][0]);
+  // Beside the list, the page of a session follows the selection.
+  const isBeside = ui.route.page === "session" && document.getElementById("treegrid")?.offsetParent;
+  if (isBeside) location.replace(sessionPath(list[next][0], ui.route.tab));
 }
 
 /** `folded`: true, false, or null for the other of both. */
@@ -130,7 +137,7 @@ export function tree() {
   const now = nowS();
   const active = chosen >= 0 ? `row-${state.selected}` : nothing;
   return html`<section class="tree" aria-labelledby="tree-title" @pointerenter=${enter} @pointerleave=${leave}
-      @pointermove=${touch} @scroll=${ui.drawNow}>
+      @pointermove=${touch} @scroll=${scrolled}>
     <h2 id="tree-title" class="unseen">Sessions</h2>
     <div role="treegrid" tabindex="0" id="treegrid" aria-labelledby="tree-title" aria-rowcount=${list.length + 1}
       aria-activedescendant=${active} aria-colcount="8">
