@@ -180,7 +180,10 @@ def test_request_is_denied_with_words_by_keyboard_only(stage: Stage, visitor: Vi
     dialog.start_wait()
     with visitor.tab() as tab:
         tab.request(dialog.name)
-        tab.press("n", "d")
+        tab.press("n")
+        while tab.page.evaluate("document.activeElement.dataset.need") != dialog.name:
+            tab.press("j")
+        tab.press("d")
         tab.page.keyboard.type("not that one")
         tab.press("Control+Enter")
         decision = dialog.take_decision()["hookSpecificOutput"]["decision"]
@@ -235,14 +238,11 @@ def test_request_that_changes_under_the_finger_is_not_decided(stage: Stage, visi
         button.hover()
         tab.page.mouse.down()
         route, frame = frames[-1]
-        (need,) = (need for need in frame["needs"] if need["key"] == dialog.name)
-        changed = {**need, "digest": "0" * 64, "text": "Bash rm -rf /"}
+        words = {"digest": "0" * 64, "text": "Bash rm -rf /"}
+        needs = [need | words if need["key"] == dialog.name else need for need in frame["needs"]]
+        changed = {"snapshot": False, "rows": {}, "gone": [], "layouts": {}, "needs": needs}
         before = tab.revision
-        route.send(
-            json.dumps(
-                {**frame, "snapshot": False, "rows": {}, "gone": [], "layouts": {}, "needs": [changed]}
-            )
-        )
+        route.send(json.dumps(frame | changed))
         tab.until(lambda: tab.revision > before, "the other request")
         tab.request(dialog.name)
         tab.page.mouse.up()

@@ -100,7 +100,8 @@ export function needsRegion() {
   const list = entries();
   const drawn = list.map((need, place) => [
     need.key,
-    JSON.stringify([need.digest, need.text, place, list.length, ui.inputs.get(need.key)?.kind ?? ""]),
+    // What is open above moves the buttons; the person's own words below them do not.
+    JSON.stringify([need.digest, need.text, place, list.slice(0, place).map(({ key }) => [ui.inputs.has(key), ui.opened.has(key)])]),
   ]);
   guard.see(new Map(drawn), performance.now());
   clearTimeout(wake);
