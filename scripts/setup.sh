@@ -211,6 +211,36 @@ setup_engine() {
     fi
 }
 
+# Install the browser for the tests of the page, with fonts for its pictures, and the check of accessibility. Only on
+# Debian. Otherwise print one line; the tests are skipped.
+setup_browser() {
+    skipped="the tests of the page are skipped"
+    if ! have chromium; then
+        if ! have apt-get || ! grep -qx 'ID=debian' /etc/os-release; then
+            say "chromium is not installed, and this is not Debian: $skipped"
+            return
+        elif ! (without_services install chromium fonts-dejavu-core fonts-noto-cjk fonts-noto-color-emoji); then
+            say "chromium could not be installed: $skipped"
+            return
+        fi
+    fi
+    axe=4.14.1
+    grep -qs "\"version\": \"$axe\"" node_modules/axe-core/package.json && return
+    if ! have npm && ! (install npm) 2>/dev/null; then
+        say "npm could not be installed: the test of accessibility is skipped"
+        return
+    fi
+    say "installing axe-core $axe for the test of accessibility into node_modules"
+    # Packed and unpacked, because an installation with npm removes the other packages that nobody has saved.
+    unpacked=$(mktemp -d "${TMPDIR:-/tmp}/sm-axe-XXXXXX")
+    if (cd "$unpacked" && quietly npm pack --silent "axe-core@$axe" && tar -xzf axe-core-*.tgz); then
+        mkdir -p node_modules && rm -rf node_modules/axe-core && mv "$unpacked/package" node_modules/axe-core
+    else
+        say "axe-core could not be installed: the test of accessibility is skipped"
+    fi
+    rm -rf "$unpacked"
+}
+
 # Run a command that installs packages, and start none of their services: the service of docker.io changes the firewall.
 without_services() (
     policy=/usr/sbin/policy-rc.d

@@ -11,7 +11,7 @@ from annotated_types import Ge, Le
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from sm.config import fields, sandbox, telegram
+from sm.config import fields, sandbox, telegram, web
 from sm.config.model import Config
 from sm.core.observation import Source
 from sm.core.states import TrustLevel
@@ -54,6 +54,7 @@ _TYPES = (
     (telegram.GroupId, "negative group id"),
     (telegram.ApiUrl, "URL"),
     (telegram.QuietHours, "`HH:MM-HH:MM`"),
+    (web.Host, "host name"),
     (sandbox.Engine, "`unix:///PATH`"),
     (sandbox.Image, "image name"),
     (sandbox.Memory, "size"),
@@ -80,6 +81,7 @@ _UNITS = {
     "pids": "processes and threads",
     "nofile": "files",
     "hours": "hours",
+    "port": "",
     "last": "terminals",
     "max_children": "sessions",
     "max_depth": "generations",
@@ -172,7 +174,8 @@ def _type(hint: Any, name: str) -> str:
         return "section"
     plain = {bool: "`true` or `false`", types.NoneType: "`null`"}
     if hint in (int, float):
-        return f"{'whole number' if hint is int else 'number'} of {_UNITS[name]}"
+        unit = _UNITS[name]
+        return f"{'whole number' if hint is int else 'number'}{unit and f' of {unit}'}"
     assert hint in plain, f"no words for the type of {name}: {hint}"
     return plain[hint]
 

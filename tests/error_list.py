@@ -35,7 +35,7 @@ PASSED_ON = {
     "sm/cli/config_editor.py:_edit_until_valid": "<path>:<line>:<column>: <key>: <mistake>",
     "sm/cli/project_definitions.py:explain": "unknown agent type <name>",
     "sm/client/http.py:__exit__": "the daemon closed the connection during its answer",
-    "sm/client/http.py:_refusal": "<message of the daemon>",
+    "sm/client/http.py:refusal_of": "<message of the daemon>",
     "sm/config/definitions.py:_document": "<line>:<column>: <mistake in the YAML>",
     "sm/config/definitions.py:read_definition": "<line>:<column>: <key>: <mistake>",
     "sm/config/loading.py:load": "<path>:<line>:<column>: <key>: <mistake>",
@@ -52,6 +52,9 @@ PASSED_ON = {
     "sm/terminals/tmux/control.py:_fail": "<message of tmux>",
     "sm/terminals/tmux/control.py:_send": "<message of tmux>",
     "sm/terminals/tmux/control.py:wait_attached": "<message of tmux>",
+    "sm/web/acts.py:carry_out": "<field>: <mistake>",
+    "sm/web/app.py:_check_page": "the request comes from another <origin or site>",
+    "sm/web/app.py:_answer": "this host is not in the list",
 }
 """Functions (file:name) whose message comes from elsewhere, and its text in the list."""
 _VALUES = {

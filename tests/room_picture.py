@@ -14,12 +14,12 @@ import grimp
 DOCUMENT = Path("docs/architecture.md")
 BEGIN, END = "<!-- begin: python -m tests.room_picture -->", "<!-- end: python -m tests.room_picture -->"
 BANDS: Mapping[str, tuple[str, ...]] = {
-    "Front doors": ("cli", "server", "api", "mcp", "telegram"),
+    "Front doors": ("cli", "server", "api", "mcp", "telegram", "web"),
     "Process": ("daemon",),
     "Use cases": ("services", "messaging", "monitor", "requests", "sessions", "capabilities"),
     "Storage": ("state", "store"),
     "Drivers": ("notifiers", "providers", "sandboxes", "terminals"),
-    "Foundation": ("config", "linux", "policy", "client", "board", "core"),
+    "Foundation": ("config", "linux", "policy", "feed", "client", "board", "core"),
 }
 LEAVES = {"errors", "paths", "wire"}
 """Modules that any room may import: only the table shows them, not the picture."""

@@ -28,7 +28,7 @@ def test_only_linux_modules_name_paths_in_proc() -> None:
 @pytest.mark.processes
 def test_cli_start_imports_no_heavy_modules() -> None:
     code = (
-        "import sys; import sm.cli, sm.client.http, sm.cli.commands.children, sm.cli.display.text\n"
+        "import sys; import sm.cli, sm.client.http, sm.cli.commands.children, sm.core.lines\n"
         "print(*sorted({m.partition('.')[0] for m in sys.modules}))"
     )
     loaded = subprocess.run(

@@ -75,6 +75,8 @@ class InstancePaths:
         """The items of workspaces' files to which the operator agreed."""
         self.views = state + "/views.json"
         """The operator's choices in `sm top`."""
+        self.web = state + "/web"
+        """The logins of browsers, and the address of the running `sm web`."""
         self.archives = state + "/archives"
         """Terminal output of ended sessions."""
 

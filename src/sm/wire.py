@@ -7,6 +7,8 @@ PROTOCOL = 1
 PROTOCOL_HEADER = "SM-Protocol"
 KEY_HEADER = "Idempotency-Key"
 KEY_MAX = 128
+LOGIN_HEADER = "SM-Login"
+"""The name of the login for which `sm web` acts. Only the operator may send it: it is written to the audit log."""
 CLIENT_HEADER = "Mcp-Client"
 """The id of the process of `sm mcp`, whose client cancels calls by their ids."""
 TOOL_USE_META = "claudecode/toolUseId"

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from sm.board import needs
 from sm.board.needs_list import NeedsList, NeedsNews
 from tests.board.samples import AT_S
 from tests.cli.samples import request
@@ -9,7 +10,7 @@ from tests.cli.samples import request
 
 def update(found: NeedsList, *names: str, clock_s: float) -> NeedsNews:
     requests: list[dict[str, Any]] = [request(request_id=name) for name in names]
-    return found.update({}, requests, [], {}, now_s=AT_S, clock_s=clock_s, fresh=True)
+    return found.update(needs({}, requests, [], {}, AT_S), clock_s)
 
 
 def selected(found: NeedsList) -> str | None:
@@ -35,10 +36,8 @@ def test_selection_follows_its_entry_and_its_neighbour_is_dead_after_it_vanished
     assert not found.guard.is_dead("r1", 11.0)
 
 
-def test_list_says_since_when_nothing_needs_a_person() -> None:
+def test_list_without_entries_has_no_selection() -> None:
     found = NeedsList()
     update(found, "r1", clock_s=0.0)
-    assert [found.quiet_since_s] == [None]
-    update(found, clock_s=1.0)
-    assert found.quiet_since_s == AT_S
+    assert update(found, clock_s=1.0).vanished == "r1"
     assert selected(found) is None

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from sm.board import Target
+from sm.board import Target, needs
 from sm.board.prediction import predicted, prediction
-from tests.board.samples import row
+from tests.board.samples import AT_S, row
+from tests.cli.samples import request
 
 QUESTION, PERMISSION = ("question", "r57"), ("permission", "r58")
 
@@ -39,6 +40,10 @@ def test_prediction_names_the_reason_to_hold_a_message(
 
 
 def test_prediction_looks_only_at_requests_of_the_recipient() -> None:
-    requests = [("5e6f7a8b", "question", "r1"), ("1a2b3c4d", "question", "r2")]
-    assert predicted(Target(row(status="waiting_input")), requests) == "answers r2, its only open question"
-    assert predicted(Target(), requests) == ""
+    requests = [
+        request(request_id=name, session_id=session_id, kind="question")
+        for name, session_id in (("r1", "5e6f7a8b"), ("r2", "1a2b3c4d"))
+    ]
+    found = needs({}, requests, [], {}, AT_S)
+    assert predicted(Target(row(status="waiting_input")), found) == "answers r2, its only open question"
+    assert predicted(Target(), found) == ""

@@ -71,13 +71,13 @@ def test_list_command_loads_no_heavy_module(run: Sm, peer: Peer, words: list[str
     assert not modules & (HEAVY | FOREIGN)
     commands = {name for name in modules if name.startswith("sm.cli.")}
     plumbing = {"group", "instance", "call", "display", "commands", f"commands.{words[0]}"}
-    plumbing |= {"display.text", "display.output"}
+    plumbing |= {"display.output"}
     lists = {"session_list", "options", "display.sessions"}
     own = {
         "children": lists,
         "all": lists,
         "status": {"display.overview", "options"},
-        "me": {"display.sessions"},
+        "me": set[str](),
     }
     assert commands == {f"sm.cli.{name}" for name in plumbing | own[words[0]]}
 

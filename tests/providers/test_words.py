@@ -52,7 +52,7 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
         {".claude.json", "_claude", "claude"},
     ),
     "cli/hook/formats.py": ("registers `sm hook claude`", {"claude", "PermissionRequest"}),
-    "cli/display/requests.py": ("a request on the wire does not say that it is a plan", {"ExitPlanMode"}),
+    "core/request_lines.py": ("a request on the wire does not say that it is a plan", {"ExitPlanMode"}),
 }
 """By module: the reason, and the allowed words."""
 NAMED = re.compile(r"[\w.-]*claude[\w.-]*", re.IGNORECASE)

@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import re
 import secrets
+from dataclasses import replace
 from functools import partial
 from weakref import WeakKeyDictionary
 
@@ -18,9 +20,11 @@ from sm.core.models import Caller
 from sm.core.states import CallerKind
 from sm.linux.sockets import peer_of
 from sm.store.audit import REFUSED, Record
-from sm.wire import BODY_MAX_BYTES, PROTOCOL, PROTOCOL_HEADER
+from sm.wire import BODY_MAX_BYTES, LOGIN_HEADER, PROTOCOL, PROTOCOL_HEADER
 
 log = logging.getLogger(__name__)
+
+_LOGIN = re.compile(r"[A-Za-z0-9._-]{1,40}", re.ASCII)
 
 
 def edge(record: Record) -> Middleware:
@@ -74,10 +78,16 @@ def _record(record: Record, request: web.Request, error: errors.SmError) -> None
     if isinstance(error, errors.NotFound):
         if caller is not None and caller.session_id is not None:
             words = request.match_info.values()
-            record(str(caller), _action(request), next(iter(words), None), REFUSED, "no such thing for it")
+            record(
+                caller.audit_name, _action(request), next(iter(words), None), REFUSED, "no such thing for it"
+            )
     elif isinstance(error, errors.NotPermitted | errors.LimitReached | errors.SandboxUnavailable):
         record(
-            _who(request) if caller is None else str(caller), _action(request), None, REFUSED, error.message
+            _who(request) if caller is None else caller.audit_name,
+            _action(request),
+            None,
+            REFUSED,
+            error.message,
         )
 
 
@@ -118,7 +128,7 @@ class KernelIdentifier:
             peer = peer_of(transport.get_extra_info("socket"))
             caller = await self._identity.caller(peer, request.headers.getall("Authorization", ()))
             self._callers[transport] = caller
-        return RequestContext(caller, listener.count_follower)
+        return RequestContext(_with_login(caller, request), listener.count_follower)
 
 
 class TokenIdentifier:
@@ -130,8 +140,20 @@ class TokenIdentifier:
     async def identify(self, listener: Listener, request: web.Request) -> RequestContext:
         peer = peer_of(_transport(request).get_extra_info("socket"))
         holder = self._tokens.authenticate(peer, request.headers.getall("Authorization", ()))
-        caller = Caller(CallerKind.SESSION, holder.id)
+        caller = _with_login(Caller(CallerKind.SESSION, holder.id), request)
         return RequestContext(caller, listener.count_follower, lambda: self._tokens.has_ended(holder))
+
+
+def _with_login(caller: Caller, request: web.Request) -> Caller:
+    """The caller with the login that `sm web` names. Raises NotPermitted for a session, UsageError for bad names."""
+    names = request.headers.getall(LOGIN_HEADER, ())
+    if not names:
+        return caller
+    if caller.kind is not CallerKind.OPERATOR:
+        raise errors.NotPermitted(f"a session cannot send the header {LOGIN_HEADER}")
+    if len(names) > 1 or not _LOGIN.fullmatch(names[0]):
+        raise errors.UsageError(f"invalid header {LOGIN_HEADER}")
+    return replace(caller, login=names[0])
 
 
 def _transport(request: web.Request) -> asyncio.Transport:

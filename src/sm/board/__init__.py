@@ -17,6 +17,7 @@ from sm.board.guard import ButtonGuard
 from sm.board.needs import BoardNeed, NeedKind, Quiet, needs
 from sm.board.order import Line, Sort, arrange
 from sm.board.row import BoardRow, board_row
+from sm.board.table import RowChange, RowTable
 
 __all__ = [
     "ACTIONS",
@@ -36,6 +37,8 @@ __all__ = [
     "Line",
     "NeedKind",
     "Quiet",
+    "RowChange",
+    "RowTable",
     "Sort",
     "Target",
     "arrange",

@@ -1,21 +1,20 @@
-"""The list of sessions in a live view: rows, order, folds, filter and selection. Pure.
+"""The list of sessions in a live view: order, folds, filter and selection. Pure.
 
-Times are those of the reader's own clock (`clock_s`, monotonic). Ages are computed from the daemon's time, which comes
-with each update, so a wrong clock of the reader does not change them.
+Times are those of the reader's own clock (`clock_s`, monotonic).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sm.board.board_action import Target
 from sm.board.filter import Filter, parse_filter
 from sm.board.needs import BoardNeed
 from sm.board.order import NESTED, Line, Sort, arrange
-from sm.board.row import BoardRow, board_row
-from sm.core.timestamps import epoch_s
+from sm.board.row import BoardRow
+from sm.board.table import RowChange, RowTable
 
 if TYPE_CHECKING:
-    from sm.client.live import RowData, UpdateData
+    from sm.client.live import UpdateData
 
 _TIMED_EVERY_S = 1.0
 
@@ -25,12 +24,12 @@ class Board:
 
     The order is taken anew only when the list rests, or when the person asks for another one: until then a changed row
     keeps its place, a removed one stays as a line that is `gone`, and a new one is only counted in `waiting`.
+
+    Boards may share a `table`: its owner then calls `take` of each board with each change.
     """
 
-    def __init__(self) -> None:
-        self.rows: Mapping[str, BoardRow] = {}
-        """Every row, oldest first."""
-        self.revision: str | None = None
+    def __init__(self, table: RowTable | None = None) -> None:
+        self.table = table or RowTable()
         self.lines: Sequence[Line] = ()
         self.selected: str | None = None
         """The id of the selected session."""
@@ -43,53 +42,50 @@ class Board:
         """New rows that wait for a place in the list."""
         self._folded: set[str] = set()
         self._index: dict[str, int] = {}
-        self._partial: list[UpdateData] = []
-        """The first parts of an update that is not complete."""
         self._changed: set[str] = set()
-        self._is_moved = False
+        self._is_moved = bool(self.table.rows)
         """The order, or the set of the shown rows, may be another one."""
         self._arranged_at_s = 0.0
-        self._daemon_s = self._received_s = 0.0
-        self._lost_s: float | None = None
-        self._known_audience: tuple[Mapping[str, BoardRow], str | None, Sequence[str]] = (self.rows, None, ())
+        self._known_audience: tuple[Mapping[str, BoardRow], str | None, Sequence[str]] = ({}, None, ())
 
     # The daemon
 
+    @property
+    def rows(self) -> Mapping[str, BoardRow]:
+        """Every row, oldest first."""
+        return self.table.rows
+
+    @property
+    def revision(self) -> str | None:
+        return self.table.revision
+
     def apply(self, update: "UpdateData", clock_s: float) -> None:
         """Take an update of `/v1/live`. Parts of an update have an effect when the last one has come."""
-        self._partial.append(update)
-        self._daemon_s, self._received_s, self._lost_s = epoch_s(update["at"]), clock_s, None
-        if update["more"]:
-            return
-        parts, self._partial = self._partial, []
-        rows = dict(self.rows)
-        for part in parts:
-            if part["snapshot"] and part is parts[0]:
-                self._changed |= rows.keys()
-                rows = {}
+        change = self.table.apply(update, clock_s)
+        if change is not None:
+            self.take(change)
+
+    def take(self, change: RowChange) -> None:
+        """Note rows that the table has changed."""
+        self._changed |= change.ids
+        rows = self.table.rows
+        for session_id in change.ids:
+            before, row = change.before.get(session_id), rows.get(session_id)
+            if before is None or row is None or self._moves(before, row):
                 self._is_moved = True
-            self._take(rows, part["rows"])
-            for session_id in part["removed"]:
-                if rows.pop(session_id, None) is not None:
-                    self._changed.add(session_id)
-                    self._is_moved = True
-        self.rows = rows
-        self.revision = update["revision"] or self.revision
+                return
 
     def lose(self, clock_s: float) -> None:
         """Note that the daemon is gone. The rows stay as they were."""
-        self._partial = []
-        if self._lost_s is None:
-            self._lost_s = clock_s
+        self.table.lose(clock_s)
 
     def lost_for_s(self, clock_s: float) -> float | None:
         """The age of the rows without a daemon; None: they are up to date."""
-        return None if self._lost_s is None else max(0.0, clock_s - self._lost_s)
+        return self.table.lost_for_s(clock_s)
 
     def now_s(self, clock_s: float) -> float:
         """The daemon's time in seconds since the epoch. It stands still while the daemon is gone."""
-        until_s = clock_s if self._lost_s is None else self._lost_s
-        return self._daemon_s + max(0.0, until_s - self._received_s)
+        return self.table.now_s(clock_s)
 
     # The list
 
@@ -170,6 +166,13 @@ class Board:
         self.workspace = workspace
         self.arrange(clock_s)
 
+    def show(
+        self, clock_s: float, *, workspace: str | None, sort: Sort, filter_text: str, folded: Iterable[str]
+    ) -> None:
+        """Set the whole view at once."""
+        self.workspace, self.sort, self._folded = workspace, sort, set(folded)
+        self.filter_by(filter_text, clock_s)
+
     def fold(self, session_id: str, clock_s: float, *, folded: bool | None = None) -> None:
         """Hide or show the descendants of a session; None: the other of both."""
         if folded is None:
@@ -196,19 +199,11 @@ class Board:
         if session_id in self._index:
             self.selected = session_id
 
-    def _take(self, rows: dict[str, BoardRow], news: "Sequence[RowData]") -> None:
-        for data in news:
-            row = board_row(data)
-            before = self.rows.get(row.id)
-            rows[row.id] = row
-            self._changed.add(row.id)
-            self._is_moved = self._is_moved or before is None or self._moves(before, row)
-
     def _moves(self, before: BoardRow, row: BoardRow) -> bool:
         """Return whether a changed row may have another place, or is shown in place of being hidden."""
         if before.parent_id != row.parent_id or before.workspace != row.workspace:
             return True
-        now_s = self._daemon_s
+        now_s = self.table.daemon_s
         if not self.filter.is_empty and self._is_shown(before, now_s) != self._is_shown(row, now_s):
             return True
         match self.sort:
@@ -231,7 +226,7 @@ class Board:
         folded_away = self.sort in NESTED and bool(self._folded)
         if folded_away:  # a new row may belong below a fold: counting it would need the whole order
             return 0
-        now_s = self._daemon_s
+        now_s = self.table.daemon_s
         return sum(
             1 for row in self.rows.values() if row.id not in self._index and self._is_shown(row, now_s)
         )

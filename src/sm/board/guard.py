@@ -27,6 +27,11 @@ class ButtonGuard:
         """Note that another request has come below the cursor without a move of the person."""
         self._pointed_at_s = clock_s
 
+    def has_shown(self, need: BoardNeed) -> bool:
+        """Return whether the present words of an entry are those that are shown."""
+        shown = self._shown.get(need.key)
+        return shown is not None and shown[0] == need.digest
+
     def is_dead(self, key: str, clock_s: float) -> bool:
         shown = self._shown.get(key)
         since_s = [at_s for at_s in (shown and shown[1], self._pointed_at_s) if at_s is not None]

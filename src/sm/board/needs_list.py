@@ -1,14 +1,10 @@
 """The list of what needs a person: selection, dead buttons, and what is new. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from sm.board.guard import ButtonGuard
-from sm.board.needs import BoardNeed, Quiet, needs
-from sm.board.row import BoardRow
-
-Data = Mapping[str, Any]
+from sm.board.needs import BoardNeed
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,34 +22,16 @@ class NeedsList:
         self.found: Sequence[BoardNeed] = ()
         self.place = 0
         self.guard = ButtonGuard()
-        self._quiet = Quiet()
         self._key: str | None = None
         self._announced: set[str] | None = None
-
-    @property
-    def quiet_since_s(self) -> float | None:
-        """The time from which on nothing has needed a person, of the daemon's clock."""
-        return self._quiet.since_s
 
     @property
     def current(self) -> BoardNeed | None:
         return self.found[self.place] if self.found else None
 
-    def update(
-        self,
-        rows: Mapping[str, BoardRow],
-        requests: Sequence[Data],
-        messages: Sequence[Data],
-        overview: Data,
-        *,
-        now_s: float,
-        clock_s: float,
-        fresh: bool,
-    ) -> NeedsNews:
-        """`now_s`: the daemon's time; `clock_s`: the reader's; `fresh`: the daemon is there."""
-        self.found = needs(rows, requests, messages, overview, now_s)
-        if fresh:
-            self._quiet.update(self.found, now_s)
+    def update(self, found: Sequence[BoardNeed], clock_s: float) -> NeedsNews:
+        """Take the entries as they are now. `clock_s`: the reader's own monotonic clock."""
+        self.found = found
         keys, vanished = [need.key for need in self.found], None
         if self._key in keys:
             self.place = keys.index(self._key)

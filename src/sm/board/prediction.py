@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from sm.board.board_action import Target
+from sm.board.needs import BoardNeed
 from sm.board.row import BoardRow
 from sm.core.statuses import ENDED, Status
 
@@ -38,7 +39,10 @@ def prediction(row: BoardRow | None, mode: str = MODES[0], dialogs: Sequence[tup
     return "will interrupt the turn" if mode == "urgent" else "will be delivered while the agent works"
 
 
-def predicted(target: Target, requests: Sequence[tuple[str, str, str]], mode: str = MODES[0]) -> str:
-    """As `prediction`, for the target of a message. `requests`: (session ID, kind, ID) of all open requests."""
-    dialogs = [(kind, name) for session_id, kind, name in requests if session_id == target.session_id]
+def predicted(target: Target, found: Sequence[BoardNeed], mode: str = MODES[0]) -> str:
+    """As `prediction`, for the target of a message. `found`: all entries that need a person."""
+    session_id = target.session_id
+    dialogs = [
+        (need.request["kind"], need.key) for need in found if need.request and need.session_id == session_id
+    ]
     return prediction(target.row, mode, dialogs)

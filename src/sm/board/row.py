@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sm.board.words import shown, status_word
+from sm.board.words import dollars, shown, status_word
+from sm.core.session_lines import fallback_mark
 from sm.core.statuses import ENDED, Status
 from sm.core.timestamps import epoch_s, span
 
@@ -57,6 +58,17 @@ class BoardRow:
         else:
             texts = (data["note"], data["activity"], data["title"], reason)
         return shown(next((text for text in texts if text and text.strip()), ""), 300)
+
+    def tree_cost(self) -> str:
+        """The cost of the session with its descendants; empty without descendants, or if it is not known."""
+        tree = self.data["tree"]
+        known = tree["cost_usd"] is not None
+        return dollars(tree["cost_usd"]) if known and tree["sessions"] > 1 else ""
+
+    def badges(self) -> list[str]:
+        """Marks of a session that is not as others."""
+        marks = [fallback_mark(self.data).strip(), "worktree" if self.data["worktree"] else ""]
+        return [mark for mark in marks if mark]
 
     def progress(self) -> str:
         done, total = self.data["todo_done"], self.data["todo_total"]

@@ -39,6 +39,7 @@ COMMANDS = (
     (AGENTS, "workspace", "Manage workspaces: teams of agents with a directory."),
     (STATE, "ls", "List agents: first those that need attention."),
     (STATE, "top", "Watch and direct agents in a full-screen view."),
+    (STATE, "web", "Watch and direct agents in a browser, also on a phone."),
     (STATE, "all", "List all sessions as a tree."),
     (STATE, "children", "List the children of a session."),
     (STATE, "who", "List the other children of my parent."),

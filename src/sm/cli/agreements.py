@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from sm.cli.display.text import JsonObject, line, plural
 from sm.cli.selection import agrees
 from sm.client.http import Client, workspace_path
+from sm.core.lines import JsonObject, line, plural
 from sm.errors import NotFound, UsageError
 
 _KINDS = {"mcp_server": "MCP server", "agent_type": "agent type"}

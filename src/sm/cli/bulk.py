@@ -7,9 +7,9 @@ import click
 from sm.cli.call import Call, json_option
 from sm.cli.display.errors import Failures, print_warnings
 from sm.cli.display.output import print_json
-from sm.cli.display.text import JsonObject
 from sm.cli.options import Completion, sessions_argument
 from sm.client.http import TIMEOUT_S, decode_answer, new_key, session_path
+from sm.core.lines import JsonObject
 from sm.errors import IllegalState, SmError
 
 

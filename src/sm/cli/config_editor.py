@@ -11,7 +11,7 @@ from contextlib import suppress
 import click
 
 from sm.cli.display.errors import print_error, print_warnings
-from sm.cli.display.text import line
+from sm.core.lines import line
 from sm.errors import ConfigError, ExternalError, IllegalState, UsageError
 
 _EDITORS = ("sensible-editor", "nano", "vi")

@@ -9,12 +9,13 @@ import click
 from sm.cli.call import Call
 from sm.cli.display.errors import Failures
 from sm.cli.display.output import print_json
-from sm.cli.display.sessions import label, name_to_type
-from sm.cli.display.text import JsonObject, line
 from sm.cli.options import rate_wait_option, seconds_option
 from sm.client.http import Client
-from sm.core.states import OPEN_STATES, MessageState
-from sm.errors import IllegalState, SmError, UsageError, WaitTimeout
+from sm.core.lines import JsonObject
+from sm.core.message_lines import outcome
+from sm.core.session_lines import label
+from sm.core.states import OPEN_STATES
+from sm.errors import SmError, UsageError
 from sm.wire import encode
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -23,7 +24,6 @@ DEFAULT_WAIT_S = 5.0
 INTERRUPTED = 130
 """The exit code after Ctrl-C."""
 _HELD_S = 20.0
-_ARRIVED = (MessageState.SUBMITTED, MessageState.ACKNOWLEDGED)
 
 
 class DeliveryOptions(NamedTuple):
@@ -125,26 +125,3 @@ def _follow(client: Client, message: JsonObject, deadline: float) -> JsonObject:
         wait_s = int(min(left_s, _HELD_S)) + 1
         message = client.get(f"/v1/messages/{message['message_id']}", {"wait_s": wait_s})
     return message
-
-
-def outcome(message: JsonObject, *, must_arrive: bool) -> str:
-    """Describe a message's outcome in one line.
-
-    Raises IllegalState for a message that failed, and WaitTimeout when `must_arrive` and the message is still open.
-    """
-    number, reason, name = message["message_id"], line(message["reason"] or ""), label(message)
-    status = message["status"]
-    if message.get("request_id"):
-        return f"Answered {message['request_id']} of session {name}: {reason}"
-    if status in _ARRIVED:
-        return f"Input sent to session {name}"
-    if status == MessageState.UNCONFIRMED and not must_arrive:
-        return f"typed, not confirmed, message {number}"
-    if status not in OPEN_STATES:
-        raise IllegalState(f"message {number} to session {name} is {line(status)}: {reason}")
-    if must_arrive:
-        raise WaitTimeout(
-            f"message {number} is still {line(status)} ({reason}); it was not cancelled",
-            f"sm log {name_to_type(message)}",
-        )
-    return f"{line(status)} ({reason}), message {number}" if reason else f"{line(status)}, message {number}"

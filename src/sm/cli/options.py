@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
-from sm.cli.display.text import JsonObject, line
 from sm.cli.instance import RATE_WAIT_S, Instance
+from sm.core.lines import JsonObject, line
 from sm.core.statuses import ENDED
 from sm.errors import SmError, UsageError
 
@@ -61,8 +61,8 @@ def _sessions(
 ) -> Iterator[Candidate]:
     """The sessions for which `applies` holds, described by their status. `archived`: include archived sessions."""
     from sm.cli.display.output import now
-    from sm.cli.display.sessions import last_words, status_of
     from sm.core.columns import cut
+    from sm.core.session_lines import last_words, status_of
 
     at = now()
     sessions = [s for s in _fetch("/v1/sessions", {"archived": archived}) if applies(s)]
@@ -136,7 +136,7 @@ def requests_and_sessions(context: click.Context, incomplete: str) -> Iterable[C
 
 
 def _request(request: JsonObject) -> Candidate:
-    from sm.cli.display.sessions import label
+    from sm.core.session_lines import label
 
     return (request["request_id"],), f"{request['kind']} of {label(request)}, {request['state']}"
 

@@ -3,8 +3,8 @@
 import os
 import re
 
-from sm.cli.display.text import line
 from sm.cli.instance import Instance
+from sm.core.lines import line
 from sm.errors import SmError, UnknownAgentType
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")

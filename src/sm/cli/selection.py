@@ -6,9 +6,9 @@ from datetime import datetime
 
 import click
 
-from sm.cli.display.sessions import label
-from sm.cli.display.text import JsonObject, plural, seconds_since
 from sm.client.http import Client
+from sm.core.lines import JsonObject, plural, seconds_since
+from sm.core.session_lines import label
 from sm.core.statuses import ENDED
 from sm.errors import IllegalState, UsageError
 

@@ -8,9 +8,9 @@ import click
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import Table, now
 from sm.cli.display.sessions import session_table
-from sm.cli.display.text import JsonObject
 from sm.cli.options import optional_session, workspace_option
 from sm.client.http import session_path
+from sm.core.lines import JsonObject
 from sm.core.statuses import Status
 
 _QUERY = ("recursive", "status", "archived", "search", "workspace")

@@ -4,9 +4,9 @@ import os
 
 import click
 
-from sm.cli.display.text import line
 from sm.cli.instance import Instance
 from sm.cli.selection import agrees
+from sm.core.lines import line
 from sm.errors import BypassNotAccepted, DirectoryNotTrusted, IllegalState, SetupRequired
 
 TYPE_CHECKING = False  # see wire.py

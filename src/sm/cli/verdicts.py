@@ -5,10 +5,10 @@ from collections.abc import Mapping
 import click
 
 from sm.cli.call import Call, json_option
-from sm.cli.display.sessions import label
-from sm.cli.display.text import JsonObject
 from sm.cli.options import request_argument
 from sm.client.http import percent_encode
+from sm.core.lines import JsonObject
+from sm.core.session_lines import label
 from sm.errors import NotFound
 
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from sm.cli.display.sessions import label, name_to_type
-from sm.cli.display.text import JsonObject, plural
 from sm.cli.git import command_line, common_of, environment, git, is_in_operation, is_sandboxed
 from sm.client.http import Client, session_path
+from sm.core.lines import JsonObject, plural
+from sm.core.session_lines import label, name_to_type
 from sm.core.text import folded
 from sm.core.worktrees import repository_of
 from sm.errors import ExternalError, IllegalState, NotPermitted

@@ -294,7 +294,7 @@ def _ask(
             f"the daemon speaks protocol {protocol}, this sm speaks {PROTOCOL}", "sm daemon restart"
         )
     if status >= 400:
-        raise _refusal(status, connection.body(_ANSWER_MAX_BYTES))
+        raise refusal_of(status, connection.body(_ANSWER_MAX_BYTES))
 
 
 def _events(connection: HttpConnection) -> "Iterator[tuple[int, str]]":
@@ -364,7 +364,8 @@ def _no_listener(path: str) -> DaemonAway:
     return DaemonAway(f"no daemon is running at {path}", "sm daemon start")
 
 
-def _refusal(status: int, body: bytes) -> SmError:
+def refusal_of(status: int, body: bytes) -> SmError:
+    """The error in an answer of the daemon."""
     try:
         error = decode(body.decode("utf-8", "replace"))["error"]
         code, message, hint = str(error["code"]), str(error["message"]), error.get("hint")

@@ -33,6 +33,7 @@ from sm.config.fields import (
 from sm.config.sandbox import SandboxSection
 from sm.config.section import Section
 from sm.config.telegram import TelegramSection
+from sm.config.web import WebSection
 from sm.core.models import IDENTITY
 from sm.core.states import TrustLevel
 
@@ -407,6 +408,8 @@ class Config(Section):
     """Programs and URLs that also get the notices of the operator's inbox."""
     telegram: TelegramSection = TelegramSection()
     """A bot of Telegram that reports to you, and that you command from a phone."""
+    web: WebSection = WebSection()
+    """Live views in browsers (sm web). A change applies when sm web starts again."""
     quota: QuotaSettings = QuotaSettings()
     """Usage limits of accounts. At the reset one session tries first; when it succeeds, the others follow."""
     retry: RetrySettings = RetrySettings()

@@ -82,9 +82,15 @@ class Caller:
     kind: CallerKind
     session_id: str | None = None
     user: BridgeUser | None = None
+    login: str | None = field(default=None, compare=False)
+    """The login of a browser through which the operator acts. It changes nothing but the audit log."""
 
     def __str__(self) -> str:
         return self.name if self.session_id is None else f"session:{self.session_id}"
+
+    @property
+    def audit_name(self) -> str:
+        return str(self) if self.login is None else f"{self} (web: {self.login})"
 
     @property
     def name(self) -> str:

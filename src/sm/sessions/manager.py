@@ -114,7 +114,7 @@ class Manager:
             )
             raise self._refused(refusal, caller, action, target.id, related)
         if not _is_routine(relation, action):
-            self._audit(str(caller), action.name.lower(), target.id, ALLOWED, related)
+            self._audit(caller.audit_name, action.name.lower(), target.id, ALLOWED, related)
         return target
 
     def filter_allowed(
@@ -130,7 +130,7 @@ class Manager:
     def record_allowed(self, caller: Caller, action: Action, sessions: Sequence[Session]) -> None:
         """Write the sessions that `filter_allowed` returned to the audit log."""
         for session in sessions:
-            self._audit(str(caller), action.name.lower(), session.id, ALLOWED, "with the tree above it")
+            self._audit(caller.audit_name, action.name.lower(), session.id, ALLOWED, "with the tree above it")
 
     def require(
         self,
@@ -149,12 +149,12 @@ class Manager:
             refusal = NotPermitted(f"only the operator may {action}", _ask_hint(caller))
             raise self._refused(refusal, caller, action, target, detail)
         if not is_read:
-            self._audit(str(caller), action.name.lower(), target, ALLOWED, detail)
+            self._audit(caller.audit_name, action.name.lower(), target, ALLOWED, detail)
 
     def _refused(
         self, error: SmError, caller: Caller, action: Action, target: str | None, reason: str | None
     ) -> SmError:
-        self._audit(str(caller), action.name.lower(), target, REFUSED, reason)
+        self._audit(caller.audit_name, action.name.lower(), target, REFUSED, reason)
         error.recorded = True
         return error
 

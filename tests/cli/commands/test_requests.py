@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from sm.cli.display.requests import request_details
 from sm.core.columns import columns
 from sm.core.quotation import visible
+from sm.core.request_lines import request_details
 from tests.cli.conftest import Sm
 from tests.cli.peer import HANG_UP, Answer, Peer, answer, error
 from tests.cli.samples import decision, request

@@ -3,7 +3,7 @@
 import pytest
 
 from sm.cli.display.sandbox import status_lines
-from sm.cli.display.text import JsonObject
+from sm.core.lines import JsonObject
 
 STATUS: JsonObject = {
     "engine": {"available": False, "problem": "no engine", "hint": None, "url": "unix:///s"},

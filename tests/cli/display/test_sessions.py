@@ -8,16 +8,9 @@ import pytest
 from sm.cli.display.output import table_lines
 from sm.cli.display.overview import log_line
 from sm.cli.display.progress import progress_block
-from sm.cli.display.sessions import (
-    last_words,
-    process_of,
-    session_block,
-    session_table,
-    status_of,
-    tree_rows,
-    tree_rows_of_list,
-)
-from sm.cli.display.text import event_line, plain_line
+from sm.cli.display.sessions import session_table, tree_rows, tree_rows_of_list
+from sm.core.lines import event_line, plain_line
+from sm.core.session_lines import last_words, process_of, session_block, status_of
 from tests.cli.samples import AT, EVIL, FORGED_HEADERS, ago, event, progress, session
 
 TASK = session("abc12345", friendly_name="engineer-task1042", status="completed", status_at=ago(minutes=5))

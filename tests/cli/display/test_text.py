@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sm.cli.display.text import age, agent_line, clock, event_line, json_text, line, plain_line
+from sm.core.lines import age, agent_line, clock, event_line, json_text, line, plain_line
 from sm.core.text import imitates_mark
 from tests.cli.samples import AT, EVIL, FORGED_HEADERS, ago, event
 

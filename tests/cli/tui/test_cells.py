@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from sm.board import Line, Target, chips, needs
+from sm.board.details import target_lines
 from sm.board.prediction import prediction
 from sm.cli.tui import texts
 from sm.cli.tui.cells import Cells, fitted, need_cells, session_cells, session_header
@@ -68,7 +69,7 @@ def test_texts_around_the_list_have_no_control_characters(hostile: str) -> None:
     )
     need = needs({}, [asked], [], {"trouble": [hostile]}, AT_S)[0]
     lines = [
-        *texts.details(Target(shown, need), AT_S, 60),
+        *target_lines(Target(shown, need), AT_S, 60),
         *texts.help_lines(Target(shown, need)),
         texts.chip_line(chips({shown.id: shown}, [need], ["w"], None), None).plain,
         prediction(shown),

@@ -15,8 +15,8 @@ Examples:
 import click
 
 from sm.cli.call import Call, json_option
-from sm.cli.display.sessions import name_and_id
-from sm.cli.display.text import line
+from sm.core.lines import line
+from sm.core.session_lines import name_and_id
 
 
 @click.command(help=__doc__)

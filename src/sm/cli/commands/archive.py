@@ -11,8 +11,8 @@ Examples:
 """
 
 from sm.cli.bulk import bulk_command
-from sm.cli.display.sessions import label
 from sm.cli.options import visible_ended_sessions
+from sm.core.session_lines import label
 
 command = bulk_command(
     __doc__, "archive", lambda session: f"Archived {label(session)}", visible_ended_sessions

@@ -24,11 +24,11 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import print_json
-from sm.cli.display.text import JsonObject, agent_line, line
 from sm.cli.options import TextCommand, seconds_option
 from sm.cli.outage import until_answered
 from sm.cli.report import no_session
 from sm.client.http import Client
+from sm.core.lines import JsonObject, agent_line, line
 from sm.core.states import RequestState
 from sm.errors import DaemonUnavailable, IllegalState, NotFound, WaitTimeout
 from sm.wire import encode

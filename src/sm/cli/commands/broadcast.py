@@ -25,10 +25,10 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.delivery import DeliveryOptions, deliver, delivery_options
-from sm.cli.display.text import JsonObject, line, plural
 from sm.cli.options import TextCommand, workspace_option
 from sm.cli.selection import ask, yes_option
 from sm.cli.stdin import message_text
+from sm.core.lines import JsonObject, line, plural
 
 
 @click.command(help=__doc__, cls=TextCommand)

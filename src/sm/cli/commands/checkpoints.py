@@ -9,9 +9,9 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import now
-from sm.cli.display.text import JsonObject, checkpoint_line
 from sm.cli.options import number_option, session_argument
 from sm.client.http import session_path
+from sm.core.lines import JsonObject, checkpoint_line
 
 
 @click.command(help=__doc__)

@@ -20,9 +20,9 @@ import os
 import click
 
 from sm.cli.display.errors import print_warnings
-from sm.cli.display.text import plain_line
 from sm.cli.group import CommandGroup
 from sm.cli.instance import Instance
+from sm.core.lines import plain_line
 from sm.errors import NotPermitted, UsageError
 
 _SUGGESTIONS = {

@@ -14,11 +14,11 @@ import click
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import print_lines
 from sm.cli.display.overview import log_line
-from sm.cli.display.text import JsonObject, json_text, line, plural
 from sm.cli.group import CommandGroup
 from sm.cli.instance import Instance, daemon_stopped_error, start
 from sm.cli.options import number_option
 from sm.client.http import Client, DaemonAway
+from sm.core.lines import JsonObject, json_text, line, plural
 from sm.core.timestamps import span
 from sm.errors import (
     DaemonUnavailable,

@@ -34,11 +34,12 @@ import click
 from sm.cli.commands import demo_agent
 from sm.cli.commands.daemon import stop
 from sm.cli.display.output import now, print_table
-from sm.cli.display.sessions import label, session_table, tree_rows_of_list
-from sm.cli.display.text import JsonObject, event_line, line
+from sm.cli.display.sessions import session_table, tree_rows_of_list
 from sm.cli.instance import Instance, start
 from sm.cli.outage import follow
 from sm.client.http import Client, session_path
+from sm.core.lines import JsonObject, event_line, line
+from sm.core.session_lines import label
 from sm.core.states import TrustLevel
 from sm.core.statuses import ENDED, Status
 from sm.errors import ExternalError, SmError, WaitTimeout

@@ -28,9 +28,9 @@ import click
 
 from sm import __version__
 from sm.cli.call import Call, json_option
-from sm.cli.display.text import line, plural
 from sm.cli.instance import Instance
 from sm.client.http import Client, DaemonAway, workspace_path
+from sm.core.lines import line, plural
 from sm.errors import ExternalError, NotPermitted, SmError
 from sm.paths import SOCKET_PATH_MAX_BYTES, InstancePaths
 

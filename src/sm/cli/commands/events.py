@@ -15,10 +15,10 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import now
-from sm.cli.display.text import JsonObject, event_line
 from sm.cli.options import number_option, session_names, workspace_option
 from sm.cli.outage import follow
 from sm.client.http import session_path
+from sm.core.lines import JsonObject, event_line
 from sm.core.states import EventType
 from sm.errors import UsageError
 from sm.wire import encode

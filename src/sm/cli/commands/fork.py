@@ -12,10 +12,10 @@ Examples:
 import click
 
 from sm.cli.call import Call, json_option
-from sm.cli.display.sessions import name_and_id
-from sm.cli.display.text import line
 from sm.cli.options import session_argument
 from sm.client.http import START_TIMEOUT_S, session_path
+from sm.core.lines import line
+from sm.core.session_lines import name_and_id
 
 
 @click.command(help=__doc__)

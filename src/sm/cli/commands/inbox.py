@@ -23,10 +23,10 @@ from collections.abc import Mapping
 import click
 
 from sm.cli.call import Call, json_option
-from sm.cli.display.text import JsonObject, plain_line
 from sm.cli.options import number_option, seconds_option
 from sm.cli.outage import until_answered
 from sm.client.http import Client, new_key
+from sm.core.lines import JsonObject, plain_line
 from sm.errors import DaemonUnavailable, LimitReached, StorageFull, UsageError, WaitTimeout
 
 _CONFIRM = "/v1/inbox/confirm"

@@ -16,9 +16,9 @@ Examples:
 """
 
 from sm.cli.bulk import bulk_command
-from sm.cli.display.sessions import label
-from sm.cli.display.text import JsonObject
 from sm.cli.options import running_sessions
+from sm.core.lines import JsonObject
+from sm.core.session_lines import label
 
 
 def _interrupted(session: JsonObject) -> str:

@@ -23,10 +23,10 @@ import click
 
 from sm.cli.bulk import act_on_each
 from sm.cli.call import Call, json_option
-from sm.cli.display.sessions import label
-from sm.cli.display.text import JsonObject
 from sm.cli.options import running_sessions, sessions_argument, workspace_option
 from sm.cli.selection import check, confirm, running_trees, yes_option
+from sm.core.lines import JsonObject
+from sm.core.session_lines import label
 
 # The daemon kills one process tree after the other, by force only after a grace time.
 _KILL_S = 120.0

@@ -14,9 +14,9 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import Table, now
-from sm.cli.display.sessions import label
-from sm.cli.display.text import JsonObject, clock, line
 from sm.cli.options import number_option, optional_session
+from sm.core.lines import JsonObject, clock, line
+from sm.core.session_lines import label
 
 
 @click.command(help=__doc__)

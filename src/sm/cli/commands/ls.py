@@ -25,9 +25,9 @@ import click
 from sm.cli.call import Call, json_option
 from sm.cli.display.listing import Listing, listing, listing_lines, ordered
 from sm.cli.display.output import now, print_json, print_lines
-from sm.cli.display.text import JsonObject
 from sm.cli.options import workspace_option
 from sm.cli.session_list import archived_option, search_option
+from sm.core.lines import JsonObject
 from sm.errors import UsageError
 from sm.wire import encode
 

@@ -11,7 +11,7 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import now
-from sm.cli.display.sessions import session_block
+from sm.core.session_lines import session_block
 
 
 @click.command(help=__doc__)

@@ -22,9 +22,9 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.errors import print_warnings
-from sm.cli.display.sessions import label
-from sm.cli.display.text import line, plural
 from sm.cli.options import session_argument
+from sm.core.lines import line, plural
+from sm.core.session_lines import label
 from sm.core.statuses import ENDED, Status
 
 

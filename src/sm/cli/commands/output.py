@@ -11,9 +11,9 @@ Examples:
 import click
 
 from sm.cli.call import Call, json_option
-from sm.cli.display.text import agent_line
 from sm.cli.options import number_option, session_argument
 from sm.client.http import session_path
+from sm.core.lines import agent_line
 
 
 @click.command(help=__doc__)

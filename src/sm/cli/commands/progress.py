@@ -17,9 +17,9 @@ import click
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import now, print_json, print_lines
 from sm.cli.display.progress import progress_block
-from sm.cli.display.text import JsonObject
 from sm.cli.options import session_argument
 from sm.client.http import session_path
+from sm.core.lines import JsonObject
 from sm.wire import encode
 
 _INTERVAL_S = 5.0

@@ -11,9 +11,9 @@ Examples:
 import click
 
 from sm.cli.call import Call, json_option
-from sm.cli.display.sessions import name_and_id
 from sm.cli.options import session_argument
 from sm.client.http import session_path
+from sm.core.session_lines import name_and_id
 
 
 @click.command(help=__doc__)

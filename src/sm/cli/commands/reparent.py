@@ -11,10 +11,10 @@ Examples:
 import click
 
 from sm.cli.call import Call, json_option
-from sm.cli.display.sessions import label
-from sm.cli.display.text import line
 from sm.cli.options import running_sessions, session_argument
 from sm.client.http import session_path
+from sm.core.lines import line
+from sm.core.session_lines import label
 from sm.errors import UsageError
 
 

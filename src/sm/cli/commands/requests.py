@@ -17,10 +17,10 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import Table, now, width
-from sm.cli.display.requests import request_block, request_details, request_line
-from sm.cli.display.sessions import label
-from sm.cli.display.text import JsonObject, age, line
 from sm.cli.options import REQUEST_NAME, number_option, requests_and_sessions
+from sm.core.lines import JsonObject, age, line
+from sm.core.request_lines import request_block, request_details, request_line
+from sm.core.session_lines import label
 
 
 @click.command(help=__doc__)

@@ -30,10 +30,10 @@ import click
 from sm.cli.call import Call, json_option
 from sm.cli.display.errors import Failures
 from sm.cli.display.output import print_json
-from sm.cli.display.sessions import label, name_to_type
-from sm.cli.display.text import JsonObject, line
 from sm.cli.options import ended_sessions
 from sm.client.http import START_TIMEOUT_S, session_path
+from sm.core.lines import JsonObject, line
+from sm.core.session_lines import label, name_to_type
 from sm.core.statuses import Status
 from sm.errors import SmError, UsageError, from_wire
 from sm.wire import encode

@@ -11,9 +11,9 @@ Examples:
 import click
 
 from sm.cli.call import Call, json_option
-from sm.cli.display.text import JsonObject, line
 from sm.cli.options import account_option
 from sm.client.http import account_path
+from sm.core.lines import JsonObject, line
 
 
 @click.command(help=__doc__)

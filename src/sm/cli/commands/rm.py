@@ -27,9 +27,9 @@ from sm.cli.bulk import act_on_each
 from sm.cli.call import Call, json_option
 from sm.cli.display.errors import print_warnings
 from sm.cli.display.output import now
-from sm.cli.display.text import JsonObject, line
 from sm.cli.options import ended_sessions, sessions_argument, workspace_option
 from sm.cli.selection import check, confirm, ended, yes_option
+from sm.core.lines import JsonObject, line
 from sm.errors import UsageError
 
 

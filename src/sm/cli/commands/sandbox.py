@@ -16,12 +16,12 @@ from sm.cli.display.sandbox import (
     unused_lines,
     unused_total,
 )
-from sm.cli.display.text import JsonObject, line
 from sm.cli.group import CommandGroup
 from sm.cli.options import number_option, sandbox_names
 from sm.cli.selection import ask, yes_option
 from sm.client.http import percent_encode
 from sm.core.columns import cut
+from sm.core.lines import JsonObject, line
 from sm.errors import ExternalError, NotFound, UsageError
 
 _WAIT_S = 20

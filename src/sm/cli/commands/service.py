@@ -9,9 +9,9 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.commands.daemon import stop
-from sm.cli.display.text import line
 from sm.cli.group import CommandGroup
 from sm.cli.instance import Instance
+from sm.core.lines import line
 from sm.errors import ExternalError, NotPermitted
 
 _UNIT = "sm.service"

@@ -30,8 +30,6 @@ import click
 from click.core import ParameterSource
 
 from sm.cli.call import Call, json_option
-from sm.cli.display.sessions import name_and_id
-from sm.cli.display.text import line
 from sm.cli.options import (
     TextCommand,
     absolute,
@@ -42,6 +40,8 @@ from sm.cli.options import (
     workspaces,
 )
 from sm.client.http import START_TIMEOUT_S, Client, decode_answer, new_key
+from sm.core.lines import line
+from sm.core.session_lines import name_and_id
 from sm.core.statuses import Status
 from sm.errors import InvalidText, SetupRequired, SmError, UnknownAgentType, UsageError
 

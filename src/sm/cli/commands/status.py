@@ -28,6 +28,6 @@ def command(session: str | None, workspace: str | None, call: Call) -> None:
     elif workspace is not None:
         raise UsageError("--workspace and SESSION cannot be used together")
     else:
-        from sm.cli.display.sessions import session_block  # the overview starts faster without
+        from sm.core.session_lines import session_block  # the overview starts faster without
 
         call.get(session_path(session), lambda answer: session_block(answer, now()))

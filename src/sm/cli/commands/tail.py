@@ -21,11 +21,11 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import now, width
-from sm.cli.display.text import JsonObject, clock, line
 from sm.cli.options import number_option, session_argument
 from sm.cli.outage import until_answered
 from sm.client.http import Client, session_path
 from sm.core.columns import cut
+from sm.core.lines import JsonObject, clock, line
 from sm.core.statuses import ENDED
 
 _LINES_MAX = 10_000

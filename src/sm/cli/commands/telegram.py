@@ -6,7 +6,7 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import now
-from sm.cli.display.text import JsonObject, age, line, plural
+from sm.core.lines import JsonObject, age, line, plural
 from sm.core.timestamps import span
 
 

@@ -33,10 +33,10 @@ import click
 
 from sm.cli.agreements import agree, is_interactive, pending
 from sm.cli.call import Call, json_option
-from sm.cli.display.text import JsonObject, line
 from sm.cli.selection import agrees
 from sm.cli.setup_questions import find_setup, show_effects
 from sm.client.http import Client, session_path, workspace_path
+from sm.core.lines import JsonObject, line
 from sm.errors import IllegalState, InvalidPath, NotPermitted, SmError, UsageError
 
 TYPE_CHECKING = False  # see wire.py

@@ -9,8 +9,8 @@ Examples:
 """
 
 from sm.cli.bulk import bulk_command
-from sm.cli.display.sessions import label
 from sm.cli.options import archived_sessions
+from sm.core.session_lines import label
 
 command = bulk_command(
     __doc__, "unarchive", lambda session: f"Unarchived {label(session)}", archived_sessions

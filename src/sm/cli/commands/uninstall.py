@@ -32,11 +32,11 @@ import click
 from sm.cli.call import Call, json_option
 from sm.cli.commands.daemon import mark_stopped, stop
 from sm.cli.commands.service import remove_unit, unit_of
-from sm.cli.display.sessions import label
-from sm.cli.display.text import JsonObject, line, plural
 from sm.cli.instance import Instance, start
 from sm.cli.selection import ask, running_trees, yes_option
 from sm.client.http import DaemonAway
+from sm.core.lines import JsonObject, line, plural
+from sm.core.session_lines import label
 from sm.errors import ExternalError, IllegalState, NotPermitted, UsageError
 
 _SHOWN_MAX = 5

@@ -26,11 +26,12 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import now, print_json, print_table
-from sm.cli.display.sessions import flat_rows, label, session_table
-from sm.cli.display.text import JsonObject, line, plural
+from sm.cli.display.sessions import flat_rows, session_table
 from sm.cli.options import running_sessions, seconds_option, sessions_argument
 from sm.cli.outage import until_answered
 from sm.client.http import Client
+from sm.core.lines import JsonObject, line, plural
+from sm.core.session_lines import label
 from sm.core.statuses import ENDED, ENDED_OF_ANY_KIND, Status
 from sm.errors import DaemonUnavailable, IllegalState, WaitTimeout
 from sm.wire import encode

@@ -12,9 +12,9 @@ Examples:
 import click
 
 from sm.cli.call import Call, json_option
-from sm.cli.display.text import JsonObject, agent_line, line
 from sm.cli.options import session_argument
 from sm.client.http import session_path
+from sm.core.lines import JsonObject, agent_line, line
 
 _TIMEOUT_S = 1260.0
 """Above the daemon's own limit: twice claude.what.timeout_s, when it makes another summary first."""

@@ -15,11 +15,11 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import Table, now, table_lines
-from sm.cli.display.requests import expires, explanation, request_head
-from sm.cli.display.sessions import label, status_of
-from sm.cli.display.text import JsonObject, age, line, seconds_since
 from sm.cli.options import REQUEST_NAME, requests_and_sessions
 from sm.client.http import percent_encode, session_path
+from sm.core.lines import JsonObject, age, line, seconds_since
+from sm.core.request_lines import expires, explanation, request_head
+from sm.core.session_lines import label, status_of
 from sm.core.timestamps import span
 
 

@@ -9,10 +9,10 @@ from sm.cli import agreements
 from sm.cli.call import Call, json_option
 from sm.cli.display.errors import print_warnings
 from sm.cli.display.output import Table
-from sm.cli.display.text import JsonObject, line, plural
 from sm.cli.group import CommandGroup
 from sm.cli.options import absolute, key_value, workspaces
 from sm.client.http import workspace_path
+from sm.core.lines import JsonObject, line, plural
 from sm.errors import IllegalState, UsageError
 
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta, tzinfo
 
-from sm.cli.display.text import JsonObject, line
+from sm.core.lines import JsonObject, line
 
 
 def park_text(account: JsonObject, now: datetime, zone: tzinfo | None) -> str:

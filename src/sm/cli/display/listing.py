@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from sm.cli.display.sessions import label, status_of
-from sm.cli.display.text import JsonObject, line, seconds_since
 from sm.core.columns import BRANCHES, columns
+from sm.core.lines import JsonObject, line, seconds_since
+from sm.core.session_lines import label, status_of
 from sm.core.timestamps import span
 
 _HEADER = ("NAME", "STATUS", "AGE", "MODEL", "CTX", "COST", "TASK")

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import click
 
-from sm.cli.display.text import json_text
 from sm.core.columns import columns
+from sm.core.lines import json_text
 
 
 class Table(NamedTuple):

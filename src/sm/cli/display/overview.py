@@ -2,7 +2,7 @@
 
 from datetime import datetime, tzinfo
 
-from sm.cli.display.text import JsonObject, escape_mark, line
+from sm.core.lines import JsonObject, escape_mark, line
 from sm.core.timestamps import span
 
 _INDENT = " " * len("Dead letters: ")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime, tzinfo
 
-from sm.cli.display.text import JsonObject, age, agent_line, checkpoint_line, line
+from sm.core.lines import JsonObject, age, agent_line, checkpoint_line, line
 from sm.core.timestamps import span
 
 _TODO_MAX = 12

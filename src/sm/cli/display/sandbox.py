@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from sm.cli.display.text import JsonObject, line, plural
+from sm.core.lines import JsonObject, line, plural
 
 _UNITS = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
 _BINARY = (("GiB", 1 << 30), ("MiB", 1 << 20))

@@ -1,67 +1,12 @@
-"""Formats sessions as rows, as a tree, or one in full. Pure."""
+"""Formats sessions as rows and as a tree. Pure."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Any
 
 from sm.cli.display.output import Table
-from sm.cli.display.text import JsonObject, age, agent_line, line, seconds_since
 from sm.core.columns import BRANCHES
-from sm.core.statuses import ENDED, Status
-from sm.core.timestamps import span
-
-COLOURS: dict[str, str] = {
-    Status.RUNNING: "green",
-    Status.ERROR: "red",
-    Status.KILLED: "red",
-    Status.WAITING_INPUT: "yellow",
-    Status.ABANDONED: "yellow",
-    Status.COMPLETED: "dim",
-}
-
-
-def name_of(session: JsonObject) -> str:
-    return line(session["friendly_name"] or session["name"])
-
-
-def name_and_id(session: JsonObject) -> str:
-    """`engineer-task1042 (1a2b3c4d)`, for lists that scripts read, and where a person learns the ID."""
-    return f"{name_of(session)} ({session['session_id']})"
-
-
-def label(source: JsonObject) -> str:
-    """Name of a session for people. The daemon adds the ID if another session has the same name.
-
-    `source`: the session, or a message or request of it. An older daemon sends no label.
-    """
-    names = (source.get(field) for field in ("label", "friendly_name", "name", "session_id"))
-    return line(next(filter(None, names), "operator"))
-
-
-def name_to_type(source: JsonObject) -> str:
-    """The word for a session in a command: its label, or the ID that the label contains. `source`: as for `label`."""
-    shown, session_id = label(source), line(source["session_id"])
-    return session_id if session_id in shown else shown
-
-
-def status_of(session: JsonObject, now: datetime) -> str:
-    """Format a status. A stale status has a question mark and its age: `running? (4m)`."""
-    status = line(session["status"])
-    if not session.get("status_stale"):
-        return status
-    return f"{status}? ({span(seconds_since(session['status_at'], now)).replace('min', 'm')})"
-
-
-def last_words(session: JsonObject) -> str:
-    """Return the session's quoted result, the reason for its status, or its note."""
-    result = session["completion_message"]
-    if result and result != session["status_reason"]:  # else the daemon wrote the result
-        return f'"{line(result)}"'
-    if session["status"] in ENDED:
-        return "" if session["status"] == Status.COMPLETED else line(session["status_reason"] or "")
-    if session["status"] == Status.WAITING_INPUT:
-        return line(session["status_reason"] or "")
-    return line(session["note"] or ("In progress" if session["status"] == Status.RUNNING else ""))
+from sm.core.lines import JsonObject, age
+from sm.core.session_lines import COLOURS, fallback_mark, last_words, name_and_id, status_of
 
 
 def session_table(
@@ -85,12 +30,6 @@ def session_table(
         )
         colours[number, 1] = COLOURS.get(session["status"], "")
     return Table(cells, aligned=2, empty=empty, colours=colours)
-
-
-def fallback_mark(session: Mapping[str, Any]) -> str:
-    """The mark of a session that should be sandboxed and runs directly on this host."""
-    fell_back = (session["trust_level"], session["effective_mode"]) == ("sandboxed", "direct")
-    return " !direct" if fell_back else ""
 
 
 def flat_rows(sessions: Sequence[JsonObject]) -> list[tuple[str, JsonObject]]:
@@ -121,46 +60,3 @@ def tree_rows_of_list(sessions: Sequence[JsonObject]) -> list[tuple[str, JsonObj
         parent = known.get(session["parent_session_id"])
         (roots if parent is None else parent["children"]).append(session)
     return tree_rows(roots)
-
-
-def session_block(session: JsonObject, now: datetime) -> list[str]:
-    """Format one session in full, for `sm status SESSION` and `sm me`."""
-    status = f"{status_of(session, now)}, {age(session['status_at'], now)}"
-    agent = [line(session["agent_type"]), f"provider {line(session['provider'])}"]
-    if session["model"]:
-        agent.append(f"model {line(session['model'])}")
-    trust = line(session["effective_mode"])
-    if session["effective_mode"] != session["trust_level"]:
-        trust += f" (requested: {line(session['trust_level'])})"
-    facts = [
-        ("Status", f"{status} ({line(session['status_source'])}: {line(session['status_reason'] or '-')})"),
-        ("Agent", ", ".join(agent)),
-        ("Title", session["title"]),
-        ("Result", session["completion_message"] and f'"{line(session["completion_message"], 10_000)}"'),
-        ("Note", session["note"]),
-        ("Process", process_of(session)),
-        ("Parent", session["parent_label"] or "none"),
-        ("Directory", session["working_dir"]),
-        ("Worktree", session["worktree"] and "{path}, branch {branch}".format_map(session["worktree"])),
-        ("Workspace", session["workspace"]),
-        ("Trust", f"{trust}, created by {line(session['created_by'])}"),
-        ("Lifecycle", f"{line(session['mode'])} (from {line(session['mode_source'])})"),
-        ("Started", session["started_at"] and age(session["started_at"], now)),
-        ("Active", session["last_activity_at"] and age(session["last_activity_at"], now)),
-        ("Terminal", f"{line(session['tmux_session'])} (sm attach {name_to_type(session)})"),
-    ]
-    lines = [name_and_id(session)]
-    lines += [f"{name + ':':<11}{line(value, 10_000)}" for name, value in facts if value]
-    output = [agent_line(text) for text in session.get("last_output") or []]
-    if output:
-        lines += ["Last output:", *(f"  {text}" for text in output)]
-    return lines
-
-
-def process_of(session: JsonObject) -> str | None:
-    """Describe the process by its pid, exit code or signal; None before it starts."""
-    if session["exit_signal"] is not None:
-        return f"ended by signal {session['exit_signal']}"
-    if session["exit_code"] is not None:
-        return f"ended with exit code {session['exit_code']}"
-    return f"pid {session['pid']}" if session["pid"] else None

@@ -14,8 +14,8 @@ from rich.text import Text
 
 from sm.cli.display.listing import GAP, STATUS_COLUMN, FittedListing, Listing, fit
 from sm.cli.display.output import Table, table_lines
-from sm.cli.display.sessions import COLOURS
 from sm.core.columns import columns, cut
+from sm.core.session_lines import COLOURS
 
 _BARS = Box("  | \n" * 8, ascii=True)
 _GAP = 3

@@ -19,12 +19,12 @@ from textual.widgets import Static
 
 from sm import __version__
 from sm.board import Board, BoardNeed, Chip, Line, Target, chips
+from sm.board.details import needs_title, request_lines, target_lines
 from sm.board.needs_list import NeedsList
 from sm.board.order import Sort
 from sm.cli.tui import keyboard, texts
 from sm.cli.tui.appearance import next_theme, show_theme
 from sm.cli.tui.cells import Cells, fitted, need_cells, session_cells, session_header
-from sm.cli.tui.feed import Feed, Mail, MailFailure, Outage
 from sm.cli.tui.kept import KeptChoices
 from sm.cli.tui.layout import CSS, detail_width, lay_out
 from sm.cli.tui.notices import notice_sequence
@@ -33,6 +33,7 @@ from sm.cli.tui.rows_view import RowsView
 from sm.cli.tui.runner import ActionRunner
 from sm.client.http import Client
 from sm.core.text import folded
+from sm.feed import Feed, Mail, Situation
 
 _DRAW_EVERY_S = 0.25
 _CACHED_MAX = 500
@@ -66,11 +67,11 @@ class TopApp(App[None]):
         self._kept = kept or KeptChoices()
         self.choices = self._kept.read()
         self.pace = pace or Pace()
-        self.board = Board()
+        self._feed = Feed(client, lambda: self.post_message(self.FeedReady()), archived=self.choices.archived)
+        self._situation = Situation(self._feed.ask)
+        self.board = Board(self._situation.table)
         self.board.workspace, self.board.sort = self.choices.workspace, self.choices.sort
         self.needs = NeedsList()
-        self._mail: Mail | None = None
-        self._feed = Feed(client, lambda: self.post_message(self.FeedReady()), archived=self.choices.archived)
         self.in_needs = False
         """The selection is in the region of what needs the person."""
         self._cwd = _working_directory()
@@ -81,8 +82,6 @@ class TopApp(App[None]):
         self._cells: dict[str, tuple[Line, tuple[object, ...], Cells]] = {}
         """The cells of each session that was drawn, with all that they depend on."""
         self._notice: tuple[str, float] = ("", 0.0)
-        self._outage = ""
-        self._open_requests: dict[str, Sequence[str]] = {}
 
     # Regions
 
@@ -122,40 +121,27 @@ class TopApp(App[None]):
         self.call_after_refresh(self.draw)
 
     @property
+    def found(self) -> Sequence[BoardNeed]:
+        """The entries that need the person."""
+        return self._situation.found
+
+    @property
     def target(self) -> Target:
         return self.board.target(self.needs.current if self.in_needs else None, cwd=self._cwd)
 
     @property
-    def found(self) -> Sequence[BoardNeed]:
-        """The entries that need the person."""
-        return self.needs.found
-
-    @property
     def chips(self) -> Sequence[Chip]:
-        workspaces = () if self._mail is None else self._mail.workspaces
-        return chips(self.board.rows, self.found, workspaces, self.board.workspace)
+        return chips(self.board.rows, self.found, self._situation.workspaces, self.board.workspace)
 
     # News of the daemon
 
     def on_top_app_feed_ready(self) -> None:
         clock_s = time.monotonic()
         for news in self._feed.take():
-            if isinstance(news, Mail):
-                self._mail = news
-                if self.board.workspace is not None and self.board.workspace not in news.workspaces:
-                    self.choose(None)
-            elif isinstance(news, MailFailure):
-                mail = self._mail or Mail()
-                self._mail = replace(mail, overview={**mail.overview, "trouble": [news.reason]})
-            elif isinstance(news, Outage):
-                self._outage = news.reason
-                self.board.lose(clock_s)
-            else:
-                self.board.apply(news, clock_s)
-                open_requests = {row.id: row.requests for row in self.board.rows.values() if row.requests}
-                if open_requests != self._open_requests:
-                    self._open_requests = open_requests
-                    self._feed.ask()
+            if (change := self._situation.take(news, clock_s)) is not None:
+                self.board.take(change)
+            if isinstance(news, Mail) and self.board.workspace not in (None, *news.workspaces):
+                self.choose(None)
         self.draw_soon()
 
     def draw_soon(self) -> None:
@@ -186,16 +172,10 @@ class TopApp(App[None]):
         self._write_texts(clock_s)
 
     def _find_needs(self, clock_s: float) -> None:
-        mail, board = self._mail, self.board
-        if mail is None:
+        if self._situation.mail is None:
             return
-        now_s, fresh = board.now_s(clock_s), board.lost_for_s(clock_s) is None
-        news = self.needs.update(
-            *(board.rows, mail.requests, mail.messages, mail.overview),
-            now_s=now_s,
-            clock_s=clock_s,
-            fresh=fresh,
-        )
+        self._situation.find_needs(clock_s)
+        news = self.needs.update(self.found, clock_s)
         if news.vanished is not None and self.in_needs:
             self.runner.tell_who_was_faster(news.vanished)
         self._announce(news.new)
@@ -215,16 +195,15 @@ class TopApp(App[None]):
     def _write_texts(self, clock_s: float) -> None:
         board, now_s = self.board, self.board.now_s(clock_s)
         lost_s = board.lost_for_s(clock_s)
-        self._write(
-            "head", fitted(texts.head(board, lost_s, self._outage, self._newer_daemon), self.size.width)
-        )
+        head = texts.head(board, lost_s, self._situation.outage, self._newer_daemon)
+        self._write("head", fitted(head, self.size.width))
         self._write("columns", session_header(self.rows_view("list").line_width))
         self._write("chips", texts.chip_line(self.chips, board.workspace))
-        self._write("needs-title", texts.needs_title(self.found, self.needs.quiet_since_s, now_s))
+        self._write("needs-title", needs_title(self.found, self._situation.quiet.since_s, now_s))
         self._write("foot", self._foot(clock_s))
         detail = self.main.query_one("#detail", Static)
         if detail.display:
-            self._write("detail", "\n".join(texts.details(self.target, now_s, detail_width(self.size.width))))
+            self._write("detail", "\n".join(target_lines(self.target, now_s, detail_width(self.size.width))))
 
     def _write(self, name: str, text: Text | str) -> None:
         if self._texts.get(name) != text:
@@ -341,7 +320,8 @@ class TopApp(App[None]):
     @property
     def _newer_daemon(self) -> str:
         """The version of a daemon of another version; empty: it is the version of this view."""
-        daemon = {} if self._mail is None else self._mail.overview.get("daemon") or {}
+        mail = self._situation.mail
+        daemon = {} if mail is None else mail.overview.get("daemon") or {}
         version = str(daemon.get("version") or __version__)
         return "" if version == __version__ else version
 
@@ -350,9 +330,8 @@ class TopApp(App[None]):
         detail = self.main.query_one("#detail")
         if not detail.display:
             return False
-        lines = texts.request_lines(
-            request, self.board.now_s(time.monotonic()), detail_width(self.size.width)
-        )
+        width = detail_width(self.size.width)
+        lines = request_lines(request, self.board.now_s(time.monotonic()), width)
         return len(lines) <= detail.size.height
 
     @property

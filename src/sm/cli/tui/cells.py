@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import lru_cache
 
 from rich.cells import cell_len, set_cell_size
@@ -11,7 +10,7 @@ from rich.style import Style
 
 from sm.board import BoardNeed, Line, NeedKind
 from sm.board.words import context_bar, count_of_tokens, dollars, short_model, sign_of
-from sm.cli.display.sessions import COLOURS, fallback_mark
+from sm.core.session_lines import COLOURS, fallback_mark
 from sm.core.statuses import Status
 from sm.core.timestamps import span
 
@@ -77,8 +76,9 @@ def session_cells(line: Line, width: int, now_s: float, *, state: str, fresh: bo
     fold = f"▸{line.folded} " if line.folded else ""
     held = f" ✉{data['messages_held']}" if data["messages_held"] else ""
     branch = line.branch if len(line.branch) <= _INDENT_MAX else f"…{line.branch[-_INDENT_MAX + 1 :]}"
+    tree_cost = row.tree_cost()
     texts = {
-        "cost": f"{dollars(data['cost_usd'])}{_of_tree(line)}",
+        "cost": f"{dollars(data['cost_usd'])}{tree_cost and f' ∑{tree_cost}'}",
         "context": context_bar(data["context_percent"]),
         "done": row.progress(),
         "tokens": count_of_tokens(data["tokens"]),
@@ -95,13 +95,6 @@ def session_cells(line: Line, width: int, now_s: float, *, state: str, fresh: bo
         (fitted(row.task(), widths.task), _PLAIN),
     ]
     return _stated(cells, width, state, dim=line.gone or not fresh or not row.is_live)
-
-
-def _of_tree(line: Line) -> str:
-    """The cost of the session with its descendants, if it has some."""
-    tree = line.row.data["tree"]
-    known = tree["cost_usd"] is not None
-    return f" ∑{dollars(tree['cost_usd'])}" if known and tree["sessions"] > 1 else ""
 
 
 def need_cells(need: BoardNeed, width: int, now_s: float, *, state: str, fresh: bool) -> Cells:
@@ -143,7 +136,3 @@ def _stated(cells: Sequence[tuple[str, Style]], width: int, state: str, *, dim: 
         left -= cell_len(part)
         kept.append((part, style + extra))
     return tuple(kept)
-
-
-def utc(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)

@@ -6,12 +6,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from sm.board import Target
+from sm.board.details import target_lines, utc
 from sm.board.lanes import lanes
 from sm.board.order import Sort, arrange
 from sm.board.spend import spend_by_model, spend_by_tree, spend_over_time
 from sm.board.tabs import EVENT_GROUPS, TABS, BoardTab
-from sm.cli.tui import pictures, tab_texts, texts
-from sm.cli.tui.cells import session_cells, utc
+from sm.cli.tui import pictures, tab_texts
+from sm.cli.tui.cells import session_cells
 from sm.cli.tui.pages import PageLines, PageTab
 from sm.cli.tui.peek import ScreenFollower
 from sm.client import live
@@ -131,7 +132,7 @@ class PageTabs:
         row = self._app.board.rows.get(session_id)
         if row is None:
             return ["the session is no longer in the list"]
-        return texts.details(Target(row), self._now_s(), width)
+        return target_lines(Target(row), self._now_s(), width)
 
     def _children(self, session_id: str, width: int) -> PageLines:
         rows = self._app.board.rows

@@ -8,10 +8,10 @@ from functools import lru_cache
 from rich.style import Style
 from rich.text import Text
 
-from sm.cli.display.text import agent_line
 from sm.client import live
 from sm.client.http import Client, session_path
 from sm.client.live import ScreenRowData
+from sm.core.lines import agent_line
 from sm.core.quotation import visible
 from sm.errors import SmError
 

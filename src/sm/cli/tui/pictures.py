@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 from rich.style import Style
 from rich.text import Text
 
+from sm.board.details import utc
 from sm.board.lanes import MARKS, Lane
 from sm.board.spend import SpendBar
 from sm.board.words import count_of_tokens, dollars, sign_of
-from sm.cli.display.sessions import COLOURS
-from sm.cli.display.text import clock
-from sm.cli.tui.cells import fitted, utc
+from sm.cli.tui.cells import fitted
+from sm.core.lines import clock
+from sm.core.session_lines import COLOURS
 from sm.core.statuses import ENDED, Status
 from sm.core.timestamps import iso, span
 

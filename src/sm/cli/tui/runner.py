@@ -21,12 +21,11 @@ from sm.board import (
     Target,
     command_to_copy,
 )
+from sm.board.details import target_lines
 from sm.board.guard import DEAD_S
 from sm.board.prediction import predicted
 from sm.board.tabs import TABS
 from sm.cli.commands.spawn import environment
-from sm.cli.delivery import outcome
-from sm.cli.display.requests import verdict
 from sm.cli.options import absolute
 from sm.cli.tui import texts
 from sm.cli.tui.cells import need_text_width
@@ -35,6 +34,8 @@ from sm.cli.tui.pages import FollowPage
 from sm.cli.tui.screens import KeyQuestion, LinePrompt, Palette, TextPage
 from sm.cli.worktrees import clean
 from sm.client.http import START_TIMEOUT_S, TIMEOUT_S, Client
+from sm.core.message_lines import outcome
+from sm.core.request_lines import verdict
 from sm.core.states import OPEN_STATES
 from sm.core.text import is_whole_tool_use
 from sm.errors import SmError
@@ -109,7 +110,7 @@ class ActionRunner:
             if target.row is not None:
                 self.show_session(target)
             return
-        lines = texts.details(target, app.board.now_s(opened_s), app.size.width - 2)
+        lines = target_lines(target, app.board.now_s(opened_s), app.size.width - 2)
         if not lines:
             return
         possible = {a.key: name for name, a in ACTIONS.items() if a.refusal(target) is None}
@@ -201,12 +202,7 @@ class ActionRunner:
 
     def _message_title(self, target: Target) -> Callable[[str], str]:
         label = target.row.label if target.row is not None else target.session_id
-        return lambda mode: f"Message to {label} ({self._predicted(target, mode)})"
-
-    def _predicted(self, target: Target, mode: str) -> str:
-        found = (need for need in self._app.found if need.request is not None)
-        requests = [(need.session_id or "", need.request["kind"], need.key) for need in found if need.request]
-        return predicted(target, requests, mode)
+        return lambda mode: f"Message to {label} ({predicted(target, self._app.found, mode)})"
 
     def _select_request(self, key: str) -> None:
         """Select a request of the selected session: a decision needs the request in sight."""

@@ -204,6 +204,8 @@ class Palette(ModalScreen[str | None]):
                 options.action_cursor_up()
             case _ if not take_early_key(self.query_one(Input), event):
                 return
+            case _:
+                pass
         event.stop()
 
     def on_input_submitted(self) -> None:

@@ -9,9 +9,9 @@ from rich.text import Text
 from sm.board.words import shown
 from sm.cli.commands.tail import action_line
 from sm.cli.commands.why import why_block
-from sm.cli.display.requests import request_block
-from sm.cli.display.sessions import label
-from sm.cli.display.text import clock, event_line, line
+from sm.core.lines import clock, event_line, line
+from sm.core.request_lines import request_block
+from sm.core.session_lines import label
 
 JsonList = Sequence[Mapping[str, Any]]
 

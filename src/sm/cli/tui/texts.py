@@ -7,14 +7,11 @@ from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 
-from sm.board import ACTIONS, KEYS, Board, BoardNeed, Chip, NeedKind, Target
-from sm.board.words import context_bar, count_of_tokens, dollars, shown
-from sm.cli.display.requests import request_details
-from sm.cli.display.sessions import session_block
-from sm.cli.display.text import clock, line
-from sm.cli.tui.cells import utc
-from sm.core.quotation import wrapped
-from sm.core.timestamps import iso, span
+from sm.board import ACTIONS, KEYS, Board, Chip, Target
+from sm.board.details import count_line
+from sm.board.words import shown
+from sm.core.lines import line
+from sm.core.timestamps import span
 
 NEW_WORKSPACE = "+"
 """The chip that creates a workspace. No slug has this name."""
@@ -54,8 +51,7 @@ def help_lines(target: Target) -> list[str]:
 
 def head(board: Board, lost_s: float | None, trouble: str, newer: str = "") -> str:
     """`newer`: the version of a daemon that is not of the version of this view."""
-    live = sum(row.is_live for row in board.rows.values())
-    parts = [f"sm top  {live} live, {len(board.rows) - live} ended", f"order: {board.sort}"]
+    parts = [f"sm top  {count_line(board.rows.values())}", f"order: {board.sort}"]
     if board.filter_text:
         parts.append(f"filter: {board.filter_text}")
         parts += board.filter.problems
@@ -93,55 +89,6 @@ def chip_at(found: Sequence[Chip], column: int) -> str | None:
 def _chip_text(chip: Chip) -> str:
     count = f" {chip.needs}!" if chip.needs else ""
     return f" {chip.key} {chip.label}{count} " if chip.key else f" {chip.label}{count} "
-
-
-def needs_title(found: Sequence[BoardNeed], quiet_s: float | None, now_s: float) -> str:
-    if found:
-        return f"Needs you: {len(found)}"
-    if quiet_s is None:
-        return "Needs you: loading"
-    since = clock(iso(quiet_s), utc(now_s))
-    return f"Nothing needs you since {since} ({span(max(0.0, now_s - quiet_s))})"
-
-
-def details(target: Target, now_s: float, width: int) -> list[str]:
-    """The selected request or session in full, in lines of at most `width` cells."""
-    lines = list[str]()
-    if target.request is not None:
-        lines += [*request_lines(target.request, now_s, width), ""]
-    elif target.need is not None and target.need.kind is not NeedKind.STALE:
-        lines += [f"{target.need.key}: {target.need.text}", ""]
-    if target.row is not None:
-        lines += [*session_block(target.row.data, utc(now_s)), *_usage(target.row.data)]
-    return _fitted(lines, width)
-
-
-def request_lines(request: Mapping[str, Any], now_s: float, width: int) -> list[str]:
-    """A request in full, in lines of at most `width` cells."""
-    return _fitted(request_details(request, utc(now_s), width), width)
-
-
-def _fitted(lines: Sequence[str], width: int) -> list[str]:
-    return [piece for text in lines for piece in wrapped(text, max(10, width))]
-
-
-def _usage(data: Mapping[str, Any]) -> list[str]:
-    tree, tool = data["tree"], data["last_tool"]
-    facts = [
-        ("Tokens", count_of_tokens(data["tokens"])),
-        ("Cost", dollars(data["cost_usd"])),
-        ("Context", context_bar(data["context_percent"])),
-    ]
-    if tree["sessions"] > 1:
-        below = f"{tree['sessions']} sessions ({tree['live']} live), {dollars(tree['cost_usd'])}"
-        facts.append(("Tree", f"{below}, {count_of_tokens(tree['tokens'])} tokens"))
-    if tool is not None:
-        facts.append(("Last tool", line(tool["name"])))
-    if data["activity"]:
-        facts.append(("Activity", line(data["activity"])))
-    if data["messages_held"]:
-        facts.append(("Held", f"{data['messages_held']} messages (sm log {data['session_id']})"))
-    return [f"{name + ':':<11}{text}" for name, text in facts]
 
 
 def question_text(question: Mapping[str, Any]) -> str:

@@ -4,8 +4,8 @@ import socket
 import threading
 from pathlib import Path
 
-from sm.cli.tui.feed import Feed
 from sm.client.http import Client
+from sm.feed import Feed
 from tests.load import until
 
 
@@ -20,7 +20,7 @@ def test_feed_ends_while_the_daemon_does_not_answer(tmp_path: Path) -> None:
         callers = [hung.accept()[0] for _ in range(2)]
         feed.end()
         left = {*threading.enumerate()} - before
-        assert [thread.name for thread in left] == ["sm top: requests"]
+        assert [thread.name for thread in left] == ["feed: requests"]
         feed.end()
         for caller in callers:
             caller.close()

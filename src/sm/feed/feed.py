@@ -1,4 +1,4 @@
-"""Reads what `sm top` shows from the daemon, in threads of its own, and reconnects when the daemon is gone."""
+"""Reads what a live view shows from the daemon, in threads of its own, and reconnects when the daemon is gone."""
 
 import os
 import queue
@@ -54,6 +54,7 @@ class Feed:
     """Calls `on_news` in one of its threads whenever `take` has something new.
 
     The queue is short: while the view is suspended, the daemon keeps the newest state of each row for it.
+    `archived`: follow archived sessions too, and nothing besides the rows.
     """
 
     def __init__(self, client: Client, on_news: Callable[[], object], *, archived: bool = False) -> None:
@@ -69,11 +70,10 @@ class Feed:
         """Write ends of earlier pipes, which only the thread that may use them closes."""
         # The stream ends when the read end of this pipe is closed: it may be silent for a long time.
         self._end, self._reader_fd = os.pipe()
-        self._follower = threading.Thread(target=self._follow, name="sm top: rows", daemon=True)
-        self._threads = [
-            self._follower,
-            threading.Thread(target=self._poll, name="sm top: requests", daemon=True),
-        ]
+        self._follower = threading.Thread(target=self._follow, name="feed: rows", daemon=True)
+        self._threads = [self._follower]
+        if not archived:
+            self._threads.append(threading.Thread(target=self._poll, name="feed: requests", daemon=True))
 
     def start(self) -> None:
         for thread in self._threads:

@@ -7,9 +7,9 @@ line, and invisible characters are shown as code points.
 from collections.abc import Iterator
 from datetime import datetime
 
-from sm.cli.display.sessions import label, name_to_type
-from sm.cli.display.text import JsonObject, age, line
+from sm.core.lines import JsonObject, age, line
 from sm.core.quotation import argument_lines, question_lines, quotation, wrapped_at_blanks
+from sm.core.session_lines import label, name_to_type
 from sm.core.timestamps import span
 from sm.wire import encode
 
@@ -192,9 +192,17 @@ def expires(request: JsonObject, at: datetime) -> str:
 
 def request_details(request: JsonObject, at: datetime, width: int | None = None) -> list[str]:
     """Format a request in full, with all commands that answer it. Wraps quotations at `width` unless None."""
-    lines = [request_head(request, at)]
+    lines = [request_head(request, at), *request_body(request, width)]
+    if _needs_answer(request) and request["expires_at"]:
+        lines.append(f"Expires:   {expires(request, at)}")
+    return lines
+
+
+def request_body(request: JsonObject, width: int | None = None) -> list[str]:
+    """The lines of `request_details` that do not depend on the time."""
+    lines = list[str]()
     if _is_deleted(request):
-        return [*lines, _DELETED]
+        return [_DELETED]
     if request.get("agent"):
         lines.append(f"Asked by:  sub-agent {line(request['agent'])}")
     if request["kind"] == "permission":
@@ -209,14 +217,12 @@ def request_details(request: JsonObject, at: datetime, width: int | None = None)
             lines += _question_block(request, number, question, width)
     if request.get("cut"):
         lines.append(f"Shortened: sm attach {name_to_type(request)} shows the whole dialog")
-    if request["state"] != "open" or request["answer"] is not None:
+    if not _needs_answer(request):
         return [*lines, f"Because:   {explanation(request)}"]
     commands = _question_commands(request) if request["kind"] == "question" else _answer_commands(request)
     lines += [f"{'' if number else 'Answer:':<10} {text}" for number, text in enumerate(commands)]
     if request["kind"] == "setup":
         lines.append("Effect:    sm approve lets the agent start, sm deny ends it")
-    if request["expires_at"]:
-        lines.append(f"Expires:   {expires(request, at)}")
     return lines
 
 

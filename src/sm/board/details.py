@@ -1,0 +1,74 @@
+"""The texts of live views about one session or one entry, and the titles of their regions. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from sm.board.board_action import Target
+from sm.board.needs import BoardNeed, NeedKind
+from sm.board.row import BoardRow
+from sm.board.words import context_bar, count_of_tokens, dollars
+from sm.core.lines import clock, line
+from sm.core.quotation import wrapped
+from sm.core.request_lines import request_details
+from sm.core.session_lines import session_block
+from sm.core.timestamps import iso, span
+
+
+def utc(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def count_line(rows: Iterable[BoardRow]) -> str:
+    """How many sessions there are: `3 live, 1 ended`."""
+    lives = [row.is_live for row in rows]
+    return f"{sum(lives)} live, {len(lives) - sum(lives)} ended"
+
+
+def needs_title(found: Sequence[BoardNeed], quiet_s: float | None, now_s: float) -> str:
+    if found:
+        return f"Needs you: {len(found)}"
+    if quiet_s is None:
+        return "Needs you: loading"
+    since = clock(iso(quiet_s), utc(now_s))
+    return f"Nothing needs you since {since} ({span(max(0.0, now_s - quiet_s))})"
+
+
+def target_lines(target: Target, now_s: float, width: int) -> list[str]:
+    """The selected request or session in full, in lines of at most `width` cells."""
+    lines = list[str]()
+    if target.request is not None:
+        lines += [*request_lines(target.request, now_s, width), ""]
+    elif target.need is not None and target.need.kind is not NeedKind.STALE:
+        lines += [f"{target.need.key}: {target.need.text}", ""]
+    if target.row is not None:
+        lines += [*session_block(target.row.data, utc(now_s)), *_usage(target.row.data)]
+    return _fitted(lines, width)
+
+
+def request_lines(request: Mapping[str, Any], now_s: float, width: int) -> list[str]:
+    """A request in full, in lines of at most `width` cells."""
+    return _fitted(request_details(request, utc(now_s), width), width)
+
+
+def _fitted(lines: Sequence[str], width: int) -> list[str]:
+    return [piece for text in lines for piece in wrapped(text, max(10, width))]
+
+
+def _usage(data: Mapping[str, Any]) -> list[str]:
+    tree, tool = data["tree"], data["last_tool"]
+    facts = [
+        ("Tokens", count_of_tokens(data["tokens"])),
+        ("Cost", dollars(data["cost_usd"])),
+        ("Context", context_bar(data["context_percent"])),
+    ]
+    if tree["sessions"] > 1:
+        below = f"{tree['sessions']} sessions ({tree['live']} live), {dollars(tree['cost_usd'])}"
+        facts.append(("Tree", f"{below}, {count_of_tokens(tree['tokens'])} tokens"))
+    if tool is not None:
+        facts.append(("Last tool", line(tool["name"])))
+    if data["activity"]:
+        facts.append(("Activity", line(data["activity"])))
+    if data["messages_held"]:
+        facts.append(("Held", f"{data['messages_held']} messages (sm log {data['session_id']})"))
+    return [f"{name + ':':<11}{text}" for name, text in facts]

@@ -1,0 +1,231 @@
+"""Serves live views to browsers, and manages their logins, for `sm web`."""
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from sm.cli.call import Call, json_option
+from sm.cli.display.output import Table
+from sm.cli.group import CommandGroup
+from sm.cli.instance import Instance
+from sm.core.lines import age
+from sm.core.timestamps import iso
+from sm.errors import DaemonUnavailable, NotPermitted, UsageError
+
+TYPE_CHECKING = False  # see wire.py
+if TYPE_CHECKING:
+    from sm.web.login_store import LoginStore
+    from sm.web.process import WebAddress
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+QR = "segno>=1.6"
+"""As in the extra `web`."""
+
+
+def _link_options(command: Command) -> Command:
+    for option in (  # the last one comes first in the help
+        click.option("--qr", is_flag=True, help="Print the link as a QR code too."),
+        click.option(
+            "--phone", is_flag=True, help="The same as --scope answer --qr, for the first of web.hosts."
+        ),
+        click.option(
+            "--name", metavar="NAME", help="Name of the login; default: browser-1, phone-1 and so on."
+        ),
+        click.option(
+            "--scope",
+            type=click.Choice(["look", "answer", "all"]),
+            help="look: read only; answer: also answer, send, interrupt and archive; all: everything.  "
+            "[default: all]",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@click.group(cls=CommandGroup, invoke_without_command=True)
+@click.option("--port", type=click.IntRange(0, 65535), help="Port; 0: any free one.  [default: web.port]")
+@_link_options
+@click.pass_context
+def command(
+    context: click.Context, port: int | None, scope: str | None, name: str | None, phone: bool, qr: bool
+) -> None:
+    """Watch and direct agents in a browser, also on a phone.
+
+    Serves the page on 127.0.0.1 in the foreground, and prints a link that logs in one browser. The link works once,
+    within two minutes. Ctrl-C ends the server; the agents keep running.
+
+    The command is for people: an agent cannot run it.
+
+    \b
+    Exit codes:
+      0  you ended the server
+      5  an agent ran the command
+      7  sm web runs already
+      9  the port is in use
+
+    \b
+    Examples:
+      sm web
+      sm web --port 0 --scope look
+    """
+    instance = _operator()
+    if context.invoked_subcommand is not None:
+        return
+    from sm.config import load
+    from sm.web.process import serve
+
+    # Checked before the server starts, with the rest of the options.
+    print_link = _link_printer(scope, name, phone=phone, qr=qr)
+    settings = load(instance.paths.config).config.web
+    instance.client().get("/v1/health")  # starts the daemon, or says why that fails
+    serve(
+        instance.client(start=False),
+        instance.paths.web,
+        settings.port if port is None else port,
+        settings.hosts,
+        print_link,
+    )
+
+
+@command.command()
+@_link_options
+def link(scope: str | None, name: str | None, phone: bool, qr: bool) -> None:
+    """Print a link that logs in another browser of the running server.
+
+    \b
+    Exit codes:
+      0  printed
+      2  the name is in use
+      7  sm web does not run
+
+    \b
+    Examples:
+      sm web link --scope look --name wall
+      sm web link --phone
+    """
+    from sm.web.login_store import LoginStore
+    from sm.web.process import running_server
+
+    directory = _operator().paths.web
+    address = running_server(directory)
+    if address is None:
+        raise DaemonUnavailable("sm web is not running", "sm web")
+    _link_printer(scope, name, phone=phone, qr=qr)(address, LoginStore(directory))
+
+
+@command.command()
+@json_option
+def logins(call: Call) -> None:
+    """List the logins of browsers: name, scope, time of the login and of the last use.
+
+    \b
+    Examples:
+      sm web logins
+    """
+    stored = _store().read().without_old(time.time())
+    shown = [
+        {
+            "name": login.name,
+            "scope": login.scope.value,
+            "created_at": iso(login.created_s),
+            "last_used_at": iso(login.used_s),
+        }
+        for login in stored.logins
+    ]
+    call.show_value(shown, _login_table)
+
+
+@command.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--all", "every", is_flag=True, help="End all logins.")
+def revoke(names: tuple[str, ...], every: bool) -> None:
+    """End logins. Their tabs close at once.
+
+    \b
+    Examples:
+      sm web revoke phone-1
+      sm web revoke --all
+    """
+    store = _store()
+    if every == bool(names):
+        raise UsageError("name the logins to end, or use --all", "list logins: sm web logins")
+    for name in names or (None,):
+        for ended in store.revoke(name):
+            click.echo(f"ended the login {ended}")
+
+
+def _operator() -> Instance:
+    instance = Instance(os.environ)
+    if instance.session_id is not None:
+        raise NotPermitted("sm web is for people, not for agents", "to list sessions: sm ls")
+    return instance
+
+
+def _store() -> "LoginStore":
+    from sm.web.login_store import LoginStore
+
+    return LoginStore(_operator().paths.web)
+
+
+def _link_printer(
+    scope: str | None, name: str | None, *, phone: bool, qr: bool
+) -> "Callable[[WebAddress, LoginStore], None]":
+    """Return the function that makes a login code and prints its link. Raises UsageError."""
+    from sm.web.logins import Scope
+
+    granted = Scope(scope or ("answer" if phone else "all"))
+    draw = _qr_drawer() if qr or phone else None
+
+    def print_link(address: "WebAddress", store: "LoginStore") -> None:
+        default_name = "phone" if phone else "browser"
+        code, login = store.add_code(name, granted, time.time(), default_name=default_name)
+        url = address.link(code, host=address.hosts[0] if phone and address.hosts else None)
+        click.echo(url)
+        if draw is not None:
+            click.echo(draw(url))
+        if phone and not address.hosts:
+            click.echo("a phone reaches this address through a tunnel only: set web.hosts", err=True)
+        click.echo(f"logs in {login} ({granted}), once, within two minutes", err=True)
+
+    return print_link
+
+
+def _qr_drawer() -> Callable[[str], str]:
+    import sys
+
+    try:
+        import segno
+    except ModuleNotFoundError:
+        raise UsageError(
+            "a QR code needs the package segno, which is not installed here",
+            f"install it: {sys.executable} -m pip install '{QR}'",
+        ) from None
+
+    def draw(url: str) -> str:
+        import io
+
+        text = io.StringIO()
+        segno.make(url, error="m", micro=False).terminal(out=text, compact=True)
+        return text.getvalue().rstrip("\n")
+
+    return draw
+
+
+def _login_table(shown: Any) -> Table:
+    from sm.cli.display.output import now
+
+    at = now()
+    rows = [
+        (
+            entry["name"],
+            entry["scope"],
+            f"logged in {age(entry['created_at'], at)}",
+            f"used {age(entry['last_used_at'], at)}",
+        )
+        for entry in shown
+    ]
+    return Table(rows, aligned=3, empty="no logins; for a link: sm web link")

@@ -1,0 +1,31 @@
+"""Formats the outcome of a message. Pure."""
+
+from sm.core.lines import JsonObject, line
+from sm.core.session_lines import label, name_to_type
+from sm.core.states import OPEN_STATES, MessageState
+from sm.errors import IllegalState, WaitTimeout
+
+_ARRIVED = (MessageState.SUBMITTED, MessageState.ACKNOWLEDGED)
+
+
+def outcome(message: JsonObject, *, must_arrive: bool) -> str:
+    """Describe a message's outcome in one line.
+
+    Raises IllegalState for a message that failed, and WaitTimeout when `must_arrive` and the message is still open.
+    """
+    number, reason, name = message["message_id"], line(message["reason"] or ""), label(message)
+    status = message["status"]
+    if message.get("request_id"):
+        return f"Answered {message['request_id']} of session {name}: {reason}"
+    if status in _ARRIVED:
+        return f"Input sent to session {name}"
+    if status == MessageState.UNCONFIRMED and not must_arrive:
+        return f"typed, not confirmed, message {number}"
+    if status not in OPEN_STATES:
+        raise IllegalState(f"message {number} to session {name} is {line(status)}: {reason}")
+    if must_arrive:
+        raise WaitTimeout(
+            f"message {number} is still {line(status)} ({reason}); it was not cancelled",
+            f"sm log {name_to_type(message)}",
+        )
+    return f"{line(status)} ({reason}), message {number}" if reason else f"{line(status)}, message {number}"

@@ -1,0 +1,199 @@
+"""The application: the checks of every request, and the headers of every answer."""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import orjson
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from sm.client.http import Client
+from sm.errors import (
+    InternalError,
+    LimitReached,
+    NotFound,
+    NotPermitted,
+    SmError,
+    Unauthenticated,
+    UsageError,
+)
+from sm.web import relay
+from sm.web.browser_socket import BrowserSockets
+from sm.web.channels import Channels
+from sm.web.client_frames import FRAME_MAX_BYTES
+from sm.web.daemon_link import DaemonLink
+from sm.web.hosts import HostRules
+from sm.web.hub import Hub
+from sm.web.login_guard import LoginGuard
+from sm.web.login_store import LoginStore
+from sm.web.logins import Login
+from sm.web.services import WebServices
+
+log = logging.getLogger(__name__)
+
+STATIC = Path(__file__).with_name("static")
+LOGIN = web.RequestKey("login", Login)
+SERVICES = web.AppKey("services", WebServices)
+_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "connect-src 'self'",
+        "manifest-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types lit-html",
+    )
+)
+HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
+}
+
+
+@asynccontextmanager
+async def web_app(client: Client, store: LoginStore, hosts: HostRules) -> AsyncIterator[web.Application]:
+    """The application, while it follows the daemon."""
+    link, hub = DaemonLink(client.socket_path), Hub(client)
+    guard = LoginGuard(store)
+    services = WebServices(hub, link, Channels(link), guard, hosts, secrets.token_hex(8))
+    hub.start()
+    watching = asyncio.create_task(guard.run())
+    try:
+        yield _application(services)
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, hub.close(), return_exceptions=True)
+        await link.close()
+
+
+def _application(services: WebServices) -> web.Application:
+    app = web.Application(
+        middlewares=[web.middleware(partial(_answer, services))], client_max_size=FRAME_MAX_BYTES
+    )
+    app[SERVICES] = services
+    app.on_response_prepare.append(_add_headers)
+    app.router.add_get("/", _index)
+    app.router.add_static("/static", STATIC, follow_symlinks=False, show_index=False)
+    app.router.add_post("/login", _login_handler(services))
+    app.router.add_get("/ws", BrowserSockets(services).serve, allow_head=False)
+    relay.add_routes(app, services.link, LOGIN)
+    return app
+
+
+async def _add_headers(request: web.Request, response: web.StreamResponse) -> None:
+    response.headers.update(HEADERS)
+    response.headers.pop("Server", None)
+    is_static = request.path.startswith("/static/") and response.status in (200, 206, 304)
+    response.headers["Cache-Control"] = "no-cache" if is_static else "no-store"
+
+
+async def _index(request: web.Request) -> web.StreamResponse:
+    return web.FileResponse(STATIC / "index.html")
+
+
+async def _answer(services: WebServices, request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        _check_page(services.hosts, request)
+        if request.path.startswith("/api/"):
+            request[LOGIN] = _authenticate(services.logins, request)
+        return await handler(request)
+    except SmError as error:
+        return _refusal(error)
+    except _Misdirected as error:
+        return _refusal(NotPermitted(str(error)), 421)
+    except web.HTTPException as error:
+        return _refusal(_of_http(error), error.status)
+    except ConnectionError:
+        raise
+    except Exception:
+        bug = secrets.token_hex(4)
+        log.exception("failed with bug %s", bug, extra={"sm_bug": bug})
+        return _refusal(InternalError(f"internal error {bug}"))
+
+
+class _Misdirected(Exception):
+    """The Host header is not in the list."""
+
+
+def _check_page(hosts: HostRules, request: web.Request) -> None:
+    """Raise unless the request names a host of the list and, if it is not for the page itself, comes from our page."""
+    headers = request.headers
+    names = headers.getall("Host", ())
+    if hosts.origin_of(names) is None or not request.raw_path.startswith("/"):
+        raise _Misdirected("this host is not in the list")
+    is_page = request.path == "/" or request.path.startswith("/static/")
+    if is_page and request.method in ("GET", "HEAD"):
+        return
+    reason = hosts.refusal(
+        names,
+        headers.getall("Origin", ()),
+        headers.getall("Sec-Fetch-Site", ()),
+        may_omit_origin=request.method == "GET" and request.path != "/ws",
+    )
+    if reason is not None:
+        raise NotPermitted(reason)
+
+
+def _authenticate(logins: LoginGuard, request: web.Request) -> Login:
+    values = request.headers.getall("Authorization", ())
+    scheme, _, token = values[0].partition(" ") if len(values) == 1 else ("", "", "")
+    return logins.authenticate(token if scheme == "Bearer" else "")
+
+
+def _login_handler(services: WebServices) -> Handler:
+    async def login(request: web.Request) -> web.StreamResponse:
+        if request.content_type != "application/json":
+            raise UsageError("the content must be application/json")
+        traded = await services.logins.redeem(_code(await request.read()))
+        if traded is None:
+            raise Unauthenticated("the code is wrong, used or too old", "for a new link: sm web link")
+        token, entry = traded
+        log.info("a browser logged in", extra={"sm_login": entry.name})
+        return _json({"token": token, "name": entry.name, "scope": entry.scope.value})
+
+    return login
+
+
+def _code(content: bytes) -> str:
+    try:
+        body = orjson.loads(content)
+    except ValueError:
+        body = None
+    code = body.get("code") if isinstance(body, dict) else None
+    if not isinstance(code, str) or len(code) > 200:
+        raise UsageError('the content must be {"code": "..."}')
+    return code
+
+
+def _json(value: object, status: int = 200) -> web.Response:
+    return web.Response(body=orjson.dumps(value), status=status, content_type="application/json")
+
+
+def _refusal(error: SmError, status: int | None = None) -> web.Response:
+    body = {"code": error.code, "message": error.message, "hint": error.hint}
+    return _json({"error": body}, status or error.http_status)
+
+
+def _of_http(error: web.HTTPException) -> SmError:
+    match error.status:
+        case 404 | 405:
+            return NotFound("there is nothing at this address")
+        case 413:
+            return LimitReached(f"the request is larger than {FRAME_MAX_BYTES:,} bytes")
+        case _:
+            return UsageError(f"invalid request: {error.reason}")

@@ -1,0 +1,175 @@
+"""The JSON of board frames: rows, entries that need a person, chips and layouts. Pure.
+
+Every word comes from `sm.board`, so a browser shows the same words as `sm top`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sm.board import ACTIONS, BoardAction, BoardNeed, BoardRow, Line, NeedKind, Sort, Target, chips
+from sm.board.details import target_lines
+from sm.board.prediction import MODES, predicted
+from sm.board.words import context_bar, count_of_tokens, dollars, short_model, shown, sign_of, status_word
+from sm.core.request_lines import request_body
+from sm.core.timestamps import epoch_s
+from sm.web.logins import Scope, scope_of
+
+Fields = Mapping[str, Any]
+_DECISIONS = ("approve", "deny", "answer")
+_DIFF_LINES_MAX = 2000
+_DETAIL_WIDTH = 10_000
+"""The page wraps the lines."""
+
+
+def row_fields(row: BoardRow) -> Fields:
+    data, tree = row.data, row.data["tree"]
+    return {
+        "label": row.label,
+        "name": shown(data["friendly_name"] or data["name"]),
+        "title": shown(data["title"] or ""),
+        "status": row.status,
+        "sign": sign_of(row.status, stale=row.stale, waits=bool(row.requests)),
+        "word": status_word(row.status, stale=row.stale),
+        "since": row.status_at_s,
+        "task": row.task(),
+        "progress": row.progress(),
+        "tokens": count_of_tokens(data["tokens"]),
+        "cost": dollars(data["cost_usd"]),
+        "tree_cost": row.tree_cost(),
+        "tree_sessions": tree["sessions"],
+        "context": context_bar(data["context_percent"]),
+        "context_percent": data["context_percent"],
+        "model": short_model(data["model"], data["provider"]),
+        "type": shown(row.agent_type, 60),
+        "badges": row.badges(),
+        "urgency": row.urgency,
+        "stale": row.stale,
+        "live": row.is_live,
+        "workspace": row.workspace,
+        "parent": row.parent_id,
+        "archived": data["archived"],
+        "held": data["messages_held"],
+        "requests": list(row.requests),
+    }
+
+
+def need_fields(need: BoardNeed, row: BoardRow | None) -> Fields:
+    request = need.request
+    fields: dict[str, Any] = {
+        "kind": need.kind.value,
+        "key": need.key,
+        "session_id": need.session_id,
+        "label": need.label,
+        "text": need.text,
+        "since": need.since_s or None,
+        "digest": need.digest,
+        "workspace": None if row is None else row.workspace,
+        "expires": None,
+        "lines": [],
+        "diff": None,
+        "options": [],
+        "questions": [],
+        "actions": {},
+        "commands": {},
+    }
+    if need.kind is NeedKind.REQUEST and request is not None:
+        target = Target(row, need)
+        fields |= {
+            "expires": epoch_s(request["expires_at"]) if request["expires_at"] else None,
+            "lines": request_body(request),
+            "diff": diff_lines(request),
+            "options": [shown(option) for option in request["options"]],
+            "questions": [
+                {
+                    "question": shown(question["question"], 4000),
+                    "options": [shown(option) for option in question["options"]],
+                    "multiple": bool(question.get("multiple")),
+                }
+                for question in request["questions"]
+            ],
+            "actions": {name: ACTIONS[name].refusal(target) for name in _DECISIONS},
+            "commands": {name: ACTIONS[name].command_line(target) for name in _DECISIONS},
+        }
+    return fields
+
+
+def diff_lines(request: Mapping[str, Any]) -> list[list[str]] | None:
+    """The edits of a file that a tool asks for, as [sign, line]. None: the tool edits nothing."""
+    arguments = request["arguments"]
+    if request["kind"] != "permission" or not isinstance(arguments, Mapping):
+        return None
+    edits = arguments.get("edits")
+    pairs = [edit for edit in edits if isinstance(edit, Mapping)] if isinstance(edits, list) else [arguments]
+    lines = list[list[str]]()
+    for pair in pairs:
+        old, new = pair.get("old_string"), pair.get("new_string")
+        if isinstance(old, str) and isinstance(new, str):
+            lines += [["-", shown(line, 2000)] for line in old.splitlines()]
+            lines += [["+", shown(line, 2000)] for line in new.splitlines()]
+    content = arguments.get("content")
+    if not lines and isinstance(content, str) and isinstance(arguments.get("file_path"), str):
+        lines = [["+", shown(line, 2000)] for line in content.splitlines()]
+    return lines[:_DIFF_LINES_MAX] or None
+
+
+def detail_fields(row: BoardRow, found: Sequence[BoardNeed], now_s: float) -> Fields:
+    """The selected session in full, and each action with its `sm` command and the reason why it is not possible."""
+    target = Target(row)
+    return {
+        "lines": target_lines(target, now_s, _DETAIL_WIDTH),
+        "predictions": {mode: predicted(target, found, mode) for mode in MODES},
+        "actions": {
+            action.name: {
+                "refusal": action.refusal(target),
+                "command": _command(action, target),
+                "question": action.question(target) if action.question is not None else None,
+            }
+            for action in ACTIONS.values()
+        },
+    }
+
+
+def _command(action: BoardAction, target: Target) -> str | None:
+    return None if action.name in _DECISIONS else action.command_line(target)
+
+
+def layout(lines: Iterable[Line]) -> list[list[Any]]:
+    return [[line.row.id, line.branch, line.folded, line.depth, line.children] for line in lines]
+
+
+def chip_fields(
+    rows: Mapping[str, BoardRow], found: Sequence[BoardNeed], workspaces: Iterable[str]
+) -> list[Fields]:
+    """`All`, then each workspace by name, with what needs a person in it."""
+    # A chip that is not chosen counts its own entries: with nothing else chosen each count is complete.
+    listed = chips(rows, found, workspaces, "")
+    return [
+        {
+            "slug": chip.slug or "",
+            "title": chip.label,
+            "key": chip.key,
+            "count": chip.sessions,
+            "needs": len(found) if chip.slug is None else chip.needs,
+        }
+        for chip in listed
+    ]
+
+
+def hello_fields() -> Fields:
+    """The actions and orders, which are the same for every login."""
+    return {
+        "actions": [
+            {
+                "name": action.name,
+                "key": action.key,
+                "title": action.title,
+                "scope": scope_of(action.name).value,
+                "undo": action.undo,
+                "needs_text": action.name in ("send", "answer"),
+                "on_server": action.call is not None,
+            }
+            for action in ACTIONS.values()
+        ],
+        "scopes": [scope.value for scope in Scope],
+        "sorts": [sort.value for sort in Sort],
+    }

@@ -1,0 +1,137 @@
+// Carries out the actions of the server's table: what they need is asked for here, what they may do is decided there.
+
+import { post } from "./api.js";
+import { rowOf, state } from "./state.js";
+import { focusSoon, go, sessionPath, tell, ui } from "./ui.js";
+
+const SCOPES = ["look", "answer", "all"];
+const UNDO_MS = 5000;
+const NO_CONNECTION = { ok: false, code: "lost", words: "no connection to sm web: nothing was sent" };
+const UNKNOWN = { ok: false, code: "lost", words: "the connection was lost: look whether it was done" };
+
+const pending = new Map();
+let number = 0;
+
+/** Send an action; the answer is a frame `done`. */
+export function send(action, target) {
+  const n = ++number;
+  return new Promise((resolve) => {
+    if (state.phase !== "live" || !ui.connection.send({ t: "act", n, action, ...target })) resolve(NO_CONNECTION);
+    else pending.set(n, resolve);
+  });
+}
+
+export function takeDone(frame) {
+  pending.get(frame.n)?.(frame);
+  pending.delete(frame.n);
+}
+
+export function losePending() {
+  for (const resolve of pending.values()) resolve(UNKNOWN);
+  pending.clear();
+}
+
+const mayDo = (action) => SCOPES.indexOf(state.hello?.scope) >= SCOPES.indexOf(action?.scope ?? "look");
+export const actionOf = (name) => state.hello?.actions.find((action) => action.name === name);
+
+/** Why the action is not possible; null: it is. */
+export function refusal(name, { need = null, session = null }) {
+  const action = actionOf(name);
+  if (action === undefined) return "unknown to this server";
+  if (!mayDo(action)) return `this login may not: its scope is ${state.hello.scope}`;
+  if (need !== null && name in (need.actions ?? {})) return reason(need.actions[name]);
+  const known = state.details.get(session ?? need?.session_id);
+  return known === undefined ? "loading" : reason(known.actions[name]);
+}
+
+const reason = (entry) => (entry !== null && typeof entry === "object" ? (entry.refusal ?? null) : (entry ?? null));
+
+export function commandOf(name, session) {
+  return state.details.get(session)?.actions[name]?.command ?? "";
+}
+
+/** Begin an action on a session or a request, as a key, a button or the palette asks for it. */
+export function begin(name, target) {
+  const { need = null } = target;
+  const session = target.session ?? need?.session_id ?? null;
+  const why = refusal(name, { need, session });
+  if (why !== null) {
+    tell(`not possible: ${why}`, true);
+    return;
+  }
+  if (name === "approve" && need) decide(need, "approve", {});
+  else if (name === "deny" || name === "answer") openInput(need, name);
+  else if (name === "send") {
+    go(sessionPath(session, "messages"));
+    setTimeout(() => focusSoon(".compose textarea"));
+  } else if (name === "kill") {
+    ui.dialog = { kind: "kill", session };
+    ui.draw();
+  } else if (name === "output") go(sessionPath(session, "peek"));
+  else if (name === "why") go(sessionPath(session, "why"));
+  else if (name === "copy-id") copy(session);
+  else if (name === "attach") copy(commandOf("attach", session) || `sm attach ${session}`);
+  else carryOut(name, session);
+}
+
+export async function carryOut(name, session, more = {}) {
+  const label = rowOf(session)?.label ?? session;
+  tell(`${actionOf(name).title}: ${label} …`);
+  const done = await send(name, { session, need: null, ...more });
+  tell(done.hint && !done.ok ? `${done.words} (hint: ${done.hint})` : done.words, !done.ok);
+  const undo = actionOf(name)?.undo;
+  if (done.ok && undo) {
+    ui.undo = { name: undo, session, label, until: performance.now() + UNDO_MS };
+    ui.draw();
+  }
+  return done;
+}
+
+export function undo() {
+  const open = ui.undo;
+  ui.undo = null;
+  if (open === null || performance.now() >= open.until) tell("nothing to undo");
+  else carryOut(open.name, open.session);
+  ui.draw();
+}
+
+export function openInput(need, kind) {
+  const before = ui.inputs.get(need.key);
+  ui.inputs.set(need.key, before?.kind === kind ? before : { kind, text: "", answers: [] });
+  ui.opened.add(need.key);
+  focusSoon(`[data-need="${CSS.escape(need.key)}"] textarea, [data-need="${CSS.escape(need.key)}"] input`);
+}
+
+/** Send a decision with the digest of what is shown. The caller has looked at the guard. */
+export async function decide(need, action, { text = "", answers = [] }) {
+  ui.answered.add(need.key);
+  tell(`${actionOf(action)?.title ?? action}: ${need.key} …`);
+  const target = { session: need.session_id, need: need.key, shown: need.digest, text, answers };
+  const done = await send(action, target);
+  if (done.ok) {
+    ui.inputs.delete(need.key);
+    ui.opened.delete(need.key);
+  } else ui.answered.delete(need.key);
+  tell(done.hint && !done.ok ? `${done.words} (hint: ${done.hint})` : done.words, !done.ok);
+}
+
+export async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    tell(`copied: ${text}`);
+  } catch {
+    ui.dialog = { kind: "copy", text };
+    ui.draw();
+  }
+}
+
+export async function addWorkspace(slug) {
+  try {
+    const made = await post("/v1/workspaces", { slug });
+    tell(`workspace ${made?.slug ?? slug} is made`);
+    return true;
+  } catch (error) {
+    tell(error.message, true);
+    return false;
+  }
+}

@@ -1,0 +1,46 @@
+// Requests to the server besides the socket. The token is kept in localStorage, which belongs to this port only:
+// a cookie would also go to other programs of this machine.
+
+const TOKEN = "sm.token";
+
+export const token = () => localStorage.getItem(TOKEN);
+export const forget = () => localStorage.removeItem(TOKEN);
+
+export class RequestFailed extends Error {}
+
+async function answer(response) {
+  const body = await response.json().catch(() => null);
+  if (response.ok) return body;
+  const problem = body?.error ?? body ?? {};
+  throw new RequestFailed(problem.message ?? problem.words ?? `the server answered ${response.status}`);
+}
+
+async function reach(path, options) {
+  try {
+    return await fetch(path, { ...options, cache: "no-store", credentials: "omit", redirect: "error" });
+  } catch {
+    throw new RequestFailed("no connection to sm web");
+  }
+}
+
+/** Trade the code of a link for a token. */
+export async function login(code) {
+  const headers = { "Content-Type": "application/json" };
+  const body = JSON.stringify({ code });
+  const { token: got } = await answer(await reach("/login", { method: "POST", headers, body }));
+  localStorage.setItem(TOKEN, got);
+}
+
+const authorization = () => ({ Authorization: `Bearer ${token()}` });
+
+/** The JSON answer of a route of the daemon, such as `/v1/usage`. */
+export async function get(path, query = {}) {
+  const given = Object.entries(query).filter(([, value]) => value != null);
+  const search = given.length ? `?${new URLSearchParams(given)}` : "";
+  return answer(await reach(`/api${path}${search}`, { headers: authorization() }));
+}
+
+export async function post(path, body) {
+  const headers = { ...authorization(), "Content-Type": "application/json" };
+  return answer(await reach(`/api${path}`, { method: "POST", headers, body: JSON.stringify(body) }));
+}

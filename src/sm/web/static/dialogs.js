@@ -1,0 +1,172 @@
+// Dialogs: the palette of actions, the help, the question before a kill, a new workspace.
+
+import { html, nothing, ref } from "./vendor/lit/lit.js";
+import { addWorkspace, begin, carryOut, commandOf, copy, refusal } from "./acts.js";
+import { liveBelow } from "./session.js";
+import { rowOf, state } from "./state.js";
+import { choose } from "./tree.js";
+import { go, ui } from "./ui.js";
+
+const VIEW_KEYS = [
+  ["j k ↓ ↑", "Move the selection; g G: to the first or last line; PageUp PageDown"],
+  ["Tab n", "Go to the next region; n: to the first request"],
+  ["Enter", "Open the selected session"],
+  ["← → Space", "Fold and unfold the sessions below the selected one"],
+  ["0-9", "Choose a workspace; on a question with options: answer it"],
+  ["a d t", "On a request: approve, deny with words, answer with a text"],
+  ["/", "Filter"],
+  ["S", "Next order"],
+  [": Ctrl-K", "Choose an action from a list"],
+  ["c", "Copy the sm command of the selection"],
+  ["u", "Undo, for 5 seconds"],
+  ["Esc", "Back; drop the filter"],
+  ["?", "Show this help"],
+];
+
+let returnTo = null;
+
+export function openDialog(dialog) {
+  ui.dialog = dialog;
+  ui.drawNow();
+}
+
+export function close() {
+  ui.dialog = null;
+  ui.drawNow();
+}
+
+/** Open the element as a modal dialog as soon as it is drawn; the focus comes back to where it was. */
+const modal = ref((element) => {
+  if (element === undefined) {
+    if (returnTo?.isConnected) returnTo.focus();
+    returnTo = null;
+  } else if (!element.open) {
+    returnTo = document.activeElement;
+    queueMicrotask(() => {
+      if (!element.isConnected) return;
+      element.showModal();
+      element.querySelector("[data-first]")?.focus();
+    });
+  }
+});
+
+function frame(title, content) {
+  const outside = (event) => event.target === event.currentTarget && close();
+  return html`<dialog ${modal} aria-labelledby="dialog-title" @close=${() => ui.dialog && close()} @click=${outside}>
+    <div class="dialog-body"><h2 id="dialog-title">${title}</h2>${content}</div></dialog>`;
+}
+
+export function dialogView() {
+  const { dialog } = ui;
+  if (dialog === null) return nothing;
+  return DIALOGS[dialog.kind](dialog);
+}
+
+const DIALOGS = { palette, help, kill, copy: copyText, workspace };
+
+function kill({ session }) {
+  const label = rowOf(session)?.label ?? session;
+  const below = liveBelow(session);
+  const end = (tree) => {
+    close();
+    carryOut("kill", session, { tree });
+  };
+  return frame(`Kill ${label}?`, html`<p>Its process ends now. Work that is not saved is lost.</p>
+    ${below.length ? html`<p>Live sessions below it:</p><ul>${below.slice(0, 20).map((name) => html`<li>${name}</li>`)}${below.length > 20 ? html`<li>and ${below.length - 20} more</li>` : nothing}</ul>` : nothing}
+    <div class="buttons"><button class="act" data-first @click=${close}>Cancel</button>
+      <button class="act stop" data-act="kill-one" @click=${() => end(false)}>Kill ${label}</button>
+      ${below.length ? html`<button class="act stop" data-act="kill-tree" @click=${() => end(true)}>Kill it and the ${below.length} below</button>` : nothing}</div>`);
+}
+
+function copyText({ text }) {
+  return frame("Copy by hand", html`<p class="hint">This browser gives no access to the clipboard here.</p>
+    <input class="wide" readonly data-first aria-label="Text to copy" .value=${text} @focus=${(event) => event.target.select()}>
+    <div class="buttons"><button class="act" @click=${close}>Close</button></div>`);
+}
+
+function workspace(dialog) {
+  const submit = async (event) => {
+    event.preventDefault();
+    const slug = new FormData(event.target).get("slug").trim();
+    if (slug && (await addWorkspace(slug))) close();
+  };
+  return frame("New workspace", html`<form @submit=${submit}><label>Name, such as shop
+      <input class="wide" name="slug" data-first required maxlength="64" autocomplete="off"></label>
+    <div class="buttons"><button class="act go">Make it</button><button type="button" class="act" @click=${close}>Cancel</button></div></form>`);
+}
+
+function help() {
+  const keys = (list) => list.map(([key, text]) => html`<tr><th scope="row"><kbd>${key}</kbd></th><td>${text}</td></tr>`);
+  const session = state.selected;
+  return frame("Keys", html`<table><tbody>${keys(VIEW_KEYS)}</tbody></table>
+    <h3>On the selected session</h3>
+    <table><tbody>${(state.hello?.actions ?? []).map((action) => {
+      const why = session === null ? "select a session" : refusal(action.name, { session });
+      return html`<tr class=${why === null ? "" : "over"}><th scope="row"><kbd>${action.key}</kbd></th><td>${action.title}
+        <span class="hint">${why ?? commandOf(action.name, session)}</span></td></tr>`;
+    })}</tbody></table>
+    ${state.hello?.filter_help ? html`<h3>Filter words</h3><p>${filterHelp(state.hello.filter_help)}</p>` : nothing}
+    <div class="buttons"><button class="act" data-first @click=${close}>Close</button></div>`);
+}
+
+export const filterHelp = (words) => (Array.isArray(words) ? words.join(" ") : words);
+
+/** Everything that the palette offers: the actions on the target, then the places of the page. */
+function entries(target) {
+  const { need = null, session = null } = target;
+  const actions = (state.hello?.actions ?? []).map((action) => ({
+    title: action.title,
+    key: action.key,
+    more: need?.commands?.[action.name] ?? commandOf(action.name, session),
+    refusal: need === null && session === null ? "select a session or a request" : refusal(action.name, { need, session }),
+    run: () => begin(action.name, target),
+  }));
+  const place = (title, run, key = "") => ({ title, key, more: "", refusal: null, run });
+  return [
+    ...actions,
+    place("Show the list of sessions", () => go("#/")),
+    place("Show the events", () => go("#/events")),
+    place("Show the spend", () => go("#/spend")),
+    place("Show the timeline", () => go("#/timeline")),
+    place("Copy the ID", () => session && copy(session), "y"),
+    ...state.chips.map((chip) => place(`Workspace: ${chip.title}`, () => choose(chip.slug ?? ""))),
+    place("New workspace", () => openDialog({ kind: "workspace" })),
+    place("Show all keys", () => openDialog({ kind: "help" }), "?"),
+  ];
+}
+
+function palette(dialog) {
+  const words = dialog.text.toLowerCase().split(/\s+/).filter(Boolean);
+  const found = entries(dialog.target).filter((entry) => words.every((word) => `${entry.title} ${entry.more}`.toLowerCase().includes(word)));
+  dialog.at = Math.min(Math.max(0, dialog.at), Math.max(0, found.length - 1));
+  const run = (entry) => {
+    if (entry === undefined) return;
+    close();
+    entry.run();
+  };
+  const keys = (event) => {
+    const steps = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (steps !== undefined) {
+      event.preventDefault();
+      dialog.at = (dialog.at + steps + found.length) % Math.max(1, found.length);
+      ui.drawNow();
+      document.getElementById(`choice-${dialog.at}`)?.scrollIntoView({ block: "nearest" });
+    } else if (event.key === "Enter") {
+      event.preventDefault();
+      run(found[dialog.at]);
+    }
+  };
+  const type = (event) => {
+    dialog.text = event.target.value;
+    dialog.at = 0;
+    ui.drawNow();
+  };
+  const { need = null, session = null } = dialog.target;
+  const label = need?.key ?? rowOf(session)?.label;
+  return frame(label ? `Actions on ${label}` : "Actions", html`<input class="wide" data-first role="combobox" aria-label="Search the actions" aria-expanded="true" aria-controls="choices"
+      aria-activedescendant=${found.length ? `choice-${dialog.at}` : nothing} autocomplete="off" .value=${dialog.text} @input=${type} @keydown=${keys}>
+    <ul id="choices" role="listbox" aria-label="Actions" class="choices">${found.map((entry, place) => html`<li role="option" id="choice-${place}"
+        aria-selected=${place === dialog.at} aria-disabled=${entry.refusal !== null} @click=${() => run(entry)}>
+        <span>${entry.title}</span><span class="hint">${entry.refusal ?? entry.more}</span>${entry.key ? html`<kbd>${entry.key}</kbd>` : nothing}</li>`)}</ul>
+    <p class="hint">Enter: do it. Esc: back.</p>`);
+}

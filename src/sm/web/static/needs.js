@@ -1,0 +1,273 @@
+// The region of what needs a person: requests with their buttons, then failed messages, stale sessions and troubles.
+
+import { html, live, nothing, repeat } from "./vendor/lit/lit.js";
+import { actionOf, begin, decide, openInput, refusal } from "./acts.js";
+import { ButtonGuard } from "./guard.js";
+import { nowS, state } from "./state.js";
+import { go, sessionPath, tell, ui } from "./ui.js";
+import { clock, span } from "./words.js";
+
+const SHOWN_LINES = 8;
+const GHOST_MS = 6000;
+export const guard = new ButtonGuard();
+let wake = 0;
+
+/** The entries in their places, with those that somebody else has just answered. */
+function entries() {
+  const list = [...state.needs];
+  for (const [key, ghost] of ui.ghosts) {
+    if (!list.some((need) => need.key === key)) list.splice(Math.min(ghost.place, list.length), 0, { ...ghost.need, ghost });
+  }
+  return list;
+}
+
+/** Note which requests have gone, and ask who answered them. */
+export function notePassed(before) {
+  const now = new Set(state.needs.map((need) => need.key));
+  for (const key of ui.ghosts.keys()) if (now.has(key)) ui.ghosts.delete(key);
+  before.forEach((need, place) => {
+    if (need.kind !== "request" || now.has(need.key)) return;
+    const ghost = { need, place, words: "answered", at: performance.now() };
+    ui.ghosts.set(need.key, ghost);
+    ui.inputs.delete(need.key);
+    setTimeout(() => {
+      if (ui.ghosts.get(need.key) === ghost) ui.ghosts.delete(need.key);
+      ui.draw();
+    }, GHOST_MS);
+  });
+}
+
+/** Take the words of the server about a request that is not open any more. */
+export function settle(key, words) {
+  const ghost = ui.ghosts.get(key);
+  if (ghost !== undefined) ghost.words = words;
+}
+
+const isDead = (need) => guard.isDead(need.key, performance.now());
+const isWhole = (need) => ui.opened.has(need.key) || (need.lines ?? []).length <= SHOWN_LINES;
+
+/** Decide if nothing speaks against it: the guard, a change below the finger, or words that are not in sight. */
+function press(need, action, words = {}) {
+  const pressed = guard.release(need.key);
+  const why = refusal(action, { need });
+  if (why !== null) tell(`not possible: ${why}`, true);
+  else if (pressed !== undefined && pressed !== need.digest) tell(`${need.key} changed while you pressed: look again`, true);
+  else if (isDead(need)) tell(`too early: ${need.key} has just appeared or changed; press again`, true);
+  else if (action === "approve" && !isWhole(need)) {
+    ui.opened.add(need.key);
+    tell(`${need.key} is now shown in full; press again`);
+  } else decide(need, action, words);
+}
+
+/** A key for a request. Return whether it was one. */
+export function needKey(need, key) {
+  const digit = "123456789".indexOf(key);
+  if (need.ghost) return false;
+  if (digit >= 0 && (need.options ?? []).length > 0) {
+    if (digit < need.options.length) press(need, "answer", { answers: [String(digit + 1)] });
+    else tell(`${need.key} has ${need.options.length} options`);
+    return true;
+  }
+  const name = { a: "approve", d: "deny", t: "answer" }[key];
+  if (name === undefined || need.kind !== "request") return false;
+  if (name === "approve") press(need, name);
+  else begin(name, { need });
+  return true;
+}
+
+export const focusedNeed = () => {
+  const key = document.activeElement?.closest("[data-need]")?.dataset.need;
+  return key === undefined ? null : (entries().find((need) => need.key === key) ?? null);
+};
+
+export function focusNeed(key) {
+  document.querySelector(`[data-need="${CSS.escape(key)}"]`)?.focus();
+}
+
+export function moveNeed(steps) {
+  const items = [...document.querySelectorAll("[data-need]")];
+  const place = items.indexOf(document.activeElement?.closest("[data-need]"));
+  items[Math.min(Math.max(0, place + steps), items.length - 1)]?.focus();
+}
+
+function title() {
+  if (state.needs.length > 0) return `Needs you: ${state.needs.length}`;
+  if (state.quietSince == null) return state.loading ? "Needs you: loading" : "Nothing needs you";
+  return `Nothing needs you since ${clock(state.quietSince)} (${span(nowS() - state.quietSince)})`;
+}
+
+export function needsRegion() {
+  const list = entries();
+  const drawn = list.map((need, place) => [
+    need.key,
+    // What is open above moves the buttons; the person's own words below them do not.
+    JSON.stringify([need.digest, need.text, place, list.slice(0, place).map(({ key }) => [ui.inputs.has(key), ui.opened.has(key)])]),
+  ]);
+  guard.see(new Map(drawn), performance.now());
+  clearTimeout(wake);
+  const ms = guard.nextMs(performance.now());
+  if (ms > 0) wake = setTimeout(ui.drawNow, ms + 5);
+  return html`<section class="needs" aria-labelledby="needs-title" data-count=${state.needs.length}>
+    <h2 id="needs-title" tabindex="-1" class=${state.needs.length ? "urgent" : "calm"}>${title()}</h2>
+    ${list.length === 0
+      ? nothing
+      : html`<ul class="need-list">
+          ${repeat(list, (need) => need.key, needItem)}
+        </ul>`}
+  </section>`;
+}
+
+function needItem(need) {
+  const age = need.since ? span(nowS() - need.since) : "";
+  const name = need.kind === "request" || need.kind === "message" ? need.key : need.kind;
+  const label = need.session_id && state.rows.has(need.session_id)
+    ? html`<a class="need-label" href=${sessionPath(need.session_id)}>${need.label}</a>`
+    : html`<span class="need-label">${need.label}</span>`;
+  return html`<li
+    data-need=${need.key}
+    data-kind=${need.kind}
+    data-dead=${need.kind === "request" && isDead(need)}
+    tabindex="-1"
+    class=${need.ghost ? "need passed" : "need"}
+    aria-label="${name} of ${need.label}"
+  >
+    <div class="need-head">
+      <span class="need-key">${name}</span>${label}<span class="need-age">${age ? html`<span class="unseen">since </span>${age}` : nothing}</span>
+      ${need.workspace ? html`<span class="tag">${need.workspace}</span>` : nothing}
+    </div>
+    <p class="need-text">${need.text}</p>
+    ${need.ghost ? ghostLine(need.ghost) : html`${body(need)} ${buttons(need)} ${input(need)}`}
+  </li>`;
+}
+
+function ghostLine(ghost) {
+  return html`<p class="answered">${ghost.words} ${span((performance.now() - ghost.at) / 1000)} ago</p>`;
+}
+
+function body(need) {
+  const lines = need.lines ?? [];
+  const open = ui.opened.has(need.key);
+  if (lines.length === 0 && !need.diff) return nothing;
+  const some = open ? lines : lines.slice(0, SHOWN_LINES);
+  const hidden = lines.length - some.length;
+  const toggle = () => {
+    if (!ui.opened.delete(need.key)) ui.opened.add(need.key);
+    ui.drawNow();
+  };
+  return html`<div class="need-body">
+    <pre class="quoted">${some.join("\n")}</pre>
+    ${open && need.diff ? html`<pre class="quoted diff">${diffLines(need.diff)}</pre>` : nothing}
+    ${hidden > 0 || need.diff || open
+      ? html`<button class="plain" aria-expanded=${open} @click=${toggle}>
+          ${open ? "Show less" : hidden > 0 ? `Show all (${hidden} more lines)` : "Show the change"}
+        </button>`
+      : nothing}
+  </div>`;
+}
+
+function diffLines(diff) {
+  const lines = Array.isArray(diff) ? diff : String(diff).split("\n");
+  return lines.map((line) => {
+    const [sign, text] = Array.isArray(line) ? line : [line.slice(0, 1), line.slice(1)];
+    const kind = { "+": "added", "-": "removed" }[sign];
+    return kind ? html`<span class=${kind}>${sign}${text}\n</span>` : html`<span>${sign}${text}\n</span>`;
+  });
+}
+
+function button(need, action, label, key, press_, kind = "") {
+  const why = refusal(action, { need });
+  const dead = isDead(need);
+  const down = () => guard.press(need.key, need.digest);
+  return html`<button
+    class="act ${kind}"
+    data-act=${action}
+    aria-disabled=${why !== null || dead}
+    title=${why ?? nothing}
+    @pointerdown=${down}
+    @click=${press_}
+  >
+    ${label}${key ? html`<kbd aria-hidden="true">${key}</kbd>` : nothing}
+  </button>`;
+}
+
+function buttons(need) {
+  if (need.kind !== "request") {
+    return need.session_id
+      ? html`<div class="buttons"><button class="act" @click=${() => go(sessionPath(need.session_id, need.kind === "message" ? "messages" : "why"))}>Look</button></div>`
+      : nothing;
+  }
+  const options = need.options ?? [];
+  const questions = need.questions ?? [];
+  const isQuestion = actionOf("answer") && refusal("answer", { need }) === null;
+  const why = refusal("approve", { need });
+  return html`<div class="buttons ${isQuestion ? "options" : ""}">
+    ${isQuestion
+      ? html`${options.map((option, place) =>
+            button(need, "answer", html`<b>${place + 1}</b> ${optionText(option)}`, "", () => press(need, "answer", { answers: [String(place + 1)] }), "option"))}
+          ${button(need, "answer", questions.length > 1 ? `Answer ${questions.length} questions` : "Other answer", "t", () => openInput(need, "answer"))}`
+      : button(need, "approve", "Approve", "a", () => press(need, "approve"), "go")}
+    ${button(need, "deny", "Deny…", "d", () => begin("deny", { need }), "stop")}
+    ${why !== null && !isQuestion ? html`<span class="why-not">${why}</span>` : nothing}
+  </div>`;
+}
+
+const optionText = (option) => (typeof option === "string" ? option : (option.label ?? ""));
+
+function input(need) {
+  const open = ui.inputs.get(need.key);
+  if (open === undefined) return nothing;
+  const close = () => {
+    ui.inputs.delete(need.key);
+    ui.drawNow();
+    focusNeed(need.key);
+  };
+  const submit = (event) => {
+    event.preventDefault();
+    if (open.kind === "deny") press(need, "deny", { text: open.text.trim() });
+    else if (open.answers.length === questions.length && open.answers.every((answer) => answer?.trim())) press(need, "answer", { answers: open.answers });
+    else tell("every question needs an answer", true);
+  };
+  const keys = (event) => {
+    if (event.key === "Escape") {
+      event.stopPropagation();
+      close();
+    } else if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) submit(event);
+  };
+  const questions = need.questions?.length ? need.questions : [{ question: need.text, options: [] }];
+  const fields = open.kind === "deny"
+    ? html`<label>Why not? The agent reads it; it may be empty.
+        <textarea rows="2" maxlength="10000" .value=${live(open.text)} @input=${(e) => (open.text = e.target.value)}></textarea></label>`
+    : questions.map((question, place) => questionField(need, question, open, place));
+  return html`<form class="need-input" @submit=${submit} @keydown=${keys}>
+    ${fields}
+    <div class="buttons">
+      <button class="act ${open.kind === "deny" ? "stop" : "go"}" data-act="submit" aria-disabled=${isDead(need)}
+        @pointerdown=${() => guard.press(need.key, need.digest)}>${open.kind === "deny" ? "Deny" : "Answer"}</button>
+      <button type="button" class="act" @click=${close}>Cancel</button>
+    </div>
+  </form>`;
+}
+
+function questionField(need, question, open, place) {
+  const options = question.options ?? [];
+  const set = (value) => {
+    open.answers[place] = value;
+    ui.drawNow();
+  };
+  const toggled = (number, on) => {
+    const before = (open.answers[place] ?? "").split(",").filter((part) => /^[0-9]+$/.test(part));
+    const chosen = new Set(before);
+    if (on) chosen.add(String(number));
+    else chosen.delete(String(number));
+    set([...chosen].sort().join(","));
+  };
+  const name = `${need.key}-${place}`;
+  return html`<fieldset>
+    <legend>${question.question}</legend>
+    ${options.map((option, index) => html`<label class="choice"><input
+        type=${question.multiple ? "checkbox" : "radio"} name=${name}
+        @change=${(e) => (question.multiple ? toggled(index + 1, e.target.checked) : set(String(index + 1)))}>${optionText(option)}</label>`)}
+    <label>${options.length ? "Or in words" : "Your answer"}
+      <textarea rows="2" maxlength="10000" @input=${(e) => set(e.target.value)}></textarea></label>
+  </fieldset>`;
+}

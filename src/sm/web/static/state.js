@@ -1,0 +1,126 @@
+// What the page knows: the newest state from the server, and what this tab has chosen. Nothing is decided here.
+
+const VIEW = "sm.view";
+const kept = (() => {
+  try {
+    return JSON.parse(localStorage.getItem(VIEW)) ?? {};
+  } catch {
+    return {};
+  }
+})();
+
+export const state = {
+  phase: "connecting", // login, connecting, live or lost
+  notice: "",
+  hello: null,
+  rows: new Map(),
+  ghosts: new Map(), // removed rows that still have a line until the list rests
+  layouts: {},
+  needs: [],
+  chips: [],
+  summary: "",
+  quietSince: null,
+  waiting: {}, // by workspace: new rows that wait for a place
+  loading: true,
+  daemonLostSince: null,
+  daemonLostReason: null,
+  problems: [],
+  titleCount: 0,
+  revision: null,
+  frame: 0, // counts the frames that were taken
+  at: 0, // the daemon's time of the last frame
+  receivedAt: 0, // performance.now() of the last frame
+  lostAt: null, // performance.now() of the loss
+  details: new Map(),
+  workspace: kept.workspace ?? "",
+  view: {
+    sort: kept.sort ?? null,
+    filter: kept.filter ?? "",
+    archived: kept.archived ?? false,
+    folded: new Set(kept.folded ?? []),
+  },
+  selected: null,
+  version: null,
+};
+
+export function keepView() {
+  const { sort, filter, archived, folded } = state.view;
+  const view = { workspace: state.workspace, sort, filter, archived, folded: [...folded].slice(-1000) };
+  localStorage.setItem(VIEW, JSON.stringify(view));
+}
+
+/** The daemon's time in seconds. It stands still while the connection or the daemon is lost. */
+export function nowS() {
+  if (!state.receivedAt) return 0;
+  if (state.daemonLostSince != null) return state.daemonLostSince;
+  return state.at + ((state.lostAt ?? performance.now()) - state.receivedAt) / 1000;
+}
+
+/** The age of the shown data in seconds; null: it is fresh. */
+export function staleForS() {
+  const clock = performance.now();
+  const sinceFrame = (clock - state.receivedAt) / 1000;
+  if (state.lostAt !== null) return (clock - state.lostAt) / 1000 + (state.daemonLostSince == null ? 0 : lostBefore());
+  return state.daemonLostSince == null ? null : sinceFrame + lostBefore();
+}
+
+// The server names the time of the loss by the clock of `at`.
+const lostBefore = () => Math.max(0, state.at - state.daemonLostSince);
+
+const parts = []; // of a state that comes in several frames
+
+/** Take a frame; return whether the state is complete with it. */
+export function takeBoard(frame) {
+  parts.push(frame);
+  if (frame.more) return false;
+  for (const part of parts.splice(0)) takePart(part);
+  state.frame += 1;
+  state.receivedAt = performance.now();
+  state.lostAt = null;
+  state.phase = "live";
+  if (state.workspace && !state.chips.some((chip) => chip.slug === state.workspace)) state.workspace = "";
+  return true;
+}
+
+/** Forget the frames of a state that was not complete when the connection ended. */
+export const dropParts = () => parts.splice(0);
+
+function takePart(frame) {
+  if (frame.snapshot) {
+    state.rows = new Map();
+    state.ghosts = new Map();
+    state.layouts = {};
+  }
+  for (const [id, fields] of Object.entries(frame.rows ?? {})) {
+    state.rows.set(id, { ...state.rows.get(id), ...fields, id });
+    state.ghosts.delete(id);
+  }
+  for (const id of frame.gone ?? []) {
+    const row = state.rows.get(id);
+    if (row !== undefined) state.ghosts.set(id, row);
+    state.rows.delete(id);
+  }
+  for (const [slug, layout] of Object.entries(frame.layouts ?? {})) {
+    if (layout === null) delete state.layouts[slug];
+    else state.layouts[slug] = layout;
+  }
+  for (const [name, key] of Object.entries(FIELDS)) if (name in frame) state[key] = frame[name];
+}
+
+const FIELDS = {
+  at: "at",
+  rev: "revision",
+  needs: "needs",
+  chips: "chips",
+  summary: "summary",
+  quiet_since: "quietSince",
+  waiting: "waiting",
+  filter_problems: "problems",
+  lost_since: "daemonLostSince",
+  lost_reason: "daemonLostReason",
+  title_count: "titleCount",
+  loading: "loading",
+};
+
+export const lines = () => state.layouts[state.workspace] ?? [];
+export const rowOf = (id) => state.rows.get(id) ?? state.ghosts.get(id);

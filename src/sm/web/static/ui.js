@@ -1,0 +1,43 @@
+// What is open in this tab: the route, a dialog, the bar of an undo, the words of the last act.
+
+export const ui = {
+  draw: () => {}, // set by main.js: draw soon
+  drawNow: () => {},
+  connection: null,
+  route: { page: "board", session: null, tab: "peek" },
+  dialog: null,
+  toast: null, // {words, bad}
+  undo: null, // {name, session, label, until}
+  inputs: new Map(), // of requests: key -> {kind: "deny" | "answer", text, answers}
+  opened: new Set(), // requests that are shown in full
+  ghosts: new Map(), // requests that somebody has answered: key -> {need, words, at}
+  answered: new Set(), // requests that were answered here
+};
+
+export const TABS = ["peek", "actions", "messages", "events", "why", "requests", "children"];
+
+export function readRoute(hash) {
+  const [, page = "", first = "", second = ""] = hash.split("/");
+  if (page === "s" && first) {
+    const tab = TABS.includes(second) ? second : "peek";
+    return { page: "session", session: decodeURIComponent(first), tab };
+  }
+  if (["events", "spend", "timeline"].includes(page)) return { page, session: null, tab: "" };
+  return { page: "board", session: null, tab: "" };
+}
+
+export const go = (path) => {
+  location.hash = path;
+};
+export const sessionPath = (id, tab = "peek") => `#/s/${encodeURIComponent(id)}/${tab}`;
+
+export function tell(words, bad = false) {
+  ui.toast = { words, bad, at: performance.now() };
+  ui.draw();
+}
+
+/** Focus the first element that matches, after the next drawing. */
+export function focusSoon(selector) {
+  ui.drawNow();
+  document.querySelector(selector)?.focus();
+}

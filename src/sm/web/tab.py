@@ -1,0 +1,224 @@
+"""The state of one tab: its view, and the frames that it has not been sent yet.
+
+A frame is made of the newest state when the socket can take it. Nothing is queued: a slow reader skips states.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from sm.board import Board, ButtonGuard, RowChange
+from sm.board.details import count_line
+from sm.web.client_frames import ViewFrame
+from sm.web.frames import Fields, detail_fields, layout
+from sm.web.logins import Login
+
+if TYPE_CHECKING:
+    from sm.web.hub import Hub
+    from sm.web.row_source import RowSource
+
+_ROWS_IN_FRAME = 200
+_DETAIL_EVERY_S = 1.0
+
+
+class Tab:
+    def __init__(self, hub: "Hub", login: Login) -> None:
+        self._hub = hub
+        self.login = login
+        self.rests = True
+        self.guard = ButtonGuard()
+        """Knows since when the tab has been sent each request."""
+        self._view = ViewFrame(t="view")
+        self._boards: dict[str, Board] = {}
+        """By workspace; empty: all sessions."""
+        self._woken = asyncio.Event()
+        self._is_urgent = False
+        self._number = 0
+        self._is_new = True
+        """The next frame is a snapshot."""
+        self._dirty: set[str] = set()
+        """The rows that may differ from those that were sent."""
+        self._rows: dict[str, Fields] = {}
+        """The rows as they were sent."""
+        self._sent: dict[str, Any] = {}
+        """All other keys as they were sent."""
+        self._layouts: dict[str, list[list[Any]]] = {}
+        self._selected: str | None = None
+        self._detail: Fields | None = None
+        self._detail_s = 0.0
+        self._settled = hub.settled[-1][0] if hub.settled else 0
+
+    @property
+    def source(self) -> "RowSource":
+        return self._hub.archive if self.shows_archive else self._hub.live
+
+    @property
+    def shows_archive(self) -> bool:
+        return self._view.archived
+
+    # News
+
+    def take(self, change: RowChange) -> None:
+        """Note a change of `source`."""
+        self._dirty |= change.ids
+        for board in self._boards.values():
+            board.take(change)
+
+    def wake(self, *, urgent: bool = False) -> None:
+        """Make a frame soon; `urgent`: at once, because the person waits for it."""
+        self._is_urgent = self._is_urgent or urgent
+        self._woken.set()
+
+    def show(self, view: ViewFrame) -> None:
+        if view.archived != self._view.archived:
+            self._is_new, self._rows, self._sent, self._layouts = True, {}, {}, {}
+        self._view = view
+        self._boards = {}
+        self._hub.follow_archive()
+        self.wake(urgent=True)
+
+    def rest(self, *, rests: bool) -> None:
+        self.rests = rests
+        self.wake(urgent=True)
+
+    def select(self, session_id: str | None) -> None:
+        self._selected, self._detail, self._detail_s = session_id, None, 0.0
+        self.wake(urgent=True)
+
+    async def wait(self) -> bool:
+        """Wait for news; return whether a person waits for the frame."""
+        timed = self._selected is not None
+        timed = timed or any(board.filter.depends_on_time for board in self._boards.values())
+        try:
+            async with asyncio.timeout(_DETAIL_EVERY_S if timed else None):
+                await self._woken.wait()
+        except TimeoutError:
+            pass
+        self._woken.clear()
+        urgent, self._is_urgent = self._is_urgent, False
+        return urgent
+
+    # Frames
+
+    def frames(self, clock_s: float) -> Iterator[bytes]:
+        """The frames that lead from the sent state to the present one; none if nothing has changed."""
+        yield from self._board_frames(clock_s)
+        if (detail := self._changed_detail(clock_s)) is not None:
+            yield orjson.dumps({"t": "detail", "session": self._selected, **detail})
+
+    def newly_settled(self) -> list[str]:
+        """The requests that were open, and that nobody needs to answer any more, since the last call."""
+        keys = [key for number, key in self._hub.settled if number > self._settled]
+        if self._hub.settled:
+            self._settled = self._hub.settled[-1][0]
+        return keys
+
+    def _board_frames(self, clock_s: float) -> Iterator[bytes]:
+        table, is_new = self.source.table, self._is_new
+        keys = self._changed_keys(clock_s)
+        rows, gone = self._changed_rows()
+        if not (keys or rows or gone or is_new):
+            return
+        at = table.daemon_s + max(0.0, clock_s - table.received_s)
+        parts = [rows[place : place + _ROWS_IN_FRAME] for place in range(0, len(rows), _ROWS_IN_FRAME)]
+        for number, part in enumerate(parts or [[]]):
+            is_last = number >= len(parts) - 1
+            self._number += 1
+            frame = {
+                "t": "board",
+                "rev": self._number,
+                "at": at,
+                "snapshot": is_new and number == 0,
+                "more": not is_last,
+                "rows": dict(part),
+            }
+            if is_last:
+                frame |= {"gone": gone, **keys}
+            yield orjson.dumps(frame)
+        self.guard.see(self._hub.situation.found, clock_s)
+
+    def _changed_rows(self) -> tuple[list[tuple[str, Fields]], list[str]]:
+        """The fields of rows that differ from those sent, and the ids of rows that are gone."""
+        present = self.source.fields
+        if self._is_new:
+            self._dirty = set(present)
+        dirty, self._dirty, self._is_new = self._dirty, set(), False
+        rows, gone = list[tuple[str, Fields]](), list[str]()
+        for session_id in dirty:
+            fields, sent = present.get(session_id), self._rows.get(session_id)
+            if fields is None:
+                if self._rows.pop(session_id, None) is not None:
+                    gone.append(session_id)
+            elif fields is not sent:
+                self._rows[session_id] = fields
+                known = sent or {}
+                rows.append(
+                    (session_id, {k: v for k, v in fields.items() if k not in known or known[k] != v})
+                )
+        return rows, gone
+
+    def _changed_keys(self, clock_s: float) -> dict[str, Any]:
+        hub, situation, table = self._hub, self._hub.situation, self.source.table
+        lost_s = table.lost_for_s(clock_s)
+        boards = self._refreshed(clock_s)
+        now = {
+            "needs": hub.needs,
+            "chips": hub.chips,
+            "summary": count_line(table.rows.values()),
+            "quiet_since": situation.quiet.since_s,
+            "lost_since": None if lost_s is None else table.now_s(clock_s),
+            "lost_reason": None if lost_s is None else situation.outage,
+            "title_count": len(hub.needs),
+            "loading": situation.mail is None or table.revision is None,
+            "filter_problems": list(boards[""].filter.problems),
+            "waiting": {slug: board.waiting for slug, board in boards.items() if board.waiting},
+        }
+        changed = {
+            key: value for key, value in now.items() if key not in self._sent or self._sent[key] != value
+        }
+        self._sent = now
+        layouts = self._changed_layouts()
+        return changed if not layouts else {**changed, "layouts": layouts}
+
+    def _refreshed(self, clock_s: float) -> dict[str, Board]:
+        """The boards of all workspaces, up to date."""
+        slugs = ("", *self._hub.workspaces)
+        for slug in self._boards.keys() - set(slugs):
+            del self._boards[slug]
+        for slug in slugs:
+            board = self._boards.get(slug)
+            if board is None:
+                board = self._boards[slug] = Board(self.source.table)
+                view = self._view
+                board.show(
+                    clock_s,
+                    workspace=slug or None,
+                    sort=view.sort,
+                    filter_text=view.filter,
+                    folded=view.folded,
+                )
+            else:
+                board.refresh(clock_s, rests=self.rests)
+        return self._boards
+
+    def _changed_layouts(self) -> dict[str, Any]:
+        new = {slug: layout(board.lines) for slug, board in self._boards.items()}
+        changed: dict[str, Any] = {
+            slug: lines for slug, lines in new.items() if self._layouts.get(slug) != lines
+        }
+        changed |= dict.fromkeys(self._layouts.keys() - new.keys())
+        self._layouts = new
+        return changed
+
+    def _changed_detail(self, clock_s: float) -> Fields | None:
+        row = self.source.table.rows.get(self._selected or "")
+        if row is None or clock_s - self._detail_s < _DETAIL_EVERY_S:
+            return None
+        self._detail_s = clock_s
+        detail = detail_fields(row, self._hub.situation.found, self.source.table.now_s(clock_s))
+        if detail == self._detail:
+            return None
+        self._detail = detail
+        return detail

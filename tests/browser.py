@@ -1,0 +1,161 @@
+"""The page of `sm web` in a real browser: Debian's chromium without a window, driven by playwright."""
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, sync_playwright
+
+from tests.load import scaled, until
+from tests.web_server import WebServer
+
+CHROMIUM = shutil.which("chromium")
+AXE = Path(__file__).parents[1] / "node_modules" / "axe-core" / "axe.min.js"
+DESKTOP, PHONE = (1280, 800), (360, 740)
+
+
+def skip_without(found: object, what: str) -> None:
+    """Skip the test if a tool is missing. CI must have it."""
+    if not found:
+        if os.environ.get("CI"):
+            pytest.fail(f"{what} is not installed: ./check installs it on Debian")
+        pytest.skip(f"{what} is not installed: ./check installs it on Debian")
+
+
+@contextlib.contextmanager
+def chromium() -> Iterator[Browser]:
+    """Use it for a module at most: while it runs, no other event loop can run in this thread."""
+    skip_without(CHROMIUM, "chromium")
+    options = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=options, timeout=scaled(60) * 1000, handle_sigint=False
+        )
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+class Tab:
+    """A tab of a browser that is logged in, or was."""
+
+    def __init__(self, context: BrowserContext, address: str) -> None:
+        self.context = context
+        self.page = context.new_page()
+        self.page.set_default_timeout(scaled() * 1000)
+        self.problems: list[str] = []
+        """Errors of scripts, and violations of the content security policy."""
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.on("console", self._note)
+        self.page.goto(address)
+
+    def _note(self, message: ConsoleMessage) -> None:
+        is_outage = "Failed to load resource" in message.text or "WebSocket connection" in message.text
+        if message.type in ("error", "warning") and not is_outage:
+            self.problems.append(message.text)
+
+    # Waits
+
+    def until(self, condition: Callable[[], Any], what: str) -> Any:
+        try:
+            return until(condition, what)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; the page:\n{self.text()}\n{self.problems}") from None
+
+    def shows(self, *texts: str) -> None:
+        self.until(lambda: all(text in self.text() for text in texts), f"the page shows {texts}")
+
+    def hides(self, text: str) -> None:
+        self.until(lambda: text not in self.text(), f"the page hides {text}")
+
+    def is_in_phase(self, phase: str) -> None:
+        """Wait until the page is `live`, `lost` or at the `login`."""
+        self.until(lambda: self.attribute("phase") == phase, f"the page is {phase}")
+
+    def follows(self) -> int:
+        """Wait until a newer state is painted."""
+        before = self.revision
+        self.until(lambda: self.revision > before, "a newer state")
+        return self.revision
+
+    # What is there
+
+    @property
+    def revision(self) -> int:
+        """The number of the painted state."""
+        return int(self.attribute("revision") or 0)
+
+    def attribute(self, name: str) -> str:
+        return str(self.page.locator("html").get_attribute(f"data-{name}") or "")
+
+    def text(self) -> str:
+        return self.page.locator("body").inner_text()
+
+    def find(self, selector: str) -> Locator:
+        return self.page.locator(selector)
+
+    def row(self, session_id: str) -> Locator:
+        return self.find(f"#row-{session_id}")
+
+    def order(self) -> list[str]:
+        """The sessions from top to bottom."""
+        rows = self.find(".row[data-session]").all()
+        places = [
+            (row.get_attribute("aria-rowindex") or "", row.get_attribute("data-session")) for row in rows
+        ]
+        return [str(session) for _, session in sorted(places, key=lambda place: int(place[0]))]
+
+    def request(self, name: str) -> Locator:
+        """The entry of a request, when its buttons are alive."""
+        found = self.find(f'[data-need="{name}"]')
+        self.until(
+            lambda: found.count() == 1 and found.get_attribute("data-dead") == "false", f"{name} is alive"
+        )
+        return found
+
+    # What a person does
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            self.page.keyboard.press(key)
+
+    def open(self, place: str) -> None:
+        """Go to a place of the page, such as `#/events`."""
+        self.page.evaluate("place => { location.hash = place; }", place)
+
+        def is_open() -> bool:
+            return self.attribute("place") == place and "Loading" not in self.text()
+
+        self.until(is_open, f"the place {place}")
+
+
+class Visitor:
+    """A browser that logs in once, and opens tabs with that login."""
+
+    def __init__(self, browser: Browser, server: WebServer) -> None:
+        self._browser = browser
+        self._server = server
+        context = browser.new_context()
+        tab = Tab(context, server.link)
+        tab.is_in_phase("live")
+        self._login: Any = context.storage_state()
+        context.close()
+
+    @contextlib.contextmanager
+    def tab(self, size: tuple[int, int] = DESKTOP, place: str = "", **options: Any) -> Iterator[Tab]:
+        """A tab that is live. It must end without errors of its scripts and violations of its policy."""
+        context = self._browser.new_context(
+            storage_state=self._login, viewport={"width": size[0], "height": size[1]}, **options
+        )
+        try:
+            tab = Tab(context, f"{self._server.origin}/{place}")
+            tab.is_in_phase("live")
+            yield tab
+            assert tab.problems == []
+        finally:
+            context.close()

@@ -1,0 +1,454 @@
+"""The page of `sm web` in a real browser, with a real server, daemon and tmux. The test plays the hooks of agents."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, WebSocketRoute
+
+import sm.web
+from tests.browser import AXE, PHONE, Tab, Visitor, chromium, skip_without
+from tests.fixtures import context_fixture
+from tests.instance import Instance
+from tests.integration.played_claude import Stage
+from tests.web_server import WebServer, web_server
+
+STATIC = Path(sm.web.__file__).with_name("static")
+ALLOWED = {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": {"behavior": "allow"}}}
+ATTACK = "<img src=x onerror=\"document.title='owned'\">"
+QUESTION = {
+    "question": "Which size?",
+    "header": "Size",
+    "options": [{"label": "Large", "description": "l"}, {"label": "Tiny", "description": "t"}],
+    "multiSelect": False,
+}
+
+browser = context_fixture("module", chromium)
+stage = context_fixture("module", Stage)
+
+
+@pytest.fixture(scope="module")
+def server(browser: Browser, stage: Stage) -> Iterator[WebServer]:
+    """After `browser`, so that a missing browser is found first."""
+    with web_server(stage, "--scope", "all") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def visitor(browser: Browser, server: WebServer) -> Visitor:
+    return Visitor(browser, server)
+
+
+# The login
+
+
+def test_link_logs_in_one_browser_once(
+    browser: Browser, stage: Stage, server: WebServer, visitor: Visitor
+) -> None:
+    second = browser.new_context()
+    tab = Tab(second, server.link)  # `visitor` has used it
+    tab.is_in_phase("login")
+    assert "The link did not work" in tab.text()
+    assert tab.page.evaluate("Object.keys(localStorage)") == []
+    second.close()
+    with visitor.tab() as tab:
+        assert tab.page.url == f"{server.origin}/"
+        assert tab.context.cookies() == []
+        tab.page.reload()
+        tab.is_in_phase("live")
+
+
+def test_page_of_a_withdrawn_login_shows_nothing_more(browser: Browser, instance: Instance) -> None:
+    instance.spawn("Sleeper", "x", "--name", "login")
+    with web_server(instance, "--name", "wall") as server:
+        context = browser.new_context()
+        tab = Tab(context, server.link)
+        tab.shows("sleeper-login")
+        instance.sm("web", "revoke", "wall")
+        tab.is_in_phase("login")
+        assert "sleeper-login" not in tab.text()
+        context.close()
+
+
+# What the page shows
+
+
+def test_page_shows_the_tree_and_follows_changes(stage: Stage, visitor: Visitor) -> None:
+    parent = stage.spawn("Sh", "exec sleep 1000", "--name", "parent")["session_id"]
+    child = stage.spawn("Sh", "exec sleep 1000", "--name", "child", "--parent", parent)["session_id"]
+    with visitor.tab() as tab:
+        tab.shows("sh-parent", "sh-child")
+        assert tab.row(child).get_attribute("aria-level") == "2"
+        stage.sm("note", "half done", env=stage.as_session(child))
+        tab.until(lambda: "half done" in tab.row(child).inner_text(), "the note")
+        tab.row(parent).locator(".twisty").click()
+        tab.until(lambda: tab.row(child).count() == 0, "the child is folded away")
+        tab.row(parent).locator(".twisty").click()
+        tab.until(lambda: tab.row(child).count() == 1, "the child is shown again")
+        tab.press("/")
+        tab.page.keyboard.type("half done")
+        tab.until(lambda: tab.order() == [child], "only the child matches")
+        tab.press("Escape")
+        tab.until(lambda: parent in tab.order(), "the filter is dropped")
+        stage.sm("kill", parent, "--tree", "--force")
+        tab.until(lambda: "killed" in tab.row(child).inner_text(), "the new status")
+
+
+def test_texts_of_agents_are_text(stage: Stage, visitor: Visitor) -> None:
+    agent = stage.spawn("Sh", f"echo '{ATTACK}'; exec sleep 1000", "--name", "hostile")["session_id"]
+    stage.sm("note", ATTACK, env=stage.as_session(agent))
+    stage.sm("checkpoint", ATTACK, env=stage.as_session(agent))
+    asker = stage.agent()
+    dialog = asker.open_dialog("Bash", {"command": f"{ATTACK}\N{RIGHT-TO-LEFT OVERRIDE}"})
+    with visitor.tab() as tab:
+        tab.until(lambda: tab.row(agent).count() == 1, "the row")
+        tab.until(lambda: ATTACK in tab.row(agent).inner_text(), "the note")
+        assert f"{ATTACK}<U+202E>" in tab.request(dialog.name).inner_text()
+        for place in ("events", "why", "messages", "requests", "children", "actions"):
+            tab.open(f"#/s/{agent}/{place}")
+        for place in ("events", "timeline", "spend"):
+            tab.open(f"#/{place}")
+        assert tab.find("img").count() == 0
+        assert "owned" not in tab.page.title()
+    stage.sm("kill", agent, asker.id, "--force")
+
+
+def test_rows_hold_still_while_the_pointer_is_on_the_list(stage: Stage, visitor: Visitor) -> None:
+    first = stage.spawn("Sh", "exec sleep 1000", "--name", "zeta")["session_id"]
+    with visitor.tab() as tab:
+        tab.find(".tools select").select_option("name")
+        tab.until(lambda: tab.order() and tab.order()[-1] == first, "the order by name")
+        before = tab.order()
+        tab.row(first).hover()
+        second = stage.spawn("Sh", "exec sleep 1000", "--name", "aaa")["session_id"]
+        tab.shows("1 new")
+        assert tab.order() == before
+        tab.page.mouse.move(5, 5)
+        tab.until(lambda: second in tab.order(), "the new row, when the list rests")
+    stage.sm("kill", first, second, "--force")
+
+
+def test_workspaces_switch_while_the_network_is_off(stage: Stage, visitor: Visitor) -> None:
+    directory = stage.home / "shop"
+    directory.mkdir()
+    stage.sm("workspace", "create", "shop", "--working-dir", str(directory))
+    inside = stage.spawn("Sh", "exec sleep 1000", "--name", "inside", "--workspace", "shop")["session_id"]
+    outside = stage.spawn("Sh", "exec sleep 1000", "--name", "outside")["session_id"]
+    with visitor.tab() as tab:
+        tab.until(lambda: {inside, outside} <= set(tab.order()) and tab.find(".chip").count() == 3, "both")
+        tab.context.set_offline(True)
+        tab.is_in_phase("lost")
+        assert "what you see is" in tab.find(".lost").inner_text()
+        tab.find(".chip").nth(1).click()
+        tab.until(lambda: tab.order() == [inside], "the workspace")
+        tab.press("0")
+        tab.until(lambda: outside in tab.order(), "all sessions")
+        tab.context.set_offline(False)
+        tab.is_in_phase("live")
+        assert tab.find(".lost").count() == 0
+    stage.sm("kill", inside, outside, "--force")
+
+
+# What needs a person
+
+
+def test_request_is_approved_in_place(stage: Stage, visitor: Visitor) -> None:
+    agent = stage.agent()
+    with visitor.tab() as tab:
+        tab.until(lambda: tab.row(agent.id).count() == 1, "the agent")
+        dialog = agent.open_dialog("Bash", {"command": "make install"})
+        dialog.start_wait()
+        entry = tab.request(dialog.name)
+        assert "make install" in entry.inner_text()
+        # An earlier test may have left a message that did not arrive.
+        tab.until(lambda: re.fullmatch(r"\([1-9]\) sm", tab.page.title()), "the count")
+        assert "make install" in tab.find("#speaker").inner_text()
+        entry.locator('[data-act="approve"]').click()
+        assert dialog.take_decision() == ALLOWED
+        tab.until(
+            lambda: tab.find(f'.needs li:not(.passed)[data-need="{dialog.name}"]').count() == 0, "it is over"
+        )
+
+
+def test_request_is_denied_with_words_by_keyboard_only(stage: Stage, visitor: Visitor) -> None:
+    agent = stage.agent()
+    dialog = agent.open_dialog("Bash", {"command": "rm -rf /"})
+    dialog.start_wait()
+    with visitor.tab() as tab:
+        tab.request(dialog.name)
+        tab.press("n")
+        while tab.page.evaluate("document.activeElement.dataset.need") != dialog.name:
+            tab.press("j")
+        tab.press("d")
+        tab.page.keyboard.type("not that one")
+        tab.press("Control+Enter")
+        decision = dialog.take_decision()["hookSpecificOutput"]["decision"]
+        assert decision["behavior"] == "deny"
+        assert "not that one" in decision["message"]
+
+
+def test_question_is_answered_with_an_option(stage: Stage, visitor: Visitor) -> None:
+    agent = stage.agent()
+    dialog = agent.open_dialog("AskUserQuestion", {"questions": [QUESTION]})
+    dialog.start_wait()
+    with visitor.tab(PHONE, has_touch=True) as tab:
+        entry = tab.request(dialog.name)
+        entry.locator(".option").nth(1).tap()
+        decision = dialog.take_decision()
+        assert "Tiny" in json.dumps(decision)
+
+
+def test_page_says_who_was_faster(stage: Stage, visitor: Visitor) -> None:
+    agent = stage.agent()
+    dialog = agent.open_dialog("Bash", {"command": "make"})
+    dialog.start_wait()
+    with visitor.tab() as tab:
+        entry = tab.request(dialog.name)
+        approval = stage.start_command("approve", dialog.name)
+        assert dialog.take_decision() == ALLOWED
+        tab.until(lambda: "by operator" in entry.inner_text(), "who answered")
+        approval.communicate()
+
+
+def test_request_that_changes_under_the_finger_is_not_decided(stage: Stage, visitor: Visitor) -> None:
+    """The test changes the digest in the frames on their way to the page."""
+    agent = stage.agent()
+    dialog = agent.open_dialog("Bash", {"command": "make"})
+    frames: list[tuple[WebSocketRoute, dict[str, Any]]] = []
+
+    def pass_on(route: WebSocketRoute) -> None:
+        remote = route.connect_to_server()
+
+        def from_server(message: str | bytes) -> None:
+            frame = json.loads(message)
+            if frame["t"] == "board" and frame.get("needs"):
+                frames.append((route, frame))
+            route.send(message)
+
+        remote.on_message(from_server)
+
+    with visitor.tab() as tab:
+        tab.page.route_web_socket("**/ws", pass_on)
+        tab.page.reload()
+        button = tab.request(dialog.name).locator('[data-act="approve"]')
+        button.hover()
+        tab.page.mouse.down()
+        route, frame = frames[-1]
+        words = {"digest": "0" * 64, "text": "Bash rm -rf /"}
+        needs = [need | words if need["key"] == dialog.name else need for need in frame["needs"]]
+        changed = {"snapshot": False, "rows": {}, "gone": [], "layouts": {}, "needs": needs}
+        before = tab.revision
+        route.send(json.dumps(frame | changed))
+        tab.until(lambda: tab.revision > before, "the other request")
+        tab.request(dialog.name)
+        tab.page.mouse.up()
+        tab.shows(f"{dialog.name} changed while you pressed")
+        assert dialog.request["state"] == "open" and dialog.request["answer"] is None
+    stage.sm("kill", agent.id, "--force")
+
+
+def test_button_is_dead_when_its_request_has_just_appeared(stage: Stage, visitor: Visitor) -> None:
+    """The page's clock stands still, so the half second never passes by itself."""
+    agent = stage.agent()
+    with visitor.tab() as tab:
+        tab.until(lambda: tab.row(agent.id).count() == 1, "the agent")
+        tab.page.evaluate("() => { const now = performance.now(); performance.now = () => now; }")
+        dialog = agent.open_dialog("Bash", {"command": "make"})
+        entry = tab.find(f'[data-need="{dialog.name}"]')
+        tab.until(lambda: entry.count() == 1, "the request")
+        assert entry.get_attribute("data-dead") == "true"
+        entry.locator('[data-act="approve"]').click(force=True)
+        tab.shows(f"too early: {dialog.name}")
+        assert dialog.request["answer"] is None
+    stage.sm("kill", agent.id, "--force")
+
+
+def test_login_that_may_only_look_decides_nothing(browser: Browser, stage: Stage, server: WebServer) -> None:
+    agent = stage.agent()
+    dialog = agent.open_dialog("Bash", {"command": "make"})
+    context = browser.new_context()
+    tab = Tab(context, stage.sm("web", "link", "--scope", "look").split()[0])
+    button = tab.request(dialog.name).locator('[data-act="approve"]')
+    assert button.get_attribute("aria-disabled") == "true"
+    assert button.get_attribute("title") == "this login may not: its scope is look"
+    button.click(force=True)
+    tab.shows("not possible: this login may not")
+    assert dialog.request["answer"] is None
+    context.close()
+    stage.sm("kill", agent.id, "--force")
+
+
+# A session
+
+
+def test_message_to_a_session_is_shown_with_its_true_state(stage: Stage, visitor: Visitor) -> None:
+    agent = stage.agent()
+    dialog = agent.open_dialog("Bash", {"command": "make"})
+    with visitor.tab(place=f"#/s/{agent.id}/messages") as tab:
+        tab.until(lambda: tab.find(".compose").count() == 1, "the form")
+        tab.find(".compose textarea").fill("and then the tests")
+        tab.page.reload()
+        tab.is_in_phase("live")
+        assert tab.find(".compose textarea").input_value() == "and then the tests"
+        tab.shows("else held")
+        send = tab.find('.compose [data-act="send"]')
+        tab.until(lambda: send.get_attribute("aria-disabled") == "false", "the button")
+        send.click()
+        tab.until(lambda: tab.find('[data-state="queued"]').count() == 1, "the message is held")
+        assert "dialog" in tab.find("[data-message]").inner_text()
+        tab.until(lambda: tab.find(".compose textarea").input_value() == "", "the draft is gone")
+    assert dialog.request["state"] == "open"
+    stage.sm("kill", agent.id, "--force")
+
+
+def test_terminal_is_shown_as_text_of_the_page(stage: Stage, visitor: Visitor) -> None:
+    agent = stage.spawn("Sh", f"printf '\\033[1;31mred {ATTACK}\\033[0m'; exec sleep 1000")["session_id"]
+    with visitor.tab(place=f"#/s/{agent}/peek") as tab:
+        tab.until(lambda: "red <img" in tab.find(".screen").inner_text(), "the screen")
+        assert tab.find(".screen .t-bold").first.inner_text().startswith("red")
+        stage.sm("kill", agent, "--force")
+        tab.until(lambda: tab.find(".panel .hint").count() == 1, "the last output")
+        assert "red <img" in tab.find(".screen").inner_text()
+
+
+def test_ended_session_is_archived_and_brought_back_by_keys(stage: Stage, visitor: Visitor) -> None:
+    agent = stage.spawn("Sh", "exit 0", "--name", "over")["session_id"]
+    stage.ended(agent)
+    with visitor.tab() as tab:
+        tab.until(lambda: tab.row(agent).count() == 1, "the row")
+        tab.find("#treegrid").focus()
+        for _ in range(len(tab.order())):
+            if tab.row(agent).get_attribute("aria-selected") == "true":
+                break
+            tab.press("j")
+        tab.press("Enter")
+        button = tab.find('.acts [data-act="archive"]')
+        tab.until(lambda: button.get_attribute("aria-disabled") == "false", "archive is possible")
+        tab.press("x")
+        tab.until(lambda: tab.find('[data-act="undo"]').count() == 1, "the bar")
+        tab.press("u")
+        tab.until(lambda: stage.session(agent)["archived"] is False, "it is back")
+        tab.until(lambda: tab.row(agent).count() == 1, "its row")
+
+
+def test_kill_asks_and_names_what_ends(stage: Stage, visitor: Visitor) -> None:
+    parent = stage.spawn("Sh", "exec sleep 1000", "--name", "top")["session_id"]
+    child = stage.spawn("Sh", "exec sleep 1000", "--name", "below", "--parent", parent)["session_id"]
+    with visitor.tab(place=f"#/s/{parent}/why") as tab:
+        tab.until(
+            lambda: tab.find('.acts [data-act="kill"]').get_attribute("aria-disabled") == "false", "kill"
+        )
+        tab.find("#session-title").focus()
+        tab.press("Shift+K")
+        tab.until(lambda: "sh-below" in tab.find("dialog").inner_text(), "the question")
+        tab.press("Escape")
+        tab.until(lambda: tab.find("dialog").count() == 0, "no question")
+        assert stage.session(parent)["status"] == "running"
+        tab.press("Control+k")
+        tab.page.keyboard.type("kill")
+        tab.press("Enter")
+        tab.find('[data-act="kill-tree"]').click()
+        assert stage.ended(child)["status"] == "killed"
+        assert stage.ended(parent)["status"] == "killed"
+
+
+# Outages
+
+
+def test_page_greys_what_it_shows_while_the_daemon_is_away(browser: Browser, instance: Instance) -> None:
+    instance.start_daemon()
+    agent = instance.spawn("Sleeper", "x", "--name", "login")["session_id"]
+    with web_server(instance, "--scope", "all") as server, Visitor(browser, server).tab() as tab:
+        tab.until(lambda: tab.row(agent).count() == 1, "the row")
+        instance.kill_daemon()
+        tab.until(lambda: tab.find('.main[data-stale="true"]').count() == 1, "greyed rows")
+        tab.shows("no daemon", "old; connecting again", "sleeper-login")
+        instance.start_daemon()
+        tab.until(lambda: tab.find('.main[data-stale="false"]').count() == 1, "fresh rows")
+        assert tab.order() == [agent]
+
+
+def test_page_reconnects_when_the_server_comes_back(browser: Browser, instance: Instance) -> None:
+    instance.start_daemon()
+    agent = instance.spawn("Sleeper", "x", "--name", "login")["session_id"]
+    with web_server(instance, "--scope", "all") as server, Visitor(browser, server).tab() as tab:
+        tab.until(lambda: tab.row(agent).count() == 1, "the row")
+        port = str(server.address.port)
+        server.kill()
+        tab.is_in_phase("lost")
+        tab.shows("no connection to sm web: what you see is", "sleeper-login")
+        with web_server(instance, "--port", port):
+            tab.is_in_phase("live")
+            assert tab.order() == [agent]
+            assert tab.find(".lost").count() == 0
+
+
+# Fingers, screen readers, colours
+
+
+def small_targets(tab: Tab) -> list[str]:
+    """The buttons and fields in sight that are smaller than a finger needs."""
+    found = tab.find(
+        "button:visible, select:visible, .act:visible, [role=tab]:visible, input[type=search]:visible"
+    )
+    boxes = [(element.inner_text() or "field", element.bounding_box()) for element in found.all()]
+    return [text for text, box in boxes if box is not None and min(box["width"], box["height"]) < 43.9]
+
+
+def test_page_fits_a_phone(stage: Stage, visitor: Visitor) -> None:
+    agent = stage.agent()
+    dialog = agent.open_dialog("Bash", {"command": "make " + "x" * 300})
+    with visitor.tab(PHONE, has_touch=True, is_mobile=True) as tab:
+        tab.request(dialog.name)
+        for place in ("#/", f"#/s/{agent.id}/messages", "#/events", "#/spend", "#/timeline"):
+            tab.open(place)
+            assert tab.page.evaluate("document.documentElement.scrollWidth") == PHONE[0]
+            assert small_targets(tab) == []
+    stage.sm("kill", agent.id, "--force")
+
+
+@pytest.mark.parametrize(("scheme", "size"), [("dark", (1280, 800)), ("light", (1280, 800)), ("dark", PHONE)])
+def test_page_has_no_violations_of_accessibility(
+    stage: Stage, visitor: Visitor, scheme: str, size: tuple[int, int]
+) -> None:
+    skip_without(AXE.exists(), "axe-core")
+    agent = stage.agent()
+    dialog = agent.open_dialog("Edit", {"file_path": "a", "old_string": "b", "new_string": "c"})
+    with visitor.tab(size, color_scheme=scheme) as tab:
+        tab.page.evaluate(AXE.read_text())
+        for place in (
+            "#/",
+            f"#/s/{agent.id}/peek",
+            f"#/s/{agent.id}/why",
+            "#/events",
+            "#/spend",
+            "#/timeline",
+        ):
+            tab.open(place)
+            if place == "#/":
+                tab.request(dialog.name)
+            found = tab.page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+            assert [(place, v["id"], v["nodes"][0]["html"][:200]) for v in found] == []
+    stage.sm("kill", agent.id, "--force")
+
+
+# What is vendored
+
+
+def test_vendored_modules_are_unchanged() -> None:
+    directory = STATIC / "vendor" / "lit"
+    sums = dict(line.split()[::-1] for line in (directory / "SHA256SUMS").read_text().splitlines())
+    assert sums == {
+        name: hashlib.sha256((directory / name).read_bytes()).hexdigest() for name in ("lit.js", "LICENSE")
+    }
+
+
+def test_page_is_small() -> None:
+    import gzip
+
+    scripts = b"".join(path.read_bytes() for path in sorted(STATIC.rglob("*.js")))
+    assert len(gzip.compress(scripts)) < 60_000

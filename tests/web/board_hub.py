@@ -1,0 +1,61 @@
+"""A hub without a daemon, which a test tells the news."""
+
+import contextlib
+import time
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from sm.client.http import Client
+from sm.client.live import RowData
+from sm.feed import FeedNews, Mail
+from sm.web.hub import Hub
+from sm.web.logins import Login, Scope
+from sm.web.tab import Tab
+from tests.board.samples import row_data, update
+from tests.web_server import merge
+
+
+def login(scope: Scope = Scope.ALL, name: str = "phone") -> Login:
+    return Login(name, scope, "0" * 64, 0.0, 0.0)
+
+
+@contextlib.asynccontextmanager
+async def board_hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    hub = Hub(Client(str(tmp_path / "sm.sock")))
+    try:
+        yield hub
+    finally:
+        await hub.close()
+
+
+def tell(hub: Hub, *news: FeedNews) -> None:
+    hub.take(news, time.monotonic())
+
+
+def board_of(
+    hub: Hub, rows: Iterable[RowData], *requests: dict[str, Any], workspaces: Iterable[str] = ()
+) -> None:
+    tell(hub, update(rows, snapshot=True), Mail(requests=requests, workspaces=tuple(workspaces)))
+
+
+class Page:
+    """The state that a page keeps of the frames of a tab."""
+
+    def __init__(self, hub: Hub, scope: Scope = Scope.ALL) -> None:
+        self.tab = Tab(hub, login(scope))
+        self.state: dict[str, Any] = {}
+        self.frames = 0
+        hub.add(self.tab)
+
+    def read(self, clock_s: float | None = None) -> dict[str, Any]:
+        """Take the frames that are due."""
+        for frame in self.tab.frames(time.monotonic() if clock_s is None else clock_s):
+            self.frames += 1
+            merge(self.state, orjson.loads(frame))
+        return self.state
+
+
+__all__ = ["Page", "board_hub", "board_of", "login", "row_data", "tell", "update"]

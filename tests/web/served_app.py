@@ -1,0 +1,53 @@
+"""The application in this process, on a port of its own, without a daemon unless a test tells its hub some news."""
+
+import contextlib
+import socket
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
+from aiohttp import web
+
+from sm.client.http import Client
+from sm.web.app import SERVICES, web_app
+from sm.web.hosts import HostRules
+from sm.web.login_store import LoginStore
+from sm.web.logins import Scope
+from sm.web.services import WebServices
+
+
+class ServedApp:
+    def __init__(
+        self, origin: str, services: WebServices, store: LoginStore, http: aiohttp.ClientSession
+    ) -> None:
+        self.origin = origin
+        self.services = services
+        self.store = store
+        self.http = http
+
+    def code(self, scope: Scope = Scope.ALL, name: str | None = None) -> str:
+        return self.store.add_code(name, scope, time.time())[0]
+
+    def token(self, scope: Scope = Scope.ALL, name: str | None = None) -> str:
+        traded = self.store.redeem(self.code(scope, name), time.time())
+        assert traded is not None
+        return traded[0]
+
+
+@contextlib.asynccontextmanager
+async def served_app(home: Path) -> AsyncIterator[ServedApp]:
+    store = LoginStore(str(home / "web"))
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+        client = Client(str(home / "sm.sock"))
+        async with web_app(client, store, HostRules(port, ("sm.example.net",))) as app:
+            runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
+            await runner.setup()
+            await web.SockSite(runner, listener).start()
+            try:
+                async with aiohttp.ClientSession() as http:
+                    yield ServedApp(f"http://127.0.0.1:{port}", app[SERVICES], store, http)
+            finally:
+                await runner.cleanup()

@@ -1,0 +1,121 @@
+"""Actions of browsers: the scope of the login, the words that the person saw, and the state of the session."""
+
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sm.board import ACTIONS
+from sm.client.http import DaemonAway
+from sm.errors import IllegalState, NotFound, NotPermitted, SmError, UsageError
+from sm.feed import Mail, Outage
+from sm.web.acts import Acts, ShownChanged
+from sm.web.client_frames import ActFrame
+from sm.web.daemon_link import DaemonLink
+from sm.web.hub import Hub
+from sm.web.logins import Scope, scope_of
+from tests.cli.samples import request
+from tests.web.board_hub import Page, board_hub, board_of, row_data, tell, update
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    async with board_hub(tmp_path) as hub:
+        board_of(hub, [row_data("a"), row_data("z", status="completed")], request(57, session_id="a"))
+        yield hub
+
+
+@pytest.fixture
+async def link(tmp_path: Path) -> AsyncIterator[DaemonLink]:
+    """Without a daemon: an action that is allowed raises DaemonAway."""
+    link = DaemonLink(str(tmp_path / "sm.sock"))
+    yield link
+    await link.close()
+
+
+async def refusal(hub: Hub, link: DaemonLink, page: Page, action: str, **fields: Any) -> SmError:
+    with pytest.raises(SmError) as raised:
+        await Acts(hub, link, page.tab).carry_out(ActFrame(t="act", n=1, action=action, **fields))
+    return raised.value
+
+
+def seen(hub: Hub, scope: Scope = Scope.ALL) -> Page:
+    """A page that has shown the board for a while."""
+    page = Page(hub, scope)
+    page.read(time.monotonic() - 10)
+    return page
+
+
+SHOWN = f"{57:032x}"
+
+
+@pytest.mark.parametrize("scope", list(Scope))
+@pytest.mark.parametrize("action", [name for name, action in ACTIONS.items() if action.call is not None])
+async def test_scope_decides_about_each_action(hub: Hub, link: DaemonLink, scope: Scope, action: str) -> None:
+    error = await refusal(hub, link, seen(hub, scope), action, session="a", need="r57", shown=SHOWN, text="x")
+    is_refused = isinstance(error, NotPermitted)
+    assert is_refused is not scope.includes(scope_of(action))
+    assert not is_refused or "scope" in error.message
+
+
+@pytest.mark.parametrize("action", ["approve", "deny", "answer"])
+async def test_decision_is_bound_to_the_shown_words(hub: Hub, link: DaemonLink, action: str) -> None:
+    page = seen(hub)
+    for shown in (None, "", "0" * 32, SHOWN.upper().replace("0", "f")):
+        error = await refusal(hub, link, page, action, need="r57", shown=shown)
+        assert isinstance(error, ShownChanged), shown
+    assert isinstance(await refusal(hub, link, page, action, need="r57", shown=SHOWN), DaemonAway)
+    tell(hub, Mail(requests=[request(57, session_id="a", digest="e" * 32)]))
+    assert isinstance(await refusal(hub, link, page, action, need="r57", shown=SHOWN), ShownChanged)
+    error = await refusal(hub, link, page, action, need="r57", shown="e" * 32)
+    assert isinstance(error, ShownChanged), "the tab has not shown the new words yet"
+    page.read(time.monotonic() - 10)
+    assert isinstance(await refusal(hub, link, page, action, need="r57", shown="e" * 32), DaemonAway)
+
+
+async def test_decision_is_too_early_when_the_request_has_just_appeared(hub: Hub, link: DaemonLink) -> None:
+    page = Page(hub)
+    page.read(time.monotonic() + 1000)  # as if the clock stood still
+    error = await refusal(hub, link, page, "approve", need="r57", shown=SHOWN)
+    assert error.message.startswith("too early")
+
+
+async def test_decision_needs_a_request_that_is_open(hub: Hub, link: DaemonLink) -> None:
+    page = seen(hub)
+    assert isinstance(await refusal(hub, link, page, "approve", session="a"), UsageError)
+    tell(hub, Mail())
+    error = await refusal(hub, link, page, "approve", need="r57", shown=SHOWN)
+    assert isinstance(error, IllegalState)
+    assert error.message == "r57 is no longer open"
+
+
+async def test_action_that_the_board_refuses_does_not_reach_the_daemon(hub: Hub, link: DaemonLink) -> None:
+    page = seen(hub)
+    assert (await refusal(hub, link, page, "archive", session="a")).message.endswith("engineer-a is live")
+    assert isinstance(await refusal(hub, link, page, "kill", session="none"), NotFound)
+    assert isinstance(await refusal(hub, link, page, "archive", session="z"), DaemonAway)
+
+
+async def test_nothing_is_done_while_the_daemon_is_away(hub: Hub, link: DaemonLink) -> None:
+    page = seen(hub)
+    tell(hub, Outage("gone"))
+    error = await refusal(hub, link, page, "kill", session="a")
+    assert isinstance(error, IllegalState)
+    assert "no daemon" in error.message
+    tell(hub, update([]))
+    assert isinstance(await refusal(hub, link, page, "kill", session="a"), DaemonAway)
+
+
+@pytest.mark.parametrize("action", ["attach", "copy-id", "why", "output", "none", "__class__", ""])
+async def test_action_without_a_request_is_not_for_browsers(hub: Hub, link: DaemonLink, action: str) -> None:
+    assert isinstance(await refusal(hub, link, seen(hub), action, session="a"), UsageError)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"text": 1}, {"tree": "yes"}, {"answers": "x"}, {"path": "/v1/daemon/stop"}]
+)
+async def test_input_with_another_type_is_refused(hub: Hub, link: DaemonLink, fields: dict[str, Any]) -> None:
+    error = await refusal(hub, link, seen(hub), "kill", session="a", **fields)
+    assert isinstance(error, UsageError)

@@ -1,0 +1,202 @@
+"""The checks of HTTP requests, and the headers of answers."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sm.web.app import HEADERS
+from sm.web.logins import Scope
+from sm.web.relay import GET_ROUTES
+from tests.web.served_app import ServedApp, served_app
+
+
+@pytest.fixture
+async def app(tmp_path: Path) -> AsyncIterator[ServedApp]:
+    async with served_app(tmp_path) as app:
+        yield app
+
+
+async def asked(
+    app: ServedApp, method: str, path: str, headers: Mapping[str, str], **options: Any
+) -> tuple[int, dict[str, Any], Mapping[str, str]]:
+    async with app.http.request(method, app.origin + path, headers=headers, **options) as answer:
+        is_json = answer.content_type == "application/json"
+        return answer.status, await answer.json() if is_json else {}, answer.headers
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}", "Sec-Fetch-Site": "same-origin"}
+
+
+async def test_page_is_public_and_every_answer_has_the_headers(app: ServedApp) -> None:
+    for path, status in (("/", 200), ("/static/index.html", 200), ("/static/none.js", 404), ("/none", 403)):
+        code, _, headers = await asked(app, "GET", path, {})
+        assert code == status
+        assert {name: headers[name] for name in HEADERS} == HEADERS
+        assert "Server" not in headers
+        assert "Access-Control-Allow-Origin" not in headers
+        assert "Set-Cookie" not in headers
+    assert (await asked(app, "GET", "/", {}))[2]["Cache-Control"] == "no-store"
+
+
+async def test_static_files_do_not_lead_out_of_their_directory(app: ServedApp) -> None:
+    for path in (
+        "/static/../app.py",
+        "/static/..%2Fapp.py",
+        "/static/%2e%2e/app.py",
+        "/static/",
+        "/static//etc/passwd",
+    ):
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(app.origin.rpartition(":")[2]))
+        host = app.origin.removeprefix("http://")
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+        answer = await reader.read()
+        assert int(answer.split()[1]) in (403, 404), answer
+        assert b"def " not in answer
+        writer.close()
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:7433", "127.0.0.1", "localhost:3000"])
+async def test_another_host_is_refused_on_every_path(app: ServedApp, host: str) -> None:
+    token = app.token()
+    for method, path in (
+        ("GET", "/"),
+        ("GET", "/static/index.html"),
+        ("GET", "/api/v1/usage"),
+        ("GET", "/ws"),
+    ):
+        headers = {"Host": host, "Origin": f"http://{host}", **bearer(token)}
+        assert (await asked(app, method, path, headers))[0] == 421
+    code = app.code()
+    headers = {"Host": host, "Origin": f"http://{host}"}
+    assert (await asked(app, "POST", "/login", headers, json={"code": code}))[0] == 421
+    assert (await asked(app, "POST", "/login", {"Origin": app.origin}, json={"code": code}))[0] == 200
+
+
+async def test_absolute_request_target_is_refused(app: ServedApp) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(app.origin.rpartition(":")[2]))
+    host = app.origin.removeprefix("http://")
+    writer.write(f"GET http://evil.example/ HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+    answer = await reader.read()
+    assert int(answer.split()[1]) in (400, 421)
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    "origin", [None, "null", "http://localhost:3000", "https://127.0.0.1", "http://evil.example"]
+)
+async def test_login_from_another_origin_takes_no_code(app: ServedApp, origin: str | None) -> None:
+    code = app.code()
+    headers = {} if origin is None else {"Origin": origin}
+    assert (await asked(app, "POST", "/login", headers, json={"code": code}))[0] == 403
+    assert (await asked(app, "POST", "/login", {"Origin": app.origin}, json={"code": code}))[0] == 200
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "none"])
+async def test_request_from_another_site_is_refused(app: ServedApp, site: str) -> None:
+    headers = {**bearer(app.token()), "Origin": app.origin, "Sec-Fetch-Site": site}
+    assert (await asked(app, "GET", "/api/v1/usage", headers))[0] == 403
+
+
+async def test_code_is_taken_once_and_its_answer_names_the_login(app: ServedApp) -> None:
+    code, origin = app.code(Scope.LOOK, "wall"), {"Origin": app.origin}
+    status, body, _ = await asked(app, "POST", "/login", origin, json={"code": code})
+    assert (status, body["name"], body["scope"]) == (200, "wall", "look")
+    status, body, _ = await asked(app, "POST", "/login", origin, json={"code": code})
+    assert (status, body["error"]["code"]) == (401, "unauthenticated")
+
+
+async def test_wrong_codes_are_limited_also_when_they_come_at_once(app: ServedApp) -> None:
+    origin, code = {"Origin": app.origin}, app.code()
+    answers = await asyncio.gather(
+        *(asked(app, "POST", "/login", origin, json={"code": f"wrong {n}"}) for n in range(20))
+    )
+    assert sorted(status for status, _, _ in answers) == [401] * 5 + [429] * 15
+    assert (await asked(app, "POST", "/login", origin, json={"code": code}))[0] == 429
+
+
+async def test_wrong_tokens_are_limited_and_a_right_one_still_passes(app: ServedApp) -> None:
+    token = app.token()
+    answers = [await asked(app, "GET", "/api/v1/usage", bearer(f"wrong{n}")) for n in range(8)]
+    assert [status for status, _, _ in answers] == [401] * 5 + [429] * 3
+    # Without a daemon, but let in.
+    assert (await asked(app, "GET", "/api/v1/usage", bearer(token)))[0] == 503
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b"{", b'{"code": 1}', b'{"code": null}', b'{"code": "' + b"x" * 300 + b'"}']
+)
+async def test_invalid_login_content_is_refused(app: ServedApp, content: bytes) -> None:
+    headers = {"Origin": app.origin, "Content-Type": "application/json"}
+    assert (await asked(app, "POST", "/login", headers, data=content))[0] == 400
+
+
+async def test_login_as_a_form_is_refused(app: ServedApp) -> None:
+    assert (await asked(app, "POST", "/login", {"Origin": app.origin}, data={"code": app.code()}))[0] == 400
+
+
+async def test_large_body_is_refused(app: ServedApp) -> None:
+    headers = {"Origin": app.origin, "Content-Type": "application/json"}
+    assert (await asked(app, "POST", "/login", headers, data=b" " * (64 * 1024 + 1)))[0] == 413
+
+
+async def test_token_in_the_url_or_in_a_cookie_does_nothing(app: ServedApp) -> None:
+    token = app.token()
+    for query in (f"token={token}", f"access_token={token}", f"Authorization=Bearer%20{token}"):
+        assert (await asked(app, "GET", f"/api/v1/usage?{query}", {"Sec-Fetch-Site": "same-origin"}))[
+            0
+        ] == 401
+    headers = {"Sec-Fetch-Site": "same-origin", "Cookie": f"token={token}; Authorization=Bearer {token}"}
+    assert (await asked(app, "GET", "/api/v1/usage", headers))[0] == 401
+
+
+async def test_revoked_login_may_read_nothing(app: ServedApp) -> None:
+    token = app.token(name="phone")
+    assert (await asked(app, "GET", "/api/v1/usage", bearer(token)))[0] == 503
+    app.store.revoke("phone")
+    assert (await asked(app, "GET", "/api/v1/usage", bearer(token)))[0] == 401
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/api/v1/live"),
+        ("GET", "/api/v1/events/stream"),
+        ("GET", "/api/v1/sandbox"),
+        ("GET", "/api/v1/pairings"),
+        ("GET", "/api/v1/inbox"),
+        ("GET", "/api/v1/sessions/x/attach"),
+        ("GET", "/api/v1/sessions/x/../../daemon/stop"),
+        ("GET", "/api/v1/sessions/a%2F..%2F..%2Fhealth/y"),
+        ("POST", "/api/v1/daemon/stop"),
+        ("POST", "/api/v1/sessions"),
+        ("POST", "/api/v1/sessions/x/kill"),
+        ("POST", "/api/v1/mcp"),
+        ("POST", "/api/v1/usage"),
+        ("PUT", "/api/v1/workspaces"),
+        ("OPTIONS", "/api/v1/workspaces"),
+        ("GET", "/v1/usage"),
+        ("GET", "/api/v2/usage"),
+    ],
+)
+async def test_only_routes_of_the_list_exist(app: ServedApp, method: str, path: str) -> None:
+    headers = {**bearer(app.token()), "Origin": app.origin, "Content-Type": "application/json"}
+    assert (await asked(app, method, path, headers))[0] in (404, 405)
+
+
+async def test_every_route_needs_a_login(app: ServedApp) -> None:
+    for path in GET_ROUTES:
+        headers = {"Sec-Fetch-Site": "same-origin"}
+        status, _, _ = await asked(app, "GET", f"/api{path.replace('{ref}', 'x')}", headers)
+        assert status in (401, 429)
+
+
+@pytest.mark.parametrize(("scope", "status"), [(Scope.LOOK, 403), (Scope.ANSWER, 403), (Scope.ALL, 503)])
+async def test_workspace_is_made_with_the_largest_scope_only(
+    app: ServedApp, scope: Scope, status: int
+) -> None:
+    headers = {**bearer(app.token(scope)), "Origin": app.origin}
+    assert (await asked(app, "POST", "/api/v1/workspaces", headers, json={"slug": "shop"}))[0] == status

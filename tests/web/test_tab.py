@@ -1,0 +1,245 @@
+"""The frames of tabs: they lead from what was sent to the newest state, and are made only when they can be sent."""
+
+import random
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sm.board import Board, Sort
+from sm.cli.tui.cells import need_cells, session_cells
+from sm.core.timestamps import span
+from sm.feed import Mail, Outage
+from sm.web.client_frames import ViewFrame
+from sm.web.hub import Hub
+from tests.board.samples import AT_S, message
+from tests.cli.samples import request
+from tests.web.board_hub import Page, board_hub, board_of, row_data, tell, update
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    async with board_hub(tmp_path) as hub:
+        yield hub
+
+
+def ids(page: Page, slug: str = "") -> list[str]:
+    return [line[0] for line in page.state["layouts"][slug]]
+
+
+async def test_tab_sends_a_snapshot_and_then_only_changed_fields(hub: Hub) -> None:
+    board_of(hub, [row_data("a"), row_data("b")])
+    page = Page(hub)
+    page.read()
+    assert page.state["snapshot"]
+    assert ids(page) == ["a", "b"]
+    assert list(page.tab.frames(0.0)) == []
+    tell(hub, update([row_data("a", note="reads")]))
+    (frame,) = page.tab.frames(0.0)
+    assert b'"rows":{"a":{"task":"reads"}}' in frame
+    tell(hub, update([row_data("a", note="reads", last_activity_at="2026-01-27T15:11:00.000Z")]))
+    assert list(page.tab.frames(0.0)) == [], "nothing that a page shows has changed"
+
+
+async def test_page_that_merges_frames_has_the_state_of_the_daemon(hub: Hub) -> None:
+    board_of(hub, [])
+    chance = random.Random(7)
+    pages = [Page(hub) for _ in range(3)]
+    known: dict[str, Any] = {}
+    for number in range(300):
+        session_id = f"s{chance.randrange(12)}"
+        if session_id in known and chance.random() < 0.2:
+            del known[session_id]
+            tell(hub, update([], session_id))
+        else:
+            status = chance.choice(["running", "idle", "waiting_input", "completed"])
+            known[session_id] = row_data(
+                session_id, status=status, note=str(number), cost_usd=chance.random()
+            )
+            tell(hub, update([known[session_id]]))
+        for page in pages:
+            if chance.random() < 0.3:
+                page.read()
+    for page in pages:
+        page.read()
+        assert page.state["rows"] == hub.live.fields
+        assert page.state["rows"].keys() == known.keys()
+        assert sorted(ids(page)) == sorted(known)
+
+
+async def test_tab_that_reads_nothing_keeps_no_queue(hub: Hub) -> None:
+    board_of(hub, [row_data(f"s{number}") for number in range(50)])
+    page = Page(hub)
+    page.read()
+    before = page.frames
+    for number in range(2000):
+        tell(hub, update([row_data(f"s{number % 50}", note=f"note {number}")]))
+    page.read()
+    assert page.frames == before + 1
+    assert page.state["rows"]["s49"]["task"] == "note 1999"
+
+
+async def test_large_board_comes_in_parts(hub: Hub) -> None:
+    board_of(hub, [row_data(f"s{number}", name="宽" * 200) for number in range(1000)])
+    page = Page(hub)
+    parts = list(page.tab.frames(0.0))
+    assert len(parts) == 5
+    assert max(map(len, parts)) < 600_000
+    assert [b'"more":true' in part for part in parts] == [True] * 4 + [False]
+    assert [b'"snapshot":true' in part for part in parts] == [True] + [False] * 4
+    assert [b'"layouts"' in part for part in parts] == [False] * 4 + [True]
+
+
+async def test_rows_keep_their_places_until_the_tab_rests(hub: Hub) -> None:
+    board_of(hub, [row_data("a"), row_data("b")])
+    page = Page(hub)
+    page.tab.show(ViewFrame(t="view", sort=Sort.NEEDS_ME))
+    page.tab.rest(rests=False)
+    page.read()
+    tell(hub, update([row_data("b", status="waiting_input"), row_data("c")], "a"))
+    page.read()
+    assert ids(page) == ["a", "b"]
+    assert page.state["gone"] == ["a"]
+    assert page.state["waiting"] == {"": 1}
+    page.tab.rest(rests=True)
+    page.read()
+    assert ids(page) == ["b", "c"]
+    assert page.state["waiting"] == {}
+
+
+async def test_each_workspace_has_its_layout_at_once(hub: Hub) -> None:
+    rows = [row_data("a", workspace="shop"), row_data("b"), row_data("c", workspace="old")]
+    board_of(hub, rows, request(session_id="a"), workspaces=("shop", "empty"))
+    page = Page(hub)
+    page.read()
+    assert {slug: ids(page, slug) for slug in page.state["layouts"]} == {
+        "": ["a", "b", "c"],
+        "empty": [],
+        "shop": ["a"],
+    }
+    assert [(chip["title"], chip["key"], chip["count"], chip["needs"]) for chip in page.state["chips"]] == [
+        ("All", "0", 3, 1),
+        ("empty", "1", 0, 0),
+        ("shop", "2", 1, 1),
+    ]
+    tell(hub, Mail(workspaces=("shop",)))
+    page.read()
+    assert page.state["layouts"].keys() == {"", "shop"}
+
+
+async def test_view_belongs_to_its_tab(hub: Hub) -> None:
+    board_of(hub, [row_data("a", name="zebra"), row_data("b", name="ant", parent_session_id="a")])
+    one, two = Page(hub), Page(hub)
+    one.tab.show(ViewFrame(t="view", sort=Sort.NAME, filter="cost:"))
+    two.tab.show(ViewFrame(t="view", folded=["a"]))
+    one.read()
+    two.read()
+    assert ids(one) == ["b", "a"]
+    assert one.state["filter_problems"] == ["cost: needs an amount in dollars, such as >1"]
+    assert two.state["layouts"][""] == [["a", "", 1, 0, 1]]
+    one.tab.show(ViewFrame(t="view", filter="zebra"))
+    one.read()
+    assert ids(one) == ["a"]
+
+
+async def test_lost_daemon_is_told_and_comes_back(hub: Hub) -> None:
+    board_of(hub, [row_data("a")])
+    page = Page(hub)
+    assert page.read()["lost_since"] is None
+    tell(hub, Outage("no daemon is running"))
+    page.read()
+    assert page.state["lost_reason"] == "no daemon is running"
+    since_s = page.state["lost_since"]
+    assert isinstance(since_s, float)
+    assert since_s >= AT_S
+    assert page.state["rows"].keys() == {"a"}
+    tell(hub, update([row_data("a", note="back")]))
+    page.read()
+    assert page.state["lost_since"] is None
+    assert page.state["rows"]["a"]["task"] == "back"
+
+
+async def test_request_that_somebody_answered_is_told_once(hub: Hub) -> None:
+    board_of(hub, [row_data("a")], request(57, session_id="a"), request(58, session_id="a"))
+    page = Page(hub)
+    page.read()
+    tell(hub, Mail(requests=[request(58, session_id="a")]))
+    assert page.tab.newly_settled() == ["r57"]
+    assert page.tab.newly_settled() == []
+    assert Page(hub).tab.newly_settled() == []
+
+
+async def test_hostile_words_are_shown_as_signs(hub: Hub) -> None:
+    hostile = "<img src=x onerror=alert(1)>\x1b[31m\u202eevil\x00\n"
+    row = row_data("a", name=hostile, note=hostile, title=hostile, model=hostile, status="waiting_input")
+    arguments = {"command": hostile, hostile: hostile}
+    asked = request(
+        session_id="a", label=hostile, kind="permission", tool=hostile, arguments=arguments, questions=[]
+    )
+    board_of(hub, [row], asked)
+    page = Page(hub)
+    page.tab.select("a")
+    page.read()
+    text = repr(page.state)
+    assert "<img" in text, "the page makes text nodes"
+    for character in ("\\x1b", "\\u202e", "\\x00"):
+        assert character not in text
+
+
+async def test_both_views_show_the_same_rows_in_the_same_order_with_the_same_words(hub: Hub) -> None:
+    rows = [
+        row_data(
+            "a",
+            name="lead",
+            workspace="shop",
+            tree={"sessions": 3, "live": 2, "tokens": None, "cost_usd": 2.5},
+        ),
+        row_data("b", name="waits", parent_session_id="a", status="waiting_input", status_reason="Bash ls"),
+        row_data("c", name="asks", parent_session_id="a", open_requests=["r57"], todo_done=3, todo_total=5),
+        row_data("d", name="done", status="completed", completion_message="it works", cost_usd=None),
+        row_data("e", name="stale", status_stale=True, effective_mode="direct", trust_level="sandboxed"),
+        row_data(
+            "f", name="idle", status="idle", messages_held=2, context_percent=90, model=None, tokens=None
+        ),
+    ]
+    board_of(hub, rows, request(57, session_id="c"))
+    tell(
+        hub,
+        Mail(
+            requests=[request(57, session_id="c")],
+            messages=[message(3, "failed", created_at="2026-01-27T15:09:00Z")],
+        ),
+    )
+    now_s = AT_S + 250
+    for sort in Sort:
+        page = Page(hub)
+        view = ViewFrame(t="view", sort=sort)
+        page.tab.show(view)
+        page.read()
+        top = Board(hub.situation.table)
+        top.sort_by(view.sort, 0.0)
+        assert [(line.row.id, line.branch) for line in top.lines] == [
+            (line[0], line[1]) for line in page.state["layouts"][""]
+        ]
+        for line in top.lines:
+            cells = session_cells(line, 200, now_s, state="", fresh=True)
+            text = "".join(cell for cell, _ in cells)
+            row = page.state["rows"][line.row.id]
+            words = [row["sign"], row["label"], f"{row['word']} {span(now_s - row['since'])}", row["task"]]
+            words += [
+                row["cost"],
+                row["context"],
+                row["progress"],
+                row["tokens"],
+                row["model"],
+                row["tree_cost"],
+            ]
+            words += [badge for badge in row["badges"] if badge != "worktree"]
+            missing = [word for word in words if word not in text]
+            assert not missing, (missing, text)
+    assert [need["key"] for need in page.state["needs"]] == [need.key for need in hub.situation.found]
+    for need, fields in zip(hub.situation.found, page.state["needs"], strict=True):
+        text = "".join(cell for cell, _ in need_cells(need, 200, now_s, state="", fresh=True))
+        assert fields["text"] in text
+        assert fields["label"] in text
