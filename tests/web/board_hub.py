@@ -12,14 +12,14 @@ from sm.client.http import Client
 from sm.client.live import RowData
 from sm.feed import FeedNews, Mail
 from sm.web.hub import Hub
-from sm.web.logins import Login, Scope
+from sm.web.logins import WebLogin, WebScope
 from sm.web.tab import Tab
 from tests.board.samples import row_data, update
 from tests.web_server import merge
 
 
-def login(scope: Scope = Scope.ALL, name: str = "phone") -> Login:
-    return Login(name, scope, "0" * 64, 0.0, 0.0)
+def login(scope: WebScope = WebScope.ALL, name: str = "phone") -> WebLogin:
+    return WebLogin(name, scope, "0" * 64, 0.0, 0.0)
 
 
 @contextlib.asynccontextmanager
@@ -44,7 +44,7 @@ def board_of(
 class Page:
     """The state that a page keeps of the frames of a tab."""
 
-    def __init__(self, hub: Hub, scope: Scope = Scope.ALL) -> None:
+    def __init__(self, hub: Hub, scope: WebScope = WebScope.ALL) -> None:
         self.tab = Tab(hub, login(scope))
         self.state: dict[str, Any] = {}
         self.frames = 0

@@ -13,7 +13,7 @@ from sm.client.http import Client
 from sm.web.app import SERVICES, web_app
 from sm.web.hosts import HostRules
 from sm.web.login_store import LoginStore
-from sm.web.logins import Scope
+from sm.web.logins import WebScope
 from sm.web.services import WebServices
 
 
@@ -26,10 +26,10 @@ class ServedApp:
         self.store = store
         self.http = http
 
-    def code(self, scope: Scope = Scope.ALL, name: str | None = None) -> str:
+    def code(self, scope: WebScope = WebScope.ALL, name: str | None = None) -> str:
         return self.store.add_code(name, scope, time.time())[0]
 
-    def token(self, scope: Scope = Scope.ALL, name: str | None = None) -> str:
+    def token(self, scope: WebScope = WebScope.ALL, name: str | None = None) -> str:
         traded = self.store.redeem(self.code(scope, name), time.time())
         assert traded is not None
         return traded[0]

@@ -15,7 +15,7 @@ from sm.web.acts import Acts, ShownChanged
 from sm.web.client_frames import ActFrame
 from sm.web.daemon_link import DaemonLink
 from sm.web.hub import Hub
-from sm.web.logins import Scope, scope_of
+from sm.web.logins import WebScope, scope_of
 from tests.cli.samples import request
 from tests.web.board_hub import Page, board_hub, board_of, row_data, tell, update
 
@@ -41,7 +41,7 @@ async def refusal(hub: Hub, link: DaemonLink, page: Page, action: str, **fields:
     return raised.value
 
 
-def seen(hub: Hub, scope: Scope = Scope.ALL) -> Page:
+def seen(hub: Hub, scope: WebScope = WebScope.ALL) -> Page:
     """A page that has shown the board for a while."""
     page = Page(hub, scope)
     page.read(time.monotonic() - 10)
@@ -51,9 +51,11 @@ def seen(hub: Hub, scope: Scope = Scope.ALL) -> Page:
 SHOWN = f"{57:032x}"
 
 
-@pytest.mark.parametrize("scope", list(Scope))
+@pytest.mark.parametrize("scope", list(WebScope))
 @pytest.mark.parametrize("action", [name for name, action in ACTIONS.items() if action.call is not None])
-async def test_scope_decides_about_each_action(hub: Hub, link: DaemonLink, scope: Scope, action: str) -> None:
+async def test_scope_decides_about_each_action(
+    hub: Hub, link: DaemonLink, scope: WebScope, action: str
+) -> None:
     error = await refusal(hub, link, seen(hub, scope), action, session="a", need="r57", shown=SHOWN, text="x")
     is_refused = isinstance(error, NotPermitted)
     assert is_refused is not scope.includes(scope_of(action))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sm.web.app import HEADERS
-from sm.web.logins import Scope
+from sm.web.logins import WebScope
 from sm.web.relay import GET_ROUTES
 from tests.web.served_app import ServedApp, served_app
 
@@ -102,7 +102,7 @@ async def test_request_from_another_site_is_refused(app: ServedApp, site: str) -
 
 
 async def test_code_is_taken_once_and_its_answer_names_the_login(app: ServedApp) -> None:
-    code, origin = app.code(Scope.LOOK, "wall"), {"Origin": app.origin}
+    code, origin = app.code(WebScope.LOOK, "wall"), {"Origin": app.origin}
     status, body, _ = await asked(app, "POST", "/login", origin, json={"code": code})
     assert (status, body["name"], body["scope"]) == (200, "wall", "look")
     status, body, _ = await asked(app, "POST", "/login", origin, json={"code": code})
@@ -194,9 +194,11 @@ async def test_every_route_needs_a_login(app: ServedApp) -> None:
         assert status in (401, 429)
 
 
-@pytest.mark.parametrize(("scope", "status"), [(Scope.LOOK, 403), (Scope.ANSWER, 403), (Scope.ALL, 503)])
+@pytest.mark.parametrize(
+    ("scope", "status"), [(WebScope.LOOK, 403), (WebScope.ANSWER, 403), (WebScope.ALL, 503)]
+)
 async def test_workspace_is_made_with_the_largest_scope_only(
-    app: ServedApp, scope: Scope, status: int
+    app: ServedApp, scope: WebScope, status: int
 ) -> None:
     headers = {**bearer(app.token(scope)), "Origin": app.origin}
     assert (await asked(app, "POST", "/api/v1/workspaces", headers, json={"slug": "shop"}))[0] == status

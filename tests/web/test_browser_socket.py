@@ -13,7 +13,7 @@ import aiohttp
 import orjson
 import pytest
 
-from sm.web.logins import Scope
+from sm.web.logins import WebScope
 from tests.board.samples import row_data, update
 from tests.load import scaled, until_async
 from tests.web.board_hub import board_of, tell
@@ -126,7 +126,7 @@ async def test_wrong_tokens_of_sockets_are_limited(app: ServedApp) -> None:
 
 
 async def test_login_that_ends_closes_its_tabs_and_no_other_ones(app: ServedApp) -> None:
-    phone, wall = app.token(name="phone"), app.token(Scope.LOOK, "wall")
+    phone, wall = app.token(name="phone"), app.token(WebScope.LOOK, "wall")
     async with browser(app.http, app.origin, phone) as one, browser(app.http, app.origin, wall) as two:
         app.store.revoke("phone")
         while (message := await one.socket.receive(timeout=scaled())).type is aiohttp.WSMsgType.TEXT:

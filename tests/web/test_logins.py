@@ -10,7 +10,7 @@ import pytest
 from sm.board import ACTIONS
 from sm.errors import LimitReached, NameTaken, NotFound, UsageError
 from sm.web.login_store import LoginStore
-from sm.web.logins import CODE_S, IDLE_MAX_S, GuessLimit, Scope, scope_of
+from sm.web.logins import CODE_S, IDLE_MAX_S, GuessLimit, WebScope, scope_of
 
 NOW_S = 1_800_000_000.0
 
@@ -20,7 +20,7 @@ def store(tmp_path: Path) -> LoginStore:
     return LoginStore(str(tmp_path / "web"))
 
 
-def logged_in(store: LoginStore, name: str = "phone", scope: Scope = Scope.ANSWER) -> str:
+def logged_in(store: LoginStore, name: str = "phone", scope: WebScope = WebScope.ANSWER) -> str:
     code, _ = store.add_code(name, scope, NOW_S)
     traded = store.redeem(code, NOW_S)
     assert traded is not None
@@ -28,11 +28,11 @@ def logged_in(store: LoginStore, name: str = "phone", scope: Scope = Scope.ANSWE
 
 
 def test_code_works_once(store: LoginStore) -> None:
-    code, name = store.add_code("phone", Scope.ANSWER, NOW_S)
+    code, name = store.add_code("phone", WebScope.ANSWER, NOW_S)
     traded = store.redeem(code, NOW_S)
     assert traded is not None
     token, login = traded
-    assert (name, login.name, login.scope) == ("phone", "phone", Scope.ANSWER)
+    assert (name, login.name, login.scope) == ("phone", "phone", WebScope.ANSWER)
     assert store.find(token, NOW_S) == login
     assert store.redeem(code, NOW_S) is None
     assert store.find(code, NOW_S) is None
@@ -41,7 +41,7 @@ def test_code_works_once(store: LoginStore) -> None:
 
 @pytest.mark.parametrize(("age_s", "works"), [(0, True), (CODE_S, True), (CODE_S + 0.1, False), (-1, False)])
 def test_code_works_for_two_minutes(store: LoginStore, age_s: float, works: bool) -> None:
-    code, _ = store.add_code("phone", Scope.ANSWER, NOW_S)
+    code, _ = store.add_code("phone", WebScope.ANSWER, NOW_S)
     assert (store.redeem(code, NOW_S + age_s) is not None) is works
 
 
@@ -58,7 +58,7 @@ def test_login_that_is_used_does_not_end(store: LoginStore) -> None:
 
 
 def test_store_keeps_no_secret_and_nobody_else_can_read_it(store: LoginStore) -> None:
-    code, _ = store.add_code("wall", Scope.LOOK, NOW_S)
+    code, _ = store.add_code("wall", WebScope.LOOK, NOW_S)
     token = logged_in(store)
     content = Path(store.directory, "logins.json").read_text()
     assert code not in content
@@ -68,8 +68,8 @@ def test_store_keeps_no_secret_and_nobody_else_can_read_it(store: LoginStore) ->
 
 
 def test_revoke_ends_a_login_and_its_codes_in_every_process(store: LoginStore) -> None:
-    token, other = logged_in(store), logged_in(store, "wall", Scope.LOOK)
-    code, _ = store.add_code("tablet", Scope.ALL, NOW_S)
+    token, other = logged_in(store), logged_in(store, "wall", WebScope.LOOK)
+    code, _ = store.add_code("tablet", WebScope.ALL, NOW_S)
     assert LoginStore(store.directory).revoke("phone") == ["phone"]
     assert store.find(token, NOW_S) is None
     assert store.find(other, NOW_S)
@@ -83,23 +83,23 @@ def test_revoke_ends_a_login_and_its_codes_in_every_process(store: LoginStore) -
 def test_names_are_unique_and_chosen_without_one(store: LoginStore) -> None:
     logged_in(store, "phone")
     with pytest.raises(NameTaken):
-        store.add_code("phone", Scope.ANSWER, NOW_S)
-    assert store.add_code(None, Scope.ALL, NOW_S)[1] == "browser-1"
-    assert store.add_code(None, Scope.ALL, NOW_S)[1] == "browser-2"
-    assert store.add_code(None, Scope.ALL, NOW_S + CODE_S + 1)[1] == "browser-1"
+        store.add_code("phone", WebScope.ANSWER, NOW_S)
+    assert store.add_code(None, WebScope.ALL, NOW_S)[1] == "browser-1"
+    assert store.add_code(None, WebScope.ALL, NOW_S)[1] == "browser-2"
+    assert store.add_code(None, WebScope.ALL, NOW_S + CODE_S + 1)[1] == "browser-1"
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a\nb", "-a", "ä", "a" * 41, "a)", "a: b"])
 def test_name_that_could_forge_a_line_of_the_audit_log_is_refused(store: LoginStore, name: str) -> None:
     with pytest.raises(UsageError):
-        store.add_code(name, Scope.ALL, NOW_S)
+        store.add_code(name, WebScope.ALL, NOW_S)
 
 
 def test_store_limits_the_codes(store: LoginStore) -> None:
     for _ in range(20):
-        store.add_code(None, Scope.ALL, NOW_S)
+        store.add_code(None, WebScope.ALL, NOW_S)
     with pytest.raises(LimitReached):
-        store.add_code(None, Scope.ALL, NOW_S)
+        store.add_code(None, WebScope.ALL, NOW_S)
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"logins": [{}], "codes": []}', '{"logins": 1}', "\xff"])
@@ -123,7 +123,7 @@ def _redeem(directory: str, code: str, answers: "multiprocessing.SimpleQueue[boo
 
 @pytest.mark.processes
 def test_code_works_once_when_processes_race(store: LoginStore) -> None:
-    code, _ = store.add_code("phone", Scope.ANSWER, NOW_S)
+    code, _ = store.add_code("phone", WebScope.ANSWER, NOW_S)
     context = multiprocessing.get_context("fork")
     answers: multiprocessing.SimpleQueue[bool] = context.SimpleQueue()
     racers = [context.Process(target=_redeem, args=(store.directory, code, answers)) for _ in range(6)]
@@ -157,10 +157,10 @@ def test_each_action_needs_the_scope_that_its_effect_needs() -> None:
     }
     answers = {"approve", "deny", "answer", "send", "archive", "unarchive", "interrupt"}
     assert {name for name, scope in needed.items() if scope == "answer"} == answers
-    assert scope_of("an action of tomorrow") is Scope.ALL
+    assert scope_of("an action of tomorrow") is WebScope.ALL
 
 
 def test_scope_includes_smaller_ones() -> None:
-    order = [Scope.LOOK, Scope.ANSWER, Scope.ALL]
+    order = [WebScope.LOOK, WebScope.ANSWER, WebScope.ALL]
     for place, scope in enumerate(order):
         assert [scope.includes(needed) for needed in order] == [n <= place for n in range(3)]

@@ -17,7 +17,7 @@ from sm.board.guard import ButtonGuard
 from sm.board.needs import BoardNeed, NeedKind, Quiet, needs
 from sm.board.order import Line, Sort, arrange
 from sm.board.row import BoardRow, board_row
-from sm.board.table import RowChange, RowTable
+from sm.board.table import RowChange, SessionTable
 
 __all__ = [
     "ACTIONS",
@@ -38,7 +38,7 @@ __all__ = [
     "NeedKind",
     "Quiet",
     "RowChange",
-    "RowTable",
+    "SessionTable",
     "Sort",
     "Target",
     "arrange",

@@ -11,7 +11,7 @@ from sm.board.filter import Filter, parse_filter
 from sm.board.needs import BoardNeed
 from sm.board.order import NESTED, Line, Sort, arrange
 from sm.board.row import BoardRow
-from sm.board.table import RowChange, RowTable
+from sm.board.table import RowChange, SessionTable
 
 if TYPE_CHECKING:
     from sm.client.live import UpdateData
@@ -28,8 +28,8 @@ class Board:
     Boards may share a `table`: its owner then calls `take` of each board with each change.
     """
 
-    def __init__(self, table: RowTable | None = None) -> None:
-        self.table = table or RowTable()
+    def __init__(self, table: SessionTable | None = None) -> None:
+        self.table = table or SessionTable()
         self.lines: Sequence[Line] = ()
         self.selected: str | None = None
         """The id of the selected session."""

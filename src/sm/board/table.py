@@ -25,7 +25,7 @@ class RowChange:
     """All rows as they were before."""
 
 
-class RowTable:
+class SessionTable:
     def __init__(self) -> None:
         self.rows: Mapping[str, BoardRow] = {}
         """Every row, oldest first."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from sm.board import BoardNeed, Quiet, RowChange, RowTable, needs
+from sm.board import BoardNeed, Quiet, RowChange, SessionTable, needs
 from sm.feed.feed import FeedNews, Mail, MailFailure, Outage
 
 
@@ -14,7 +14,7 @@ class Situation:
     """
 
     def __init__(self, ask: Callable[[], object]) -> None:
-        self.table = RowTable()
+        self.table = SessionTable()
         self.mail: Mail | None = None
         """None: not read yet."""
         self.outage = ""

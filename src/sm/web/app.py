@@ -31,13 +31,13 @@ from sm.web.hosts import HostRules
 from sm.web.hub import Hub
 from sm.web.login_guard import LoginGuard
 from sm.web.login_store import LoginStore
-from sm.web.logins import Login
+from sm.web.logins import WebLogin
 from sm.web.services import WebServices
 
 log = logging.getLogger(__name__)
 
 STATIC = Path(__file__).with_name("static")
-LOGIN = web.RequestKey("login", Login)
+LOGIN = web.RequestKey("login", WebLogin)
 SERVICES = web.AppKey("services", WebServices)
 _POLICY = "; ".join(
     (
@@ -149,7 +149,7 @@ def _check_page(hosts: HostRules, request: web.Request) -> None:
         raise NotPermitted(reason)
 
 
-def _authenticate(logins: LoginGuard, request: web.Request) -> Login:
+def _authenticate(logins: LoginGuard, request: web.Request) -> WebLogin:
     values = request.headers.getall("Authorization", ())
     scheme, _, token = values[0].partition(" ") if len(values) == 1 else ("", "", "")
     return logins.authenticate(token if scheme == "Bearer" else "")

@@ -26,7 +26,7 @@ from sm.web.client_frames import (
     client_frame,
 )
 from sm.web.frames import hello_fields
-from sm.web.logins import Login
+from sm.web.logins import WebLogin
 from sm.web.services import WebServices
 from sm.web.tab import Tab
 
@@ -80,7 +80,7 @@ class BrowserSockets:
             await _close(socket, closed)
         return socket
 
-    async def _login(self, socket: web.WebSocketResponse) -> Login:
+    async def _login(self, socket: web.WebSocketResponse) -> WebLogin:
         try:
             async with asyncio.timeout(_AUTH_WITHIN_S):
                 message = await socket.receive()
@@ -105,7 +105,7 @@ class BrowserSockets:
 
 class _Connection:
     def __init__(
-        self, services: WebServices, request: web.Request, socket: web.WebSocketResponse, login: Login
+        self, services: WebServices, request: web.Request, socket: web.WebSocketResponse, login: WebLogin
     ) -> None:
         self._services = services
         self._request = request

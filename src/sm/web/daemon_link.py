@@ -9,7 +9,7 @@ import orjson
 
 from sm.client.http import DaemonAway, refusal_of
 from sm.errors import DaemonUnavailable, ProtocolMismatch
-from sm.web.logins import Login
+from sm.web.logins import WebLogin
 from sm.wire import HEARTBEAT_S, KEY_HEADER, LOGIN_HEADER, PROTOCOL, PROTOCOL_HEADER
 
 _CONNECTIONS_MAX = 64
@@ -39,13 +39,13 @@ class DaemonLink:
         await self._session.close()
 
     async def get(
-        self, path: str, query: Mapping[str, str] | None = None, *, login: Login | None, timeout_s: float
+        self, path: str, query: Mapping[str, str] | None = None, *, login: WebLogin | None, timeout_s: float
     ) -> Any:
         async with self.exchange("GET", path, login=login, query=query, timeout_s=timeout_s) as response:
             return orjson.loads(await response.read())
 
     async def post(
-        self, path: str, body: Mapping[str, object], *, login: Login, key: str, timeout_s: float
+        self, path: str, body: Mapping[str, object], *, login: WebLogin, key: str, timeout_s: float
     ) -> Any:
         """`key`: the idempotency key. No retry is made here."""
         content = orjson.dumps(dict(body))
@@ -60,7 +60,7 @@ class DaemonLink:
         method: str,
         path: str,
         *,
-        login: Login | None,
+        login: WebLogin | None,
         query: Mapping[str, str] | Sequence[tuple[str, str]] | None = None,
         content: bytes | None = None,
         key: str | None = None,
@@ -100,7 +100,7 @@ class DaemonLink:
         except aiohttp.ClientError as error:
             raise DaemonAway(f"lost the connection to the daemon: {type(error).__name__}") from None
 
-    async def events(self, path: str, *, login: Login | None) -> AsyncIterator[Any]:
+    async def events(self, path: str, *, login: WebLogin | None) -> AsyncIterator[Any]:
         """Yield the data of server-sent events. Raises DaemonAway when the stream breaks; it returns at its end."""
         async with self.exchange("GET", path, login=login, timeout_s=None) as response:
             async for line in response.content:

@@ -12,7 +12,7 @@ from sm.board.prediction import MODES, predicted
 from sm.board.words import context_bar, count_of_tokens, dollars, short_model, shown, sign_of, status_word
 from sm.core.request_lines import request_body
 from sm.core.timestamps import epoch_s
-from sm.web.logins import Scope, scope_of
+from sm.web.logins import WebScope, scope_of
 
 Fields = Mapping[str, Any]
 _DECISIONS = ("approve", "deny", "answer")
@@ -170,6 +170,6 @@ def hello_fields() -> Fields:
             }
             for action in ACTIONS.values()
         ],
-        "scopes": [scope.value for scope in Scope],
+        "scopes": [scope.value for scope in WebScope],
         "sorts": [sort.value for sort in Sort],
     }

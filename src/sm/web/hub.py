@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 
-from sm.board import NeedKind, RowChange, RowTable
+from sm.board import NeedKind, RowChange, SessionTable
 from sm.client.http import Client
 from sm.feed import Feed, FeedNews, Mail, MailFailure, Outage, Situation
 from sm.web.frames import Fields, chip_fields, need_fields
@@ -30,7 +30,7 @@ class Hub:
         self.situation = Situation(self._feed.ask)
         self.live = RowSource(self.situation.table)
         """Without archived sessions."""
-        self.archive = RowSource(RowTable())
+        self.archive = RowSource(SessionTable())
         """All sessions. It is followed only while a tab shows archived ones."""
         self.needs: list[Fields] = []
         self.chips: list[Fields] = []
@@ -60,7 +60,7 @@ class Hub:
         """Follow archived sessions if a tab shows them, and only then."""
         is_wanted = any(tab.shows_archive for tab in self._tabs)
         if is_wanted and self._archive_feed is None:
-            self.archive = RowSource(RowTable())
+            self.archive = RowSource(SessionTable())
             feed = self._archive_feed = Feed(
                 self._client, lambda: self._call(partial(self._take_archive, feed)), archived=True
             )
@@ -70,7 +70,7 @@ class Hub:
             self._ends.add(ending)
             ending.add_done_callback(self._ends.discard)
             self._archive_feed = None
-            self.archive = RowSource(RowTable())
+            self.archive = RowSource(SessionTable())
 
     def reload(self) -> None:
         """Read requests and messages again now."""

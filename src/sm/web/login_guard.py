@@ -8,7 +8,7 @@ from contextlib import suppress
 from sm.errors import ConfigError, LimitReached, Unauthenticated
 from sm.linux.inotify import IN_CHANGES, FileWatch
 from sm.web.login_store import USED_EVERY_S, LoginStore
-from sm.web.logins import GuessLimit, Login
+from sm.web.logins import GuessLimit, WebLogin
 
 _LOOK_EVERY_S = 2.0
 
@@ -24,7 +24,7 @@ class LoginGuard:
         self._store = store
         self._codes = GuessLimit()
         self._tokens = GuessLimit()
-        self._ended: dict[asyncio.Event, Login] = {}
+        self._ended: dict[asyncio.Event, WebLogin] = {}
 
     async def run(self) -> None:
         """Look for ended logins after each change of the file, until cancelled."""
@@ -41,7 +41,7 @@ class LoginGuard:
             if watch is not None:
                 watch.close()
 
-    def authenticate(self, token: str) -> Login:
+    def authenticate(self, token: str) -> WebLogin:
         """The login of a token. Raises Unauthenticated for a wrong one, and LimitReached after several wrong ones."""
         login = self._store.find(token, time.time())
         if login is not None:
@@ -51,7 +51,7 @@ class LoginGuard:
         self._tokens.count(time.monotonic())
         raise Unauthenticated("missing or invalid login", "for a new link: sm web link")
 
-    async def redeem(self, code: str) -> tuple[str, Login] | None:
+    async def redeem(self, code: str) -> tuple[str, WebLogin] | None:
         """Trade a code for a token. None: the code is wrong, late or used.
 
         Raises LimitReached, and OSError and ConfigError if the logins cannot be read or written.
@@ -65,11 +65,11 @@ class LoginGuard:
             self._codes.forgive()
         return traded
 
-    def is_valid(self, login: Login) -> bool:
+    def is_valid(self, login: WebLogin) -> bool:
         """Return whether the login still exists."""
         return self._store.is_valid(login)
 
-    async def wait_ended(self, login: Login) -> None:
+    async def wait_ended(self, login: WebLogin) -> None:
         """Return when the login was withdrawn. Until then it is in use."""
         ended = asyncio.Event()
         self._ended[ended] = login

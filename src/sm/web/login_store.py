@@ -16,7 +16,7 @@ import orjson
 
 from sm.errors import ConfigError, LimitReached, NameTaken, NotFound, UsageError
 from sm.linux.files import read_file, replace_private
-from sm.web.logins import NAME, Login, LoginCode, Scope, find_code, find_login, secret_hash
+from sm.web.logins import NAME, LoginCode, WebLogin, WebScope, find_code, find_login, secret_hash
 
 _FILE_MAX_BYTES = 1 << 20
 _LOGINS_MAX = 100
@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class StoredLogins:
-    logins: tuple[Login, ...] = ()
+    logins: tuple[WebLogin, ...] = ()
     codes: tuple[LoginCode, ...] = ()
 
     @property
@@ -60,7 +60,7 @@ class LoginStore:
             self._known = stamp, _decoded(read_file(self._path, _FILE_MAX_BYTES).data)
         return self._known[1]
 
-    def find(self, token: str, now_s: float) -> Login | None:
+    def find(self, token: str, now_s: float) -> WebLogin | None:
         """The login of a token, and note its use. None also if the file cannot be read: nobody may do anything."""
         try:
             login = find_login(self.read().logins, token, now_s)
@@ -70,19 +70,19 @@ class LoginStore:
             return None
         return login
 
-    def is_valid(self, login: Login) -> bool:
+    def is_valid(self, login: WebLogin) -> bool:
         """Return whether a login still exists."""
         try:
             return any(known.hash == login.hash for known in self.read().logins)
         except (OSError, ConfigError):
             return False
 
-    def note_use(self, login: Login, now_s: float) -> None:
+    def note_use(self, login: WebLogin, now_s: float) -> None:
         """Note that a login is in use. Raises OSError and ConfigError."""
         self._change(lambda stored: (_used(stored, login.hash, now_s), None))
 
     def add_code(
-        self, name: str | None, scope: Scope, now_s: float, *, default_name: str = "browser"
+        self, name: str | None, scope: WebScope, now_s: float, *, default_name: str = "browser"
     ) -> tuple[str, str]:
         """Return a new code and the name of its login. Raises NameTaken, UsageError and LimitReached."""
         if name is not None and not NAME.fullmatch(name):
@@ -104,15 +104,15 @@ class LoginStore:
 
         return code, self._change(add)
 
-    def redeem(self, code: str, now_s: float) -> tuple[str, Login] | None:
+    def redeem(self, code: str, now_s: float) -> tuple[str, WebLogin] | None:
         """Trade a code for a token. None: the code is wrong, late or used. Raises OSError and ConfigError."""
         token = secrets.token_urlsafe(32)
 
-        def trade(stored: StoredLogins) -> tuple[StoredLogins, Login | None]:
+        def trade(stored: StoredLogins) -> tuple[StoredLogins, WebLogin | None]:
             entry = find_code(stored.codes, code, now_s)
             if entry is None:
                 return stored, None
-            login = Login(entry.name, entry.scope, secret_hash(token), now_s, now_s)
+            login = WebLogin(entry.name, entry.scope, secret_hash(token), now_s, now_s)
             stored = replace(stored, codes=tuple(other for other in stored.codes if other is not entry))
             return replace(stored, logins=(*stored.logins, login)).without_old(now_s), login
 
@@ -173,10 +173,10 @@ def _decoded(content: bytes) -> StoredLogins:
         return StoredLogins()
     try:
         data = orjson.loads(content)
-        logins: Sequence[Login] = [
-            Login(**{**entry, "scope": Scope(entry["scope"])}) for entry in data["logins"]
+        logins: Sequence[WebLogin] = [
+            WebLogin(**{**entry, "scope": WebScope(entry["scope"])}) for entry in data["logins"]
         ]
-        codes = [LoginCode(**{**entry, "scope": Scope(entry["scope"])}) for entry in data["codes"]]
+        codes = [LoginCode(**{**entry, "scope": WebScope(entry["scope"])}) for entry in data["codes"]]
     except (ValueError, KeyError, TypeError):
         raise ConfigError(
             "the file with the logins of sm web is broken", "to end all logins, remove it"

@@ -17,15 +17,15 @@ _GUESSES = 5
 _GUESSES_WITHIN_S = 60.0
 
 
-class Scope(StrEnum):
+class WebScope(StrEnum):
     """The permissions of a login. Each scope includes those before it."""
 
     LOOK = "look"
     ANSWER = "answer"
     ALL = "all"
 
-    def includes(self, needed: "Scope") -> bool:
-        order = list(Scope)
+    def includes(self, needed: "WebScope") -> bool:
+        order = list(WebScope)
         return order.index(self) >= order.index(needed)
 
 
@@ -34,15 +34,15 @@ _LOOK = frozenset({"attach", "output", "why", "copy-id"})
 _ANSWER = frozenset({"approve", "deny", "answer", "send", "archive", "unarchive", "interrupt"})
 
 
-def scope_of(action: str) -> Scope:
+def scope_of(action: str) -> WebScope:
     """The scope that an action of the board needs. An action without an entry here needs the largest one."""
-    return Scope.LOOK if action in _LOOK else Scope.ANSWER if action in _ANSWER else Scope.ALL
+    return WebScope.LOOK if action in _LOOK else WebScope.ANSWER if action in _ANSWER else WebScope.ALL
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
+class WebLogin:
     name: str
-    scope: Scope
+    scope: WebScope
     hash: str
     """Of the token: the token itself is stored in the browser only."""
     created_s: float
@@ -57,7 +57,7 @@ class LoginCode:
     """Printed in a link. A browser trades it for a token, once."""
 
     name: str
-    scope: Scope
+    scope: WebScope
     hash: str
     created_s: float
 
@@ -70,7 +70,7 @@ def secret_hash(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
 
-def find_login(logins: Iterable[Login], token: str, now_s: float) -> Login | None:
+def find_login(logins: Iterable[WebLogin], token: str, now_s: float) -> WebLogin | None:
     """The login of a token. Compares with every login, in constant time."""
     wanted, found = secret_hash(token), None
     for login in logins:

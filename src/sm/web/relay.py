@@ -6,7 +6,7 @@ from aiohttp import web
 from sm.client.http import percent_encode
 from sm.errors import NotPermitted, UsageError
 from sm.web.daemon_link import DaemonLink
-from sm.web.logins import Login, Scope
+from sm.web.logins import WebLogin, WebScope
 
 GET_ROUTES = (
     "/v1/usage",
@@ -27,13 +27,13 @@ GET_ROUTES = (
     "/v1/sessions/{ref}/children",
 )
 """Every login may read them: they change nothing."""
-POST_ROUTES = {"/v1/workspaces": Scope.ALL}
+POST_ROUTES = {"/v1/workspaces": WebScope.ALL}
 """With the scope that each one needs."""
 _TIMEOUT_S = 60.0
 _PIECE_BYTES = 64 * 1024
 
 
-def add_routes(app: web.Application, link: DaemonLink, login: "web.RequestKey[Login]") -> None:
+def add_routes(app: web.Application, link: DaemonLink, login: "web.RequestKey[WebLogin]") -> None:
     async def read(request: web.Request) -> web.StreamResponse:
         return await _pass_on(link, request, request[login], None)
 
@@ -65,7 +65,7 @@ def _daemon_path(request: web.Request) -> str:
 
 
 async def _pass_on(
-    link: DaemonLink, request: web.Request, login: Login, content: bytes | None
+    link: DaemonLink, request: web.Request, login: WebLogin, content: bytes | None
 ) -> web.StreamResponse:
     path, query = _daemon_path(request), list(request.query.items())
     async with link.exchange(

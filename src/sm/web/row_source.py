@@ -1,11 +1,11 @@
 """The rows that tabs are sent: of all sessions, or without archived ones."""
 
-from sm.board import RowChange, RowTable
+from sm.board import RowChange, SessionTable
 from sm.web.frames import Fields, row_fields
 
 
 class RowSource:
-    def __init__(self, table: RowTable) -> None:
+    def __init__(self, table: SessionTable) -> None:
         self.table = table
         self.fields: dict[str, Fields] = {}
         """The fields of each row. Equal fields are the same object."""

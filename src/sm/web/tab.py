@@ -13,7 +13,7 @@ from sm.board import Board, ButtonGuard, RowChange
 from sm.board.details import count_line
 from sm.web.client_frames import ViewFrame
 from sm.web.frames import Fields, detail_fields, layout
-from sm.web.logins import Login
+from sm.web.logins import WebLogin
 
 if TYPE_CHECKING:
     from sm.web.hub import Hub
@@ -24,7 +24,7 @@ _DETAIL_EVERY_S = 1.0
 
 
 class Tab:
-    def __init__(self, hub: "Hub", login: Login) -> None:
+    def __init__(self, hub: "Hub", login: WebLogin) -> None:
         self._hub = hub
         self.login = login
         self.rests = True

@@ -175,9 +175,9 @@ def _link_printer(
     scope: str | None, name: str | None, *, phone: bool, qr: bool
 ) -> "Callable[[WebAddress, LoginStore], None]":
     """Return the function that makes a login code and prints its link. Raises UsageError."""
-    from sm.web.logins import Scope
+    from sm.web.logins import WebScope
 
-    granted = Scope(scope or ("answer" if phone else "all"))
+    granted = WebScope(scope or ("answer" if phone else "all"))
     draw = _qr_drawer() if qr or phone else None
 
     def print_link(address: "WebAddress", store: "LoginStore") -> None:
