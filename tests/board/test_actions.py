@@ -123,7 +123,7 @@ def test_broadcast_is_one_message_to_each_live_session_of_the_workspace() -> Non
     ]
     ask = ACTIONS["broadcast"].question
     assert ask is not None
-    assert ask(TEAM) == "Send to 2 live sessions of workspace shop? y: yes, Esc: no"
+    assert ask(TEAM) == "Send to 2 live sessions of workspace shop?"
     assert ACTIONS["broadcast"].command_line(TEAM) == "sm broadcast --workspace shop TEXT"
 
 
@@ -143,7 +143,7 @@ def test_new_name_begins_as_the_present_one_without_its_type() -> None:
 def test_question_before_a_removal_tells_what_happens_to_the_worktree() -> None:
     ask = ACTIONS["rm"].question
     assert ask is not None
-    assert ask(Target(ENDED)) == "Delete engineer-1a2b3c4d with its messages and files? y: yes, Esc: no"
+    assert ask(Target(ENDED)) == "Delete engineer-1a2b3c4d with its messages and files?"
     tree = row(status="completed", worktree={"path": "/w/.sm/worktrees/x", "branch": "sm/x"})
     assert "its worktree and branch stay if they have work" in ask(Target(tree))
 
@@ -178,13 +178,19 @@ def test_action_is_refused_with_its_reason(name: str, target: Target, reason: st
 
 
 def test_question_before_a_kill_names_the_descendants() -> None:
-    ask = ACTIONS["kill"].question
-    assert ask is not None
-    assert ask(Target(LIVE)) == "Kill engineer-1a2b3c4d? y: yes, Esc: no"
+    kill = ACTIONS["kill"]
+    assert kill.question is not None
+    assert (kill.question(Target(LIVE)), kill.wider(Target(LIVE))) == ("Kill engineer-1a2b3c4d?", "")
     tree = {"sessions": 4, "live": 3, "tokens": None, "cost_usd": None}
-    assert ask(Target(row(tree=tree))).startswith(
-        "Kill engineer-1a2b3c4d? y: yes, t: with its 2 live descendants"
-    )
+    assert kill.wider(Target(row(tree=tree))) == "with its 2 live descendants"
+
+
+def test_values_of_fields_are_complete_and_known() -> None:
+    spawn = ACTIONS["spawn"]
+    assert spawn.input_problem({"agent_type": "Engineer", "prompt": "x"}) is None
+    assert spawn.input_problem({"prompt": "x"}) == "a value is missing: Agent type"
+    assert spawn.input_problem({"agent_type": "Engineer", "path": "x"}) == "spawn has no field 'path'"
+    assert ACTIONS["kill"].input_problem({"name": "x"}) == "kill has no field 'name'"
 
 
 def test_command_to_copy_answers_a_request_and_shows_a_session() -> None:

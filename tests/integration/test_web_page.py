@@ -180,7 +180,7 @@ def test_request_is_denied_with_words_by_keyboard_only(stage: Stage, visitor: Vi
     dialog.start_wait()
     with visitor.tab() as tab:
         tab.request(dialog.name)
-        tab.press("n")
+        tab.press("N")
         while tab.page.evaluate("document.activeElement.dataset.need") != dialog.name:
             tab.press("j")
         tab.press("d")
@@ -294,7 +294,7 @@ def test_message_to_a_session_is_shown_with_its_true_state(stage: Stage, visitor
         tab.page.reload()
         tab.is_in_phase("live")
         assert tab.find(".compose textarea").input_value() == "and then the tests"
-        tab.shows("else held")
+        tab.shows(f"will be held: permission dialog, {dialog.name}")
         send = tab.find('.compose [data-act="send"]')
         tab.until(lambda: send.get_attribute("aria-disabled") == "false", "the button")
         send.click()
@@ -333,6 +333,38 @@ def test_ended_session_is_archived_and_brought_back_by_keys(stage: Stage, visito
         tab.press("u")
         tab.until(lambda: stage.session(agent)["archived"] is False, "it is back")
         tab.until(lambda: tab.row(agent).count() == 1, "its row")
+
+
+def test_agent_is_started_and_renamed_with_the_forms_of_the_page(stage: Stage, visitor: Visitor) -> None:
+    with visitor.tab() as tab:
+        start = tab.find('.tools [data-act="spawn"]')
+        tab.until(lambda: start.get_attribute("aria-disabled") == "false", "a start is possible")
+        tab.press("n")
+        form = tab.find('[data-form="spawn"]')
+        tab.until(lambda: form.count() == 1, "the form")
+        tab.until(lambda: form.locator('datalist option[value="Sh"]').count() == 1, "the agent types")
+        form.locator('[name="agent_type"]').fill("Sh")
+        form.locator('[name="prompt"]').fill("exec sleep 1000")
+        form.locator('[name="name"]').fill("formed")
+        form.locator('[name="working_dir"]').fill("here")
+        form.locator('[data-act="do-spawn"]').click()
+        tab.until(lambda: "an absolute path is needed" in form.inner_text(), "the reason")
+        form.locator('[name="working_dir"]').fill(str(stage.work))
+        form.locator('[data-act="do-spawn"]').click()
+        tab.until(lambda: form.count() == 0, "the end of the form")
+        tab.shows("sh-formed")
+        agent = stage.session("sh-formed")["session_id"]
+        tab.open(f"#/s/{agent}/why")
+        rename = tab.find('.acts [data-act="rename"]')
+        tab.until(lambda: rename.get_attribute("aria-disabled") == "false", "a new name is possible")
+        rename.click()
+        name = tab.find('[data-form="rename"] [name="name"]')
+        tab.until(lambda: name.count() == 1, "the form")
+        assert name.input_value() == "formed"
+        name.fill("renamed")
+        tab.press("Enter")
+        tab.until(lambda: "sh-renamed" in tab.find("#session-title").inner_text(), "the new name")
+    stage.sm("kill", agent, "--force")
 
 
 def test_kill_asks_and_names_what_ends(stage: Stage, visitor: Visitor) -> None:

@@ -121,3 +121,48 @@ async def test_action_without_a_request_is_not_for_browsers(hub: Hub, link: Daem
 async def test_input_with_another_type_is_refused(hub: Hub, link: DaemonLink, fields: dict[str, Any]) -> None:
     error = await refusal(hub, link, seen(hub), "kill", session="a", **fields)
     assert isinstance(error, UsageError)
+
+
+async def test_action_without_a_session_is_for_a_workspace_that_exists(hub: Hub, link: DaemonLink) -> None:
+    page = seen(hub)
+    agent = {"fields": {"agent_type": " Engineer ", "working_dir": "~"}}
+    assert isinstance(await refusal(hub, link, page, "spawn", **agent), DaemonAway)
+    assert isinstance(await refusal(hub, link, page, "spawn", workspace="none", **agent), NotFound)
+    error = await refusal(hub, link, page, "spawn", fields={"agent_type": "Engineer", "working_dir": "here"})
+    assert isinstance(error, UsageError)
+    assert error.message.startswith("Directory: an absolute path is needed")
+    tell(hub, update([], snapshot=True))
+    error = await refusal(hub, link, page, "broadcast", fields={"text": "pull"})
+    assert error.message == "not possible: there is no live session"
+
+
+@pytest.mark.parametrize(
+    ("action", "fields", "problem"),
+    [
+        ("spawn", {"agent_type": " "}, "a value is missing: Agent type"),
+        ("rename", {"name": "x", "to": "y"}, "rename has no field 'to'"),
+        ("kill", {"name": "x"}, "kill has no field 'name'"),
+        ("fork", {"name": 1}, "fields.name: Input should be a valid string"),
+    ],
+)
+async def test_values_of_fields_are_checked(
+    hub: Hub, link: DaemonLink, action: str, fields: dict[str, Any], problem: str
+) -> None:
+    error = await refusal(hub, link, seen(hub), action, session="a", fields=fields)
+    assert isinstance(error, UsageError)
+    assert error.message == problem
+
+
+async def test_session_with_a_worktree_is_not_deleted_in_a_browser(hub: Hub, link: DaemonLink) -> None:
+    tree = {"path": "/w/.sm/worktrees/x", "branch": "sm/x"}
+    board_of(hub, [row_data("y", status="completed"), row_data("z", status="completed", worktree=tree)])
+    page = seen(hub)
+    assert isinstance(await refusal(hub, link, page, "rm", session="y"), DaemonAway)
+    error = await refusal(hub, link, page, "rm", session="z")
+    assert isinstance(error, IllegalState)
+    assert error.message.endswith("only the command removes: sm rm z")
+
+
+@pytest.mark.parametrize("action", ["spawn", "broadcast", "fork", "reparent", "rename", "rm", "workspace"])
+def test_action_that_changes_the_team_needs_the_largest_scope(action: str) -> None:
+    assert scope_of(action) is WebScope.ALL

@@ -131,10 +131,12 @@ def _kill_command(target: Target, words: ActionInput) -> tuple[str, ...]:
 
 
 def _kill_question(target: Target) -> str:
-    label = target.row.label if target.row is not None else _id(target)
+    return f"Kill {target.row.label if target.row is not None else _id(target)}?"
+
+
+def _kill_tree(target: Target) -> str:
     below = target.row.data["tree"]["live"] - int(target.row.is_live) if target.row is not None else 0
-    more = f", t: with its {below} live descendant{'' if below == 1 else 's'}" if below > 0 else ""
-    return f"Kill {label}? y: yes{more}, Esc: no"
+    return f"with its {below} live descendant{'' if below == 1 else 's'}" if below > 0 else ""
 
 
 def _sessions(count: int) -> str:
@@ -188,7 +190,7 @@ def _broadcast_command(target: Target, words: ActionInput) -> tuple[str, ...]:
 
 def _broadcast_question(target: Target) -> str:
     place = f" of workspace {target.workspace}" if target.workspace else ""
-    return f"Send to {_sessions(len(target.audience))}{place}? y: yes, Esc: no"
+    return f"Send to {_sessions(len(target.audience))}{place}?"
 
 
 def _create_workspace(target: Target, words: ActionInput) -> ApiCall:
@@ -235,7 +237,7 @@ def _short_name(target: Target) -> str:
 def _rm_question(target: Target) -> str:
     label = target.row.label if target.row is not None else _id(target)
     tree = target.row is not None and target.row.data["worktree"] is not None
-    return f"Delete {label} with its messages and files{f' ({_KEPT})' if tree else ''}? y: yes, Esc: no"
+    return f"Delete {label} with its messages and files{f' ({_KEPT})' if tree else ''}?"
 
 
 _NAME = InputField("name", "Name (may be empty)")
@@ -250,7 +252,16 @@ ACTIONS: Mapping[str, BoardAction] = {
         BoardAction(
             "interrupt", "i", "Interrupt (Escape)", _live, _typed("interrupt"), _on_session("interrupt")
         ),
-        BoardAction("kill", "K", "Kill", _with_process, _kill_command, _kill, question=_kill_question),
+        BoardAction(
+            "kill",
+            "K",
+            "Kill",
+            _with_process,
+            _kill_command,
+            _kill,
+            question=_kill_question,
+            wider=_kill_tree,
+        ),
         BoardAction(
             "restore", "r", "Restore", _ended, _typed("restore"), _on_session("restore", is_long=True)
         ),
@@ -277,6 +288,7 @@ ACTIONS: Mapping[str, BoardAction] = {
             _always,
             _spawn_command,
             _spawn,
+            needs_session=False,
             fields=(
                 InputField("agent_type", "Agent type", FieldKind.AGENT_TYPE, required=True),
                 InputField("prompt", "Task (may be empty)"),
@@ -291,6 +303,7 @@ ACTIONS: Mapping[str, BoardAction] = {
             _has_audience,
             _broadcast_command,
             _broadcast,
+            needs_session=False,
             question=_broadcast_question,
             fields=(InputField("text", "Message to all live sessions", required=True),),
         ),
@@ -321,6 +334,7 @@ ACTIONS: Mapping[str, BoardAction] = {
             _always,
             _create_workspace_command,
             _create_workspace,
+            needs_session=False,
             fields=(
                 InputField("slug", "Name of the workspace (a-z, 0-9 and dashes)", required=True),
                 InputField(

@@ -6,7 +6,7 @@ Times are those of the reader's own clock (`clock_s`, monotonic).
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from sm.board.board_action import Target
+from sm.board.board_action import Target, audience
 from sm.board.filter import Filter, parse_filter
 from sm.board.needs import BoardNeed
 from sm.board.order import NESTED, Line, Sort, arrange
@@ -139,7 +139,7 @@ class Board:
         rows, chosen, found = self._known_audience
         if rows is not self.rows or chosen != self.workspace:
             rows, chosen = self.rows, self.workspace
-            found = [row.id for row in rows.values() if row.is_live and chosen in (None, row.workspace)]
+            found = audience(rows, chosen)
             self._known_audience = rows, chosen, found
         return found
 

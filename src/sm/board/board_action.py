@@ -36,6 +36,11 @@ class Target:
         return None if self.need is None else self.need.request
 
 
+def audience(rows: Mapping[str, BoardRow], workspace: str | None) -> Sequence[str]:
+    """The live sessions of a workspace; None: all live sessions."""
+    return [row.id for row in rows.values() if row.is_live and workspace in (None, row.workspace)]
+
+
 class FieldKind(StrEnum):
     """The values that a view suggests for a field."""
 
@@ -88,6 +93,12 @@ class ApiCall:
         """The body of each request."""
         return [{**self.body, "to": to} for to in self.recipients] or [self.body]
 
+    def sent_words(self, failures: Sequence[str]) -> str:
+        """How many recipients the daemon has taken a message for. `failures`: the error of each other one."""
+        count = len(self.recipients)
+        failed = f"; {len(failures)} failed: {failures[0]}" if failures else ""
+        return f"{count - len(failures)} of {count} messages sent or queued{failed}"
+
 
 @dataclass(frozen=True, slots=True)
 class BoardAction:
@@ -109,7 +120,18 @@ class BoardAction:
     """The action that takes this one back, on the same target."""
     question: Callable[[Target], str] | None = None
     """Asked before the action."""
+    wider: Callable[[Target], str] = lambda target: ""
+    """The other answer to the question, for `ActionInput.tree`; empty: there is none."""
     fields: tuple[InputField, ...] = ()
+    needs_session: bool = True
+    """False: it applies to the chosen workspace, or to all sessions."""
 
     def command_line(self, target: Target, words: ActionInput = NO_WORDS) -> str:
         return shlex.join(self.command(target, words))
+
+    def input_problem(self, given: Mapping[str, str]) -> str | None:
+        """The reason why the values of the fields cannot be used; None: they can."""
+        if unknown := given.keys() - {field.name for field in self.fields}:
+            return f"{self.name} has no field {min(unknown)!r}"
+        missing = [field.title for field in self.fields if field.required and field.name not in given]
+        return f"a value is missing: {missing[0]}" if missing else None

@@ -1,12 +1,15 @@
 """Carries out what a person does in a browser, if the login and the shown words allow it."""
 
+import os
 import secrets
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from sm.board import ACTIONS, BoardAction, BoardNeed, Target
+from sm.board import ACTIONS, ActionInput, ApiCall, BoardAction, BoardNeed, FieldKind, Target
+from sm.board.board_action import Body
+from sm.client.environment import environment
 from sm.client.http import START_TIMEOUT_S, TIMEOUT_S, percent_encode
 from sm.core.message_lines import outcome
 from sm.core.request_lines import verdict
@@ -16,11 +19,11 @@ from sm.web.client_frames import ActFrame, InvalidFrame, action_input
 from sm.web.daemon_link import DaemonLink
 from sm.web.hub import Hub
 from sm.web.logins import scope_of
+from sm.web.offers import DECISIONS, board_target, refusal
 from sm.web.tab import Tab
 
 _UNDO_MAX = 20
 _DELIVERY_S = 5
-_DECISIONS = frozenset({"approve", "deny", "answer"})
 
 
 class ShownChanged(IllegalState, code="shown_changed"):
@@ -51,18 +54,15 @@ class Acts:
         needed = scope_of(action.name)
         if not self._tab.login.scope.includes(needed):
             raise NotPermitted(f"this login may not {action.name}: it needs the scope {needed}", _LINK_HINT)
-        try:
-            words = action_input(frame)
-        except InvalidFrame as error:
-            raise UsageError(str(error)) from None
+        words = _words(frame, action)
         target = self._target(frame, action)
         call = action.call(target, words)
-        timeout_s = START_TIMEOUT_S if call.is_long else TIMEOUT_S
-        key = secrets.token_hex(16)
+        if action.name == "spawn":
+            call = replace(call, body={**call.body, "environment": environment()})
         try:
-            answer = await self._link.post(
-                call.path, call.body, login=self._tab.login, key=key, timeout_s=timeout_s
-            )
+            if call.recipients:
+                return ActResult(await self._broadcast(call), None)
+            answer = await self._post(call, call.body)
         finally:
             self._hub.reload()
         if action.undo is not None and target.session_id is not None:
@@ -72,6 +72,23 @@ class Acts:
         if action.name == "send":
             return ActResult(await self._message_words(answer), None)
         return ActResult(f"done: {action.command_line(target, words)}", action.undo)
+
+    async def _post(self, call: ApiCall, body: Body) -> Any:
+        timeout_s = START_TIMEOUT_S if call.is_long else TIMEOUT_S
+        key = secrets.token_hex(16)
+        return await self._link.post(call.path, body, login=self._tab.login, key=key, timeout_s=timeout_s)
+
+    async def _broadcast(self, call: ApiCall) -> str:
+        """Send to each recipient. Raises SmError if the daemon takes no message."""
+        failures = list[SmError]()
+        for body in call.bodies:
+            try:
+                await self._post(call, body)
+            except SmError as error:
+                failures.append(error)
+        if len(failures) == len(call.recipients):
+            raise failures[0]
+        return call.sent_words([error.message for error in failures])
 
     async def _message_words(self, message: Mapping[str, Any]) -> str:
         """The state of a sent message, after a short wait. Raises SmError for one that failed."""
@@ -92,12 +109,14 @@ class Acts:
         situation, clock_s = self._hub.situation, time.monotonic()
         if situation.table.lost_for_s(clock_s) is not None:
             raise IllegalState("there is no daemon: what is shown is not up to date", "sm daemon start")
+        if not action.needs_session:
+            return self._board_target(frame, action)
         need = None
         if frame.need is not None:
             need = next((need for need in situation.found if need.key == frame.need), None)
             if need is None:
                 raise IllegalState(f"{frame.need} is no longer open")
-        if action.name in _DECISIONS:
+        if action.name in DECISIONS:
             self._check_shown(frame, need, clock_s)
         row = self._tab.source.table.rows.get((need.session_id if need is not None else frame.session) or "")
         undone = self._undone.pop((action.name, frame.session or ""), None) if need is None else None
@@ -106,8 +125,14 @@ class Acts:
         if row is None and need is None and frame.session is not None:
             raise NotFound(f"no such session: {frame.session}")
         target = Target(row, need)
-        if reason := action.refusal(target):
-            raise IllegalState(f"not possible: {reason}")
+        _check(action, target)
+        return target
+
+    def _board_target(self, frame: ActFrame, action: BoardAction) -> Target:
+        if frame.workspace is not None and frame.workspace not in self._hub.workspaces:
+            raise NotFound(f"no such workspace: {frame.workspace}")
+        target = board_target(self._hub.situation.table.rows, frame.workspace)
+        _check(action, target)
         return target
 
     def _check_shown(self, frame: ActFrame, need: BoardNeed | None, clock_s: float) -> None:
@@ -117,6 +142,28 @@ class Acts:
             raise ShownChanged(f"{need.key} has changed since it was shown", "read it again, then decide")
         if self._tab.guard.is_dead(need.key, clock_s):
             raise ShownChanged(f"too early: {need.key} has just appeared or changed", "read it, then decide")
+
+
+def _check(action: BoardAction, target: Target) -> None:
+    if reason := refusal(action, target):
+        raise IllegalState(f"not possible: {reason}")
+
+
+def _words(frame: ActFrame, action: BoardAction) -> ActionInput:
+    """The person's input, with the directories of its fields in full. Raises UsageError."""
+    try:
+        words = action_input(frame)
+    except InvalidFrame as error:
+        raise UsageError(str(error)) from None
+    given = {name: text.strip() for name, text in words.fields.items() if text.strip()}
+    if problem := action.input_problem(given):
+        raise UsageError(problem)
+    for field in action.fields:
+        if field.kind is FieldKind.DIRECTORY and field.name in given:
+            given[field.name] = os.path.expanduser(given[field.name])
+            if not os.path.isabs(given[field.name]):
+                raise UsageError(f"{field.title}: an absolute path is needed, such as /home/me/project")
+    return replace(words, fields=given)
 
 
 _LINK_HINT = "to allow more: sm web link --scope all"

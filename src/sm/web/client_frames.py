@@ -67,6 +67,8 @@ class ActFrame(_Frame):
     n: Annotated[int, Field(ge=0, le=2**53)]
     action: Annotated[str, Field(max_length=60)]
     session: SessionId | None = None
+    workspace: Annotated[str | None, Field(max_length=100)] = None
+    """The slug of the chosen workspace, for an action that needs no session."""
     need: Annotated[str | None, Field(max_length=100)] = None
     shown: Annotated[str | None, Field(max_length=200)] = None
 

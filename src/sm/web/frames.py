@@ -6,16 +6,16 @@ Every word comes from `sm.board`, so a browser shows the same words as `sm top`.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sm.board import ACTIONS, BoardAction, BoardNeed, BoardRow, Line, NeedKind, Sort, Target, chips
+from sm.board import ACTIONS, BoardNeed, BoardRow, Line, NeedKind, Sort, Target, chips
 from sm.board.details import target_lines
 from sm.board.prediction import MODES, predicted
 from sm.board.words import context_bar, count_of_tokens, dollars, short_model, shown, sign_of, status_word
 from sm.core.request_lines import request_body
 from sm.core.timestamps import epoch_s
-from sm.web.logins import WebScope, scope_of
+from sm.web.logins import WebScope
+from sm.web.offers import DECISIONS, action_fields, session_offers
 
 Fields = Mapping[str, Any]
-_DECISIONS = ("approve", "deny", "answer")
 _DIFF_LINES_MAX = 2000
 _DETAIL_WIDTH = 10_000
 """The page wraps the lines."""
@@ -87,8 +87,8 @@ def need_fields(need: BoardNeed, row: BoardRow | None) -> Fields:
                 }
                 for question in request["questions"]
             ],
-            "actions": {name: ACTIONS[name].refusal(target) for name in _DECISIONS},
-            "commands": {name: ACTIONS[name].command_line(target) for name in _DECISIONS},
+            "actions": {name: ACTIONS[name].refusal(target) for name in DECISIONS},
+            "commands": {name: ACTIONS[name].command_line(target) for name in DECISIONS},
         }
     return fields
 
@@ -118,19 +118,8 @@ def detail_fields(row: BoardRow, found: Sequence[BoardNeed], now_s: float) -> Fi
     return {
         "lines": target_lines(target, now_s, _DETAIL_WIDTH),
         "predictions": {mode: predicted(target, found, mode) for mode in MODES},
-        "actions": {
-            action.name: {
-                "refusal": action.refusal(target),
-                "command": _command(action, target),
-                "question": action.question(target) if action.question is not None else None,
-            }
-            for action in ACTIONS.values()
-        },
+        "actions": session_offers(target),
     }
-
-
-def _command(action: BoardAction, target: Target) -> str | None:
-    return None if action.name in _DECISIONS else action.command_line(target)
 
 
 def layout(lines: Iterable[Line]) -> list[list[Any]]:
@@ -158,18 +147,7 @@ def chip_fields(
 def hello_fields() -> Fields:
     """The actions and orders, which are the same for every login."""
     return {
-        "actions": [
-            {
-                "name": action.name,
-                "key": action.key,
-                "title": action.title,
-                "scope": scope_of(action.name).value,
-                "undo": action.undo,
-                "needs_text": action.name in ("send", "answer"),
-                "on_server": action.call is not None,
-            }
-            for action in ACTIONS.values()
-        ],
+        "actions": [action_fields(action) for action in ACTIONS.values()],
         "scopes": [scope.value for scope in WebScope],
         "sorts": [sort.value for sort in Sort],
     }

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 
@@ -11,6 +11,7 @@ from sm.board import NeedKind, RowChange, SessionTable
 from sm.client.http import Client
 from sm.feed import Feed, FeedNews, Mail, MailFailure, Outage, Situation
 from sm.web.frames import Fields, chip_fields, need_fields
+from sm.web.offers import board_offers
 from sm.web.row_source import RowSource
 from sm.web.tab import Tab
 
@@ -34,6 +35,8 @@ class Hub:
         """All sessions. It is followed only while a tab shows archived ones."""
         self.needs: list[Fields] = []
         self.chips: list[Fields] = []
+        self.offers: Mapping[str, Fields] = {}
+        """The actions that need no session, by workspace; empty: no workspace is chosen."""
         self.settled: deque[tuple[int, str]] = deque(maxlen=_SETTLED_MAX)
         """The last requests that were open and are not, each with a number that grows."""
         self._settled_count = 0
@@ -99,6 +102,7 @@ class Hub:
             self.settled.append((self._settled_count, key))
         self.needs = [need_fields(need, rows.get(need.session_id or "")) for need in found]
         self.chips = chip_fields(rows, found, self.workspaces)
+        self.offers = board_offers(rows, self.workspaces)
         self._pass_on(self.live, changes)
 
     def _take_archive(self, feed: Feed) -> None:

@@ -4,9 +4,9 @@ import aiohttp
 from aiohttp import web
 
 from sm.client.http import percent_encode
-from sm.errors import NotPermitted, UsageError
+from sm.errors import UsageError
 from sm.web.daemon_link import DaemonLink
-from sm.web.logins import WebLogin, WebScope
+from sm.web.logins import WebLogin
 
 GET_ROUTES = (
     "/v1/usage",
@@ -27,28 +27,16 @@ GET_ROUTES = (
     "/v1/sessions/{ref}/children",
 )
 """Every login may read them: they change nothing."""
-POST_ROUTES = {"/v1/workspaces": WebScope.ALL}
-"""With the scope that each one needs."""
 _TIMEOUT_S = 60.0
 _PIECE_BYTES = 64 * 1024
 
 
 def add_routes(app: web.Application, link: DaemonLink, login: "web.RequestKey[WebLogin]") -> None:
     async def read(request: web.Request) -> web.StreamResponse:
-        return await _pass_on(link, request, request[login], None)
-
-    async def change(request: web.Request) -> web.StreamResponse:
-        needed = POST_ROUTES[_daemon_path(request)]
-        if not request[login].scope.includes(needed):
-            raise NotPermitted(f"this login may not do that: it needs the scope {needed}")
-        if request.content_type != "application/json":
-            raise UsageError("the content must be application/json")
-        return await _pass_on(link, request, request[login], await request.read())
+        return await _pass_on(link, request, request[login])
 
     for path in GET_ROUTES:
         app.router.add_get(f"/api{path}", read, allow_head=False)
-    for path in POST_ROUTES:
-        app.router.add_post(f"/api{path}", change)
 
 
 def _daemon_path(request: web.Request) -> str:
@@ -64,13 +52,9 @@ def _daemon_path(request: web.Request) -> str:
     return path.replace("{ref}", percent_encode(ref))
 
 
-async def _pass_on(
-    link: DaemonLink, request: web.Request, login: WebLogin, content: bytes | None
-) -> web.StreamResponse:
+async def _pass_on(link: DaemonLink, request: web.Request, login: WebLogin) -> web.StreamResponse:
     path, query = _daemon_path(request), list(request.query.items())
-    async with link.exchange(
-        request.method, path, login=login, query=query, content=content, timeout_s=_TIMEOUT_S
-    ) as answer:
+    async with link.exchange("GET", path, login=login, query=query, timeout_s=_TIMEOUT_S) as answer:
         response = web.StreamResponse(status=answer.status, headers={"Content-Type": "application/json"})
         await response.prepare(request)
         try:

@@ -166,6 +166,7 @@ class Tab:
         now = {
             "needs": hub.needs,
             "chips": hub.chips,
+            "offers": hub.offers,
             "summary": count_line(table.rows.values()),
             "quiet_since": situation.quiet.since_s,
             "lost_since": None if lost_s is None else table.now_s(clock_s),

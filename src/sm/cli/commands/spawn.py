@@ -39,6 +39,7 @@ from sm.cli.options import (
     seconds_option,
     workspaces,
 )
+from sm.client.environment import environment
 from sm.client.http import START_TIMEOUT_S, Client, decode_answer, new_key
 from sm.core.lines import line
 from sm.core.session_lines import name_and_id
@@ -263,15 +264,3 @@ def _directory(working_dir: str | None, session_id: str | None) -> dict[str, str
             "the current directory no longer exists",
             "change to another directory, or add --working-dir PATH",
         ) from None
-
-
-def environment() -> dict[str, str]:
-    """Copy the environment without variables that are not UTF-8. The daemon keeps only the configured variables."""
-    variables = {}
-    for name, value in os.environ.items():
-        try:
-            (name + value).encode("utf-8")
-        except UnicodeEncodeError:
-            continue
-        variables[name] = value
-    return variables

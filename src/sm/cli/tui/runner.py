@@ -25,7 +25,6 @@ from sm.board.details import target_lines
 from sm.board.guard import DEAD_S
 from sm.board.prediction import predicted
 from sm.board.tabs import TABS
-from sm.cli.commands.spawn import environment
 from sm.cli.options import absolute
 from sm.cli.tui import texts
 from sm.cli.tui.cells import need_text_width
@@ -33,6 +32,7 @@ from sm.cli.tui.page_tabs import PageTabs
 from sm.cli.tui.pages import FollowPage
 from sm.cli.tui.screens import KeyQuestion, LinePrompt, Palette, TextPage
 from sm.cli.worktrees import clean
+from sm.client.environment import environment
 from sm.client.http import START_TIMEOUT_S, TIMEOUT_S, Client
 from sm.core.message_lines import outcome
 from sm.core.request_lines import verdict
@@ -259,13 +259,15 @@ class ActionRunner:
         if action.question is None:
             self._carry_out(name, target, words)
             return
-        question = action.question(target)
+        wider = action.wider(target)
+        more = f", t: {wider}" if wider else ""
+        question = f"{action.question(target)} y: yes{more}, Esc: no"
 
         def chosen(key: str | None) -> None:
             if key is not None:
                 self._carry_out(name, target, replace(words, tree=key == "t"))
 
-        self._app.ask(KeyQuestion(question, "yt" if " t: " in question else "y"), chosen)
+        self._app.ask(KeyQuestion(question, "yt" if wider else "y"), chosen)
 
     async def _ask_field(
         self, name: str, target: Target, given: Mapping[str, str], asked: InputField
@@ -354,15 +356,13 @@ class ActionRunner:
 
     def _broadcast(self, call: ApiCall) -> str:
         """Send to each recipient, and say how many messages the daemon has taken."""
-        failures = list[SmError]()
+        failures = list[str]()
         for body in call.bodies:
             try:
                 self._client.post(call.path, body)
             except SmError as error:
-                failures.append(error)
-        taken = len(call.bodies) - len(failures)
-        failed = f"; {len(failures)} failed: {failures[0].message}" if failures else ""
-        return f"{taken} of {len(call.bodies)} messages sent or queued{failed}"
+                failures.append(error.message)
+        return call.sent_words(failures)
 
     async def _show_verdict(self, key: str) -> None:
         try:

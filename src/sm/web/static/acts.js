@@ -1,6 +1,6 @@
 // Carries out the actions of the server's table: what they need is asked for here, what they may do is decided there.
 
-import { post } from "./api.js";
+import { get } from "./api.js";
 import { rowOf, state } from "./state.js";
 import { focusSoon, go, sessionPath, tell, ui } from "./ui.js";
 
@@ -34,21 +34,27 @@ export function losePending() {
 const mayDo = (action) => SCOPES.indexOf(state.hello?.scope) >= SCOPES.indexOf(action?.scope ?? "look");
 export const actionOf = (name) => state.hello?.actions.find((action) => action.name === name);
 
+/** What the server says of an action on a session, or in the chosen workspace if it needs no session. */
+export function offerOf(name, session) {
+  if (actionOf(name)?.needs_session === false) return state.offers[state.workspace]?.[name];
+  return state.details.get(session)?.actions[name];
+}
+
 /** Why the action is not possible; null: it is. */
 export function refusal(name, { need = null, session = null }) {
   const action = actionOf(name);
   if (action === undefined) return "unknown to this server";
   if (!mayDo(action)) return `this login may not: its scope is ${state.hello.scope}`;
   if (need !== null && name in (need.actions ?? {})) return reason(need.actions[name]);
-  const known = state.details.get(session ?? need?.session_id);
-  return known === undefined ? "loading" : reason(known.actions[name]);
+  const target = session ?? need?.session_id ?? null;
+  if (action.needs_session && target === null) return "select a session";
+  const known = offerOf(name, target);
+  return known === undefined ? "loading" : reason(known);
 }
 
 const reason = (entry) => (entry !== null && typeof entry === "object" ? (entry.refusal ?? null) : (entry ?? null));
 
-export function commandOf(name, session) {
-  return state.details.get(session)?.actions[name]?.command ?? "";
-}
+export const commandOf = (name, session) => offerOf(name, session)?.command ?? "";
 
 /** Begin an action on a session or a request, as a key, a button or the palette asks for it. */
 export function begin(name, target) {
@@ -67,19 +73,37 @@ export function begin(name, target) {
   } else if (name === "kill") {
     ui.dialog = { kind: "kill", session };
     ui.draw();
-  } else if (name === "output") go(sessionPath(session, "peek"));
+  } else if (actionOf(name).fields.length || offerOf(name, session).question) openForm(name, session);
+  else if (name === "output") go(sessionPath(session, "peek"));
   else if (name === "why") go(sessionPath(session, "why"));
   else if (name === "copy-id") copy(session);
   else if (name === "attach") copy(commandOf("attach", session) || `sm attach ${session}`);
   else carryOut(name, session);
 }
 
+/** Ask for the fields of an action, and for a yes. What is there now is the default: later changes do not replace it. */
+function openForm(name, session) {
+  const dialog = { kind: "form", name, session, workspace: state.workspace, offer: offerOf(name, session), types: [], busy: false, problem: "" };
+  ui.dialog = dialog;
+  ui.draw();
+  if (!actionOf(name).fields.some((field) => field.kind === "agent type")) return;
+  get("/v1/agents", { workspace: dialog.workspace || null })
+    .then(({ agents }) => {
+      dialog.types = agents.filter((type) => !type.shadowed_by && !type.problem).map((type) => type.name);
+      ui.draw();
+    })
+    .catch(() => {}); // the list only helps to type
+}
+
+export const wordsOf = (done) => (done.hint && !done.ok ? `${done.words} (hint: ${done.hint})` : done.words);
+
 export async function carryOut(name, session, more = {}) {
+  const { title, needs_session: needsSession, undo } = actionOf(name);
   const label = rowOf(session)?.label ?? session;
-  tell(`${actionOf(name).title}: ${label} …`);
-  const done = await send(name, { session, need: null, ...more });
-  tell(done.hint && !done.ok ? `${done.words} (hint: ${done.hint})` : done.words, !done.ok);
-  const undo = actionOf(name)?.undo;
+  tell(needsSession ? `${title}: ${label} …` : `${title} …`);
+  const target = needsSession ? { session, need: null } : { workspace: state.workspace || null };
+  const done = await send(name, { ...target, ...more });
+  tell(wordsOf(done), !done.ok);
   if (done.ok && undo) {
     ui.undo = { name: undo, session, label, until: performance.now() + UNDO_MS };
     ui.draw();
@@ -112,7 +136,7 @@ export async function decide(need, action, { text = "", answers = [] }) {
     ui.inputs.delete(need.key);
     ui.opened.delete(need.key);
   } else ui.answered.delete(need.key);
-  tell(done.hint && !done.ok ? `${done.words} (hint: ${done.hint})` : done.words, !done.ok);
+  tell(wordsOf(done), !done.ok);
 }
 
 export async function copy(text) {
@@ -122,16 +146,5 @@ export async function copy(text) {
   } catch {
     ui.dialog = { kind: "copy", text };
     ui.draw();
-  }
-}
-
-export async function addWorkspace(slug) {
-  try {
-    const made = await post("/v1/workspaces", { slug });
-    tell(`workspace ${made?.slug ?? slug} is made`);
-    return true;
-  } catch (error) {
-    tell(error.message, true);
-    return false;
   }
 }

@@ -39,8 +39,3 @@ export async function get(path, query = {}) {
   const search = given.length ? `?${new URLSearchParams(given)}` : "";
   return answer(await reach(`/api${path}${search}`, { headers: authorization() }));
 }
-
-export async function post(path, body) {
-  const headers = { ...authorization(), "Content-Type": "application/json" };
-  return answer(await reach(`/api${path}`, { method: "POST", headers, body: JSON.stringify(body) }));
-}

@@ -1,7 +1,7 @@
-// Dialogs: the palette of actions, the help, the question before a kill, a new workspace.
+// Dialogs: the palette of actions, the help, the question before a kill, the fields of an action.
 
 import { html, nothing, ref } from "./vendor/lit/lit.js";
-import { addWorkspace, begin, carryOut, commandOf, copy, refusal } from "./acts.js";
+import { actionOf, begin, carryOut, commandOf, copy, refusal, wordsOf } from "./acts.js";
 import { liveBelow } from "./session.js";
 import { rowOf, state } from "./state.js";
 import { choose } from "./tree.js";
@@ -9,7 +9,7 @@ import { go, ui } from "./ui.js";
 
 const VIEW_KEYS = [
   ["j k ↓ ↑", "Move the selection; g G: to the first or last line; PageUp PageDown"],
-  ["Tab n", "Go to the next region; n: to the first request"],
+  ["Tab N", "Go to the next region; N: to the first request"],
   ["Enter", "Open the selected session"],
   ["← → Space", "Fold and unfold the sessions below the selected one"],
   ["0-9", "Choose a workspace; on a question with options: answer it"],
@@ -62,7 +62,7 @@ export function dialogView() {
   return DIALOGS[dialog.kind](dialog);
 }
 
-const DIALOGS = { palette, help, kill, copy: copyText, workspace };
+const DIALOGS = { palette, help, kill, copy: copyText, form };
 
 function kill({ session }) {
   const label = rowOf(session)?.label ?? session;
@@ -84,24 +84,49 @@ function copyText({ text }) {
     <div class="buttons"><button class="act" @click=${close}>Close</button></div>`);
 }
 
-function workspace(dialog) {
+/** The fields and the question of an action, as the server's table has them. */
+function form(dialog) {
+  const { title, fields } = actionOf(dialog.name);
+  const { question, defaults, command } = dialog.offer;
+  const sessions = new Map([...state.rows.values()].filter((row) => row.live).map((row) => [row.label, row.id]));
+  const choices = { "agent type": dialog.types, session: [...sessions.keys()] };
   const submit = async (event) => {
     event.preventDefault();
-    const slug = new FormData(event.target).get("slug").trim();
-    if (slug && (await addWorkspace(slug))) close();
+    if (dialog.busy) return;
+    const given = {};
+    for (const [name, text] of new FormData(event.target)) {
+      const { kind } = fields.find((field) => field.name === name);
+      if (text.trim()) given[name] = kind === "session" ? (sessions.get(text.trim()) ?? text.trim()) : text;
+    }
+    Object.assign(dialog, { busy: true, problem: "" });
+    ui.drawNow();
+    const done = await carryOut(dialog.name, dialog.session, { fields: given });
+    Object.assign(dialog, { busy: false, problem: done.ok ? "" : wordsOf(done) });
+    if (done.ok && ui.dialog === dialog) close();
+    else ui.drawNow();
   };
-  return frame("New workspace", html`<form @submit=${submit}><label>Name, such as shop
-      <input class="wide" name="slug" data-first required maxlength="64" autocomplete="off"></label>
-    <div class="buttons"><button class="act go">Make it</button><button type="button" class="act" @click=${close}>Cancel</button></div></form>`);
+  const field = ({ name, title: label, kind, required }, place) => html`<label>${label}
+    <input class="wide" name=${name} ?data-first=${place === 0} ?required=${required} maxlength="50000" autocomplete="off" spellcheck="false"
+      list=${choices[kind] ? `choices-${name}` : nothing} value=${defaults[name]}></label>
+    ${choices[kind] ? html`<datalist id="choices-${name}">${choices[kind].map((choice) => html`<option value=${choice}></option>`)}</datalist>` : nothing}`;
+  const label = rowOf(dialog.session)?.label;
+  const place = dialog.workspace ? `In workspace ${dialog.workspace}.` : "";
+  return frame(actionOf(dialog.name).needs_session && label ? `${title}: ${label}` : title, html`<form data-form=${dialog.name} @submit=${submit}>
+    ${fields.map(field)}
+    ${question ? html`<p>${question}</p>` : nothing}
+    ${dialog.problem ? html`<p class="problem" role="alert">${dialog.problem}</p>` : nothing}
+    <p class="hint">${actionOf(dialog.name).needs_session ? "" : place} In a shell: ${command}</p>
+    <div class="buttons"><button class="act ${dialog.name === "rm" ? "stop" : "go"}" data-act="do-${dialog.name}" aria-disabled=${dialog.busy}>${dialog.busy ? "Working" : title}</button>
+      <button type="button" class="act" ?data-first=${fields.length === 0} @click=${close}>Cancel</button></div></form>`);
 }
 
 function help() {
   const keys = (list) => list.map(([key, text]) => html`<tr><th scope="row"><kbd>${key}</kbd></th><td>${text}</td></tr>`);
   const session = state.selected;
   return frame("Keys", html`<table><tbody>${keys(VIEW_KEYS)}</tbody></table>
-    <h3>On the selected session</h3>
+    <h3>Actions on the selected session</h3>
     <table><tbody>${(state.hello?.actions ?? []).map((action) => {
-      const why = session === null ? "select a session" : refusal(action.name, { session });
+      const why = refusal(action.name, { session });
       return html`<tr class=${why === null ? "" : "over"}><th scope="row"><kbd>${action.key}</kbd></th><td>${action.title}
         <span class="hint">${why ?? commandOf(action.name, session)}</span></td></tr>`;
     })}</tbody></table>
@@ -118,7 +143,7 @@ function entries(target) {
     title: action.title,
     key: action.key,
     more: need?.commands?.[action.name] ?? commandOf(action.name, session),
-    refusal: need === null && session === null ? "select a session or a request" : refusal(action.name, { need, session }),
+    refusal: refusal(action.name, { need, session }),
     run: () => begin(action.name, target),
   }));
   const place = (title, run, key = "") => ({ title, key, more: "", refusal: null, run });
@@ -130,7 +155,6 @@ function entries(target) {
     place("Show the timeline", () => go("#/timeline")),
     place("Copy the ID", () => session && copy(session), "y"),
     ...state.chips.map((chip) => place(`Workspace: ${chip.title}`, () => choose(chip.slug ?? ""))),
-    place("New workspace", () => openDialog({ kind: "workspace" })),
     place("Show all keys", () => openDialog({ kind: "help" }), "?"),
   ];
 }

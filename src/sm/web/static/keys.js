@@ -77,7 +77,7 @@ function press(key, element) {
   const action = state.hello.actions.find((entry) => entry.key === key);
   if (action === undefined) return false;
   if (key in DECISIONS) selectRequest();
-  else if (target().session === null) tell("select a session");
+  else if (target().session === null && action.needs_session) tell("select a session");
   else begin(action.name, target());
   return true;
 }
@@ -88,7 +88,7 @@ const VIEW = {
   ":": () => openDialog({ kind: "palette", text: "", at: 0, target: target() }),
   S: nextSort,
   u: undo,
-  n: () => (state.needs.length ? focusNeed(state.needs[0].key) : tell("nothing needs you")),
+  N: () => (state.needs.length ? focusNeed(state.needs[0].key) : tell("nothing needs you")),
   c: (need) => {
     const { session } = target();
     if (need?.kind === "request") copy(need.commands?.[refusal("answer", { need }) === null ? "answer" : "approve"] ?? need.key);

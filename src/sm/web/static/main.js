@@ -1,7 +1,7 @@
 // Starts the page: the login by the link's code, the connection, and the drawing, at most ten times a second.
 
 import { html, live, nothing, render } from "./vendor/lit/lit.js";
-import { losePending, takeDone, undo } from "./acts.js";
+import { actionOf, begin, losePending, refusal, takeDone, undo } from "./acts.js";
 import { forget, login, token } from "./api.js";
 import { spendPage, timelinePage } from "./charts.js";
 import { Connection } from "./connection.js";
@@ -118,9 +118,9 @@ function toolbar() {
       const slug = chip.slug ?? "";
       return html`<button class="chip" aria-pressed=${slug === state.workspace} @click=${() => choose(slug)}>${place < 10 ? html`<kbd aria-hidden="true">${place}</kbd>` : nothing}${chip.title}
         <span class="count">${chip.count}</span>${chip.needs && slug !== state.workspace ? html`<span class="alarm">${chip.needs}!<span class="unseen"> need you</span></span>` : nothing}</button>`;
-    })}<button class="chip" aria-label="New workspace" aria-disabled=${state.hello?.scope !== "all"} title=${state.hello?.scope === "all" ? nothing : `this login may not: its scope is ${state.hello?.scope}`}
-      @click=${() => (state.hello?.scope === "all" ? openDialog({ kind: "workspace" }) : tell("not possible: this login may not make workspaces", true))}>+</button></div>
+    })}${newButton("workspace", "chip", "+")}</div>
     <div class="tools">
+      ${newButton("spawn", "act", html`Start an agent<kbd aria-hidden="true">n</kbd>`)}
       <input id="filter" type="search" maxlength="500" placeholder="Filter /" aria-label="Filter the sessions" title=${filterHelp(state.hello?.filter_help ?? "")} autocomplete="off" spellcheck="false"
         .value=${live(state.view.filter)} @input=${(event) => setFilter(event.target.value)}>
       <label>Order <select @change=${(event) => {
@@ -136,6 +136,13 @@ function toolbar() {
       ${waiting ? html`<span class="tag">${waiting} new</span>` : nothing}
       ${state.problems.map((problem) => html`<span class="problem">${problem}</span>`)}
     </div></div>`;
+}
+
+/** A button of an action that needs no session. */
+function newButton(name, look, content) {
+  const why = refusal(name, {});
+  return html`<button class=${look} data-act=${name} aria-label=${actionOf(name)?.title ?? name} aria-disabled=${why !== null} title=${why ?? nothing}
+    @click=${() => begin(name, {})}>${content}</button>`;
 }
 
 function bars() {

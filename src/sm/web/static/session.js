@@ -1,7 +1,7 @@
 // The page of one session: its state and acts, and tabs for the terminal, the work, the messages and the reasons.
 
 import { html, live, nothing } from "./vendor/lit/lit.js";
-import { begin, refusal, send } from "./acts.js";
+import { begin, refusal, send, wordsOf } from "./acts.js";
 import { get } from "./api.js";
 import { screen } from "./screen.js";
 import { nowS, rowOf, state } from "./state.js";
@@ -115,13 +115,13 @@ function facts(row) {
 const HERE = ["approve", "deny", "answer", "send", "output", "why"]; // they have a place of their own
 
 function actButtons(row) {
-  const actions = (state.hello?.actions ?? []).filter((action) => !HERE.includes(action.name));
+  const actions = (state.hello?.actions ?? []).filter((action) => action.needs_session && !HERE.includes(action.name));
   const asked = state.needs.find((need) => need.kind === "request" && need.session_id === row.id);
   return html`<div class="buttons acts" role="group" aria-label="Actions">
     ${asked ? html`<button class="act go" @click=${() => showNeed(asked.key)}>Answer ${asked.key}</button>` : nothing}
     ${actions.map((action) => {
       const why = refusal(action.name, { session: row.id });
-      return html`<button class="act ${action.name === "kill" ? "stop" : ""}" data-act=${action.name} aria-disabled=${why !== null} title=${why ?? nothing}
+      return html`<button class="act ${["kill", "rm"].includes(action.name) ? "stop" : ""}" data-act=${action.name} aria-disabled=${why !== null} title=${why ?? nothing}
           @click=${() => begin(action.name, { session: row.id })}>${action.title}<kbd aria-hidden="true">${action.key}</kbd></button>`;
     })}
   </div>`;
@@ -253,7 +253,7 @@ function compose(row) {
     sending.delete(row.id);
     // The draft may be another by now: only what was sent is removed.
     if (done.ok && localStorage.getItem(DRAFT + row.id) === text) localStorage.removeItem(DRAFT + row.id);
-    tell(done.hint && !done.ok ? `${done.words} (hint: ${done.hint})` : done.words, !done.ok);
+    tell(wordsOf(done), !done.ok);
     reload();
   };
   const keys = (event) => {

@@ -18,6 +18,7 @@ export const state = {
   layouts: {},
   needs: [],
   chips: [],
+  offers: {}, // by workspace: the actions that need no session
   summary: "",
   quietSince: null,
   waiting: {}, // by workspace: new rows that wait for a place
@@ -112,6 +113,7 @@ const FIELDS = {
   rev: "revision",
   needs: "needs",
   chips: "chips",
+  offers: "offers",
   summary: "summary",
   quiet_since: "quietSince",
   waiting: "waiting",
