@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, sync_playwright
 
+from sm.client.http import Client
 from tests.load import scaled, until
 from tests.web_server import WebServer
 
@@ -104,11 +105,15 @@ class Tab:
 
     def order(self) -> list[str]:
         """The sessions from top to bottom."""
-        rows = self.find(".row[data-session]").all()
-        places = [
-            (row.get_attribute("aria-rowindex") or "", row.get_attribute("data-session")) for row in rows
-        ]
-        return [str(session) for _, session in sorted(places, key=lambda place: int(place[0]))]
+        rows: list[list[str]] = self.find(".row[data-session]").evaluate_all(
+            "rows => rows.map((row) => [row.ariaRowIndex, row.dataset.session])"
+        )
+        return [session for _, session in sorted(rows, key=lambda row: int(row[0]))]
+
+    def requests(self) -> set[str]:
+        """The open requests that are shown."""
+        entries = self.find('.needs li:not(.passed)[data-kind="request"]')
+        return set(entries.evaluate_all("entries => entries.map((entry) => entry.dataset.need)"))
 
     def request(self, name: str) -> Locator:
         """The entry of a request, when its buttons are alive."""
@@ -146,6 +151,10 @@ class Visitor:
         self._login: Any = context.storage_state()
         context.close()
 
+    def _open_requests(self) -> set[str]:
+        requests = Client(str(self._server.instance.socket)).get("/v1/requests")
+        return {found["request_id"] for found in requests if found["state"] == "open" and not found["answer"]}
+
     @contextlib.contextmanager
     def tab(self, size: tuple[int, int] = DESKTOP, place: str = "", **options: Any) -> Iterator[Tab]:
         """A tab that is live. It must end without errors of its scripts and violations of its policy."""
@@ -155,6 +164,8 @@ class Visitor:
         try:
             tab = Tab(context, f"{self._server.origin}/{place}")
             tab.is_in_phase("live")
+            # A request of an earlier test that vanishes later would move the buttons of others, which are dead then.
+            tab.until(lambda: tab.requests() == self._open_requests(), "the open requests")
             yield tab
             assert tab.problems == []
         finally:

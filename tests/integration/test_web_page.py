@@ -20,6 +20,8 @@ from tests.web_server import WebServer, web_server
 STATIC = Path(sm.web.__file__).with_name("static")
 ALLOWED = {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": {"behavior": "allow"}}}
 ATTACK = "<img src=x onerror=\"document.title='owned'\">"
+STILL = "() => { const now = performance.now(); performance.now = () => now; }"
+"""Stops the clock of the page."""
 QUESTION = {
     "question": "Which size?",
     "header": "Size",
@@ -119,9 +121,11 @@ def test_texts_of_agents_are_text(stage: Stage, visitor: Visitor) -> None:
 
 def test_rows_hold_still_while_the_pointer_is_on_the_list(stage: Stage, visitor: Visitor) -> None:
     first = stage.spawn("Sh", "exec sleep 1000", "--name", "zeta")["session_id"]
+    other = stage.spawn("Sh", "exec sleep 1000", "--name", "beta")["session_id"]
     with visitor.tab() as tab:
+        tab.until(lambda: {first, other} <= set(tab.order()), "both rows")
         tab.find(".tools select").select_option("name")
-        tab.until(lambda: tab.order() and tab.order()[-1] == first, "the order by name")
+        tab.until(lambda: tab.order().index(other) < tab.order().index(first), "the order by name")
         before = tab.order()
         tab.row(first).hover()
         second = stage.spawn("Sh", "exec sleep 1000", "--name", "aaa")["session_id"]
@@ -129,7 +133,7 @@ def test_rows_hold_still_while_the_pointer_is_on_the_list(stage: Stage, visitor:
         assert tab.order() == before
         tab.page.mouse.move(5, 5)
         tab.until(lambda: second in tab.order(), "the new row, when the list rests")
-    stage.sm("kill", first, second, "--force")
+    stage.sm("kill", first, other, second, "--force")
 
 
 def test_workspaces_switch_while_the_network_is_off(stage: Stage, visitor: Visitor) -> None:
@@ -241,9 +245,9 @@ def test_request_that_changes_under_the_finger_is_not_decided(stage: Stage, visi
         words = {"digest": "0" * 64, "text": "Bash rm -rf /"}
         needs = [need | words if need["key"] == dialog.name else need for need in frame["needs"]]
         changed = {"snapshot": False, "rows": {}, "gone": [], "layouts": {}, "needs": needs}
-        before = tab.revision
         route.send(json.dumps(frame | changed))
-        tab.until(lambda: tab.revision > before, "the other request")
+        entry = tab.find(f'[data-need="{dialog.name}"]')
+        tab.until(lambda: "rm -rf /" in entry.inner_text(), "the other request")
         tab.request(dialog.name)
         tab.page.mouse.up()
         tab.shows(f"{dialog.name} changed while you pressed")
@@ -256,7 +260,7 @@ def test_button_is_dead_when_its_request_has_just_appeared(stage: Stage, visitor
     agent = stage.agent()
     with visitor.tab() as tab:
         tab.until(lambda: tab.row(agent.id).count() == 1, "the agent")
-        tab.page.evaluate("() => { const now = performance.now(); performance.now = () => now; }")
+        tab.page.evaluate(STILL)
         dialog = agent.open_dialog("Bash", {"command": "make"})
         entry = tab.find(f'[data-need="{dialog.name}"]')
         tab.until(lambda: entry.count() == 1, "the request")
@@ -298,8 +302,8 @@ def test_message_to_a_session_is_shown_with_its_true_state(stage: Stage, visitor
         send = tab.find('.compose [data-act="send"]')
         tab.until(lambda: send.get_attribute("aria-disabled") == "false", "the button")
         send.click()
-        tab.until(lambda: tab.find('[data-state="queued"]').count() == 1, "the message is held")
-        assert "dialog" in tab.find("[data-message]").inner_text()
+        held = tab.find('[data-state="queued"]')
+        tab.until(lambda: held.count() == 1 and "dialog" in held.inner_text(), "the message is held")
         tab.until(lambda: tab.find(".compose textarea").input_value() == "", "the draft is gone")
     assert dialog.request["state"] == "open"
     stage.sm("kill", agent.id, "--force")
@@ -328,6 +332,7 @@ def test_ended_session_is_archived_and_brought_back_by_keys(stage: Stage, visito
         tab.press("Enter")
         button = tab.find('.acts [data-act="archive"]')
         tab.until(lambda: button.get_attribute("aria-disabled") == "false", "archive is possible")
+        tab.page.evaluate(STILL)  # the undo is possible for 5 seconds
         tab.press("x")
         tab.until(lambda: tab.find('[data-act="undo"]').count() == 1, "the bar")
         tab.press("u")
