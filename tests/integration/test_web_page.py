@@ -357,6 +357,7 @@ def test_agent_is_started_and_renamed_with_the_forms_of_the_page(stage: Stage, v
         form.locator('[name="working_dir"]').fill(str(stage.work))
         form.locator('[data-act="do-spawn"]').click()
         tab.until(lambda: form.count() == 0, "the end of the form")
+        tab.page.mouse.move(5, 5)  # the list holds still under the pointer
         tab.shows("sh-formed")
         agent = stage.session("sh-formed")["session_id"]
         tab.open(f"#/s/{agent}/why")

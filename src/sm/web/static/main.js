@@ -1,7 +1,7 @@
 // Starts the page: the login by the link's code, the connection, and the drawing, at most ten times a second.
 
 import { html, live, nothing, render } from "./vendor/lit/lit.js";
-import { actionOf, begin, losePending, refusal, takeDone, undo } from "./acts.js";
+import { begin, losePending, refusal, takeDone, undo } from "./acts.js";
 import { forget, login, token } from "./api.js";
 import { spendPage, timelinePage } from "./charts.js";
 import { Connection } from "./connection.js";
@@ -118,7 +118,7 @@ function toolbar() {
       const slug = chip.slug ?? "";
       return html`<button class="chip" aria-pressed=${slug === state.workspace} @click=${() => choose(slug)}>${place < 10 ? html`<kbd aria-hidden="true">${place}</kbd>` : nothing}${chip.title}
         <span class="count">${chip.count}</span>${chip.needs && slug !== state.workspace ? html`<span class="alarm">${chip.needs}!<span class="unseen"> need you</span></span>` : nothing}</button>`;
-    })}${newButton("workspace", "chip", "+")}</div>
+    })}${newButton("workspace", "chip", html`+<span class="unseen"> Create a workspace</span>`)}</div>
     <div class="tools">
       ${newButton("spawn", "act", html`Start an agent<kbd aria-hidden="true">n</kbd>`)}
       <input id="filter" type="search" maxlength="500" placeholder="Filter /" aria-label="Filter the sessions" title=${filterHelp(state.hello?.filter_help ?? "")} autocomplete="off" spellcheck="false"
@@ -141,7 +141,7 @@ function toolbar() {
 /** A button of an action that needs no session. */
 function newButton(name, look, content) {
   const why = refusal(name, {});
-  return html`<button class=${look} data-act=${name} aria-label=${actionOf(name)?.title ?? name} aria-disabled=${why !== null} title=${why ?? nothing}
+  return html`<button class=${look} data-act=${name} aria-disabled=${why !== null} title=${why ?? nothing}
     @click=${() => begin(name, {})}>${content}</button>`;
 }
 
