@@ -54,10 +54,17 @@ class Feed:
     """Calls `on_news` in one of its threads whenever `take` has something new.
 
     The queue is short: while the view is suspended, the daemon keeps the newest state of each row for it.
-    `archived`: follow archived sessions too, and nothing besides the rows.
+    `archived`: follow archived sessions too. `only_rows`: read nothing besides the rows.
     """
 
-    def __init__(self, client: Client, on_news: Callable[[], object], *, archived: bool = False) -> None:
+    def __init__(
+        self,
+        client: Client,
+        on_news: Callable[[], object],
+        *,
+        archived: bool = False,
+        only_rows: bool = False,
+    ) -> None:
         self._client = client
         self._on_news = on_news
         self._news: queue.Queue[FeedNews] = queue.Queue(_QUEUED_MAX)
@@ -72,7 +79,7 @@ class Feed:
         self._end, self._reader_fd = os.pipe()
         self._follower = threading.Thread(target=self._follow, name="feed: rows", daemon=True)
         self._threads = [self._follower]
-        if not archived:
+        if not only_rows:
             self._threads.append(threading.Thread(target=self._poll, name="feed: requests", daemon=True))
 
     def start(self) -> None:

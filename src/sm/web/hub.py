@@ -65,7 +65,10 @@ class Hub:
         if is_wanted and self._archive_feed is None:
             self.archive = RowSource(SessionTable())
             feed = self._archive_feed = Feed(
-                self._client, lambda: self._call(partial(self._take_archive, feed)), archived=True
+                self._client,
+                lambda: self._call(partial(self._take_archive, feed)),
+                archived=True,
+                only_rows=True,
             )
             feed.start()
         elif not is_wanted and self._archive_feed is not None:

@@ -164,6 +164,17 @@ async def test_archived_sessions_are_shown_on_demand(home: Instance, agent: str)
         await view.until(lambda: old not in view.app.board.rows, "its row is gone")
 
 
+async def test_requests_are_shown_if_archived_sessions_were_chosen_before(
+    home: Instance, tmp_path: Path
+) -> None:
+    session_id, key = propose_completion(home)
+    kept = KeptChoices(str(tmp_path / "views.json"))
+    kept.write(Choices(None, Sort.TREE, Theme.SYSTEM, True))
+    async with top(home, kept=kept) as view:
+        await view.until(lambda: key in {need.key for need in view.app.found}, "the request")
+    leave(home, session_id)
+
+
 async def test_request_that_somebody_else_approves_while_its_dialog_is_open_is_not_decided_again(
     home: Instance,
 ) -> None:
