@@ -202,8 +202,9 @@ class Palette(ModalScreen[str | None]):
                 options.action_cursor_down()
             case "up":
                 options.action_cursor_up()
-            case _ if not take_early_key(self.query_one(Input), event):
-                return
+            case _:
+                if not take_early_key(self.query_one(Input), event):
+                    return
         event.stop()
 
     def on_input_submitted(self) -> None:
