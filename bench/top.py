@@ -206,5 +206,5 @@ def _keys(instance: Instance, effort: Effort) -> Iterator[Row]:
             typed.append(_painted_ms(person, lambda: person.press(digit), f"filter: task-{digit} "))  # noqa: B023
             time.sleep(0.2)
             typed.append(_painted_ms(person, lambda: person.press("\x7f"), "filter: task- "))
-        person.press("\r")
+        _ = _painted_ms(person, lambda: person.press("\r"), "q: quit")  # else the input gets the q
         yield Row("  filter typed, p95", "ms", _p95(typed), gate=50, aim=30)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import os
 import socket
 import subprocess
@@ -11,6 +12,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from docker import DockerClient
 
 from sm.errors import SandboxUnavailable, SandboxUnreachable
 from sm.sandboxes.docker.engine import Engine, EngineError
@@ -166,3 +168,15 @@ async def test_call_is_answered_again_by_an_engine_that_started_again(private_en
         private_engine.start()
         assert (await connection.facts()).version == before.version
         assert await connection.facts() is not before
+
+
+async def test_call_leaves_no_open_socket_when_the_engine_has_gone(private_engine: EngineProcess) -> None:
+    def engine_ends(client: DockerClient) -> None:
+        client.close()  # the connections that it has
+        private_engine.kill()
+        client.ping()
+
+    with contextlib.closing(Engine(private_engine.url)) as connection:
+        with pytest.raises(SandboxUnreachable):
+            await connection.call(engine_ends, timeout_s=scaled(20))
+        gc.collect()  # an open socket warns when it is collected

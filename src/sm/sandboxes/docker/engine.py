@@ -229,6 +229,7 @@ class _Clients:
                 client.api.timeout = timeout_s  # type: ignore[assignment]  # takes a float
                 return client
             client.close()
+        _close_failed_connections()
         return docker.DockerClient(base_url=self._url, timeout=timeout_s)  # type: ignore[arg-type]
 
     def _pop(self) -> "tuple[int, DockerClient] | None":
@@ -240,6 +241,21 @@ class _Clients:
         self._closed = True
         while (idle := self._pop()) is not None:
             idle[1].close()
+
+
+def _close_failed_connections() -> None:
+    """Close the socket of a connection that fails. The SDK (7.2) leaves it open until it is collected."""
+    from docker.transport import unixconn
+
+    def connect(connection: Any) -> None:
+        with contextlib.ExitStack() as failed:
+            made = failed.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+            made.settimeout(connection.timeout)
+            made.connect(connection.unix_socket)
+            failed.pop_all()
+        connection.sock = made
+
+    unixconn.UnixHTTPConnection.connect = connect  # type: ignore[method-assign,assignment]
 
 
 async def _request(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: str) -> None:
