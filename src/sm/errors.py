@@ -10,7 +10,8 @@
     │   └── ConfigError
     ├── NotFound                 3  no such session or request
     ├── IllegalState             4  not possible in this state
-    │   └── IllegalTransition
+    │   ├── IllegalTransition
+    │   └── ShownChanged             a request is no longer as the person saw it
     ├── NotPermitted             5
     │   └── Unauthenticated          the token belongs to no session
     ├── LimitReached             6
@@ -95,6 +96,9 @@ class IllegalState(SmError, code="illegal_state", http_status=409, exit_code=4):
 
 
 class IllegalTransition(IllegalState, code="illegal_transition"): ...
+
+
+class ShownChanged(IllegalState, code="shown_changed"): ...
 
 
 class NotPermitted(SmError, code="not_permitted", http_status=403, exit_code=5): ...

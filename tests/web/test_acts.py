@@ -9,9 +9,9 @@ import pytest
 
 from sm.board import ACTIONS
 from sm.client.http import DaemonAway
-from sm.errors import IllegalState, NotFound, NotPermitted, SmError, UsageError
+from sm.errors import IllegalState, NotFound, NotPermitted, ShownChanged, SmError, UsageError
 from sm.feed import Mail, Outage
-from sm.web.acts import Acts, ShownChanged
+from sm.web.acts import Acts
 from sm.web.client_frames import ActFrame
 from sm.web.daemon_link import DaemonLink
 from sm.web.hub import Hub

@@ -14,7 +14,7 @@ from sm.client.http import START_TIMEOUT_S, TIMEOUT_S, percent_encode
 from sm.core.message_lines import outcome
 from sm.core.request_lines import verdict
 from sm.core.states import OPEN_STATES
-from sm.errors import IllegalState, NotFound, NotPermitted, SmError, UsageError
+from sm.errors import IllegalState, NotFound, NotPermitted, ShownChanged, SmError, UsageError
 from sm.web.client_frames import ActFrame, InvalidFrame, action_input
 from sm.web.daemon_link import DaemonLink
 from sm.web.hub import Hub
@@ -24,10 +24,6 @@ from sm.web.tab import Tab
 
 _UNDO_MAX = 20
 _DELIVERY_S = 5
-
-
-class ShownChanged(IllegalState, code="shown_changed"):
-    """The person decided on other words than those that hold now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +82,8 @@ class Acts:
                 await self._post(call, body)
             except SmError as error:
                 failures.append(error)
-        if len(failures) == len(call.recipients):
-            raise failures[0]
+                if len(failures) == len(call.recipients):
+                    raise
         return call.sent_words([error.message for error in failures])
 
     async def _message_words(self, message: Mapping[str, Any]) -> str:

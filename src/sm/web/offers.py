@@ -13,7 +13,7 @@ Offer = Mapping[str, Any]
 
 
 def action_fields(action: BoardAction) -> Offer:
-    """What is the same for every login and every target."""
+    """Fields of an action that are the same for every login and every target."""
     return {
         "name": action.name,
         "key": action.key,
