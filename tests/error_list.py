@@ -5,13 +5,14 @@ message without words of its own raises AssertionError, so that no error is miss
 """
 
 import ast
+import functools
 import importlib
 import itertools
 import math
 import pkgutil
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import sm
@@ -112,11 +113,10 @@ class Texts:
                 self._assigned[node.targets[0].id].append(node.value)
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             names = [a.arg for a in function.args.args if a.arg not in ("self", "tx")]
-            for _, call in _calls(module):
-                if _words(call.func) == _words(ast.Name(function.name)):
-                    for name, value in zip(names, call.args, strict=False):
-                        if _is_text(value) and " " in ast.unparse(value):
-                            self._assigned[name].append(value)
+            for call in _calls_by_words(module).get(_words(ast.Name(function.name)), ()):
+                for name, value in zip(names, call.args, strict=False):
+                    if _is_text(value) and " " in ast.unparse(value):
+                        self._assigned[name].append(value)
 
     def of(self, value: ast.expr | None) -> list[str]:
         """The alternatives of a message or a hint; an empty text for None."""
@@ -207,6 +207,11 @@ def _words(value: ast.expr) -> str:
             return "value"
 
 
+@functools.cache
+def _texts_of(function: ast.AST, module: ast.Module) -> Texts:
+    return Texts(function, module)
+
+
 def sites() -> Iterator[tuple[type[SmError], str, str]]:
     """(class, message, hint) of every error that the code can make."""
     known, unused = classes(), set(PASSED_ON)
@@ -218,7 +223,7 @@ def sites() -> Iterator[tuple[type[SmError], str, str]]:
                 f"{path}:{raised.lineno if raised else 0}: cannot tell which error this raises"
             )
         for function, call in _calls(module):
-            texts = Texts(function, module)
+            texts = _texts_of(function, module)
             for name in texts.classes(call.func):
                 if name not in known:
                     continue
@@ -238,7 +243,8 @@ def sites() -> Iterator[tuple[type[SmError], str, str]]:
     assert not unused, f"no such site for these entries of PASSED_ON: {unused}"
 
 
-def _calls(module: ast.Module) -> Iterator[tuple[ast.AST, ast.Call]]:
+@functools.cache
+def _calls(module: ast.Module) -> Sequence[tuple[ast.AST, ast.Call]]:
     """Every call with its innermost function."""
 
     def within(node: ast.AST, function: ast.AST) -> Iterator[tuple[ast.AST, ast.Call]]:
@@ -248,7 +254,16 @@ def _calls(module: ast.Module) -> Iterator[tuple[ast.AST, ast.Call]]:
             inner = child if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) else function
             yield from within(child, inner)
 
-    return within(module, module)
+    return tuple(within(module, module))
+
+
+@functools.cache
+def _calls_by_words(module: ast.Module) -> Mapping[str, Sequence[ast.Call]]:
+    """The calls of a module, by the words for the called function."""
+    calls = defaultdict[str, list[ast.Call]](list)
+    for _, call in _calls(module):
+        calls[_words(call.func)].append(call)
+    return calls
 
 
 def document() -> str:
