@@ -338,13 +338,25 @@ class ScriptedApi:
             self._note(lambda: _mark_whole(received, answer))
             return web.json_response(message, headers=headers)
         stream = web.StreamResponse(headers={**headers, "content-type": "text/event-stream"})
+        # The agent records the usage that it knows at the end of the last block. The end of a block is sent together
+        # with the event after it, so that an interruption of this process cannot come between it and the final usage.
+        ended = b""
         for event in events:
             if isinstance(event, dict):
                 if not stream.prepared:
                     await stream.prepare(request)
-                await stream.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
-            elif await self._pass_time(request, received, event):
-                return stream
+                encoded = f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
+                if event["type"] == "content_block_stop":
+                    ended += encoded
+                    continue
+                await stream.write(ended + encoded)
+                ended = b""
+            else:
+                if ended:
+                    await stream.write(ended)
+                    ended = b""
+                if await self._pass_time(request, received, event):
+                    return stream
         self._note(lambda: _mark_whole(received, answer))
         await stream.write_eof()
         return stream

@@ -94,7 +94,7 @@ def command(
 @command.command()
 @_link_options
 def link(scope: str | None, name: str | None, phone: bool, qr: bool) -> None:
-    """Print a link that logs in another browser of the running server.
+    """Print a link that logs in another browser.
 
     \b
     Exit codes:
@@ -120,7 +120,7 @@ def link(scope: str | None, name: str | None, phone: bool, qr: bool) -> None:
 @command.command()
 @json_option
 def logins(call: Call) -> None:
-    """List the logins of browsers: name, scope, time of the login and of the last use.
+    """List the logins of browsers, and when each was last used.
 
     \b
     Examples:
