@@ -15,6 +15,7 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from sm.cli.tui.screens import scroll_by_key
 from sm.core.quotation import wrapped_at_blanks
 from sm.errors import SmError
 
@@ -202,18 +203,8 @@ class FollowPage(ModalScreen[str | None]):
                 self.turn(1)
             case "left_square_bracket" | "left":
                 self.turn(-1)
-            case "j" | "down":
-                scroll.scroll_down(animate=False)
-            case "k" | "up":
-                scroll.scroll_up(animate=False)
-            case "pagedown" | "space":
-                scroll.scroll_page_down(animate=False)
-            case "pageup":
-                scroll.scroll_page_up(animate=False)
-            case "g" | "home":
-                scroll.scroll_home(animate=False)
-            case "G" | "end":
-                scroll.scroll_end(animate=False)
+            case key if scroll_by_key(scroll, key):
+                pass
             case digit if digit.isdecimal() and 0 < int(digit) <= len(self._tabs):
                 self._open(int(digit) - 1)
             case _:

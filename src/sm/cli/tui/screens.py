@@ -104,6 +104,26 @@ class KeyQuestion(ModalScreen[str | None]):
         )
 
 
+def scroll_by_key(scroll: VerticalScroll, key: str) -> bool:
+    """Scroll a page as `less` does; False: the key does not scroll."""
+    match key:
+        case "j" | "down":
+            scroll.scroll_down(animate=False)
+        case "k" | "up":
+            scroll.scroll_up(animate=False)
+        case "pagedown" | "space":
+            scroll.scroll_page_down(animate=False)
+        case "pageup":
+            scroll.scroll_page_up(animate=False)
+        case "g" | "home":
+            scroll.scroll_home(animate=False)
+        case "G" | "end":
+            scroll.scroll_end(animate=False)
+        case _:
+            return False
+    return True
+
+
 class TextPage(ModalScreen[str | None]):
     """A text in full. The result is a key in `keys` that the person pressed, or None after Esc or q.
 
@@ -139,14 +159,8 @@ class TextPage(ModalScreen[str | None]):
         match event.key:
             case "escape" | "q" | "question_mark" | "enter":
                 _ = self.dismiss(None)
-            case "j":
-                scroll.scroll_down(animate=False)
-            case "k":
-                scroll.scroll_up(animate=False)
-            case "g":
-                scroll.scroll_home(animate=False)
-            case "G":
-                scroll.scroll_end(animate=False)
+            case key if scroll_by_key(scroll, key):
+                pass
             case _:
                 if not event.character or event.character not in self._keys:
                     return
