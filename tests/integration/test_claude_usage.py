@@ -465,6 +465,8 @@ def test_interrupted_answer_counts_its_input_and_one_output_token(
     instance.prompt(agent.id, f"third [[think:hm]][[text:a]][[hold:stopped]][[text:b]]{usage(stopped)}")
     request = api.wait_for_hold("stopped")
     instance.in_status(agent.id, "running")
+    # Before claude has read a whole block, Escape puts the prompt back into the input box.
+    until(lambda: "Thought for" in instance.screen(agent.id).rpartition("third")[2], "the thoughts are whole")
     instance.keys(agent.id, "Escape")
     api.wait_for(lambda: request.over, "claude hangs up")
     agent.turn(f"fourth [[text:c]]{used(3)}")
