@@ -30,6 +30,7 @@ from bench import (
     transcripts,
     views,
     watching,
+    web,
 )
 from bench.instance import SM
 from bench.row import Effort, Row, table
@@ -44,6 +45,7 @@ GROUPS: Mapping[str, Callable[[Effort], Iterator[Row]]] = {
     "watching": watching.measure,
     "views": views.measure,
     "top": top.measure,
+    "web": web.measure,
     "restart": restart.measure,
     "endings": endings.measure,
     "growth": growth.measure,
@@ -53,8 +55,8 @@ GROUPS: Mapping[str, Callable[[Effort], Iterator[Row]]] = {
     "telegram": telegram.measure,
 }
 
-ON_REQUEST = frozenset({"endings", "growth", "disk", "transcripts", "sandbox", "telegram"})
-"""Benchmarks that take minutes, or that need a Docker engine: they run only if they are named."""
+ON_REQUEST = frozenset({"endings", "growth", "disk", "transcripts", "sandbox", "telegram", "web"})
+"""Benchmarks that take minutes, or that need a Docker engine or a browser: they run only if they are named."""
 
 JUDGING: Mapping[str, Callable[[Sequence[str]], int]] = {
     "auto": auto.main,

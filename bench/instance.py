@@ -125,13 +125,14 @@ class Instance:
     def __init__(
         self, stored: int = 0, daemon: str = "sm.daemon", config: str = "", stand_in: str | None = None
     ) -> None:
-        self.home = Path(tempfile.mkdtemp(prefix="sm-bench-"))
-        self.socket = str(self.home / "state/run/sm.sock")
+        self.home = self.work = Path(tempfile.mkdtemp(prefix="sm-bench-"))
+        self.state = self.home / "state"
+        self.socket = str(self.state / "run/sm.sock")
         program = self.home / "stand-in"
         program.write_text(stand_in or _STAND_IN.replace("CONVERSATION", CONVERSATION))
         program.chmod(0o700)
         (self.home / "config.yaml").write_text(_CONFIG % program + config)
-        (self.home / "state").mkdir(mode=0o700)
+        self.state.mkdir(mode=0o700)
         self.env = {
             "HOME": str(self.home),
             "PATH": f"{Path(SM).parent}:{os.environ['PATH']}",
@@ -227,6 +228,11 @@ class Instance:
     def spawn(self, agent_type: str = "Sleep", prompt: str | None = None) -> dict[str, Any]:
         session: dict[str, Any] = self.client.post("/v1/sessions", self.spawn_request(agent_type, prompt))
         return session
+
+    def as_session(self, session_id: str) -> dict[str, str]:
+        """The environment of a process that acts as the session."""
+        token = self.state / "launch" / f"{session_id}.token"
+        return {**self.env, "SM_SESSION_ID": session_id, "SM_TOKEN_FILE": str(token)}
 
     def spawn_many(
         self, count: int, agent_type: str = "Sleep", prompts: Sequence[str] = ()

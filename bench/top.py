@@ -15,7 +15,7 @@ from tests.instance import SM
 from tests.load import Limit, until
 from tests.person_terminal import PersonTerminal
 
-_GUARD_S = 0.6
+GUARD_S = 0.6
 """A key answers a request only half a second after the request appeared."""
 _POLL_S = 0.0005
 _AGAIN_S = 20.0
@@ -34,7 +34,7 @@ Empty().run()
 """
 
 # A session that makes each line of its input its note.
-_WRITER = """
+WRITER = """
 import sys
 from sm.client.http import Client
 client = Client(sys.argv[1])
@@ -53,7 +53,7 @@ def measure(effort: Effort) -> Iterator[Row]:
         yield from _keys(instance, effort)
 
 
-def _p95(times: Sequence[float]) -> float:
+def p95(times: Sequence[float]) -> float:
     return statistics.quantiles(times, n=20)[-1]
 
 
@@ -121,8 +121,8 @@ def _change(instance: Instance, session_id: str, times_changed: int) -> Row:
     """A session at the top of the list changes its note at random moments."""
     choose = random.Random(1)
     times = []
-    argv = (sys.executable, "-c", _WRITER, instance.socket)
-    env = _as_session(instance, session_id)
+    argv = (sys.executable, "-c", WRITER, instance.socket)
+    env = instance.as_session(session_id)
     with (
         _top(instance) as person,
         subprocess.Popen(argv, env=env, stdin=subprocess.PIPE, text=True, bufsize=1) as session,
@@ -132,30 +132,29 @@ def _change(instance: Instance, session_id: str, times_changed: int) -> Row:
             time.sleep(choose.uniform(0.3, 0.8))
             note = f"changed-{number}."
             times.append(_painted_ms(person, lambda: session.stdin.write(f"{note}\n"), note))  # type: ignore[union-attr]  # noqa: B023
-    return Row("  change in the daemon to painted, p95", "ms", _p95(times), gate=400, aim=300)
-
-
-def _as_session(instance: Instance, session_id: str) -> dict[str, str]:
-    token = instance.home / "state/launch" / f"{session_id}.token"
-    return {**instance.env, "SM_SESSION_ID": session_id, "SM_TOKEN_FILE": str(token)}
+    return Row("  change in the daemon to painted, p95", "ms", p95(times), gate=400, aim=300)
 
 
 def _answer(instance: Instance, count: int) -> Row:
     """From the key to the end of the agent's `sm ask`, in turn with `sm answer`."""
     ours, floor = list[float](), list[float]()
     for _ in range(count):
-        with _asked(instance) as asker, _program(instance, [SM, "top"], b"Which colour?") as person:
+        with asked(instance) as asker, _program(instance, [SM, "top"], b"Which colour?") as person:
             person.press("\t")  # to what needs the person
-            time.sleep(_GUARD_S)
-            ours.append(_until_end_ms(lambda: person.press("1"), asker))
-        with _asked(instance) as asker:
-            name = next(r["request_id"] for r in instance.client.get("/v1/requests"))
-            argv = (SM, "answer", name, "red")
-            floor.append(_until_end_ms(lambda: instance.run(*argv), asker))  # noqa: B023
+            time.sleep(GUARD_S)
+            ours.append(until_end_ms(lambda: person.press("1"), asker))
+        with asked(instance) as asker:
+            floor.append(answered_ms(instance, asker))
     return Pairs(ours, floor).row("  answer pressed to agent", "sm answer", Judged.ABOVE, 50, 10)
 
 
-def _until_end_ms(act: Callable[[], object], asker: subprocess.Popen[bytes]) -> float:
+def answered_ms(instance: Instance, asker: subprocess.Popen[bytes]) -> float:
+    """The time from the start of `sm answer` to the end of the agent's `sm ask`."""
+    name = next(request["request_id"] for request in instance.client.get("/v1/requests"))
+    return until_end_ms(lambda: instance.run(SM, "answer", name, "red"), asker)
+
+
+def until_end_ms(act: Callable[[], object], asker: subprocess.Popen[bytes]) -> float:
     def act_and_wait() -> None:
         limit = Limit()
         while not limit.is_over:
@@ -169,11 +168,11 @@ def _until_end_ms(act: Callable[[], object], asker: subprocess.Popen[bytes]) -> 
 
 
 @contextlib.contextmanager
-def _asked(instance: Instance) -> Iterator[subprocess.Popen[bytes]]:
+def asked(instance: Instance) -> Iterator[subprocess.Popen[bytes]]:
     """An agent's `sm ask` that waits for the answer to its open question."""
     session = instance.spawn()["session_id"]
     argv = (SM, "ask", "Which colour?", "--option", "red", "--option", "blue", "--wait", "600")
-    env = _as_session(instance, session)
+    env = instance.as_session(session)
     asker = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     try:
         until(lambda: instance.client.get("/v1/requests"), "the open question")
@@ -197,7 +196,7 @@ def _keys(instance: Instance, effort: Effort) -> Iterator[Row]:
             key, place = ("j", number % 2 + 1) if number % 4 < 2 else ("k", 1 - number % 2)
             moved.append(_painted_ms(person, lambda: person.press(key), f"✓ {listed[place]} "))  # noqa: B023
         what = f"sm top, {effort.stored:,} sessions: key to moved cursor, p95"
-        yield Row(what, "ms", _p95(moved), gate=30, aim=16)
+        yield Row(what, "ms", p95(moved), gate=30, aim=16)
         person.press("/task-")
         typed = []
         for number in range(count):
@@ -207,4 +206,4 @@ def _keys(instance: Instance, effort: Effort) -> Iterator[Row]:
             time.sleep(0.2)
             typed.append(_painted_ms(person, lambda: person.press("\x7f"), "filter: task- "))
         _ = _painted_ms(person, lambda: person.press("\r"), "q: quit")  # else the input gets the q
-        yield Row("  filter typed, p95", "ms", _p95(typed), gate=50, aim=30)
+        yield Row("  filter typed, p95", "ms", p95(typed), gate=50, aim=30)

@@ -6,18 +6,20 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from bench.instance import Instance
 from bench.row import Effort, Judged, Row
+from bench.watching import memory_kb
 from sm.board import Board, Sort
 from tests.board.samples import row_data, update
 from tests.instance import SM
 from tests.load import until
 from tests.person_terminal import PersonTerminal
 
-_CHANGES_PER_S = 20
+CHANGES_PER_S = 20
 _ROUNDS = 3
 _LISTED = 10_000
 _REPEATED = 5
@@ -65,20 +67,19 @@ def measure(effort: Effort) -> Iterator[Row]:
         pid = instance.daemon.pid
         resting = _Rounds(instance, pid, seconds, 1)
         with _top(instance) as top:
-            top_rests, top_pss = _percent(top, seconds), _pss_mb(top)
-        for session in sessions[:_CHANGES_PER_S]:
-            ended.enter_context(_notes(instance, session["session_id"]))
+            top_rests, top_pss = cpu_percent(top, seconds), memory_kb(top)["Pss"] / 1000
+        ended.enter_context(changing_notes(instance, sessions))
         changing = _Rounds(instance, pid, seconds, _ROUNDS)
         with _top(instance) as top:
-            top_works = _percent(top, seconds)
-    what = f"{count} sessions, {_CHANGES_PER_S} changes a second: CPU of the daemon, of a core"
+            top_works = cpu_percent(top, seconds)
+    what = f"{count} sessions, {CHANGES_PER_S} changes a second: CPU of the daemon, of a core"
     yield changing.row(f"{what}, with a view", gate=1, aim=0.5)
     yield Row("  added by each further view", "%", changing.further, gate=0.3, aim=0.1)
     yield Row("  kB to a view in a second", "", changing.bytes_per_s / 1000)
     yield resting.row(f"{count} sessions at rest: with a view")
     yield Row("  added by each further view", "%", resting.further)
     yield Row(
-        f"sm top, {count} sessions, {_CHANGES_PER_S} changes a second: CPU", "%", top_works, gate=3, aim=1.5
+        f"sm top, {count} sessions, {CHANGES_PER_S} changes a second: CPU", "%", top_works, gate=3, aim=1.5
     )
     yield Row("  CPU at rest", "%", top_rests, gate=0.5, aim=0.3)
     yield Row("  memory (PSS)", "MB", top_pss, gate=45, aim=30)
@@ -100,10 +101,10 @@ def _lists() -> Iterator[Row]:
     board.filter_by("", 0.0)
 
     def change() -> None:
-        board.apply(update([{**row, "note": "another"} for row in rows[:_CHANGES_PER_S]]), 0.0)
+        board.apply(update([{**row, "note": "another"} for row in rows[:CHANGES_PER_S]]), 0.0)
         board.refresh(0.0, rests=True)
 
-    yield Row(f"  {_CHANGES_PER_S} changed rows", "ms", _ms(change), gate=10, aim=2)
+    yield Row(f"  {CHANGES_PER_S} changed rows", "ms", _ms(change), gate=10, aim=2)
 
 
 def _ms(action: Callable[[], None]) -> float:
@@ -124,11 +125,11 @@ class _Rounds:
     def __init__(self, instance: Instance, pid: int, seconds: float, rounds: int) -> None:
         without, first, further = list[float](), list[float](), list[float]()
         for _ in range(rounds):
-            without.append(_percent(pid, seconds))
+            without.append(cpu_percent(pid, seconds))
             with _views(instance, 1) as sizes:
-                one = _percent(pid, seconds)
+                one = cpu_percent(pid, seconds)
             with _views(instance, 1 + _FURTHER):
-                several = _percent(pid, seconds)
+                several = cpu_percent(pid, seconds)
             self.bytes_per_s = sizes[0] / seconds
             first.append(one - without[-1])
             further.append((several - one) / _FURTHER)
@@ -141,7 +142,7 @@ class _Rounds:
         return Row(what, "%", ours, self.without, "without", judged=Judged.ABOVE, gate=gate, aim=aim)
 
 
-def _percent(pid: int, seconds: float) -> float:
+def cpu_percent(pid: int, seconds: float) -> float:
     """The processor time of all threads, in per cent of a core."""
     before, begin = _cpu_s(pid), time.monotonic()
     time.sleep(seconds)
@@ -164,23 +165,22 @@ def _top(instance: Instance) -> Iterator[int]:
         person.press("q")
 
 
-def _pss_mb(pid: int) -> float:
-    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1000
-
-
 @contextlib.contextmanager
-def _notes(instance: Instance, session_id: str) -> Iterator[None]:
-    token = instance.home / "state/launch" / f"{session_id}.token"
-    env = {**instance.env, "SM_SESSION_ID": session_id, "SM_TOKEN_FILE": str(token)}
-    process = subprocess.Popen((sys.executable, "-S", "-c", _NOTES, instance.socket, "1.0"), env=env)
+def changing_notes(instance: Instance, sessions: Sequence[Mapping[str, Any]]) -> Iterator[None]:
+    """Let the first sessions change their notes, each once a second, from a process of its own."""
+    processes = []
     try:
+        for session in sessions[:CHANGES_PER_S]:
+            env = instance.as_session(session["session_id"])
+            argv = (sys.executable, "-S", "-c", _NOTES, instance.socket, "1.0")
+            processes.append(subprocess.Popen(argv, env=env))
         yield
-        if process.poll() is not None:
+        if any(process.poll() is not None for process in processes):
             raise RuntimeError("a session could not change its note")
     finally:
-        process.kill()
-        process.wait()
+        for process in processes:
+            process.kill()
+            process.wait()
 
 
 @contextlib.contextmanager

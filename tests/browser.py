@@ -53,6 +53,8 @@ class Tab:
         """Errors of scripts, and violations of the content security policy."""
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
         self.page.on("console", self._note)
+        self.failed_requests: list[str] = []
+        self.page.on("requestfailed", lambda lost: self.failed_requests.append(f"{lost.url} {lost.failure}"))
         self.page.goto(address)
 
     def _note(self, message: ConsoleMessage) -> None:
@@ -66,7 +68,8 @@ class Tab:
         try:
             return until(condition, what)
         except AssertionError as error:
-            raise AssertionError(f"{error}; the page:\n{self.text()}\n{self.problems}") from None
+            trouble = [*self.problems, *self.failed_requests]
+            raise AssertionError(f"{error}; the page:\n{self.text()}\n{trouble}") from None
 
     def shows(self, *texts: str) -> None:
         self.until(lambda: all(text in self.text() for text in texts), f"the page shows {texts}")

@@ -3,20 +3,37 @@
 import contextlib
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import aiohttp
 import orjson
 
 from sm.web.process import WebAddress, running_server
-from tests.instance import SM, Instance
+from tests.instance import SM
 from tests.load import scaled
+
+
+class ServedInstance(Protocol):
+    """An instance of a test or of a benchmark. Its daemon runs."""
+
+    @property
+    def env(self) -> Mapping[str, str]: ...
+
+    @property
+    def work(self) -> Path: ...
+
+    @property
+    def state(self) -> Path: ...
+
+    @property
+    def socket(self) -> Path | str: ...
 
 
 class WebServer:
     """The process `sm web`. `link` is the first printed link."""
 
-    def __init__(self, instance: Instance, *arguments: str) -> None:
+    def __init__(self, instance: ServedInstance, *arguments: str) -> None:
         self.instance = instance
         self.process = subprocess.Popen(
             [SM, "web", "--port", "0", *arguments],
@@ -59,7 +76,7 @@ class WebServer:
 
 
 @contextlib.contextmanager
-def web_server(instance: Instance, *arguments: str) -> Iterator[WebServer]:
+def web_server(instance: ServedInstance, *arguments: str) -> Iterator[WebServer]:
     server = WebServer(instance, *arguments)
     try:
         yield server
@@ -121,7 +138,7 @@ def merge(state: dict[str, Any], frame: Mapping[str, Any]) -> None:
     if frame["t"] != "board":
         state[frame["t"]] = frame
         return
-    if frame["snapshot"]:
+    if frame.get("snapshot"):
         state.clear()
     rows, layouts = state.setdefault("rows", {}), state.setdefault("layouts", {})
     for session_id, fields in frame["rows"].items():

@@ -64,6 +64,18 @@ def test_link_logs_in_one_browser_once(
         tab.is_in_phase("live")
 
 
+def test_page_with_a_login_that_is_not_valid_asks_for_another_one(
+    browser: Browser, server: WebServer
+) -> None:
+    storage = [{"name": "sm.token", "value": "0" * 43}]
+    state: Any = {"cookies": [], "origins": [{"origin": server.origin, "localStorage": storage}]}
+    context = browser.new_context(storage_state=state)
+    tab = Tab(context, server.origin)
+    tab.is_in_phase("login")
+    assert "This login is not valid any more." in tab.text()
+    context.close()
+
+
 def test_page_of_a_withdrawn_login_shows_nothing_more(browser: Browser, instance: Instance) -> None:
     instance.spawn("Sleeper", "x", "--name", "login")
     with web_server(instance, "--name", "wall") as server:

@@ -1,6 +1,7 @@
 """The checks of HTTP requests, and the headers of answers."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 
 from sm.web.app import HEADERS
 from sm.web.logins import WebScope
+from sm.web.page_files import STATIC
 from sm.web.relay import GET_ROUTES
 from tests.web.served_app import ServedApp, served_app
 
@@ -40,6 +42,32 @@ async def test_page_is_public_and_every_answer_has_the_headers(app: ServedApp) -
         assert "Access-Control-Allow-Origin" not in headers
         assert "Set-Cookie" not in headers
     assert (await asked(app, "GET", "/", {}))[2]["Cache-Control"] == "no-store"
+
+
+async def test_files_of_the_page_are_kept_by_the_browser_under_an_address_of_their_content(
+    app: ServedApp,
+) -> None:
+    async with app.http.get(f"{app.origin}/") as answer:
+        page = await answer.text()
+    addresses = re.findall(r'(?:href|src)="(/static/[0-9a-f]{16}/[^"]+)"', page)
+    assert len(addresses) == page.count("/static/")
+    for address in addresses:
+        code, _, headers = await asked(app, "GET", address, {})
+        assert (code, headers["Cache-Control"]) == (200, "max-age=31536000, immutable")
+        assert {name: headers[name] for name in HEADERS} == HEADERS
+    code, _, headers = await asked(app, "GET", f"{addresses[0]}.none", {})
+    assert (code, headers["Cache-Control"]) == (404, "no-store")
+
+
+async def test_page_asks_for_all_of_its_modules_at_once(app: ServedApp) -> None:
+    async with app.http.get(f"{app.origin}/") as answer:
+        page = await answer.text()
+    preloaded = re.findall(r'<link rel="modulepreload" href="/static/[^/]+/([^"]+)">', page)
+    assert {"state.js", "guard.js", "vendor/lit/lit.js"} < set(preloaded)
+    assert len(preloaded) == len(set(preloaded))
+    for name in preloaded:
+        imported = re.findall(r'^import\b[^;]*?"\./([^"]+)";', (STATIC / name).read_text(), re.MULTILINE)
+        assert set(imported) <= set(preloaded), name
 
 
 async def test_static_files_do_not_lead_out_of_their_directory(app: ServedApp) -> None:

@@ -80,6 +80,35 @@ async def test_tab_that_reads_nothing_keeps_no_queue(hub: Hub) -> None:
     assert page.state["rows"]["s49"]["task"] == "note 1999"
 
 
+async def test_hidden_tab_gets_at_once_only_what_needs_the_person(hub: Hub) -> None:
+    board_of(hub, [row_data("a")])
+    page = Page(hub)
+    page.read(0.0)
+    page.tab.look(hidden=True)
+    tell(hub, update([row_data("a", note="reads"), row_data("b")]))
+    assert list(page.tab.frames(1.0)) == []
+    tell(hub, Mail(requests=[request(session_id="b")]))
+    (frame,) = page.tab.frames(2.0)
+    assert b'"needs":[{' in frame
+    assert b'"title_count":1' in frame
+    assert b'"rows":{}' in frame
+    assert list(page.tab.frames(9.0)) == []
+    assert page.read(10.0)["rows"]["a"]["task"] == "reads", "all news comes now and then"
+    tell(hub, update([], "b"))
+    assert list(page.tab.frames(11.0)) == []
+    page.tab.look(hidden=False)
+    assert page.read(11.0)["rows"].keys() == {"a"}, "and as soon as the tab is shown"
+
+
+async def test_hidden_tab_is_told_that_the_daemon_is_gone(hub: Hub) -> None:
+    board_of(hub, [row_data("a")])
+    page = Page(hub)
+    page.read(0.0)
+    page.tab.look(hidden=True)
+    tell(hub, Outage("gone"))
+    assert page.read(1.0)["lost_reason"] == "gone"
+
+
 async def test_large_board_comes_in_parts(hub: Hub) -> None:
     board_of(hub, [row_data(f"s{number}", name="宽" * 200) for number in range(1000)])
     page = Page(hub)

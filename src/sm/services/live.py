@@ -6,7 +6,6 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from itertools import islice
 
 from sm.core.labels import label, label_of
 from sm.core.live import LiveRow
@@ -16,12 +15,15 @@ from sm.core.usage import SessionUsage
 from sm.monitor.change_signal import ChangeSignal
 from sm.monitor.monitor import Monitor
 from sm.services.live_changes import LiveChanges
+from sm.services.row_pace import RowPace
 from sm.store import Store
 
 log = logging.getLogger(__name__)
 
-_EVERY_S = 0.25
-"""The least time between two revisions: a row changes at most 4 times a second."""
+_EVERY_S = 0.1
+"""The least time between two revisions. Each row changes less often (row_pace.py)."""
+_LOOK_EVERY_S = 0.25
+"""How often to look without a commit."""
 _PAUSE_AFTER_FAILURE_S = 2.0
 _LOOKED_AT_ONCE = 500
 _REMOVED_MAX = 1000
@@ -52,8 +54,9 @@ class Live:
         self._rows: dict[str, LiveRow] = {}
         self._totals = TreeTotals()
         self._changes = LiveChanges(store, monitor, self._rows)
+        self._pace = RowPace()
         self._due: dict[str, None] = {}
-        """Sessions to look at, kept until that succeeded."""
+        """Sessions to look at, kept until that succeeded, or until their rows may change again."""
         self._unmeasured: set[str] = set()
         """Sessions whose usage has to be read."""
         self._run = secrets.token_hex(4)
@@ -81,7 +84,7 @@ class Live:
         """Keep the rows up to date for the duration of the block."""
         self._readers += 1
         try:
-            await self._look()
+            await self._look(at_once=True)
             if self._task is None:
                 self._task = asyncio.create_task(self._follow(), name="live rows")
             yield
@@ -121,27 +124,30 @@ class Live:
     async def _follow(self) -> None:
         while True:
             try:
-                if await self._look():
+                if await self._look() or self._due:
                     await asyncio.sleep(_EVERY_S)
                 # A change after a rest is seen at once, and one that is not committed at the next look.
-                await self._store.wait_until(self._changes.are_committed, _EVERY_S)
+                if not self._due:
+                    await self._store.wait_until(self._changes.are_committed, _LOOK_EVERY_S)
             except Exception:
                 log.exception("failed to update the rows of live views")
                 await asyncio.sleep(_PAUSE_AFTER_FAILURE_S)
 
-    async def _look(self) -> bool:
-        """Bring the rows up to date; True if one has changed."""
+    async def _look(self, *, at_once: bool = False) -> bool:
+        """Bring the rows up to date; True if one has changed. `at_once`: also rows that have changed just now."""
         async with self._looking:
             self._unmeasured |= self._monitor.take_measured()
             self._due |= self._changes.take() | dict.fromkeys(self._unmeasured)
-            before = self.number
-            while self._due:
-                # Not all in one go: there may be thousands after a start.
-                due = tuple(islice(self._due, _LOOKED_AT_ONCE))
-                self._update(due, await self._usages(due))
-                self._unmeasured.difference_update(due)
-                for session_id in due:
+            before, now_s = self.number, asyncio.get_running_loop().time()
+            ready = [s for s in self._due if at_once or self._pace.may_change(s, now_s)]
+            # Not all in one go: there may be thousands after a start.
+            for begin in range(0, len(ready), _LOOKED_AT_ONCE):
+                part = ready[begin : begin + _LOOKED_AT_ONCE]
+                late = self._update(part, await self._usages(part), now_s, at_once=at_once)
+                self._unmeasured.difference_update(part)
+                for session_id in part:
                     del self._due[session_id]
+                self._due |= dict.fromkeys(late)
                 await asyncio.sleep(0)
             if self.number == before:
                 return False
@@ -153,9 +159,11 @@ class Live:
         unmeasured = [s for s in sessions if s is not None]
         return await self._monitor.usages(unmeasured) if unmeasured else {}
 
-    def _update(self, due: Sequence[str], usages: Mapping[str, SessionUsage]) -> None:
-        """Replace the rows that have changed, in one revision."""
-        sessions, before = self._store.sessions, self._rows
+    def _update(
+        self, due: Sequence[str], usages: Mapping[str, SessionUsage], now_s: float, *, at_once: bool
+    ) -> list[str]:
+        """Replace the rows that have changed, in one revision. Returns relatives that may only change later."""
+        sessions, before, late = self._store.sessions, self._rows, list[str]()
         gone = [s for s in due if s not in sessions and s in before]
         drafts: dict[str, LiveRow] = {}
         for session_id in due:
@@ -166,23 +174,29 @@ class Live:
         for child in self._children({*renamed, *gone}):
             drafts.setdefault(child, self._row(sessions[child], before[child].usage))
         moved = self._totals.update({s: row.part for s, row in drafts.items()}, gone)
-        number = self.number + 1
+        number, ready = self.number + 1, frozenset(due)
         for session_id in (*drafts, *(moved - drafts.keys())):
             draft = drafts.get(session_id) or before.get(session_id)
             if draft is None:  # of a removed parent
+                continue
+            if not (at_once or session_id in ready or self._pace.may_change(session_id, now_s)):
+                late.append(session_id)
                 continue
             row = replace(draft, tree=self._totals[session_id])
             if row != before.get(session_id):
                 self._revised.pop(session_id, None)
                 self._revised[session_id] = number
+                self._pace.note(session_id, now_s)
                 self.number = number
             self._rows[session_id] = row  # also if it is equal: sources are compared by identity
         for session_id in gone:
             self._remove(session_id, number)
+        return late
 
     def _remove(self, session_id: str, number: int) -> None:
         self._rows.pop(session_id)
         self._revised.pop(session_id, None)
+        self._pace.forget(session_id)
         self._removed[session_id] = self.number = number
         if len(self._removed) > _REMOVED_MAX:
             oldest = next(iter(self._removed))

@@ -6,7 +6,6 @@ import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 
 import orjson
 from aiohttp import web
@@ -32,13 +31,14 @@ from sm.web.hub import Hub
 from sm.web.login_guard import LoginGuard
 from sm.web.login_store import LoginStore
 from sm.web.logins import WebLogin
+from sm.web.page_files import PageFiles
 from sm.web.services import WebServices
 
 log = logging.getLogger(__name__)
 
-STATIC = Path(__file__).with_name("static")
 LOGIN = web.RequestKey("login", WebLogin)
 SERVICES = web.AppKey("services", WebServices)
+_FILES = web.AppKey("files", PageFiles)
 _POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -87,8 +87,8 @@ def _application(services: WebServices) -> web.Application:
     )
     app[SERVICES] = services
     app.on_response_prepare.append(_add_headers)
-    app.router.add_get("/", _index)
-    app.router.add_static("/static", STATIC, follow_symlinks=False, show_index=False)
+    app[_FILES] = PageFiles()
+    app[_FILES].add_routes(app)
     app.router.add_post("/login", _login_handler(services))
     app.router.add_get("/ws", BrowserSockets(services).serve, allow_head=False)
     relay.add_routes(app, services.link, LOGIN)
@@ -98,12 +98,8 @@ def _application(services: WebServices) -> web.Application:
 async def _add_headers(request: web.Request, response: web.StreamResponse) -> None:
     response.headers.update(HEADERS)
     response.headers.pop("Server", None)
-    is_static = request.path.startswith("/static/") and response.status in (200, 206, 304)
-    response.headers["Cache-Control"] = "no-cache" if is_static else "no-store"
-
-
-async def _index(request: web.Request) -> web.StreamResponse:
-    return web.FileResponse(STATIC / "index.html")
+    cache_control = request.app[_FILES].cache_control(request.path, response.status)
+    response.headers["Cache-Control"] = cache_control
 
 
 async def _answer(services: WebServices, request: web.Request, handler: Handler) -> web.StreamResponse:

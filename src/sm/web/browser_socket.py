@@ -17,6 +17,7 @@ from sm.web.client_frames import (
     FRAME_MAX_BYTES,
     ActFrame,
     InvalidFrame,
+    LookFrame,
     OpenFrame,
     PingFrame,
     RestFrame,
@@ -34,7 +35,7 @@ LOGIN_INVALID, LOGIN_LATE, LOGIN_LIMIT, FRAME_INVALID, TABS_FULL = 4401, 4408, 4
 _AUTH_WITHIN_S = 5.0
 _PING_EVERY_S = 20.0
 _SEND_WITHIN_S = 30.0
-_FRAME_EVERY_S = 0.25
+_FRAME_EVERY_S = 0.1
 _URGENT_EVERY_S = 0.05
 _TABS_MAX = 400
 _STRANGERS_MAX = 50
@@ -193,6 +194,8 @@ class _Connection:
                     self._tab.show(frame)
                 case RestFrame():
                     self._tab.rest(rests=frame.rests)
+                case LookFrame():
+                    self._tab.look(hidden=frame.hidden)
                 case SelectFrame():
                     self._tab.select(frame.session)
                 case OpenFrame():

@@ -41,6 +41,13 @@ class RestFrame(_Frame):
     rests: bool
 
 
+class LookFrame(_Frame):
+    """`hidden`: nobody sees the tab."""
+
+    t: Literal["look"]
+    hidden: bool
+
+
 class OpenFrame(_Frame):
     t: Literal["open", "close"]
     channel: Literal["screen", "tail"]
@@ -73,7 +80,7 @@ class ActFrame(_Frame):
     shown: Annotated[str | None, Field(max_length=200)] = None
 
 
-ClientFrame = ViewFrame | RestFrame | OpenFrame | SelectFrame | PingFrame | ActFrame
+ClientFrame = ViewFrame | RestFrame | LookFrame | OpenFrame | SelectFrame | PingFrame | ActFrame
 
 _AUTH = TypeAdapter(AuthFrame)
 _FRAMES: TypeAdapter[ClientFrame] = TypeAdapter(Annotated[ClientFrame, Field(discriminator="t")])

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _ROWS_IN_FRAME = 200
 _DETAIL_EVERY_S = 1.0
+_HIDDEN_EVERY_S = 10.0
+"""How often a tab that nobody sees gets all news. What needs the person is sent at once."""
 
 
 class Tab:
@@ -38,6 +40,9 @@ class Tab:
         self._number = 0
         self._is_new = True
         """The next frame is a snapshot."""
+        self._is_hidden = False
+        self._complete_s = 0.0
+        """When all news was sent last."""
         self._dirty: set[str] = set()
         """The rows that may differ from those that were sent."""
         self._rows: dict[str, Fields] = {}
@@ -83,6 +88,11 @@ class Tab:
         self.rests = rests
         self.wake(urgent=True)
 
+    def look(self, *, hidden: bool) -> None:
+        """Note whether the tab is hidden from the person, behind another one or in a locked phone."""
+        self._is_hidden = hidden
+        self.wake(urgent=True)
+
     def select(self, session_id: str | None) -> None:
         self._selected, self._detail, self._detail_s = session_id, None, 0.0
         self.wake(urgent=True)
@@ -92,7 +102,8 @@ class Tab:
         timed = self._selected is not None
         timed = timed or any(board.filter.depends_on_time for board in self._boards.values())
         try:
-            async with asyncio.timeout(_DETAIL_EVERY_S if timed else None):
+            within_s = _HIDDEN_EVERY_S if self._is_hidden else _DETAIL_EVERY_S if timed else None
+            async with asyncio.timeout(within_s):
                 await self._woken.wait()
         except TimeoutError:
             pass
@@ -104,6 +115,12 @@ class Tab:
 
     def frames(self, clock_s: float) -> Iterator[bytes]:
         """The frames that lead from the sent state to the present one; none if nothing has changed."""
+        if self._is_hidden and not self._is_new and clock_s - self._complete_s < _HIDDEN_EVERY_S:
+            if keys := self._changed(self._alarm_keys(clock_s)):
+                yield self._frame(clock_s, {}, **keys)
+                self.guard.see(self._hub.situation.found, clock_s)
+            return
+        self._complete_s = clock_s
         yield from self._board_frames(clock_s)
         if (detail := self._changed_detail(clock_s)) is not None:
             yield orjson.dumps({"t": "detail", "session": self._selected, **detail})
@@ -116,28 +133,24 @@ class Tab:
         return keys
 
     def _board_frames(self, clock_s: float) -> Iterator[bytes]:
-        table, is_new = self.source.table, self._is_new
+        is_new = self._is_new
         keys = self._changed_keys(clock_s)
         rows, gone = self._changed_rows()
         if not (keys or rows or gone or is_new):
             return
-        at = table.daemon_s + max(0.0, clock_s - table.received_s)
+        last = keys if not gone else {**keys, "gone": gone}
         parts = [rows[place : place + _ROWS_IN_FRAME] for place in range(0, len(rows), _ROWS_IN_FRAME)]
         for number, part in enumerate(parts or [[]]):
             is_last = number >= len(parts) - 1
-            self._number += 1
-            frame = {
-                "t": "board",
-                "rev": self._number,
-                "at": at,
-                "snapshot": is_new and number == 0,
-                "more": not is_last,
-                "rows": dict(part),
-            }
-            if is_last:
-                frame |= {"gone": gone, **keys}
-            yield orjson.dumps(frame)
+            first = {"snapshot": True} if is_new and number == 0 else {}
+            yield self._frame(clock_s, dict(part), **first, **(last if is_last else {"more": True}))
         self.guard.see(self._hub.situation.found, clock_s)
+
+    def _frame(self, clock_s: float, rows: Fields, **more: Any) -> bytes:
+        table = self.source.table
+        at_s = table.daemon_s + max(0.0, clock_s - table.received_s)
+        self._number += 1
+        return orjson.dumps({"t": "board", "rev": self._number, "at": round(at_s, 3), "rows": rows, **more})
 
     def _changed_rows(self) -> tuple[list[tuple[str, Fields]], list[str]]:
         """The fields of rows that differ from those sent, and the ids of rows that are gone."""
@@ -160,28 +173,39 @@ class Tab:
         return rows, gone
 
     def _changed_keys(self, clock_s: float) -> dict[str, Any]:
-        hub, situation, table = self._hub, self._hub.situation, self.source.table
-        lost_s = table.lost_for_s(clock_s)
         boards = self._refreshed(clock_s)
-        now = {
-            "needs": hub.needs,
-            "chips": hub.chips,
-            "offers": hub.offers,
-            "summary": count_line(table.rows.values()),
-            "quiet_since": situation.quiet.since_s,
-            "lost_since": None if lost_s is None else table.now_s(clock_s),
-            "lost_reason": None if lost_s is None else situation.outage,
-            "title_count": len(hub.needs),
-            "loading": situation.mail is None or table.revision is None,
-            "filter_problems": list(boards[""].filter.problems),
-            "waiting": {slug: board.waiting for slug, board in boards.items() if board.waiting},
-        }
-        changed = {
-            key: value for key, value in now.items() if key not in self._sent or self._sent[key] != value
-        }
-        self._sent = now
+        changed = self._changed(
+            {
+                **self._alarm_keys(clock_s),
+                "chips": self._hub.chips,
+                "offers": self._hub.offers,
+                "summary": count_line(self.source.table.rows.values()),
+                "filter_problems": list(boards[""].filter.problems),
+                "waiting": {slug: board.waiting for slug, board in boards.items() if board.waiting},
+            }
+        )
         layouts = self._changed_layouts()
         return changed if not layouts else {**changed, "layouts": layouts}
+
+    def _alarm_keys(self, clock_s: float) -> dict[str, Any]:
+        """What needs the person, and whether that is up to date."""
+        situation, table = self._hub.situation, self.source.table
+        is_lost = table.lost_for_s(clock_s) is not None
+        return {
+            "needs": self._hub.needs,
+            "quiet_since": situation.quiet.since_s,
+            "lost_since": table.now_s(clock_s) if is_lost else None,
+            "lost_reason": situation.outage if is_lost else None,
+            "title_count": len(self._hub.needs),
+            "loading": situation.mail is None or table.revision is None,
+        }
+
+    def _changed(self, now: dict[str, Any]) -> dict[str, Any]:
+        """Those of the keys that differ from the sent ones. They count as sent."""
+        sent = self._sent
+        changed = {key: value for key, value in now.items() if key not in sent or sent[key] != value}
+        self._sent = {**sent, **now}
+        return changed
 
     def _refreshed(self, clock_s: float) -> dict[str, Board]:
         """The boards of all workspaces, up to date."""

@@ -75,12 +75,12 @@ def command(
     instance = _operator()
     if context.invoked_subcommand is not None:
         return
-    from sm.config import load
     from sm.web.process import serve
+    from sm.web.settings import read_settings
 
     # Checked before the server starts, with the rest of the options.
     print_link = _link_printer(scope, name, phone=phone, qr=qr)
-    settings = load(instance.paths.config).config.web
+    settings = read_settings(instance.paths.config)
     instance.client().get("/v1/health")  # starts the daemon, or says why that fails
     serve(
         instance.client(start=False),

@@ -18,7 +18,9 @@ export class Connection extends EventTarget {
   open(token, revision) {
     this.#token = token;
     this.#revision = revision;
-    this.#connect();
+    const early = globalThis.earlySocket;
+    if (early?.token === token) this.#takeOver(early);
+    else this.#connect();
     setInterval(() => this.#beat(), BEAT_MS);
     addEventListener("online", () => this.retry());
     addEventListener("offline", () => this.#drop("the network is off"));
@@ -50,10 +52,21 @@ export class Connection extends EventTarget {
     else this.send({ t: "ping" });
   }
 
+  /** Go on with the socket of early.js, which authenticates itself. */
+  #takeOver({ socket, messages, code }) {
+    this.#use(socket);
+    for (const message of messages) socket.onmessage?.(message);
+    if (socket.readyState === WebSocket.CLOSED) socket.onclose?.({ code });
+  }
+
   #connect() {
     const socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws`);
-    this.#socket = socket;
     socket.onopen = () => this.send({ t: "auth", token: this.#token, revision: this.#revision() });
+    this.#use(socket);
+  }
+
+  #use(socket) {
+    this.#socket = socket;
     this.#heardAt = performance.now();
     socket.onmessage = ({ data }) => {
       this.#heardAt = performance.now();

@@ -13,12 +13,13 @@ import { askPermission, canAsk, speak, tellNews } from "./notices.js";
 import { screen } from "./screen.js";
 import { reload, sessionPage } from "./session.js";
 import { dropParts, keepView, lines, staleForS, state, takeBoard } from "./state.js";
-import { choose, forgetSelection, sayRests, select, sendView, syncSelection, touch, tree } from "./tree.js";
+import { choose, forgetSelection, sayRests, sendView, syncSelection, touch, tree } from "./tree.js";
 import { readRoute, tell, ui } from "./ui.js";
 import { span } from "./words.js";
 
 const EVERY_MS = 100;
 const TOAST_MS = 8000;
+const SHELL_MS = 50; // the page is drawn without sessions if they have not come by then
 const root = document.getElementById("app");
 let drawnAt = -EVERY_MS;
 let timer = 0;
@@ -161,6 +162,9 @@ function loginPage() {
 
 // The server
 
+/** A hidden tab gets at once only what needs the person. */
+const sayHidden = () => ui.connection.send({ t: "look", hidden: document.hidden });
+
 function takeFrame(frame) {
   if (frame.t === "hello") {
     state.hello = frame;
@@ -168,6 +172,7 @@ function takeFrame(frame) {
     state.view.sort ??= frame.sorts?.[0]?.name ?? frame.sorts?.[0] ?? null;
     sendView();
     sayRests();
+    sayHidden();
     screen.ask();
     forgetSelection();
   } else if (frame.t === "board") {
@@ -175,10 +180,11 @@ function takeFrame(frame) {
     const wasLost = state.lostAt !== null;
     if (!takeBoard(frame)) return;
     if (before !== state.needs) notePassed(before);
-    if (state.selected === null && lines().length) select(lines()[0][0], false);
+    if (state.selected === null && lines().length) state.selected = lines()[0][0];
     syncSelection();
     if (wasLost) reload();
     tellNews();
+    if (state.frame === 1) return drawNow(); // the person waits for it
   } else if (frame.t === "detail") state.details.set(frame.session, frame);
   else if (frame.t === "settled") settle(frame.key, frame.words);
   else if (frame.t === "done") takeDone(frame);
@@ -245,22 +251,23 @@ async function start() {
   ui.connection.addEventListener("frame", ({ detail }) => takeFrame(detail));
   ui.connection.addEventListener("lost", ({ detail }) => lose(detail));
   ui.connection.addEventListener("refused", refuse);
-  ui.connection.open(token(), () => (state.revision === null ? null : String(state.revision)));
   state.selected = ui.route.session;
+  ui.connection.open(token(), () => (state.revision === null ? null : String(state.revision)));
   listenToKeys();
   addEventListener("hashchange", readHash);
   addEventListener("resize", draw);
   addEventListener("scroll", draw, { passive: true });
   addEventListener("pagehide", keepView);
   document.addEventListener("visibilitychange", () => {
+    sayHidden();
     if (document.hidden) screen.pause();
     else {
       screen.ask();
       drawNow();
     }
   });
-  setInterval(draw, 1000); // the ages
-  drawNow();
+  setInterval(() => performance.now() - drawnAt >= 1000 && draw(), 1000); // the ages
+  setTimeout(() => drawnAt < 0 && drawNow(), SHELL_MS);
 }
 
 addEventListener("hashchange", () => {

@@ -9,10 +9,18 @@ const KEPT = 2000;
 
 const id = (need) => `${need.key} ${need.digest ?? ""}`;
 
+let counted = null; // the count in the title
+
+function tellCount() {
+  if (counted === state.titleCount) return;
+  counted = state.titleCount;
+  document.title = counted ? `(${counted}) sm` : "sm";
+  navigator.setAppBadge?.(counted).catch(() => {});
+}
+
 /** Call after each frame. Each entry is told once, and those of the first frame not at all. */
 export function tellNews() {
-  document.title = state.titleCount ? `(${state.titleCount}) sm` : "sm";
-  navigator.setAppBadge?.(state.titleCount).catch(() => {});
+  tellCount();
   const news = state.needs.filter((need) => !told.has(id(need)));
   for (const need of news) told.add(id(need));
   while (told.size > KEPT) told.delete(told.values().next().value);
@@ -47,10 +55,14 @@ export function speak(words) {
   document.getElementById("speaker").textContent = words;
 }
 
-export const canAsk = () => "Notification" in window && Notification.permission === "default";
+// Each look at `Notification.permission` asks another process of the browser and waits for it.
+let permission = "Notification" in window ? Notification.permission : "denied";
+
+export const canAsk = () => permission === "default";
 
 export async function askPermission() {
   const answer = await Notification.requestPermission();
+  permission = answer;
   tell(answer === "granted" ? "this browser will tell you what needs you" : "the browser does not allow notices");
   ui.draw();
 }

@@ -115,7 +115,7 @@ export function fold(id, folded = null) {
 
 function visibleRange(count) {
   const area = document.querySelector(".rows");
-  if (area === null) return [0, Math.min(count, 60)];
+  if (area === null) return [0, Math.min(count, Math.ceil(innerHeight / height) + EXTRA)]; // the first drawing
   const { top } = area.getBoundingClientRect();
   const scroller = area.closest(".tree").getBoundingClientRect();
   const from = Math.max(0, scroller.top) - top;

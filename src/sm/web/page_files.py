@@ -1,0 +1,75 @@
+"""The files of the page, as they are when the server starts.
+
+Their address contains their digest. So a browser asks for them once, and never mixes two versions.
+"""
+
+import hashlib
+import posixpath
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from aiohttp import web
+
+STATIC = Path(__file__).with_name("static")
+_TYPES = {
+    ".css": "text/css",
+    ".html": "text/html",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+    ".webmanifest": "application/manifest+json",
+}
+_IMPORT = re.compile(rb'^(?:import|export)\b[^;]*?"(\.{1,2}/[^"]+)";', re.MULTILINE)
+
+
+class PageFiles:
+    def __init__(self, directory: Path = STATIC) -> None:
+        paths = sorted(path for path in directory.rglob("*") if path.suffix in _TYPES)
+        self._files = {path.relative_to(directory).as_posix(): path.read_bytes() for path in paths}
+        digest = hashlib.sha256()
+        for name, content in self._files.items():
+            digest.update(f"{name} {len(content)} ".encode() + content)
+        self.prefix = f"/static/{digest.hexdigest()[:16]}/"
+        """The content at addresses below it never changes."""
+        self._index = self._with_preloads().replace(b'"/static/', f'"{self.prefix}'.encode())
+
+    def add_routes(self, app: web.Application) -> None:
+        app.router.add_get("/", self._serve_index)
+        app.router.add_get(self.prefix + "{name:.+}", self._serve)
+        app.router.add_static("/static", STATIC, follow_symlinks=False, show_index=False)
+
+    def cache_control(self, path: str, status: int) -> str:
+        """The header of an answer."""
+        if not path.startswith("/static/") or status not in (200, 206, 304):
+            return "no-store"
+        return "max-age=31536000, immutable" if path.startswith(self.prefix) else "no-cache"
+
+    def _with_preloads(self) -> bytes:
+        """The page, which asks for all of its modules at once: each one tells the next ones only when it has come."""
+        modules = _imported(self._files, "main.js")
+        links = "".join(f'<link rel="modulepreload" href="/static/{name}">\n' for name in modules)
+        before, script, after = self._files["index.html"].partition(b'<script type="module"')
+        return before + links.encode() + script + after
+
+    async def _serve_index(self, request: web.Request) -> web.Response:
+        return web.Response(body=self._index, content_type="text/html", charset="utf-8")
+
+    async def _serve(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        if name not in self._files:
+            raise web.HTTPNotFound
+        kind = _TYPES[posixpath.splitext(name)[1]]
+        return web.Response(body=self._files[name], content_type=kind, charset="utf-8")
+
+
+def _imported(files: Mapping[str, bytes], name: str) -> list[str]:
+    """The modules that a module imports, with those that they import."""
+    found, waiting = dict[str, None](), [name]
+    while waiting:
+        importer = waiting.pop()
+        for address in _IMPORT.findall(files[importer]):
+            module = posixpath.normpath(posixpath.join(posixpath.dirname(importer), address.decode()))
+            if module not in found:
+                found[module] = None
+                waiting.append(module)
+    return list(found)
