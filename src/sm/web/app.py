@@ -33,17 +33,22 @@ from sm.web.login_guard import LoginGuard
 from sm.web.login_store import LoginStore
 from sm.web.logins import WebLogin
 from sm.web.services import WebServices
+from sm.web.sockets import SocketLogins
+from sm.web.terminal_socket import TerminalSockets
 
 log = logging.getLogger(__name__)
 
 STATIC = Path(__file__).with_name("static")
+TERMINAL_PAGE = "/attach"
 LOGIN = web.RequestKey("login", WebLogin)
 SERVICES = web.AppKey("services", WebServices)
-_POLICY = "; ".join(
-    (
+
+
+def _policy(*own: str) -> str:
+    """The content security policy of a page. `own`: what differs from page to page."""
+    common = (
         "default-src 'none'",
         "script-src 'self'",
-        "style-src 'self'",
         "img-src 'self' data:",
         "connect-src 'self'",
         "manifest-src 'self'",
@@ -51,11 +56,14 @@ _POLICY = "; ".join(
         "form-action 'none'",
         "frame-ancestors 'none'",
         "require-trusted-types-for 'script'",
-        "trusted-types lit-html",
     )
-)
+    return "; ".join((*common, *own))
+
+
+_TERMINAL_POLICY = _policy("style-src 'self' 'unsafe-inline'", "trusted-types 'none'")
+"""xterm.js writes style elements."""
 HEADERS = {
-    "Content-Security-Policy": _POLICY,
+    "Content-Security-Policy": _policy("style-src 'self'", "trusted-types lit-html"),
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
@@ -87,23 +95,31 @@ def _application(services: WebServices) -> web.Application:
     )
     app[SERVICES] = services
     app.on_response_prepare.append(_add_headers)
-    app.router.add_get("/", _index)
+    app.router.add_get("/", _page("index.html"))
+    app.router.add_get(TERMINAL_PAGE, _page("attach.html"))
     app.router.add_static("/static", STATIC, follow_symlinks=False, show_index=False)
     app.router.add_post("/login", _login_handler(services))
-    app.router.add_get("/ws", BrowserSockets(services).serve, allow_head=False)
+    logins = SocketLogins(services.logins)
+    app.router.add_get("/ws", BrowserSockets(services, logins).serve, allow_head=False)
+    app.router.add_get("/attach/ws", TerminalSockets(services, logins).serve, allow_head=False)
     relay.add_routes(app, services.link, LOGIN)
     return app
 
 
 async def _add_headers(request: web.Request, response: web.StreamResponse) -> None:
     response.headers.update(HEADERS)
+    if request.path == TERMINAL_PAGE:
+        response.headers["Content-Security-Policy"] = _TERMINAL_POLICY
     response.headers.pop("Server", None)
     is_static = request.path.startswith("/static/") and response.status in (200, 206, 304)
     response.headers["Cache-Control"] = "no-cache" if is_static else "no-store"
 
 
-async def _index(request: web.Request) -> web.StreamResponse:
-    return web.FileResponse(STATIC / "index.html")
+def _page(name: str) -> Handler:
+    async def page(request: web.Request) -> web.StreamResponse:
+        return web.FileResponse(STATIC / name)
+
+    return page
 
 
 async def _answer(services: WebServices, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -136,14 +152,14 @@ def _check_page(hosts: HostRules, request: web.Request) -> None:
     names = headers.getall("Host", ())
     if hosts.origin_of(names) is None or not request.raw_path.startswith("/"):
         raise _Misdirected("this host is not in the list")
-    is_page = request.path == "/" or request.path.startswith("/static/")
+    is_page = request.path in ("/", TERMINAL_PAGE) or request.path.startswith("/static/")
     if is_page and request.method in ("GET", "HEAD"):
         return
     reason = hosts.refusal(
         names,
         headers.getall("Origin", ()),
         headers.getall("Sec-Fetch-Site", ()),
-        may_omit_origin=request.method == "GET" and request.path != "/ws",
+        may_omit_origin=request.method == "GET" and not request.path.endswith("/ws"),
     )
     if reason is not None:
         raise NotPermitted(reason)
