@@ -107,6 +107,14 @@ async def no_client_is_left(instance: Instance) -> None:
     await until_async(none, "the tmux client has ended")
 
 
+async def window_has(instance: Instance, agent: str, size: str) -> None:
+    async def has() -> bool:
+        shown = "#{window_width} #{window_height}"
+        return instance.tmux("display-message", "-p", "-t", f"=command-{agent}:", shown) == f"{size}\n"
+
+    await until_async(has, f"the window has {size}")
+
+
 async def test_keys_reach_the_agent_and_the_audit_log_names_the_login(
     instance: Instance, server: WebServer, http: aiohttp.ClientSession
 ) -> None:
@@ -116,9 +124,9 @@ async def test_keys_reach_the_agent_and_the_audit_log_names_the_login(
         attached = await page.frame()
         assert attached is not None
         assert (attached["t"], attached["session"]) == ("attached", agent)
-        await page.type("echo $((6 * 7))typed; stty size\r")
+        await page.type("echo $((6 * 7))typed\r")
         await page.shows("42typed")
-        await page.shows("29 100")
+        await window_has(instance, agent, "100 29")
         (client,) = clients(instance)
         assert environment(client) == {
             "PATH": instance.env["PATH"],
@@ -143,16 +151,7 @@ async def test_newest_of_many_sizes_reaches_the_agent(
         for columns in range(60, 160):
             await page.send(t="resize", columns=columns, rows=40)
         await page.send(t="resize", columns=133, rows=33)
-
-        async def has_it() -> bool:
-            return (
-                instance.tmux("display-message", "-p", "-t", f"=command-{agent}:", "#{window_width}")
-                == "133\n"
-            )
-
-        await until_async(has_it, "the newest size")
-        await page.type("stty size\r")
-        await page.shows("32 133")
+        await window_has(instance, agent, "133 32")
 
 
 @pytest.mark.parametrize("how", ["detach", "exit", "kill"])
