@@ -119,6 +119,7 @@ async def test_keys_reach_the_agent_and_the_audit_log_names_the_login(
     instance: Instance, server: WebServer, http: aiohttp.ClientSession
 ) -> None:
     agent = instance.spawn("Sh", SHELL, "--name", "shell")["session_id"]
+    instance.tmux("set-environment", "-t", f"=command-{agent}:", "SSH_AUTH_SOCK", "/of/the/agent")
     before = instance.tmux("show-environment", "-t", f"=command-{agent}:")
     async with terminal_page(http, server, await token_of(http, server), agent) as page:
         attached = await page.frame()

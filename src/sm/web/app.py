@@ -179,7 +179,7 @@ def _login_handler(services: WebServices) -> Handler:
         if traded is None:
             raise Unauthenticated("the code is wrong, used or too old", "for a new link: sm web link")
         token, entry = traded
-        log.info("a browser logged in", extra={"sm_login": entry.name})
+        log.info("a browser logged in as %s", entry.name)
         return _json({"token": token, "name": entry.name, "scope": entry.scope.value})
 
     return login

@@ -103,7 +103,7 @@ class TerminalSockets:
                 reason = f"cannot run tmux: {error.strerror or error}"
                 await _tell(socket, "refused", words=reason, hint="sm doctor")
                 raise SocketClosed(NOT_POSSIBLE, reason) from None
-            log.info("a browser attached", extra={"sm_login": socket.login.name, "sm_session": frame.session})
+            log.info("%s attached to session %s", socket.login.name, frame.session)
             await _Terminal(self._services, self._logins, socket, frame.session, terminal).run()
 
 

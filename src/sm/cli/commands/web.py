@@ -56,6 +56,9 @@ def _link_options(command: Command) -> Command:
 )
 @click.option("--cert", metavar="FILE", help="Certificate in PEM format, for https.  [default: web.cert]")
 @click.option("--key", metavar="FILE", help="Key of the certificate.  [default: web.key]")
+@click.option(
+    "--service", is_flag=True, help="Print the address in place of a link, start no daemon, log to stderr."
+)
 @_link_options
 @click.pass_context
 def command(
@@ -64,6 +67,7 @@ def command(
     bind: str | None,
     cert: str | None,
     key: str | None,
+    service: bool,
     scope: str | None,
     name: str | None,
     phone: bool,
@@ -76,6 +80,9 @@ def command(
 
     Other devices reach the page through a tunnel (see docs/guide/web.md). With a certificate and its key, the server
     speaks https and can listen on any address of this machine.
+
+    With web.start_with_daemon: true in the configuration, the daemon runs the server in the background, and sm web link
+    prints a link. --service is for systemd (see docs/guide/web.md).
 
     The command is for people: an agent cannot run it.
 
@@ -101,7 +108,11 @@ def command(
     from sm.web.process import serve
 
     # Checked before the server starts, with the rest of the options.
-    print_link = _link_printer(scope, name, phone=phone, qr=qr)
+    ready = _link_printer(scope, name, phone=phone, qr=qr)
+    if service:
+        if scope or name or phone or qr:
+            raise UsageError("--service prints no link", "for a link: sm web link")
+        ready = _address_printer()
     settings = load(instance.paths.config).config.web
     binding = web_binding(
         settings.bind if bind is None else bind,
@@ -110,8 +121,9 @@ def command(
         settings.cert if cert is None else absolute(cert),
         settings.key if key is None else absolute(key),
     )
-    instance.client().get("/v1/health")  # starts the daemon, or says why that fails
-    serve(instance.client(start=False), instance.paths.web, binding, print_link)
+    if not service:
+        instance.client().get("/v1/health")  # starts the daemon, or says why that fails
+    serve(instance.client(start=False), instance.paths.web, binding, ready)
 
 
 @command.command()
@@ -215,6 +227,18 @@ def _link_printer(
         click.echo(f"logs in {login} ({granted}), once, within two minutes", err=True)
 
     return print_link
+
+
+def _address_printer() -> "Callable[[WebAddress, LoginStore], None]":
+    """Return the function that prints the address of the server. Logs to stderr from now on."""
+    import logging
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+
+    def print_address(address: "WebAddress", store: "LoginStore") -> None:
+        click.echo(f"serves {address.origin}")
+
+    return print_address
 
 
 def _qr_drawer() -> Callable[[str], str]:
