@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, sync_playwright
 
 from sm.client.http import Client
 from tests.load import scaled, until
@@ -45,9 +45,10 @@ def chromium() -> Iterator[Browser]:
 class Tab:
     """A tab of a browser that is logged in, or was."""
 
-    def __init__(self, context: BrowserContext, address: str) -> None:
+    def __init__(self, context: BrowserContext, opened: str | Page) -> None:
+        """`opened`: the address of a new page, or a page that another one has opened."""
         self.context = context
-        self.page = context.new_page()
+        self.page = context.new_page() if isinstance(opened, str) else opened
         self.page.set_default_timeout(scaled() * 1000)
         self.problems: list[str] = []
         """Errors of scripts, and violations of the content security policy."""
@@ -55,7 +56,8 @@ class Tab:
         self.page.on("console", self._note)
         self.failed_requests: list[str] = []
         self.page.on("requestfailed", lambda lost: self.failed_requests.append(f"{lost.url} {lost.failure}"))
-        self.page.goto(address)
+        if isinstance(opened, str):
+            self.page.goto(opened)
 
     def _note(self, message: ConsoleMessage) -> None:
         is_outage = "Failed to load resource" in message.text or "WebSocket connection" in message.text

@@ -55,6 +55,7 @@ _TYPES = (
     (telegram.ApiUrl, "URL"),
     (telegram.QuietHours, "`HH:MM-HH:MM`"),
     (web.Host, "host name"),
+    (web.IpAddress, "IP address"),
     (sandbox.Engine, "`unix:///PATH`"),
     (sandbox.Image, "image name"),
     (sandbox.Memory, "size"),

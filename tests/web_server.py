@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import aiohttp
 import orjson
 
-from sm.web.process import WebAddress, running_server
+from sm.web.address import WebAddress, running_server
 from tests.instance import SM
 from tests.load import scaled
 
@@ -56,7 +56,7 @@ class WebServer:
 
     @property
     def origin(self) -> str:
-        return f"http://127.0.0.1:{self.address.port}"
+        return self.address.origin
 
     @property
     def code(self) -> str:

@@ -3,6 +3,7 @@
 import json
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -16,6 +17,7 @@ from sm.wire import LOGIN_HEADER
 from tests.instance import Instance
 from tests.load import scaled, until_async
 from tests.raw_http import exchange, parse_error, request
+from tests.tls import tls_file
 from tests.web_server import Browser, WebServer, browser, logged_in, web_server
 
 
@@ -272,6 +274,36 @@ def test_server_says_that_its_port_is_in_use(instance: Instance) -> None:
         other.listen()
         port = other.getsockname()[1]
         assert f"cannot listen on port {port}" in instance.refused("web", "--port", str(port), exit_code=9)
+
+
+async def test_server_with_a_certificate_speaks_https(instance: Instance) -> None:
+    cert, key = tls_file(instance.home, "cert.pem"), tls_file(instance.home, "key.pem")
+    agent = instance.spawn("Sleeper", "x")["session_id"]
+    trust = ssl.create_default_context(cafile=str(cert))
+    with web_server(instance, "--cert", str(cert), "--key", str(key)) as server:
+        assert server.link.startswith(f"https://127.0.0.1:{server.address.port}/#")
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trust)) as http:
+            token = (await logged_in(http, server.origin, server.code))["token"]
+            async with browser(http, server.origin, token) as tab:
+                await tab.until(lambda: agent in tab.rows)
+            plain = server.origin.replace("https", "http")
+            with pytest.raises(aiohttp.WSServerHandshakeError) as raised:
+                await http.ws_connect(f"{server.origin}/ws", headers={"Origin": plain})
+            assert raised.value.status == 403
+            with pytest.raises(aiohttp.ClientError):
+                await http.get(plain)
+        assert instance.sm("web", "link").startswith(f"{server.origin}/#")
+
+
+def test_another_address_is_refused_without_a_certificate(instance: Instance) -> None:
+    error = instance.refused("web", "--bind", "0.0.0.0", exit_code=2)
+    assert "sm web listens on 0.0.0.0 only with --cert and --key" in error
+    assert "tunnel" in error
+    instance.config.write_text(instance.config.read_text() + "web: {bind: 192.0.2.1}\n")
+    assert "sm web listens on 192.0.2.1 only with" in instance.refused("web", exit_code=2)
+    cert, key = tls_file(instance.home, "cert.pem"), tls_file(instance.home, "key.pem")
+    error = instance.refused("web", "--cert", str(cert), "--key", str(key), exit_code=9)
+    assert "cannot listen on 192.0.2.1, port 7433: cannot assign requested address" in error
 
 
 def test_link_for_a_phone_leads_to_the_configured_host(instance: Instance) -> None:

@@ -331,6 +331,71 @@ def test_terminal_is_shown_as_text_of_the_page(stage: Stage, visitor: Visitor) -
         assert "red <img" in tab.find(".screen").inner_text()
 
 
+def test_terminal_page_types_into_the_agent(stage: Stage, visitor: Visitor) -> None:
+    agent = stage.spawn("Sh", "exec bash --norc --noprofile -i", "--name", "typed")["session_id"]
+    with visitor.tab(place=f"#/s/{agent}/peek") as tab:
+        button = tab.find('.acts [data-act="attach"]')
+        tab.until(lambda: button.get_attribute("aria-disabled") == "false", "attach is possible")
+        with tab.context.expect_page() as opened:
+            button.click()
+        terminal = Tab(tab.context, opened.value)
+        terminal.is_in_phase("attached")
+        assert terminal.page.title() == "sh-typed - sm terminal"
+        terminal.page.keyboard.type("echo $((6 * 7))typed\n")
+        terminal.until(lambda: "42typed" in terminal.find(".xterm-rows").inner_text(), "the output")
+        terminal.page.set_viewport_size({"width": 700, "height": 500})
+
+        def fits() -> bool:
+            shown = "#{window_width} #{window_height}"
+            size = stage.tmux("display-message", "-p", "-t", f"=command-{agent}:", shown).split()
+            return int(size[0]) < 100 and int(size[1]) < 40
+
+        terminal.until(fits, "the new size")
+        terminal.press("F6")
+        terminal.until(lambda: terminal.find("#detach:focus").count() == 1, "F6 leaves the terminal")
+        terminal.press("Enter")
+        terminal.is_in_phase("over")
+        assert "Detached. The agent keeps running." in terminal.text()
+        terminal.find("#again").click()
+        terminal.is_in_phase("attached")
+        terminal.page.keyboard.type("exit\n")
+        terminal.is_in_phase("over")
+        assert "The session has ended." in terminal.text()
+        assert terminal.problems == []
+        tab.until(lambda: button.get_attribute("aria-disabled") == "true", "the reason")
+        assert "ended" in (button.get_attribute("title") or "")
+
+
+def test_terminal_page_is_for_logins_with_all_rights_and_not_for_touch(
+    browser: Browser, stage: Stage, server: WebServer, visitor: Visitor
+) -> None:
+    agent = stage.spawn("Sh", "exec sleep 1000")["session_id"]
+    with visitor.tab(PHONE, f"#/s/{agent}/peek", has_touch=True, is_mobile=True) as tab:
+        tab.until(lambda: tab.find('.acts [data-act="kill"]').count() == 1, "the buttons")
+        assert tab.find('.acts [data-act="attach"]').count() == 0
+        tab.page.goto(f"{server.origin}/attach#{agent}")
+        tab.is_in_phase("over")
+        assert "A terminal needs a keyboard" in tab.text()
+    context = browser.new_context()
+    tab = Tab(context, stage.sm("web", "link", "--scope", "answer").split()[0])
+    tab.is_in_phase("live")
+    tab.open(f"#/s/{agent}/peek")
+    button = tab.find('.acts [data-act="attach"]')
+    tab.until(lambda: button.count() == 1, "the button")
+    assert button.get_attribute("title") == "this login may not: its scope is answer"
+    tab.page.goto(f"{server.origin}/attach#{agent}")
+    tab.is_in_phase("over")
+    assert "it needs the scope all" in tab.text()
+    assert tab.problems == []
+    context.close()
+    other = browser.new_context()
+    tab = Tab(other, f"{server.origin}/attach#{agent}")
+    tab.is_in_phase("over")
+    assert "This browser has no login" in tab.text()
+    other.close()
+    stage.sm("kill", agent, "--force")
+
+
 def test_ended_session_is_archived_and_brought_back_by_keys(stage: Stage, visitor: Visitor) -> None:
     agent = stage.spawn("Sh", "exit 0", "--name", "over")["session_id"]
     stage.ended(agent)
@@ -489,16 +554,18 @@ def test_page_has_no_violations_of_accessibility(
 # What is vendored
 
 
-def test_vendored_modules_are_unchanged() -> None:
-    directory = STATIC / "vendor" / "lit"
+@pytest.mark.parametrize("name", ["lit", "xterm"])
+def test_vendored_modules_are_unchanged(name: str) -> None:
+    directory = STATIC / "vendor" / name
     sums = dict(line.split()[::-1] for line in (directory / "SHA256SUMS").read_text().splitlines())
-    assert sums == {
-        name: hashlib.sha256((directory / name).read_bytes()).hexdigest() for name in ("lit.js", "LICENSE")
-    }
+    files = {path.name for path in directory.iterdir()} - {"SHA256SUMS"}
+    assert sums == {name: hashlib.sha256((directory / name).read_bytes()).hexdigest() for name in files}
+    assert {f"{name}.js", "LICENSE"} <= files
 
 
 def test_page_is_small() -> None:
+    """xterm.js is loaded by the terminal page only."""
     import gzip
 
-    scripts = b"".join(path.read_bytes() for path in sorted(STATIC.rglob("*.js")))
-    assert len(gzip.compress(scripts)) < 60_000
+    paths = [path for path in STATIC.rglob("*.js") if path.name not in ("attach.js", "xterm.js")]
+    assert len(gzip.compress(b"".join(path.read_bytes() for path in sorted(paths)))) < 60_000

@@ -70,6 +70,17 @@ async def test_page_asks_for_all_of_its_modules_at_once(app: ServedApp) -> None:
         assert set(imported) <= set(preloaded), name
 
 
+async def test_terminal_page_has_a_policy_with_inline_styles_and_else_the_same(app: ServedApp) -> None:
+    code, _, headers = await asked(app, "GET", "/attach", {})
+    assert code == 200
+    policy = HEADERS["Content-Security-Policy"]
+    own = policy.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'").replace("lit-html", "'none'")
+    assert set(headers["Content-Security-Policy"].split("; ")) == set(own.split("; "))
+    for name in HEADERS.keys() - {"Content-Security-Policy"}:
+        assert headers[name] == HEADERS[name]
+    assert "unsafe" not in policy
+
+
 async def test_static_files_do_not_lead_out_of_their_directory(app: ServedApp) -> None:
     for path in (
         "/static/../app.py",
@@ -92,9 +103,11 @@ async def test_another_host_is_refused_on_every_path(app: ServedApp, host: str) 
     token = app.token()
     for method, path in (
         ("GET", "/"),
+        ("GET", "/attach"),
         ("GET", "/static/index.html"),
         ("GET", "/api/v1/usage"),
         ("GET", "/ws"),
+        ("GET", "/attach/ws"),
     ):
         headers = {"Host": host, "Origin": f"http://{host}", **bearer(token)}
         assert (await asked(app, method, path, headers))[0] == 421

@@ -97,6 +97,21 @@ def test_rules_omit_the_default_port() -> None:
     assert HostRules(80, ("sm.example.net:443",)).origins["sm.example.net"] == "https://sm.example.net"
 
 
+def test_server_with_a_certificate_accepts_https_only() -> None:
+    names = ("sm.example.net", "proxy.example.net:443")
+    origins = HostRules(7433, names, bind="192.168.1.5", is_secure=True).origins
+    assert dict(origins) == {
+        "127.0.0.1:7433": "https://127.0.0.1:7433",
+        "localhost:7433": "https://localhost:7433",
+        "[::1]:7433": "https://[::1]:7433",
+        "192.168.1.5:7433": "https://192.168.1.5:7433",
+        "sm.example.net:7433": "https://sm.example.net:7433",
+        "proxy.example.net": "https://proxy.example.net",
+    }
+    for wildcard in ("0.0.0.0", "::"):
+        assert len(HostRules(7433, bind=wildcard, is_secure=True).origins) == 3
+
+
 @pytest.mark.parametrize("entry", ["a:0", "a:65536", "a:x", "a:", "a:-1", "a:٣"])
 def test_split_host_refuses_an_invalid_port(entry: str) -> None:
     with pytest.raises(ValueError, match="no valid port"):

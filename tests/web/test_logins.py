@@ -150,7 +150,6 @@ def test_guess_limit_allows_five_wrong_guesses_a_minute() -> None:
 def test_each_action_needs_the_scope_that_its_effect_needs() -> None:
     needed = {name: scope_of(name).value for name in ACTIONS}
     assert {name for name, scope in needed.items() if scope == "look"} == {
-        "attach",
         "output",
         "why",
         "copy-id",

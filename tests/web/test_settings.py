@@ -15,8 +15,10 @@ pytestmark = pytest.mark.processes
 
 def test_settings_are_those_of_the_file(tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
-    config.write_text("web: {port: 7500, hosts: [sm.example]}\n")
-    assert read_settings(str(config)) == (7500, ["sm.example"])
+    config.write_text(
+        "web: {port: 7500, bind: '::1', cert: /etc/c.pem, key: /etc/k.pem, hosts: [sm.example]}\n"
+    )
+    assert read_settings(str(config)) == (7500, "::1", "/etc/c.pem", "/etc/k.pem", ("sm.example",))
 
 
 def test_invalid_file_is_refused_as_by_other_commands(tmp_path: Path) -> None:

@@ -409,7 +409,8 @@ class Config(Section):
     telegram: TelegramSection = TelegramSection()
     """A bot of Telegram that reports to you, and that you command from a phone."""
     web: WebSection = WebSection()
-    """Live views in browsers (sm web). A change applies when sm web starts again."""
+    """Live views in browsers (sm web). A change applies when sm web starts again, of start_with_daemon when the daemon
+    does."""
     quota: QuotaSettings = QuotaSettings()
     """Usage limits of accounts. At the reset one session tries first; when it succeeds, the others follow."""
     retry: RetrySettings = RetrySettings()

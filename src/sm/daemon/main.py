@@ -161,6 +161,7 @@ async def run(
                 "cleanup": parts.cleanup.run(),
                 "upkeep": upkeep(paths, store, parts.reports, parts.messages, parts.observer),
                 "telegram": parts.telegram.run(),
+                "web": parts.web.run(),
                 "lock": _end_without(lock, paths),
                 "stop": stopping.wait(),
             }

@@ -19,6 +19,7 @@ from sm.core.timestamps import iso
 from sm.daemon.due_timers import DueTimers
 from sm.daemon.outbox import Outbox
 from sm.daemon.sandboxing import SandboxParts
+from sm.daemon.web_server import WebServer
 from sm.linux.processes import die_with_parent
 from sm.mcp import McpServer
 from sm.messaging import (
@@ -224,8 +225,11 @@ class DaemonParts:
         link = None if loaded.telegram_token is None else TelegramLink(time.monotonic)
         owners = config.telegram.owner_ids
 
+        self.web = web = WebServer(paths, is_wanted=config.web.start_with_daemon)
+
         def trouble() -> list[str]:
-            troubles = (store.trouble(), terminals.trouble, None if link is None else link.trouble())
+            bot = None if link is None else link.trouble()
+            troubles = (store.trouble(), terminals.trouble, bot, web.trouble())
             return [*loaded.warnings, *filter(None, troubles)]
 
         self.services = services = Services(

@@ -31,19 +31,23 @@ from sm.web.hub import Hub
 from sm.web.login_guard import LoginGuard
 from sm.web.login_store import LoginStore
 from sm.web.logins import WebLogin
-from sm.web.page_files import PageFiles
+from sm.web.page_files import TERMINAL_PAGE, PageFiles
 from sm.web.services import WebServices
+from sm.web.sockets import SocketLogins
+from sm.web.terminal_socket import TerminalSockets
 
 log = logging.getLogger(__name__)
 
 LOGIN = web.RequestKey("login", WebLogin)
 SERVICES = web.AppKey("services", WebServices)
 _FILES = web.AppKey("files", PageFiles)
-_POLICY = "; ".join(
-    (
+
+
+def _policy(*own: str) -> str:
+    """The content security policy of a page. `own`: what differs from page to page."""
+    common = (
         "default-src 'none'",
         "script-src 'self'",
-        "style-src 'self'",
         "img-src 'self' data:",
         "connect-src 'self'",
         "manifest-src 'self'",
@@ -51,11 +55,14 @@ _POLICY = "; ".join(
         "form-action 'none'",
         "frame-ancestors 'none'",
         "require-trusted-types-for 'script'",
-        "trusted-types lit-html",
     )
-)
+    return "; ".join((*common, *own))
+
+
+_TERMINAL_POLICY = _policy("style-src 'self' 'unsafe-inline'", "trusted-types 'none'")
+"""xterm.js writes style elements."""
 HEADERS = {
-    "Content-Security-Policy": _POLICY,
+    "Content-Security-Policy": _policy("style-src 'self'", "trusted-types lit-html"),
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
@@ -90,13 +97,17 @@ def _application(services: WebServices) -> web.Application:
     app[_FILES] = PageFiles()
     app[_FILES].add_routes(app)
     app.router.add_post("/login", _login_handler(services))
-    app.router.add_get("/ws", BrowserSockets(services).serve, allow_head=False)
+    logins = SocketLogins(services.logins)
+    app.router.add_get("/ws", BrowserSockets(services, logins).serve, allow_head=False)
+    app.router.add_get("/attach/ws", TerminalSockets(services, logins).serve, allow_head=False)
     relay.add_routes(app, services.link, LOGIN)
     return app
 
 
 async def _add_headers(request: web.Request, response: web.StreamResponse) -> None:
     response.headers.update(HEADERS)
+    if request.path == TERMINAL_PAGE:
+        response.headers["Content-Security-Policy"] = _TERMINAL_POLICY
     response.headers.pop("Server", None)
     cache_control = request.app[_FILES].cache_control(request.path, response.status)
     response.headers["Cache-Control"] = cache_control
@@ -132,14 +143,14 @@ def _check_page(hosts: HostRules, request: web.Request) -> None:
     names = headers.getall("Host", ())
     if hosts.origin_of(names) is None or not request.raw_path.startswith("/"):
         raise _Misdirected("this host is not in the list")
-    is_page = request.path == "/" or request.path.startswith("/static/")
+    is_page = request.path in ("/", TERMINAL_PAGE) or request.path.startswith("/static/")
     if is_page and request.method in ("GET", "HEAD"):
         return
     reason = hosts.refusal(
         names,
         headers.getall("Origin", ()),
         headers.getall("Sec-Fetch-Site", ()),
-        may_omit_origin=request.method == "GET" and request.path != "/ws",
+        may_omit_origin=request.method == "GET" and not request.path.endswith("/ws"),
     )
     if reason is not None:
         raise NotPermitted(reason)
@@ -159,7 +170,7 @@ def _login_handler(services: WebServices) -> Handler:
         if traded is None:
             raise Unauthenticated("the code is wrong, used or too old", "for a new link: sm web link")
         token, entry = traded
-        log.info("a browser logged in", extra={"sm_login": entry.name})
+        log.info("a browser logged in as %s", entry.name)
         return _json({"token": token, "name": entry.name, "scope": entry.scope.value})
 
     return login

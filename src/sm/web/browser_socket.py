@@ -1,4 +1,4 @@
-"""The WebSocket of one tab: it authenticates the tab, sends it frames, and takes its frames."""
+"""The WebSocket of one tab: sends it frames, and takes its frames."""
 
 import asyncio
 import time
@@ -9,12 +9,11 @@ import orjson
 from aiohttp import WSMsgType, web
 
 from sm import __version__
-from sm.errors import LimitReached, SmError, Unauthenticated
+from sm.errors import LimitReached, SmError
 from sm.web.acts import Acts, error_fields
 from sm.web.channel_view import ChannelView
 from sm.web.channels import Kind
 from sm.web.client_frames import (
-    FRAME_MAX_BYTES,
     ActFrame,
     InvalidFrame,
     LookFrame,
@@ -23,96 +22,47 @@ from sm.web.client_frames import (
     RestFrame,
     SelectFrame,
     ViewFrame,
-    auth_frame,
     client_frame,
 )
 from sm.web.frames import hello_fields
-from sm.web.logins import WebLogin
 from sm.web.services import WebServices
+from sm.web.sockets import FRAME_INVALID, FULL, LoginSocket, SocketClosed, SocketLogins
 from sm.web.tab import Tab
 
-LOGIN_INVALID, LOGIN_LATE, LOGIN_LIMIT, FRAME_INVALID, TABS_FULL = 4401, 4408, 4429, 4400, 4503
-_AUTH_WITHIN_S = 5.0
-_PING_EVERY_S = 20.0
-_SEND_WITHIN_S = 30.0
 _FRAME_EVERY_S = 0.1
 _URGENT_EVERY_S = 0.05
 _TABS_MAX = 400
-_STRANGERS_MAX = 50
 _ACTS_MAX = 8
 _CHANNELS_MAX = 8
 
 
-class SocketClosed(Exception):
-    """The socket has to be closed with this code."""
-
-    def __init__(self, code: int, reason: str = "") -> None:
-        super().__init__(reason)
-        self.code = code
-        self.reason = reason
-
-
 class BrowserSockets:
-    """All open sockets."""
+    """The sockets of all tabs."""
 
-    def __init__(self, services: WebServices) -> None:
+    def __init__(self, services: WebServices, logins: SocketLogins) -> None:
         self._services = services
-        self._strangers = 0
+        self._logins = logins
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """The handler of the route. Host and Origin have been checked."""
-        if self._strangers >= _STRANGERS_MAX:
-            raise LimitReached("too many sockets wait for a login", "try again in a moment")
-        socket = web.WebSocketResponse(
-            max_msg_size=FRAME_MAX_BYTES, heartbeat=_PING_EVERY_S, compress=False, timeout=1.0
-        )
-        self._strangers += 1
-        try:
-            await socket.prepare(request)
-            login = await self._login(socket)
-        except SocketClosed as closed:
-            await _close(socket, closed)
-            return socket
-        finally:
-            self._strangers -= 1
-        try:
-            await _Connection(self._services, request, socket, login).run()
-        except SocketClosed as closed:
-            await _close(socket, closed)
-        return socket
-
-    async def _login(self, socket: web.WebSocketResponse) -> WebLogin:
-        try:
-            async with asyncio.timeout(_AUTH_WITHIN_S):
-                message = await socket.receive()
-        except TimeoutError:
-            raise SocketClosed(LOGIN_LATE, "no login in time") from None
-        if message.type is not WSMsgType.TEXT:
-            raise SocketClosed(FRAME_INVALID, "the first frame must be auth")
-        try:
-            token = auth_frame(message.data).token
-        except InvalidFrame as error:
-            raise SocketClosed(FRAME_INVALID, str(error)) from None
-        try:
-            login = self._services.logins.authenticate(token)
-        except Unauthenticated as error:
-            raise SocketClosed(LOGIN_INVALID, error.message) from None
-        except LimitReached as error:
-            raise SocketClosed(LOGIN_LIMIT, error.message) from None
-        if len(self._services.hub.tabs) >= _TABS_MAX:
-            raise SocketClosed(TABS_FULL, "too many tabs are open")
-        return login
+        response, socket = await self._logins.open(request)
+        if socket is not None:
+            try:
+                if len(self._services.hub.tabs) >= _TABS_MAX:
+                    raise SocketClosed(FULL, "too many tabs are open")
+                await _Connection(self._services, self._logins, socket).run()
+            except SocketClosed as closed:
+                await socket.close(closed)
+        return response
 
 
 class _Connection:
-    def __init__(
-        self, services: WebServices, request: web.Request, socket: web.WebSocketResponse, login: WebLogin
-    ) -> None:
+    def __init__(self, services: WebServices, logins: SocketLogins, socket: LoginSocket) -> None:
         self._services = services
-        self._request = request
+        self._logins = logins
         self._socket = socket
-        self._login = login
-        self._tab = Tab(services.hub, login)
+        self._login = socket.login
+        self._tab = Tab(services.hub, socket.login)
         self._acts = Acts(services.hub, services.link, self._tab)
         self._running = 0
         self._views: dict[tuple[Kind, str], tuple[AsyncExitStack, ChannelView]] = {}
@@ -121,13 +71,13 @@ class _Connection:
     async def run(self) -> None:
         """Serve the tab until its socket ends. Raises SocketClosed."""
         hub = self._services.hub
-        await self._send(self._hello())
+        await self._socket.send(self._hello())
         hub.add(self._tab)
         try:
             self._tab.wake()
             async with asyncio.TaskGroup() as tasks:
                 sending = tasks.create_task(self._send_frames())
-                watching = tasks.create_task(self._watch_login())
+                watching = tasks.create_task(self._logins.watch(self._login))
                 await self._take_frames(tasks)
                 sending.cancel()
                 watching.cancel()
@@ -153,38 +103,24 @@ class _Connection:
             }
         )
 
-    async def _send(self, frame: bytes) -> None:
-        try:
-            async with asyncio.timeout(_SEND_WITHIN_S):
-                await self._socket.send_frame(frame, WSMsgType.TEXT)
-        except TimeoutError:
-            if self._request.transport is not None:
-                self._request.transport.abort()
-            raise
-
     async def _send_frames(self) -> None:
         while True:
             urgent = await self._tab.wait()
             for frame in self._tab.frames(time.monotonic()):
-                await self._send(frame)
+                await self._socket.send(frame)
             for _, view in tuple(self._views.values()):
                 if (news := view.frame()) is not None:
-                    await self._send(news)
+                    await self._socket.send(news)
             for key in self._tab.newly_settled():
                 await self._tell_settled(key)
             await asyncio.sleep(_URGENT_EVERY_S if urgent else _FRAME_EVERY_S)
 
-    async def _watch_login(self) -> None:
-        await self._services.logins.wait_ended(self._login)
-        raise SocketClosed(LOGIN_INVALID, "the login was withdrawn")
-
     async def _take_frames(self, tasks: asyncio.TaskGroup) -> None:
         """Take frames until the socket ends."""
-        async for message in self._socket:
+        async for message in self._socket.socket:
             if message.type is not WSMsgType.TEXT:
                 raise SocketClosed(FRAME_INVALID, "frames are text")
-            if not self._services.logins.is_valid(self._login):
-                raise SocketClosed(LOGIN_INVALID, "the login was withdrawn")
+            self._logins.check(self._login)
             try:
                 frame = client_frame(message.data)
             except InvalidFrame as error:
@@ -201,7 +137,7 @@ class _Connection:
                 case OpenFrame():
                     await self._open_or_close(frame)
                 case PingFrame():
-                    await self._send(b'{"t":"pong"}')
+                    await self._socket.send(b'{"t":"pong"}')
                 case ActFrame():
                     tasks.create_task(self._act(frame))
                 case _:
@@ -224,7 +160,7 @@ class _Connection:
             channel = await stack.enter_async_context(looking)
         except LimitReached as error:
             refused = {"t": frame.channel, "session": frame.session, "over": True, "trouble": error.message}
-            await self._send(orjson.dumps(refused))
+            await self._socket.send(orjson.dumps(refused))
             return
         self._views[key] = stack, ChannelView(*key, channel)
         self._tab.wake(urgent=True)
@@ -232,12 +168,12 @@ class _Connection:
     async def _tell_settled(self, key: str) -> None:
         with suppress(SmError):
             if (words := await self._acts.settled_words(key)) is not None:
-                await self._send(orjson.dumps({"t": "settled", "key": key, "words": words}))
+                await self._socket.send(orjson.dumps({"t": "settled", "key": key, "words": words}))
 
     async def _act(self, frame: ActFrame) -> None:
         if self._running >= _ACTS_MAX:
             error: SmError = LimitReached("too many actions run at the same time")
-            await self._send(orjson.dumps({"t": "done", "n": frame.n, **error_fields(error)}))
+            await self._socket.send(orjson.dumps({"t": "done", "n": frame.n, **error_fields(error)}))
             return
         self._running += 1
         try:
@@ -248,11 +184,4 @@ class _Connection:
         finally:
             self._running -= 1
         with suppress(ConnectionError):
-            await self._send(orjson.dumps({"t": "done", "n": frame.n, **done}))
-
-
-async def _close(socket: web.WebSocketResponse, closed: SocketClosed) -> None:
-    reason = closed.reason.encode()[:120]
-    with suppress(ConnectionError, TimeoutError):
-        async with asyncio.timeout(2.0):
-            await socket.close(code=closed.code, message=reason)
+            await self._socket.send(orjson.dumps({"t": "done", "n": frame.n, **done}))

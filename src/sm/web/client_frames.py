@@ -1,7 +1,7 @@
 """The frames that a browser sends. Each one is validated before anything looks at it."""
 
 from dataclasses import fields
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -10,6 +10,7 @@ from sm.board import ActionInput, Sort
 
 FRAME_MAX_BYTES = 64 * 1024
 _IDS_MAX = 2000
+Frame = TypeVar("Frame")
 
 SessionId = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9-]+$")]
 
@@ -65,6 +66,29 @@ class PingFrame(_Frame):
     t: Literal["ping"]
 
 
+class _SizeFrame(_Frame):
+    columns: Annotated[int, Field(ge=20, le=500)]
+    rows: Annotated[int, Field(ge=5, le=200)]
+
+
+class AttachFrame(_SizeFrame):
+    """The second frame of a terminal's socket. Its typed input comes in binary frames."""
+
+    t: Literal["attach"]
+    session: SessionId
+
+
+class ResizeFrame(_SizeFrame):
+    t: Literal["resize"]
+
+
+class ShownFrame(_Frame):
+    """The terminal has drawn this many bytes more."""
+
+    t: Literal["shown"]
+    bytes: Annotated[int, Field(ge=0, le=2**31)]
+
+
 class ActFrame(_Frame):
     """The other fields are those of `ActionInput`."""
 
@@ -80,10 +104,13 @@ class ActFrame(_Frame):
     shown: Annotated[str | None, Field(max_length=200)] = None
 
 
+TerminalFrame = ResizeFrame | ShownFrame
 ClientFrame = ViewFrame | RestFrame | LookFrame | OpenFrame | SelectFrame | PingFrame | ActFrame
 
 _AUTH = TypeAdapter(AuthFrame)
 _FRAMES: TypeAdapter[ClientFrame] = TypeAdapter(Annotated[ClientFrame, Field(discriminator="t")])
+_ATTACH = TypeAdapter(AttachFrame)
+_TERMINAL_FRAMES: TypeAdapter[TerminalFrame] = TypeAdapter(Annotated[TerminalFrame, Field(discriminator="t")])
 _INPUT = TypeAdapter(ActionInput)
 _INPUT_NAMES = frozenset(field.name for field in fields(ActionInput))
 
@@ -98,8 +125,22 @@ def auth_frame(text: str) -> AuthFrame:
 
 def client_frame(text: str) -> ClientFrame:
     """Raises InvalidFrame, whose words name the field and never its value."""
+    return _validated(_FRAMES, text)
+
+
+def attach_frame(text: str) -> AttachFrame:
+    """As `client_frame`."""
+    return _validated(_ATTACH, text)
+
+
+def terminal_frame(text: str) -> TerminalFrame:
+    """As `client_frame`."""
+    return _validated(_TERMINAL_FRAMES, text)
+
+
+def _validated(adapter: TypeAdapter[Frame], text: str) -> Frame:
     try:
-        return _FRAMES.validate_json(text)
+        return adapter.validate_json(text)
     except ValidationError as error:
         raise InvalidFrame(_words(error)) from None
 

@@ -12,28 +12,38 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 class HostRules:
     """The hosts and origins of one server.
 
-    `names`: further hosts (`NAME` or `NAME:PORT`), which a tunnel serves with https. Loopback names use http.
+    `names`: further hosts (`NAME` or `NAME:PORT`). A tunnel or a proxy serves them with https, by default on port 443.
+    Loopback names use http. `bind`: the IP address on which the server listens. `is_secure`: the server itself speaks
+    https, for all names and by default on its own port.
     """
 
-    def __init__(self, port: int, names: Sequence[str] = ()) -> None:
+    def __init__(
+        self, port: int, names: Sequence[str] = (), *, bind: str = "127.0.0.1", is_secure: bool = False
+    ) -> None:
         self._origins: dict[str, str] = {}
+        self.named: dict[str, str] = {}
+        """The origin of each of `names`."""
+        own = "https" if is_secure else "http"
         for name in LOOPBACK:
-            self._add("http", name, port)
+            self._add(own, name, port)
+        self.bound = self._add(own, LOOPBACK[0] if is_wildcard(bind) else name_of(bind), port)
+        """The origin of the address."""
         for entry in names:
             name, number = split_host(entry)
-            scheme = "http" if name in LOOPBACK else "https"
-            self._add(scheme, name, number or _DEFAULT_PORTS[scheme])
+            scheme = own if name in LOOPBACK else "https"
+            self.named[entry] = self._add(
+                scheme, name, number or (port if is_secure else _DEFAULT_PORTS[scheme])
+            )
 
     @property
     def origins(self) -> Mapping[str, str]:
         """The only origin of the page for each value of the Host header."""
         return self._origins
 
-    def _add(self, scheme: str, name: str, port: int) -> None:
-        if port == _DEFAULT_PORTS[scheme]:  # browsers omit it
-            self._origins[name] = f"{scheme}://{name}"
-        else:
-            self._origins[f"{name}:{port}"] = f"{scheme}://{name}:{port}"
+    def _add(self, scheme: str, name: str, port: int) -> str:
+        host = name if port == _DEFAULT_PORTS[scheme] else f"{name}:{port}"  # browsers omit the default port
+        self._origins[host] = f"{scheme}://{host}"
+        return self._origins[host]
 
     def origin_of(self, hosts: Sequence[str]) -> str | None:
         """The origin that belongs to the Host headers of a request; None: refuse the request."""
@@ -60,6 +70,16 @@ class HostRules:
         if not origins and may_omit_origin and len(sites) == 1:
             return None
         return None if list(origins) == [own] else "the request comes from another origin"
+
+
+def is_wildcard(address: str) -> bool:
+    """Return whether the IP address stands for all addresses of this machine."""
+    return address in ("0.0.0.0", "::")
+
+
+def name_of(address: str) -> str:
+    """The IP address as the host of a URL."""
+    return f"[{address}]" if ":" in address else address
 
 
 def split_host(entry: str) -> tuple[str, int | None]:

@@ -29,7 +29,7 @@ class WebScope(StrEnum):
         return order.index(self) >= order.index(needed)
 
 
-_LOOK = frozenset({"attach", "output", "why", "copy-id"})
+_LOOK = frozenset({"output", "why", "copy-id"})
 """Actions that show something."""
 _ANSWER = frozenset({"approve", "deny", "answer", "send", "archive", "unarchive", "interrupt"})
 

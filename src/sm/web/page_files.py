@@ -12,6 +12,8 @@ from pathlib import Path
 from aiohttp import web
 
 STATIC = Path(__file__).with_name("static")
+TERMINAL_PAGE = "/attach"
+_PAGES = {"/": "index.html", TERMINAL_PAGE: "attach.html"}
 _TYPES = {
     ".css": "text/css",
     ".html": "text/html",
@@ -19,6 +21,7 @@ _TYPES = {
     ".svg": "image/svg+xml",
     ".webmanifest": "application/manifest+json",
 }
+_SCRIPT = re.compile(rb'<script type="module" src="/static/([^"]+)">')
 _IMPORT = re.compile(rb'^(?:import|export)\b[^;]*?"(\.{1,2}/[^"]+)";', re.MULTILINE)
 
 
@@ -31,10 +34,11 @@ class PageFiles:
             digest.update(f"{name} {len(content)} ".encode() + content)
         self.prefix = f"/static/{digest.hexdigest()[:16]}/"
         """The content at addresses below it never changes."""
-        self._index = self._with_preloads().replace(b'"/static/', f'"{self.prefix}'.encode())
+        self._pages = {path: self._page(name) for path, name in _PAGES.items()}
 
     def add_routes(self, app: web.Application) -> None:
-        app.router.add_get("/", self._serve_index)
+        for path in self._pages:
+            app.router.add_get(path, self._serve_page)
         app.router.add_get(self.prefix + "{name:.+}", self._serve)
         app.router.add_static("/static", STATIC, follow_symlinks=False, show_index=False)
 
@@ -44,15 +48,18 @@ class PageFiles:
             return "no-store"
         return "max-age=31536000, immutable" if path.startswith(self.prefix) else "no-cache"
 
-    def _with_preloads(self) -> bytes:
-        """The page, which asks for all of its modules at once: each one tells the next ones only when it has come."""
-        modules = _imported(self._files, "main.js")
-        links = "".join(f'<link rel="modulepreload" href="/static/{name}">\n' for name in modules)
-        before, script, after = self._files["index.html"].partition(b'<script type="module"')
-        return before + links.encode() + script + after
+    def _page(self, name: str) -> bytes:
+        """A page, which asks for all of its modules at once: each one tells the next ones only when it has come."""
+        page = self._files[name]
+        script = _SCRIPT.search(page)
+        assert script is not None
+        modules = _imported(self._files, script[1].decode())
+        links = "".join(f'<link rel="modulepreload" href="/static/{module}">\n' for module in modules)
+        page = page[: script.start()] + links.encode() + page[script.start() :]
+        return page.replace(b'"/static/', f'"{self.prefix}'.encode())
 
-    async def _serve_index(self, request: web.Request) -> web.Response:
-        return web.Response(body=self._index, content_type="text/html", charset="utf-8")
+    async def _serve_page(self, request: web.Request) -> web.Response:
+        return web.Response(body=self._pages[request.path], content_type="text/html", charset="utf-8")
 
     async def _serve(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]

@@ -2,7 +2,6 @@
 
 import os
 import sys
-from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import orjson
@@ -11,8 +10,13 @@ from sm.errors import ConfigError, InternalError
 
 
 class WebSettings(NamedTuple):
+    """The keys that the server needs; the fields of WebSection say what they mean."""
+
     port: int
-    hosts: Sequence[str]
+    bind: str
+    cert: str | None
+    key: str | None
+    hosts: tuple[str, ...]
 
 
 def read_settings(config: str) -> WebSettings:
@@ -34,7 +38,7 @@ def read_settings(config: str) -> WebSettings:
     answer: dict[str, Any] = orjson.loads(content)
     if "message" in answer:
         raise ConfigError(answer["message"], answer["hint"])
-    return WebSettings(answer["port"], answer["hosts"])
+    return WebSettings(**{**answer, "hosts": tuple(answer["hosts"])})
 
 
 def _answer(config: str, write_end: int) -> NoReturn:
@@ -46,7 +50,7 @@ def _answer(config: str, write_end: int) -> NoReturn:
             from sm.config import load
 
             settings = load(config).config.web
-            answer = {"port": settings.port, "hosts": list(settings.hosts)}
+            answer = {name: getattr(settings, name) for name in WebSettings._fields}
         except ConfigError as error:
             answer = {"message": error.message, "hint": error.hint}
         with open(write_end, "wb") as file:

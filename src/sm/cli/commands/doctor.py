@@ -212,6 +212,26 @@ def _daemon(instance: Instance) -> Iterator[Check]:
     yield from _sandbox(client)
     yield from _agreements(client)
     yield from _telegram(client)
+    yield from _web(instance)
+
+
+def _web(instance: Instance) -> Iterator[Check]:
+    """Check that `sm web` runs, if the daemon has to run it."""
+    from sm.config import load
+    from sm.web.address import running_server
+
+    try:
+        is_wanted = load(instance.paths.config).config.web.start_with_daemon
+    except SmError:  # another check tells
+        return
+    if not is_wanted:
+        return
+    address = running_server(instance.paths.web)
+    if address is None:
+        todo = "sm status names the reason; after a change of the configuration: sm daemon restart"
+        yield Check(False, "sm web does not run", todo, needed=False)
+    else:
+        yield Check(True, f"sm web: {address.origin}; for a link: sm web link")
 
 
 def _telegram(client: Client) -> Iterator[Check]:

@@ -11,14 +11,15 @@ from sm.cli.call import Call, json_option
 from sm.cli.display.output import Table
 from sm.cli.group import CommandGroup
 from sm.cli.instance import Instance
+from sm.cli.options import absolute
 from sm.core.lines import age
 from sm.core.timestamps import iso
 from sm.errors import DaemonUnavailable, NotPermitted, UsageError
 
 TYPE_CHECKING = False  # see wire.py
 if TYPE_CHECKING:
+    from sm.web.address import WebAddress
     from sm.web.login_store import LoginStore
-    from sm.web.process import WebAddress
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -48,21 +49,47 @@ def _link_options(command: Command) -> Command:
 
 @click.group(cls=CommandGroup, invoke_without_command=True)
 @click.option("--port", type=click.IntRange(0, 65535), help="Port; 0: any free one.  [default: web.port]")
+@click.option(
+    "--bind",
+    metavar="ADDRESS",
+    help="IP address to listen on. Without a certificate only one of this machine.  [default: web.bind]",
+)
+@click.option("--cert", metavar="FILE", help="Certificate in PEM format, for https.  [default: web.cert]")
+@click.option("--key", metavar="FILE", help="Key of the certificate.  [default: web.key]")
+@click.option(
+    "--service", is_flag=True, help="Print the address in place of a link, start no daemon, log to stderr."
+)
 @_link_options
 @click.pass_context
 def command(
-    context: click.Context, port: int | None, scope: str | None, name: str | None, phone: bool, qr: bool
+    context: click.Context,
+    port: int | None,
+    bind: str | None,
+    cert: str | None,
+    key: str | None,
+    service: bool,
+    scope: str | None,
+    name: str | None,
+    phone: bool,
+    qr: bool,
 ) -> None:
     """Watch and direct agents in a browser, also on a phone.
 
     Serves the page on 127.0.0.1 in the foreground, and prints a link that logs in one browser. The link works once,
     within two minutes. Ctrl-C ends the server; the agents keep running.
 
+    Other devices reach the page through a tunnel (see docs/guide/web.md). With a certificate and its key, the server
+    speaks https and can listen on any address of this machine.
+
+    With web.start_with_daemon: true in the configuration, the daemon runs the server in the background, and sm web link
+    prints a link. --service is for systemd (see docs/guide/web.md).
+
     The command is for people: an agent cannot run it.
 
     \b
     Exit codes:
       0  you ended the server
+      2  an option is wrong, or the certificate cannot be used
       5  an agent ran the command
       7  sm web runs already
       9  the port is in use
@@ -71,24 +98,32 @@ def command(
     Examples:
       sm web
       sm web --port 0 --scope look
+      sm web --bind 192.168.1.5 --cert cert.pem --key key.pem
     """
     instance = _operator()
     if context.invoked_subcommand is not None:
         return
+    from sm.web.binding import web_binding
     from sm.web.process import serve
     from sm.web.settings import read_settings
 
     # Checked before the server starts, with the rest of the options.
-    print_link = _link_printer(scope, name, phone=phone, qr=qr)
+    ready = _link_printer(scope, name, phone=phone, qr=qr)
+    if service:
+        if scope or name or phone or qr:
+            raise UsageError("--service prints no link", "for a link: sm web link")
+        ready = _address_printer()
     settings = read_settings(instance.paths.config)
-    instance.client().get("/v1/health")  # starts the daemon, or says why that fails
-    serve(
-        instance.client(start=False),
-        instance.paths.web,
+    binding = web_binding(
+        settings.bind if bind is None else bind,
         settings.port if port is None else port,
         settings.hosts,
-        print_link,
+        settings.cert if cert is None else absolute(cert),
+        settings.key if key is None else absolute(key),
     )
+    if not service:
+        instance.client().get("/v1/health")  # starts the daemon, or says why that fails
+    serve(instance.client(start=False), instance.paths.web, binding, ready)
 
 
 @command.command()
@@ -107,8 +142,8 @@ def link(scope: str | None, name: str | None, phone: bool, qr: bool) -> None:
       sm web link --scope look --name wall
       sm web link --phone
     """
+    from sm.web.address import running_server
     from sm.web.login_store import LoginStore
-    from sm.web.process import running_server
 
     directory = _operator().paths.web
     address = running_server(directory)
@@ -187,11 +222,23 @@ def _link_printer(
         click.echo(url)
         if draw is not None:
             click.echo(draw(url))
-        if phone and not address.hosts:
+        if phone and not (address.hosts or address.is_secure):
             click.echo("a phone reaches this address through a tunnel only: set web.hosts", err=True)
         click.echo(f"logs in {login} ({granted}), once, within two minutes", err=True)
 
     return print_link
+
+
+def _address_printer() -> "Callable[[WebAddress, LoginStore], None]":
+    """Return the function that prints the address of the server. Logs to stderr from now on."""
+    import logging
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+
+    def print_address(address: "WebAddress", store: "LoginStore") -> None:
+        click.echo(f"serves {address.origin}")
+
+    return print_address
 
 
 def _qr_drawer() -> Callable[[str], str]:

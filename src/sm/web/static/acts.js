@@ -40,10 +40,14 @@ export function offerOf(name, session) {
   return state.details.get(session)?.actions[name];
 }
 
+/** A terminal in the page needs a keyboard. */
+export const isTouch = matchMedia("(pointer: coarse)");
+
 /** Why the action is not possible; null: it is. */
 export function refusal(name, { need = null, session = null }) {
   const action = actionOf(name);
   if (action === undefined) return "unknown to this server";
+  if (name === "attach" && isTouch.matches) return "a terminal needs a keyboard";
   if (!mayDo(action)) return `this login may not: its scope is ${state.hello.scope}`;
   if (need !== null && name in (need.actions ?? {})) return reason(need.actions[name]);
   const target = session ?? need?.session_id ?? null;
@@ -77,7 +81,7 @@ export function begin(name, target) {
   else if (name === "output") go(sessionPath(session, "peek"));
   else if (name === "why") go(sessionPath(session, "why"));
   else if (name === "copy-id") copy(session);
-  else if (name === "attach") copy(commandOf("attach", session) || `sm attach ${session}`);
+  else if (name === "attach") window.open(`/attach#${encodeURIComponent(session)}`, "_blank", "noopener");
   else carryOut(name, session);
 }
 

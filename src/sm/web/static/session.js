@@ -1,7 +1,7 @@
 // The page of one session: its state and acts, and tabs for the terminal, the work, the messages and the reasons.
 
 import { html, live, nothing } from "./vendor/lit/lit.js";
-import { begin, refusal, send, wordsOf } from "./acts.js";
+import { begin, isTouch, refusal, send, wordsOf } from "./acts.js";
 import { get } from "./api.js";
 import { screen } from "./screen.js";
 import { nowS, rowOf, state } from "./state.js";
@@ -113,9 +113,10 @@ function facts(row) {
 }
 
 const HERE = ["approve", "deny", "answer", "send", "output", "why"]; // they have a place of their own
+const isOffered = ({ name, needs_session: needsSession }) => needsSession && !HERE.includes(name) && !(name === "attach" && isTouch.matches);
 
 function actButtons(row) {
-  const actions = (state.hello?.actions ?? []).filter((action) => action.needs_session && !HERE.includes(action.name));
+  const actions = (state.hello?.actions ?? []).filter(isOffered);
   const asked = state.needs.find((need) => need.kind === "request" && need.session_id === row.id);
   return html`<div class="buttons acts" role="group" aria-label="Actions">
     ${asked ? html`<button class="act go" @click=${() => showNeed(asked.key)}>Answer ${asked.key}</button>` : nothing}
