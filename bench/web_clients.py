@@ -110,7 +110,7 @@ class Readers:
                 process.communicate()
 
     def read(self) -> ReadBytes:
-        """What the first client has received since the block began."""
+        """Everything that the first client has received since the block began."""
         content = self._files[0].read_bytes()
         state: dict[str, Any] = {}
         changed = place = 0

@@ -53,6 +53,7 @@ PASSED_ON = {
     "sm/terminals/tmux/control.py:_fail": "<message of tmux>",
     "sm/terminals/tmux/control.py:_send": "<message of tmux>",
     "sm/terminals/tmux/control.py:wait_attached": "<message of tmux>",
+    "sm/web/settings.py:read_settings": "<path>:<line>:<column>: <key>: <mistake>",
     "sm/web/app.py:_check_page": "the request comes from another <origin or site>",
     "sm/web/app.py:_answer": "this host is not in the list",
     "sm/web/acts.py:_words": "<field>: <mistake>",

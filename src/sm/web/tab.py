@@ -188,7 +188,7 @@ class Tab:
         return changed if not layouts else {**changed, "layouts": layouts}
 
     def _alarm_keys(self, clock_s: float) -> dict[str, Any]:
-        """What needs the person, and whether that is up to date."""
+        """News that needs the person, and the state of the connection to the daemon."""
         situation, table = self._hub.situation, self.source.table
         is_lost = table.lost_for_s(clock_s) is not None
         return {
@@ -201,7 +201,7 @@ class Tab:
         }
 
     def _changed(self, now: dict[str, Any]) -> dict[str, Any]:
-        """Those of the keys that differ from the sent ones. They count as sent."""
+        """The keys that differ from the sent ones. From now on they count as sent."""
         sent = self._sent
         changed = {key: value for key, value in now.items() if key not in sent or sent[key] != value}
         self._sent = {**sent, **now}
