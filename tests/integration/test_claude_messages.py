@@ -446,7 +446,8 @@ def test_message_is_not_reported_as_submitted_when_a_users_prompt_hook_refuses_i
     claudes: ClaudeInstance, api: ScriptedApi, refusing: str, verdict: str, status: str, queued: bool
 ) -> None:
     name = f"{verdict.replace(' ', '-')}-{queued}-refused"
-    while claudes.json("inbox", "--take"):  # it shows the oldest notices, and those of other tests may be many
+    # The inbox shows the oldest notices, and those of other tests may be many.
+    while claudes.json("inbox", "--take"):
         pass
     if queued:
         send(claudes, refusing, f"work [[text:working]][[hold:{name}]]")
