@@ -303,7 +303,7 @@ def test_another_address_is_refused_without_a_certificate(instance: Instance) ->
     assert "sm web listens on 192.0.2.1 only with" in instance.refused("web", exit_code=2)
     cert, key = tls_file(instance.home, "cert.pem"), tls_file(instance.home, "key.pem")
     error = instance.refused("web", "--cert", str(cert), "--key", str(key), exit_code=9)
-    assert "cannot listen on 192.0.2.1, port 7433: cannot assign requested address" in error
+    assert "cannot listen on 192.0.2.1: cannot assign requested address" in error
 
 
 def test_link_for_a_phone_leads_to_the_configured_host(instance: Instance) -> None:

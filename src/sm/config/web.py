@@ -47,7 +47,7 @@ class WebSection(Section):
     key: AbsolutePath | None = None
     """File with the key of the certificate (PEM, without a password). Other users must not be able to read it."""
     start_with_daemon: bool = False
-    """The daemon starts sm web, and starts it again when it ends. For a link: sm web link."""
+    """Let the daemon run sm web in the background, and start it again when it ends. For a link: sm web link."""
     hosts: Annotated[tuple[Host, ...], Field(max_length=20)] = ()
     """Names under which other devices reach the page with https: through a tunnel or a proxy, or with cert and key, by
     default on the port of the server. Example: sm.example.net. The server refuses requests for any other name. Links

@@ -1,6 +1,7 @@
 """Runs the server in the foreground, once for each instance."""
 
 import asyncio
+import errno
 import os
 import signal
 import socket
@@ -74,11 +75,12 @@ def _listen(binding: WebBinding) -> Iterator[socket.socket]:
         try:
             listener.bind((binding.address, binding.port))
         except OSError as error:
-            where = f"port {binding.port}"
-            if binding.address != "127.0.0.1":
-                where = f"{binding.address}, {where}"
+            reason = (error.strerror or str(error)).lower()
+            if error.errno == errno.EADDRNOTAVAIL:
+                raise ExternalError(
+                    f"cannot listen on {binding.address}: {reason}", "list the addresses: ip address"
+                ) from None
             raise ExternalError(
-                f"cannot listen on {where}: {(error.strerror or str(error)).lower()}",
-                "choose another port: sm web --port 0",
+                f"cannot listen on port {binding.port}: {reason}", "choose another port: sm web --port 0"
             ) from None
         yield listener
