@@ -1,11 +1,15 @@
 """The parts of a simulated day: agents that report all the time, and the views of a person on what they do."""
 
+import asyncio
+import contextlib
 import random
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from typing import Any
+
+import aiohttp
 
 from sm.board import Board, NeedKind, board_row
 from sm.board.needs_list import NeedsList
@@ -16,7 +20,7 @@ from sm.web.frames import row_fields
 from tests.instance import Instance
 from tests.integration.hook_caller import HookCaller
 from tests.load import until_async
-from tests.web_server import Browser
+from tests.web_server import Browser, browser
 
 Rows = Mapping[str, Mapping[str, Any]]
 
@@ -194,16 +198,29 @@ class TopView:
 
 
 class WebView:
-    """A tab of a browser that is not drawn."""
+    """A tab of a browser that is not drawn. It reads all the time, as a browser does, which also answers pings."""
 
     def __init__(self, tab: Browser) -> None:
         self._tab = tab
         self._known = self._keys()
         self.told: Counter[str] = Counter()
         """How often each entry appeared after the first frame."""
+        self._reading = asyncio.create_task(self._read())
+
+    async def end(self) -> None:
+        self._reading.cancel()
+        await asyncio.gather(self._reading, return_exceptions=True)
 
     async def until(self, condition: Callable[[], object]) -> None:
-        while not condition():
+        async def look() -> bool:
+            if self._reading.done():
+                self._reading.result()
+            return bool(condition())
+
+        await until_async(look, "the view has it", 60)
+
+    async def _read(self) -> None:
+        while True:
             await self._tab.receive()
             keys = self._keys()
             self.told.update(keys - self._known)
@@ -232,3 +249,13 @@ class WebView:
 
 
 View = TopView | WebView
+
+
+@contextlib.asynccontextmanager
+async def web_view(http: aiohttp.ClientSession, origin: str, token: str) -> AsyncIterator[WebView]:
+    async with browser(http, origin, token) as tab:
+        view = WebView(tab)
+        try:
+            yield view
+        finally:
+            await view.end()
