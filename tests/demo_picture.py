@@ -20,7 +20,7 @@ PICTURE = Path("docs/demo.svg")
 WIDTH = 104
 _PACE_S = 0.1
 # Without the web font that rich names: a README's picture loads nothing from elsewhere.
-_FORMAT = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
+SVG_FORMAT = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
 <style>
 .{unique_id}-matrix {{ font-family: monospace; font-size: {char_height}px; line-height: {line_height}px; }}
 .{unique_id}-title {{ font-size: 18px; font-weight: bold; font-family: sans-serif; }}
@@ -90,7 +90,7 @@ def draw() -> str:
                 console.print()
             console.print(Text.assemble(("$ ", "bold green"), (command, "bold")))
             console.print(Text.from_ansi(output.rstrip()), end="\n")
-        return console.export_svg(title="sm", code_format=_FORMAT, unique_id="demo")
+        return console.export_svg(title="sm", code_format=SVG_FORMAT, unique_id="demo")
 
 
 def stable_text(picture: str) -> list[str]:

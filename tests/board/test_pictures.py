@@ -71,7 +71,7 @@ def test_lane_has_the_status_that_needs_a_person_where_several_share_a_cell() ->
     begin, end = lane.spans[0].start_s, lane.spans[-1].end_s
     assert lane.cells(begin, end, 4) == ["running", "running", "waiting_input", "idle"]
     assert lane.cells(begin - 3600, end, 4) == [None, None, "running", "waiting_input"]
-    assert lane.mark_cells(begin, end, 4) == {2: "◆"}
+    assert [(mark.sign, place) for mark, place in lane.mark_cells(begin, end, 4)] == [("◆", 2)]
     assert lane.totals() == {"running": 1800.0, "waiting": 10.0, "idle": 1790.0}
 
 
@@ -91,12 +91,12 @@ def test_lanes_are_nested_and_survive_a_cycle_and_a_missing_parent() -> None:
 
 
 def test_choices_are_the_same_after_they_were_kept() -> None:
-    chosen = Choices("shop", Sort.COST, Theme.LIGHT, True)
+    chosen = Choices("shop", Sort.COST, Theme.LIGHT, True, ("1a2b3c4d",))
     assert choices_of(dict(chosen.as_json())) == chosen
 
 
 @pytest.mark.parametrize(
-    "kept", [None, [], "x", {"workspace": 5, "sort": "odd", "theme": [], "archived": "yes"}]
+    "kept", [None, [], "x", {"workspace": 5, "sort": "odd", "theme": [], "archived": "yes", "folded": [5]}]
 )
 def test_choices_that_are_not_known_are_left_out(kept: object) -> None:
     assert choices_of(kept) == Choices()

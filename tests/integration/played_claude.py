@@ -88,6 +88,10 @@ class Agent:
         message = {"model": "<synthetic>", "content": [{"type": "text", "text": text}]}
         self._append("assistant", None, isApiErrorMessage=True, error=error, message=message)
 
+    def write_message(self, message: dict[str, Any], at: datetime | None = None) -> None:
+        """Write a message of the model with its usage into the transcript."""
+        self._write("assistant", at, message=message)
+
     def write_turn_end(self) -> None:
         """Write the line that claude writes after each turn, also after one that failed, and let the daemon read it."""
         self._write("system", None, subtype="turn_duration", durationMs=1)

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, WebSocketRoute
 
 import sm.web
-from tests.browser import AXE, PHONE, Tab, Visitor, chromium, skip_without
+from tests.browser import AXE, DESKTOP, PHONE, Tab, Visitor, chromium, skip_without
 from tests.fixtures import context_fixture
 from tests.instance import Instance
 from tests.integration.played_claude import Stage
@@ -167,6 +168,48 @@ def test_workspaces_switch_while_the_network_is_off(stage: Stage, visitor: Visit
         tab.is_in_phase("live")
         assert tab.find(".lost").count() == 0
     stage.sm("kill", inside, outside, "--force")
+
+
+def test_timeline_gives_the_numbers_of_a_span_with_keys_and_with_the_pointer(
+    stage: Stage, visitor: Visitor
+) -> None:
+    agent = stage.spawn("Sh", "exec sleep 1000", "--name", "drawn")["session_id"]
+    stage.sm("checkpoint", "half of it", env=stage.as_session(agent))
+    with visitor.tab() as tab:
+        tab.until(lambda: tab.row(agent).count() == 1, "the row")
+        tab.press("T")
+        tab.until(lambda: "sh-drawn" in tab.find(".lane-name").all_text_contents(), "the lane")
+        names = tab.find(".lane-name").all_text_contents()
+        words = tab.find("figcaption")
+        tab.find("figure").focus()
+        tab.press("ArrowDown", *["ArrowDown"] * names.index("sh-drawn"))
+        tab.until(lambda: "sh-drawn: checkpoint at " in words.inner_text(), "the newest mark")
+        assert words.inner_text().endswith('"half of it"')
+        tab.press("ArrowLeft")
+        tab.until(lambda: "sh-drawn: running for " in words.inner_text(), "the span before it")
+        assert words.inner_text().endswith(" to now: the process started")
+        tab.find("text.mark").last.hover()
+        tab.until(lambda: "checkpoint at " in words.inner_text(), "the mark below the pointer")
+    stage.sm("kill", agent, "--force")
+
+
+def test_brackets_and_the_palette_choose_a_workspace(stage: Stage, visitor: Visitor) -> None:
+    for slug in ("mill", "zoo"):
+        (stage.home / slug).mkdir()
+        stage.sm("workspace", "create", slug, "--working-dir", str(stage.home / slug))
+    chosen = '.chip[aria-pressed="true"]'
+    with visitor.tab() as tab:
+        tab.shows("zoo")
+        tab.press("[")
+        tab.until(lambda: "zoo" in tab.find(chosen).inner_text(), "the last workspace")
+        tab.press("]")
+        tab.until(lambda: "All" in tab.find(chosen).inner_text(), "all sessions")
+        tab.press("Control+k")
+        tab.page.keyboard.type("workspace mill")
+        tab.until(lambda: tab.find("#choices li").count() == 1, "one entry")
+        assert "sm ls --all --workspace mill" in tab.find("#choices").inner_text()
+        tab.press("Enter")
+        tab.until(lambda: "mill" in tab.find(chosen).inner_text(), "the workspace")
 
 
 # What needs a person
@@ -396,6 +439,19 @@ def test_terminal_page_is_for_logins_with_all_rights_and_not_for_touch(
     stage.sm("kill", agent, "--force")
 
 
+def test_large_terminal_is_scrolled_inside_its_region(stage: Stage, visitor: Visitor) -> None:
+    script = (
+        "until stty size | grep -q ' 500$'; do sleep 0.1; done; seq -s ' ' 1000 | cut -c-499; exec sleep 1000"
+    )
+    agent = stage.spawn("Sh", script)["session_id"]
+    stage.tmux("resize-window", "-t", f"command-{agent}", "-x", "500", "-y", "200")
+    with visitor.tab(place=f"#/s/{agent}/peek") as tab:
+        tab.until(lambda: " 150 151 " in tab.find(".screen").inner_text(), "the whole line")
+        assert tab.page.evaluate("document.documentElement.scrollWidth") == DESKTOP[0]
+        assert tab.find(".screen").evaluate("screen => screen.scrollWidth > screen.clientWidth")
+    stage.sm("kill", agent, "--force")
+
+
 def test_ended_session_is_archived_and_brought_back_by_keys(stage: Stage, visitor: Visitor) -> None:
     agent = stage.spawn("Sh", "exit 0", "--name", "over")["session_id"]
     stage.ended(agent)
@@ -502,6 +558,21 @@ def test_page_reconnects_when_the_server_comes_back(browser: Browser, instance: 
             assert tab.find(".lost").count() == 0
 
 
+def test_ages_are_of_the_daemon_when_the_clock_of_the_browser_is_wrong(
+    stage: Stage, visitor: Visitor
+) -> None:
+    agent = stage.spawn("Sh", "exec sleep 1000", "--name", "young")["session_id"]
+    with visitor.tab() as tab:
+        for minutes in (-10, 10):
+            tab.page.clock.set_system_time(datetime.now(UTC) + timedelta(minutes=minutes))
+            tab.page.reload()
+            tab.is_in_phase("live")
+            tab.until(lambda: tab.row(agent).count() == 1, "the row")
+            assert re.search(r"running [0-9]+(s|min)\b", tab.row(agent).inner_text())
+            assert "10min" not in tab.row(agent).inner_text()
+    stage.sm("kill", agent, "--force")
+
+
 # Fingers, screen readers, colours
 
 
@@ -523,6 +594,23 @@ def test_page_fits_a_phone(stage: Stage, visitor: Visitor) -> None:
             tab.open(place)
             assert tab.page.evaluate("document.documentElement.scrollWidth") == PHONE[0]
             assert small_targets(tab) == []
+    stage.sm("kill", agent.id, "--force")
+
+
+def test_page_fits_a_window_that_is_zoomed_to_200_percent(stage: Stage, visitor: Visitor) -> None:
+    """The zoom of a browser halves the size of its window, in pixels of the page."""
+    agent = stage.agent()
+    dialog = agent.open_dialog("Bash", {"command": "make " + "x" * 300})
+    with visitor.tab((640, 400), device_scale_factor=2) as tab:
+        entry = tab.request(dialog.name)
+        for place in (f"#/s/{agent.id}/messages", "#/events", "#/spend", "#/timeline", "#/"):
+            tab.open(place)
+            assert tab.page.evaluate("document.documentElement.scrollWidth") == 640
+        for action in ("approve", "deny"):
+            button = entry.locator(f'[data-act="{action}"]')
+            button.scroll_into_view_if_needed()
+            box = button.bounding_box()
+            assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= 640
     stage.sm("kill", agent.id, "--force")
 
 

@@ -264,7 +264,7 @@ async def test_both_views_show_the_same_rows_in_the_same_order_with_the_same_wor
                 row["model"],
                 row["tree_cost"],
             ]
-            words += [badge for badge in row["badges"] if badge != "worktree"]
+            words += row["badges"]
             missing = [word for word in words if word not in text]
             assert not missing, (missing, text)
     assert [need["key"] for need in page.state["needs"]] == [need.key for need in hub.situation.found]

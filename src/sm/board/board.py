@@ -3,7 +3,7 @@
 Times are those of the reader's own clock (`clock_s`, monotonic).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sm.board.board_action import Target, audience
@@ -167,11 +167,22 @@ class Board:
         self.arrange(clock_s)
 
     def show(
-        self, clock_s: float, *, workspace: str | None, sort: Sort, filter_text: str, folded: Iterable[str]
+        self,
+        clock_s: float,
+        *,
+        workspace: str | None,
+        sort: Sort,
+        folded: Iterable[str],
+        filter_text: str = "",
     ) -> None:
         """Set the whole view at once."""
         self.workspace, self.sort, self._folded = workspace, sort, set(folded)
         self.filter_by(filter_text, clock_s)
+
+    @property
+    def folded(self) -> Collection[str]:
+        """The sessions whose descendants are hidden."""
+        return self._folded
 
     def fold(self, session_id: str, clock_s: float, *, folded: bool | None = None) -> None:
         """Hide or show the descendants of a session; None: the other of both."""

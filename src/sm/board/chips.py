@@ -39,3 +39,9 @@ def chips(
         count = 0 if chosen in (slug, None) else urgent[slug]
         shown.append(Chip(slug, key, sessions[slug], count))
     return shown
+
+
+def neighbour_of(found: Sequence[Chip], chosen: str | None, steps: int) -> str | None:
+    """The slug of the chip that many steps after the chosen one. `All` follows the last one."""
+    place = next((number for number, chip in enumerate(found) if chip.slug == chosen), 0)
+    return found[(place + steps) % len(found)].slug

@@ -9,7 +9,7 @@ from sm.board.needs import BoardNeed, NeedKind
 from sm.board.row import BoardRow
 from sm.board.words import context_bar, count_of_tokens, dollars
 from sm.core.lines import clock, line
-from sm.core.quotation import wrapped
+from sm.core.quotation import wrapped_at_blanks
 from sm.core.request_lines import request_details
 from sm.core.session_lines import session_block
 from sm.core.timestamps import iso, span
@@ -20,9 +20,12 @@ def utc(seconds: float) -> datetime:
 
 
 def count_line(rows: Iterable[BoardRow]) -> str:
-    """How many sessions there are: `3 live, 1 ended`."""
-    lives = [row.is_live for row in rows]
-    return f"{sum(lives)} live, {len(lives) - sum(lives)} ended"
+    """How many sessions there are and what they have cost: `3 live, 1 ended, $1.20`."""
+    live, ended, cost, is_counted = 0, 0, 0.0, False
+    for row in rows:
+        live, ended = live + row.is_live, ended + (not row.is_live)
+        cost, is_counted = cost + row.cost, is_counted or row.data["cost_usd"] is not None
+    return f"{live} live, {ended} ended{f', {dollars(cost)}' if is_counted else ''}"
 
 
 def needs_title(found: Sequence[BoardNeed], quiet_s: float | None, now_s: float) -> str:
@@ -52,7 +55,7 @@ def request_lines(request: Mapping[str, Any], now_s: float, width: int) -> list[
 
 
 def _fitted(lines: Sequence[str], width: int) -> list[str]:
-    return [piece for text in lines for piece in wrapped(text, max(10, width))]
+    return [piece for text in lines for piece in wrapped_at_blanks(text, max(10, width))]
 
 
 def _usage(data: Mapping[str, Any]) -> list[str]:

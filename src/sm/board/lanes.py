@@ -4,10 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sm.board.details import utc
 from sm.board.words import shown, status_word
 from sm.core.columns import BRANCHES
+from sm.core.lines import clock
 from sm.core.statuses import Status
-from sm.core.timestamps import epoch_s
+from sm.core.timestamps import epoch_s, iso, span
 
 if TYPE_CHECKING:
     from sm.client.live import LaneData, TimelineData
@@ -30,6 +32,31 @@ class LaneSpan:
     def word(self) -> str:
         return status_word(self.status, stale=False)
 
+    def words(self, now_s: float) -> str:
+        """`waiting for 3min, 15:10:02 to 15:13:04: Bash ls`."""
+        end = "now" if self.end_s >= now_s else _time(self.end_s, now_s)
+        length = span(max(0.0, self.end_s - self.start_s))
+        reason = f": {self.reason}" if self.reason else ""
+        return f"{self.word} for {length}, {_time(self.start_s, now_s)} to {end}{reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class LaneMark:
+    """A request, a message or a checkpoint."""
+
+    at_s: float
+    kind: str
+    text: str = ""
+    """Safe to show."""
+
+    @property
+    def sign(self) -> str:
+        return MARKS[self.kind]
+
+    def words(self, now_s: float) -> str:
+        """`message at 15:10:02: Child builder got message 1`."""
+        return f"{self.kind} at {_time(self.at_s, now_s)}{f': {self.text}' if self.text else ''}"
+
 
 @dataclass(frozen=True, slots=True)
 class Lane:
@@ -42,38 +69,55 @@ class Lane:
     spawned_by: str
     """The label of its parent; empty: the operator."""
     spans: Sequence[LaneSpan]
-    marks: Sequence[tuple[float, str]] = ()
-    """The times of requests, messages and checkpoints with their signs."""
+    marks: Sequence[LaneMark] = ()
 
     def cells(self, since_s: float, until_s: float, columns: int) -> list[str | None]:
         """The status in each of `columns` equal parts of the time; None: the session did not exist."""
         found: list[str | None] = [None] * columns
-        each_s = max(1e-9, (until_s - since_s) / max(1, columns))
-        for span in self.spans:
-            first = max(0, int((span.start_s - since_s) / each_s))
-            last = min(columns - 1, int((min(span.end_s, until_s) - since_s) / each_s))
+        for part, (first, last) in self.span_cells(since_s, until_s, columns):
             for place in range(first, last + 1):
                 before = found[place]
-                if before is None or _weight(span.status) >= _weight(before):
-                    found[place] = span.status
+                if before is None or weight_of(part.status) >= weight_of(before):
+                    found[place] = part.status
         return found
 
-    def mark_cells(self, since_s: float, until_s: float, columns: int) -> dict[int, str]:
-        """The sign of the last mark in each part that has one."""
+    def span_cells(
+        self, since_s: float, until_s: float, columns: int
+    ) -> list[tuple[LaneSpan, tuple[int, int]]]:
+        """Each span with the first and the last one of `columns` equal parts of the time that it is in."""
         each_s = max(1e-9, (until_s - since_s) / max(1, columns))
-        places = ((int((at_s - since_s) / each_s), sign) for at_s, sign in self.marks)
-        return {min(columns - 1, place): sign for place, sign in places if 0 <= place <= columns}
+        return [
+            (
+                part,
+                (
+                    max(0, min(columns - 1, int((part.start_s - since_s) / each_s))),
+                    max(0, min(columns - 1, int((min(part.end_s, until_s) - since_s) / each_s))),
+                ),
+            )
+            for part in self.spans
+        ]
+
+    def mark_cells(self, since_s: float, until_s: float, columns: int) -> list[tuple[LaneMark, int]]:
+        """Each mark with the one of `columns` equal parts of the time that it is in."""
+        each_s = max(1e-9, (until_s - since_s) / max(1, columns))
+        places = ((mark, int((mark.at_s - since_s) / each_s)) for mark in self.marks)
+        return [(mark, min(columns - 1, place)) for mark, place in places if 0 <= place <= columns]
 
     def totals(self) -> dict[str, float]:
         """The seconds in each status, by its word."""
         found = dict[str, float]()
-        for span in self.spans:
-            found[span.word] = found.get(span.word, 0.0) + max(0.0, span.end_s - span.start_s)
+        for part in self.spans:
+            found[part.word] = found.get(part.word, 0.0) + max(0.0, part.end_s - part.start_s)
         return found
 
 
-def _weight(status: str) -> int:
+def weight_of(status: str) -> int:
+    """How much a status has to be seen."""
     return next((weight for known, weight in _WEIGHTS.items() if known == status), 1)
+
+
+def _time(at_s: float, now_s: float) -> str:
+    return clock(iso(at_s), utc(now_s), seconds=True)
 
 
 def lanes(timeline: "TimelineData", events: Iterable[Mapping[str, object]] = ()) -> list[Lane]:
@@ -84,10 +128,11 @@ def lanes(timeline: "TimelineData", events: Iterable[Mapping[str, object]] = ())
     for lane in timeline["sessions"]:
         parent = lane["parent_session_id"]
         children.setdefault(parent if parent in by_id else None, []).append(lane)
-    marks: dict[str, list[tuple[float, str]]] = {}
+    marks: dict[str, list[LaneMark]] = {}
     for event in events:
-        if (sign := MARKS.get(str(event["type"]))) is not None:
-            marks.setdefault(str(event["session_id"]), []).append((epoch_s(str(event["timestamp"])), sign))
+        if (kind := str(event["type"])) in MARKS:
+            mark = LaneMark(epoch_s(str(event["timestamp"])), kind, shown(event.get("message") or "", 200))
+            marks.setdefault(str(event["session_id"]), []).append(mark)
     found, seen = list[Lane](), set[str]()
     stack = [(lane, "", "", 0) for lane in reversed(children.get(None, ()))]
     while stack:
@@ -99,12 +144,12 @@ def lanes(timeline: "TimelineData", events: Iterable[Mapping[str, object]] = ())
         above = by_id.get(lane["parent_session_id"] or "")
         spans = [
             LaneSpan(
-                span["status"],
-                max(since_s, epoch_s(span["start"])),
-                until_s if span["end"] is None else epoch_s(span["end"]),
-                shown(span["reason"] or "", 200),
+                part["status"],
+                max(since_s, epoch_s(part["start"])),
+                until_s if part["end"] is None else epoch_s(part["end"]),
+                shown(part["reason"] or "", 200),
             )
-            for span in lane["spans"]
+            for part in lane["spans"]
         ]
         found.append(
             Lane(

@@ -10,13 +10,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from sm.core.columns import columns
 from sm.wire import encode
 
+BAR = "|"
 _DEPTH_MAX = 5
+_EDIT = ("old_string", "new_string")
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,29}", re.ASCII)
 
 
 def argument_lines(arguments: Mapping[str, object], depth: int, width: int | None) -> Iterator[str]:
-    """List the arguments of a tool in full, indented by `depth`, which starts at 1. Wraps at `width` unless None."""
+    """List the arguments of a tool in full, indented by `depth`, which starts at 1. Wraps at `width` unless None.
+
+    The text that an edit replaces and its new text are a change, with `|-` and `|+` as the bars of their lines.
+    """
+    old, new = (arguments.get(name) for name in _EDIT)
     for name, value in arguments.items():
+        if isinstance(old, str) and isinstance(new, str) and name in _EDIT:
+            if name == _EDIT[0]:
+                yield f"{'  ' * (depth - 1)}change:"
+                yield from quotation(old, depth, width, bar=f"{BAR}-")
+                yield from quotation(new, depth, width, bar=f"{BAR}+")
+            continue
         if _PLAIN_NAME.fullmatch(name):
             yield f"{'  ' * (depth - 1)}{name}:"
         else:  # the agent chose the name too
@@ -59,14 +71,14 @@ def _description(arguments: object, question: int, option: int) -> str:
     return value if isinstance(value, str) else ""
 
 
-def quotation(text: str, depth: int, width: int | None, first: str = "") -> Iterator[str]:
+def quotation(text: str, depth: int, width: int | None, first: str = "", bar: str = BAR) -> Iterator[str]:
     """Put a bar before each line of an agent's text, also of a wrapped line: no line may pass for sm's own text."""
-    start = f"{'  ' * depth}| {first}"
+    start = f"{'  ' * depth}{bar} {first}"
     left = None if width is None else max(20, width - len(start))
     for text_line in text.split("\n"):
         for piece in wrapped(visible(text_line), left):
             yield f"{start}{piece}" if piece else start.rstrip(" ")
-            start = f"{'  ' * depth}| {' ' * len(first)}"
+            start = f"{'  ' * depth}{bar} {' ' * len(first)}"
 
 
 def wrapped(text: str, width: int | None) -> Iterator[str]:

@@ -198,8 +198,8 @@ def request_details(request: JsonObject, at: datetime, width: int | None = None)
     return lines
 
 
-def request_body(request: JsonObject, width: int | None = None) -> list[str]:
-    """The lines of `request_details` that do not depend on the time."""
+def request_body(request: JsonObject, width: int | None = None, *, commands: bool = True) -> list[str]:
+    """The lines of `request_details` that do not depend on the time. `commands`: with those that answer the request."""
     lines = list[str]()
     if _is_deleted(request):
         return [_DELETED]
@@ -219,8 +219,9 @@ def request_body(request: JsonObject, width: int | None = None) -> list[str]:
         lines.append(f"Shortened: sm attach {name_to_type(request)} shows the whole dialog")
     if not _needs_answer(request):
         return [*lines, f"Because:   {explanation(request)}"]
-    commands = _question_commands(request) if request["kind"] == "question" else _answer_commands(request)
-    lines += [f"{'' if number else 'Answer:':<10} {text}" for number, text in enumerate(commands)]
+    if commands:
+        known = _question_commands(request) if request["kind"] == "question" else _answer_commands(request)
+        lines += [f"{'' if number else 'Answer:':<10} {text}" for number, text in enumerate(known)]
     if request["kind"] == "setup":
         lines.append("Effect:    sm approve lets the agent start, sm deny ends it")
     return lines

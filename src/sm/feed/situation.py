@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from sm import __version__
 from sm.board import BoardNeed, Quiet, RowChange, SessionTable, needs
 from sm.feed.feed import FeedNews, Mail, MailFailure, Outage
 
@@ -28,6 +29,12 @@ class Situation:
     def workspaces(self) -> Sequence[str]:
         """The slugs of those that are not deleted."""
         return () if self.mail is None else self.mail.workspaces
+
+    @property
+    def daemon_version(self) -> str:
+        """The version of the daemon. Until it has told its version: that of this package."""
+        daemon = {} if self.mail is None else self.mail.overview.get("daemon") or {}
+        return str(daemon.get("version") or __version__)
 
     def take(self, news: FeedNews, clock_s: float) -> RowChange | None:
         """Take one piece of news. Returns the rows that it changes."""

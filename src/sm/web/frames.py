@@ -16,7 +16,6 @@ from sm.web.logins import WebScope
 from sm.web.offers import DECISIONS, action_fields, session_offers
 
 Fields = Mapping[str, Any]
-_DIFF_LINES_MAX = 2000
 _DETAIL_WIDTH = 10_000
 """The page wraps the lines."""
 
@@ -66,7 +65,6 @@ def need_fields(need: BoardNeed, row: BoardRow | None) -> Fields:
         "workspace": None if row is None else row.workspace,
         "expires": None,
         "lines": [],
-        "diff": None,
         "options": [],
         "questions": [],
         "actions": {},
@@ -76,8 +74,7 @@ def need_fields(need: BoardNeed, row: BoardRow | None) -> Fields:
         target = Target(row, need)
         fields |= {
             "expires": epoch_s(request["expires_at"]) if request["expires_at"] else None,
-            "lines": request_body(request),
-            "diff": diff_lines(request),
+            "lines": request_body(request, commands=False),
             "options": [shown(option) for option in request["options"]],
             "questions": [
                 {
@@ -91,25 +88,6 @@ def need_fields(need: BoardNeed, row: BoardRow | None) -> Fields:
             "commands": {name: ACTIONS[name].command_line(target) for name in DECISIONS},
         }
     return fields
-
-
-def diff_lines(request: Mapping[str, Any]) -> list[list[str]] | None:
-    """The edits of a file that a tool asks for, as [sign, line]. None: the tool edits nothing."""
-    arguments = request["arguments"]
-    if request["kind"] != "permission" or not isinstance(arguments, Mapping):
-        return None
-    edits = arguments.get("edits")
-    pairs = [edit for edit in edits if isinstance(edit, Mapping)] if isinstance(edits, list) else [arguments]
-    lines = list[list[str]]()
-    for pair in pairs:
-        old, new = pair.get("old_string"), pair.get("new_string")
-        if isinstance(old, str) and isinstance(new, str):
-            lines += [["-", shown(line, 2000)] for line in old.splitlines()]
-            lines += [["+", shown(line, 2000)] for line in new.splitlines()]
-    content = arguments.get("content")
-    if not lines and isinstance(content, str) and isinstance(arguments.get("file_path"), str):
-        lines = [["+", shown(line, 2000)] for line in content.splitlines()]
-    return lines[:_DIFF_LINES_MAX] or None
 
 
 def detail_fields(row: BoardRow, found: Sequence[BoardNeed], now_s: float) -> Fields:

@@ -6,13 +6,14 @@ import re
 import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sm.cli.commands import demo
 from tests.cli.conftest import Sm
 from tests.cli.samples import session
-from tests.load import scaled
+from tests.load import scaled, until
 
 
 def left_of(name: str) -> list[str]:
@@ -99,11 +100,23 @@ def test_staying_demo_can_be_used_until_it_is_interrupted(run: Sm, number: signa
         out = read_until(process, "until you press Ctrl-C")
         home = re.search(r"\n  export SM_HOME=(\S+)\n  sm top\n", out)
         assert home is not None, out
-        listed = subprocess.run(
-            run.argv("ls", "--all", "--json"),
-            env=run.environ | {"SM_HOME": home[1]}, capture_output=True, check=True, timeout=scaled(60),
-        )  # fmt: skip
-        assert {session["agent_type"] for session in json.loads(listed.stdout)} == set(demo.EXPECTED)
+
+        def sm(*arguments: str) -> Any:
+            done = subprocess.run(
+                run.argv(*arguments, "--json"),
+                env=run.environ | {"SM_HOME": home[1]}, capture_output=True, check=True, timeout=scaled(60),
+            )  # fmt: skip
+            return json.loads(done.stdout)
+
+        def note() -> str | None:
+            (reviewer,) = [s for s in sm("ls", "--all") if s["agent_type"] == "Reviewer"]
+            return str(reviewer["note"])
+
+        assert {s["agent_type"] for s in sm("ls", "--all")} == {*demo.EXPECTED, "Reviewer"}
+        (request,) = until(lambda: sm("requests"), "the question")
+        sm("answer", request["request_id"], "1")
+        sm("send", "reviewer-login", "look at the cookie")
+        until(lambda: note() == "Read: look at the cookie", "the agent has read the message")
         process.send_signal(number)
         rest, err = process.communicate(timeout=scaled(60))
     assert (process.returncode, err) == (code, ""), (out, rest)

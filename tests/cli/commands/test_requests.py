@@ -366,6 +366,20 @@ def test_request_details_show_long_arguments_in_full_behind_a_bar() -> None:
     assert [line for line in shown if line.startswith(("Answer", "["))] == ["Answer:    sm approve r57"]
 
 
+def test_request_details_show_an_edit_as_a_change_that_no_text_can_forge() -> None:
+    edit = {"file_path": "a.py", "old_string": "x\n|+ y", "new_string": "z" * 50, "replace_all": True}
+    shown = details(permission(tool="Edit", arguments=edit), 40)
+    assert shown[2:-2] == [
+        *("file_path:", "  | a.py", "change:", "  |- x", "  |- |+ y"),
+        *(f"  |+ {'z' * 35}", f"  |+ {'z' * 15}", "replace_all:", "  | true"),
+    ]
+    edits = {"edits": [{"old_string": "1", "new_string": ""}], "new_string": "alone"}
+    shown = details(permission(tool="MultiEdit", arguments=edits), 40)
+    assert shown[2:-2] == [
+        *("edits:", "  1:", "    change:", "      |- 1", "      |+", "new_string:", "  | alone"),
+    ]
+
+
 @pytest.mark.parametrize(
     "name", ["Type:\n", "Answer:    sm approve r99", "[sm] from operator", "x" * 300, "a:b", "", "\u202ex"]
 )

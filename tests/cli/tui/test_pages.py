@@ -31,7 +31,9 @@ def agent(home: Instance) -> Iterator[str]:
 async def enter(view: View, *texts: str) -> None:
     """Fill in one prompt after the other."""
     for text in texts:
-        await view.until(lambda: isinstance(view.app.screen, LinePrompt), "the prompt")
+        await view.until(
+            lambda: isinstance(view.app.screen, LinePrompt) and view.app.screen.query(Input), "the prompt"
+        )
         prompt = view.app.screen
         prompt.query_one(Input).value = text
         await view.press("enter")
@@ -59,6 +61,10 @@ async def test_tabs_of_a_session_stay_up_to_date(home: Instance, agent: str) -> 
         await view.press("8")
         await view.shows("sleeper-child")
         await view.press("3")
+        await view.shows(f"sm tail -n 500 {agent}", "half of it")
+        await view.press("question_mark")
+        await view.shows("Keys of this page", "Another tab", "K: kill")
+        await view.press("escape")
         await view.shows(f"sm tail -n 500 {agent}", "half of it")
         await view.press("escape")
         await view.shows("NAME")
@@ -97,8 +103,10 @@ async def test_events_spend_and_timeline_have_their_numbers(home: Instance, agen
         await view.hides("running:")
         await view.press("escape", "T")
         await view.shows("Timeline of the last hour", f"sleeper-{agent}", "█ running")
+        await view.press(*["down"] * 40, *["right"] * 9)
+        await view.shows("running for ", " to now: the process started")
         await view.press("2")
-        await view.shows(f"sleeper-{agent}: ", "running - the process started")
+        await view.shows(f"sleeper-{agent}: ", "running for ", "to now: the process started")
         await view.press("escape", "dollar_sign")
         await view.shows("Spend by tree", "no usage yet")
         view.app._feed.end()  # rows of the daemon must not replace these
@@ -107,6 +115,16 @@ async def test_events_spend_and_timeline_have_their_numbers(home: Instance, agen
         rows = [row_data("aaaaaaaa", cost_usd=4.25, tree=spent)]
         view.app.board.apply(update(rows, snapshot=True), time.monotonic())
         await view.shows("engineer-aaaaaaaa", "$4.25", "2k", "███")
+
+
+async def test_pointer_on_the_timeline_gives_the_numbers_of_a_span(home: Instance, agent: str) -> None:
+    async with top(home, (140, 40)) as view:
+        await view.press("T")
+        await view.shows(f"sleeper-{agent}", "the numbers of a span")
+        lines = view.text().splitlines()
+        y = next(number for number, line in enumerate(lines) if f"sleeper-{agent}" in line)
+        await view.pilot.hover(offset=(137, y))
+        await view.shows(f"sleeper-{agent}: running for ", " to now: the process started")
 
 
 async def test_new_agent_starts_in_the_chosen_workspace(home: Instance) -> None:
@@ -175,21 +193,54 @@ async def test_requests_are_shown_if_archived_sessions_were_chosen_before(
     leave(home, session_id)
 
 
-async def test_request_that_somebody_else_approves_while_its_dialog_is_open_is_not_decided_again(
-    home: Instance,
+@pytest.mark.parametrize("keys", [("d", *"no"), ("enter",)])
+async def test_dialog_of_a_request_closes_when_somebody_else_answers(
+    home: Instance, keys: tuple[str, ...]
 ) -> None:
     session_id, key = propose_completion(home)
     async with top(home) as view:
         await view.select_request(key)
-        await view.press("d")
-        await view.shows(f"Deny {key} of")
+        await view.press(*keys)
+        await view.until(lambda: len(view.app.screen_stack) == 2, "the dialog")
         home.sm("approve", key)
-        await view.until(lambda: key not in {need.key for need in view.app.found}, "the request is gone")
-        await enter(view, "too late")
-        await view.shows("failed: ", f"{key} ")
+        await view.until(lambda: len(view.app.screen_stack) == 1, "the dialog is closed")
+        await view.shows(f"{key}: approved by operator")
     answer = request_of(home, key)["answer"]
     assert answer == {"approved": True, "answers": [], "message": None}
     leave(home, session_id)
+
+
+async def test_brackets_and_the_palette_reach_every_workspace(home: Instance) -> None:
+    names = [f"zone-{letter}" for letter in "abcdefghijkl"]
+    for name in names:
+        (home.work / name).mkdir()
+        home.sm("workspace", "create", name, "--working-dir", str(home.work / name))
+    async with top(home, (80, 24)) as view:
+        await view.until(lambda: names[-1] in [chip.slug for chip in view.app.chips], "the chips")
+        assert "zone-l" not in view.text().splitlines()[1]
+        await view.press("left_square_bracket")
+        await view.until(lambda: view.app.board.workspace == "zone-l", "its workspace")
+        await view.until(lambda: "zone-l" in view.text().splitlines()[1], "the chosen chip is in sight")
+        at = view.text().splitlines()[1].index("zone-k")
+        await view.pilot.click("#chips", offset=(at, 0))
+        await view.until(lambda: view.app.board.workspace == "zone-k", "its workspace")
+        await view.press("right_square_bracket", "right_square_bracket")
+        await view.until(lambda: view.app.board.workspace is None, "all sessions")
+        await view.press("colon", *"zone-j")
+        await view.shows("Workspace: zone-j (0)", "sm ls --all --workspace zone-j")
+        await view.hides("zone-k")
+        await view.press("enter")
+        await view.until(lambda: view.app.board.workspace == "zone-j", "the chosen workspace")
+        view.app.choose(None)
+
+
+async def test_palette_names_the_command_of_each_action(home: Instance, agent: str) -> None:
+    async with top(home, (140, 40)) as view:
+        await view.select(agent)
+        await view.press("colon", *"kill")
+        await view.shows(f"Kill  [K]  sm kill {agent}")
+        await view.press("escape", "colon", *"events", "enter")
+        await view.shows("1 All events")
 
 
 async def test_click_on_a_chip_chooses_its_workspace(home: Instance) -> None:
@@ -215,13 +266,16 @@ async def test_choices_are_kept_until_the_next_time(home: Instance, tmp_path: Pa
         view.app.choose("farm")
         await view.press("S", "C")
         await view.shows("colours: dark")
-    chosen = Choices("farm", Sort.NEEDS_ME, Theme.DARK, False)
+        for session_id, folded in (("aaaaaaaa", None), ("bbbbbbbb", True), ("aaaaaaaa", False)):
+            view.app.fold(session_id, folded)
+    chosen = Choices("farm", Sort.NEEDS_ME, Theme.DARK, False, ("bbbbbbbb",))
     assert KeptChoices(str(tmp_path / "views.json")).read() == chosen
     home.sm("workspace", "delete", "farm")
     async with top(home, kept=KeptChoices(str(tmp_path / "views.json"))) as view:
         await view.shows("order: needs me")
         await view.until(lambda: view.app.choices.workspace is None, "all sessions, as the workspace is gone")
         assert view.app.theme == "textual-dark"
+        assert list(view.app.board.folded) == ["bbbbbbbb"]
 
 
 async def test_top_says_when_the_daemon_has_another_version(

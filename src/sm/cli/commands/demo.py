@@ -4,7 +4,8 @@ The agents are small programs in real terminals: one delegates, one fails and on
 directory, daemon and tmux server, and removes them at the end and after Ctrl-C. It needs no account and costs
 nothing.
 
-With --stay, the sessions stay until Ctrl-C, so that you can look at them with every command, such as sm top.
+With --stay, the sessions stay until Ctrl-C, so that you can look at them with every command, such as sm top. One more
+agent then asks you a question, and reads your messages.
 
 With --sandboxed, the agents run in a container that the demo removes too. This needs Docker and the image of sm sandbox
 build, with or without agents; the engine, the image and the runtime are those of your configuration.
@@ -52,6 +53,8 @@ _PACE_S = 2.0
 _FAST_PACE_S = 0.1
 _TASK = "Ship the login page"
 _PROGRAM = "agent.py"
+_STAYING = "Reviewer"
+"""The agent type that only a demo with --stay starts."""
 
 EXPECTED = {
     "Coordinator": (Status.COMPLETED, None),
@@ -84,6 +87,7 @@ def command(fast: bool, stay: bool, sandboxed: bool) -> None:
         sessions = _run_agents(instance.client(start=False), _vault(instance) if sandboxed else None)
         _report(sessions)
         if stay:
+            _start_reviewer(instance.client(start=False), _vault(instance) if sandboxed else None)
             _wait_for_interrupt()
     remains = "process, container, tmux server" if sandboxed else "process, tmux server"
     click.echo(
@@ -102,17 +106,28 @@ def _wait_for_interrupt() -> None:
             signal.pause()
 
 
-def _run_agents(client: Client, vault: str | None) -> list[JsonObject]:
+def _spawn(client: Client, agent_type: str, task: str, vault: str | None, **more: str) -> JsonObject:
     """`vault`: the vault of the container for sandboxed agents; None: the agents run on this machine."""
     place: dict[str, object]
     if vault is None:
         place = {"trust": TrustLevel.DIRECT, "cwd": os.getcwd()}
     else:
-        click.echo("Making a container for the agents")
         # The trust level is asked for, so a missing engine or image is an error and no reason to run on this machine.
         place = {"trust": TrustLevel.SANDBOXED, "working_dir": vault}
-    request = {"agent_type": "Coordinator", "prompt": _TASK, "environment": dict(os.environ)}
-    first = client.post("/v1/sessions", request | place, timeout_s=_TIMEOUT_S)
+    request = {"agent_type": agent_type, "prompt": task, "environment": dict(os.environ)}
+    session: JsonObject = client.post("/v1/sessions", request | place | more, timeout_s=_TIMEOUT_S)
+    return session
+
+
+def _start_reviewer(client: Client, vault: str | None) -> None:
+    session = _spawn(client, _STAYING, "Review the login page", vault, name="login")
+    click.echo(f"\n{label(session)} has a question for you: sm requests")
+
+
+def _run_agents(client: Client, vault: str | None) -> list[JsonObject]:
+    if vault is not None:
+        click.echo("Making a container for the agents")
+    first = _spawn(client, "Coordinator", _TASK, vault)
     argv = client.get(session_path(first["session_id"], "/attach"))["argv"]
     click.echo(f"To watch the coordinator, run in another terminal:\n  {shlex.join(argv)}\n")
     for text in follow(client, {}, 0):
@@ -251,7 +266,7 @@ def configuration(socket_name: str, pace_s: float, *, sandboxed: bool = False) -
         "tmux": {"socket_name": socket_name},
         "commands": {
             kind: {"command": [*run, kind.lower(), "--pace", str(pace_s)], "prompt": "argv"}
-            for kind in EXPECTED
+            for kind in (*EXPECTED, _STAYING)
         },
     }
 

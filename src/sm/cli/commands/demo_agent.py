@@ -12,6 +12,8 @@ import subprocess
 import time
 
 _REPORT_S = 90.0
+_STAY_S = 86_400
+"""How long an agent that waits for a person runs one command."""
 
 
 class Crash(Exception):
@@ -21,7 +23,9 @@ class Crash(Exception):
 def sm(*arguments: str) -> str:
     """Print and run an `sm` command, and return its output. Raises CalledProcessError."""
     _show("$ sm " + " ".join(f'"{a}"' if " " in a else a for a in arguments))
-    output = subprocess.check_output(["sm", *arguments], text=True, timeout=_REPORT_S)
+    output = subprocess.check_output(
+        ["sm", *arguments], text=True, timeout=_STAY_S if "--wait" in arguments else _REPORT_S
+    )
     _show(output.rstrip())
     return output
 
@@ -86,13 +90,32 @@ def tester(task: str, pace_s: float) -> None:
     sm("complete", "2 of 14 tests fail", "--status", "error")
 
 
+def reviewer(task: str, pace_s: float) -> None:
+    """Stays: asks the operator, and then reads messages."""
+    sm("checkpoint", "Started: " + task)
+    _work("Reading the form", pace_s)
+    sm("note", "Read the form and its tests")
+    try:
+        sm(
+            *("ask", "2 of 14 tests fail. Ship the page today?", "--option", "ship it", "--option", "wait"),
+            *("--wait", str(_STAY_S)),
+        )
+    except subprocess.CalledProcessError:
+        _show("... no answer")
+    else:
+        sm("checkpoint", "The operator has decided")
+    while True:
+        for message in json.loads(sm("inbox", "--take", "--wait", "--json")):
+            sm("note", f"Read: {message['text'].splitlines()[-1]}")
+
+
 def fetcher(task: str, pace_s: float) -> None:
     sm("note", task)
     _work("Asking the icon server", pace_s)
     raise Crash("the icon server does not answer")
 
 
-ROLES = {role.__name__: role for role in (coordinator, builder, linter, tester, fetcher)}
+ROLES = {role.__name__: role for role in (coordinator, builder, linter, tester, fetcher, reviewer)}
 
 
 def _work(what: str, seconds: float) -> None:

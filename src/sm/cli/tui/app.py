@@ -19,6 +19,7 @@ from textual.widgets import Static
 
 from sm import __version__
 from sm.board import Board, BoardNeed, Chip, Line, Target, chips
+from sm.board.choices import folds_after
 from sm.board.details import needs_title, request_lines, target_lines
 from sm.board.needs_list import NeedsList
 from sm.board.order import Sort
@@ -31,6 +32,7 @@ from sm.cli.tui.notices import notice_sequence
 from sm.cli.tui.pages import FollowPage
 from sm.cli.tui.rows_view import RowsView
 from sm.cli.tui.runner import ActionRunner
+from sm.cli.tui.screens import LinePrompt, TextPage
 from sm.client.http import Client
 from sm.core.text import folded
 from sm.feed import Feed, Mail, Situation
@@ -70,7 +72,8 @@ class TopApp(App[None]):
         self._feed = Feed(client, lambda: self.post_message(self.FeedReady()), archived=self.choices.archived)
         self._situation = Situation(self._feed.ask)
         self.board = Board(self._situation.table)
-        self.board.workspace, self.board.sort = self.choices.workspace, self.choices.sort
+        chosen = self.choices
+        self.board.show(0.0, workspace=chosen.workspace, sort=chosen.sort, folded=chosen.folded)
         self.needs = NeedsList()
         self.in_needs = False
         """The selection is in the region of what needs the person."""
@@ -133,6 +136,10 @@ class TopApp(App[None]):
     def chips(self) -> Sequence[Chip]:
         return chips(self.board.rows, self.found, self._situation.workspaces, self.board.workspace)
 
+    @property
+    def _shown_chips(self) -> Sequence[Chip]:
+        return texts.chips_in_sight(self.chips, self.board.workspace, self.size.width)
+
     # News of the daemon
 
     def on_top_app_feed_ready(self) -> None:
@@ -176,11 +183,22 @@ class TopApp(App[None]):
             return
         self._situation.find_needs(clock_s)
         news = self.needs.update(self.found, clock_s)
-        if news.vanished is not None and self.in_needs:
-            self.runner.tell_who_was_faster(news.vanished)
+        over = {news.vanished} if news.vanished is not None and self.in_needs else set[str]()
+        for key in over | self._close_dialog():
+            self.runner.tell_who_was_faster(key)
         self._announce(news.new)
         if not self.found:
             self.in_needs = False
+
+    def _close_dialog(self) -> set[str]:
+        """Close the dialog of a request that is no longer open, and return its key."""
+        screen = self.screen
+        if not isinstance(screen, LinePrompt | TextPage) or not screen.about:
+            return set()
+        if screen.about in {need.key for need in self.found}:
+            return set()
+        _ = screen.dismiss(None)
+        return {screen.about}
 
     def _announce(self, new: Sequence[BoardNeed]) -> None:
         """Ring the bell, and show a notice of the desktop if the person looks at another window."""
@@ -195,15 +213,18 @@ class TopApp(App[None]):
     def _write_texts(self, clock_s: float) -> None:
         board, now_s = self.board, self.board.now_s(clock_s)
         lost_s = board.lost_for_s(clock_s)
-        head = texts.head(board, lost_s, self._situation.outage, self._newer_daemon)
+        version = self._situation.daemon_version
+        newer = "" if version == __version__ else version
+        head = texts.head(board, lost_s, self._situation.outage, newer)
         self._write("head", fitted(head, self.size.width))
         self._write("columns", session_header(self.rows_view("list").line_width))
-        self._write("chips", texts.chip_line(self.chips, board.workspace))
+        self._write("chips", texts.chip_line(self._shown_chips, board.workspace))
         self._write("needs-title", needs_title(self.found, self._situation.quiet.since_s, now_s))
         self._write("foot", self._foot(clock_s))
         detail = self.main.query_one("#detail", Static)
         if detail.display:
-            self._write("detail", "\n".join(target_lines(self.target, now_s, detail_width(self.size.width))))
+            lines = target_lines(self.target, now_s, detail_width(self.size.width))
+            self._write("detail", texts.detail_text(lines))
 
     def _write(self, name: str, text: Text | str) -> None:
         if self._texts.get(name) != text:
@@ -246,6 +267,11 @@ class TopApp(App[None]):
     def sort_by(self, sort: Sort) -> None:
         self.board.sort_by(sort, time.monotonic())
         self._keep(sort=sort)
+
+    def fold(self, session_id: str, folded: bool | None) -> None:
+        """Hide or show the descendants of a session; None: the other of both."""
+        self.board.fold(session_id, time.monotonic(), folded=folded)
+        self._keep(folded=folds_after(self.choices.folded, session_id, self.board.folded))
 
     def toggle_archived(self) -> None:
         self._keep(archived=not self.choices.archived)
@@ -292,7 +318,7 @@ class TopApp(App[None]):
 
     def on_click(self, event: events.Click) -> None:
         if event.widget is not None and event.widget.id == "chips" and len(self.screen_stack) == 1:
-            slug = texts.chip_at(self.chips, event.x)
+            slug = texts.chip_at(self._shown_chips, event.x)
             if slug == texts.NEW_WORKSPACE:
                 self.runner.act("workspace")
             elif slug is not None:
@@ -316,14 +342,6 @@ class TopApp(App[None]):
     @property
     def is_lost(self) -> bool:
         return self.board.lost_for_s(time.monotonic()) is not None
-
-    @property
-    def _newer_daemon(self) -> str:
-        """The version of a daemon of another version; empty: it is the version of this view."""
-        mail = self._situation.mail
-        daemon = {} if mail is None else mail.overview.get("daemon") or {}
-        version = str(daemon.get("version") or __version__)
-        return "" if version == __version__ else version
 
     def shows_beside_list(self, request: Mapping[str, Any]) -> bool:
         """Return whether every line of the selected request is in sight beside the list."""

@@ -10,7 +10,7 @@ from rich.style import Style
 
 from sm.board import BoardNeed, Line, NeedKind
 from sm.board.words import context_bar, count_of_tokens, dollars, short_model, sign_of
-from sm.core.session_lines import COLOURS, fallback_mark
+from sm.core.session_lines import COLOURS
 from sm.core.statuses import Status
 from sm.core.timestamps import span
 
@@ -21,7 +21,7 @@ _CURSOR, _MARKED = Style(reverse=True), Style(underline=True)
 _STATUS_WIDTH, _NAME_MIN, _NAME_MAX, _TASK_FROM, _INDENT_MAX = 15, 12, 36, 60, 12
 _FIXED_WIDTH = 3
 """The sign with its blank, and the blank after the name."""
-_OPTIONAL = (("cost", 16, 80), ("context", 10, 94), ("done", 6, 104), ("tokens", 7, 112), ("model", 12, 124))
+_OPTIONAL = (("cost", 14, 74), ("context", 10, 94), ("done", 6, 104), ("tokens", 7, 112), ("model", 12, 124))
 """Columns with their width, from the width of the list on at which they are shown."""
 
 Cells = tuple[tuple[str, Style], ...]
@@ -58,7 +58,7 @@ def _widths(width: int) -> Widths:
     left = width - sum(size for _, size in optional) - _STATUS_WIDTH - _FIXED_WIDTH
     if width < _TASK_FROM:
         return Widths(max(_NAME_MIN, left), optional, 0)
-    name = max(_NAME_MIN, min(_NAME_MAX, left // 2))
+    name = max(_NAME_MIN, min(_NAME_MAX, left * 11 // 20))
     return Widths(name, optional, max(0, left - name))
 
 
@@ -74,6 +74,7 @@ def session_cells(line: Line, width: int, now_s: float, *, state: str, fresh: bo
     row, data, widths = line.row, line.row.data, _widths(width)
     colour = _colour("yellow" if row.requests else _COLOURS.get(row.status) or None)
     fold = f"▸{line.folded} " if line.folded else ""
+    badges = "".join(f" {badge}" for badge in row.badges())
     held = f" ✉{data['messages_held']}" if data["messages_held"] else ""
     branch = line.branch if len(line.branch) <= _INDENT_MAX else f"…{line.branch[-_INDENT_MAX + 1 :]}"
     tree_cost = row.tree_cost()
@@ -87,7 +88,7 @@ def session_cells(line: Line, width: int, now_s: float, *, state: str, fresh: bo
     cells = [
         (f"{sign_of(row.status, stale=row.stale, waits=bool(row.requests))} ", colour),
         (
-            fitted(f"{branch}{fold}{row.label}{fallback_mark(data)}{held}", widths.name) + " ",
+            fitted(f"{branch}{fold}{row.label}{badges}{held}", widths.name) + " ",
             _BOLD if row.requests else _PLAIN,
         ),
         (fitted("gone" if line.gone else row.status_text(now_s), _STATUS_WIDTH), colour),

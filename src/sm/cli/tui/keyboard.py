@@ -1,12 +1,16 @@
 """The keys of `sm top` outside of its pages and prompts."""
 
+import shlex
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sm.board import KEYS, Sort
+from sm.board.chips import neighbour_of
 from sm.cli.tui import texts
 from sm.cli.tui.pages import FollowPage
+from sm.cli.tui.palette import Palette, PaletteChoice
 from sm.cli.tui.runner import ACTION_KEYS
 from sm.cli.tui.screens import LinePrompt, TextPage
 
@@ -14,6 +18,19 @@ if TYPE_CHECKING:
     from sm.cli.tui.app import TopApp
 
 _FAR = 10**9
+_PLACES = (
+    ("/", "Filter the list", ""),
+    ("S", "Next order of the list", ""),
+    ("e", "Show the events", "sm events"),
+    ("$", "Show tokens and cost", ""),
+    ("T", "Show the timeline", ""),
+    ("A", "Show or hide archived sessions", "sm ls --all --archived"),
+    ("c", "Copy the sm command of the selection", ""),
+    ("C", "Next colours", ""),
+    ("?", "Show all keys", ""),
+    ("q", "Quit", ""),
+)
+"""The keys of the palette's other entries, each with its title and its command."""
 
 
 def press(app: "TopApp", key: str) -> bool:
@@ -45,6 +62,10 @@ def _escape(app: "TopApp") -> None:
         app.board.filter_by("", time.monotonic())
 
 
+def _step(app: "TopApp", steps: int) -> None:
+    app.choose(neighbour_of(app.chips, app.board.workspace, steps))
+
+
 def _next_sort(app: "TopApp") -> None:
     order = list(Sort)
     app.sort_by(order[(order.index(app.board.sort) + 1) % len(order)])
@@ -53,7 +74,7 @@ def _next_sort(app: "TopApp") -> None:
 def _fold(app: "TopApp", folded: bool | None) -> None:
     row = app.board.current
     if row is not None and app.target.need is None:
-        app.board.fold(row.id, time.monotonic(), folded=folded)
+        app.fold(row.id, folded)
 
 
 def _filter(app: "TopApp") -> None:
@@ -66,6 +87,27 @@ def _filter(app: "TopApp") -> None:
     app.switch(to_needs=False)
     prompt = LinePrompt(f"Filter ({KEYS})", before, on_change=change)
     app.ask(prompt, lambda text: change(before) if text is None else None)
+
+
+def _palette(app: "TopApp") -> None:
+    """Show the actions on the selection, the workspaces, and the places of the view."""
+    choices = app.runner.palette_choices()
+    for chip in app.chips:
+        command = shlex.join(
+            ("sm", "ls", "--all", *(() if chip.slug is None else ("--workspace", chip.slug)))
+        )
+        title = f"Workspace: {chip.label} ({chip.sessions})"
+        choices.append(PaletteChoice(title, chip.key, command, partial(app.choose, chip.slug)))
+    choices += [
+        PaletteChoice(title, key, command, partial(_VIEW_KEYS[key], app)) for key, title, command in _PLACES
+    ]
+
+    def chosen(index: str | None) -> None:
+        if index is not None:
+            choices[int(index)].run()
+            app.draw()
+
+    app.ask(Palette(choices), chosen)
 
 
 def _help(app: "TopApp") -> None:
@@ -90,8 +132,10 @@ _VIEW_KEYS: Mapping[str, Callable[["TopApp"], object]] = {
     " ": lambda app: _fold(app, None),
     "/": _filter,
     "S": _next_sort,
-    ":": lambda app: app.runner.choose(),
-    "ctrl+k": lambda app: app.runner.choose(),
+    "[": lambda app: _step(app, -1),
+    "]": lambda app: _step(app, 1),
+    ":": lambda app: _palette(app),
+    "ctrl+k": lambda app: _palette(app),
     "e": lambda app: app.ask(FollowPage(app.runner.page_tabs.of_events())),
     "$": lambda app: app.ask(FollowPage(app.runner.page_tabs.of_spend())),
     "T": lambda app: app.ask(FollowPage(app.runner.page_tabs.of_timeline())),

@@ -6,7 +6,7 @@ if TYPE_CHECKING:
     from sm.cli.tui.app import TopApp
 
 _WIDE, _NARROW, _LOW = 120, 60, 12
-_DETAIL_MIN = 45
+_DETAIL_MIN, _DETAIL_EDGE = 45, 2
 
 CSS = """
 Screen { layout: vertical; }
@@ -32,7 +32,7 @@ def lay_out(app: "TopApp", needs: int) -> None:
     one_region = width < _NARROW or is_low
     in_needs = app.in_needs
     main.query_one("#detail").display = width >= _WIDE
-    main.query_one("#detail").styles.width = max(_DETAIL_MIN, width * 2 // 5)
+    main.query_one("#detail").styles.width = detail_width(width) + _DETAIL_EDGE
     main.query_one("#chips").display = not is_low
     main.query_one("#foot").display = height > 5
     main.query_one("#main").display = not (one_region and in_needs)
@@ -44,4 +44,4 @@ def lay_out(app: "TopApp", needs: int) -> None:
 
 def detail_width(width: int) -> int:
     """The cells of a line in the region beside the list, on a screen of `width`."""
-    return max(20, width * 2 // 5 - 2)
+    return max(_DETAIL_MIN, width * 3 // 8) - _DETAIL_EDGE

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sm.board import Target
 from sm.board.details import target_lines, utc
-from sm.board.lanes import lanes
+from sm.board.lanes import Lane, lanes
 from sm.board.order import Sort, arrange
 from sm.board.spend import spend_by_model, spend_by_tree, spend_over_time
 from sm.board.tabs import EVENT_GROUPS, TABS, BoardTab
@@ -15,6 +15,7 @@ from sm.cli.tui import pictures, tab_texts
 from sm.cli.tui.cells import session_cells
 from sm.cli.tui.pages import PageLines, PageTab
 from sm.cli.tui.peek import ScreenFollower
+from sm.cli.tui.spots import Spots
 from sm.client import live
 from sm.client.http import Client
 from sm.core.timestamps import epoch_s
@@ -81,17 +82,29 @@ class PageTabs:
             query = {"limit": _EVENTS, "workspace": workspace}
             return found, self._client.get("/v1/events", query)["events"]
 
-        def picture(answer: Any, width: int) -> PageLines:
+        def drawn(answer: Any) -> tuple[Sequence[Lane], float, float]:
             found, events = answer
-            drawn, until_s = lanes(found, events), epoch_s(found["until"])
-            since_s = min((part.start_s for lane in drawn for part in lane.spans), default=until_s)
-            return pictures.lane_lines(drawn, since_s, until_s, width)
+            shown, until_s = lanes(found, events), epoch_s(found["until"])
+            return (
+                shown,
+                min((part.start_s for lane in shown for part in lane.spans), default=until_s),
+                until_s,
+            )
+
+        def picture(answer: Any, width: int) -> PageLines:
+            return pictures.lane_lines(*drawn(answer), width)
+
+        def spots(answer: Any, width: int) -> Spots:
+            return pictures.lane_spots(*drawn(answer), width)
 
         def table(answer: Any, width: int) -> PageLines:
             found, events = answer
             return pictures.lane_table(lanes(found, events), epoch_s(found["until"]))
 
-        return [PageTab("Timeline of the last hour", (), picture, read), PageTab("Table", (), table, read)]
+        return [
+            PageTab("Timeline of the last hour", (), picture, read, spots=spots),
+            PageTab("Table", (), table, read),
+        ]
 
     def _session_tab(self, tab: BoardTab, target: Target) -> PageTab:
         session_id = target.session_id

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 from rich.text import Text
 from textual import events
@@ -15,11 +15,14 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from sm.cli.tui.screens import scroll_by_key
+from sm.cli.tui import texts
+from sm.cli.tui.screens import TextPage, scroll_by_key
+from sm.cli.tui.spots import SpotCursor, Spots
 from sm.core.quotation import wrapped_at_blanks
 from sm.errors import SmError
 
 _EVERY_S = 1.0
+_SPOTS_HINT = "arrows, h j k l or the pointer: the numbers of a span  [ ]: other tab"
 
 PageLines = Sequence[str | Text]
 """A text wraps; a `Text` is one line, which the screen may cut."""
@@ -39,6 +42,8 @@ class PageTab:
     """Calls its argument in another thread with each answer, until the function that it returns is called."""
     follows: bool = False
     """New lines come at the end, which stays in sight."""
+    spots: Callable[[Any, int], Spots] | None = None
+    """The places of a picture that the cursor and the pointer can be on. None: the tab has no cursor."""
 
 
 class FollowPage(ModalScreen[str | None]):
@@ -73,14 +78,14 @@ class FollowPage(ModalScreen[str | None]):
         self._trouble = ""
         self._shown: list[str | Text] = []
         self._end: Callable[[], object] | None = None
+        self._cursor = SpotCursor()
 
     def compose(self) -> ComposeResult:
         yield Static(id="title")
         yield Static(id="tabs")
         with VerticalScroll(can_focus=False):
             yield Static(id="text")
-        if self._hint:
-            yield Static(Text(self._hint), id="keys")
+        yield Static(id="keys")
 
     def on_mount(self) -> None:
         self._open(self._place)
@@ -98,6 +103,7 @@ class FollowPage(ModalScreen[str | None]):
         self._open((self._place + steps) % len(self._tabs))
 
     def on_click(self, event: events.Click) -> None:
+        self._point(event)
         if event.widget is not None and event.widget.id == "tabs":
             for place, (begin, end) in enumerate(self._tab_places()):
                 if begin <= event.x < end:
@@ -117,7 +123,7 @@ class FollowPage(ModalScreen[str | None]):
     def _open(self, place: int) -> None:
         self._leave()
         self._place, self._answer, self._is_read, self._trouble = place, None, False, ""
-        self._shown = []
+        self._shown, self._cursor = [], SpotCursor()
         self.query_one(VerticalScroll).scroll_home(animate=False)
         tab = self._tab
         if tab.follow is not None:
@@ -163,6 +169,9 @@ class FollowPage(ModalScreen[str | None]):
         self.query_one("#title", Static).update(Text(f"{command} (Esc: back){trouble}"))
         self.query_one("#tabs", Static).update(self._tab_line())
         lines: PageLines = tab.lines(self._answer, width) if self._is_read else ["loading"]
+        if tab.spots is not None and self._is_read:
+            self._cursor.show(tab.spots(self._answer, width))
+        lines = self._with_cursor(lines)
         if list(lines) == self._shown:
             return
         scroll = self.query_one(VerticalScroll)
@@ -174,6 +183,44 @@ class FollowPage(ModalScreen[str | None]):
         self.query_one("#text", Static).update(Text("\n").join(parts))
         if tab.follows and was_at_end:
             self.call_after_refresh(scroll.scroll_end, animate=False)
+
+    def _with_cursor(self, lines: PageLines) -> PageLines:
+        """Show the spot of the cursor in the picture, and its words in the last line."""
+        current = self._cursor.current
+        hint = _SPOTS_HINT if self._tab.spots is not None else self._hint
+        keys = self.query_one("#keys", Static)
+        keys.display = bool(hint)
+        keys.update(Text(hint if current is None else current[1].words))
+        if current is None:
+            return lines
+        place, spot = current
+        marked = list(lines)
+        if isinstance(text := marked[place], Text):
+            marked[place] = text = text.copy()
+            # A character of the label may take two cells.
+            begin, end = (len(set_cell_size(text.plain, cells)) for cells in (spot.start, spot.end + 1))
+            text.stylize(Style(reverse=True), begin, end)
+        return marked
+
+    def _point(self, event: events.MouseEvent) -> None:
+        region = self.query_one("#text").region
+        if self._cursor.point(event.screen_y - region.y, event.screen_x - region.x):
+            self._draw()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        self._point(event)
+
+    def _walk(self, *, steps: int = 0, lines: int = 0) -> None:
+        """Move the cursor of a picture, and keep its line in sight."""
+        if steps:
+            self._cursor.step(steps)
+        else:
+            self._cursor.move(lines)
+        self._draw()
+        if (current := self._cursor.current) is not None:
+            scroll, line = self.query_one(VerticalScroll), current[0]
+            top = min(scroll.scroll_y, line)
+            scroll.scroll_to(y=max(top, line - scroll.size.height + 1), animate=False)
 
     def _tab_line(self) -> Text:
         if self._tab_places()[-1][1] > self.app.size.width:
@@ -195,9 +242,16 @@ class FollowPage(ModalScreen[str | None]):
     # Keys
 
     def on_key(self, event: events.Key) -> None:
-        scroll = self.query_one(VerticalScroll)
+        scroll, has_cursor = self.query_one(VerticalScroll), self._tab.spots is not None
         match event.key:
-            case "escape" | "q" | "question_mark" | "enter":
+            case "left" | "right" | "h" | "l" if has_cursor:
+                self._walk(steps=1 if event.key in ("right", "l") else -1)
+            case "up" | "down" | "j" | "k" if has_cursor:
+                self._walk(lines=1 if event.key in ("down", "j") else -1)
+            case "question_mark":
+                keys = texts.page_help(self._hint, has_tabs=len(self._tabs) > 1, has_cursor=has_cursor)
+                _ = self.app.push_screen(TextPage("Keys of this page (Esc: back)", keys))
+            case "escape" | "q" | "enter":
                 _ = self.dismiss(None)
             case "right_square_bracket" | "right":
                 self.turn(1)

@@ -6,10 +6,11 @@ from rich.style import Style
 from rich.text import Text
 
 from sm.board.details import utc
-from sm.board.lanes import MARKS, Lane
+from sm.board.lanes import Lane, weight_of
 from sm.board.spend import SpendBar
 from sm.board.words import count_of_tokens, dollars, sign_of
 from sm.cli.tui.cells import fitted
+from sm.cli.tui.spots import Spot, Spots
 from sm.core.lines import clock
 from sm.core.session_lines import COLOURS
 from sm.core.statuses import ENDED, Status
@@ -20,12 +21,14 @@ _LABEL_MIN, _LABEL_MAX = 12, 40
 _COLOURS: Mapping[str, str] = {**COLOURS, Status.IDLE: "cyan", Status.COMPLETED: "blue"}
 _FILLED = {Status.RUNNING: "█", Status.IDLE: "▒", Status.WAITING_INPUT: "▓"}
 _OWN, _BELOW = "█", "░"
+_MARK_WEIGHT = 10
+"""The pointer finds a mark before the span below it."""
 
 
 def spend_lines(bars: Sequence[SpendBar], width: int, *, nested: bool = False) -> list[Text | str]:
     """A line for each entry: its label, its numbers, and a bar. With `nested`, a bar is own and descendants' cost."""
     if not bars:
-        return ["no usage yet"]
+        return ["no usage yet: only agents such as claude report tokens"]
     label_width = _label_width(width)
     room = max(0, width - label_width - _NUMBERS)
     lines: list[Text | str] = []
@@ -47,8 +50,7 @@ def lane_lines(lanes: Sequence[Lane], since_s: float, until_s: float, width: int
     """A lane for each session: one cell for each part of the time, with its status as colour and as fill."""
     if not lanes:
         return ["no session was alive in this time"]
-    label_width = _label_width(width)
-    columns = max(1, width - label_width - 1)
+    label_width, columns = _lane_widths(width)
     begin, end = clock(iso(since_s), utc(until_s)), clock(iso(until_s), utc(until_s))
     axis = (
         " " * (label_width + 1)
@@ -58,7 +60,7 @@ def lane_lines(lanes: Sequence[Lane], since_s: float, until_s: float, width: int
     lines: list[Text | str] = [Text(axis[:width], no_wrap=True)]
     for lane in lanes:
         text = Text(fitted(f"{lane.branch}{lane.label}", label_width) + " ", no_wrap=True)
-        marks = lane.mark_cells(since_s, until_s, columns)
+        marks = {place: mark.sign for mark, place in lane.mark_cells(since_s, until_s, columns)}
         cells = lane.cells(since_s, until_s, columns)
         for place, status in enumerate(cells):
             is_over = status in ENDED and place > 0 and cells[place - 1] == status
@@ -67,6 +69,29 @@ def lane_lines(lanes: Sequence[Lane], since_s: float, until_s: float, width: int
             text.append(marks.get(place, sign), Style(color=None if colour == "dim" else colour))
         lines.append(text)
     return [*lines, "", _LEGEND]
+
+
+def lane_spots(lanes: Sequence[Lane], since_s: float, until_s: float, width: int) -> Spots:
+    """The spans and marks of the lines that `lane_lines` draws, in the order of their times."""
+    label_width, columns = _lane_widths(width)
+    left = label_width + 1
+    found = dict[int, Sequence[Spot]]()
+    for number, lane in enumerate(lanes, 1):  # the first line is the axis
+        spots = list[tuple[float, Spot]]()
+        for part, (first, last) in lane.span_cells(since_s, until_s, columns):
+            words = f"{lane.label}: {part.words(until_s)}"
+            spots.append((part.start_s, Spot(left + first, left + last, words, weight_of(part.status))))
+        for mark, place in lane.mark_cells(since_s, until_s, columns):
+            words = f"{lane.label}: {mark.words(until_s)}"
+            spots.append((mark.at_s, Spot(left + place, left + place, words, _MARK_WEIGHT)))
+        found[number] = [spot for _, spot in sorted(spots, key=lambda entry: entry[0])]
+    return found
+
+
+def _lane_widths(width: int) -> tuple[int, int]:
+    """The cells of the label and those of the time."""
+    label_width = _label_width(width)
+    return label_width, max(1, width - label_width - 1)
 
 
 def _fill(status: str) -> str:
@@ -87,18 +112,9 @@ def lane_table(lanes: Sequence[Lane], now_s: float) -> list[Text | str]:
         times = ", ".join(f"{word} {span(seconds)}" for word, seconds in lane.totals().items())
         by = f" (spawned by {lane.spawned_by})" if lane.spawned_by else ""
         lines.append(f"{lane.branch}{lane.label}{by}: {times}")
-        for part in lane.spans:
-            until = "now" if part.end_s >= now_s else _time(part.end_s, now_s)
-            reason = f" - {part.reason}" if part.reason else ""
-            lines.append(f"    {_time(part.start_s, now_s)} to {until}  {part.word}{reason}")
-        for at_s, sign in lane.marks:
-            word = next((word for word, known in MARKS.items() if known == sign), sign)
-            lines.append(f"    {_time(at_s, now_s)}  {word}")
+        lines += [f"    {part.words(now_s)}" for part in lane.spans]
+        lines += [f"    {mark.words(now_s)}" for mark in lane.marks]
     return lines or ["no session was alive in this time"]
-
-
-def _time(at_s: float, now_s: float) -> str:
-    return clock(iso(at_s), utc(now_s), seconds=True)
 
 
 def _label_width(width: int) -> int:

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -15,6 +16,7 @@ from sm.board import (
     ACTIONS,
     ActionInput,
     ApiCall,
+    BoardAction,
     BoardNeed,
     FieldKind,
     InputField,
@@ -30,7 +32,8 @@ from sm.cli.tui import texts
 from sm.cli.tui.cells import need_text_width
 from sm.cli.tui.page_tabs import PageTabs
 from sm.cli.tui.pages import FollowPage
-from sm.cli.tui.screens import KeyQuestion, LinePrompt, Palette, TextPage
+from sm.cli.tui.palette import PaletteChoice
+from sm.cli.tui.screens import KeyQuestion, LinePrompt, TextPage
 from sm.cli.worktrees import clean
 from sm.client.environment import environment
 from sm.client.http import START_TIMEOUT_S, TIMEOUT_S, Client
@@ -128,6 +131,7 @@ class ActionRunner:
             [*lines, "", shown],
             "".join(possible) + digits,
             is_dead=lambda: time.monotonic() - opened_s < DEAD_S,
+            about=_request_key(target),
         )
         app.ask(page, pressed)
 
@@ -156,14 +160,16 @@ class ActionRunner:
         else:
             self.act("answer", ActionInput(answers=(str(digit),)), target)
 
-    def choose(self) -> None:
-        """Show all actions, with the reason why one is not possible."""
+    def palette_choices(self) -> list[PaletteChoice]:
+        """The actions on the selection, with their commands and the reasons why one is not possible."""
         target = self._app.target
-        choices = [
-            (name, f"{action.title}  [{action.key}]", action.refusal(target))
-            for name, action in ACTIONS.items()
-        ]
-        self._app.ask(Palette(choices), lambda name: self.act(name, target=target) if name else None)
+        return [self._palette_choice(action, target) for action in ACTIONS.values()]
+
+    def _palette_choice(self, action: BoardAction, target: Target) -> PaletteChoice:
+        refusal = action.refusal(target)
+        command = "" if refusal else action.command_line(target)
+        run = partial(self.act, action.name, target=target)
+        return PaletteChoice(action.title, action.key, command, run, refusal)
 
     def copy_command(self) -> None:
         self._copy(command_to_copy(self._app.target))
@@ -184,7 +190,7 @@ class ActionRunner:
         return f"u: {ACTIONS[name].title.lower()} {label} ({int(until_s - clock_s) + 1} s)"
 
     def tell_who_was_faster(self, key: str) -> None:
-        """Say who answered a request that was selected and has vanished."""
+        """Say who answered a request that was selected, or had a dialog, and has vanished."""
         if key.startswith("r") and key not in self._answered:
             self._app.run_worker(self._show_verdict(key))
 
@@ -224,6 +230,7 @@ class ActionRunner:
             self._drafts.get(draft, ""),
             on_escape=lambda text: self._drafts.update({draft: text}),
             modes=name == "send",
+            about=_request_key(target) if name == "deny" else "",
         )
 
         def entered(text: str | None) -> None:
@@ -246,7 +253,7 @@ class ActionRunner:
                 self._ask_answers(target, (*answers, text))
 
         title = texts.question_text(request["questions"][len(answers)])
-        self._app.ask(LinePrompt(title), entered)
+        self._app.ask(LinePrompt(title, about=_request_key(target)), entered)
 
     def _ask_fields(self, name: str, target: Target, given: Mapping[str, str]) -> None:
         """Ask for one field after the other, then the question of the action."""
@@ -376,3 +383,7 @@ class ActionRunner:
 def _draft_of(name: str, target: Target) -> str:
     """Identifies the words for an action on a target, until they have reached the daemon."""
     return f"{name} {target.need.key if target.need and name == 'deny' else target.session_id}"
+
+
+def _request_key(target: Target) -> str:
+    return target.need.key if target.need is not None and target.request is not None else ""

@@ -1,4 +1,4 @@
-"""The screens that `sm top` puts over its list: input, question, text page and palette."""
+"""The screens that `sm top` puts over its list: input, question and text page."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,10 +8,10 @@ from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.suggester import SuggestFromList
-from textual.widgets import Input, OptionList, Static
-from textual.widgets.option_list import Option
+from textual.widgets import Input, Static
 
 from sm.board.prediction import MODES
+from sm.cli.tui.texts import detail_text
 from sm.core.quotation import wrapped_at_blanks
 
 
@@ -27,7 +27,8 @@ class LinePrompt(ModalScreen[str | None]):
     """One line of input at the bottom. The result is None if the person leaves with Esc.
 
     `title`: a text, or a function of the mode of a message. `on_change` gets each text while it is typed. With
-    `modes`, Ctrl-T chooses the mode. → completes the text to one of the `suggestions`.
+    `modes`, Ctrl-T chooses the mode. → completes the text to one of the `suggestions`. `about`: the request that the
+    text is for; empty: none.
     """
 
     CSS = """
@@ -45,8 +46,10 @@ class LinePrompt(ModalScreen[str | None]):
         on_escape: Callable[[str], object] | None = None,
         modes: bool = False,
         suggestions: Sequence[str] = (),
+        about: str = "",
     ) -> None:
         super().__init__()
+        self.about = about
         self._title, self._text = title, text
         self._on_change, self._on_escape = on_change, on_escape
         self._modes = modes
@@ -127,7 +130,8 @@ def scroll_by_key(scroll: VerticalScroll, key: str) -> bool:
 class TextPage(ModalScreen[str | None]):
     """A text in full. The result is a key in `keys` that the person pressed, or None after Esc or q.
 
-    `is_dead` is asked before such a key has an effect: the page may have just appeared.
+    `is_dead` is asked before such a key has an effect: the page may have just appeared. `about`: the request that the
+    page shows; empty: none.
     """
 
     CSS = """
@@ -143,8 +147,10 @@ class TextPage(ModalScreen[str | None]):
         keys: str = "",
         *,
         is_dead: Callable[[], bool] = lambda: False,
+        about: str = "",
     ) -> None:
         super().__init__()
+        self.about = about
         self._title, self._lines, self._keys, self._is_dead = title, lines, keys, is_dead
 
     def compose(self) -> ComposeResult:
@@ -152,7 +158,7 @@ class TextPage(ModalScreen[str | None]):
         with VerticalScroll():
             width = max(20, self.app.size.width - 2)
             lines = [piece for text in self._lines for piece in wrapped_at_blanks(text, width)]
-            yield Static(Text("\n".join(lines)), id="text")
+            yield Static(detail_text(lines), id="text")
 
     def on_key(self, event: events.Key) -> None:
         scroll = self.query_one(VerticalScroll)
@@ -167,67 +173,3 @@ class TextPage(ModalScreen[str | None]):
                 if not self._is_dead():
                     _ = self.dismiss(event.character)
         event.stop()
-
-
-class Palette(ModalScreen[str | None]):
-    """All actions with their keys. The result is the name of the chosen one.
-
-    `choices` has (name, text, the reason why it is not possible or None).
-    """
-
-    CSS = """
-    Palette { align: center top; background: transparent; }
-    Palette Input { width: 100%; max-width: 100; border: none; height: 1; padding: 0; }
-    Palette OptionList { width: 100%; max-width: 100; height: auto; max-height: 80%; border: none; }
-    """
-
-    def __init__(self, choices: Sequence[tuple[str, str, str | None]]) -> None:
-        super().__init__()
-        self._choices = choices
-
-    def compose(self) -> ComposeResult:
-        yield Input(placeholder="action", compact=True)
-        yield OptionList(*self._options(""))
-
-    def _options(self, words: str) -> list[Option]:
-        found = words.casefold().split()
-        shown = [
-            (name, text, reason)
-            for name, text, reason in self._choices
-            if all(w in text.casefold() for w in found)
-        ]
-        shown.sort(key=lambda choice: choice[2] is not None)
-        return [
-            Option(Text(f"{text}  ({reason})" if reason else text), id=name, disabled=reason is not None)
-            for name, text, reason in shown
-        ]
-
-    def on_input_changed(self, event: Input.Changed) -> None:
-        options = self.query_one(OptionList)
-        options.clear_options().add_options(self._options(event.value))
-        options.highlighted = 0 if options.option_count else None
-
-    def on_key(self, event: events.Key) -> None:
-        options = self.query_one(OptionList)
-        match event.key:
-            case "escape":
-                _ = self.dismiss(None)
-            case "down":
-                options.action_cursor_down()
-            case "up":
-                options.action_cursor_up()
-            case _:
-                if not take_early_key(self.query_one(Input), event):
-                    return
-        event.stop()
-
-    def on_input_submitted(self) -> None:
-        options = self.query_one(OptionList)
-        if options.highlighted is None:
-            options.action_cursor_down()
-        if options.highlighted is not None:
-            option = options.get_option_at_index(options.highlighted)
-            _ = self.dismiss(None if option.disabled else option.id)
-
-    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        _ = self.dismiss(event.option.id)

@@ -11,8 +11,10 @@ from sm.board import ACTIONS, KEYS, Board, Chip, Target
 from sm.board.details import count_line
 from sm.board.words import shown
 from sm.core.lines import line
+from sm.core.quotation import BAR
 from sm.core.timestamps import span
 
+_CHANGES: Mapping[str, str] = {f"{BAR}-": "red", f"{BAR}+": "green"}
 NEW_WORKSPACE = "+"
 """The chip that creates a workspace. No slug has this name."""
 VIEW_KEYS = (
@@ -21,13 +23,14 @@ VIEW_KEYS = (
     ("Enter", "Show the selected request or session in full"),
     ("← → Space", "Fold and unfold the sessions below the selected one"),
     ("0-9", "Choose a workspace; while an open question with options is selected: answer it"),
+    ("[ ]", "Choose the workspace before or after; on a page with tabs: another tab"),
     ("/", f"Filter: words, and {KEYS}"),
     ("S", "Next order: tree, needs me, age, cost, name"),
-    (": Ctrl-K", "Choose an action from a list"),
+    (": Ctrl-K", "Choose an action, a workspace or a place from a list"),
     ("e", "Show the events, by type"),
     ("$", "Show tokens and cost: by tree, over time, by model"),
     ("T", "Show the timeline: the statuses of each session"),
-    ("[ ] 1-9", "On a page with tabs: show another tab"),
+    ("1-9", "On a page with tabs: show another tab"),
     ("A", "Show or hide archived sessions"),
     ("C", "Next colours: of the system, dark, light"),
     ("c", "Copy the sm command of the selection"),
@@ -49,6 +52,15 @@ def help_lines(target: Target) -> list[str]:
     return lines
 
 
+def page_help(hint: str, *, has_tabs: bool, has_cursor: bool) -> list[str]:
+    """The keys of a page. `hint`: those of its actions, two blanks apart."""
+    moves = "Choose a span, whose numbers are in the last line" if has_cursor else "Scroll"
+    lines = [f"{'j k arrows':<12} {moves}", f"{'g G':<12} Scroll to the begin or the end"]
+    if has_tabs:
+        lines.append(f"{'[ ] Tab 1-9':<12} Another tab")
+    return [*lines, f"{'Esc q Enter':<12} Back", *(["", *hint.split("  ")] if hint else [])]
+
+
 def head(board: Board, lost_s: float | None, trouble: str, newer: str = "") -> str:
     """`newer`: the version of a daemon that is not of the version of this view."""
     parts = [f"sm top  {count_line(board.rows.values())}", f"order: {board.sort}"]
@@ -63,6 +75,22 @@ def head(board: Board, lost_s: float | None, trouble: str, newer: str = "") -> s
         since = "" if board.revision is None else f", the list is {span(lost_s)} old"
         parts.insert(0, f"no daemon{since} ({line(trouble, 100)})")
     return " | ".join(parts)
+
+
+def chips_in_sight(found: Sequence[Chip], chosen: str | None, width: int) -> Sequence[Chip]:
+    """The chips for which `width` cells have room: `All`, the chosen one, and the nearest others."""
+    place = next((number for number, chip in enumerate(found) if chip.slug == chosen), 0)
+    room = width - _width(found[:1]) - len(NEW_WORKSPACE) - 2
+    first, last = 1, len(found)
+    while first < place and _width(found[first : place + 1]) > room:
+        first += 1
+    while last > max(first, place + 1) and _width(found[first:last]) > room:
+        last -= 1
+    return [*found[:1], *found[first:last]]
+
+
+def _width(found: Sequence[Chip]) -> int:
+    return sum(cell_len(_chip_text(chip)) + 1 for chip in found)
 
 
 def chip_line(found: Sequence[Chip], chosen: str | None) -> Text:
@@ -89,6 +117,11 @@ def chip_at(found: Sequence[Chip], column: int) -> str | None:
 def _chip_text(chip: Chip) -> str:
     count = f" {chip.needs}!" if chip.needs else ""
     return f" {chip.key} {chip.label}{count} " if chip.key else f" {chip.label}{count} "
+
+
+def detail_text(lines: Sequence[str]) -> Text:
+    """Lines about a request or a session, with the colours of a change."""
+    return Text("\n").join(Text(text, _CHANGES.get(text.lstrip(" ")[:2], "")) for text in lines)
 
 
 def question_text(question: Mapping[str, Any]) -> str:

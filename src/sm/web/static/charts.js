@@ -28,7 +28,40 @@ function data(key, read) {
   return entry;
 }
 
-const settings = { by: "hour", hours: 1, told: "" };
+const settings = { by: "hour", hours: 1 };
+
+/** What the pointer or the keys have chosen in the picture of a page: a part of a line, by its name. */
+const picked = { line: 0, part: "" };
+
+/** A picture whose parts give their numbers, with the pointer or the arrows. `lines`: the parts [{name, words}] of each. */
+function picture(lines, hint, content) {
+  const found = lines.flat().find((part) => part.name === picked.part);
+  const pick = (line, place) => {
+    const parts = lines[line];
+    Object.assign(picked, { line, part: parts[Math.min(Math.max(0, place), parts.length - 1)]?.name ?? "" });
+    ui.drawNow();
+    document.querySelector(".picked")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  };
+  const keys = (event) => {
+    const [steps, down] = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key] ?? [0, 0];
+    if ((!steps && !down) || lines.length === 0) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const line = Math.min(Math.max(0, picked.line + down), lines.length - 1);
+    const place = lines[picked.line]?.findIndex((part) => part.name === picked.part) ?? -1;
+    if (place < 0) pick(Math.min(picked.line, lines.length - 1), Infinity);
+    else pick(line, line === picked.line ? place + steps : lines[line].findLastIndex((part) => part.at <= found.at));
+  };
+  return html`<figure class="scroll" tabindex="0" aria-label=${hint} @keydown=${keys}>${content}
+    <figcaption><span role="status">${found?.words ?? hint}</span></figcaption></figure>`;
+}
+
+const point = (line, name) => () => {
+  if (picked.part === name) return;
+  Object.assign(picked, { line, part: name });
+  ui.draw();
+};
+const look = (name, more) => `${more}${picked.part === name ? " picked" : ""}`;
 
 function page(title, controls, content) {
   return html`<section class="page" aria-labelledby="page-title">
@@ -45,12 +78,6 @@ function choice(label, name, options) {
     html`<option value=${value} ?selected=${String(settings[name]) === String(value)}>${title}</option>`)}</select></label>`;
 }
 
-const tell = (words) => {
-  if (settings.told === words) return;
-  settings.told = words;
-  ui.draw();
-};
-
 // Spend
 
 export function spendPage() {
@@ -64,7 +91,7 @@ export function spendPage() {
 
 function usage({ buckets, counted }) {
   if (!counted) return html`<p class="empty">The counting of tokens is off in the configuration.</p>`;
-  if (buckets.length === 0) return html`<p class="empty">No usage yet.</p>`;
+  if (buckets.length === 0) return html`<p class="empty">No usage yet: only agents such as claude report tokens.</p>`;
   const known = buckets.some((bucket) => bucket.cost_usd != null);
   const value = (bucket) => (known ? (bucket.cost_usd ?? 0) : bucket.tokens.input + bucket.tokens.output);
   const words = (bucket) => `${clock(bucket.at)}: ${dollars(bucket.cost_usd)}, ${tokens(bucket.tokens)} tokens`;
@@ -79,12 +106,15 @@ function usage({ buckets, counted }) {
       models.set(model, sum);
     }
   }
+  const parts = buckets.map((bucket) => ({ name: `bucket ${bucket.at}`, at: bucket.at, words: words(bucket) }));
+  const hint = `At most ${known ? dollars(most) : tokens(most)} in one ${settings.by}. Point at a bar, or use the arrows`;
   return html`<h3>${known ? "Cost" : "Tokens"} over time</h3>
-    <figure><svg class="chart" viewBox="0 0 ${WIDTH} 160" preserveAspectRatio="none" role="img" aria-label="${known ? "Cost" : "Tokens"} over time, the table has the numbers">
+    ${picture([parts], hint, html`<svg class="chart" viewBox="0 0 ${WIDTH} 160" preserveAspectRatio="none" role="img" aria-label="${known ? "Cost" : "Tokens"} over time, the table has the numbers">
       ${buckets.map((bucket, place) => {
         const height = (150 * value(bucket)) / most;
-        return svg`<rect class="chart-bar" x=${place * width + 1} y=${160 - height} width=${Math.max(1, Math.min(60, width - 2))} height=${height} @pointerenter=${() => tell(words(bucket))}></rect>`;
-      })}</svg><figcaption>${settings.told || `at most ${known ? dollars(most) : tokens(most)} in one ${settings.by}`}</figcaption></figure>
+        const { name } = parts[place];
+        return svg`<rect class=${look(name, "chart-bar")} x=${place * width + 1} y=${160 - height} width=${Math.max(1, Math.min(60, width - 2))} height=${height} @pointerenter=${point(0, name)}></rect>`;
+      })}</svg>`)}
     <details><summary>Table</summary><table><thead><tr><th scope="col">From</th><th scope="col">Cost</th><th scope="col">Tokens</th></tr></thead>
       <tbody>${[...buckets].reverse().map((bucket) => html`<tr><th scope="row">${clock(bucket.at)}</th><td>${dollars(bucket.cost_usd)}</td><td>${tokens(bucket.tokens)}</td></tr>`)}</tbody></table></details>
     <h3>By model</h3><table><thead><tr><th scope="col">Model</th><th scope="col">Cost</th><th scope="col">Tokens</th></tr></thead>
@@ -125,7 +155,9 @@ export function timelinePage() {
   return page("Timeline", controls, html`${error ? html`<p class="problem">${error}</p>` : nothing}${found === null ? html`<p class="empty">Loading.</p>` : lanesView(found)}`);
 }
 
-const MARKS = { request: "!", message: "✉", checkpoint: "◆" };
+const MARKS = { request: "?", message: "✉", checkpoint: "◆" };
+const OVER = ["completed", "error", "killed", "abandoned"]; // thin, as nothing happens any more
+const word = (part) => (part.status === "waiting_input" ? "waiting" : part.status);
 const secondsOf = (at) => Date.parse(at) / 1000;
 
 /** The lanes with each session below its parent, as [lane, depth]. */
@@ -153,22 +185,41 @@ function lanesView({ since, until, sessions, marks }) {
   const lanes = nested(sessions).slice(0, 300);
   const place = new Map(lanes.map(([lane], index) => [lane.session_id, index]));
   const middle = (index) => index * LANE + LANE / 2;
-  const words = (lane, part) => {
-    const end = part.end == null ? to : secondsOf(part.end);
-    return `${shown(lane.label, 60)}: ${part.status} for ${span(end - secondsOf(part.start))} from ${clock(part.start, true)}${part.reason ? ` (${shown(part.reason, 120)})` : ""}`;
-  };
-  return html`<figure class="scroll" tabindex="0"><svg class="lanes" viewBox="0 0 ${WIDTH} ${lanes.length * LANE + 20}" role="img" aria-label="Timeline from ${clock(from)} to ${clock(until)}, the table has the same">
+  const endOf = (part) => (part.end == null ? to : secondsOf(part.end));
+  const spanPart = (lane, part) => ({
+    name: `${lane.session_id} ${part.start}`,
+    at: secondsOf(part.start),
+    words: `${shown(lane.label, 60)}: ${word(part)} for ${span(endOf(part) - secondsOf(part.start))}, ${clock(part.start, true)} to ${part.end == null ? "now" : clock(part.end, true)}${part.reason ? `: ${shown(part.reason, 200)}` : ""}`,
+  });
+  const markPart = (lane, mark) => ({
+    name: `event ${mark.seq}`,
+    at: secondsOf(mark.timestamp),
+    words: `${shown(lane.label, 60)}: ${mark.type} at ${clock(mark.timestamp, true)}: ${shown(mark.message, 200)}`,
+  });
+  const shownMarks = marks.filter((mark) => place.has(mark.session_id) && secondsOf(mark.timestamp) >= from);
+  const parts = lanes.map(([lane]) => [
+    ...lane.spans.map((part) => spanPart(lane, part)),
+    ...shownMarks.filter((mark) => mark.session_id === lane.session_id).map((mark) => markPart(lane, mark)),
+  ].sort((one, other) => one.at - other.at));
+  return html`${picture(parts, "Point at a span, or use the arrows", html`<svg class="lanes" viewBox="0 0 ${WIDTH} ${lanes.length * LANE + 20}" role="img" aria-label="Timeline from ${clock(from)} to ${clock(until)}, the table has the same">
       ${lanes.map(([lane, depth], index) => svg`<text x=${4 + Math.min(depth, 6) * 10} y=${middle(index) + 4} class="lane-name" @click=${() => go(sessionPath(lane.session_id))}>${shown(lane.label, 24)}</text>
         ${place.has(lane.parent_session_id) ? svg`<path class="spawned" d="M${x(secondsOf(lane.created_at))} ${middle(place.get(lane.parent_session_id))}V${middle(index)}"></path>` : nothing}
-        ${lane.spans.map((part) => svg`<rect class="span f-${part.status}" x=${x(secondsOf(part.start))} y=${index * LANE + 4} height=${LANE - 8}
-          width=${Math.max(1.5, x(part.end == null ? to : secondsOf(part.end)) - x(secondsOf(part.start)))} @pointerenter=${() => tell(words(lane, part))}></rect>`)}`)}
-      ${marks.filter((mark) => place.has(mark.session_id) && secondsOf(mark.timestamp) >= from).map((mark) => svg`<text class="mark" x=${x(secondsOf(mark.timestamp))} y=${middle(place.get(mark.session_id)) + 4}
-        @pointerenter=${() => tell(`${clock(mark.timestamp, true)} ${mark.type}: ${shown(mark.message, 160)}`)}>${MARKS[mark.type]}</text>`)}
+        ${lane.spans.map((part) => {
+          const { name } = spanPart(lane, part);
+          const height = OVER.includes(part.status) ? 4 : LANE - 8;
+          return svg`<rect class=${look(name, `span f-${part.status}`)} x=${x(secondsOf(part.start))} y=${middle(index) - height / 2} height=${height}
+            width=${Math.max(1.5, x(endOf(part)) - x(secondsOf(part.start)))} @pointerenter=${point(index, name)}></rect>`;
+        })}`)}
+      ${shownMarks.map((mark) => {
+        const index = place.get(mark.session_id);
+        const { name } = markPart(lanes[index][0], mark);
+        return svg`<text class=${look(name, "mark")} x=${x(secondsOf(mark.timestamp))} y=${middle(index) + 4} @pointerenter=${point(index, name)}>${MARKS[mark.type]}</text>`;
+      })}
       <text class="axis" x=${NAMES} y=${lanes.length * LANE + 15}>${clock(from)}</text><text class="axis end" x=${WIDTH} y=${lanes.length * LANE + 15}>${clock(until)}</text>
-    </svg><figcaption>${settings.told || "Point at a span, or open the table"}</figcaption></figure>
-    <ul class="legend">${["running", "waiting_input", "idle", "completed", "error"].map((name) => html`<li><svg class="key" viewBox="0 0 12 12" aria-hidden="true"><rect class="span f-${name}" width="12" height="12"></rect></svg> ${name === "waiting_input" ? "waiting" : name}</li>`)}
+    </svg>`)}
+    <ul class="legend">${["running", "waiting_input", "idle", "completed", "error"].map((name) => html`<li><svg class="key" viewBox="0 0 12 12" aria-hidden="true"><rect class="span f-${name}" width="12" height="12"></rect></svg> ${word({ status: name })}</li>`)}
       ${Object.entries(MARKS).map(([name, sign]) => html`<li>${sign} ${name}</li>`)}</ul>
     <details><summary>Table</summary><table><thead><tr><th scope="col">Session</th><th scope="col">Status</th><th scope="col">From</th><th scope="col">For</th><th scope="col">Reason</th></tr></thead>
-      <tbody>${lanes.flatMap(([lane]) => lane.spans.map((part) => html`<tr><th scope="row">${shown(lane.label, 60)}</th><td>${part.status}</td><td>${clock(part.start, true)}</td>
-        <td>${span((part.end == null ? to : secondsOf(part.end)) - secondsOf(part.start))}</td><td>${shown(part.reason ?? "", 200)}</td></tr>`))}</tbody></table></details>`;
+      <tbody>${lanes.flatMap(([lane]) => lane.spans.map((part) => html`<tr><th scope="row">${shown(lane.label, 60)}</th><td>${word(part)}</td><td>${clock(part.start, true)}</td>
+        <td>${span(endOf(part) - secondsOf(part.start))}</td><td>${shown(part.reason ?? "", 200)}</td></tr>`))}</tbody></table></details>`;
 }

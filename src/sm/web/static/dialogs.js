@@ -1,7 +1,8 @@
 // Dialogs: the palette of actions, the help, the question before a kill, the fields of an action.
 
 import { html, nothing, ref } from "./vendor/lit/lit.js";
-import { actionOf, begin, carryOut, commandOf, copy, refusal, wordsOf } from "./acts.js";
+import { actionOf, begin, carryOut, commandOf, refusal, wordsOf } from "./acts.js";
+import { toggleArchived } from "./keys.js";
 import { liveBelow } from "./session.js";
 import { rowOf, state } from "./state.js";
 import { choose } from "./tree.js";
@@ -14,8 +15,11 @@ const VIEW_KEYS = [
   ["← → Space", "Fold and unfold the sessions below the selected one"],
   ["0-9", "Choose a workspace; on a question with options: answer it"],
   ["a d t", "On a request: approve, deny with words, answer with a text"],
+  ["[ ]", "Choose the workspace before or after; on a session: another tab"],
   ["/", "Filter"],
   ["S", "Next order"],
+  ["e $ T", "Show the events, the spend, the timeline"],
+  ["A", "Show or hide archived sessions"],
   [": Ctrl-K", "Choose an action from a list"],
   ["c", "Copy the sm command of the selection"],
   ["u", "Undo, for 5 seconds"],
@@ -146,22 +150,24 @@ function entries(target) {
     refusal: refusal(action.name, { need, session }),
     run: () => begin(action.name, target),
   }));
-  const place = (title, run, key = "") => ({ title, key, more: "", refusal: null, run });
+  const place = (title, run, key = "", more = "") => ({ title, key, more, refusal: null, run });
   return [
     ...actions,
-    place("Show the list of sessions", () => go("#/")),
-    place("Show the events", () => go("#/events")),
-    place("Show the spend", () => go("#/spend")),
-    place("Show the timeline", () => go("#/timeline")),
-    place("Copy the ID", () => session && copy(session), "y"),
-    ...state.chips.map((chip) => place(`Workspace: ${chip.title}`, () => choose(chip.slug ?? ""))),
+    ...state.chips.map((chip) => place(`Workspace: ${chip.title} (${chip.count})`, () => choose(chip.slug ?? ""), chip.key,
+      `sm ls --all${chip.slug ? ` --workspace ${chip.slug}` : ""}`)),
+    place("Show the list of sessions", () => go("#/"), "Esc", "sm ls"),
+    place("Show the events", () => go("#/events"), "e", "sm events"),
+    place("Show the spend", () => go("#/spend"), "$"),
+    place("Show the timeline", () => go("#/timeline"), "T"),
+    place("Show or hide archived sessions", toggleArchived, "A", "sm ls --all --archived"),
     place("Show all keys", () => openDialog({ kind: "help" }), "?"),
   ];
 }
 
 function palette(dialog) {
   const words = dialog.text.toLowerCase().split(/\s+/).filter(Boolean);
-  const found = entries(dialog.target).filter((entry) => words.every((word) => `${entry.title} ${entry.more}`.toLowerCase().includes(word)));
+  const found = entries(dialog.target).filter((entry) => words.every((word) => `${entry.title} ${entry.refusal ?? entry.more}`.toLowerCase().includes(word)))
+    .sort((one, other) => (one.refusal !== null) - (other.refusal !== null));
   dialog.at = Math.min(Math.max(0, dialog.at), Math.max(0, found.length - 1));
   const run = (entry) => {
     if (entry === undefined) return;

@@ -5,7 +5,7 @@ import { close, openDialog } from "./dialogs.js";
 import { focusedNeed, focusNeed, moveNeed, needKey } from "./needs.js";
 import { lines, rowOf, state } from "./state.js";
 import { choose, fold, move, select, sendView, touch } from "./tree.js";
-import { go, sessionPath, tell, ui } from "./ui.js";
+import { go, sessionPath, TABS, tell, ui } from "./ui.js";
 
 const PAGE = 10;
 const DECISIONS = { a: "approve", d: "deny", t: "answer" };
@@ -88,6 +88,12 @@ const VIEW = {
   ":": () => openDialog({ kind: "palette", text: "", at: 0, target: target() }),
   S: nextSort,
   u: undo,
+  "[": () => stepAside(-1),
+  "]": () => stepAside(1),
+  e: () => go("#/events"),
+  $: () => go("#/spend"),
+  T: () => go("#/timeline"),
+  A: toggleArchived,
   N: () => (state.needs.length ? focusNeed(state.needs[0].key) : tell("nothing needs you")),
   c: (need) => {
     const { session } = target();
@@ -122,6 +128,22 @@ function foldOrLeave() {
       return;
     }
   }
+}
+
+/** Another tab of the session, or another workspace. */
+function stepAside(steps) {
+  if (ui.route.page === "session") {
+    go(sessionPath(ui.route.session, after(TABS, ui.route.tab, steps)));
+  } else choose(after(state.chips.map((chip) => chip.slug ?? ""), state.workspace, steps));
+}
+
+const after = (list, one, steps) => list[(list.indexOf(one) + steps + list.length) % list.length];
+
+export function toggleArchived() {
+  touch();
+  state.view.archived = !state.view.archived;
+  sendView();
+  tell(`archived sessions are ${state.view.archived ? "shown" : "hidden"}`);
 }
 
 function workspaceKey(digit) {

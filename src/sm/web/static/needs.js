@@ -147,7 +147,7 @@ function ghostLine(ghost) {
 function body(need) {
   const lines = need.lines ?? [];
   const open = ui.opened.has(need.key);
-  if (lines.length === 0 && !need.diff) return nothing;
+  if (lines.length === 0) return nothing;
   const some = open ? lines : lines.slice(0, SHOWN_LINES);
   const hidden = lines.length - some.length;
   const toggle = () => {
@@ -155,23 +155,19 @@ function body(need) {
     ui.drawNow();
   };
   return html`<div class="need-body">
-    <pre class="quoted">${some.join("\n")}</pre>
-    ${open && need.diff ? html`<pre class="quoted diff">${diffLines(need.diff)}</pre>` : nothing}
-    ${hidden > 0 || need.diff || open
+    <pre class="quoted">${some.map(bodyLine)}</pre>
+    ${hidden > 0 || (open && lines.length > SHOWN_LINES)
       ? html`<button class="plain" aria-expanded=${open} @click=${toggle}>
-          ${open ? "Show less" : hidden > 0 ? `Show all (${hidden} more lines)` : "Show the change"}
+          ${open ? "Show less" : `Show all (${hidden} more lines)`}
         </button>`
       : nothing}
   </div>`;
 }
 
-function diffLines(diff) {
-  const lines = Array.isArray(diff) ? diff : String(diff).split("\n");
-  return lines.map((line) => {
-    const [sign, text] = Array.isArray(line) ? line : [line.slice(0, 1), line.slice(1)];
-    const kind = { "+": "added", "-": "removed" }[sign];
-    return kind ? html`<span class=${kind}>${sign}${text}\n</span>` : html`<span>${sign}${text}\n</span>`;
-  });
+/** A line of a request. `|-` and `|+` are bars of the server: the lines of an agent cannot begin with them. */
+function bodyLine(line) {
+  const kind = { "-": "removed", "+": "added" }[line.match(/^ *\|([-+])/)?.[1]] ?? "";
+  return html`<span class=${kind}>${line}\n</span>`;
 }
 
 function button(need, action, label, key, press_, kind = "") {

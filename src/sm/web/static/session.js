@@ -1,6 +1,6 @@
 // The page of one session: its state and acts, and tabs for the terminal, the work, the messages and the reasons.
 
-import { html, live, nothing } from "./vendor/lit/lit.js";
+import { html, live, nothing, ref } from "./vendor/lit/lit.js";
 import { begin, isTouch, refusal, send, wordsOf } from "./acts.js";
 import { get } from "./api.js";
 import { screen } from "./screen.js";
@@ -138,7 +138,7 @@ function panel(tab, row, ended) {
     if (!ended && !screen.over) return screen.element;
     load("output", row);
     return ready((data) => html`<p class="hint">${data.archived ? "The terminal is closed. These are its last lines." : "The process has ended."}</p>
-      <div class="screen" tabindex="0" role="region" aria-label="Last output">${data.lines.map((line) => html`<div>${visible(line) || "\u00a0"}</div>`)}</div>`);
+      <div class="screen" tabindex="0" role="region" aria-label="Last output" ${atEnd}>${data.lines.map((line) => html`<div>${visible(line) || "\u00a0"}</div>`)}</div>`);
   }
   if (tab === "children") return children(row);
   load(tab, row);
@@ -150,6 +150,8 @@ function ready(draw) {
   if (loaded.data === null) return loaded.error ? problem : html`<p class="empty">Loading.</p>`;
   return html`${problem}${draw(loaded.data)}`;
 }
+
+const atEnd = ref((element) => element && queueMicrotask(() => element.scrollTo(0, element.scrollHeight)));
 
 const LONG = 400;
 const long = (text) => text.length <= LONG && text.split("\n").length <= 6

@@ -172,7 +172,7 @@ function rowItem(line, place, now) {
   return unchanged([row, branch, folded, depth, children, place, age, gone, selected, height], () => {
     const click = (event) => {
       touch();
-      if (event.target.closest(".twisty")) fold(id);
+      if (event.target.closest(".twisty:not(.leaf)")) fold(id);
       else {
         select(id, false);
         go(sessionPath(id, ui.route.page === "session" ? ui.route.tab : "peek"));
@@ -183,9 +183,7 @@ function rowItem(line, place, now) {
         aria-expanded=${children ? String(!folded) : nothing} data-session=${id} data-status=${row.status ?? row.word}
         class="row ${row.live && !gone ? "" : "over"} ${selected ? "selected" : ""}"
         .style=${`transform:translateY(${place * height}px)`} @click=${click}>
-      <span role="gridcell" class="c-session"><span class="branch" aria-hidden="true">${branch}</span>${children
-          ? html`<span class="twisty" aria-hidden="true">${folded ? "▸" : "▾"}</span>`
-          : nothing}<span class="sign s-${statusClass(row)}" aria-hidden="true">${row.sign}</span><span class="label">${row.label}</span>${folded
+      <span role="gridcell" class="c-session"><span class="branch" aria-hidden="true">${branch}</span><span class=${children ? "twisty" : "twisty leaf"} aria-hidden="true">${children ? (folded ? "▸" : "▾") : ""}</span><span class="sign s-${statusClass(row)}" aria-hidden="true">${row.sign}</span><span class="label">${row.label}</span>${folded
           ? html`<span class="tag">+${folded}</span>` : nothing}${(row.badges ?? []).map((badge) => html`<span class="tag">${badge}</span>`)}${row.held
           ? html`<span class="tag" title="messages held">✉${row.held}</span>` : nothing}</span>
       <span role="gridcell" class="c-status s-${statusClass(row)}">${gone ? "gone" : `${row.word} ${age}`}</span>

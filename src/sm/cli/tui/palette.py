@@ -1,0 +1,92 @@
+"""The palette of `sm top`: all actions, workspaces and places with their keys, narrowed by words."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rich.style import Style
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.screen import ModalScreen
+from textual.widgets import Input, OptionList
+from textual.widgets.option_list import Option
+
+from sm.cli.tui.screens import take_early_key
+
+
+@dataclass(frozen=True, slots=True)
+class PaletteChoice:
+    title: str
+    key: str
+    """Empty: only the palette has it."""
+    command: str
+    """The equivalent `sm` command; empty: there is none."""
+    run: Callable[[], object]
+    refusal: str | None = None
+    """The reason why it is not possible; None: it is."""
+
+    @property
+    def text(self) -> Text:
+        text = Text(f"{self.title}  [{self.key}]" if self.key else self.title)
+        more = f"({self.refusal})" if self.refusal else self.command
+        return text.append(f"  {more}", Style(dim=True)) if more else text
+
+
+class Palette(ModalScreen[str | None]):
+    """The result is the index of the chosen one in `choices` as text, or None after Esc."""
+
+    CSS = """
+    Palette { align: center top; background: transparent; }
+    Palette Input { width: 100%; max-width: 100; border: none; height: 1; padding: 0; }
+    Palette OptionList { width: 100%; max-width: 100; height: auto; max-height: 80%; border: none; }
+    """
+
+    def __init__(self, choices: Sequence[PaletteChoice]) -> None:
+        super().__init__()
+        self._choices = choices
+
+    def compose(self) -> ComposeResult:
+        yield Input(placeholder="action, workspace or place", compact=True)
+        yield OptionList(*self._options(""))
+
+    def _options(self, words: str) -> list[Option]:
+        wanted = words.casefold().split()
+        found = [
+            (place, choice)
+            for place, choice in enumerate(self._choices)
+            if all(word in choice.text.plain.casefold() for word in wanted)
+        ]
+        found.sort(key=lambda entry: entry[1].refusal is not None)
+        return [
+            Option(choice.text, id=str(place), disabled=choice.refusal is not None) for place, choice in found
+        ]
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        options = self.query_one(OptionList)
+        options.clear_options().add_options(self._options(event.value))
+        options.highlighted = 0 if options.option_count else None
+
+    def on_key(self, event: events.Key) -> None:
+        options = self.query_one(OptionList)
+        match event.key:
+            case "escape":
+                _ = self.dismiss(None)
+            case "down":
+                options.action_cursor_down()
+            case "up":
+                options.action_cursor_up()
+            case _:
+                if not take_early_key(self.query_one(Input), event):
+                    return
+        event.stop()
+
+    def on_input_submitted(self) -> None:
+        options = self.query_one(OptionList)
+        if options.highlighted is None:
+            options.action_cursor_down()
+        if options.highlighted is not None:
+            option = options.get_option_at_index(options.highlighted)
+            _ = self.dismiss(None if option.disabled else option.id)
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        _ = self.dismiss(event.option.id)
