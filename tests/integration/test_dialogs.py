@@ -184,7 +184,8 @@ def test_request_is_answered_by_terminal_when_the_hook_never_got_the_answer(
     else:
         agent.send_event("Stop")
     code, _, err = finish(approval)
-    assert (code, f"{dialog.name} was answered in the terminal at " in err) == (4, True)
+    assert f"{dialog.name} was answered in the terminal at " in err
+    assert code == 4
     assert (dialog.request["state"], dialog.request["answered_by"]) == ("answered", "terminal")
     assert stage.messages(agent) == []
 
