@@ -22,6 +22,8 @@ from tests.integration.hook_caller import HookCaller
 from tests.load import until_async
 from tests.web_server import Browser, browser
 
+_KEPT = 5
+"""Ended agents, and archived ones, that are kept."""
 Rows = Mapping[str, Mapping[str, Any]]
 
 
@@ -94,14 +96,16 @@ class Agents:
         self._post(session_path(agent, "/kill"), {"force": True})
         self._hooks.pop(agent).end()
         self._live.append(self._spawn())
+        if len(self._ended) > _KEPT:
+            self._put_away()
         still = {request["request_id"] for request in self._client.get("/v1/requests", {"limit": 1000})}
         self.open = [name for name in self.open if name in still]
 
     def _put_away(self) -> None:
-        """Archive the oldest ended agent, or remove the oldest archived one."""
-        if self._archived and self._chance.random() < 0.5:
+        """Archive the oldest ended agent, and remove the oldest archived one: their number stays the same too."""
+        if len(self._archived) >= _KEPT:
             self._post(session_path(self._archived.pop(0), "/remove"), {})
-        elif self._ended:
+        if self._ended:
             agent = self._ended.pop(0)
             self._post(session_path(agent, "/archive"), {})
             self._archived.append(agent)
