@@ -109,7 +109,8 @@ async def test_program_that_cannot_be_run_leaves_nothing() -> None:
 
 async def test_program_ends_when_its_owner_is_killed(tmp_path: object) -> None:
     owner = (
-        "import asyncio, os\nfrom sm.linux.pty_process import pty_process\n"
+        "import asyncio, os, signal\nfrom sm.linux.pty_process import pty_process\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"  # as below nohup
         "async def main():\n"
         " async with pty_process(['sh', '-c', 'echo $$; sleep 1000'], os.environ, 80, 24) as terminal:\n"
         "  print((await terminal.read()).decode(), flush=True)\n"

@@ -6,6 +6,7 @@ Sources: pty(7), ioctl_tty(2).
 import asyncio
 import fcntl
 import os
+import signal
 import struct
 import termios
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -88,7 +89,11 @@ async def pty_process(
 
 
 def _take_terminal() -> None:
-    """Without a controlling terminal the program would get no SIGHUP and no SIGWINCH."""
+    """Without a controlling terminal the program would get no SIGHUP and no SIGWINCH.
+
+    nohup(1) lets all processes below it ignore SIGHUP.
+    """
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 

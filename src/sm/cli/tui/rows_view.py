@@ -90,7 +90,9 @@ class RowsView(ScrollView, can_focus=False):
         strip = Strip(segments(cells))
         if not self._is_filled:
             return strip.adjust_cell_length(width)
-        style = self.rich_style  # Textual computes it at each access, which takes a sixth of the time of a line
+        style = (
+            self.rich_style
+        )  # Textual computes it at each access, which takes a sixth of the time of a line
         return strip.adjust_cell_length(width, style).apply_style(style)
 
     def on_click(self, event: events.Click) -> None:

@@ -91,7 +91,7 @@ export function spendPage() {
 
 function usage({ buckets, counted }) {
   if (!counted) return html`<p class="empty">The counting of tokens is off in the configuration.</p>`;
-  if (buckets.length === 0) return html`<p class="empty">No usage yet: only agents such as claude report tokens.</p>`;
+  if (buckets.length === 0) return html`<p class="empty">No usage yet: agents that are plain commands report no tokens.</p>`;
   const known = buckets.some((bucket) => bucket.cost_usd != null);
   const value = (bucket) => (known ? (bucket.cost_usd ?? 0) : bucket.tokens.input + bucket.tokens.output);
   const words = (bucket) => `${clock(bucket.at)}: ${dollars(bucket.cost_usd)}, ${tokens(bucket.tokens)} tokens`;
