@@ -32,7 +32,7 @@ async def output_until(terminal: PtyProcess, text: str) -> str:
 async def process_of(terminal: PtyProcess) -> Process:
     """The shell that prints its pid."""
     output = await output_until(terminal, "\n")
-    process = identify(int(output))
+    process = identify(int(output.partition("\n")[0]))
     assert process is not None
     return process
 

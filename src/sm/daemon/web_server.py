@@ -15,6 +15,7 @@ from contextlib import suppress
 from sm.core.backoff import Backoff
 from sm.core.models import Process
 from sm.linux.processes import ProcessWatch, environ_value, identify, signal_process
+from sm.linux.programs import wait_or_kill
 from sm.paths import InstancePaths
 from sm.web.address import running_server
 
@@ -131,14 +132,7 @@ class WebServer:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is not None:
-        return
-    with suppress(ProcessLookupError):
-        process.terminate()
-    try:
-        async with asyncio.timeout(_ENDS_WITHIN_S):
-            await process.wait()
-    except TimeoutError:
+    if process.returncode is None:
         with suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
+            process.terminate()
+        await wait_or_kill(process, _ENDS_WITHIN_S)

@@ -1,4 +1,4 @@
-"""Runs a program once, with bounded output and time, and leaves no process behind."""
+"""Runs a program once, with bounded output and time, and leaves no process behind. Ends child processes."""
 
 import asyncio
 import os
@@ -89,3 +89,14 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     with suppress(TimeoutError):  # a child that left the group may hold the pipes, which wait() waits for
         async with asyncio.timeout(_KEEPS_PARTS_S):
             await process.wait()
+
+
+async def wait_or_kill(process: asyncio.subprocess.Process, within_s: float) -> None:
+    """Wait for the end of a child process, and kill it if it has not ended after `within_s`."""
+    try:
+        async with asyncio.timeout(within_s):
+            await process.wait()
+    except TimeoutError:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()

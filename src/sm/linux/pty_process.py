@@ -10,7 +10,9 @@ import signal
 import struct
 import termios
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
+
+from sm.linux.programs import wait_or_kill
 
 _READ_BYTES = 64 * 1024
 _ENDS_WITHIN_S = 2.0
@@ -85,7 +87,7 @@ async def pty_process(
     finally:
         os.close(master)
         if process is not None:
-            await _end(process)
+            await wait_or_kill(process, _ENDS_WITHIN_S)
 
 
 def _take_terminal() -> None:
@@ -99,13 +101,3 @@ def _take_terminal() -> None:
 
 def _resize(descriptor: int, columns: int, rows: int) -> None:
     fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    try:
-        async with asyncio.timeout(_ENDS_WITHIN_S):
-            await process.wait()
-    except TimeoutError:
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
