@@ -12,6 +12,8 @@ import pytest
 from playwright.sync_api import Browser, WebSocketRoute
 
 import sm.web
+from sm.core.lifecycle import is_live
+from sm.core.statuses import Status
 from tests.browser import AXE, DESKTOP, PHONE, Tab, Visitor, chromium, skip_without
 from tests.fixtures import context_fixture
 from tests.instance import Instance
@@ -44,6 +46,20 @@ def server(browser: Browser, stage: Stage) -> Iterator[WebServer]:
 @pytest.fixture(scope="module")
 def visitor(browser: Browser, server: WebServer) -> Visitor:
     return Visitor(browser, server)
+
+
+@pytest.fixture(autouse=True)
+def emptied(stage: Stage) -> Iterator[None]:
+    """Empty the list behind each test: the page draws only the rows that are in sight."""
+    yield
+    sessions = stage.json("ls", "--all")
+    live = [session["session_id"] for session in sessions if is_live(Status(session["status"]))]
+    if live:
+        stage.sm("kill", *live, "--force")
+    for session_id in live:
+        stage.ended(session_id)
+    if sessions:
+        stage.sm("archive", *(session["session_id"] for session in sessions))
 
 
 # The login
