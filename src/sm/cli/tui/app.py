@@ -1,6 +1,7 @@
 """The application of `sm top`: its regions, and what they show."""
 
 import asyncio
+import gc
 import os
 import signal
 import time
@@ -37,6 +38,7 @@ from sm.client.http import Client
 from sm.core.text import folded
 from sm.feed import Feed, Mail, Situation
 
+_AGES_EVERY_S = 1.5
 _DRAW_EVERY_S = 0.25
 _CACHED_MAX = 500
 _HINT = "?: help  Tab: switch  Enter: details  a: approve  d: deny  s: send  n: new  /: filter  colon: actions  q: quit"
@@ -115,7 +117,8 @@ class TopApp(App[None]):
         for number in (signal.SIGHUP, signal.SIGTERM):  # without a handler, the terminal would stay as it is
             asyncio.get_running_loop().add_signal_handler(number, self.exit, None, 128 + number)
         self._feed.start()
-        self.set_interval(1.0, self.draw)
+        gc.freeze()  # the modules stay: to look through them again and again takes a tenth of the time of the view
+        self.set_interval(1.0, self._tick)
 
     def on_unmount(self) -> None:
         self._feed.end()
@@ -163,6 +166,13 @@ class TopApp(App[None]):
             self.set_timer(wait_s, self.draw)
 
     # Drawing
+
+    def _tick(self) -> None:
+        """Draw the new ages: every second while something needs the person or counts down, else every other one."""
+        clock_s = time.monotonic()
+        counts = self.found or self.runner.undo_text(clock_s) or self.board.lost_for_s(clock_s) is not None
+        if counts or clock_s - self._drawn_s >= _AGES_EVERY_S:
+            self.draw()
 
     def draw(self) -> None:
         clock_s = time.monotonic()
