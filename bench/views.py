@@ -67,9 +67,8 @@ def measure(effort: Effort) -> Iterator[Row]:
         pid, spawned_s = instance.daemon.pid, time.monotonic()
         resting = _Rounds(instance, pid, seconds, 1)
         with _top(instance) as top:
-            top_ages, top_pss = cpu_percent(top, seconds), memory_kb(top)["Pss"] / 1000
             time.sleep(max(0.0, spawned_s + effort.rested_s - time.monotonic()))
-            top_rests = cpu_percent(top, seconds)
+            top_rests, top_pss = cpu_percent(top, seconds), memory_kb(top)["Pss"] / 1000
         ended.enter_context(changing_notes(instance, sessions))
         changing = _Rounds(instance, pid, seconds, _ROUNDS)
         with _top(instance) as top:
@@ -84,7 +83,6 @@ def measure(effort: Effort) -> Iterator[Row]:
         f"sm top, {count} sessions, {CHANGES_PER_S} changes a second: CPU", "%", top_works, gate=3, aim=1.5
     )
     yield Row("  CPU at rest", "%", top_rests, gate=0.5, aim=0.3)
-    yield Row("  CPU at rest, all ages below a minute", "%", top_ages)
     yield Row("  memory (PSS)", "MB", top_pss, gate=45, aim=30)
     yield from _lists()
 
