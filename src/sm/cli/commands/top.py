@@ -21,6 +21,7 @@ Examples:
   sm top
 """
 
+import gc
 import os
 import sys
 
@@ -52,6 +53,8 @@ def command() -> None:
         raise UsageError("sm top needs a terminal", "to list sessions: sm ls")
     instance.client().get("/v1/health")  # starts the daemon, or says why that fails
     app = TopApp(instance.client(start=False), kept=KeptChoices(instance.paths.views))
+    # The modules stay until the end. To look through them at each collection takes a tenth of the time of the view.
+    gc.freeze()
     app.run()
     if app.return_code:
         raise SystemExit(app.return_code)

@@ -1,7 +1,6 @@
 """The application of `sm top`: its regions, and what they show."""
 
 import asyncio
-import gc
 import os
 import signal
 import time
@@ -39,6 +38,7 @@ from sm.core.text import folded
 from sm.feed import Feed, Mail, Situation
 
 _AGES_EVERY_S = 1.5
+"""The least time between two drawings of ages alone: with a tick each second, every other one draws."""
 _DRAW_EVERY_S = 0.25
 _CACHED_MAX = 500
 _HINT = "?: help  Tab: switch  Enter: details  a: approve  d: deny  s: send  n: new  /: filter  colon: actions  q: quit"
@@ -117,7 +117,6 @@ class TopApp(App[None]):
         for number in (signal.SIGHUP, signal.SIGTERM):  # without a handler, the terminal would stay as it is
             asyncio.get_running_loop().add_signal_handler(number, self.exit, None, 128 + number)
         self._feed.start()
-        gc.freeze()  # the modules stay: to look through them again and again takes a tenth of the time of the view
         self.set_interval(1.0, self._tick)
 
     def on_unmount(self) -> None:
