@@ -26,7 +26,9 @@ TINY = Effort(
 )
 
 
-@pytest.mark.parametrize("name", GROUPS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.browser) if name == "web" else name for name in GROUPS]
+)
 @pytest.mark.processes
 def test_benchmark_yields_documented_rows_and_removes_its_files(
     name: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest

@@ -16,7 +16,7 @@ from tests.load import until
 from tests.view_pictures import Scene, scene
 from tests.web_server import web_server
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.browser]
 
 COLUMNS, LINES = 320, 40
 """Wide enough for each column, with the region beside the list."""

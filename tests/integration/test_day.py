@@ -151,6 +151,7 @@ async def sample(number: int, agents: Agents, truth: Truth, views: list[View]) -
     return len(ids) * len(views)
 
 
+@pytest.mark.browser
 @pytest.mark.timeout(7200 if LONG else 600)
 async def test_every_view_is_right_all_day_and_announces_each_request_once(
     instance: Instance, server: WebServer, agents: Agents

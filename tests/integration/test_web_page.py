@@ -20,6 +20,8 @@ from tests.instance import Instance
 from tests.integration.played_claude import Stage
 from tests.web_server import WebServer, web_server
 
+pytestmark = pytest.mark.browser
+
 STATIC = Path(sm.web.__file__).with_name("static")
 ALLOWED = {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": {"behavior": "allow"}}}
 ATTACK = "<img src=x onerror=\"document.title='owned'\">"
@@ -91,6 +93,16 @@ def test_page_with_a_login_that_is_not_valid_asks_for_another_one(
     tab.is_in_phase("login")
     assert "This login is not valid any more." in tab.text()
     context.close()
+
+
+def test_page_offers_to_load_again_when_a_module_is_lost(visitor: Visitor, server: WebServer) -> None:
+    with visitor.tab() as tab:
+        tab.page.route("**/state.js", lambda route: route.abort("internetdisconnected"))
+        tab.page.goto(f"{server.origin}/?again")
+        tab.shows("A part of this page could not be loaded.")
+        tab.page.unroute("**/state.js")
+        tab.page.get_by_text("Load it again").click()
+        tab.is_in_phase("live")
 
 
 def test_page_of_a_withdrawn_login_shows_nothing_more(browser: Browser, instance: Instance) -> None:
