@@ -1,6 +1,6 @@
-"""Writes `tests/data/v8.db`, a database of the current schema version: `python -m tests.golden`.
+"""Writes `tests/data/v9.db`, a database of the current schema version: `python -m tests.golden`.
 
-Run only until version 8 is released. After that the file never changes, so that later versions prove they can read it.
+Run only until version 9 is released. After that the file never changes, so that later versions prove they can read it.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from sm.core.accounts import Account, Park, ParkKind
 from sm.core.messages import Message
 from sm.core.models import Capabilities, Exit, Process, Session, Workspace
 from sm.core.pairing import Pairing, PairRequest, PairState
+from sm.core.pauses import Pause
 from sm.core.requests import BY_RULE, Answer, Question, Request
 from sm.core.states import BridgeLevel, MessageMode, MessageState, Mode, RequestKind, RequestState, TrustLevel
 from sm.core.statuses import Status
@@ -69,6 +70,10 @@ RUNNING: Session = replace(
     workspace="web",
     worktree="/home/u/app/.sm/worktrees/login",
     branch="sm/login",
+)
+PAUSED: Session = replace(
+    session("aaaa4444", parent="aaaa1111", status=Status.IDLE),
+    paused=Pause(AT, "operator", "too dear", AT, cut_off=True),
 )
 COMPLETED: Session = replace(
     session("aaaa2222", parent="aaaa1111", status=Status.COMPLETED),
@@ -183,6 +188,7 @@ async def write(path: str) -> None:
         await tx.insert(RUNNING, LAUNCH, "a prompt")
         await tx.insert(COMPLETED, LAUNCH, None)
         await tx.insert(PAIRED, LAUNCH, None)
+        await tx.insert(PAUSED, LAUNCH, None)
         tx.mail.add_message(MESSAGE, "päth\nand more")
         for request in (OFFERED, RULED, FOUND):
             tx.mail.add_request(request)
@@ -211,7 +217,7 @@ async def write(path: str) -> None:
 
 
 def main() -> None:
-    target = Path(__file__).parent / "data" / "v8.db"
+    target = Path(__file__).parent / "data" / "v9.db"
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "sm.db")
         asyncio.run(write(path))

@@ -15,6 +15,7 @@ tmux: {{socket_name: test}}
 limits: {{spawn_interval_s: 0}}
 commands:
   Sh: {{command: [sh, -c]}}
+  Inbox: {{command: [sleep, "1000"], prompt: file}}
 claude:
   default_command: {claude}
   agent_configs:
@@ -91,6 +92,11 @@ class Agent:
     def write_message(self, message: dict[str, Any], at: datetime | None = None) -> None:
         """Write a message of the model with its usage into the transcript."""
         self._write("assistant", at, message=message)
+
+    def write_interruption(self) -> None:
+        """Write the line with which claude ends a turn that a person has interrupted."""
+        text = {"type": "text", "text": "[Request interrupted by user]"}
+        self._write("user", None, message={"role": "user", "content": [text]})
 
     def write_turn_end(self) -> None:
         """Write the line that claude writes after each turn, also after one that failed, and let the daemon read it."""

@@ -285,6 +285,8 @@ def test_hidden_session_does_not_exist_for_a_sandboxed_caller(team: Team, name: 
             ("GET", "/actions", None),
             ("POST", "/kill", {"force": True}),
             ("POST", "/interrupt", {}),
+            ("POST", "/pause", {}),
+            ("POST", "/resume", {}),
             ("POST", "/archive", {}),
             ("POST", "/remove", {}),
             ("POST", "/fork", {}),

@@ -283,6 +283,8 @@ def use_observation_routes(scenario: Scenario) -> None:
     assert operator.get(f"{session_path}/why", agent)["evidence"]
     assert {a["kind"] for a in operator.get(f"{session_path}/actions", agent)} >= {"tool", "event"}
     operator.post(f"{session_path}/interrupt", agent)
+    assert operator.post(f"{session_path}/pause", agent, for_s=60)["paused"]["until"]
+    assert operator.post(f"{session_path}/resume", agent)["paused"] is None
     operator.post(f"{session_path}/fork", agent, name="other")
     (account,) = operator.get("/v1/accounts")
     assert operator.post("/v1/accounts/{name}/pause", account["name"])[0]["parks"]

@@ -48,6 +48,7 @@ REPARENT            yes       yes    d     d     -     d
 RENAME              yes       yes    d     d     -     d
 ATTACH              yes       no     d     d     -     d    x
 INTERRUPT           yes       yes    d     d     -     d
+PAUSE               yes       yes    d     d     -     d
 RESTORE             yes       yes    d     d     -     d
 FORK                yes       yes    d     d     -     d
 SEE_WORKSPACE       yes       yes    s     s     s     s

@@ -9,7 +9,7 @@ import orjson
 from sm.api.answers.events import EventView
 from sm.api.answers.messages import LetterView, MessageView
 from sm.api.answers.requests import RequestView
-from sm.api.answers.sessions import FailureView, SessionView, StartedView
+from sm.api.answers.sessions import FailureView, PausedView, SessionView, StartedView
 from sm.api.answers.workspaces import WorkspaceView
 from sm.core.labels import label, label_of, short_label
 from sm.core.lifecycle import is_live
@@ -157,6 +157,7 @@ def session_json(
         exit_code=exit.code if exit else None,
         exit_signal=exit.signal if exit else None,
         last_activity_at=session.status_at if activity_s is None else max(session.status_at, iso(activity_s)),
+        paused=None if session.paused is None else build_view(PausedView, session.paused),
         worktree=None if session.worktree is None else {"path": session.worktree, "branch": session.branch},
         children=[],
     )

@@ -62,6 +62,8 @@ def _status(value: str) -> Test:
         return lambda row, now_s: row.stale
     if begin == "live":
         return lambda row, now_s: row.is_live
+    if begin == "paused":
+        return lambda row, now_s: bool(row.data.get("paused"))
     if begin == "ended":
         return lambda row, now_s: row.status in ENDED
     return lambda row, now_s: (

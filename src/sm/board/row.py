@@ -67,7 +67,8 @@ class BoardRow:
 
     def badges(self) -> list[str]:
         """Marks of a session that is not as others."""
-        marks = [fallback_mark(self.data).strip(), "worktree" if self.data["worktree"] else ""]
+        paused = "paused" if self.data.get("paused") else ""  # an older daemon has no pauses
+        marks = [paused, fallback_mark(self.data).strip(), "worktree" if self.data["worktree"] else ""]
         return [mark for mark in marks if mark]
 
     def progress(self) -> str:

@@ -95,6 +95,11 @@ def session_names(context: click.Context, incomplete: str) -> Iterable[Candidate
 
 
 @_completion
+def paused_sessions(context: click.Context, incomplete: str) -> Iterable[Candidate]:
+    return _sessions(lambda session: session.get("paused") is not None)
+
+
+@_completion
 def running_sessions(context: click.Context, incomplete: str) -> Iterable[Candidate]:
     """Sessions that are live or whose process may run."""
     return _sessions(_runs)
@@ -280,7 +285,7 @@ workspace_option = click.option(
     help="Only sessions of this workspace; - for sessions without one.",
 )
 account_option = click.option(
-    "--account", metavar="NAME", required=True, help="The account, as in sm accounts."
+    "--account", metavar="NAME", help="An account in place of sessions, as in sm accounts."
 )
 
 

@@ -34,6 +34,13 @@ class WorktreeData(TypedDict):
     branch: str | None
 
 
+class PausedData(TypedDict):
+    at: str
+    by: str
+    reason: str
+    until: str | None
+
+
 class RowData(TypedDict):
     """A session with its usage and its open work."""
 
@@ -71,6 +78,7 @@ class RowData(TypedDict):
     note: str | None
     last_activity_at: str
     archived: bool
+    paused: PausedData | None
     worktree: WorktreeData | None
     children: list[Any]
     tokens: TokensData | None

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sm.core.faults import Fault
+from sm.core.pauses import Pause
 from sm.core.states import BridgeLevel, CallerKind, EventType, Mode, SignalKind, TrustLevel
 from sm.core.statuses import Status
 from sm.core.turns import FinishedTurn
@@ -205,6 +206,7 @@ class Session:
     """Reminders sent to this run of the session."""
     turn_ended_at: str | None = None
     """The end of the last finished turn of which sm knows what follows."""
+    paused: Pause | None = None
     paired_user: str | None = None
     """The paired user of a chat network who started the session or an ancestor of it, as `BridgeUser.name`."""
     shares_name: bool = field(default=False, compare=False)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from sm.core.lines import JsonObject, age, agent_line, line, seconds_since
+from sm.core.lines import JsonObject, age, agent_line, clock, line, seconds_since
 from sm.core.statuses import ENDED, Status
 from sm.core.timestamps import span
 
@@ -45,6 +45,8 @@ def name_to_type(source: JsonObject) -> str:
 def status_of(session: JsonObject, now: datetime) -> str:
     """Format a status. A stale status has a question mark and its age: `running? (4m)`."""
     status = line(session["status"])
+    if session.get("paused"):  # an older daemon has no pauses
+        return f"paused ({status})"
     if not session.get("status_stale"):
         return status
     return f"{status}? ({span(seconds_since(session['status_at'], now)).replace('min', 'm')})"
@@ -79,6 +81,7 @@ def session_block(session: JsonObject, now: datetime) -> list[str]:
         trust += f" (requested: {line(session['trust_level'])})"
     facts = [
         ("Status", f"{status} ({line(session['status_source'])}: {line(session['status_reason'] or '-')})"),
+        ("Paused", paused_words(session, now)),
         ("Agent", ", ".join(agent)),
         ("Title", session["title"]),
         ("Result", session["completion_message"] and f'"{line(session["completion_message"], 10_000)}"'),
@@ -100,6 +103,15 @@ def session_block(session: JsonObject, now: datetime) -> list[str]:
     if output:
         lines += ["Last output:", *(f"  {text}" for text in output)]
     return lines
+
+
+def paused_words(session: JsonObject, now: datetime) -> str | None:
+    """`3min ago by operator, until 06:00: too expensive`; None if the session is not paused."""
+    pause = session.get("paused")
+    if not pause:
+        return None
+    until = f", until {clock(pause['until'], now)}" if pause["until"] else ""
+    return f"{age(pause['at'], now)} by {line(pause['by'])}{until}: {line(pause['reason'])}"
 
 
 def process_of(session: JsonObject) -> str | None:

@@ -27,6 +27,8 @@ class EventType(Tolerant):
     REQUEST = "request"
     WARNING = "warning"
     ARCHIVED = "archived"
+    PAUSED = "paused"
+    RESUMED = "resumed"
 
 
 class TrustLevel(StrEnum):

@@ -25,6 +25,10 @@ class TimerKind(Tolerant):
     """A session goes on after a fault of the service."""
     RETRIED = "retried"
     """The last retry of a session was long ago: the next fault is not in a row with it."""
+    RESUME = "resume"
+    """The time of a session's pause is over."""
+    PAUSE = "pause"
+    """A paused agent may still work: its interrupt is repeated."""
     COMPACTED = "compacted"
     """sm compacted the conversation of a session long ago: it may do so again."""
 

@@ -8,7 +8,6 @@ is marked as taken before it runs. A taken effect that a crash interrupted becom
 import asyncio
 import logging
 import os
-import signal
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -24,6 +23,7 @@ from sm.core.models import Launch, Process, Session
 from sm.core.states import TrustLevel
 from sm.core.text import escape_marks
 from sm.core.timestamps import epoch_s
+from sm.daemon.interrupt_effects import InterruptEffects
 from sm.errors import (
     ExternalError,
     IllegalState,
@@ -38,13 +38,12 @@ from sm.errors import (
     UsageError,
 )
 from sm.linux.platform import boot_id
-from sm.linux.processes import ancestry, environ_value, process_tree, signal_process
-from sm.messaging import ComposerDriver, LimitDialogs
+from sm.linux.processes import ancestry, environ_value, process_tree
+from sm.messaging import LimitDialogs
 from sm.monitor import Watcher
 from sm.notifiers.base import Notifier, NotifyFailed
 from sm.sandboxes.base import Sandbox
 from sm.sessions.home_files import HomeFiles
-from sm.sessions.interrupt import INTERRUPTIBLE
 from sm.sessions.manager import Manager
 from sm.sessions.restore import Restorer
 from sm.sessions.spawn import Spawner, process_of
@@ -95,7 +94,7 @@ class Outbox:
     _restorer: Restorer
     _agent_sockets: AgentSockets
     _home_files: HomeFiles
-    _driver: ComposerDriver
+    _interrupts: InterruptEffects
     _limit_dialogs: LimitDialogs
     _last: dict[str, asyncio.Task[None]] = field(init=False, default_factory=dict)
     """The newest unfinished effect of each queue, for which the next effect waits."""
@@ -105,7 +104,9 @@ class Outbox:
         self._kinds: Mapping[str, Callable[[Effect], Awaitable[str | None]]] = {
             EffectKind.TYPE: self._type,
             EffectKind.KILL: self._kill,
-            EffectKind.INTERRUPT: self._interrupt,
+            EffectKind.INTERRUPT: self._interrupts.interrupt,
+            EffectKind.SUSPEND: self._interrupts.suspend,
+            EffectKind.CONTINUE: self._interrupts.resume,
             EffectKind.CLOSE_DIALOG: self._limit_dialogs.close,
             EffectKind.ARCHIVE: self._archive,
             EffectKind.CLOSE: self._close,
@@ -264,10 +265,10 @@ class Outbox:
         self._watcher.watch(session.id, process, pane)
 
     def _may_start(self, session_id: str) -> bool:
-        """False while the account of the session is parked. A kill does not wait for that."""
+        """False while the session is paused, or its account parked. A kill does not wait for that."""
         session, open = self._store.sessions[session_id], self._store.mail.open
         return (
-            account_hold(open, session, 0.0) is None
+            (session.paused is None and account_hold(open, session, 0.0) is None)
             or not is_live(session.status)
             or self._is_killed(session_id)
         )
@@ -350,25 +351,6 @@ class Outbox:
             await self._manager.terminal_lost(
                 session.id, None, LossCause.TERMINAL, "the session had no process", process_gone=True
             )
-
-    async def _interrupt(self, effect: Effect) -> str | None:
-        session = self._store.sessions[effect.session_id]
-        provider = self._manager.provider(session)
-        if effect.payload.get("continue"):
-            if session.process is not None:
-                signal_process(session.process, signal.SIGCONT)
-            return None
-        await self._manager.mark_taken(effect)  # a second key press could have another meaning
-        if "by" in effect.payload and provider.has_turns and session.status not in INTERRUPTIBLE:
-            return None  # the turn has ended meanwhile, so the key could have another meaning
-        try:
-            async with self._driver.hold_for_interrupt(session.id):
-                await self._terminals.press(session.terminal, provider.interrupt_key)
-        except (NoTerminal, NoServer):
-            pass  # nothing to interrupt
-        except SmError as error:
-            return f"the agent may not have been interrupted: {error.message}"
-        return None
 
     async def _archive(self, effect: Effect) -> str | None:
         with suppress(NoTerminal, NoServer):  # the terminal has gone with its output

@@ -17,6 +17,7 @@ from sm.core.pairing import telegram_user
 from sm.core.timers import TimerKind
 from sm.core.timestamps import iso
 from sm.daemon.due_timers import DueTimers
+from sm.daemon.interrupt_effects import InterruptEffects
 from sm.daemon.outbox import Outbox
 from sm.daemon.sandboxing import SandboxParts
 from sm.daemon.web_server import WebServer
@@ -52,6 +53,7 @@ from sm.sessions.interrupt import Interrupts
 from sm.sessions.kill import Kills
 from sm.sessions.manager import Manager
 from sm.sessions.pairings import Pairings
+from sm.sessions.pause import Pausing
 from sm.sessions.plan import SpawnPlanner
 from sm.sessions.reports import Reports
 from sm.sessions.restore import Restorer
@@ -182,6 +184,7 @@ class DaemonParts:
         use_of_terminal = TerminalLooks(terminals, manager).use_of
         completions = Completions(config, store, manager, reports, use_of_terminal)
         retries = Retries(store, use_of_terminal)
+        pausing = Pausing(store, manager)
         accounts = Accounts(store, manager, config.quota.stagger_s)
         self.due_timers = DueTimers(
             store,
@@ -194,6 +197,8 @@ class DaemonParts:
                 TimerKind.RETRY: retries.send,
                 TimerKind.RETRIED: retries.forget,
                 TimerKind.COMPACTED: retries.forget,
+                TimerKind.RESUME: pausing.resume_due,
+                TimerKind.PAUSE: pausing.look_again,
             },
         )
         self.cut_off = cut_off = CutOffSessions(config, store, manager, restorer)
@@ -238,6 +243,7 @@ class DaemonParts:
             restorer=restorer,
             adoptions=Adoptions(store, manager, spawner, planner, terminals, providers),
             interrupts=Interrupts(store, manager),
+            pausing=pausing,
             workspaces=workspaces,
             sandboxing=Sandboxing(
                 store,
@@ -294,6 +300,6 @@ class DaemonParts:
             restorer,
             self.agent_sockets,
             home_files,
-            composer,
+            InterruptEffects(store, manager, terminals, composer),
             LimitDialogs(store, manager, terminals, composer),
         )

@@ -10,6 +10,7 @@ from sm.core.backoff import Backoff
 from sm.core.effects import EffectKind
 from sm.core.messages import SM_ITSELF, TERMINAL, Message
 from sm.core.models import Session
+from sm.core.pauses import PAUSED
 from sm.core.states import MessageMode, MessageState
 from sm.core.statuses import Status
 from sm.core.text import (
@@ -165,7 +166,10 @@ class DeliveryWorker:
                 session = self._store.sessions[session_id]
                 box_reader = self._box_reader(session)
                 try:
-                    if box_reader is None:
+                    if session.paused is not None:
+                        await self._record.explain(message, PAUSED)
+                        held, retry_s = True, _HELD_BY_STATUS_S
+                    elif box_reader is None:
                         held = await self._deliver(session, message)
                     else:
                         held, retry_s = await self._compose(session, message, box_reader)
@@ -198,6 +202,7 @@ class DeliveryWorker:
                 session.status_at,
                 busy_reason(session, self._store.mail.open, "") if asks else "",
                 account_hold(self._store.mail.open, session, 0.0),
+                session.paused is None,
             )
 
         before = self._store.sessions.get(message.session_id or "")

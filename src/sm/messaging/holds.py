@@ -4,6 +4,7 @@ from sm.core.effects import EffectKind
 from sm.core.labels import name_to_type, short_label
 from sm.core.messages import TERMINAL
 from sm.core.models import Session
+from sm.core.pauses import PAUSED
 from sm.core.states import MessageState, RequestKind
 from sm.core.statuses import Status
 from sm.errors import IllegalState
@@ -20,6 +21,8 @@ def hold_reason(session: Session, open: Open, now: float) -> str | None:
     """
     if session.status in (Status.SPAWNED, Status.STARTING):
         return "the session is starting"
+    if session.paused is not None:
+        return PAUSED
     if session.status is Status.WAITING_INPUT:
         return busy_reason(session, open, session.status_reason)
     if (why := account_hold(open, session, now)) is not None:

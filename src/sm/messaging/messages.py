@@ -9,6 +9,7 @@ from sm.core.labels import name_to_type, short_label
 from sm.core.lifecycle import is_ended, is_live
 from sm.core.messages import INBOX, Message
 from sm.core.models import Caller, RequestKey, Session, Signal
+from sm.core.pauses import PAUSED
 from sm.core.requests import Answer, Request
 from sm.core.states import MessageMode, MessageState, NoticeKind, RequestKind, SignalKind
 from sm.core.statuses import Status
@@ -142,9 +143,9 @@ class Messages:
             )
         match self._manager.provider(session).input_of(session.agent_type):
             case InputMethod.INBOX:
-                why = "not taken from the inbox yet"
+                why = "not taken from the inbox yet" if session.paused is None else PAUSED
             case InputMethod.TTY:
-                why = "not typed yet"
+                why = "not typed yet" if session.paused is None else PAUSED
                 sender = sender_label(caller.name, tx.find(caller.session_id))
                 render_line(sender, _NUMBER_WIDTH, text)
             case InputMethod.COMPOSER:
@@ -224,7 +225,9 @@ class Messages:
 
         `idle`: the caller waits, so it also gets messages for an idle session.
         """
-        self._manager.caller_session(caller)
+        caller_session = self._manager.caller_session(caller)
+        if caller_session is not None and caller_session.paused is not None:
+            return []
         return _select_takeable(self._store.mail.queued().get(caller.mailbox, ()), self._idle(caller, idle))
 
     def _idle(self, caller: Caller, idle: bool) -> bool:
@@ -242,7 +245,10 @@ class Messages:
         caller_session = self._manager.caller_session(caller)
         async with self._store.transaction(caller, key) as tx:
             if caller_session is not None:
-                check_runs(tx, tx.session(caller_session.id))
+                now = tx.session(caller_session.id)
+                check_runs(tx, now)
+                if now.paused is not None and tx.replayed is None:
+                    return []
             if tx.replayed is not None:
                 taken = [await tx.mail.message(int(number)) for number in tx.replayed.split(",") if number]
             else:

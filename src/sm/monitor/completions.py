@@ -9,6 +9,7 @@ from sm.config import Config
 from sm.core.completion_pattern import CompletionPattern
 from sm.core.models import Session
 from sm.core.observation import Observation
+from sm.core.pauses import PAUSED
 from sm.core.statuses import Status
 from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import iso
@@ -154,6 +155,8 @@ class Completions:
         if session.status is Status.WAITING_INPUT:
             return session.status_reason
         unfinished, open = self._store.index.unfinished.values(), self._store.mail.open
+        if session.paused is not None:
+            return PAUSED
         background = int(timer.data.get("background", 0))
         reason = account_hold(open, session, time.time())
         reason = reason or reason_to_wait(

@@ -82,6 +82,8 @@ class Retries(AgentListener):
 
 def _is_held(session: Session, open: Open) -> bool:
     """True while the session works, waits for an answer, has a message to come, or may start no turn."""
+    if session.paused is not None:
+        return True
     if session.status is not Status.IDLE or account_hold(open, session, time.time()) is not None:
         return True
     return reason_to_wait(unfinished_work((), open, session.id)) is not None

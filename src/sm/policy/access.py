@@ -35,6 +35,7 @@ class Action(StrEnum):
     RENAME = "rename"
     ATTACH = "attach to"
     INTERRUPT = "interrupt"
+    PAUSE = "pause or resume"
     RESTORE = "restore"
     FORK = "fork"
     SEE_WORKSPACE = "see the workspace"
@@ -129,6 +130,7 @@ _TARGETS: Mapping[Action, frozenset[Position]] = {
     Action.RENAME: _DESCENDANTS,
     Action.ATTACH: _DESCENDANTS,
     Action.INTERRUPT: _DESCENDANTS,
+    Action.PAUSE: _DESCENDANTS,
     Action.RESTORE: _DESCENDANTS,
     Action.FORK: _DESCENDANTS,
     Action.SEE_WORKSPACE: _ITSELF,

@@ -22,6 +22,7 @@ from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
 from sm.sessions.interrupt import Interrupts
 from sm.sessions.pairings import Pairings
+from sm.sessions.pause import Pausing
 from sm.sessions.reports import Reports
 from sm.sessions.restore import Restorer
 from sm.sessions.sandboxing import Sandboxing
@@ -89,6 +90,7 @@ class Services:
     restorer: Restorer
     adoptions: Adoptions
     interrupts: Interrupts
+    pausing: Pausing
     workspaces: Workspaces
     sandboxing: Sandboxing
     reports: Reports

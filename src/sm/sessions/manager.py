@@ -17,6 +17,7 @@ from sm.sessions.tree import SessionTree
 from sm.state.endings import Endings, LossCause
 from sm.state.faults import Faults
 from sm.state.notices import Notices, withdraw
+from sm.state.pauses import Pauses
 from sm.state.quota import Quota
 from sm.state.sessions import is_process_of, move
 from sm.store import Effect, Store
@@ -49,6 +50,7 @@ class Manager:
         self.naming = config.sessions.naming
         self.notices = Notices(config)
         self.endings = Endings(config, self.notices, providers)
+        self.pauses = Pauses(providers)
         self.quota = Quota(config.limits)
         compaction = self._compaction if config.on_context_full == "compact" else lambda _session: None
         self.faults = Faults(RetryLimits(config.retry.max, config.retry.backoff_s), self.notices, compaction)

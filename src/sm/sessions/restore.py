@@ -18,6 +18,7 @@ from sm.linux import processes
 from sm.policy.access import Action
 from sm.sandboxes.base import Sandbox
 from sm.sessions.manager import Manager, SessionResult
+from sm.sessions.pause import check_not_paused
 from sm.sessions.plan import SpawnPlanner
 from sm.sessions.spawn import NOT_STARTED, START_WAIT_S, Spawner, as_payload
 from sm.sessions.tree import SessionTree
@@ -200,6 +201,8 @@ class Restorer:
         async with self._store.transaction(caller, key) as tx:
             if tx.replayed is not None:
                 return tx.replayed.endswith(_GOES_ON)
+        if (starter := self._manager.caller_session(caller)) is not None:
+            check_not_paused(starter)
         session = self._store.sessions.get(session_id)
         if session is None:
             raise NotFound(f"no such session: {session_id}", "list sessions: sm all")

@@ -27,6 +27,7 @@ from sm.errors import (
 from sm.policy.access import Action, paired_user
 from sm.sandboxes.base import Sandbox
 from sm.sessions.manager import Manager, SessionResult
+from sm.sessions.pause import check_not_paused
 from sm.sessions.plan import SpawnPlan, SpawnPlanner
 from sm.sessions.workdir import allowed_workspace
 from sm.state.accounts import account_hold
@@ -150,6 +151,9 @@ class Spawner:
         if tx.replayed is not None:
             return tx.session(tx.replayed)
         session = planned.session
+        for starter in (tx.find(caller.session_id), tx.find(session.parent_id)):
+            if caller.session_id is not None and starter is not None:
+                check_not_paused(starter)
         parent_id = session.parent_id
         if parent_id is not None and not self._may_have_children(tx, parent_id):
             raise IllegalState(f"session {parent_id} has ended or is being killed: it cannot have children")

@@ -117,8 +117,10 @@ def waiting_sessions(tx: Transaction, parked: Park) -> list[WaitingSession]:
     for session in sessions_of(tx, parked.account):
         cut_off = session.cut_off_at is not None and session.status is not Status.RUNNING
         waits = cut_off or session.id in recipients
-        if parked.binds(session.model) and (
-            waits or (session.status is Status.SPAWNED and session.id in starts)
+        if (
+            session.paused is None
+            and parked.binds(session.model)
+            and (waits or (session.status is Status.SPAWNED and session.id in starts))
         ):
             since = session.cut_off_at if cut_off and session.cut_off_at else session.created_at
             waiting.append(WaitingSession(session.id, epoch_s(since), cut_off))

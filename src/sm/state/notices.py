@@ -138,6 +138,8 @@ class Notices:
         await self._note(tx, session, NoticeKind.IDLE, f"no-report:{session.runs}", text, EventType.IDLE)
 
     def _reports_idle(self, tx: Transaction, session: Session, answer: str | None) -> bool:
+        if session.paused is not None:  # the pause has ended its turn
+            return False
         if notice_recipient(tx, session) is None:  # the operator is told only of turns
             wanted = self._notify.turn_ended and answer is not None
         else:

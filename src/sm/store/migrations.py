@@ -419,7 +419,11 @@ _V8_PAIRING = (
 
 _V8 = (*_V8_TELEGRAM, *_V8_PAIRING)
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_V1, _V2, _V3, _V4, _V5, _V6, _V7, _V8)
+_V9_PAUSES = ("ALTER TABLE sessions ADD COLUMN paused TEXT",)
+
+_V9 = (*_V9_PAUSES,)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_V1, _V2, _V3, _V4, _V5, _V6, _V7, _V8, _V9)
 """Step n brings a database of version n to n + 1 (`PRAGMA user_version`)."""
 
 

@@ -11,9 +11,10 @@ from typing import Any, Generic, TypeVar
 
 from sm.core.accounts import Account, Park, ParkKind
 from sm.core.effects import Effect
-from sm.core.messages import Message, Notice
+from sm.core.messages import SM_ITSELF, Message, Notice
 from sm.core.models import Capabilities, Checkpoint, Event, Exit, Launch, Process, Session, Workspace
 from sm.core.pairing import Pairing, PairRequest, PairState
+from sm.core.pauses import Pause
 from sm.core.requests import Answer, Question, Request
 from sm.core.states import (
     BridgeLevel,
@@ -140,6 +141,15 @@ def _topic_state(text: str) -> TopicState:
     return TopicState(text) if text in set(TopicState) else TopicState.LOST
 
 
+def _pause(text: str | None) -> Pause | None:
+    if text is None:
+        return None
+    given = decode_json(text)
+    known = {f.name: given[f.name] for f in fields(Pause) if f.name in given}
+    # A session whose pause cannot be read stays paused.
+    return Pause(**{"at": "", "by": SM_ITSELF, "reason": "unknown", **known})
+
+
 def _capabilities(text: str) -> Capabilities:
     given = decode_json(text)
     return Capabilities(*(_names(given.get(f.name, ())) for f in fields(Capabilities)))
@@ -186,6 +196,7 @@ SESSIONS = RowTable(
         "exit": ("ended", "exit_code", "exit_signal"),
     },
     encode={
+        "paused": lambda pause: None if pause is None else encode_json(asdict(pause)),
         "runs": lambda runs: (runs,),
         "process": lambda process: (process.pid, process.started) if process else (None, None),
         "exit": lambda end: (True, end.code, end.signal) if end else (False, None, None),
@@ -196,6 +207,7 @@ SESSIONS = RowTable(
         "trust_level": _trust,
         "effective_mode": _trust,
         "archived": bool,
+        "paused": _pause,
         "runs": int,
         "process": lambda pid, started: None if pid is None else Process(pid, started),
         "exit": lambda ended, code, signal: Exit(code, signal) if ended else None,

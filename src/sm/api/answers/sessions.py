@@ -21,6 +21,15 @@ class WorktreeView(TypedDict):
     branch: str | None
 
 
+class PausedView(TypedDict):
+    """The pause of a session that does nothing."""
+
+    at: Time
+    by: Annotated[str, doc("`operator`, the id of a session, a user such as `telegram:4711`, or `sm`.")]
+    reason: str
+    until: Annotated[Time | None, doc("The session resumes then by itself.")]
+
+
 class SessionView(TypedDict):
     """One agent, alive or ended."""
 
@@ -60,6 +69,7 @@ class SessionView(TypedDict):
     note: Annotated[str | None, doc("The activity that the session reported last.")]
     last_activity_at: Time
     archived: bool
+    paused: PausedView | None
     worktree: WorktreeView | None
     children: Annotated["list[SessionView]", doc("Filled only with `recursive`.")]
 
@@ -128,6 +138,15 @@ class InterruptedView(SessionView):
         doc("False: the agent still works; null: unknown, because the agent has no turns or was suspended."),
     ]
     continued: Annotated[bool, doc("The agent was suspended, and works again. No key was pressed.")]
+
+
+class PauseView(SessionView):
+    """A session after its pause has begun or ended."""
+
+    sessions: Annotated[list[str], doc("The ids of all sessions that were paused or resumed.")]
+    too: Annotated[list[SessionView], doc("The descendants among them.")]
+    working: Annotated[list[str], doc("The ids of the sessions whose turn has not ended yet.")]
+    warnings: Annotated[list[str], doc("Sentences for people.")]
 
 
 class RemovedView(TypedDict):

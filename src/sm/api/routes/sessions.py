@@ -11,6 +11,7 @@ from sm.api.answers.sessions import (
     InterruptedView,
     KilledView,
     OverviewView,
+    PauseView,
     RemovedView,
     RestoredView,
     SessionView,
@@ -32,6 +33,7 @@ from sm.core.states import TrustLevel
 from sm.core.statuses import ENDED_OF_ANY_KIND, Status
 from sm.core.text import folded
 from sm.monitor.monitor import Glance
+from sm.sessions.pause import PauseRequest, PauseResult
 
 WaitS = Annotated[Seconds | None, doc(f"How long to wait for news, in seconds, at most {WAIT_MAX_S:.0f}.")]
 Trust = Annotated[str | None, doc("`direct` or `sandboxed`; null: the level of the configuration.")]
@@ -100,6 +102,18 @@ class RestoreBody(Body):
 
 class RestoreAllBody(Body):
     go_on: Annotated[bool | None, doc("As in RestoreBody.")] = None
+
+
+class PauseBody(Body):
+    tree: Annotated[bool | None, doc("Pause the live descendants too.")] = None
+    soft: Annotated[bool | None, doc("Let the turn that is under way end.")] = None
+    for_s: Annotated[float | None, doc("The duration in seconds; null: until it is resumed.")] = None
+    until: Annotated[str | None, doc("The end, in place of a duration: ISO 8601 with a time zone.")] = None
+    reason: Annotated[str | None, doc("One line for lists.")] = None
+
+
+class ResumeBody(Body):
+    tree: Annotated[bool | None, doc("Resume the paused descendants too.")] = None
 
 
 class ForkBody(Body):
@@ -281,6 +295,21 @@ async def interrupt(request: ApiRequest, body: EmptyBody, key: RequestKey | None
     return {**view, "interrupted": done.stopped, "continued": done.continued}
 
 
+@routes.route("POST", "/v1/sessions/{ref}/pause", agents=True)
+async def pause(request: ApiRequest, body: PauseBody, key: RequestKey | None) -> PauseView:
+    """Pause a session: its turn is interrupted, and its messages are held until it is resumed."""
+    wanted = PauseRequest(bool(body.tree), bool(body.soft), body.for_s, body.until, body.reason)
+    done = await request.services.pausing.pause(request.caller, request.name, wanted, key)
+    return pause_view(request, done)
+
+
+@routes.route("POST", "/v1/sessions/{ref}/resume", agents=True)
+async def resume(request: ApiRequest, body: ResumeBody, key: RequestKey | None) -> PauseView:
+    """End the pause of a session. An agent whose turn was interrupted is told to go on."""
+    done = await request.services.pausing.resume(request.caller, request.name, tree=bool(body.tree), key=key)
+    return pause_view(request, done)
+
+
 @routes.route("POST", "/v1/sessions/{ref}/fork", agents=True)
 async def fork(request: ApiRequest, body: ForkBody, key: RequestKey | None) -> StartedView:
     """Start a session from a copy of the conversation of another one."""
@@ -370,6 +399,17 @@ async def heard(request: ApiRequest, body: AcknowledgeBody) -> EmptyView:
 
 
 # Shapes
+
+
+def pause_view(request: ApiRequest, done: PauseResult) -> PauseView:
+    target = request.session()
+    return {
+        **request.views.session(target),
+        "sessions": [s.id for s in done.sessions],
+        "too": request.views.sessions(s for s in done.sessions if s.id != target.id),
+        "working": list(done.working),
+        "warnings": list(done.warnings),
+    }
 
 
 def overview_json(

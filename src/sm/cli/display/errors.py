@@ -25,11 +25,6 @@ from sm.wire import encode
 _EXTRA = re.compile(r"unexpected extra argument \((.*)\)")
 _WITH_ARGUMENT = {"sm ls": "sm status", "sm prune": "sm prune --older-than"}
 """For commands without arguments: the command that takes the argument that users give them."""
-_WITHOUT_OPTION = {
-    "sm pause": "list accounts: sm accounts",
-    "sm resume": "list accounts: sm accounts; to resume an agent's conversation: sm restore SESSION",
-}
-"""For commands with a required option: the hint if the option is missing."""
 
 
 class Failures:
@@ -105,7 +100,6 @@ def _usage_error(error: click.ClickException) -> UsageError:
     if context is not None and extra is not None and context.command_path in _WITH_ARGUMENT:
         hint = f"{_WITH_ARGUMENT[context.command_path]} {shlex.quote(extra[1])}"
     if isinstance(error, click.MissingParameter):
-        hint = _WITHOUT_OPTION.get(context.command_path, hint) if context is not None else hint
         message = " ".join(message.split())  # click lists the choices on lines of their own
     return UsageError(message[:1].lower() + message[1:].rstrip("."), hint)
 

@@ -1,0 +1,195 @@
+"""Pauses and resumes sessions: one, or a tree; and those whose time has come."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sm.core.labels import name_to_type, short_label
+from sm.core.lifecycle import is_live
+from sm.core.models import Caller, RequestKey, Session
+from sm.core.states import TrustLevel
+from sm.core.statuses import Status
+from sm.core.text import NOTE_MAX, folded, validate_text
+from sm.core.timers import Timer
+from sm.core.timestamps import epoch_s, iso, later
+from sm.errors import IllegalState, UsageError
+from sm.policy.access import Action
+from sm.sessions.manager import Manager
+from sm.sessions.tree import SessionTree
+from sm.state.pauses import interrupt
+from sm.store import Store, Transaction
+
+_STOPPED_WITHIN_S = 5.0
+_LONGEST_S = 366 * 86_400.0
+_BY_PAUSE = "sm"
+PROGRAM_RUNS = (
+    "its program keeps running, because tmux continues it; the processes that it started are stopped"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PauseRequest:
+    """How to pause. At most one of `for_s` and `until` is set."""
+
+    tree: bool = False
+    soft: bool = False
+    for_s: float | None = None
+    until: str | None = None
+    """ISO 8601 with a time zone."""
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PauseResult:
+    """The sessions of a pause or of its end, the named one first if it is among them."""
+
+    sessions: Sequence[Session]
+    working: Sequence[str] = ()
+    """The ids of sessions whose turn is still under way."""
+    warnings: Sequence[str] = ()
+
+
+class Pausing:
+    """Use cases of pauses, within the permissions of the caller."""
+
+    def __init__(self, store: Store, manager: Manager) -> None:
+        self._store = store
+        self._manager = manager
+
+    async def pause(
+        self, caller: Caller, reference: str, wanted: PauseRequest, key: RequestKey | None
+    ) -> PauseResult:
+        """Pause a session, with `tree` also its live descendants; return when their turns are interrupted.
+
+        Changes the end and the reason of a pause that has begun already. Raises IllegalState if no session of these is
+        live, and UsageError for an end in the past.
+        """
+        session = self._manager.find(caller, reference, Action.PAUSE)
+        reason = "paused by " + ("the operator" if caller.mailbox is None else str(caller))
+        if wanted.reason is not None and wanted.reason.strip():
+            reason = validate_text(wanted.reason, "reason", NOTE_MAX, one_line=True).strip()
+        until = _end_of(wanted, self._manager.now())
+        async with self._store.transaction(caller, key) as tx:
+            members = [s for s in self._members(tx, caller, session, tree=wanted.tree) if is_live(s.status)]
+            if tx.replayed is None:
+                if not members:
+                    now = tx.session(session.id)
+                    raise IllegalState(
+                        f"session {short_label(now)} has ended ({now.status}): it cannot be paused"
+                    )
+                for member in members:
+                    await self._manager.pauses.pause(
+                        tx,
+                        member,
+                        by=caller.name,
+                        reason=reason,
+                        until=until,
+                        within_s=wanted.for_s,
+                        soft=wanted.soft,
+                    )
+                tx.remember(session.id)
+        self._manager.record_allowed(caller, Action.PAUSE, [m for m in members if m.id != session.id])
+        ids = [member.id for member in members]
+        if not wanted.soft:
+            await self._store.wait_until(lambda: not self._working(ids), _STOPPED_WITHIN_S)
+        known = self._store.sessions
+        paused = [known[i] for i in ids if i in known]
+        return PauseResult(paused, self._working(ids), self._warnings(paused, wanted))
+
+    async def resume(
+        self, caller: Caller, reference: str, *, tree: bool, key: RequestKey | None
+    ) -> PauseResult:
+        """End the pause of a session, with `tree` also those of its descendants.
+
+        Raises IllegalState if none of them is paused.
+        """
+        session = self._manager.find(caller, reference, Action.PAUSE)
+        async with self._store.transaction(caller, key) as tx:
+            members = self._members(tx, caller, session, tree=tree)
+            if tx.replayed is None:
+                members = [s for s in members if s.paused is not None]
+                if not members:
+                    hint = None if is_live(session.status) else f"sm restore {name_to_type(session)}"
+                    raise IllegalState(f"session {short_label(session)} is not paused", hint)
+                for member in members:
+                    await self._manager.pauses.resume(tx, member, caller.name)
+                tx.remember(session.id)
+        self._manager.record_allowed(caller, Action.PAUSE, [m for m in members if m.id != session.id])
+        known = self._store.sessions
+        return PauseResult([known[m.id] for m in members if m.id in known])
+
+    def _members(self, tx: Transaction, caller: Caller, session: Session, *, tree: bool) -> list[Session]:
+        now = tx.session(session.id)
+        if not tree:
+            return [now]
+        session_tree = SessionTree({s.id: s for s in tx.all_sessions()})
+        descendants = list(session_tree.descendants(session.id))
+        return [now, *self._manager.filter_allowed(caller, Action.PAUSE, descendants, session_tree)]
+
+    def _working(self, session_ids: Sequence[str]) -> list[str]:
+        known = self._store.sessions
+        return [i for i in session_ids if i in known and self._is_working(known[i])]
+
+    def _is_working(self, session: Session) -> bool:
+        pause = session.paused
+        return pause is not None and not pause.suspends and session.status is Status.RUNNING
+
+    def _warnings(self, paused: Sequence[Session], wanted: PauseRequest) -> list[str]:
+        if wanted.soft:
+            return []
+        return [
+            f"{s.display_name}: {PROGRAM_RUNS}"
+            for s in paused
+            if s.paused is not None and s.paused.suspends and s.effective_mode is TrustLevel.DIRECT
+        ]
+
+    # Timers
+
+    async def resume_due(self, timer: Timer) -> float | None:
+        """The time of a pause is over."""
+        async with self._store.transaction() as tx:
+            session = tx.find(timer.subject)
+            if tx.timers.take(timer) and session is not None:
+                await self._manager.pauses.resume(tx, session, _BY_PAUSE)
+        return None
+
+    async def look_again(self, timer: Timer) -> float | None:
+        """Interrupt a paused agent again that still works: a key that comes as a turn begins may be lost."""
+        async with self._store.transaction() as tx:
+            session = tx.find(timer.subject)
+            if tx.timers.take(timer) and session is not None and self._is_working(session):
+                await interrupt(tx, session)
+        return None
+
+
+def check_not_paused(session: Session) -> None:
+    """Raise IllegalState if a paused session would start an agent."""
+    if session.paused is not None:
+        raise IllegalState(
+            f"session {short_label(session)} is paused ({folded(session.paused.reason)}): it cannot start agents",
+            f"sm resume {name_to_type(session)}",
+        )
+
+
+def _end_of(wanted: PauseRequest, now: str) -> str | None:
+    """The end of the pause. Raises UsageError."""
+    if wanted.for_s is not None and wanted.until is not None:
+        raise UsageError("a pause has either a duration or an end, not both", "use either --for or --until")
+    if wanted.for_s is not None:
+        if not 0 < wanted.for_s <= _LONGEST_S:
+            raise UsageError(
+                "the duration of a pause is between 0 and 366 days", "sm pause SESSION --for 30m"
+            )
+        return later(now, wanted.for_s)
+    if wanted.until is None:
+        return None
+    try:
+        end_s = epoch_s(wanted.until)
+        if not 0 < end_s - epoch_s(now) <= _LONGEST_S:
+            raise UsageError(
+                f"the end of a pause is in the future, at most 366 days from now: {folded(wanted.until, 40)} is not"
+            )
+        return iso(end_s)
+    except (ValueError, OverflowError):
+        raise UsageError(
+            f"invalid time: {folded(wanted.until, 40)}", "sm pause SESSION --until 06:00"
+        ) from None

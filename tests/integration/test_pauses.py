@@ -1,0 +1,297 @@
+"""Pauses through the real command: what they hold, and what ends them. The test plays the hooks of agents."""
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sm.linux.processes import read_stat
+from tests.fixtures import context_fixture
+from tests.integration.played_claude import BOX, Agent, Stage
+from tests.load import scaled, until
+
+SETTINGS = """
+child_agents:
+  auto_complete: {completion_quiet_s: 0.2, remind_after_s: [1]}
+daemon: {ignore_evidence: [screen, title]}
+"""
+GO_ON = "You were paused in the middle of your work. Go on where you were interrupted."
+
+stage = context_fixture("module", Stage, SETTINGS, BOX)
+
+
+@pytest.fixture
+def agent(stage: Stage) -> Agent:
+    return stage.agent("Plain")
+
+
+def begin_turn(agent: Agent, prompt: str = "work") -> None:
+    agent.send_event("UserPromptSubmit", prompt=prompt, prompt_id=os.urandom(4).hex())
+
+
+def end_turn(agent: Agent, text: str = "Reading on.") -> None:
+    agent.send_event("Stop", last_assistant_message=text)
+
+
+def make_idle(stage: Stage, agent: Agent) -> None:
+    begin_turn(agent)
+    end_turn(agent)
+    stage.in_status(agent.id, "idle")
+
+
+def interrupts(stage: Stage, agent: Agent) -> int:
+    """The number of interrupts that were carried out."""
+    with closing(sqlite3.connect(stage.state / "sm.db")) as db:
+        query = "SELECT count(*) FROM outbox WHERE session_id = ? AND kind = 'interrupt' AND state = 'done'"
+        return int(db.execute(query, (agent.id,)).fetchone()[0])
+
+
+def find(stage: Stage, agent: Agent, number: int) -> dict[str, Any]:
+    return next(m for m in stage.json("log", agent.id) if m["message_id"] == number)
+
+
+def pause_of(stage: Stage, session_id: str) -> Any:
+    return stage.session(session_id)["paused"]
+
+
+def is_stopped(pid: int) -> bool:
+    stat = read_stat(pid)
+    return stat is not None and stat.stopped
+
+
+def child_of(stage: Stage, session: dict[str, Any]) -> int:
+    def look() -> int | None:
+        children = Path(f"/proc/{session['pid']}/task/{session['pid']}/children").read_text().split()
+        return int(children[0]) if children else None
+
+    return until(look, "the program has a child")
+
+
+# What a pause is
+
+
+def test_pause_is_shown_beside_the_status_and_ends_with_resume(stage: Stage) -> None:
+    session = stage.spawn("Sh", "sleep 1000", "--name", "shown")
+    assert session["paused"] is None
+    assert stage.sm("pause", session["session_id"], "--reason", "too dear").startswith("Paused sh-shown\n")
+    paused = stage.session(session["session_id"])
+    assert paused["status"] == "running"
+    assert (paused["paused"]["by"], paused["paused"]["reason"]) == ("operator", "too dear")
+    assert paused["paused"]["until"] is None
+    assert "paused (running)" in stage.sm("all")
+    assert "Paused:" in stage.sm("status", session["session_id"])
+    assert stage.sm("resume", session["session_id"]) == "Resumed sh-shown\n"
+    assert pause_of(stage, session["session_id"]) is None
+    types = [event["type"] for event in stage.json("events", session["session_id"])]
+    assert [t for t in types if t in ("paused", "resumed")] == ["paused", "resumed"]
+
+
+def test_children_of_a_program_are_stopped_and_continued(stage: Stage) -> None:
+    session = stage.spawn("Sh", "sleep 1000; sleep 1001")
+    child = child_of(stage, session)
+    answer = stage.json("pause", session["session_id"])
+    assert "its program keeps running" in answer["warnings"][0]
+    until(lambda: is_stopped(child), "the child is stopped")
+    stage.sm("resume", session["session_id"])
+    until(lambda: not is_stopped(child), "the child is continued")
+
+
+def test_stopped_child_of_a_paused_program_is_killed_with_it(stage: Stage) -> None:
+    session = stage.spawn("Sh", "sleep 1000; sleep 1001")
+    child = child_of(stage, session)
+    stage.sm("pause", session["session_id"])
+    until(lambda: is_stopped(child), "the child is stopped")
+    stage.sm("kill", session["session_id"])
+    until(lambda: read_stat(child) is None, "the child has ended")
+    ended = stage.session(session["session_id"])
+    assert (ended["status"], ended["paused"]) == ("killed", None)
+
+
+# Turns
+
+
+def test_running_agent_is_interrupted_and_told_to_go_on(stage: Stage, agent: Agent) -> None:
+    begin_turn(agent)
+    stage.in_status(agent.id, "running")
+    stage.sm("pause", agent.id)
+    agent.write_interruption()
+    stage.in_status(agent.id, "idle")
+    assert GO_ON not in stage.messages(agent)
+    stage.sm("resume", agent.id)
+    assert stage.messages(agent).count(GO_ON) == 1
+
+
+def test_idle_agent_gets_no_key_and_is_not_told_to_go_on(stage: Stage, agent: Agent) -> None:
+    make_idle(stage, agent)
+    stage.sm("pause", agent.id)
+    stage.sm("resume", agent.id)
+    assert GO_ON not in stage.messages(agent)
+
+
+def test_turn_that_begins_during_a_pause_is_interrupted(stage: Stage, agent: Agent) -> None:
+    make_idle(stage, agent)
+    stage.sm("pause", agent.id)
+    begin_turn(agent, "typed by a person")
+    stage.in_status(agent.id, "running")
+    until(lambda: interrupts(stage, agent) == 1, "the key is pressed")
+    agent.write_interruption()
+    stage.in_status(agent.id, "idle")
+    stage.sm("resume", agent.id)
+    assert stage.messages(agent).count(GO_ON) == 1
+
+
+def test_soft_pause_lets_the_turn_end(stage: Stage, agent: Agent) -> None:
+    begin_turn(agent)
+    stage.in_status(agent.id, "running")
+    stage.sm("pause", agent.id, "--soft")
+    dialog = agent.open_dialog("Bash", {"command": "make"})
+    assert stage.session(agent.id)["status"] == "waiting_input"
+    dialog.start_wait()
+    approval = stage.start_command("approve", dialog.name)
+    dialog.take_decision()
+    approval.communicate(timeout=scaled())
+    assert approval.returncode == 0
+    agent.end_tool(dialog)
+    stage.in_status(agent.id, "running")
+    end_turn(agent)
+    stage.in_status(agent.id, "idle")
+    stage.sm("resume", agent.id)
+    assert GO_ON not in stage.messages(agent)
+
+
+# What a pause holds
+
+
+def test_message_waits_for_the_end_of_the_pause(stage: Stage, agent: Agent) -> None:
+    make_idle(stage, agent)
+    stage.sm("pause", agent.id)
+    assert "queued (the session is paused)" in stage.sm("send", agent.id, "hello")
+    message = next(m for m in stage.json("log", agent.id) if m["text"] == "hello")
+    assert (message["status"], message["reason"]) == ("queued", "the session is paused")
+    stage.sm("resume", agent.id)
+    until(lambda: find(stage, agent, message["message_id"])["status"] != "queued", "the message is typed")
+
+
+def test_inbox_of_a_paused_program_stays_closed(stage: Stage) -> None:
+    session = stage.spawn("Inbox", "x")
+    stage.sm("pause", session["session_id"])
+    stage.sm("send", session["session_id"], "hello", "--no-wait")
+    env = stage.as_session(session["session_id"])
+    assert stage.json("inbox", "--take", env=env) == []
+    assert stage.json("log", session["session_id"])[0]["status"] == "queued"
+    stage.sm("resume", session["session_id"])
+    assert [m["text"] for m in stage.json("inbox", "--take", env=env)] == ["hello"]
+
+
+def test_paused_session_starts_no_agent(stage: Stage) -> None:
+    session = stage.spawn("Sh", "sleep 1000")
+    stage.sm("pause", session["session_id"])
+    env = stage.as_session(session["session_id"])
+    refusal = stage.refused("spawn", "Sh", "sleep 1", exit_code=4, env=env)
+    assert "is paused" in refusal
+    stage.sm("resume", session["session_id"])
+    stage.sm("spawn", "Sh", "sleep 1000", env=env)
+
+
+def test_paused_session_is_not_completed_and_not_reminded(stage: Stage, agent: Agent) -> None:
+    begin_turn(agent)
+    stage.in_status(agent.id, "running")
+    stage.sm("pause", agent.id, "--soft")
+    end_turn(agent, "Done. All 26 tests pass.")
+    stage.in_status(agent.id, "idle")
+    other = stage.agent("Plain")  # its completion shows that the timers have run
+    begin_turn(other)
+    end_turn(other, "Done. All 26 tests pass.")
+    stage.in_status(other.id, "completed")
+    assert stage.session(agent.id)["status"] == "idle"
+    stage.sm("resume", agent.id)
+    stage.in_status(agent.id, "completed")
+
+
+def test_parent_hears_of_the_end_of_a_paused_child_but_not_that_it_is_idle(stage: Stage) -> None:
+    parent = stage.spawn("Sh", "sleep 1000")["session_id"]
+    child = stage.agent("Plain", "--parent", parent)
+    begin_turn(child)
+    stage.sm("pause", child.id)
+    child.write_interruption()
+    stage.in_status(child.id, "idle")
+    stage.sm("kill", child.id)
+    texts = until(lambda: [m["text"] for m in stage.json("log", parent)], "the parent hears of the end")
+    assert len(texts) == 1
+    assert f"({child.id}) killed" in texts[0]
+
+
+# Time
+
+
+def test_pause_with_a_duration_ends_also_after_a_crash(stage: Stage) -> None:
+    session = stage.spawn("Sh", "sleep 1000")["session_id"]
+    stage.sm("pause", session, "--for", "1s")
+    stage.restart()
+    until(lambda: pause_of(stage, session) is None, "the pause ends")
+    resumed = [e for e in stage.json("events", session) if e["type"] == "resumed"]
+    assert [e["metadata"]["by"] for e in resumed] == ["sm"]
+
+
+def test_second_pause_replaces_the_end_of_the_first(stage: Stage) -> None:
+    session = stage.spawn("Sh", "sleep 1000")["session_id"]
+    stage.sm("pause", session, "--for", "1s")
+    first = pause_of(stage, session)
+    stage.sm("pause", session)
+    second = pause_of(stage, session)
+    assert (second["at"], second["until"]) == (first["at"], None)
+    other = stage.spawn("Sh", "sleep 1000")["session_id"]
+    stage.sm("pause", other, "--for", "1s")
+    until(lambda: pause_of(stage, other) is None, "a pause of the same duration ends")
+    assert pause_of(stage, session) is not None
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--for", "30m", "--until", "06:00"), "either --for or --until"),
+        (("--for", "nan"), "invalid age"),
+        (("--for", "0s"), "between 0 and 366 days"),
+        (("--until", "2020-01-01T06:00"), "in the past"),
+        (("--until", "6 o'clock"), "invalid time"),
+    ],
+)
+def test_pause_with_an_invalid_end_is_refused(
+    stage: Stage, agent: Agent, options: tuple[str, ...], words: str
+) -> None:
+    assert words in stage.refused("pause", agent.id, *options, exit_code=2)
+    assert pause_of(stage, agent.id) is None
+
+
+# Permissions and trees
+
+
+def test_session_pauses_its_descendants_only(stage: Stage) -> None:
+    parent = stage.spawn("Sh", "sleep 1000")["session_id"]
+    child = stage.spawn("Sh", "sleep 1000", "--parent", parent)["session_id"]
+    env = stage.as_session(child)
+    assert "may not pause" in stage.refused("pause", parent, exit_code=5, env=env)
+    assert "may not pause" in stage.refused("pause", child, exit_code=5, env=env)
+    stage.sm("pause", child, env=stage.as_session(parent))
+    assert pause_of(stage, child)["by"] == parent
+    assert "may not pause" in stage.refused("resume", child, exit_code=5, env=env)
+
+
+def test_tree_is_paused_and_resumed_with_one_command(stage: Stage) -> None:
+    parent = stage.spawn("Sh", "sleep 1000")["session_id"]
+    child = stage.spawn("Sh", "sleep 1000", "--parent", parent)["session_id"]
+    grandchild = stage.spawn("Sh", "sleep 1000", "--parent", child)["session_id"]
+    assert stage.json("pause", parent, "--tree")["sessions"] == [parent, child, grandchild]
+    assert stage.json("resume", parent, "--tree")["sessions"] == [parent, child, grandchild]
+    stage.sm("pause", child)
+    assert stage.json("resume", parent, "--tree")["sessions"] == [child]
+
+
+def test_ended_session_is_not_paused(stage: Stage) -> None:
+    gone = stage.spawn("Sh", "exit 0")["session_id"]
+    stage.ended(gone)
+    assert "it cannot be paused" in stage.refused("pause", gone, exit_code=4)
+    assert f"hint: sm restore {gone}" in stage.refused("resume", gone, exit_code=4)
