@@ -35,7 +35,7 @@ COMMANDS = (
     (AGENTS, "agents", "List the agent types that you can spawn."),
     (AGENTS, "accounts", "List the accounts of your agents, and why they are parked."),
     (AGENTS, "pause", "Pause agents: no new turn, and messages wait."),
-    (AGENTS, "resume", "End the pause of agents, or the usage limit of an account."),
+    (AGENTS, "resume", "End the pause of agents, or an account's limit."),
     (AGENTS, "workspace", "Manage workspaces: teams of agents with a directory."),
     (STATE, "ls", "List agents: first those that need attention."),
     (STATE, "top", "Watch and direct agents in a full-screen view."),

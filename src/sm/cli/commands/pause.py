@@ -1,8 +1,8 @@
-"""Pause sessions: their turns are interrupted, and their messages wait.
+"""Pause agents: no new turn, and messages wait.
 
-A paused session starts no agent, gets no reminder, and is not completed by sm. Its requests stay open, and its end
-is reported as usual. With --soft, the turn that is under way may end. An agent type that runs a command has no turns:
-the processes that it started are stopped (SIGSTOP), in a container also its program.
+The turn that is under way is interrupted; with --soft it may end. A paused session starts no agent, gets no reminder,
+and is not completed by sm. Its requests stay open, and its end is reported as usual. An agent type that runs a command
+has no turns: the processes that it started are stopped (SIGSTOP), in a container also its program.
 
 A turn that begins in a paused session is interrupted too. "sm resume" ends the pause, delivers the messages, and tells
 an agent to go on whose turn was interrupted. Pausing a paused session changes the end of its pause.
