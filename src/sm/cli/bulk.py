@@ -63,9 +63,11 @@ def act_on_each(
             failures.add(error)
             continue
         answers.append(text)
-        report = done(decode_answer(text))
+        answer = decode_answer(text)
+        report = done(answer)
         if not call.as_json:
             click.echo(report)
+            print_warnings(answer.get("warnings", ()))
     if call.as_json:
         print_json(answers[0] if len(sessions) == 1 and not chosen else f"[{','.join(answers)}]")
     return failures.code

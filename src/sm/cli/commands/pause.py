@@ -96,5 +96,4 @@ def _paused(answer: JsonObject) -> str:
         until = f" until {clock(pause['until'], datetime.now(UTC))}" if pause and pause["until"] else ""
         works = "; its turn has not ended yet" if session["session_id"] in answer["working"] else ""
         lines.append(f"Paused {label(session)}{until}{works}")
-    lines += [f"warning: {line(warning)}" for warning in answer["warnings"]]
     return "\n".join(lines)

@@ -1,0 +1,58 @@
+"""`sm pause` and `sm resume` of sessions."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Sm
+from tests.cli.peer import Peer, answer
+from tests.cli.samples import session
+
+SOON = datetime.now(UTC) + timedelta(minutes=30)
+
+
+def paused(id: str, until: str | None = None, **more: Any) -> dict[str, Any]:
+    pause = {"at": datetime.now(UTC).isoformat(), "by": "operator", "reason": "lunch", "until": until}
+    shown = session(id, paused=pause)
+    return {**shown, "sessions": [id], "too": [], "working": [], "warnings": []} | more
+
+
+def test_pause_names_each_session_with_its_end_and_warns_on_stderr(run: Sm, peer: Peer) -> None:
+    child = session("2b3c4d5e", friendly_name="sh-b", label="sh-b", paused=None)
+    more = {
+        "sessions": ["1a2b3c4d", "2b3c4d5e"],
+        "too": [child],
+        "working": ["2b3c4d5e"],
+        "warnings": ["half"],
+    }
+    peer.script("POST /v1/sessions/a/pause", answer(paused("1a2b3c4d", SOON.isoformat(), **more)))
+    shown = run("pause", "a", "--tree", "--for", "30m", "--reason", "lunch")
+    first, second = shown.out.splitlines()
+    assert first.endswith(f" until {SOON.astimezone():%H:%M}")
+    assert second == "Paused sh-b; its turn has not ended yet"
+    assert shown.err == "warning: half\n"
+    body = json.loads(peer.received[-1].body)
+    assert body == {"tree": True, "soft": False, "reason": "lunch", "for_s": 1800}
+
+
+def test_end_of_a_pause_is_sent_as_a_moment(run: Sm, peer: Peer) -> None:
+    peer.script("POST /v1/sessions/a/pause", answer(paused("1a2b3c4d")))
+    run("pause", "a", "--until", "2099-01-01T06:00+00:00")
+    assert json.loads(peer.received[-1].body)["until"] == "2099-01-01T06:00:00+00:00"
+
+
+@pytest.mark.parametrize(
+    "words", [("pause",), ("resume",), ("pause", "a", "--all"), ("resume", "a", "--account", "x")]
+)
+def test_pause_and_resume_need_either_sessions_or_all_or_an_account(run: Sm, words: tuple[str, ...]) -> None:
+    assert run(*words, code=2).out == ""
+
+
+def test_resume_names_each_session(run: Sm, peer: Peer) -> None:
+    child = session("2b3c4d5e", friendly_name="sh-b", label="sh-b", paused=None)
+    resumed = session("1a2b3c4d", friendly_name="sh-a", label="sh-a", paused=None)
+    more = {"sessions": ["2b3c4d5e"], "too": [child], "working": [], "warnings": []}
+    peer.script("POST /v1/sessions/a/resume", answer({**resumed, **more}))
+    assert run("resume", "a", "--tree").out == "Resumed sh-b\n"
