@@ -67,7 +67,8 @@ def act_on_each(
         report = done(answer)
         if not call.as_json:
             click.echo(report)
-            print_warnings(answer.get("warnings", ()))
+            if answer.get("warnings"):  # the formatter of warnings takes time to load
+                print_warnings(answer["warnings"])
     if call.as_json:
         print_json(answers[0] if len(sessions) == 1 and not chosen else f"[{','.join(answers)}]")
     return failures.code
