@@ -30,6 +30,8 @@ QUESTION, PERMISSION = ("question", "r57"), ("permission", "r58")
             {"status": "waiting_input", "status_reason": "a dialog of the CLI"},
             *("auto", [], "will be held: a dialog of the CLI"),
         ),
+        ({"paused": {"by": "operator"}}, "urgent", [], "will be held: the session is paused"),
+        ({"paused": {"by": "operator"}}, "auto", [QUESTION], "answers r57, its only open question"),
         ({"provider": "command"}, "auto", [], "will be queued until the program reads its inbox"),
     ],
 )

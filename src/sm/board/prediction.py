@@ -18,11 +18,14 @@ def prediction(row: BoardRow | None, mode: str = MODES[0], dialogs: Sequence[tup
         return ""
     if row.status in ENDED:
         return "will be refused: the session has ended"
+    answers = len(dialogs) == 1 and dialogs[0][0] == "question"
+    if row.data.get("paused") and not answers:
+        return "will be held: the session is paused"
     if row.data["provider"] == "command":
         return "will be queued until the program reads its inbox"
     if row.status in (Status.SPAWNED, Status.STARTING):
         return "will be held: the session is starting"
-    if len(dialogs) == 1 and dialogs[0][0] == "question":
+    if answers:
         return f"answers {dialogs[0][1]}, its only open question"
     if row.status == Status.WAITING_INPUT:
         kind, name = dialogs[0] if dialogs else ("", "")

@@ -6,16 +6,17 @@ from dataclasses import dataclass
 from sm.core.labels import name_to_type, short_label
 from sm.core.lifecycle import is_live
 from sm.core.models import Caller, RequestKey, Session
-from sm.core.states import TrustLevel
+from sm.core.states import EventType, TrustLevel
 from sm.core.statuses import Status
 from sm.core.text import NOTE_MAX, folded, validate_text
 from sm.core.timers import Timer
 from sm.core.timestamps import epoch_s, iso, later
+from sm.core.wording import subject
 from sm.errors import IllegalState, UsageError
 from sm.policy.access import Action
 from sm.sessions.manager import Manager
 from sm.sessions.tree import SessionTree
-from sm.state.pauses import interrupt
+from sm.state.pauses import PRESSES_MAX, interrupt
 from sm.store import Store, Transaction
 
 _STOPPED_WITHIN_S = 5.0
@@ -156,8 +157,14 @@ class Pausing:
         """Interrupt a paused agent again that still works: a key that comes as a turn begins may be lost."""
         async with self._store.transaction() as tx:
             session = tx.find(timer.subject)
-            if tx.timers.take(timer) and session is not None and self._is_working(session):
-                await interrupt(tx, session)
+            if not tx.timers.take(timer) or session is None or not self._is_working(session):
+                return None
+            presses = int(timer.data.get("presses", 1))
+            if presses < PRESSES_MAX:
+                await interrupt(tx, session, presses + 1)
+            else:
+                text = f"{subject(session)} is paused, but seems to work on: look at its terminal"
+                await tx.event(EventType.WARNING, session, tx.now, text, {})
         return None
 
 

@@ -24,6 +24,8 @@ from sm.store import Transaction
 
 LOOK_AGAIN_S = 5.0
 """An agent that still works after this time is interrupted again."""
+PRESSES_MAX = 3
+"""The key presses for one turn: a status that is wrong must not let sm press the key for ever."""
 
 
 class Pauses:
@@ -80,10 +82,11 @@ class Pauses:
         return after
 
 
-async def interrupt(tx: Transaction, session: Session) -> None:
-    """Order the interrupt of a paused agent's turn, and another look at it."""
+async def interrupt(tx: Transaction, session: Session, presses: int = 1) -> None:
+    """Order the interrupt of a paused agent's turn, and another look at it. `presses`: with this one."""
     await tx.effect(EffectKind.INTERRUPT, session.id, {"pause": True}, tx.now)
-    tx.timers.set(Timer(session.id, TimerKind.PAUSE, later(tx.now, LOOK_AGAIN_S), LOOK_AGAIN_S))
+    due_at, data = later(tx.now, LOOK_AGAIN_S), {"presses": presses}
+    tx.timers.set(Timer(session.id, TimerKind.PAUSE, due_at, LOOK_AGAIN_S, data))
 
 
 async def after_move(tx: Transaction, before: Status, session: Session) -> Session:
