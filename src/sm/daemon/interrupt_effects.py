@@ -16,6 +16,9 @@ from sm.sessions.manager import Manager
 from sm.store import Effect, Store
 from sm.terminals.base import Terminals
 
+_LOOKS_MAX = 10
+"""A program that runs on may start processes for ever. A kill of the session waits for this effect."""
+
 
 @dataclass(frozen=True)
 class InterruptEffects:
@@ -65,8 +68,9 @@ class InterruptEffects:
     async def suspend(self, effect: Effect) -> None:
         """Stop the processes of a paused session, also those that they start meanwhile."""
         stopped: set[int] = set()
-        while (session := self.store.sessions.get(effect.session_id)) is not None:
-            if session.paused is None:
+        for _ in range(_LOOKS_MAX):
+            session = self.store.sessions.get(effect.session_id)
+            if session is None or session.paused is None:
                 return
             found = [p for p in await self._processes(session) if p.pid not in stopped]
             if not found:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from sm.core.labels import name_to_type, short_label
 from sm.core.lifecycle import is_live
+from sm.core.messages import SM_ITSELF
 from sm.core.models import Caller, RequestKey, Session
 from sm.core.states import EventType, TrustLevel
 from sm.core.statuses import Status
@@ -21,7 +22,6 @@ from sm.store import Store, Transaction
 
 _STOPPED_WITHIN_S = 5.0
 _LONGEST_S = 366 * 86_400.0
-_BY_PAUSE = "sm"
 PROGRAM_RUNS = (
     "its program keeps running, because tmux continues it; the processes that it started are stopped"
 )
@@ -150,7 +150,7 @@ class Pausing:
         async with self._store.transaction() as tx:
             session = tx.find(timer.subject)
             if tx.timers.take(timer) and session is not None:
-                await self._manager.pauses.resume(tx, session, _BY_PAUSE)
+                await self._manager.pauses.resume(tx, session, SM_ITSELF)
         return None
 
     async def look_again(self, timer: Timer) -> float | None:

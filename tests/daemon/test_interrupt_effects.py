@@ -1,0 +1,42 @@
+"""Stopping the processes of a paused session."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from sm.core.effects import Effect, EffectKind
+from sm.core.models import Process, Session
+from sm.core.statuses import Status
+from sm.daemon.interrupt_effects import InterruptEffects
+from tests.samples import AT, LAUNCH, session
+from tests.session_manager import open_manager
+
+PROGRAM = replace(session("aaaa1111", status=Status.RUNNING), provider="command", process=Process(7, "b/1"))
+UNUSED = cast(Any, None)
+"""The terminals and the input boxes have no part in this."""
+
+
+@dataclass(frozen=True)
+class Growing(InterruptEffects):
+    """A program that has started one more process at each look. The processes have ended already."""
+
+    looks: list[int] = field(default_factory=list)
+
+    async def _processes(self, session: Session) -> list[Process]:
+        self.looks.append(len(self.looks))
+        return [Process(2**22 + number, "b/1") for number in self.looks]
+
+
+@pytest.mark.timeout(20)
+async def test_program_that_starts_processes_for_ever_does_not_keep_the_effect_from_ending(
+    tmp_path: Path,
+) -> None:
+    async with open_manager(tmp_path, lambda: AT) as (store, manager):
+        async with store.transaction() as tx:
+            await tx.insert(PROGRAM, LAUNCH, None)
+            await manager.pauses.pause(tx, tx.session(PROGRAM.id), by="operator", reason="a test")
+        effects = Growing(store, manager, UNUSED, UNUSED)
+        await effects.suspend(Effect(1, EffectKind.SUSPEND, PROGRAM.id, {}))
+        assert len(effects.looks) > 1
