@@ -218,6 +218,9 @@ def test_parent_hears_of_the_end_of_a_paused_child_but_not_that_it_is_idle(stage
     stage.sm("pause", child.id)
     child.write_interruption()
     stage.in_status(child.id, "idle")
+    with closing(sqlite3.connect(stage.state / "sm.db")) as db:  # of the transaction of the status
+        kinds = db.execute("SELECT kind FROM notices WHERE session_id = ?", (child.id,)).fetchall()
+    assert kinds == []
     stage.sm("kill", child.id)
     texts = until(lambda: [m["text"] for m in stage.json("log", parent)], "the parent hears of the end")
     assert len(texts) == 1
