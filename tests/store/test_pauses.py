@@ -12,7 +12,7 @@ from tests.store.test_pairings import DATA
 
 async def test_database_of_version_9_has_its_pauses(tmp_path: Path) -> None:
     path = tmp_path / "sm.db"
-    shutil.copy(DATA / "v9.db", path)
+    shutil.copy(DATA / "v10.db", path)
     async with await Store.open(str(path)) as store:
         assert store.sessions[golden.PAUSED.id] == golden.PAUSED
         assert store.sessions[golden.RUNNING.id].paused is None
@@ -20,7 +20,7 @@ async def test_database_of_version_9_has_its_pauses(tmp_path: Path) -> None:
 
 async def test_pause_that_cannot_be_read_stays_a_pause(tmp_path: Path) -> None:
     path = tmp_path / "sm.db"
-    shutil.copy(DATA / "v9.db", path)
+    shutil.copy(DATA / "v10.db", path)
     for text in ("", "[]", '{"by": "operator", "weather": "bad"}'):
         with closing(sqlite3.connect(path)) as db, db:
             db.execute("UPDATE sessions SET paused = ? WHERE id = ?", (text, golden.PAUSED.id))

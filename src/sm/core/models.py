@@ -207,6 +207,10 @@ class Session:
     turn_ended_at: str | None = None
     """The end of the last finished turn of which sm knows what follows."""
     paused: Pause | None = None
+    worked_s: float = 0.0
+    """Seconds of work until `working_since` (`core.work_time`)."""
+    working_since: str | None = None
+    """The start of the work that is under way; None: the session does not work."""
     paired_user: str | None = None
     """The paired user of a chat network who started the session or an ancestor of it, as `BridgeUser.name`."""
     shares_name: bool = field(default=False, compare=False)

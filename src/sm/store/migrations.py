@@ -423,7 +423,31 @@ _V9_PAUSES = ("ALTER TABLE sessions ADD COLUMN paused TEXT",)
 
 _V9 = (*_V9_PAUSES,)
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_V1, _V2, _V3, _V4, _V5, _V6, _V7, _V8, _V9)
+_V10_WORK_TIME = (
+    "ALTER TABLE sessions ADD COLUMN worked_s REAL NOT NULL DEFAULT 0",
+    "ALTER TABLE sessions ADD COLUMN working_since TEXT",
+)
+
+_V10_BUDGETS: tuple[str, ...] = ()
+
+_V10_SUMS: tuple[str, ...] = ()
+
+_V10_WARNINGS: tuple[str, ...] = ()
+
+_V10_RESTARTS: tuple[str, ...] = ()
+
+_V10_SEARCH: tuple[str, ...] = ()
+
+_V10: tuple[str, ...] = (
+    *_V10_WORK_TIME,
+    *_V10_BUDGETS,
+    *_V10_SUMS,
+    *_V10_WARNINGS,
+    *_V10_RESTARTS,
+    *_V10_SEARCH,
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_V1, _V2, _V3, _V4, _V5, _V6, _V7, _V8, _V9, _V10)
 """Step n brings a database of version n to n + 1 (`PRAGMA user_version`)."""
 
 

@@ -15,6 +15,7 @@ from sm.core.models import Caller, Checkpoint, Event, Launch, RequestKey, Sessio
 from sm.core.session_index import is_unfinished
 from sm.core.states import EventType
 from sm.core.statuses import Status
+from sm.core.work_time import track_work
 from sm.errors import IllegalState, InternalError, NotFound, SmError
 from sm.store.accounts import AccountWrites
 from sm.store.connection import Script, Statement
@@ -265,15 +266,17 @@ class Transaction:
                 status_at=signal.emitted_at,
                 **changes,
             ),
+            min(signal.emitted_at, self.now),
         )
 
     async def update(self, session: Session, **changes: Any) -> Session:
         """Change anything but the status."""
         if "status" in changes:
             raise InternalError("update cannot change a status, only apply can")
-        return await self._change(session, replace(session, **changes))
+        return await self._change(session, replace(session, **changes), self.now)
 
-    async def _change(self, before: Session, after: Session) -> Session:
+    async def _change(self, before: Session, after: Session, at: str) -> Session:
+        after = track_work(before, after, at)
         if not self.change(SESSIONS, before, after, "status", f"session {before.id}"):
             return before
         self.sessions[after.id] = after

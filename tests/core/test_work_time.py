@@ -1,0 +1,43 @@
+"""Time of work: what starts, what ends and what does not change it."""
+
+from dataclasses import replace
+
+import pytest
+
+from sm.core.models import Session
+from sm.core.pauses import Pause
+from sm.core.statuses import Status
+from sm.core.work_time import track_work, worked_s
+from tests.samples import session
+
+T0, T1, T2 = (f"2026-03-01T10:0{minute}:00.000Z" for minute in range(3))
+IDLE = session("aaaa1111", status=Status.IDLE)
+RUNNING = replace(session("aaaa1111", status=Status.RUNNING), working_since=T0, worked_s=7.0)
+PAUSE = Pause(T1, "operator", "too expensive")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (IDLE, replace(IDLE, status=Status.RUNNING), (0.0, T1)),
+        (IDLE, replace(IDLE, status=Status.WAITING_INPUT), (0.0, None)),
+        (RUNNING, replace(RUNNING, note="tests"), (7.0, T0)),
+        (RUNNING, replace(RUNNING, status=Status.IDLE), (67.0, None)),
+        (RUNNING, replace(RUNNING, status=Status.COMPLETED), (67.0, None)),
+        (RUNNING, replace(RUNNING, paused=PAUSE), (67.0, None)),
+        (replace(RUNNING, paused=PAUSE, working_since=None), replace(RUNNING, working_since=None), (7.0, T1)),
+    ],
+)
+def test_changes_start_and_end_the_time_of_work(
+    before: Session, after: Session, expected: tuple[float, str | None]
+) -> None:
+    tracked = track_work(before, after, T1)
+    assert (tracked.worked_s, tracked.working_since) == expected
+
+
+def test_time_of_work_includes_the_work_under_way() -> None:
+    assert worked_s(RUNNING, T2) == 127.0
+
+
+def test_time_of_work_never_shrinks_when_the_clock_is_set_back() -> None:
+    assert worked_s(replace(RUNNING, working_since=T2), T0) == 7.0
