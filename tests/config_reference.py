@@ -84,6 +84,7 @@ _UNITS = {
     "hours": "hours",
     "port": "",
     "last": "terminals",
+    "restart_max": "restarts",
     "max_children": "sessions",
     "max_depth": "generations",
     "max_per_workspace": "processes",

@@ -351,7 +351,7 @@ commands:
     prompt: file
     input: tty
     env: {REVIEW_DEPTH: "2", EMPTY: ""}
-  b2_-x: {command: [./run], lifecycle: manual}
+  b2_-x: {command: [./run], lifecycle: manual, restart: on-failure, restart_max: 2}
 child_agents:
   mode: supervised
   auto_complete:
@@ -391,7 +391,7 @@ default_capabilities: {mcps: [files, "browser.x"], skills: ["db:drop"], agents: 
 """
     config = loaded(path, text).config
     given = yaml.safe_load(text)
-    given["commands"]["Reviewer"]["lifecycle"] = None
+    given["commands"]["Reviewer"] |= {"lifecycle": None, "restart": "never", "restart_max": 3}
     given["commands"]["b2_-x"] |= {"prompt": "argv", "input": "inbox", "env": {}}
     endings = ["completed", "error", "abandoned", "killed", "request"]
     given["notify"]["webhooks"][1] |= {"secret_file": None, "events": endings}

@@ -26,6 +26,7 @@ ENDINGS = {
     SignalKind.KILLED: Status.KILLED,
     SignalKind.PARENT_ENDED: Status.ABANDONED,
 }
+AGAIN = {SignalKind.RESTART_PLANNED: Status.STARTING}
 BACK = {SignalKind.REOPENED: Status.RUNNING, SignalKind.RESTARTED: Status.STARTING}
 EXPECTED: dict[Status, dict[SignalKind, Status]] = {
     Status.SPAWNED: {
@@ -39,19 +40,27 @@ EXPECTED: dict[Status, dict[SignalKind, Status]] = {
         SignalKind.START_FAILED: Status.ERROR,
         SignalKind.ASKED: Status.WAITING_INPUT,
         **ENDINGS,
+        **AGAIN,
     },
-    Status.RUNNING: {SignalKind.WENT_IDLE: Status.IDLE, SignalKind.ASKED: Status.WAITING_INPUT, **ENDINGS},
+    Status.RUNNING: {
+        SignalKind.WENT_IDLE: Status.IDLE,
+        SignalKind.ASKED: Status.WAITING_INPUT,
+        **ENDINGS,
+        **AGAIN,
+    },
     Status.IDLE: {
         SignalKind.BUSY: Status.RUNNING,
         SignalKind.ASKED: Status.WAITING_INPUT,
         SignalKind.DETECTED_COMPLETED: Status.COMPLETED,
         **ENDINGS,
+        **AGAIN,
     },
     Status.WAITING_INPUT: {
         SignalKind.STARTED: Status.RUNNING,
         SignalKind.BUSY: Status.RUNNING,
         SignalKind.WENT_IDLE: Status.IDLE,
         **ENDINGS,
+        **AGAIN,
     },
     Status.COMPLETED: BACK,
     Status.ERROR: BACK,

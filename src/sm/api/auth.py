@@ -23,6 +23,7 @@ from sm.errors import NotPermitted, TerminalError, Unauthenticated
 from sm.linux.processes import ancestry, environ_value, identify, is_alive
 from sm.linux.sockets import Peer
 from sm.linux.ttys import tty_of
+from sm.policy.restarts import is_waiting
 from sm.terminals.base import Lifecycle
 
 log = logging.getLogger(__name__)
@@ -164,7 +165,7 @@ class Tokens:
     def has_ended(self, holder: Session) -> bool:
         """True when the process that holds the token is known to be gone."""
         session = self._by_hash(holder.token_hash or _NOBODY)
-        return session is None or session.exit is not None
+        return session is None or session.exit is not None or is_waiting(session)
 
 
 def _token_hash(headers: Sequence[str]) -> str:
@@ -185,6 +186,6 @@ def invalid_token() -> Unauthenticated:
 
 def _is_running(session: Session) -> bool:
     """True when the process that holds the session's token lives; while it starts, its pid is not known."""
-    if session.exit is not None:
+    if session.exit is not None or is_waiting(session):
         return False
     return is_live(session.status) if session.process is None else is_alive(session.process)

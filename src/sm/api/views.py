@@ -9,7 +9,7 @@ import orjson
 from sm.api.answers.events import EventView
 from sm.api.answers.messages import LetterView, MessageView
 from sm.api.answers.requests import RequestView
-from sm.api.answers.sessions import FailureView, PausedView, SessionView, StartedView
+from sm.api.answers.sessions import FailureView, PausedView, RestartsView, SessionView, StartedView
 from sm.api.answers.workspaces import WorkspaceView
 from sm.core.labels import label, label_of, short_label
 from sm.core.lifecycle import is_live
@@ -19,6 +19,7 @@ from sm.core.requests import Request
 from sm.core.states import CallerKind
 from sm.core.timestamps import iso
 from sm.messaging.messages import RenderedMessage
+from sm.policy.restarts import is_waiting, last_exit
 from sm.services import Services
 from sm.sessions.manager import SessionResult
 from sm.sessions.restore import RestoreResult
@@ -143,7 +144,7 @@ def session_json(
     parent_label: str | None = None,
 ) -> SessionView:
     """One session, without `children`. `activity_s`: the time of the last output in its terminal."""
-    process, exit = session.process, session.exit
+    process, exit = session.process, last_exit(session) if is_waiting(session) else session.exit
     return build_view(
         SessionView,
         session,
@@ -158,6 +159,7 @@ def session_json(
         exit_signal=exit.signal if exit else None,
         last_activity_at=session.status_at if activity_s is None else max(session.status_at, iso(activity_s)),
         paused=None if session.paused is None else build_view(PausedView, session.paused),
+        restarts=None if session.restarts is None else build_view(RestartsView, session.restarts),
         worktree=None if session.worktree is None else {"path": session.worktree, "branch": session.branch},
         children=[],
     )

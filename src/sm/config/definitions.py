@@ -9,7 +9,7 @@ from typing import Annotated
 import yaml
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, ValidationInfo
 
-from sm.config.fields import Lifecycle, Model, Text
+from sm.config.fields import Lifecycle, Model, Restart, Text
 from sm.config.loading import Document, yaml_mistake
 from sm.config.model import AgentConfig
 from sm.config.section import Section
@@ -84,6 +84,7 @@ class _Settings(Section):
     provider: Annotated[str, AfterValidator(_provider)] | None = None
     spawnable: bool = False
     lifecycle: Lifecycle | None = None
+    restart: Restart = "never"
 
 
 DEFINITION_KEYS = tuple(_Settings.model_fields)
@@ -172,5 +173,6 @@ def _defined(settings: _Settings, prompt: str, name: str) -> Definition:
         prompt=prompt or None,
         spawnable=settings.spawnable,
         lifecycle=settings.lifecycle,
+        restart=settings.restart,
     )
     return Definition(agent, settings.provider, settings.tools, settings.disallowedTools, tuple(warnings))

@@ -22,6 +22,7 @@ from sm.config.fields import (
     Price,
     Program,
     ProgramOrName,
+    Restart,
     ShortIdPattern,
     Skills,
     Text,
@@ -67,6 +68,11 @@ class Command(Section):
     """Variables added to the environment of the agent."""
     lifecycle: Lifecycle | None = None
     """The mode of its sessions, as in child_agents.mode. null: that of the workspace."""
+    restart: Restart = "never"
+    """on-failure: start the program again when it crashes, after 5 s, 10 s and so on. never: a crash ends the
+    session."""
+    restart_max: int = Field(default=3, ge=1, le=20)
+    """Maximum number of restarts in 15 minutes. After the next crash, sm gives up."""
 
 
 class ModelArgs(Section):
@@ -93,6 +99,11 @@ class AgentConfig(ModelArgs):
     report to sm."""
     lifecycle: Lifecycle | None = None
     """The mode of its sessions, as in child_agents.mode. null: that of the workspace."""
+    restart: Restart = "never"
+    """on-failure: start the agent again when its process crashes, in its conversation. never: a crash ends the
+    session."""
+    restart_max: int = Field(default=3, ge=1, le=20)
+    """Maximum number of restarts in 15 minutes. After the next crash, sm gives up."""
     mcp: bool = True
     """Give this agent type the MCP server of sm, with the tools of docs/mcp.md."""
     auto_allow: AllowRules = ()

@@ -43,6 +43,9 @@ def _table() -> dict[tuple[Status, SignalKind], Status]:
             (live, SignalKind.KILLED): Status.KILLED,
             (live, SignalKind.PARENT_ENDED): Status.ABANDONED,
         }
+    for started in LIVE[1:]:
+        # Until the restart, the session is live and has no process.
+        table[started, SignalKind.RESTART_PLANNED] = Status.STARTING
     for ended in ENDED:
         table |= {
             (ended, SignalKind.REOPENED): Status.RUNNING,

@@ -7,6 +7,7 @@ from typing import Any
 
 from sm.core.faults import Fault
 from sm.core.pauses import Pause
+from sm.core.restarts import Restarts
 from sm.core.states import BridgeLevel, CallerKind, EventType, Mode, SignalKind, TrustLevel
 from sm.core.statuses import Status
 from sm.core.turns import FinishedTurn
@@ -186,7 +187,7 @@ class Session:
     note: str | None = None
     archived: bool = False
     runs: int = 1
-    """Number of processes started by spawn and restore; each run ends once."""
+    """Number of processes started by spawn, restore and restarts."""
     token_hash: str | None = None
     conversation: str | None = None
     """The agent CLI's id of the conversation; `/clear` changes it."""
@@ -207,6 +208,8 @@ class Session:
     turn_ended_at: str | None = None
     """The end of the last finished turn of which sm knows what follows."""
     paused: Pause | None = None
+    restarts: Restarts | None = None
+    """None: a crash ends the session."""
     worked_s: float = 0.0
     """Seconds of work until `working_since` (`core.work_time`)."""
     working_since: str | None = None
@@ -302,6 +305,8 @@ class SpawnRequest:
     title: str | None = None
     lifecycle: str | None = None
     """The mode; None: that of the agent type, the workspace or the configuration."""
+    restart: str | None = None
+    """`never` or `on-failure`; None: as for the agent type."""
     workspace: str | None = None
     """A slug, or `-` for none. None: the parent's workspace, else the innermost one that contains the directory."""
     worktree: str | None = None

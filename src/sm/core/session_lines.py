@@ -59,7 +59,8 @@ def last_words(session: JsonObject) -> str:
         return f'"{line(result)}"'
     if session["status"] in ENDED:
         return "" if session["status"] == Status.COMPLETED else line(session["status_reason"] or "")
-    if session["status"] == Status.WAITING_INPUT:
+    waits = (session.get("restarts") or {}).get("next_at")  # for a restart
+    if waits or session["status"] == Status.WAITING_INPUT:
         return line(session["status_reason"] or "")
     return line(session["note"] or ("In progress" if session["status"] == Status.RUNNING else ""))
 
@@ -87,6 +88,7 @@ def session_block(session: JsonObject, now: datetime) -> list[str]:
         ("Result", session["completion_message"] and f'"{line(session["completion_message"], 10_000)}"'),
         ("Note", session["note"]),
         ("Process", process_of(session)),
+        ("Restarts", restart_words(session)),
         ("Parent", session["parent_label"] or "none"),
         ("Directory", session["working_dir"]),
         ("Worktree", session["worktree"] and "{path}, branch {branch}".format_map(session["worktree"])),
@@ -112,6 +114,18 @@ def paused_words(session: JsonObject, now: datetime) -> str | None:
         return None
     until = f", until {clock(pause['until'], now)}" if pause["until"] else ""
     return f"{age(pause['at'], now)} by {line(pause['by'])}{until}: {line(pause['reason'])}"
+
+
+def restart_words(session: JsonObject) -> str | None:
+    """`2 of 3 (last: exit code 3)`; None without a restart."""
+    restarts = session.get("restarts")  # an older daemon has none
+    if not restarts or not restarts["total"]:
+        return None
+    code, signal = restarts["exit_code"], restarts["exit_signal"]
+    last = (
+        f"signal {signal}" if signal is not None else f"exit code {code}" if code is not None else "unknown"
+    )
+    return f"{restarts['count']} of {restarts['max']} in 15 minutes, {restarts['total']} in all (last end: {last})"
 
 
 def process_of(session: JsonObject) -> str | None:

@@ -67,6 +67,8 @@ class SignalKind(StrEnum):
     """The process ended with an error or by a signal."""
     TERMINAL_LOST = "terminal_lost"
     """The terminal is gone and the exit of its process is unknown."""
+    RESTART_PLANNED = "restart_planned"
+    """The process ended with an error, and sm starts another one after a delay."""
     KILLED = "killed"
     """The process ended at a caller's request."""
     PARENT_ENDED = "parent_ended"

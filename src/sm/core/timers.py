@@ -29,6 +29,8 @@ class TimerKind(Tolerant):
     """The time of a session's pause is over."""
     PAUSE = "pause"
     """A paused agent may still work: its interrupt is repeated."""
+    RESTART = "restart"
+    """A session whose process has crashed starts again."""
     COMPACTED = "compacted"
     """sm compacted the conversation of a session long ago: it may do so again."""
 

@@ -59,6 +59,8 @@ def move_event(session: Session, signal: Signal, type: EventType) -> str:
         case SignalKind.CRASHED:
             cause = f": {folded(signal.cause)}" if signal.cause else ""
             return f"{who} crashed ({signal.exit}){cause}"
+        case SignalKind.RESTART_PLANNED:
+            return f"{who} crashed: {folded(signal.reason)}"
         case SignalKind.TERMINAL_LOST | SignalKind.PARENT_ENDED | SignalKind.REOPENED | SignalKind.RESTARTED:
             return f"{who} {_MOVES.get(type, type.value)}: {folded(signal.reason)}"
         case SignalKind.KILLED:

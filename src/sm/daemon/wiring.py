@@ -56,6 +56,7 @@ from sm.sessions.pairings import Pairings
 from sm.sessions.pause import Pausing
 from sm.sessions.plan import SpawnPlanner
 from sm.sessions.reports import Reports
+from sm.sessions.restart import Restarter
 from sm.sessions.restore import Restorer
 from sm.sessions.sandboxing import Sandboxing
 from sm.sessions.spawn import Spawner
@@ -186,6 +187,7 @@ class DaemonParts:
         retries = Retries(store, use_of_terminal)
         pausing = Pausing(store, manager)
         accounts = Accounts(store, manager, config.quota.stagger_s)
+        restarter = Restarter(store, manager, planner, terminals)
         self.due_timers = DueTimers(
             store,
             {
@@ -199,6 +201,7 @@ class DaemonParts:
                 TimerKind.COMPACTED: retries.forget,
                 TimerKind.RESUME: pausing.resume_due,
                 TimerKind.PAUSE: pausing.look_again,
+                TimerKind.RESTART: restarter.restart,
             },
         )
         self.cut_off = cut_off = CutOffSessions(config, store, manager, restorer)

@@ -7,6 +7,7 @@ from collections import defaultdict, deque
 
 from sm.config import Config, sandbox_for
 from sm.core.backoff import Backoff
+from sm.core.lifecycle import is_live
 from sm.core.models import OPERATOR
 from sm.errors import SandboxBusy, SandboxUnavailable, SmError
 from sm.sessions.manager import Manager
@@ -39,7 +40,7 @@ class CutOffSessions:
     def add(self, session_id: str) -> None:
         """Restore the session, whose end is recorded, if the configuration says so."""
         session = self._store.sessions.get(session_id)
-        if session is None:
+        if session is None or is_live(session.status):  # its own restart follows
             return
         settings = sandbox_for(self._config, self._store.workspaces.get(session.workspace or ""))
         if settings.on_engine_restart == "restore":

@@ -27,7 +27,11 @@ class CommandProvider(Provider):
 
     def agent_config(self, agent_type: str) -> AgentConfig | None:
         command = self._commands.get(agent_type)
-        return None if command is None else AgentConfig(lifecycle=command.lifecycle)
+        if command is None:
+            return None
+        return AgentConfig(
+            lifecycle=command.lifecycle, restart=command.restart, restart_max=command.restart_max
+        )
 
     def capability_sources(self, environment: Mapping[str, str], around: Sequence[str]) -> None:
         return None

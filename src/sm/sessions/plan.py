@@ -13,6 +13,7 @@ from sm.core.accounts import Account
 from sm.core.items import ItemState
 from sm.core.models import Caller, Capabilities, Launch, Session, SpawnRequest, Workspace, digest
 from sm.core.names import friendly_name, normalize_title
+from sm.core.restarts import Restarts
 from sm.core.states import CallerKind, Mode, TrustLevel
 from sm.core.statuses import Status
 from sm.core.text import PROMPT_MAX, folded, validate_text
@@ -21,6 +22,7 @@ from sm.errors import IllegalState, NotPermitted, SetupRequired, UsageError
 from sm.paths import InstancePaths
 from sm.policy.access import Action, is_unrestricted, may_at_all, paired_user
 from sm.policy.modes import ModeChoice, choose_mode, parse_mode
+from sm.policy.restarts import restarts_of
 from sm.providers.base import AgentPlan, PlanContext, Provider
 from sm.sandboxes.base import Sandbox
 from sm.sandboxes.home import homes
@@ -32,7 +34,7 @@ from sm.sessions.container import (
     require_program,
     unknown_program,
 )
-from sm.sessions.conversations import ConversationSource, source_of
+from sm.sessions.conversations import ConversationSource, is_unbegun, source_of
 from sm.sessions.effective_mode import TrustDecisions
 from sm.sessions.environment import (
     Environments,
@@ -134,6 +136,7 @@ class SpawnPlanner:
             status_reason="requested",
             mode=mode.mode,
             mode_source=mode.source,
+            restarts=restarts_of(request.restart, kind.agent.restart, kind.agent.restart_max),
             parent=parent,
             working_dir=working_dir,
             workspace=parent.workspace if parent is not None else workspace.slug if workspace else None,
@@ -204,6 +207,17 @@ class SpawnPlanner:
         resumed, _, warnings = await self._resumed(session, parent, launch, source)
         return resumed, token, warnings
 
+    async def check_restart(self, session: Session) -> bool:
+        """Check the place of a session that is about to start again; True if it begins with its prompt again.
+
+        Raises InvalidPath, SandboxUnavailable, SandboxBusy.
+        """
+        await self._require_place(session, self._directories.workspace_of(session))
+        provider, launch = self._providers[session.provider], await self._store.launch(session.id)
+        if not provider.has_turns:
+            return True
+        return await is_unbegun(session, launch, provider.readers, self._store, self._home_of(session))
+
     async def plan_fork(
         self,
         caller: Caller,
@@ -226,6 +240,7 @@ class SpawnPlanner:
             model=original.model,
             mode=original.mode,
             mode_source=original.mode_source,
+            restarts=None if original.restarts is None else Restarts(original.restarts.max),
             account=original.account,
             parent=parent,
             working_dir=original.working_dir,

@@ -79,7 +79,9 @@ class Reports:
 
     async def complete_session(self, tx: Transaction, session_id: str, signal: Signal) -> Session:
         """End the session after its report, or after the approval of its proposal."""
+        before = tx.session(session_id)
         after = await move(tx, self._manager.notices, session_id, signal)
+        after = await self._manager.endings.ended_without_process(tx, before, after)
         await self._manager.endings.kill_completed(tx, after)
         return after
 

@@ -10,6 +10,7 @@ from sm.core.labels import name_to_type, short_label
 from sm.core.lifecycle import is_ended, is_live
 from sm.core.messages import Message
 from sm.core.models import Caller, Launch, RequestKey, Session, Signal, ancestors, digest
+from sm.core.restarts import Restarts
 from sm.core.states import RESTORE, EventType, MessageMode, MessageState, SignalKind
 from sm.core.statuses import Status
 from sm.core.wording import subject
@@ -209,7 +210,7 @@ class Restorer:
         _check(session)
         await self._wait_for_kill(session)
         pane = panes.get(session_id)
-        _refuse_foreign_process(session, pane)
+        refuse_foreign_process(session, pane)
         launch, token, warnings = await self._planner.plan_restore(session)
         # The second of two concurrent restores must not overwrite the token of the first.
         lock = self._locks.setdefault(session_id, asyncio.Lock())
@@ -270,6 +271,7 @@ class Restorer:
             started_at=None,
             token_hash=token_hash,
             archived=False,
+            restarts=None if session.restarts is None else Restarts(session.restarts.max),
         )
         # Messages of an earlier version of sm, which left them submitted at the end of the process.
         own = await finish_unread(
@@ -368,7 +370,7 @@ def _refuse(session: Session) -> None:
     )
 
 
-def _refuse_foreign_process(session: Session, pane: Pane | None) -> None:
+def refuse_foreign_process(session: Session, pane: Pane | None) -> None:
     """Refuse a restore while another program runs in the terminal: a person may have started it (tmux respawn-pane)."""
     if pane is None or pane.dead or pane.foreign or processes.identify(pane.pid) is None:
         return

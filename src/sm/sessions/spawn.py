@@ -25,6 +25,7 @@ from sm.errors import (
     WaitTimeout,
 )
 from sm.policy.access import Action, paired_user
+from sm.policy.restarts import is_waiting
 from sm.sandboxes.base import Sandbox
 from sm.sessions.manager import Manager, SessionResult
 from sm.sessions.pause import check_not_paused
@@ -243,6 +244,8 @@ class Spawner:
     def _has_process(self, session_id: str) -> bool:
         """True once the start has recorded a process, or records none. The agent may report before that."""
         session = self._store.sessions[session_id]
+        if is_waiting(session):  # it has crashed
+            return True
         if session.process is not None or session.status in NOT_STARTED:
             return session.process is not None
         effects = self._store.mail.open.effects.values()

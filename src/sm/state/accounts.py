@@ -120,11 +120,16 @@ def waiting_sessions(tx: Transaction, parked: Park) -> list[WaitingSession]:
         if (
             session.paused is None
             and parked.binds(session.model)
-            and (waits or (session.status is Status.SPAWNED and session.id in starts))
+            and (waits or (_is_unstarted(session) and session.id in starts))
         ):
             since = session.cut_off_at if cut_off and session.cut_off_at else session.created_at
             waiting.append(WaitingSession(session.id, epoch_s(since), cut_off))
     return waiting
+
+
+def _is_unstarted(session: Session) -> bool:
+    """True for a new session, and for one whose restart is due."""
+    return session.process is None and session.status in (Status.SPAWNED, Status.STARTING)
 
 
 async def try_again(tx: Transaction, account: str, stagger_s: float) -> None:

@@ -15,10 +15,12 @@ from sm.core.session_index import oldest_first
 from sm.core.states import EventType, SignalKind
 from sm.core.statuses import Status
 from sm.core.wording import subject
+from sm.policy.restarts import GiveUp, Restart, after_end, is_waiting, last_exit
 from sm.providers.base import Provider
 from sm.state.messages import return_messages
 from sm.state.notices import Notices, notice_recipient
 from sm.state.requests import cancel_requests
+from sm.state.restarts import crash_signal, plan_restart, why_ended
 from sm.state.sessions import move
 from sm.store import Transaction
 
@@ -76,6 +78,16 @@ class Endings:
     async def _end(self, tx: Transaction, session: Session, signal: Signal, exit: Exit | None) -> None:
         if exit is not None and tx.has_open(EffectKind.KILL, session.id):
             signal = Signal(SignalKind.KILLED, EffectKind.KILL, "requested with sm kill", tx.now, exit)
+        if exit is not None:
+            closed = signal.source == LossCause.TERMINAL
+            follow_up = after_end(session, signal, exit, tx.now, closed=closed)
+            if isinstance(follow_up, Restart):
+                await self._restart(tx, session, replace(signal, exit=exit), follow_up)
+                return
+            if isinstance(follow_up, GiveUp):
+                signal = replace(signal, reason=f"{signal.reason}; {follow_up.reason}")
+            if is_waiting(session):
+                exit = last_exit(session)
         after = await move(tx, self._notices, session.id, signal, exit=exit)
         if after.exit is None:
             return
@@ -83,9 +95,35 @@ class Endings:
         if after.token_hash is None:  # adopted: the terminal belongs to a person, who keeps using it
             await tx.effect(EffectKind.RELEASE, after.id, {"terminal": after.terminal}, tx.now)
 
+    async def _restart(self, tx: Transaction, session: Session, crash: Signal, restart: Restart) -> None:
+        """Record the end of a process that another one replaces."""
+        after = await move(
+            tx,
+            self._notices,
+            session.id,
+            crash_signal(crash, restart),
+            process=None,
+            started_at=None,
+            runs=session.runs + 1,
+            restarts=restart.restarts,
+        )
+        await plan_restart(tx, self._notices, session, after, restart, why_ended(crash))
+
     async def start_failed(self, tx: Transaction, session_id: str, signal: Signal) -> None:
-        """Record that the session will never have a process."""
-        await self.process_gone(tx, await move(tx, self._notices, session_id, signal, exit=Exit()))
+        """Record that the session will never have a process, or not again."""
+        exit = last_exit(tx.session(session_id))
+        await self.process_gone(tx, await move(tx, self._notices, session_id, signal, exit=exit))
+
+    async def ended_without_process(self, tx: Transaction, before: Session, session: Session) -> Session:
+        """Finish the end of a session that waited for its restart, so no end of a process will be reported.
+
+        `before`: the session before its end.
+        """
+        if not is_waiting(before) or is_live(session.status):
+            return session
+        session = await tx.update(session, exit=last_exit(before))
+        await self.process_gone(tx, session)
+        return session
 
     async def process_gone(self, tx: Transaction, session: Session) -> None:
         """Return the messages, cancel the requests, release the children and close the terminal."""
@@ -117,7 +155,8 @@ class Endings:
             elif is_live(child.status):
                 await tx.effect(EffectKind.INTERRUPT, child.id, {}, at)
                 signal = Signal(SignalKind.PARENT_ENDED, "parent", reason, at)
-                await move(tx, self._notices, child.id, signal)
+                after = await move(tx, self._notices, child.id, signal)
+                await self.ended_without_process(tx, child, after)
 
 
 async def set_parent(tx: Transaction, child: Session, parent_id: str | None, at: str, reason: str) -> Session:

@@ -104,6 +104,24 @@ async def return_messages(tx: Transaction, notices: Notices, session: Session) -
     await notices.return_notices(tx, session, unclaimed)
 
 
+async def keep_messages(tx: Transaction, notices: Notices, session: Session) -> None:
+    """Keep the queued messages of a session that gets another process, and finish those on their way to the old one.
+
+    Their senders are notified. The session gets its notices again.
+    """
+    reason = f"the process of session {short_label(session)} ended; it may have received this message"
+    own = []
+    on_their_way = (m for m in tx.mail.open.messages.values() if m.session_id == session.id)
+    for message in [m for m in on_their_way if m.state is not MessageState.QUEUED]:
+        after = tx.mail.move_message(message, MessageState.UNCONFIRMED, tx.now, reason=reason)
+        if message.sender == SM_ITSELF:
+            own.append(message.id)
+        await _record(tx, after)
+        await notices.add_for_undelivered(tx, session, after)
+    own += await finish_unread(tx, notices, session, f"the process of session {short_label(session)} ended")
+    await tx.mail.reopen_notices(own, session.id)
+
+
 async def finish_unread(tx: Transaction, notices: Notices, session: Session, reason: str) -> list[int]:
     """Mark the messages as unconfirmed that an ended process accepted, but that its conversation does not contain.
 

@@ -8,8 +8,8 @@ from sm.core.lifecycle import decide, is_ended
 from sm.core.models import Process, Session, Signal
 from sm.core.statuses import Status
 from sm.core.wording import move_event
+from sm.state import pauses, restarts
 from sm.state.notices import Notices
-from sm.state.pauses import after_move
 from sm.state.turns import turn_ended, work_resumed
 from sm.store import Open, Transaction
 
@@ -30,7 +30,8 @@ async def move(tx: Transaction, notices: Notices, session_id: str, signal: Signa
     if turn is not None:
         facts["turn_ended_at"] = turn.ended_at
     after = await tx.apply(before, decision, **facts)
-    after = await after_move(tx, before.status, after)
+    after = await pauses.after_move(tx, before.status, after)
+    after = await restarts.after_move(tx, after)
     if decision.after not in (Status.IDLE, Status.WAITING_INPUT):
         await work_resumed(tx, after)
     log.info("changed a session's status", extra={**context, "sm_to": after.status.value})

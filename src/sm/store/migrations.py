@@ -434,7 +434,7 @@ _V10_SUMS: tuple[str, ...] = ()
 
 _V10_WARNINGS: tuple[str, ...] = ()
 
-_V10_RESTARTS: tuple[str, ...] = ()
+_V10_RESTARTS = ("ALTER TABLE sessions ADD COLUMN restarts TEXT",)
 
 _V10_SEARCH: tuple[str, ...] = ()
 

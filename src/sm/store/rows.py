@@ -16,6 +16,7 @@ from sm.core.models import Capabilities, Checkpoint, Event, Exit, Launch, Proces
 from sm.core.pairing import Pairing, PairRequest, PairState
 from sm.core.pauses import Pause
 from sm.core.requests import Answer, Question, Request
+from sm.core.restarts import Restarts
 from sm.core.states import (
     BridgeLevel,
     EventType,
@@ -150,6 +151,14 @@ def _pause(text: str | None) -> Pause | None:
     return Pause(**{"at": "", "by": SM_ITSELF, "reason": "unknown", **known})
 
 
+def _restarts(text: str | None) -> Restarts | None:
+    if text is None:
+        return None
+    given = decode_json(text)
+    known = {f.name: given[f.name] for f in fields(Restarts) if f.name in given}
+    return Restarts(**{**known, "times": tuple(map(str, known.get("times", ())))})
+
+
 def _capabilities(text: str) -> Capabilities:
     given = decode_json(text)
     return Capabilities(*(_names(given.get(f.name, ())) for f in fields(Capabilities)))
@@ -197,6 +206,7 @@ SESSIONS = RowTable(
     },
     encode={
         "paused": lambda pause: None if pause is None else encode_json(asdict(pause)),
+        "restarts": lambda restarts: None if restarts is None else encode_json(asdict(restarts)),
         "runs": lambda runs: (runs,),
         "process": lambda process: (process.pid, process.started) if process else (None, None),
         "exit": lambda end: (True, end.code, end.signal) if end else (False, None, None),
@@ -208,6 +218,7 @@ SESSIONS = RowTable(
         "effective_mode": _trust,
         "archived": bool,
         "paused": _pause,
+        "restarts": _restarts,
         "runs": int,
         "process": lambda pid, started: None if pid is None else Process(pid, started),
         "exit": lambda ended, code, signal: Exit(code, signal) if ended else None,

@@ -30,6 +30,17 @@ class PausedView(TypedDict):
     until: Annotated[Time | None, doc("The session resumes then by itself.")]
 
 
+class RestartsView(TypedDict):
+    """The restarts of a session that sm starts again after a crash."""
+
+    count: Annotated[int, doc("Restarts in a row within 15 minutes, at the last crash.")]
+    max: Annotated[int, doc("After a crash that follows so many restarts, the session ends.")]
+    next_at: Annotated[Time | None, doc("The session waits for a restart, which is due then.")]
+    total: Annotated[int, doc("Restarts since the session was spawned or restored.")]
+    exit_code: Annotated[int | None, doc("Of the process that the last restart replaced.")]
+    exit_signal: Annotated[int | None, doc("As `exit_code`.")]
+
+
 class SessionView(TypedDict):
     """One agent, alive or ended."""
 
@@ -70,6 +81,7 @@ class SessionView(TypedDict):
     last_activity_at: Time
     archived: bool
     paused: PausedView | None
+    restarts: Annotated[RestartsView | None, doc("Null: a crash ends the session.")]
     worktree: WorktreeView | None
     children: Annotated["list[SessionView]", doc("Filled only with `recursive`.")]
 

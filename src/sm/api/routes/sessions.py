@@ -73,6 +73,9 @@ class SpawnBody(Body):
         str | None,
         doc("`auto`, `manual` or `supervised`; null: of the agent type, the workspace or the configuration."),
     ] = None
+    restart: Annotated[
+        str | None, doc("After a crash: `never` or `on-failure`; null: as for the agent type.")
+    ] = None
     env: Annotated[
         dict[str, str] | None, doc("Variables for the agent and its children; only from the operator.")
     ] = None

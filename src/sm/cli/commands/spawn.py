@@ -119,6 +119,12 @@ from sm.errors import InvalidText, SetupRequired, SmError, UnknownAgentType, Usa
     "or the configuration]",
 )
 @click.option(
+    "--restart",
+    metavar="POLICY",
+    help="Start the agent again when its process crashes: never or on-failure.  [default: the policy of the agent "
+    "type]",
+)
+@click.option(
     "--skip-checks",
     is_flag=True,
     help="Start the agent even if its program is known to open a dialog of its first start.",

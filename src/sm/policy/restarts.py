@@ -1,0 +1,114 @@
+"""Decides whether a session whose process has ended is started again, and when. Pure: facts and a time in."""
+
+from dataclasses import dataclass, replace
+
+from sm.core.lifecycle import is_live
+from sm.core.models import Exit, Session, Signal
+from sm.core.restarts import RestartPolicy, Restarts
+from sm.core.states import SignalKind
+from sm.core.statuses import Status
+from sm.core.text import folded
+from sm.core.timestamps import epoch_s, later
+from sm.errors import UsageError
+
+FIRST_S = 5.0
+"""The delay of the first restart in a row. It doubles with each further one."""
+LONGEST_S = 300.0
+WINDOW_S = 900.0
+"""The time in which `Restarts.max` restarts are tried."""
+GOOD_S = 600.0
+"""A process that ran as long was good: the next crash is the first in a row."""
+_SIGINT = 2
+_FAILURES = (SignalKind.CRASHED, SignalKind.TERMINAL_LOST)
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """Start the session again."""
+
+    after_s: float
+    restarts: Restarts
+    """The restarts of the session from now on, with this one."""
+
+    @property
+    def words(self) -> str:
+        """`restart 2 of 3`."""
+        return numbered(self.restarts)
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """End the session: too many restarts have failed."""
+
+    reason: str
+
+
+def numbered(restarts: Restarts) -> str:
+    """`restart 2 of 3`, for the newest restart."""
+    return f"restart {restarts.count} of {restarts.max}"
+
+
+def after_end(
+    session: Session, signal: Signal, exit: Exit, now: str, *, closed: bool = False
+) -> Restart | GiveUp | None:
+    """Decide what follows the end of a session's process. None: the session ends too.
+
+    `session`: before the end. `closed`: somebody closed its terminal. A process counts as stopped on purpose, and is
+    not started again, if it exited with code 0, if it ended by SIGINT (Ctrl-C), if it was killed, or if its terminal
+    was closed. An adopted agent belongs to a person.
+    """
+    before = session.restarts
+    if before is None or before.next_at is not None or signal.kind not in _FAILURES or closed:
+        return None
+    if not is_live(session.status) or session.paused is not None or session.token_hash is None:
+        return None
+    if exit.code == 0 or exit.signal == _SIGINT:
+        return None
+    if _ran_well(session.started_at, now):
+        before = replace(before, times=(), row=0)
+    if before.row == 0 and session.status in (Status.SPAWNED, Status.STARTING):
+        return None  # a bad start: the agent has never been ready
+    # After the clock was set back, earlier crashes count as new ones.
+    earlier = [min(at, now) for at in before.times]
+    recent = tuple(at for at in earlier if _seconds(at, now) < WINDOW_S)
+    if len(recent) >= before.max:
+        restarts = "1 restart" if before.max == 1 else f"{before.max} restarts"
+        return GiveUp(f"gave up after {restarts} in {WINDOW_S / 60:.0f} minutes")
+    delay_s = min(FIRST_S * 2 ** min(before.row, 10), LONGEST_S)
+    after = replace(
+        before,
+        times=(*recent, now),
+        row=before.row + 1,
+        total=before.total + 1,
+        next_at=later(now, delay_s),
+        exit_code=exit.code,
+        exit_signal=exit.signal,
+    )
+    return Restart(delay_s, after)
+
+
+def restarts_of(requested: str | None, of_type: str, most: int) -> Restarts | None:
+    """The restarts of a new session: as requested, else as for its agent type. Raises UsageError for another policy."""
+    policy = of_type if requested is None else requested
+    if policy not in RestartPolicy.__members__.values():
+        raise UsageError(f"invalid value for --restart: {folded(policy, 40)!r}", "use never or on-failure")
+    return Restarts(most) if policy == RestartPolicy.ON_FAILURE else None
+
+
+def is_waiting(session: Session) -> bool:
+    """True while the session has no process because its restart is not due yet."""
+    return session.restarts is not None and session.restarts.next_at is not None
+
+
+def last_exit(session: Session) -> Exit:
+    """How the process ended that the newest restart replaces; unknown without one."""
+    restarts = session.restarts
+    return Exit() if restarts is None else Exit(restarts.exit_code, restarts.exit_signal)
+
+
+def _ran_well(started_at: str | None, now: str) -> bool:
+    return started_at is not None and _seconds(started_at, now) >= GOOD_S
+
+
+def _seconds(since: str, until: str) -> float:
+    return epoch_s(until) - epoch_s(since)
