@@ -53,6 +53,7 @@ _TYPES = (
     (telegram.UserId, "user id"),
     (telegram.GroupId, "negative group id"),
     (telegram.ApiUrl, "URL"),
+    (fields.TimeOfDay, "`HH:MM`"),
     (telegram.QuietHours, "`HH:MM-HH:MM`"),
     (web.Host, "host name"),
     (web.IpAddress, "IP address"),

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from sm.cli.times import next_time
+from sm.cli.times import next_time, past_time
 from sm.errors import UsageError
 
 
@@ -45,3 +45,25 @@ def test_next_time_is_the_first_moment_after_now(now: str, text: str, expected: 
 def test_next_time_refuses_what_is_no_time_or_over(text: str) -> None:
     with pytest.raises(UsageError):
         next_time(text, datetime(2026, 11, 26, 18, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    ("now", "text", "expected"),
+    [
+        ("2026-11-27T05:00", "22:00", "2026-11-26T21:00"),
+        ("2026-11-27T05:00", "06:00", "2026-11-27T05:00"),
+        ("2026-11-27T04:59", "06:00", "2026-11-26T05:00"),
+        ("2026-03-29T04:00", "22:00", "2026-03-28T21:00"),  # summer time began between
+        ("2026-11-27T05:00", "8h", "2026-11-26T21:00"),
+        ("2026-11-27T05:00", "2026-11-26T22:00", "2026-11-26T21:00"),
+    ],
+)
+def test_past_time_is_the_last_moment_until_now(now: str, text: str, expected: str) -> None:
+    found = past_time(text, datetime.fromisoformat(now).replace(tzinfo=UTC))
+    assert found == datetime.fromisoformat(expected).replace(tzinfo=UTC)
+
+
+@pytest.mark.parametrize("text", ["yesterday", "25:00", "8x", "-8h", "2026-11-28T06:00", "06:00+01:00", ""])
+def test_past_time_refuses_what_is_no_time_or_in_the_future(text: str) -> None:
+    with pytest.raises(UsageError):
+        past_time(text, datetime(2026, 11, 26, 18, tzinfo=UTC))

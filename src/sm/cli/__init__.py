@@ -46,6 +46,7 @@ COMMANDS = (
     (STATE, "others", "List the other sessions of my workspace."),
     (STATE, "me", "Show the session that runs this command."),
     (STATE, "status", "Show the state of the system, or of one session."),
+    (STATE, "digest", "Show what happened while you were away."),
     (STATE, "progress", "Show a session's progress: tokens, cost, tools, activity."),
     (STATE, "tail", "Show an agent's last actions, or follow new ones."),
     (STATE, "output", "Show the last lines of an agent's terminal."),

@@ -1,8 +1,11 @@
 """Reads times of the day that a person types."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from datetime import time as time_of_day
 
+from sm.cli.selection import seconds_of
+from sm.core.local_times import last_local_time, next_local_time
 from sm.errors import UsageError
 
 _HINT = "use a time of the day such as 06:00, or a date and a time such as 2026-11-27T06:00"
@@ -20,20 +23,37 @@ def next_time(text: str, now: datetime) -> datetime:
         return _moment(text, now)
     if wanted.tzinfo is not None:
         raise UsageError(f"invalid time: {text!r}", _HINT)
-    today = now.astimezone().date()
-    for day in (today, today + timedelta(days=1)):
-        # astimezone reads a time without a zone as a local one, with the offset of that day (PEP 495).
-        moment = datetime.combine(day, wanted).astimezone(UTC)
+    return next_local_time(wanted, now)
+
+
+def past_time(text: str, now: datetime) -> datetime:
+    """The last moment until `now` at which the local clock showed `22:00`; `8h` ago; or a date and a time.
+
+    Raises UsageError for an invalid time, and for a time in the future.
+    """
+    if re.fullmatch(r"\d+[a-z]+", text.strip().lower()):
+        return now - timedelta(seconds=seconds_of(text))
+    try:
+        wanted = time_of_day.fromisoformat(text)
+    except ValueError:
+        moment = _parsed(text)
         if moment > now:
-            return moment
-    return datetime.combine(today + timedelta(days=2), wanted).astimezone(UTC)
+            raise UsageError(f"the time {text} is in the future", _HINT) from None
+        return moment
+    if wanted.tzinfo is not None:
+        raise UsageError(f"invalid time: {text!r}", _HINT)
+    return last_local_time(wanted, now)
 
 
 def _moment(text: str, now: datetime) -> datetime:
-    try:
-        moment = datetime.fromisoformat(text).astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise UsageError(f"invalid time: {text!r}", _HINT) from None
+    moment = _parsed(text)
     if moment <= now:
         raise UsageError(f"the time {text} is in the past", _HINT)
     return moment
+
+
+def _parsed(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise UsageError(f"invalid time: {text!r}", _HINT) from None

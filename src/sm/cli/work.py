@@ -58,6 +58,10 @@ class Work:
             for added, deleted, path in rows
         ]
 
+    def commits(self) -> int:
+        """The number of commits since the work began."""
+        return int(git(self.top, "rev-list", "--count", f"{self.base}..HEAD", "--") or 0)
+
     @contextmanager
     def _index(self) -> Iterator[dict[str, str]]:
         """A copy of the index that also lists the new files, so that the difference contains them."""

@@ -54,6 +54,9 @@ def _without_nul(value: str) -> str:
     return value
 
 
+TIME_OF_DAY = r"([01][0-9]|2[0-3]):[0-5][0-9]"
+
+
 def _program(value: tuple[str, ...]) -> tuple[str, ...]:
     if not value or not value[0] or value[0].startswith("-"):
         raise ValueError("must begin with the name or path of a program")
@@ -154,6 +157,7 @@ FileName = Annotated[
     str, _matching(r"(?!\.\.?$)[A-Za-z0-9_.-]{1,64}", f"must be a plain file name: {_LETTERS}")
 ]
 AbsolutePath = Annotated[str, AfterValidator(_absolute)]
+TimeOfDay = Annotated[str, _matching(TIME_OF_DAY, 'must be a time of the day such as "07:00"')]
 Url = Annotated[str, _matching(r"https?://[!\"$-~]+", "must be a URL that begins with http:// or https://")]
 Program = Annotated[tuple[Text, ...], AfterValidator(_program)]
 ProgramOrName = Annotated[tuple[Text, ...], BeforeValidator(_words), AfterValidator(_program)]

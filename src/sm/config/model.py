@@ -26,6 +26,7 @@ from sm.config.fields import (
     ShortIdPattern,
     Skills,
     Text,
+    TimeOfDay,
     Tool,
     Trust,
     Url,
@@ -319,14 +320,14 @@ class Webhook(Section):
     """http:// or https://, without a fragment."""
     secret_file: AbsolutePath | None = None
     """A file that only you can read, with the key of the signature (HMAC-SHA256)."""
-    events: tuple[Literal["completed", "error", "abandoned", "killed", "request", "idle"], ...] = (
+    events: tuple[Literal["completed", "error", "abandoned", "killed", "request", "idle", "digest"], ...] = (
         "completed",
         "error",
         "abandoned",
         "killed",
         "request",
     )
-    """Types of the events that the URL gets. idle: a turn has ended (see turn_ended)."""
+    """Types of the events that the URL gets. idle: a turn has ended (see turn_ended). digest: see digest_at."""
 
 
 def _different(value: tuple[Webhook, ...]) -> tuple[Webhook, ...]:
@@ -346,6 +347,9 @@ class Notify(Section):
     webhooks: Annotated[tuple[Webhook, ...], AfterValidator(_different)] = ()
     """URLs to which sm sends the same notices by POST. Keys of each: url, secret_file
     (key for HMAC-SHA256), events."""
+    digest_at: TimeOfDay | None = None
+    """A time of the local day at which you get what `sm digest` shows, since the last time: in the operator's inbox, to
+    command, to the webhooks that get the event digest, and to the owners in Telegram. Example: "07:00" """
 
 
 class Naming(Section):

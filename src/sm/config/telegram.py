@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
-from sm.config.fields import AbsolutePath
+from sm.config.fields import TIME_OF_DAY, AbsolutePath
 from sm.config.section import Section
 from sm.errors import ConfigError
 from sm.linux.files import NotRegular, read_file
@@ -18,7 +18,6 @@ _ID_MAX = 2**52 - 1
 """Ids of users and chats have at most 52 significant bits."""
 _BOT = r"[0-9]{1,20}:[A-Za-z0-9_-]{20,200}"
 _TOKEN_FILE_MAX_BYTES = 4096
-_TIME = r"([01][0-9]|2[0-3]):[0-5][0-9]"
 
 
 def _api_url(value: str) -> str:
@@ -45,7 +44,7 @@ def _is_loopback(host: str) -> bool:
 
 def _quiet_hours(value: str) -> str:
     begin, dash, end = value.partition("-")
-    if not dash or not re.fullmatch(_TIME, begin) or not re.fullmatch(_TIME, end) or begin == end:
+    if not dash or not re.fullmatch(TIME_OF_DAY, begin) or not re.fullmatch(TIME_OF_DAY, end) or begin == end:
         raise ValueError('must be two different times of day, such as "22:00-07:00"')
     return value
 

@@ -31,6 +31,8 @@ class TimerKind(Tolerant):
     """A paused agent may still work: its interrupt is repeated."""
     RESTART = "restart"
     """A session whose process has crashed starts again."""
+    DIGEST = "digest"
+    """The digest of the day is due. The subject is `digest`."""
     COMPACTED = "compacted"
     """sm compacted the conversation of a session long ago: it may do so again."""
 

@@ -155,6 +155,7 @@ async def run(
                 "delivery": parts.worker.run(),
                 "timers": parts.timers.run(),
                 "due timers": parts.due_timers.run(),
+                "digest": parts.digests.run(),
                 "waiting": parts.waiting.run(),
                 "dialogs": parts.dialogs.run(),
                 "setup dialogs": parts.setup_dialogs.run(),

@@ -43,7 +43,7 @@ from sm.providers.readers import SetupDialog, ToolEnd
 from sm.requests import Dialogs, Requests, SetupDialogs
 from sm.sandboxes.home import homes
 from sm.server import ApiServer
-from sm.services import DaemonInfo, Live, Reads, Services, Sessions, Telegram, TelegramLink, Waits
+from sm.services import DaemonInfo, Digests, Live, Reads, Services, Sessions, Telegram, TelegramLink, Waits
 from sm.sessions.accounts import Accounts
 from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
@@ -188,22 +188,6 @@ class DaemonParts:
         pausing = Pausing(store, manager)
         accounts = Accounts(store, manager, config.quota.stagger_s)
         restarter = Restarter(store, manager, planner, terminals)
-        self.due_timers = DueTimers(
-            store,
-            {
-                TimerKind.COMPLETION: completions.complete,
-                TimerKind.UNCLEAR: completions.report_unclear,
-                TimerKind.REMINDER: completions.remind,
-                TimerKind.PARK: accounts.try_again,
-                TimerKind.FOLLOW: accounts.follow,
-                TimerKind.RETRY: retries.send,
-                TimerKind.RETRIED: retries.forget,
-                TimerKind.COMPACTED: retries.forget,
-                TimerKind.RESUME: pausing.resume_due,
-                TimerKind.PAUSE: pausing.look_again,
-                TimerKind.RESTART: restarter.restart,
-            },
-        )
         self.cut_off = cut_off = CutOffSessions(config, store, manager, restorer)
         self.watcher = watcher = Watcher(store, manager, terminals, observer, sandbox, cut_off=cut_off.add)
         composer = ComposerDriver(terminals, observer)
@@ -230,6 +214,26 @@ class DaemonParts:
         workspaces = Workspaces(store, manager, spawner, ProjectItems(providers, agreements))
         requests = Requests(store, manager, reports, dialogs, setup_dialogs)
 
+        sessions = Sessions(store, manager, workspaces, spawner, kills, timers, terminals)
+        self.digests = digests = Digests(config, store, sessions, requests, monitor)
+        self.due_timers = DueTimers(
+            store,
+            {
+                TimerKind.COMPLETION: completions.complete,
+                TimerKind.UNCLEAR: completions.report_unclear,
+                TimerKind.REMINDER: completions.remind,
+                TimerKind.PARK: accounts.try_again,
+                TimerKind.FOLLOW: accounts.follow,
+                TimerKind.RETRY: retries.send,
+                TimerKind.RETRIED: retries.forget,
+                TimerKind.COMPACTED: retries.forget,
+                TimerKind.RESUME: pausing.resume_due,
+                TimerKind.PAUSE: pausing.look_again,
+                TimerKind.DIGEST: digests.send,
+                TimerKind.RESTART: restarter.restart,
+            },
+        )
+
         link = None if loaded.telegram_token is None else TelegramLink(time.monotonic)
         owners = config.telegram.owner_ids
 
@@ -241,7 +245,7 @@ class DaemonParts:
             return [*loaded.warnings, *filter(None, troubles)]
 
         self.services = services = Services(
-            sessions=Sessions(store, manager, workspaces, spawner, kills, timers, terminals),
+            sessions=sessions,
             records=Records(store, manager),
             restorer=restorer,
             adoptions=Adoptions(store, manager, spawner, planner, terminals, providers),
@@ -267,6 +271,7 @@ class DaemonParts:
             messages=messages,
             waits=Waits(store, manager, messages, requests, waiting, timers),
             monitor=monitor,
+            digests=digests,
             live=Live(store, monitor),
             screens=LiveScreens(terminals),
             terminals=terminals,

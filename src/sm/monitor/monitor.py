@@ -194,6 +194,13 @@ class Monitor:
         found = {**read, **known}
         return {s.id: self._usage_of(s, found.get(s.id, []), facts.get(s.id, {})) for s in sessions}
 
+    async def usages_since(self, sessions: Sequence[Session], since: str) -> dict[str, SessionUsage]:
+        """The usage of the messages after that time, by session id. Omits sessions without any."""
+        if not self._config.child_agents.progress.enable_token_tracking:
+            return {}
+        found = await self._store.measures.usage_since([s.id for s in sessions], since)
+        return {s.id: self._usage_of(s, found[s.id], {}) for s in sessions if s.id in found}
+
     def forget_totals(self) -> None:
         """Stop remembering sums: nobody reads them now."""
         self._usage.totals.clear()

@@ -13,6 +13,7 @@ from sm.monitor.live_screens import LiveScreens
 from sm.monitor.monitor import Monitor
 from sm.requests.answers import Requests
 from sm.requests.dialogs import Dialogs
+from sm.services.digests import Digests
 from sm.services.live import Live, LiveNews
 from sm.services.sessions import SessionFilter, Sessions
 from sm.services.telegram import Telegram, TelegramLink
@@ -32,6 +33,7 @@ from sm.terminals.base import Screen
 
 __all__ = [
     "DaemonInfo",
+    "Digests",
     "Live",
     "LiveNews",
     "LongPoll",
@@ -99,6 +101,7 @@ class Services:
     messages: Messages
     waits: Waits
     monitor: Monitor
+    digests: Digests
     live: Live
     screens: LiveScreens
     terminals: Screen

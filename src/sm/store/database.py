@@ -411,6 +411,13 @@ class Store:
                 high = middle
         return low
 
+    async def removed_endings(self, since: str) -> int:
+        """The number of sessions that ended after that time and were removed."""
+        rows = await self._read(
+            "SELECT count(*) FROM sessions WHERE removed = 1 AND completed_at >= ?", (since,)
+        )
+        return int(rows[0][0])
+
     async def checkpoints(self, session_id: str, limit: int) -> list[Checkpoint]:
         """The newest `limit` checkpoints of the session, oldest first."""
         rows = await self._read(

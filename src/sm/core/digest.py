@@ -1,0 +1,165 @@
+"""The digest: what happened since a time, what waits for a person, and what is still running. Pure data."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sm.core.labels import label, name_to_type
+from sm.core.lifecycle import is_ended
+from sm.core.models import Event, Session, ancestors
+from sm.core.requests import Request
+from sm.core.statuses import Status
+from sm.core.usage import SessionUsage
+from sm.core.wording import quote_session, request_notice
+
+_WORST = (Status.ERROR, Status.ABANDONED, Status.KILLED, Status.COMPLETED)
+_WAITING = (Status.WAITING_INPUT, Status.IDLE, Status.SPAWNED, Status.STARTING, Status.RUNNING)
+
+
+@dataclass(frozen=True, slots=True)
+class DigestEntry:
+    """A session with a time and a few words about it."""
+
+    session_id: str
+    label: str
+    status: str
+    at: str
+    text: str
+    command: str
+    """The command that shows more, or that answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeSpending:
+    """The spending of a session and its descendants since the beginning of the digest."""
+
+    session_id: str
+    label: str
+    sessions: int
+    """The sessions of the tree that have spent anything."""
+    tokens_used: int
+    cost_usd: float | None
+    """None: the price of a model is unknown."""
+    budget: str | None = None
+    """The budget of the root of the tree, and how much of it is spent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """Everything, worst first. Times are ISO 8601 UTC with `Z`."""
+
+    since: str
+    until: str
+    ended: Sequence[DigestEntry]
+    requests: Sequence[DigestEntry]
+    warnings: Sequence[DigestEntry]
+    live: Sequence[DigestEntry]
+    spending: Sequence[TreeSpending]
+    removed: int
+    """Sessions that ended in this time and were removed."""
+
+
+def ended_entries(sessions: Iterable[Session], since: str) -> list[DigestEntry]:
+    """The sessions that ended after `since`: failures first, then the newest."""
+    found = [s for s in sessions if is_ended(s.status) and (s.completed_at or s.status_at) >= since]
+    found.sort(key=lambda s: s.completed_at or s.status_at, reverse=True)
+    found.sort(key=lambda s: _WORST.index(s.status))
+    return [
+        DigestEntry(s.id, label(s), s.status, s.completed_at or s.status_at, _ending(s), _look(s))
+        for s in found
+    ]
+
+
+def live_entries(sessions: Iterable[Session]) -> list[DigestEntry]:
+    """The live sessions: first those that may wait for somebody, then the oldest status."""
+    found = sorted(
+        (s for s in sessions if not is_ended(s.status)), key=lambda s: (_WAITING.index(s.status), s.status_at)
+    )
+    return [
+        DigestEntry(
+            s.id,
+            label(s),
+            s.status if s.paused is None else f"paused ({s.status})",
+            s.status_at,
+            (s.paused.reason if s.paused is not None else None) or s.note or s.status_reason or "",
+            _look(s),
+        )
+        for s in found
+    ]
+
+
+def request_entries(requests: Iterable[Request], sessions: Mapping[str, Session]) -> list[DigestEntry]:
+    """The open requests, oldest first, each with the command that answers it."""
+    found = []
+    for request in sorted(requests, key=lambda r: r.created_at):
+        session = sessions.get(request.session_id)
+        if session is not None and request.open and not request.has_proposed_answer:
+            text = request_notice(session, request, None)
+            found.append(
+                DigestEntry(
+                    session.id,
+                    label(session),
+                    request.kind,
+                    request.created_at,
+                    text,
+                    f"sm requests {request.name}",
+                )
+            )
+    return found
+
+
+def warning_entries(
+    events: Iterable[Event], sessions: Mapping[str, Session], since: str
+) -> list[DigestEntry]:
+    """One entry for each session and kind of warning after `since`: the newest, with its number of repetitions."""
+    newest: dict[tuple[str, str], tuple[Event, int]] = {}
+    for event in events:
+        if event.timestamp < since or event.session_id not in sessions or event.metadata.get("ended"):
+            continue
+        key = event.session_id, str(event.metadata.get("kind") or event.message)
+        _, count = newest.get(key, (event, 0))
+        newest[key] = event, count + 1
+    found = []
+    for event, count in newest.values():
+        session = sessions[event.session_id]
+        text = event.message if count == 1 else f"{event.message} ({count} times)"
+        kind = str(event.metadata.get("kind") or "warning")
+        found.append(DigestEntry(session.id, label(session), kind, event.timestamp, text, _look(session)))
+    return sorted(found, key=lambda entry: entry.at, reverse=True)
+
+
+def spending(
+    sessions: Mapping[str, Session], used: Mapping[str, SessionUsage], budgets: Mapping[str, str]
+) -> list[TreeSpending]:
+    """The spending by tree, the most expensive tree first. `budgets`: words about the budget of each session."""
+    trees: dict[str, list[SessionUsage]] = {}
+    for session_id, usage in used.items():
+        session = sessions[session_id]
+        root = next(reversed([session, *ancestors(session, sessions.get)]))
+        trees.setdefault(root.id, []).append(usage)
+    for root_id in budgets:
+        trees.setdefault(root_id, [])
+    found = []
+    for root_id, usages in trees.items():
+        costs = [usage.cost_usd for usage in usages]
+        found.append(
+            TreeSpending(
+                root_id,
+                label(sessions[root_id]),
+                len(usages),
+                sum(usage.tokens.used for usage in usages if usage.tokens is not None),
+                None if None in costs else round(sum(cost for cost in costs if cost is not None), 6),
+                budgets.get(root_id),
+            )
+        )
+    return sorted(found, key=lambda tree: (-(tree.cost_usd or 0.0), -tree.tokens_used))
+
+
+def _ending(session: Session) -> str:
+    if session.completion_message and session.completion_message != session.status_reason:
+        return quote_session(session, session.completion_message)
+    return session.status_reason or ""
+
+
+def _look(session: Session) -> str:
+    command = "output" if is_ended(session.status) else "tail"
+    return f"sm {command} {name_to_type(session)}"

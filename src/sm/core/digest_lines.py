@@ -1,0 +1,79 @@
+"""Formats the digest as one screen of text: worst first, and the rest folded into a number. Pure."""
+
+from collections.abc import Sequence
+from datetime import datetime, tzinfo
+
+from sm.core.lines import JsonObject, age, clock, line, plural
+
+SECTIONS = (
+    ("requests", "Needs a word", "sm requests"),
+    ("warnings", "Warnings", "sm events --type warning"),
+    ("ended", "Ended", "sm ls --all"),
+    ("spending", "Spent", "sm ls --all"),
+    ("changes", "Changed on disk", "sm diff SESSION --stat"),
+    ("live", "Still live", "sm ls"),
+)
+"""The key of each section, its title, and the command that shows all of it."""
+_TEXT_MAX = 200
+
+
+def digest_lines(
+    digest: JsonObject, now: datetime, height: int, width: int, zone: tzinfo | None = None
+) -> list[str]:
+    """The digest in at most `height` lines of `width` columns. `height` is at least 20."""
+    head = f"Since {clock(digest['since'], now, zone)}: {_counts(digest)}"
+    sections = [(key, title, command) for key, title, command in SECTIONS if digest.get(key)]
+    room = _shares([len(digest[key]) for key, _, _ in sections], height - 1 - 2 * len(sections))
+    lines = [head]
+    for (key, title, command), shown in zip(sections, room, strict=True):
+        entries = digest[key]
+        hidden = len(entries) - shown
+        rest = f" (+{hidden} more: {command})" if hidden else ""
+        lines += ["", f"{title}{rest}"]
+        lines += [f"  {_entry(key, entry, now)}"[:width] for entry in entries[:shown]]
+    return lines
+
+
+def _shares(sizes: Sequence[int], room: int) -> list[int]:
+    """Split `room` lines fairly: a short section leaves its rest to the long ones, the first ones first."""
+    shares = [0] * len(sizes)
+    while room > 0 and any(share < size for share, size in zip(shares, sizes, strict=True)):
+        for index, size in enumerate(sizes):
+            if shares[index] < size and room > 0:
+                shares[index] += 1
+                room -= 1
+    return shares
+
+
+def _counts(digest: JsonObject) -> str:
+    statuses: dict[str, int] = {}
+    for entry in digest["ended"]:
+        statuses[entry["status"]] = statuses.get(entry["status"], 0) + 1
+    ended = [f"{count} {status}" for status, count in statuses.items()]
+    removed = [f"{plural(digest['removed'], 'ended session')} removed"] if digest["removed"] else []
+    waiting = [plural(len(digest["requests"]), "open request")] if digest["requests"] else []
+    live = f"{len(digest['live'])} live"
+    costs = [tree["cost_usd"] for tree in digest["spending"]]
+    spent = [f"${sum(cost for cost in costs if cost):.2f} spent"] if any(costs) else []
+    unpriced = ["some without a price"] if spent and None in costs else []
+    return ", ".join([*(ended or ["nothing ended"]), *removed, live, *waiting, *spent, *unpriced])
+
+
+def _entry(key: str, entry: JsonObject, now: datetime) -> str:
+    name = line(entry["label"])
+    match key:
+        case "requests":
+            return f"{line(entry['text'], _TEXT_MAX * 2)} ({age(entry['at'], now)})"
+        case "spending":
+            cost = "no price" if entry["cost_usd"] is None else f"${entry['cost_usd']:.2f}"
+            budget = f", budget {line(entry['budget'])}" if entry["budget"] else ""
+            return f"{name}: {cost}, {entry['tokens_used']:,} tokens{budget}"
+        case "changes":
+            commits = f"{plural(entry['commits'], 'commit')}, " if entry["commits"] is not None else ""
+            files = plural(entry["files"], "file")
+            return f"{name}: {commits}{files} (+{entry['added']} -{entry['deleted']})"
+        case "warnings":
+            return line(entry["text"], _TEXT_MAX)
+        case _:
+            text = line(entry["text"], _TEXT_MAX)
+            return f"{name} {line(entry['status'])} {age(entry['at'], now)}{': ' if text else ''}{text}"

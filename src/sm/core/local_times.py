@@ -1,0 +1,24 @@
+"""Times of the day on the local clock, also on days on which the clock changes. Pure but for the local time zone."""
+
+from datetime import UTC, datetime, time, timedelta
+
+
+def next_local_time(wanted: time, now: datetime) -> datetime:
+    """The first moment after `now` at which the local clock shows `wanted`, in UTC.
+
+    A time that a change of the clock skips comes an hour earlier; of a time that comes twice, the first one counts.
+    """
+    return min(moment for moment in _moments(wanted, now) if moment > now)
+
+
+def last_local_time(wanted: time, now: datetime) -> datetime:
+    """The last moment until `now` at which the local clock showed `wanted`, in UTC."""
+    return max(moment for moment in _moments(wanted, now) if moment <= now)
+
+
+def _moments(wanted: time, now: datetime) -> list[datetime]:
+    today = now.astimezone().date()
+    # astimezone reads a time without a zone as a local one, with the offset of that day (PEP 495).
+    return [
+        datetime.combine(today + timedelta(days=days), wanted).astimezone(UTC) for days in (-2, -1, 0, 1, 2)
+    ]

@@ -1,0 +1,146 @@
+"""Composes the digest of a time for its readers, and sends it to the operator at a time of the day."""
+
+import asyncio
+import logging
+from dataclasses import asdict
+from datetime import UTC, datetime
+from datetime import time as time_of_day
+
+from sm.config import Config
+from sm.core.digest import (
+    Digest,
+    ended_entries,
+    live_entries,
+    request_entries,
+    spending,
+    warning_entries,
+)
+from sm.core.digest_lines import digest_lines
+from sm.core.effects import EffectKind
+from sm.core.local_times import next_local_time
+from sm.core.messages import SM_ITSELF, Message
+from sm.core.models import OPERATOR, Caller, Session
+from sm.core.states import EventType, MessageMode, MessageState
+from sm.core.telegram import BotMethod, Need, NewCall
+from sm.core.timers import Timer, TimerKind
+from sm.core.timestamps import iso
+from sm.errors import StorageFull
+from sm.monitor.monitor import Monitor
+from sm.policy.access import is_unrestricted
+from sm.requests.answers import Requests
+from sm.services.sessions import Sessions
+from sm.store import Store, Transaction
+
+log = logging.getLogger(__name__)
+
+_SUBJECT = "digest"
+_DAY_S = 86_400.0
+_EVENTS_MAX = 10_000
+_HEIGHT, _WIDTH = 40, 160
+_TELEGRAM_MAX = 3900
+_PAUSE_S = 5.0
+
+
+class Digests:
+    """Reads digests. With `notify.digest_at`, sends one each day: to the inbox, command, webhooks and owners' chats."""
+
+    def __init__(
+        self, config: Config, store: Store, sessions: Sessions, requests: Requests, monitor: Monitor
+    ) -> None:
+        self._notify = config.notify
+        self._owners = config.telegram.owner_ids if config.telegram.token_file is not None else ()
+        self._store = store
+        self._sessions = sessions
+        self._requests = requests
+        self._monitor = monitor
+
+    async def read(self, caller: Caller, since: str, workspace: str | None) -> Digest:
+        """The digest of what the caller may see. `workspace`: only its sessions. Raises NotFound."""
+        members = self._sessions.subtree(caller, None, workspace, descendants=False)
+        shown = {s.id: s for s in members}
+        readable = {s.id: s for s in members if self._sessions.may_read(caller, s)}
+        events = await self._store.events(sessions=list(readable), type=EventType.WARNING, limit=_EVENTS_MAX)
+        requests = await self._requests.list_requests(caller, all=False, limit=0)
+        used = await self._monitor.usages_since(members, since)
+        removed = 0
+        if workspace is None and is_unrestricted(caller):
+            removed = await self._store.removed_endings(since)
+        return Digest(
+            since=since,
+            until=iso(self._monitor.now()),
+            ended=ended_entries(members, since),
+            requests=request_entries(requests, shown),
+            warnings=warning_entries(events, readable, since),
+            live=live_entries(members),
+            spending=spending(shown, used, self._budgets(members)),
+            removed=removed,
+        )
+
+    def _budgets(self, sessions: list[Session]) -> dict[str, str]:
+        """Words about the budget of each session that has one, by id."""
+        return {}
+
+    # Once a day
+
+    async def run(self) -> None:
+        """Set the timer of the next digest as configured. Never returns."""
+        while True:
+            try:
+                async with self._store.transaction() as tx:
+                    self._plan(tx)
+                break
+            except StorageFull as error:
+                log.warning("postponed the plan of the digest: %s", error.message)
+                await asyncio.sleep(_PAUSE_S)
+        await asyncio.get_running_loop().create_future()
+
+    def _plan(self, tx: Transaction, sent_at: str | None = None) -> None:
+        """Set the timer unless it is set for the same time of the day. `sent_at`: the time of the last digest."""
+        wanted, before = self._notify.digest_at, tx.timers.find(_SUBJECT, TimerKind.DIGEST)
+        if wanted is None:
+            tx.timers.remove(_SUBJECT, TimerKind.DIGEST)
+        elif before is None or before.data.get("at") != wanted:
+            now = datetime.fromisoformat(tx.now).astimezone(UTC)
+            due = next_local_time(time_of_day.fromisoformat(wanted), now)
+            data = {"at": wanted, "since": sent_at}
+            tx.timers.set(Timer(_SUBJECT, TimerKind.DIGEST, iso(due.timestamp()), data=data))
+
+    async def send(self, timer: Timer) -> float | None:
+        """Send the digest since the last one, at most of a day, and set the timer of the next one."""
+        since = max(str(timer.data.get("since") or ""), iso(self._monitor.now() - _DAY_S))
+        text = await self._text(since)
+        async with self._store.transaction() as tx:
+            if not tx.timers.take(timer):
+                return None
+            self._plan(tx, tx.now)
+            message = Message(
+                id=tx.mail.new_id("messages"),
+                session_id=None,
+                sender=SM_ITSELF,
+                mode=MessageMode.AUTO,
+                state=MessageState.QUEUED,
+                created_at=tx.now,
+                state_at=tx.now,
+            )
+            tx.mail.add_message(message, text)
+            await self._notify_others(tx, text)
+        return None
+
+    async def _text(self, since: str) -> str:
+        digest = await self.read(OPERATOR, since, None)
+        now = datetime.fromisoformat(digest.until)
+        return "\n".join(digest_lines(asdict(digest), now, _HEIGHT, _WIDTH))
+
+    async def _notify_others(self, tx: Transaction, text: str) -> None:
+        for owner in self._owners:
+            parameters = {"text": text[:_TELEGRAM_MAX]}
+            await tx.telegram.queue(NewCall(owner, BotMethod.SEND_MESSAGE, parameters, Need.ENDING))
+        newest = max(tx.all_sessions(), key=lambda s: s.created_at, default=None)
+        if newest is None:  # an effect belongs to a session
+            return
+        body = {"type": "digest", "text": text, "occasion": f"digest/{tx.now}", "timestamp": tx.now}
+        if self._notify.command is not None:
+            await tx.effect(EffectKind.COMMAND, newest.id, {"body": body}, tx.now)
+        for webhook in self._notify.webhooks:
+            if "digest" in webhook.events:
+                await tx.effect(EffectKind.WEBHOOK, newest.id, {"url": webhook.url, "body": body}, tx.now)

@@ -1,0 +1,142 @@
+"""The digest: what belongs to it, the order of its entries, and one screen of text."""
+
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+
+import pytest
+
+from sm.core.digest import (
+    Digest,
+    DigestEntry,
+    TreeSpending,
+    ended_entries,
+    live_entries,
+    spending,
+    warning_entries,
+)
+from sm.core.digest_lines import digest_lines
+from sm.core.models import Event, Session
+from sm.core.pauses import Pause
+from sm.core.states import EventType
+from sm.core.statuses import Status
+from sm.core.usage import SessionUsage, TokenCounts
+from tests.samples import session
+
+SINCE = "2026-03-01T22:00:00.000Z"
+BEFORE, AFTER, LATER = "2026-03-01T21:59:59.999Z", "2026-03-01T23:00:00.000Z", "2026-03-02T04:00:00.000Z"
+NOW = datetime(2026, 3, 2, 6, tzinfo=UTC)
+
+
+def ended(session_id: str, status: Status, at: str) -> Session:
+    return replace(session(session_id, status=status), completed_at=at, status_reason="exit code 3")
+
+
+def event(session_id: str, at: str, message: str, **metadata: object) -> Event:
+    return Event(1, EventType.WARNING, session_id, None, at, message, metadata)
+
+
+def entry(name: str, text: str = "a reason") -> DigestEntry:
+    return DigestEntry(name, name, "error", AFTER, text, f"sm output {name}")
+
+
+def digest(entries: int) -> Digest:
+    some = [entry(f"e{number}") for number in range(entries)]
+    trees = [TreeSpending(f"t{number}", f"t{number}", 1, 1000, 0.5) for number in range(entries)]
+    return Digest(SINCE, LATER, some, some, some, some, trees, 0)
+
+
+def test_ended_sessions_are_those_of_the_time_with_failures_first() -> None:
+    sessions = [
+        ended("aaaa0001", Status.COMPLETED, LATER),
+        ended("aaaa0002", Status.ERROR, AFTER),
+        ended("aaaa0003", Status.KILLED, AFTER),
+        ended("aaaa0004", Status.ERROR, LATER),
+        ended("aaaa0005", Status.ERROR, BEFORE),
+        session("aaaa0006", status=Status.RUNNING),
+    ]
+    found = [e.session_id[-1] for e in ended_entries(sessions, SINCE)]
+    assert found == ["4", "2", "3", "1"]
+
+
+def test_text_of_an_ending_is_the_agents_words_or_the_reason() -> None:
+    crashed = ended("aaaa0001", Status.ERROR, AFTER)
+    spoke = replace(crashed, completion_message="tests fail\x1b[2J")
+    (first,), (second,) = ended_entries([crashed], SINCE), ended_entries([spoke], SINCE)
+    assert first.text == "exit code 3"
+    assert "tests fail" in second.text and "\x1b" not in second.text
+
+
+def test_live_sessions_that_may_wait_come_first() -> None:
+    pause = Pause(AFTER, "sm", "budget reached")
+    sessions = [
+        session("aaaa0001", status=Status.RUNNING),
+        session("aaaa0002", status=Status.IDLE),
+        session("aaaa0003", status=Status.WAITING_INPUT),
+        replace(session("aaaa0004", status=Status.RUNNING), paused=pause),
+        session("aaaa0005", status=Status.KILLED),
+    ]
+    found = live_entries(sessions)
+    assert [e.session_id[-1] for e in found] == ["3", "2", "1", "4"]
+    assert (found[-1].status, found[-1].text) == ("paused (running)", "budget reached")
+
+
+def test_warning_of_one_kind_is_one_entry_with_its_number() -> None:
+    known = {s.id: s for s in (session("aaaa0001"), session("aaaa0002"))}
+    events = [
+        event("aaaa0001", BEFORE, "old", kind="loop"),
+        event("aaaa0001", AFTER, "first", kind="loop"),
+        event("aaaa0001", LATER, "second", kind="loop"),
+        event("aaaa0001", AFTER, "full", kind="context"),
+        event("aaaa0002", LATER, "over", kind="loop", ended=True),
+        event("aaaa0009", LATER, "of an unknown session", kind="loop"),
+    ]
+    found = [(e.status, e.text) for e in warning_entries(events, known, SINCE)]
+    assert found == [("loop", "second (2 times)"), ("context", "full")]
+
+
+def test_spending_is_summed_by_tree_and_unknown_prices_are_none() -> None:
+    known = {
+        s.id: s
+        for s in (
+            session("aaaa0001"),
+            session("aaaa0002", parent="aaaa0001"),
+            session("aaaa0003"),
+            session("aaaa0004"),
+        )
+    }
+    used = {
+        "aaaa0001": SessionUsage(TokenCounts(10, 5, 1000), 0.25),
+        "aaaa0002": SessionUsage(TokenCounts(1, 1), 2.0),
+        "aaaa0003": SessionUsage(TokenCounts(7, 0), None),
+    }
+    found = spending(known, used, {"aaaa0004": "$0.00 of $5.00"})
+    assert [(t.session_id[-1], t.sessions, t.tokens_used, t.cost_usd, t.budget) for t in found] == [
+        ("1", 2, 17, 2.25, None),
+        ("3", 1, 7, None, None),
+        ("4", 0, 0, 0, "$0.00 of $5.00"),
+    ]
+
+
+@pytest.mark.parametrize("height", [20, 24, 40])
+@pytest.mark.parametrize("entries", [0, 1, 3, 100])
+def test_text_fits_the_screen_and_names_all_that_it_leaves_out(entries: int, height: int) -> None:
+    shown = asdict(digest(entries))
+    changes = [{"label": "e0", "commits": 2, "files": 3, "added": 10, "deleted": 4} for _ in range(entries)]
+    lines = digest_lines({**shown, "changes": changes}, NOW, height, 100, UTC)
+    assert len(lines) <= height
+    assert all(len(text) <= 100 for text in lines)
+    if entries == 100:
+        assert sum("more: sm " in text for text in lines) == 6
+    if entries == 1:
+        assert lines[0] == ("Since 2026-03-01 22:00: 1 error, 1 live, 1 open request, $0.50 spent")
+        assert "  e0: 2 commits, 3 files (+10 -4)" in lines
+    if entries == 0:
+        assert lines == ["Since 2026-03-01 22:00: nothing ended, 0 live"]
+
+
+def test_short_section_leaves_its_lines_to_the_long_ones() -> None:
+    shown = asdict(replace(digest(0), ended=[entry(f"e{n}") for n in range(50)], live=[entry("last")]))
+    lines = digest_lines(shown, NOW, 20, 100, UTC)
+    assert len(lines) == 20
+    assert sum(text.startswith("  e") for text in lines) == 14
+    assert "  last error 7h ago: a reason" in lines
