@@ -24,6 +24,7 @@ from sm.services import Telegram
 from sm.sessions.home_files import HomeFiles
 from sm.sessions.manager import Manager
 from sm.sessions.pairings import Pairings
+from sm.sessions.restart import Restarter
 from sm.sessions.spawn import Spawner
 from sm.state.notices import Notices
 from sm.store import Store, Transaction
@@ -46,6 +47,7 @@ PARTS: dict[str, type] = {
         Notices,
         Pairings,
         PaneCreator,
+        Restarter,
         Retries,
         Spawner,
         Store,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.instance import Instance, until
-from tests.integration.ended_agents import ENDED
+from tests.integration.ended_agents import ENDED, rows, tmux_server
 
 MORE = """
   Fragile: {command: [sh, -c], restart: on-failure}
@@ -59,9 +59,14 @@ def again(instance: Instance, session_id: str, pid: int) -> dict[str, Any]:
 def hurry(instance: Instance) -> None:
     """Make every restart due, with a SIGKILL of the daemon in between."""
     instance.kill_daemon()
+    make_due(instance)
+    instance.sm("daemon", "start")
+
+
+def make_due(instance: Instance) -> None:
+    """Make every restart due, while no daemon runs."""
     with closing(sqlite3.connect(instance.state / "sm.db")) as db, db:
         db.execute("UPDATE timers SET due_at = '2026-01-01T00:00:00.000Z' WHERE kind = 'restart'")
-    instance.sm("daemon", "start")
 
 
 def ends(instance: Instance, session_id: str) -> list[str]:
@@ -82,3 +87,276 @@ def test_crashed_program_starts_again_with_its_prompt(instance: Instance) -> Non
     assert not ends(instance, session["session_id"])
     instance.sm("kill", session["session_id"])
     assert ends(instance, session["session_id"]) == ["killed"]
+
+
+# Giving up
+
+
+def test_session_is_given_up_with_one_end_when_its_restarts_are_used_up(instance: Instance) -> None:
+    parent = instance.spawn("Sleeper", "--name", "chief")["session_id"]
+    child = instance.spawn("Once", counted("looped", "exit 3"), "--parent", parent)["session_id"]
+    until(lambda: instance.session(child)["status"] in ENDED, "sm gives up")
+    ended = instance.session(child)
+    assert (ended["status"], ended["exit_code"]) == ("error", 3)
+    assert ended["status_reason"] == (
+        "the process ended with exit code 3; gave up after 1 restart in 15 minutes"
+    )
+    assert (ended["restarts"]["next_at"], ended["restarts"]["total"]) == (None, 1)
+    assert runs(instance, "looped") == 2
+    events = instance.events(child)
+    assert [e["type"] for e in events if e["type"] in ENDED] == ["error"]
+    (warning,) = [e for e in events if e["type"] == "warning"]
+    assert warning["metadata"] | {"next_at": ""} == {
+        "kind": "crash_loop",
+        "value": 1,
+        "limit": 1,
+        "evidence": "restart 1 of 1 in 5 s (exit code 3)",
+        "next_at": "",
+        "exit_code": 3,
+        "exit_signal": None,
+    }
+    told = rows(instance, f"SELECT kind FROM notices WHERE session_id = '{child}' ORDER BY id")  # noqa: S608
+    assert told == [("fault",), ("ending",)]
+    status = instance.sm("status", child)
+    assert "Restarts:  1 of 1 in 15 minutes, 1 in all (last end: exit code 3)" in status
+    instance.sm("kill", parent)
+
+
+def test_restored_session_has_all_its_restarts_again(instance: Instance) -> None:
+    session_id = instance.spawn("Once", counted("restored", "exit 3"))["session_id"]
+    until(lambda: instance.session(session_id)["status"] in ENDED, "sm gives up")
+    instance.run("restore", session_id)
+    assert waiting(instance, session_id)["restarts"] | {"next_at": ""} == {
+        "count": 1,
+        "max": 1,
+        "next_at": "",
+        "total": 1,
+        "exit_code": 3,
+        "exit_signal": None,
+    }
+    instance.sm("kill", session_id)
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments"),
+    [("Fragile", ("--restart", "never")), ("Sh", ())],
+    ids=["overridden", "default"],
+)
+def test_crash_ends_a_session_that_is_never_restarted(
+    instance: Instance, kind: str, arguments: tuple[str, ...]
+) -> None:
+    session_id = instance.spawn(kind, "exit 3", *arguments)["session_id"]
+    ended = instance.ended(session_id)
+    assert (ended["status"], ended["restarts"]) == ("error", None)
+
+
+def test_spawn_refuses_an_unknown_policy(instance: Instance) -> None:
+    error = instance.refused("spawn", "Sh", "true", "--restart", "always", exit_code=2)
+    assert "invalid value for --restart: 'always'" in error
+
+
+def test_session_of_a_missing_program_is_not_restarted(instance: Instance) -> None:
+    instance.config.write_text(
+        instance.config.read_text() + "  Missing: {command: [./missing], restart: on-failure}\n"
+    )
+    instance.sm("daemon", "restart")
+    ended = instance.run("spawn", "Missing", "--json")
+    assert ended.returncode == 9
+    (session,) = [s for s in instance.json("all") if s["agent_type"] == "Missing"]
+    assert (session["status"], session["restarts"]["total"]) == ("error", 0)
+
+
+# Ends that are no crash
+
+
+def test_program_that_succeeds_after_a_crash_has_completed(instance: Instance) -> None:
+    then = "test $(wc -l < runs-twice) = 2 || exit 3"
+    session_id = instance.spawn("Fragile", counted("twice", then))["session_id"]
+    ended = instance.ended(session_id) if waiting(instance, session_id) else {}
+    assert (ended["status"], ended["exit_code"], ended["restarts"]["total"]) == ("completed", 0, 1)
+    assert ends(instance, session_id) == ["completed"]
+
+
+def test_completed_session_whose_process_crashes_later_is_not_restarted(instance: Instance) -> None:
+    session = instance.spawn("Fragile", "sm complete done; exec sleep 1000")
+    until(lambda: instance.session(session["session_id"])["status"] == "completed", "it has completed")
+    os.kill(session["pid"], signal.SIGKILL)
+    until(lambda: instance.session(session["session_id"])["exit_signal"] == 9, "its end is recorded")
+    assert instance.session(session["session_id"])["status"] == "completed"
+
+
+def test_paused_session_that_crashes_ends(instance: Instance) -> None:
+    session = instance.spawn("Fragile", "exec sleep 1000")
+    instance.sm("pause", session["session_id"])
+    os.kill(session["pid"], signal.SIGKILL)
+    assert instance.ended(session["session_id"])["status"] == "error"
+
+
+def test_session_whose_terminal_is_closed_ends(instance: Instance) -> None:
+    session = instance.spawn("Fragile", "exec sleep 1000")
+    instance.tmux("kill-session", "-t", f"={session['tmux_session']}")
+    ended = instance.ended(session["session_id"])
+    assert (ended["status"], ended["status_source"]) == ("error", "terminal")
+
+
+# While it waits
+
+
+def test_session_is_live_while_it_waits_and_its_children_keep_it(instance: Instance) -> None:
+    grandparent = instance.spawn("Sleeper", "--name", "above")["session_id"]
+    parent = instance.spawn("Fragile", "exec sleep 1000", "--parent", grandparent, "--name", "mid")
+    child = instance.spawn("Sleeper", "--parent", parent["session_id"])["session_id"]
+    os.kill(parent["pid"], signal.SIGKILL)
+    waiting(instance, parent["session_id"])
+    assert instance.session(child)["parent_session_id"] == parent["session_id"]
+    refused = instance.refused("spawn", "Fragile", "true", "--name", "mid", exit_code=2)
+    assert "is already used by a live session" in refused
+    assert "restored" in instance.refused("restore", parent["session_id"], exit_code=4)
+    again(instance, parent["session_id"], parent["pid"])
+    assert instance.session(child)["parent_session_id"] == parent["session_id"]
+    instance.sm("kill", grandparent, "--tree")
+
+
+def test_message_is_kept_for_the_next_process(instance: Instance) -> None:
+    script = "test -e came && exec sm inbox --take --wait > took; touch came; exec sleep 1000"
+    session = instance.spawn("Fragile", script)
+    until(lambda: (instance.work / "came").exists(), "the program runs")
+    instance.sm("send", session["session_id"], "before the crash", "--no-wait")
+    os.kill(session["pid"], signal.SIGKILL)
+    waiting(instance, session["session_id"])
+    instance.sm("send", session["session_id"], "in between", "--no-wait")
+    instance.ended(session["session_id"])
+    assert "before the crash" in (instance.work / "took").read_text()
+    instance.run("kill", session["session_id"])
+    texts = {m["text"]: m["status"] for m in instance.json("log", session["session_id"])}
+    assert texts["before the crash"] in ("submitted", "acknowledged")
+
+
+def test_killed_session_does_not_start_again(instance: Instance) -> None:
+    session = instance.spawn("Fragile", counted("killed", "exec sleep 1000"))
+    os.kill(session["pid"], signal.SIGKILL)
+    waiting(instance, session["session_id"])
+    instance.sm("kill", session["session_id"])
+    ended = instance.session(session["session_id"])
+    assert (ended["status"], ended["exit_signal"], ended["restarts"]["next_at"]) == ("killed", 9, None)
+    hurry(instance)
+    assert rows(instance, "SELECT * FROM timers WHERE kind = 'restart'") == []
+    assert runs(instance, "killed") == 1
+    assert ends(instance, session["session_id"]) == ["killed"]
+
+
+def test_paused_session_starts_again_when_it_resumes(instance: Instance) -> None:
+    session = instance.spawn("Fragile", counted("held", "exec sleep 1000"))
+    session_id = session["session_id"]
+    os.kill(session["pid"], signal.SIGKILL)
+    waiting(instance, session_id)
+    instance.sm("pause", session_id)
+    hurry(instance)
+    for _ in range(3):
+        assert instance.session(session_id)["pid"] is None
+        instance.kill_daemon()
+        instance.sm("daemon", "start")
+    assert runs(instance, "held") == 1
+    instance.sm("resume", session_id)
+    again(instance, session_id, session["pid"])
+    assert runs(instance, "held") == 2
+    instance.sm("kill", session_id)
+
+
+def test_reported_end_of_a_session_that_waits_is_final(instance: Instance) -> None:
+    session = instance.spawn("Fragile", counted("late", "sleep 1000 & exec sleep 1000"))
+    os.kill(session["pid"], signal.SIGKILL)
+    waiting(instance, session["session_id"])
+    env = {
+        "SM_SESSION_ID": session["session_id"],
+        "SM_SOCKET": str(instance.socket),
+        "SM_TOKEN_FILE": str(instance.state / "launch" / f"{session['session_id']}.token"),
+    }
+    instance.sm("complete", "late but done", env=env)
+    ended = instance.ended(session["session_id"])
+    assert (ended["status"], ended["exit_signal"], ended["restarts"]["next_at"]) == ("completed", 9, None)
+    hurry(instance)
+    assert runs(instance, "late") == 1
+    instance.sm("restore", session["session_id"])  # also ends what is left of the old process
+    instance.sm("kill", session["session_id"])
+
+
+# Crashes of everything else
+
+
+def test_restart_is_carried_out_once_when_the_daemon_is_killed_meanwhile(instance: Instance) -> None:
+    session = instance.spawn("Fragile", counted("crashes", "exec sleep 1000"))
+    os.kill(session["pid"], signal.SIGKILL)
+    waiting(instance, session["session_id"])
+    for _ in range(3):
+        instance.kill_daemon()
+        instance.sm("daemon", "start")
+    hurry(instance)
+    now = again(instance, session["session_id"], session["pid"])
+    instance.kill_daemon()
+    instance.sm("daemon", "start")
+    assert instance.session(session["session_id"])["pid"] == now["pid"]
+    assert (runs(instance, "crashes"), now["restarts"]["total"]) == (2, 1)
+    instance.sm("kill", session["session_id"])
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "Restarter.restart before 1",
+        "Restarter.restart after 1",
+        "Tmux.open before 1",
+        "Tmux.open after 1",
+        "Spawner.record_start before 1",
+        "Spawner.record_start after 1",
+    ],
+)
+def test_crash_of_the_daemon_during_a_restart_neither_loses_nor_repeats_it(
+    instance: Instance, point: str
+) -> None:
+    name = "at-" + point.replace(".", "-").replace(" ", "-")
+    session = instance.spawn("Fragile", counted(name, "exec sleep 1000"))
+    os.kill(session["pid"], signal.SIGKILL)
+    waiting(instance, session["session_id"])
+    instance.kill_daemon()
+    make_due(instance)
+    crashing = instance.start_daemon(point)
+    until(lambda: crashing.poll() is not None, "the daemon crashes", 60)
+    instance.start_daemon()
+    now = again(instance, session["session_id"], session["pid"])
+    assert (now["status"], now["restarts"]["total"]) == ("running", 1)
+    until(lambda: runs(instance, name) == 2, "the program runs again")
+    instance.sm("kill", session["session_id"])
+    assert runs(instance, name) == 2
+    assert ends(instance, session["session_id"]) == ["killed"]
+
+
+def test_crash_while_no_daemon_runs_is_followed_by_a_restart(instance: Instance) -> None:
+    session = instance.spawn("Fragile", counted("alone", "exec sleep 1000"))
+    instance.kill_daemon()
+    os.kill(session["pid"], signal.SIGKILL)
+    instance.sm("daemon", "start")
+    now = again(instance, session["session_id"], session["pid"])
+    assert (now["restarts"]["total"], now["restarts"]["exit_signal"]) == (1, 9)
+    instance.sm("kill", session["session_id"])
+
+
+def test_end_of_the_tmux_server_counts_as_a_crash(instance: Instance) -> None:
+    session = instance.spawn("Fragile", counted("server", "exec sleep 1000"))
+    other = instance.spawn("Sleeper")["session_id"]
+    os.kill(tmux_server(instance), signal.SIGKILL)
+    now = again(instance, session["session_id"], session["pid"])
+    assert (now["status"], now["restarts"]["total"]) == ("running", 1)
+    assert instance.ended(other)["status"] == "error"
+    instance.sm("kill", session["session_id"])
+
+
+def test_stop_of_everything_ends_a_session_that_waits() -> None:
+    with Instance(MORE) as instance:
+        session = instance.spawn("Fragile", counted("all", "exec sleep 1000"))
+        os.kill(session["pid"], signal.SIGKILL)
+        waiting(instance, session["session_id"])
+        instance.sm("daemon", "stop", "--all")
+        instance.sm("daemon", "start")
+        assert instance.session(session["session_id"])["status"] == "killed"
+        assert rows(instance, "SELECT * FROM timers WHERE kind = 'restart'") == []
