@@ -47,6 +47,7 @@ from sm.services import DaemonInfo, Live, Reads, Services, Sessions, Telegram, T
 from sm.sessions.accounts import Accounts
 from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
+from sm.sessions.budgets import Budgeting
 from sm.sessions.cleanup import TerminalCleanup
 from sm.sessions.home_files import HomeFiles
 from sm.sessions.interrupt import Interrupts
@@ -169,7 +170,7 @@ class DaemonParts:
         self.cleanup = TerminalCleanup(cleanup, store, manager, terminals, archives)
 
         home_of = homes(paths)
-        usage = UsageMeter(store, config, now, home_of)
+        usage = UsageMeter(store, config, now, home_of, budgets=manager.budgets)
         every_s, off = config.child_agents.progress.snapshot_interval, config.daemon.ignore_evidence
         self.observer = observer = Observer(
             store,
@@ -185,6 +186,7 @@ class DaemonParts:
         completions = Completions(config, store, manager, reports, use_of_terminal)
         retries = Retries(store, use_of_terminal)
         pausing = Pausing(store, manager)
+        budgets = Budgeting(config, store, manager)
         accounts = Accounts(store, manager, config.quota.stagger_s)
         self.due_timers = DueTimers(
             store,
@@ -199,6 +201,8 @@ class DaemonParts:
                 TimerKind.COMPACTED: retries.forget,
                 TimerKind.RESUME: pausing.resume_due,
                 TimerKind.PAUSE: pausing.look_again,
+                TimerKind.BUDGET: budgets.minutes_due,
+                TimerKind.BUDGET_STOP: budgets.grace_over,
             },
         )
         self.cut_off = cut_off = CutOffSessions(config, store, manager, restorer)
@@ -225,7 +229,7 @@ class DaemonParts:
             config, store, manager, observer, watcher, usage, waiting, summary, terminals, archives
         )
         workspaces = Workspaces(store, manager, spawner, ProjectItems(providers, agreements))
-        requests = Requests(store, manager, reports, dialogs, setup_dialogs)
+        requests = Requests(store, manager, reports, dialogs, setup_dialogs, budgets)
 
         link = None if loaded.telegram_token is None else TelegramLink(time.monotonic)
         owners = config.telegram.owner_ids
@@ -244,6 +248,7 @@ class DaemonParts:
             adoptions=Adoptions(store, manager, spawner, planner, terminals, providers),
             interrupts=Interrupts(store, manager),
             pausing=pausing,
+            budgets=budgets,
             workspaces=workspaces,
             sandboxing=Sandboxing(
                 store,

@@ -27,7 +27,7 @@ class CommandProvider(Provider):
 
     def agent_config(self, agent_type: str) -> AgentConfig | None:
         command = self._commands.get(agent_type)
-        return None if command is None else AgentConfig(lifecycle=command.lifecycle)
+        return None if command is None else AgentConfig(lifecycle=command.lifecycle, budget=command.budget)
 
     def capability_sources(self, environment: Mapping[str, str], around: Sequence[str]) -> None:
         return None

@@ -4,6 +4,7 @@ from typing import Annotated, NotRequired
 
 from typing_extensions import TypedDict  # pydantic reads the one of `typing` only from Python 3.12 on
 
+from sm.api.answers.budgets import BudgetView
 from sm.api.fields import Time, doc
 from sm.core.attention import Attention, TaskKind
 from sm.core.states import Mode, TrustLevel
@@ -70,6 +71,9 @@ class SessionView(TypedDict):
     last_activity_at: Time
     archived: bool
     paused: PausedView | None
+    budget: Annotated[
+        BudgetView | None, doc("Its own budget, for callers who may read the session; null: none.")
+    ]
     worktree: WorktreeView | None
     children: Annotated["list[SessionView]", doc("Filled only with `recursive`.")]
 

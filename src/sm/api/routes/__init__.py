@@ -4,6 +4,7 @@ from sm.api.route import Route
 from sm.api.routes import (
     accounts,
     agents,
+    budgets,
     daemon,
     events,
     hooks,
@@ -25,6 +26,7 @@ ROUTES: dict[str, list[Route]] = {
     "live": [*live.routes, *screens.routes],
     "agents": agents.routes,
     "accounts": accounts.routes,
+    "budgets": budgets.routes,
     "pairings": pairings.routes,
     "telegram": telegram.routes,
     "messages": messages.routes,
