@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from sm.config import fields, sandbox, telegram, web
+from sm.config.budgets import BudgetText
 from sm.config.model import Config
 from sm.core.observation import Source
 from sm.core.states import TrustLevel
@@ -42,6 +43,7 @@ _TYPES = (
     (fields.FileName, "plain file name"),
     (fields.AbsolutePath, "absolute path"),
     (fields.Url, "URL"),
+    (BudgetText, "budget"),
     (fields.Program, "list: a program and its arguments"),
     (fields.ProgramOrName, "program, or a list with its arguments"),
     (fields.Trust, " or ".join(f"`{level}`" for level in TrustLevel)),
@@ -66,6 +68,9 @@ _TYPES = (
     (sandbox.ProtectedPath, "relative path"),
 )
 _UNITS = {
+    "daily_usd": "US dollars",
+    "soft_percent": "per cent",
+    "grace_s": "seconds",
     "history_limit": "lines",
     "width": "columns",
     "height": "lines",

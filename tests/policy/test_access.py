@@ -49,12 +49,15 @@ RENAME              yes       yes    d     d     -     d
 ATTACH              yes       no     d     d     -     d    x
 INTERRUPT           yes       yes    d     d     -     d
 PAUSE               yes       yes    d     d     -     d
+LOWER_BUDGET        yes       yes    sd    sd    s     sd
+RAISE_BUDGET        yes       yes    d     d     -     d
 RESTORE             yes       yes    d     d     -     d
 FORK                yes       yes    d     d     -     d
 SEE_WORKSPACE       yes       yes    s     s     s     s
 MANAGE_WORKSPACES   yes       no     -     -     -     -
 MANAGE_SANDBOXES    yes       yes    -     -     -     -
 MANAGE_ACCOUNTS     yes       no     -     -     -     -
+MANAGE_DAILY_BUDGET yes       yes    -     -     -     -
 PAIR                yes       yes    -     -     -     -
 MANAGE_BOT          yes       yes    -     -     -     -
 MUTE_GROUP          yes       yes    -     -     -     -

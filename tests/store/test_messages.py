@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import pytest
 
 from sm.core.accounts import Account, Park, ParkKind
+from sm.core.budgets import DAILY, Amounts, Budget, Spent
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import decide
 from sm.core.messages import Message, Notice
@@ -466,7 +467,7 @@ class Walk:
         self.moves = [
             self._send, self._send, self._move, self._move, self._ask, self._change, self._note, self._note,
             self._send_notice, self._send_notice, self._reopen, self._readdress, self._effect, self._finish,
-            self._update, self._timer, self._timer,
+            self._update, self._timer, self._timer, self._budget,
         ]  # fmt: skip
 
     def _any(self, known: Mapping[int, T]) -> T | None:
@@ -481,6 +482,16 @@ class Walk:
     async def _send(self, tx: Transaction) -> None:
         recipient = self._dice.choice([PARENT.id, CHILD.id, None])
         tx.mail.add_message(message(tx.mail.new_id("messages"), recipient), "x")
+
+    async def _budget(self, tx: Transaction) -> None:
+        subject = self._dice.choice([PARENT.id, CHILD.id, DAILY])
+        match self._dice.randrange(3):
+            case 0:
+                tx.budgets.put(Budget(subject, Amounts(self._dice.random(), 7), reports={CHILD.id: 3}))
+            case 1:
+                tx.budgets.charge(tx.session(CHILD.id), Spent(0.5, 3, 1.5, 2))
+            case _:
+                tx.budgets.remove(subject)
 
     async def _move(self, tx: Transaction) -> None:
         message_ = self._any(tx.mail.open.messages)

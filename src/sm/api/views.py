@@ -11,6 +11,7 @@ from sm.api.answers.messages import LetterView, MessageView
 from sm.api.answers.requests import RequestView
 from sm.api.answers.sessions import FailureView, PausedView, RestartsView, SessionView, StartedView
 from sm.api.answers.workspaces import WorkspaceView
+from sm.api.budget_views import budget_json
 from sm.core.labels import label, label_of, short_label
 from sm.core.lifecycle import is_live
 from sm.core.messages import Message
@@ -21,6 +22,7 @@ from sm.core.timestamps import iso
 from sm.messaging.messages import RenderedMessage
 from sm.policy.restarts import is_waiting, last_exit
 from sm.services import Services
+from sm.sessions.budgets import BudgetStatus
 from sm.sessions.manager import SessionResult
 from sm.sessions.restore import RestoreResult
 
@@ -45,13 +47,19 @@ class Views:
     def session_row(self, session: Session, activity_s: int | None, *, stale: bool) -> SessionView:
         """As `session`, with these values for the last output of its terminal and the staleness of its status."""
         shown = self.services.sessions.without_hidden_names(self.caller, session)
-        return session_json(shown, activity_s, stale=stale, parent_label=self._parent_label(shown))
+        parent_label, budget = self._parent_label(shown), self._budget(session)
+        return session_json(shown, activity_s, stale=stale, parent_label=parent_label, budget=budget)
 
     def sessions(self, sessions: Iterable[Session]) -> list[SessionView]:
         """As `session`, with cached texts of sessions that the caller sees completely."""
         shown, caller = self.services.sessions.without_hidden_names, self.caller
         sees_all = caller.kind is CallerKind.OPERATOR
-        views = [self._text(s) if sees_all or shown(caller, s) is s else self.session(s) for s in sessions]
+        views = [
+            self._text(s)
+            if (sees_all or shown(caller, s) is s) and not self._has_budget(s)
+            else self.session(s)
+            for s in sessions
+        ]
         # orjson serializes a fragment as its object.
         return cast("list[SessionView]", views)
 
@@ -66,6 +74,15 @@ class Views:
         text = orjson.Fragment(orjson.dumps(view))
         self.texts[session.id] = (session, activity_s, stale, parent_label, text)
         return text
+
+    def _has_budget(self, session: Session) -> bool:
+        """True for a session whose JSON cannot be cached, because its budget changes without the session."""
+        return self.services.budgets.has(session.id)
+
+    def _budget(self, session: Session) -> BudgetStatus | None:
+        if self._has_budget(session) and self.services.sessions.may_read(self.caller, session):
+            return self.services.budgets.status(session.id)
+        return None
 
     def _parent_label(self, session: Session) -> str | None:
         return None if session.parent_id is None else self._label_of(session.parent_id)
@@ -142,6 +159,7 @@ def session_json(
     *,
     stale: bool = False,
     parent_label: str | None = None,
+    budget: BudgetStatus | None = None,
 ) -> SessionView:
     """One session, without `children`. `activity_s`: the time of the last output in its terminal."""
     process, exit = session.process, last_exit(session) if is_waiting(session) else session.exit
@@ -160,6 +178,7 @@ def session_json(
         last_activity_at=session.status_at if activity_s is None else max(session.status_at, iso(activity_s)),
         paused=None if session.paused is None else build_view(PausedView, session.paused),
         restarts=None if session.restarts is None else build_view(RestartsView, session.restarts),
+        budget=None if budget is None else budget_json(budget),
         worktree=None if session.worktree is None else {"path": session.worktree, "branch": session.branch},
         children=[],
     )

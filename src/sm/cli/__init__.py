@@ -34,6 +34,7 @@ COMMANDS = (
     (AGENTS, "prune", "Delete all ended sessions, or those of a certain age."),
     (AGENTS, "agents", "List the agent types that you can spawn."),
     (AGENTS, "accounts", "List the accounts of your agents, and why they are parked."),
+    (AGENTS, "budget", "Show or change what a session and those below it may spend."),
     (AGENTS, "pause", "Pause agents: no new turn, and messages wait."),
     (AGENTS, "resume", "End the pause of agents, or an account's limit."),
     (AGENTS, "workspace", "Manage workspaces: teams of agents with a directory."),

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from sm.config.budgets import BudgetSettings, BudgetText
 from sm.config.faults import QuotaSettings, RetrySettings
 from sm.config.fields import (
     NOTHING,
@@ -74,6 +75,9 @@ class Command(Section):
     session."""
     restart_max: int = Field(default=3, ge=1, le=20)
     """Maximum number of restarts in 15 minutes. After the next crash, sm gives up."""
+    budget: BudgetText | None = None
+    """The budget of each of its sessions and all sessions below it, such as usd=5,tokens=2M,minutes=90. null: that of
+    budgets.default."""
 
 
 class ModelArgs(Section):
@@ -105,6 +109,9 @@ class AgentConfig(ModelArgs):
     session."""
     restart_max: int = Field(default=3, ge=1, le=20)
     """Maximum number of restarts in 15 minutes. After the next crash, sm gives up."""
+    budget: BudgetText | None = None
+    """The budget of each of its sessions and all sessions below it, such as usd=5,tokens=2M,minutes=90. null: that of
+    budgets.default."""
     mcp: bool = True
     """Give this agent type the MCP server of sm, with the tools of docs/mcp.md."""
     auto_allow: AllowRules = ()
@@ -320,14 +327,18 @@ class Webhook(Section):
     """http:// or https://, without a fragment."""
     secret_file: AbsolutePath | None = None
     """A file that only you can read, with the key of the signature (HMAC-SHA256)."""
-    events: tuple[Literal["completed", "error", "abandoned", "killed", "request", "idle", "digest"], ...] = (
+    events: tuple[
+        Literal["completed", "error", "abandoned", "killed", "request", "idle", "budget", "digest"], ...
+    ] = (
         "completed",
         "error",
         "abandoned",
         "killed",
         "request",
+        "budget",
     )
-    """Types of the events that the URL gets. idle: a turn has ended (see turn_ended). digest: see digest_at."""
+    """Types of the events that the URL gets. idle: a turn has ended (see turn_ended). budget: most of a budget is
+    spent, or all of it. digest: see digest_at."""
 
 
 def _different(value: tuple[Webhook, ...]) -> tuple[Webhook, ...]:
@@ -426,6 +437,8 @@ class Config(Section):
     web: WebSection = WebSection()
     """Live views in browsers (sm web). A change applies when sm web starts again, of start_with_daemon when the daemon
     does."""
+    budgets: BudgetSettings = BudgetSettings()
+    """Limits for what agents spend."""
     quota: QuotaSettings = QuotaSettings()
     """Usage limits of accounts. At the reset one session tries first; when it succeeds, the others follow."""
     retry: RetrySettings = RetrySettings()

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from sm.core.budget_lines import budget_request
 from sm.core.models import Session
 from sm.core.requests import Request
 from sm.core.states import RequestKind
@@ -85,6 +86,8 @@ def _request_text(requests: Sequence[Request]) -> str:
             what = f"proposes its completion: {first.text or 'done'}"
         case RequestKind.SETUP:
             what = first.text
+        case RequestKind.BUDGET:
+            what = budget_request(first.arguments)
         case _:
             what = f"asks for permission: {tool_use(first.tool, first.arguments)}"
     return f"{first.name} {what}" + (f" (and {more} more)" if more else "")

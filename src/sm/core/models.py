@@ -214,6 +214,8 @@ class Session:
     """Seconds of work until `working_since` (`core.work_time`)."""
     working_since: str | None = None
     """The start of the work that is under way; None: the session does not work."""
+    bound_to: str | None = None
+    """A former parent whose budget, and those above it, still bind the session: it ended, and sm moved the session."""
     paired_user: str | None = None
     """The paired user of a chat network who started the session or an ancestor of it, as `BridgeUser.name`."""
     shares_name: bool = field(default=False, compare=False)
@@ -317,6 +319,8 @@ class SpawnRequest:
     """The caller's environment. The manager keeps the configured variables, and none for a child of a session."""
     no_park: bool = False
     """Fail if the account of the agent is parked, in place of waiting for its reset."""
+    budget: str | None = None
+    """Limits such as `usd=5,minutes=90`; None: those of the agent type or of the configuration."""
     skip_checks: bool = False
     """Start the agent even if its CLI is known to open a dialog."""
 

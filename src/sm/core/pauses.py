@@ -20,6 +20,8 @@ class Pause:
     """The pause interrupted a turn: the agent is told to go on when it resumes."""
     suspends: bool = False
     """The agent has no turns: its processes are stopped."""
+    budget: str | None = None
+    """The subject of the spent budget that paused the session; None: it was paused otherwise."""
 
 
 GO_ON = "You were paused in the middle of your work. Go on where you were interrupted."

@@ -7,6 +7,7 @@ line, and invisible characters are shown as code points.
 from collections.abc import Iterator
 from datetime import datetime
 
+from sm.core.budget_lines import budget_facts, budget_request
 from sm.core.lines import JsonObject, age, line
 from sm.core.quotation import argument_lines, question_lines, quotation, wrapped_at_blanks
 from sm.core.session_lines import label, name_to_type
@@ -71,6 +72,8 @@ def _subject(request: JsonObject) -> str:
         subject = " / ".join(map(_question, request["questions"]))
     elif request["kind"] == "setup":
         subject = quoted(request["questions"][0]["question"])  # an agent may have named the directory
+    elif request["kind"] == "budget":
+        subject = budget_request(request["arguments"])
     elif request["kind"] == "completion":
         words = " ".join(question["question"] for question in request["questions"])
         subject = f"done: {quoted(words)}" if words else "done"
@@ -113,6 +116,8 @@ def _answer_commands(request: JsonObject) -> list[str]:
         return [f"sm approve {name}", f"sm deny {name} 'WHY'"]
     if request["kind"] == "setup":
         return [f"sm approve {name}", f"sm deny {name}"]
+    if request["kind"] == "budget":
+        return [f"sm approve {name}", f"sm approve {name} 'usd=2'", f"sm deny {name}"]
     if request["kind"] != "question":
         return [f"sm approve {name}", f"sm deny {name} 'WHY'"]
     if request.get("cut"):
@@ -205,7 +210,9 @@ def request_body(request: JsonObject, width: int | None = None, *, commands: boo
         return [_DELETED]
     if request.get("agent"):
         lines.append(f"Asked by:  sub-agent {line(request['agent'])}")
-    if request["kind"] == "permission":
+    if request["kind"] == "budget":
+        lines += budget_facts(request["arguments"])
+    elif request["kind"] == "permission":
         lines.append(f"Tool:      {line(request['tool'] or 'unknown')}")
         plan = _plan(request)
         if plan is not None:

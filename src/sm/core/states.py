@@ -29,6 +29,8 @@ class EventType(Tolerant):
     ARCHIVED = "archived"
     PAUSED = "paused"
     RESUMED = "resumed"
+    BUDGET = "budget"
+    """Most of a budget is spent, it is spent, its sessions were stopped, or it was changed."""
 
 
 class TrustLevel(StrEnum):
@@ -150,6 +152,8 @@ class RequestKind(Tolerant):
     COMPLETION = "completion"
     SETUP = "setup"
     """A first-start dialog of an agent. Only the operator may answer."""
+    BUDGET = "budget"
+    """A budget is spent, and its sessions are paused: an approval adds to it."""
 
 
 class RequestState(Tolerant):
@@ -167,5 +171,7 @@ class NoticeKind(Tolerant):
     CHECKPOINT = "checkpoint"
     FAULT = "fault"
     """A turn failed, and the agent does not go on by itself."""
+    BUDGET = "budget"
+    """Most of a budget is spent, or all of it."""
     UNDELIVERED = "undelivered"
     """A message or an answer of the recipient did not arrive."""

@@ -33,6 +33,12 @@ class TimerKind(Tolerant):
     """A session whose process has crashed starts again."""
     DIGEST = "digest"
     """The digest of the day is due. The subject is `digest`."""
+    BUDGET = "budget"
+    """The work under way may have used up the minutes of a budget (the subject), or most of them."""
+    BUDGET_STOP = "budget_stop"
+    """The time is over in which the agents of a spent budget report what they have."""
+    BUDGET_DAY = "budget_day"
+    """The local day of the daily budget is over."""
     COMPACTED = "compacted"
     """sm compacted the conversation of a session long ago: it may do so again."""
 

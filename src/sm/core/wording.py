@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import assert_never
 
+from sm.core.budget_lines import budget_request
 from sm.core.faults import Fault, fault_reason
 from sm.core.labels import label, label_of, name_to_type, short_label
 from sm.core.messages import Message
@@ -228,6 +229,12 @@ def request_notice(session: Session, request: Request, plan: str | None = None) 
         case RequestKind.COMPLETION:
             summary = quote_session(session, request.text or "done", 400)
             return f"{who} proposes its completion: {summary}; answer with: sm approve {name}, or: sm deny {name} WHY"
+        case RequestKind.BUDGET:
+            asks = budget_request(request.arguments)
+            return (
+                f"{who} {asks}; answer with: sm approve {name}, or for another amount: sm approve {name} 'usd=2', "
+                + (f"or: sm deny {name}")
+            )
         case RequestKind.SETUP:
             return (
                 f"{who} waits in a first-start dialog: {quote_session(session, request.text, 400)}; "
@@ -279,6 +286,8 @@ def request_opened_event(session: Session, request: Request, plan: str | None = 
             what = f"proposes its completion - {quoted(request.text or 'done')}"
         case RequestKind.SETUP:
             what = f"waits in a first-start dialog: {quoted(request.text)}"
+        case RequestKind.BUDGET:
+            what = budget_request(request.arguments)
         case _:
             what = (
                 f"asks for permission to use {quoted(tool_use(request.tool, request.arguments))}"

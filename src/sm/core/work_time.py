@@ -11,23 +11,26 @@ def worked_s(session: Session, now: str) -> float:
     """Seconds of work of the session until `now`, with the work that is under way."""
     if session.working_since is None:
         return session.worked_s
-    return session.worked_s + _seconds(session.working_since, now)
+    return session.worked_s + seconds_between(session.working_since, now)
 
 
-def track_work(before: Session, after: Session, at: str) -> Session:
+def track_work(before: Session, after: Session, at: str, elapsed_s: float | None = None) -> Session:
     """Add the time of work that ends with a change to `after`, and note the start of work that begins with it.
 
-    `at`: the time of the change (ISO 8601, UTC).
+    `at`: the time of the change (ISO 8601, UTC). `elapsed_s`: the seconds since `working_since`, if a better clock
+    than that of the wall has measured them.
     """
     works = after.status is Status.RUNNING and after.paused is None
     if works == (before.working_since is not None):
         return after
     if works:
         return replace(after, working_since=at)
-    return replace(after, worked_s=worked_s(before, at), working_since=None)
+    worked = worked_s(before, at) if elapsed_s is None else before.worked_s + elapsed_s
+    return replace(after, worked_s=worked, working_since=None)
 
 
-def _seconds(since: str, until: str) -> float:
+def seconds_between(since: str, until: str) -> float:
+    """Seconds from one time to another, never negative; 0 for an unreadable time."""
     try:
         return max(0.0, epoch_s(until) - epoch_s(since))  # the clock may have been set back
     except ValueError:

@@ -6,6 +6,7 @@ instance had sessions before: a backup, the token of an agent, or a running agen
 
 import asyncio
 import os
+import time
 from dataclasses import dataclass
 
 from sm.daemon.lock import instance_lock
@@ -35,7 +36,7 @@ async def open_database(paths: InstancePaths, *, new: bool) -> Store:
         await _clear(paths.database)
     else:
         await asyncio.to_thread(_refuse_lost, paths)
-    return await Store.open(paths.database)
+    return await Store.open(paths.database, steady=time.monotonic)
 
 
 def _refuse_lost(paths: InstancePaths) -> None:

@@ -47,6 +47,7 @@ from sm.services import DaemonInfo, Digests, Live, Reads, Services, Sessions, Te
 from sm.sessions.accounts import Accounts
 from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
+from sm.sessions.budgets import Budgeting
 from sm.sessions.cleanup import TerminalCleanup
 from sm.sessions.home_files import HomeFiles
 from sm.sessions.interrupt import Interrupts
@@ -170,7 +171,7 @@ class DaemonParts:
         self.cleanup = TerminalCleanup(cleanup, store, manager, terminals, archives)
 
         home_of = homes(paths)
-        usage = UsageMeter(store, config, now, home_of)
+        usage = UsageMeter(store, config, now, home_of, budgets=manager.budgets)
         every_s, off = config.child_agents.progress.snapshot_interval, config.daemon.ignore_evidence
         self.observer = observer = Observer(
             store,
@@ -186,6 +187,7 @@ class DaemonParts:
         completions = Completions(config, store, manager, reports, use_of_terminal)
         retries = Retries(store, use_of_terminal)
         pausing = Pausing(store, manager)
+        budgets = Budgeting(config, store, manager)
         accounts = Accounts(store, manager, config.quota.stagger_s)
         restarter = Restarter(store, manager, planner, terminals)
         self.cut_off = cut_off = CutOffSessions(config, store, manager, restorer)
@@ -212,7 +214,7 @@ class DaemonParts:
             config, store, manager, observer, watcher, usage, waiting, summary, terminals, archives
         )
         workspaces = Workspaces(store, manager, spawner, ProjectItems(providers, agreements))
-        requests = Requests(store, manager, reports, dialogs, setup_dialogs)
+        requests = Requests(store, manager, reports, dialogs, setup_dialogs, budgets)
 
         sessions = Sessions(store, manager, workspaces, spawner, kills, timers, terminals)
         self.digests = digests = Digests(config, store, sessions, requests, monitor)
@@ -231,6 +233,8 @@ class DaemonParts:
                 TimerKind.PAUSE: pausing.look_again,
                 TimerKind.DIGEST: digests.send,
                 TimerKind.RESTART: restarter.restart,
+                TimerKind.BUDGET: budgets.minutes_due,
+                TimerKind.BUDGET_STOP: budgets.grace_over,
             },
         )
 
@@ -251,6 +255,7 @@ class DaemonParts:
             adoptions=Adoptions(store, manager, spawner, planner, terminals, providers),
             interrupts=Interrupts(store, manager),
             pausing=pausing,
+            budgets=budgets,
             workspaces=workspaces,
             sandboxing=Sandboxing(
                 store,

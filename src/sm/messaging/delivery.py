@@ -38,6 +38,7 @@ from sm.messaging.receipts import DeliveryReceipts
 from sm.providers.base import BoxReader, InputMethod
 from sm.sessions.manager import Manager
 from sm.state.accounts import account_hold
+from sm.state.budgets import budget_hold, stopping_budget
 from sm.store import Store
 from sm.terminals.base import Pane, Terminals
 
@@ -138,7 +139,10 @@ class DeliveryWorker:
             return None
         queued = self._store.mail.queued().get(session_id, ())
         able = [m for m in queued if m.mode not in _HELD_UNTIL_IDLE or session.status is Status.IDLE]
-        return min(able, key=lambda m: (m.mode is not MessageMode.URGENT, m.id), default=None)
+        # The order to report what an agent has comes before the messages that wait for its budget.
+        budget = stopping_budget(session, self._store.sessions.get, self._store.mail.open)
+        first = None if budget is None else budget.reports.get(session_id)
+        return min(able, key=lambda m: (m.id != first, m.mode is not MessageMode.URGENT, m.id), default=None)
 
     def _types_to(self, session: Session) -> bool:
         if session.process is None or session.exit is not None:
@@ -166,8 +170,8 @@ class DeliveryWorker:
                 session = self._store.sessions[session_id]
                 box_reader = self._box_reader(session)
                 try:
-                    if session.paused is not None:
-                        await self._record.explain(message, PAUSED)
+                    if (why := self._held_by_order(session, message)) is not None:
+                        await self._record.explain(message, why)
                         held, retry_s = True, _HELD_BY_STATUS_S
                     elif box_reader is None:
                         held = await self._deliver(session, message)
@@ -192,6 +196,12 @@ class DeliveryWorker:
             if session is None or session.exit is not None:
                 self._driver.forget(session_id)
 
+    def _held_by_order(self, session: Session, message: Message) -> str | None:
+        """Why a pause or a spent budget holds the message; None: neither does."""
+        if session.paused is not None:
+            return PAUSED
+        return budget_hold(session, self._store.sessions.get, self._store.mail.open, message.id)
+
     async def _pause(self, message: Message, pause_s: float) -> None:
         """Wait until the session's status changes or another message comes first, at most `pause_s`."""
 
@@ -203,6 +213,7 @@ class DeliveryWorker:
                 busy_reason(session, self._store.mail.open, "") if asks else "",
                 account_hold(self._store.mail.open, session, 0.0),
                 session.paused is None,
+                budget_hold(session, self._store.sessions.get, self._store.mail.open, message.id),
             )
 
         before = self._store.sessions.get(message.session_id or "")
@@ -221,7 +232,8 @@ class DeliveryWorker:
         self, session: Session, message: Message, box_reader: BoxReader
     ) -> tuple[bool, float | None]:
         """Deliver one message. Returns (True if held, seconds until the next attempt or None)."""
-        why = hold_reason(session, self._store.mail.open, time.time())
+        find = self._store.sessions.get
+        why = hold_reason(session, self._store.mail.open, time.time(), find, message.id)
         if why is not None:
             await self._record.explain(message, why)
             return True, _HELD_BY_STATUS_S

@@ -1,5 +1,7 @@
 """Reasons to hold a message: why a session cannot take one now."""
 
+from collections.abc import Callable
+
 from sm.core.effects import EffectKind
 from sm.core.labels import name_to_type, short_label
 from sm.core.messages import TERMINAL
@@ -9,20 +11,29 @@ from sm.core.states import MessageState, RequestKind
 from sm.core.statuses import Status
 from sm.errors import IllegalState
 from sm.state.accounts import account_hold
+from sm.state.budgets import budget_hold
 from sm.store import Open, Transaction
 
 _DIALOGS = {RequestKind.PERMISSION: "permission dialog", RequestKind.QUESTION: "question dialog"}
 
 
-def hold_reason(session: Session, open: Open, now: float) -> str | None:
-    """The reason in its status or its account to type nothing to a session now; None: its terminal decides.
+def hold_reason(
+    session: Session,
+    open: Open,
+    now: float,
+    find: Callable[[str], Session | None],
+    message_id: int | None = None,
+) -> str | None:
+    """The reason in its status, account or budget to type nothing to a session now; None: its terminal decides.
 
-    `now`: seconds since the epoch.
+    `now`: seconds since the epoch. `find` takes the id of a session. `message_id`: the message to type, if it exists.
     """
     if session.status in (Status.SPAWNED, Status.STARTING):
         return "the session is starting"
     if session.paused is not None:
         return PAUSED
+    if (why := budget_hold(session, find, open, message_id)) is not None:
+        return why
     if session.status is Status.WAITING_INPUT:
         return busy_reason(session, open, session.status_reason)
     if (why := account_hold(open, session, now)) is not None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from sm.core.labels import name_to_type, short_label
@@ -23,10 +23,11 @@ from sm.providers.base import InputMethod
 from sm.requests.answers import decide, resolve_options
 from sm.requests.dialogs import Dialogs
 from sm.sessions.manager import Manager
+from sm.state.budgets import budget_hold
 from sm.state.messages import arrive
 from sm.state.requests import open_of
 from sm.state.sessions import move
-from sm.store import Store, Transaction
+from sm.store import Open, Store, Transaction
 from sm.store.messages import no_message
 
 TTL_S = 24 * 3600.0
@@ -143,13 +144,13 @@ class Messages:
             )
         match self._manager.provider(session).input_of(session.agent_type):
             case InputMethod.INBOX:
-                why = "not taken from the inbox yet" if session.paused is None else PAUSED
+                why = _hold(tx, session) or "not taken from the inbox yet"
             case InputMethod.TTY:
-                why = "not typed yet" if session.paused is None else PAUSED
+                why = _hold(tx, session) or "not typed yet"
                 sender = sender_label(caller.name, tx.find(caller.session_id))
                 render_line(sender, _NUMBER_WIDTH, text)
             case InputMethod.COMPOSER:
-                why = hold_reason(session, tx.mail.open, time.time()) or "not typed yet"
+                why = hold_reason(session, tx.mail.open, time.time(), tx.find) or "not typed yet"
         waiting = len(self._store.mail.queued().get(session.id, ()))
         if waiting >= QUEUED_MAX:
             raise LimitReached(
@@ -228,7 +229,10 @@ class Messages:
         caller_session = self._manager.caller_session(caller)
         if caller_session is not None and caller_session.paused is not None:
             return []
-        return _select_takeable(self._store.mail.queued().get(caller.mailbox, ()), self._idle(caller, idle))
+        queued: Sequence[Message] = self._store.mail.queued().get(caller.mailbox, ())
+        if caller_session is not None:
+            queued = _within_budget(queued, caller_session, self._store.sessions.get, self._store.mail.open)
+        return _select_takeable(queued, self._idle(caller, idle))
 
     def _idle(self, caller: Caller, idle: bool) -> bool:
         session = self._store.sessions.get(caller.session_id or "")
@@ -263,6 +267,8 @@ class Messages:
             for m in tx.mail.open.messages.values()
             if m.session_id == caller.mailbox and m.state is MessageState.QUEUED
         ]
+        if caller_session is not None:
+            queued = _within_budget(queued, tx.session(caller_session.id), tx.find, tx.mail.open)
         evidence = "taken from the inbox"
         taken = [
             tx.mail.move_message(m, MessageState.DELIVERING, tx.now, via=INBOX, evidence=evidence)
@@ -327,6 +333,18 @@ class Messages:
             rendered.append(RenderedMessage(m, texts[m.id], render_message(sender, m.id, texts[m.id])))
             await asyncio.sleep(0)  # a long text blocks the event loop for milliseconds
         return rendered
+
+
+def _hold(tx: Transaction, session: Session) -> str | None:
+    """Why a pause or a spent budget holds a new message to a session that reads no input box."""
+    return PAUSED if session.paused is not None else budget_hold(session, tx.find, tx.mail.open, None)
+
+
+def _within_budget(
+    queued: Sequence[Message], session: Session, find: Callable[[str], Session | None], open: Open
+) -> list[Message]:
+    """The messages that no spent budget holds."""
+    return [m for m in queued if budget_hold(session, find, open, m.id) is None]
 
 
 def _select_takeable(queued: Collection[Message], idle: bool) -> list[Message]:

@@ -18,6 +18,7 @@ from sm.monitor.transcripts import Root, files_of, read_last
 from sm.monitor.usage_totals import UsageTotals
 from sm.providers.readers import TranscriptDelta, TranscriptReader
 from sm.sandboxes.home import HomeOf, on_host
+from sm.state.budgets import Budgets
 from sm.store import Store, Transaction, durable
 
 _PROMPT_MAX_BYTES = 1024 * 1024
@@ -42,9 +43,17 @@ class UsageMeter:
     """Reads the new lines of transcripts, and stores their totals together with the read positions."""
 
     def __init__(
-        self, store: Store, config: Config, now: Callable[[], str], home_of: HomeOf = on_host
+        self,
+        store: Store,
+        config: Config,
+        now: Callable[[], str],
+        home_of: HomeOf = on_host,
+        *,
+        budgets: Budgets | None = None,
     ) -> None:
+        """`budgets`: charged with the usage; None: nothing is."""
         self._store = store
+        self._budgets = budgets
         self._home_of = home_of
         self._now = now
         self._settings = config.child_agents.progress
@@ -240,6 +249,8 @@ class UsageMeter:
                 await record(tx)
             for path, position in read_to.items():
                 tx.measures.set_position(session_id, path, position)
+            if self._budgets is not None:
+                await self._budgets.add_usage(tx, session_id, usage)
             tx.measures.add_usage(session_id, usage)
             tx.measures.tools(session_id, tools)
             if facts is not None and facts != self._facts.get(session_id):

@@ -36,6 +36,8 @@ class Action(StrEnum):
     ATTACH = "attach to"
     INTERRUPT = "interrupt"
     PAUSE = "pause or resume"
+    LOWER_BUDGET = "change the budget of"
+    RAISE_BUDGET = "raise the budget of"
     RESTORE = "restore"
     FORK = "fork"
     SEE_WORKSPACE = "see the workspace"
@@ -46,6 +48,7 @@ class Action(StrEnum):
     ADOPT = "adopt an agent"
     ADD_ARGUMENTS = "pass extra arguments to an agent"
     MANAGE_ACCOUNTS = "see, pause or resume accounts"
+    MANAGE_DAILY_BUDGET = "see or change the budget of the day"
     PAIR = "pair or revoke users of chat networks"
     MANAGE_BOT = "see or test the bot"
     MUTE_GROUP = "mute all reports in a group"
@@ -131,6 +134,9 @@ _TARGETS: Mapping[Action, frozenset[Position]] = {
     Action.ATTACH: _DESCENDANTS,
     Action.INTERRUPT: _DESCENDANTS,
     Action.PAUSE: _DESCENDANTS,
+    # A session may restrain itself. For a descendant, what is left above is the limit.
+    Action.LOWER_BUDGET: _ITSELF | _DESCENDANTS,
+    Action.RAISE_BUDGET: _DESCENDANTS,
     Action.RESTORE: _DESCENDANTS,
     Action.FORK: _DESCENDANTS,
     Action.SEE_WORKSPACE: _ITSELF,
@@ -144,6 +150,7 @@ _TARGETS: Mapping[Action, frozenset[Position]] = {
     Action.ADD_ARGUMENTS: _NOBODY,
     # An account pays for the work of all teams.
     Action.MANAGE_ACCOUNTS: _NOBODY,
+    Action.MANAGE_DAILY_BUDGET: _NOBODY,
     # An owner decides on requests with the buttons of a chat.
     Action.PAIR: _NOBODY,
     Action.MANAGE_BOT: _NOBODY,

@@ -70,6 +70,8 @@ class PlanContext:
     """Its MCP servers and skills."""
     place: str = ""
     """Sentences for the agent about the container that it runs in; empty: it runs on this host."""
+    budget: str = ""
+    """A line for the agent about its budget; empty: it has none."""
     at_most: tuple[str, ...] | None = None
     """The flags of the parent, if the session may have no more permissions than the parent; None: no such limit."""
 
@@ -406,6 +408,10 @@ class Provider(Protocol):
 
     def cost_usd(self, usages: Sequence[Usage]) -> float | None:
         """The total price in US dollars of token sums, one for each model; None when a price is unknown."""
+
+    def knows_price(self, model: str) -> bool:
+        """Return whether `cost_usd` knows the price of a model, named as for a spawn."""
+        return True
 
     def context_window(self, model: str) -> int | None:
         """Maximum tokens of a conversation with this model; None: unknown."""

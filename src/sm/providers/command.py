@@ -30,7 +30,10 @@ class CommandProvider(Provider):
         if command is None:
             return None
         return AgentConfig(
-            lifecycle=command.lifecycle, restart=command.restart, restart_max=command.restart_max
+            lifecycle=command.lifecycle,
+            restart=command.restart,
+            restart_max=command.restart_max,
+            budget=command.budget,
         )
 
     def capability_sources(self, environment: Mapping[str, str], around: Sequence[str]) -> None:

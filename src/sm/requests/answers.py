@@ -15,6 +15,7 @@ from sm.errors import IllegalState, NotFound, UsageError
 from sm.policy.access import Action, Principal, is_unrestricted, may
 from sm.requests.dialogs import Dialogs
 from sm.requests.setup import SetupDialogs
+from sm.sessions.budgets import Budgeting
 from sm.sessions.manager import Manager
 from sm.sessions.reports import Reports
 from sm.state.requests import (
@@ -49,13 +50,20 @@ class RequestReply:
 
 class Requests:
     def __init__(
-        self, store: Store, manager: Manager, reports: Reports, dialogs: Dialogs, setup: SetupDialogs
+        self,
+        store: Store,
+        manager: Manager,
+        reports: Reports,
+        dialogs: Dialogs,
+        setup: SetupDialogs,
+        budgets: Budgeting,
     ) -> None:
         self._store = store
         self._manager = manager
         self._reports = reports
         self._dialogs = dialogs
         self._setup = setup
+        self._budgets = budgets
 
     async def ask(
         self,
@@ -210,6 +218,13 @@ class Requests:
         answer = Answer(reply.approved, (), message)
         if request.kind is RequestKind.SETUP:
             return await self._setup.answer(tx, session, request, answer, caller)
+        if request.kind is RequestKind.BUDGET:
+            done = await finish_request(
+                tx, session, request, tx.now, **_decided(caller, answer), taken_at=tx.now
+            )
+            if reply.approved:
+                await self._budgets.answer(tx, caller, request, message)
+            return done
         if request.kind is not RequestKind.COMPLETION:
             return await decide(tx, self._dialogs, session, request, answer, caller)
         done = await finish_request(tx, session, request, tx.now, **_decided(caller, answer), taken_at=tx.now)

@@ -21,6 +21,7 @@ from sm.services.waits import LongPoll, TeamWaitResult, WaitEnd, WaitResult, Wai
 from sm.sessions.accounts import Accounts
 from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
+from sm.sessions.budgets import Budgeting
 from sm.sessions.interrupt import Interrupts
 from sm.sessions.pairings import Pairings
 from sm.sessions.pause import Pausing
@@ -93,6 +94,7 @@ class Services:
     adoptions: Adoptions
     interrupts: Interrupts
     pausing: Pausing
+    budgets: Budgeting
     workspaces: Workspaces
     sandboxing: Sandboxing
     reports: Reports

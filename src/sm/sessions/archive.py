@@ -88,11 +88,20 @@ class Records:
                     f"session {short_label(now)} is {now.status} and its process still runs: it cannot be removed",
                     f"sm kill {name_to_type(now)}",
                 )
+            bound = [s for s in tx.budgets.members(now.id) if s.id != now.id]
+            if bound and tx.budgets.find(now.id) is not None:
+                raise IllegalState(
+                    f"session {short_label(now)} has a budget that binds live sessions, such as "
+                    f"{short_label(bound[0])}: it cannot be removed",
+                    f"end its budget first: sm budget {name_to_type(now)} --set none",
+                )
             for child in [s for s in tx.all_sessions() if s.parent_id == now.id]:
                 # Children keep their other ancestors (`on_parent_end: keep`).
-                await set_parent(
-                    tx, child, now.parent_id, tx.now, f"the parent {short_label(now)} was removed"
+                reason, bound_to = (
+                    f"the parent {short_label(now)} was removed",
+                    child.bound_to or now.bound_to,
                 )
+                await set_parent(tx, child, now.parent_id, tx.now, reason, bound_to=bound_to)
             await withdraw(tx, now.id, partial(_is_void_after_removal, caller))
             await tx.effect(EffectKind.REMOVE, now.id, {"terminal": now.terminal}, tx.now)
             await tx.remove(now)

@@ -14,6 +14,7 @@ from sm.policy.access import Action, Principal, Relation, may, may_at_all
 from sm.policy.parking import RetryLimits
 from sm.providers.base import Provider
 from sm.sessions.tree import SessionTree
+from sm.state.budgets import Budgets
 from sm.state.endings import Endings, LossCause
 from sm.state.faults import Faults
 from sm.state.notices import Notices, withdraw
@@ -51,6 +52,7 @@ class Manager:
         self.notices = Notices(config)
         self.endings = Endings(config, self.notices, providers)
         self.pauses = Pauses(providers)
+        self.budgets = Budgets(config, self.notices, self.pauses, providers)
         self.quota = Quota(config.limits)
         compaction = self._compaction if config.on_context_full == "compact" else lambda _session: None
         self.faults = Faults(RetryLimits(config.retry.max, config.retry.backoff_s), self.notices, compaction)

@@ -15,6 +15,7 @@ from sm.core.timestamps import epoch_s, iso, later
 from sm.core.wording import subject
 from sm.errors import IllegalState, UsageError
 from sm.policy.access import Action
+from sm.sessions.budgets import check_not_stopped, is_held_by_budget
 from sm.sessions.manager import Manager
 from sm.sessions.tree import SessionTree
 from sm.state.pauses import PRESSES_MAX, interrupt
@@ -112,6 +113,8 @@ class Pausing:
                     hint = None if is_live(session.status) else f"sm restore {name_to_type(session)}"
                     raise IllegalState(f"session {short_label(session)} is not paused", hint)
                 for member in members:
+                    check_not_stopped(tx, member)
+                for member in members:
                     await self._manager.pauses.resume(tx, member, caller.name)
                 tx.remember(session.id)
         self._manager.record_allowed(caller, Action.PAUSE, [m for m in members if m.id != session.id])
@@ -149,7 +152,7 @@ class Pausing:
         """The time of a pause is over."""
         async with self._store.transaction() as tx:
             session = tx.find(timer.subject)
-            if tx.timers.take(timer) and session is not None:
+            if tx.timers.take(timer) and session is not None and not is_held_by_budget(tx, session):
                 await self._manager.pauses.resume(tx, session, SM_ITSELF)
         return None
 

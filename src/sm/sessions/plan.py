@@ -10,6 +10,7 @@ from sm.capabilities.agreements import Agreements
 from sm.capabilities.grants import Granter, Grants
 from sm.config import AgentConfig, Config, is_model
 from sm.core.accounts import Account
+from sm.core.budget_wording import briefing_line
 from sm.core.items import ItemState
 from sm.core.models import Caller, Capabilities, Launch, Session, SpawnRequest, Workspace, digest
 from sm.core.names import friendly_name, normalize_title
@@ -26,6 +27,7 @@ from sm.policy.restarts import restarts_of
 from sm.providers.base import AgentPlan, PlanContext, Provider
 from sm.sandboxes.base import Sandbox
 from sm.sandboxes.home import homes
+from sm.sessions.budget_plan import NO_BUDGET, SpawnBudget, plan_budget, price_warnings
 from sm.sessions.container import (
     ProgramCheck,
     contained_directory,
@@ -62,6 +64,7 @@ class SpawnPlan:
     account: Account | None = None
     """None: that of an existing session, or unknown."""
     no_park: bool = False
+    budget: SpawnBudget = NO_BUDGET
 
 
 class SpawnPlanner:
@@ -158,7 +161,10 @@ class SpawnPlanner:
             )
             session, warnings = replace(session, working_dir=shown[0]), (*warnings, *shown[1])
         grants = Grants() if runs else await self._grants(session, provider, base, types)
+        budget = plan_budget(self._config, self._store.budgets, session, request.budget, kind.agent.budget)
         context = self._context(session, parent, base, provider, types, grants)
+        if budget.limits:
+            context = replace(context, budget=briefing_line(budget.limits))
         plan = provider.plan(
             replace(request, prompt=prompt),
             replace(context, at_most=_at_most(caller, session, parent, parent_launch, kind)),
@@ -180,8 +186,10 @@ class SpawnPlanner:
         limits = await session_warnings(provider, launch, self._home_of(session))
         if session.effective_mode is TrustLevel.SANDBOXED:
             warnings = (*warnings, *denied_warnings(plan.environment))
+        unpriced = price_warnings(self._store.budgets, session, budget.limits, provider)
         warnings = (*warnings, *types.caller_warnings, *grants.warnings, *plan.warnings, *limits)
-        return SpawnPlan(session, launch, prompt, token, warnings, account, request.no_park)
+        warnings = (*warnings, *budget.warnings, *unpriced)
+        return SpawnPlan(session, launch, prompt, token, warnings, account, request.no_park, budget)
 
     async def plan_restore(self, session: Session) -> tuple[Launch, str, tuple[str, ...]]:
         """Plan a new process that resumes the session's conversation: its launch, token and warnings.
@@ -254,7 +262,12 @@ class SpawnPlanner:
             id = (await source_of(original, launch, provider, self._store, self._home_of(original))).id
         source = ConversationSource(id, copied=True)
         forked, plan, warnings = await self._resumed(session, parent, launch, source, forked_by=caller)
-        return SpawnPlan(replace(session, conversation=plan.conversation), forked, None, token, warnings)
+        kind = provider.agent_config(original.agent_type)
+        of_type = None if kind is None else kind.budget
+        budget = plan_budget(self._config, self._store.budgets, session, None, of_type)
+        warnings = (*warnings, *budget.warnings)
+        session = replace(session, conversation=plan.conversation)
+        return SpawnPlan(session, forked, None, token, warnings, budget=budget)
 
     async def _require_place(self, session: Session, workspace: Workspace | None) -> None:
         """Require the directory and, for a sandboxed session, the sandbox of an earlier process.
@@ -377,6 +390,7 @@ class SpawnPlanner:
         sandboxed = session.effective_mode is TrustLevel.SANDBOXED
         paths = self._paths.agent_paths(session.id, sandboxed=sandboxed)
         mcp_file = paths.mcp_file if grants.servers else None
+        budget = self._store.budgets.find(session.id)
         return PlanContext(
             session=session,
             sm=f"{paths.bin}/sm",
@@ -387,6 +401,7 @@ class SpawnPlanner:
             agent_types={usable.name: usable.agent.description for usable in types.usable},
             granted=replace(grants.granted, mcp_file=mcp_file),
             place=place_sentences(session) if sandboxed else "",
+            budget="" if budget is None else briefing_line(budget.limits),
         )
 
     async def _grants(

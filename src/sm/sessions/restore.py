@@ -23,6 +23,7 @@ from sm.sessions.pause import check_not_paused
 from sm.sessions.plan import SpawnPlanner
 from sm.sessions.spawn import NOT_STARTED, START_WAIT_S, Spawner, as_payload
 from sm.sessions.tree import SessionTree
+from sm.state.budgets import check_within_budget
 from sm.state.endings import LossCause
 from sm.state.messages import finish_unread
 from sm.state.sessions import move
@@ -255,6 +256,7 @@ class Restorer:
         name = session.friendly_name
         if name is not None and any(s.friendly_name == name for s in others):
             raise NameTaken(f"name {name} is already used by a live session", f"sm kill {name}")
+        check_within_budget(tx, session)
         self._manager.quota.check_restore(tx, caller, session)
         return session
 

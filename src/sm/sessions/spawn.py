@@ -32,6 +32,7 @@ from sm.sessions.pause import check_not_paused
 from sm.sessions.plan import SpawnPlan, SpawnPlanner
 from sm.sessions.workdir import allowed_workspace
 from sm.state.accounts import account_hold
+from sm.state.budgets import check_within_budget
 from sm.state.sessions import move
 from sm.store import Effect, Store, Transaction
 
@@ -175,6 +176,7 @@ class Spawner:
         # Not the time of planning: the rate limit compares creation times, and plans take different times.
         at = tx.now
         session = replace(session, created_at=at, status_at=at)
+        check_within_budget(tx, session)
         await self._manager.quota.check_spawn(tx, caller, session)
         if (why := account_hold(tx.mail.open, session, time.time())) is not None:
             if planned.no_park:
@@ -183,6 +185,7 @@ class Spawner:
         if planned.account is not None and tx.accounts.find(planned.account.name) is None:
             tx.accounts.put(planned.account)
         await tx.insert(session, planned.launch, planned.prompt)
+        planned.budget.insert(tx, session)
         await tx.event(
             EventType.SPAWNED, session, at, spawn_event(session), {"agent_type": session.agent_type}
         )

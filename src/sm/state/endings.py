@@ -151,7 +151,10 @@ class Endings:
         children = [s for s in tx.unfinished_sessions() if s.parent_id == session.id and s.exit is None]
         for child in sorted(children, key=oldest_first):
             if self._on_parent_end == "adopt":
-                await set_parent(tx, child, notice_recipient(tx, session), at, reason)
+                # The end of a parent must not free its children from the budget.
+                stays = session.bound_to is not None or tx.budgets.find(session.id) is not None
+                bound_to = session.id if stays else child.bound_to
+                await set_parent(tx, child, notice_recipient(tx, session), at, reason, bound_to=bound_to)
             elif is_live(child.status):
                 await tx.effect(EffectKind.INTERRUPT, child.id, {}, at)
                 signal = Signal(SignalKind.PARENT_ENDED, "parent", reason, at)
@@ -159,9 +162,21 @@ class Endings:
                 await self.ended_without_process(tx, child, after)
 
 
-async def set_parent(tx: Transaction, child: Session, parent_id: str | None, at: str, reason: str) -> Session:
-    """Give the session another parent; None: the operator."""
-    after = await tx.update(child, parent_id=parent_id)
+async def set_parent(
+    tx: Transaction,
+    child: Session,
+    parent_id: str | None,
+    at: str,
+    reason: str,
+    *,
+    bound_to: str | None = None,
+) -> Session:
+    """Give the session another parent; None: the operator. `bound_to`: as in Session."""
+    await tx.budgets.settle(child)
+    child = tx.session(child.id)
+    after = await tx.update(child, parent_id=parent_id, bound_to=bound_to)
+    for budget in (*tx.budgets.binding(child), *tx.budgets.binding(after)):
+        tx.budgets.set_timer(budget)
     parent = tx.find(parent_id)
     owner = "the operator" if parent is None else label(parent)
     await tx.event(

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from sm.config import Config
+from sm.core.budgets import DAILY, Budget
 from sm.core.effects import EffectKind
 from sm.core.faults import Fault
 from sm.core.lifecycle import Decision, is_ended, is_live
@@ -34,8 +35,12 @@ from sm.store import Transaction
 WAITS_FOR_SESSIONS = "wait"
 """Source of an idle status that causes no notice: other sessions will wake the session."""
 
-_NOT_FOR_THE_OPERATOR = frozenset({NoticeKind.IDLE, NoticeKind.CHECKPOINT, NoticeKind.FAULT})
-"""Notices of a parent that do not go to the operator when the parent has ended: the operator has its own of a fault."""
+_NOT_FOR_THE_OPERATOR = frozenset(
+    {NoticeKind.IDLE, NoticeKind.CHECKPOINT, NoticeKind.FAULT, NoticeKind.BUDGET}
+)
+"""Notices of a parent that do not go to the operator when the parent has ended: the operator has its own of a fault and
+of a budget.
+"""
 
 
 def notice_recipient(tx: Transaction, session: Session) -> str | None:
@@ -215,6 +220,14 @@ class Notices:
         # No parent may answer a first-start dialog.
         recipient = None if request.kind is RequestKind.SETUP else notice_recipient(tx, session)
         await self._add(tx, session, recipient, NoticeKind.REQUEST, occasion, text, EventType.REQUEST)
+
+    async def add_for_budget(self, tx: Transaction, session: Session, budget: Budget, text: str) -> None:
+        """Tell the parent of `session` and the operator that most of a budget, or all of it, is spent; once a round."""
+        occasion = f"budget:{budget.id}:{budget.state}:{budget.round}"
+        recipient = None if budget.id == DAILY else notice_recipient(tx, session)
+        if recipient is not None:
+            await self._add(tx, session, recipient, NoticeKind.BUDGET, f"{occasion}/{recipient}", text, None)
+        await self._add(tx, session, None, NoticeKind.BUDGET, occasion, text, EventType.BUDGET)
 
     async def add_for_undelivered(self, tx: Transaction, session: Session, message: Message) -> None:
         """Notify the sender of `message` that `session` did not get it, or may not have."""

@@ -42,16 +42,20 @@ class Pauses:
         until: str | None = None,
         within_s: float | None = None,
         soft: bool = False,
+        budget: str | None = None,
     ) -> Session:
         """Pause a live session, or change the pause of a paused one.
 
-        `within_s`: the seconds until `until`, if the pause has a duration and no end of the wall clock.
+        `budget`: the subject of the spent budget that pauses it. `within_s`: the seconds until `until`, if the pause
+        has a duration and no end of the wall clock.
         """
         before = session.paused
         suspends = not self._providers[session.provider].has_turns
-        pause = Pause(tx.now, by, reason, until, soft, suspends=suspends)
+        pause = Pause(tx.now, by, reason, until, soft, suspends=suspends, budget=budget)
         if before is not None:
             pause = replace(pause, at=before.at, soft=soft and before.soft, cut_off=before.cut_off)
+            if budget is None:
+                pause = replace(pause, budget=before.budget)
         after = await tx.update(session, paused=pause)
         tx.timers.remove(session.id, TimerKind.RESUME)
         if until is not None:

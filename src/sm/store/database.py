@@ -27,6 +27,7 @@ from sm.core.timestamps import iso, later
 from sm.errors import InternalError, NotFound, SmError, StorageFull
 from sm.store.backup import write_backup
 from sm.store.batch import Changes, WriteTurn
+from sm.store.budgets import BudgetReads
 from sm.store.connection import connect, inspect, make_room, refusal, rows
 from sm.store.messages import MailReads
 from sm.store.migrations import migrate
@@ -36,6 +37,7 @@ from sm.store.telegram import TelegramReads
 from sm.store.telegram_preferences import PreferenceReads
 from sm.store.transaction import ALONE, SHARED, Transaction
 from sm.store.usage import MeasureReads
+from sm.store.work_clock import WorkClock
 
 log = logging.getLogger(__name__)
 
@@ -76,12 +78,18 @@ class Store:
     """The open database. Use `async with await Store.open(path)`."""
 
     def __init__(
-        self, path: str, writer: aiosqlite.Connection, reader: aiosqlite.Connection, now: Callable[[], str]
+        self,
+        path: str,
+        writer: aiosqlite.Connection,
+        reader: aiosqlite.Connection,
+        now: Callable[[], str],
+        steady: Callable[[], float] | None,
     ) -> None:
         self._path = path
         self._now = now
         self._writer = writer
         self._reader = reader
+        self.work = WorkClock(steady)
         self._turns: asyncio.Queue[WriteTurn | None] = asyncio.Queue()
         self._inside: asyncio.Task[Any] | None = None
         """The task that runs the body of a transaction."""
@@ -100,6 +108,12 @@ class Store:
         self._read = functools.partial(rows, reader)
         self.mail = MailReads(self._read)
         self.measures = MeasureReads(self._read)
+        self.budgets = BudgetReads(
+            lambda: self.mail.open.budgets,
+            lambda session_id: self.index.sessions.get(session_id),
+            lambda: self.index.unfinished.values(),
+            lambda session: self.work.elapsed_s(session, self._now()),
+        )
         self.telegram = TelegramReads(self._read)
         self.chat_preferences = PreferenceReads(self._read)
         self.instance = ""
@@ -110,8 +124,10 @@ class Store:
         """Committed rows of the outbox, in order."""
 
     @classmethod
-    async def open(cls, path: str, now: Callable[[], str] = _utc_now) -> "Store":
-        """Open, check and migrate the database. `now` gives the time of transactions.
+    async def open(
+        cls, path: str, now: Callable[[], str] = _utc_now, steady: Callable[[], float] | None = None
+    ) -> "Store":
+        """Open, check and migrate the database. `now` gives the time of transactions; `steady`: as in WorkClock.
 
         Raises StorageFull, and DatabaseRefused for a database that is damaged or of a newer version (neither is
         changed).
@@ -133,7 +149,7 @@ class Store:
         except BaseException:
             await writer.close()
             raise
-        store = cls(path, writer, reader, now)
+        store = cls(path, writer, reader, now, steady)
         await store._load()
         await asyncio.to_thread(make_room, path + "-wal")
         return store
@@ -167,6 +183,7 @@ class Store:
         key = (await self._read("SELECT value FROM meta WHERE name = 'account_key'"))[0][0]
         self.account_key = bytes.fromhex(key)
         await self.mail.load()
+        self.work.load(self.index.unfinished.values(), self._now())
 
     # Writing
 
@@ -273,6 +290,7 @@ class Store:
             changes.workspaces,
             changes.open,
             self.mail.numbers,
+            self.work,
         )
         turn.granted.set_result(tx)
         keep = await turn.handed_back

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sm.core.accounts import Account, Park
+from sm.core.budgets import Budget
 from sm.core.effects import Effect
 from sm.core.messages import Message, Notice
 from sm.core.pairing import Pairing, PairRequest
@@ -17,6 +18,7 @@ from sm.errors import NotFound
 from sm.store.connection import Read
 from sm.store.rows import (
     ACCOUNTS,
+    BUDGETS,
     MESSAGES,
     NOTICES,
     OUTBOX,
@@ -63,6 +65,8 @@ class Open:
     """In any state. A request that has expired is removed with the next one."""
     texts: Mapping[int, WatchedText] = field(default_factory=dict)
     """Texts from Telegram whose outcome is still to be told, by the number of their message."""
+    budgets: Mapping[str, Budget] = field(default_factory=dict)
+    """By the id of the session, or `core.budgets.DAILY`."""
 
 
 class MailLookup:
@@ -273,6 +277,7 @@ class MailReads(MailLookup):
             {pairing.user: pairing for pairing in await self._all(PAIRINGS, "1 ORDER BY user")},
             _by_id(await self._all(PAIR_REQUESTS, "1 ORDER BY id")),
             _by_id(await self._all(TELEGRAM_TEXTS, "1 ORDER BY id")),
+            {budget.id: budget for budget in await self._all(BUDGETS, "1 ORDER BY id")},
         )
         self.numbers = Counter(dict(await self._read("SELECT name, seq FROM sqlite_sequence", ())))
 

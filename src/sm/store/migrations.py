@@ -428,7 +428,29 @@ _V10_WORK_TIME = (
     "ALTER TABLE sessions ADD COLUMN working_since TEXT",
 )
 
-_V10_BUDGETS: tuple[str, ...] = ()
+_V10_BUDGETS: tuple[str, ...] = (
+    """CREATE TABLE budgets (
+        id TEXT PRIMARY KEY,
+        limit_usd REAL,
+        limit_tokens INTEGER,
+        limit_minutes REAL,
+        soft_percent INTEGER NOT NULL,
+        step_usd REAL,
+        step_tokens INTEGER,
+        step_minutes REAL,
+        spent_usd REAL NOT NULL,
+        spent_tokens INTEGER NOT NULL,
+        spent_s REAL NOT NULL,
+        unpriced_tokens INTEGER NOT NULL,
+        state TEXT NOT NULL,
+        state_at TEXT NOT NULL,
+        round INTEGER NOT NULL,
+        request INTEGER,
+        reports TEXT NOT NULL,
+        day TEXT
+    ) WITHOUT ROWID""",
+    "ALTER TABLE sessions ADD COLUMN bound_to TEXT",
+)
 
 _V10_SUMS: tuple[str, ...] = ()
 

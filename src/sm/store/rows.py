@@ -6,10 +6,11 @@ Decoding is tolerant: an unknown value never loses a row.
 import json
 import sqlite3
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, astuple, fields
 from typing import Any, Generic, TypeVar
 
 from sm.core.accounts import Account, Park, ParkKind
+from sm.core.budgets import Amounts, Budget, BudgetState, Spent
 from sm.core.effects import Effect
 from sm.core.messages import SM_ITSELF, Message, Notice
 from sm.core.models import Capabilities, Checkpoint, Event, Exit, Launch, Process, Session, Workspace
@@ -275,6 +276,23 @@ PAIRINGS = RowTable("pairings", Pairing, decode={"level": _level})
 PARKS = RowTable("parks", Park, decode={"kind": _park_kind})
 TIMERS = RowTable(
     "timers", Timer, encode={"data": _encoded_mapping}, decode={"kind": TimerKind, "data": decode_json}
+)
+BUDGETS = RowTable(
+    "budgets",
+    Budget,
+    split={
+        "limits": ("limit_usd", "limit_tokens", "limit_minutes"),
+        "steps": ("step_usd", "step_tokens", "step_minutes"),
+        "spent": ("spent_usd", "spent_tokens", "spent_s", "unpriced_tokens"),
+    },
+    encode={"limits": astuple, "steps": astuple, "spent": astuple, "reports": _encoded_mapping},
+    decode={
+        "limits": Amounts,
+        "steps": Amounts,
+        "spent": Spent,
+        "state": BudgetState,
+        "reports": lambda text: {k: v for k, v in decode_json(text).items() if isinstance(v, int)},
+    },
 )
 OUTBOX = RowTable("outbox", Effect, encode={"payload": _encoded_mapping}, decode={"payload": decode_json})
 

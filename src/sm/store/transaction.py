@@ -18,6 +18,7 @@ from sm.core.statuses import Status
 from sm.core.work_time import track_work
 from sm.errors import IllegalState, InternalError, NotFound, SmError
 from sm.store.accounts import AccountWrites
+from sm.store.budgets import BudgetWrites
 from sm.store.connection import Script, Statement
 from sm.store.idempotency import IdempotencyKey
 from sm.store.messages import MailWrites, Open
@@ -35,7 +36,8 @@ from sm.store.telegram import TelegramWrites
 from sm.store.telegram_preferences import PreferenceWrites
 from sm.store.telegram_texts import TextWrites
 from sm.store.timers import TimerWrites
-from sm.store.usage import MeasureWrites
+from sm.store.usage import MeasureReads, MeasureWrites
+from sm.store.work_clock import WorkClock
 
 T = TypeVar("T")
 
@@ -70,6 +72,7 @@ class Transaction:
         workspaces: Mapping[str, Workspace],
         open: Open,
         numbers: Counter[str],
+        work: WorkClock,
     ) -> None:
         self._db = db
         self._scope = scope
@@ -81,6 +84,7 @@ class Transaction:
         self._unfinished = unfinished
         self._workspaces = workspaces
         self._key = IdempotencyKey(None, None)
+        self._work = work
         self.now = now
         """The time at which the transaction began."""
         self.replayed: str | None = None
@@ -92,12 +96,14 @@ class Transaction:
         self.removed: set[str] = set()
         self.mail = MailWrites(self, open, numbers)
         self.measures = MeasureWrites(self.write, self.write_rows)
+        self.measured = MeasureReads(self.read)
         self.timers = TimerWrites(self)
         self.accounts = AccountWrites(self)
         self.telegram = TelegramWrites(self)
         self.chat_preferences = PreferenceWrites(self)
         self.telegram_texts = TextWrites(self)
         self.pairings = PairingWrites(self)
+        self.budgets = BudgetWrites(self)
 
     async def recall(self, caller: Caller | None, key: RequestKey | None) -> None:
         """Set `replayed` for a request. Raises UsageError when the key belongs to another request of the caller."""
@@ -242,6 +248,7 @@ class Transaction:
         self.measures.forget(session.id)
         self.mail.forget(session.id)
         self.timers.remove(session.id)
+        self.budgets.remove(session.id)
         self.telegram.forget(session.id)
         self.chat_preferences.forget(session.id)
         self.removed.add(session.id)
@@ -276,11 +283,20 @@ class Transaction:
         return await self._change(session, replace(session, **changes), self.now)
 
     async def _change(self, before: Session, after: Session, at: str) -> Session:
-        after = track_work(before, after, at)
+        after = track_work(before, after, at, self._work.elapsed_s(before, at))
         if not self.change(SESSIONS, before, after, "status", f"session {before.id}"):
             return before
         self.sessions[after.id] = after
+        if after.working_since is None:
+            self._work.forget(after.id)
+        elif before.working_since != after.working_since:
+            self._work.start(after, self.now)
+        self.budgets.follow(before, after)
         return after
+
+    def elapsed_s(self, session: Session) -> float:
+        """Seconds of the session's work that is under way."""
+        return self._work.elapsed_s(session, self.now)
 
     async def event(
         self, type: EventType, session: Session, at: str, message: str, metadata: Mapping[str, Any]

@@ -4,6 +4,7 @@ from typing import Annotated, NotRequired
 
 from typing_extensions import TypedDict  # pydantic reads the one of `typing` only from Python 3.12 on
 
+from sm.api.answers.budgets import BudgetView
 from sm.api.fields import Time, doc
 from sm.core.attention import Attention, TaskKind
 from sm.core.states import Mode, TrustLevel
@@ -82,6 +83,9 @@ class SessionView(TypedDict):
     archived: bool
     paused: PausedView | None
     restarts: Annotated[RestartsView | None, doc("Null: a crash ends the session.")]
+    budget: Annotated[
+        BudgetView | None, doc("Its own budget, for callers who may read the session; null: none.")
+    ]
     worktree: WorktreeView | None
     children: Annotated["list[SessionView]", doc("Filled only with `recursive`.")]
 

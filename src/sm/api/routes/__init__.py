@@ -4,6 +4,7 @@ from sm.api.route import Route
 from sm.api.routes import (
     accounts,
     agents,
+    budgets,
     daemon,
     digest,
     events,
@@ -27,6 +28,7 @@ ROUTES: dict[str, list[Route]] = {
     "digest": digest.routes,
     "agents": agents.routes,
     "accounts": accounts.routes,
+    "budgets": budgets.routes,
     "pairings": pairings.routes,
     "telegram": telegram.routes,
     "messages": messages.routes,

@@ -83,6 +83,10 @@ class SpawnBody(Body):
         dict[str, str] | None,
         doc("The caller's environment; variables that the configuration does not name are ignored."),
     ] = None
+    budget: Annotated[
+        str | None,
+        doc("Limits for the session and all below it, such as `usd=5,tokens=2M,minutes=90`."),
+    ] = None
     no_park: Annotated[
         bool | None,
         doc("Fail if the account of the agent is parked; by default the agent starts at its reset."),

@@ -125,6 +125,12 @@ from sm.errors import InvalidText, SetupRequired, SmError, UnknownAgentType, Usa
     "type]",
 )
 @click.option(
+    "--budget",
+    metavar="LIMITS",
+    help="Limits for the session and all sessions below it, such as usd=5,tokens=2M,minutes=90.  [default: that of the "
+    "agent type or of the configuration]",
+)
+@click.option(
     "--skip-checks",
     is_flag=True,
     help="Start the agent even if its program is known to open a dialog of its first start.",

@@ -38,7 +38,7 @@ from sm.providers.claude.home import ClaudeHome
 from sm.providers.claude.hooks import ClaudeHookReader, conversation_id
 from sm.providers.claude.options import BYPASS, is_sandbox_environment, merge_options, resumable_arguments
 from sm.providers.claude.permissions import bypasses, limit_to_parent
-from sm.providers.claude.pricing import context_window, cost_usd
+from sm.providers.claude.pricing import context_window, cost_usd, knows_price
 from sm.providers.claude.settings import session_settings
 from sm.providers.claude.setup import ClaudeSetup
 from sm.providers.claude.state import ClaudeStateReader
@@ -249,6 +249,9 @@ class ClaudeProvider(Provider):
     def cost_usd(self, usages: Sequence[Usage]) -> float | None:
         return cost_usd(usages, self._claude.prices)
 
+    def knows_price(self, model: str) -> bool:
+        return knows_price(model, self._claude.prices)
+
     def context_window(self, model: str) -> int:
         return context_window(model)
 
@@ -276,6 +279,7 @@ class ClaudeProvider(Provider):
             start.agent.prompt,
             self._template,
             place=start.place,
+            budget=start.budget,
             has_tools=start.granted.own_server,
         )
         return (

@@ -34,6 +34,16 @@ def prices_of(model: str, overrides: Mapping[str, ModelPrices] | None = None) ->
     return None
 
 
+_ALIASES = frozenset({"default", "best", "opus", "sonnet", "haiku", "fable", "opusplan"})
+"""Names that claude resolves to one of its own models."""
+
+
+def knows_price(model: str, overrides: Mapping[str, ModelPrices] | None = None) -> bool:
+    """Return whether the price of a model is known that is named as for claude --model."""
+    name = model.partition("[")[0]
+    return name.lower() in _ALIASES or prices_of(name, overrides) is not None
+
+
 def cost_usd(usages: Iterable[Usage], overrides: Mapping[str, ModelPrices] | None = None) -> float | None:
     """The price in US dollars of messages, or of sums by model.
 

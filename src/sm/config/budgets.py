@@ -1,0 +1,37 @@
+"""The section of config.yaml about budgets."""
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from sm.config.section import Section
+from sm.core.budgets import InvalidAmounts, parse_amounts
+
+
+def _amounts(value: str) -> str:
+    try:
+        parse_amounts(value)
+    except InvalidAmounts as error:
+        raise ValueError(f"is not a budget such as usd=5,tokens=2M,minutes=90: {error}") from None
+    return value
+
+
+BudgetText = Annotated[str, AfterValidator(_amounts)]
+"""Limits as in `sm spawn --budget`."""
+
+
+class BudgetSettings(Section):
+    """What sessions may spend (docs/lifecycle.md)."""
+
+    default: BudgetText | None = None
+    """The budget of each session above which no session has one, such as usd=5,tokens=2M,minutes=90. It also binds all
+    sessions below it. null: none."""
+    daily_usd: float | None = Field(default=None, gt=0, le=1_000_000, allow_inf_nan=False)
+    """US dollars that all sessions together may spend on one local day. null: no limit."""
+    soft_percent: int = Field(default=80, ge=1, le=99)
+    """The spent share of a budget of which its agent, the parent and you are told. A change applies to new budgets."""
+    grace_s: float = Field(default=60, ge=0, le=3600, allow_inf_nan=False)
+    """Seconds in which the agents of a spent budget report what they have, before they are stopped."""
+    on_limit: Literal["ask", "pause", "kill", "notice"] = "ask"
+    """The step when a budget is spent. ask: pause its sessions, and open a request for more. pause: only pause them.
+    kill: end them. notice: only report it."""

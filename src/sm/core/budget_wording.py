@@ -1,0 +1,104 @@
+"""The texts about budgets: events, notices, messages to agents and reasons. Pure."""
+
+from typing import Any
+
+from sm.core.budgets import DAILY, UNITS, Amounts, Budget, Spent, amount_text
+from sm.core.labels import name_to_type, short_label
+from sm.core.models import Session
+from sm.core.text import folded
+from sm.core.wording import notice_subject
+
+ADDED = "Your budget was raised. Go on with your work where you stopped."
+"""The message to an agent that was told to report because its budget was spent."""
+
+
+def subject_of(budget: Budget, owner: Session | None) -> str:
+    """The subject of a budget for people: the label of its session, or `the day`."""
+    return "the day" if budget.id == DAILY or owner is None else short_label(owner)
+
+
+def budget_reason(budget: Budget, owner: Session | None) -> str:
+    """The reason why sessions of a spent budget are paused, and their messages wait."""
+    return f"budget of {subject_of(budget, owner)} reached"
+
+
+def spent_text(limits: Amounts, spent: Spent) -> str:
+    """`usd 4.02 of 5, minutes 3 of 90`."""
+    return ", ".join(
+        f"{unit} {_rounded(unit, spent.get(unit))} of {amount_text(unit, limit)}"
+        for unit, limit in limits.items()
+    )
+
+
+def _rounded(unit: str, amount: float) -> str:
+    return amount_text(unit, round(amount, 4 if unit == "usd" else 1))
+
+
+def soft_text(budget: Budget, spent: Spent, owner: Session | None) -> str:
+    """Most of a budget is spent. `owner`: the session of the notice; None: the text is for that session itself."""
+    used = spent_text(budget.limits, spent)
+    if owner is None:
+        return (
+            f"{budget.soft_percent}% of your budget is spent ({used}); it counts your own work and that of all agents "
+            "below you. Finish what matters most. sm budget shows what is left."
+        )
+    return f"{_whose(budget, owner)} has spent {budget.soft_percent}% of its budget: {used}; see: {_command(budget)}"
+
+
+def limit_text(budget: Budget, spent: Spent, owner: Session | None, on_limit: str | None) -> str:
+    """A budget is spent. `owner`: as in `soft_text`. `on_limit`: the setting; None: only told."""
+    used = spent_text(budget.limits, spent)
+    if owner is None:
+        return f"Your budget is spent: {used}. It counts your own work and that of all agents below you."
+    verb = {"kill": "killed", None: None}.get(on_limit, "paused")
+    then = "" if verb is None else f"; its agents report what they have, then they are {verb}"
+    return f"{_whose(budget, owner)} has spent its budget: {used}{then}; see: {_command(budget)}"
+
+
+def report_text(budget: Budget, grace_s: float) -> str:
+    """The order to an agent at work whose budget, or one above it, is spent."""
+    what = "The budget of the day" if budget.id == DAILY else "The budget for your work"
+    return (
+        f"{what} is spent. You will be stopped in {grace_s:g} s. Start nothing new: report now what you have, with "
+        "sm checkpoint 'TEXT' or, if your work is done, sm complete 'RESULT'. Then end your turn."
+    )
+
+
+def raised_text(budget: Budget, spent: Spent, owner: Session, by: str) -> str:
+    """Text of the event for other limits."""
+    return f"{_whose(budget, owner)} has another budget, by {folded(by)}: {spent_text(budget.limits, spent)}"
+
+
+def request_arguments(budget: Budget, spent: Spent, more: Amounts, owner: Session | None) -> dict[str, Any]:
+    """The arguments of a request for more of a budget."""
+    return {
+        "budget": DAILY if owner is None else owner.id,
+        "limits": dict(budget.limits.items()),
+        "spent": {unit: round(spent.get(unit), 6) for unit in UNITS if budget.limits.get(unit) is not None},
+        "more": dict(more.items()),
+    }
+
+
+def briefing_line(limits: Amounts) -> str:
+    """The line of a briefing about the agent's budget."""
+    words = ", ".join(f"{unit} {amount_text(unit, limit)}" for unit, limit in limits.items())
+    return (
+        f"Your budget, for you and all agents below you together: {words}. sm budget shows what is left; when it is "
+        "spent, you are stopped."
+    )
+
+
+def _whose(budget: Budget, owner: Session) -> str:
+    return "the day" if budget.id == DAILY else notice_subject(owner)
+
+
+def _command(budget: Budget) -> str:
+    return f"sm budget {budget.id}"
+
+
+def raise_hint(budget: Budget, owner: Session | None) -> str:
+    """The command that adds to a budget."""
+    unit = next((unit for unit, _ in budget.limits.items()), "usd")
+    step = budget.steps.get(unit) or budget.limits.get(unit) or 1
+    word = DAILY if owner is None else name_to_type(owner)
+    return f"sm budget {word} --add {unit}={amount_text(unit, step)}"

@@ -1,0 +1,216 @@
+"""Budgets: limits for what a session and all sessions below it may spend. Pure."""
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Self
+
+from sm.core.models import Session
+from sm.core.statuses import Tolerant
+
+DAILY = "daily"
+"""The subject of the budget of the whole instance for a local day. No session has this id."""
+
+_MOST: Mapping[str, float] = {"usd": 1e6, "tokens": 1e12, "minutes": 366 * 24 * 60.0}
+"""The units, each with its largest limit."""
+_LEAST: Mapping[str, float] = {"usd": 0.000001, "tokens": 1, "minutes": 0.01}
+_FACTORS: Mapping[str, float] = {"": 1, "k": 1e3, "K": 1e3, "m": 1e6, "M": 1e6}
+_AMOUNT = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?|\.[0-9]{1,9})([kKmM]?)", re.ASCII)
+_TEXT_MAX = 200
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """An amount of each unit. None: no limit, or not named."""
+
+    usd: float | None = None
+    """US dollars."""
+    tokens: int | None = None
+    """Input and output. The cache does not count."""
+    minutes: float | None = None
+    """Minutes of work, summed over the sessions: statuses other than running, and pauses, do not count."""
+
+    def items(self) -> Iterator[tuple[str, float]]:
+        """The units with an amount."""
+        for unit in UNITS:
+            amount = getattr(self, unit)
+            if amount is not None:
+                yield unit, amount
+
+    def get(self, unit: str) -> float | None:
+        amount: float | None = getattr(self, unit)
+        return amount
+
+    def with_amount(self, unit: str, amount: float | None) -> Self:
+        value: Any = round(amount) if amount is not None and unit == "tokens" else amount
+        return replace(self, **{unit: value})
+
+    def __bool__(self) -> bool:
+        return any(True for _ in self.items())
+
+    def __str__(self) -> str:
+        """`usd=5,tokens=2M,minutes=90`, as `parse_amounts` reads it."""
+        return ",".join(f"{unit}={amount_text(unit, amount)}" for unit, amount in self.items())
+
+
+NO_LIMITS = Amounts()
+UNITS = tuple(f.name for f in fields(Amounts))
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What sessions have spent."""
+
+    usd: float = 0.0
+    tokens: int = 0
+    seconds: float = 0.0
+    unpriced: int = 0
+    """Those tokens, of all kinds, whose price is unknown: `usd` lacks their cost."""
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(
+            self.usd + other.usd,
+            self.tokens + other.tokens,
+            self.seconds + other.seconds,
+            self.unpriced + other.unpriced,
+        )
+
+    def get(self, unit: str) -> float:
+        """The amount in a unit of `Amounts`."""
+        return self.seconds / 60 if unit == "minutes" else float(getattr(self, unit))
+
+
+class BudgetState(Tolerant):
+    """The values are stored in the database, so they never change."""
+
+    OK = "ok"
+    SOFT = "soft"
+    """Most of the budget is spent, and everybody concerned has been told."""
+    GRACE = "grace"
+    """The budget is spent: no turn begins, and agents at work report what they have."""
+    STOPPED = "stopped"
+    """The budget is spent, and its sessions are paused or killed."""
+    TOLD = "told"
+    """The budget is spent, and everybody concerned has been told. It binds nobody (`on_limit: notice`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The budget of a session, which also binds all sessions below it, or of the whole instance."""
+
+    id: str
+    """The id of the session, or DAILY."""
+    limits: Amounts
+    soft_percent: int = 80
+    steps: Amounts = Amounts()
+    """What an approval without amounts adds."""
+    spent: Spent = Spent()
+    """Excludes work that is under way."""
+    state: BudgetState = BudgetState.OK
+    state_at: str = ""
+    round: int = 1
+    """Counts the changes of the limits: each round is reported anew."""
+    request: int | None = None
+    """The number of the request for more that was opened last."""
+    reports: Mapping[str, int] = field(default_factory=dict)
+    """The messages that ask agents at work to report what they have, by session."""
+    day: str | None = None
+    """Of the daily budget: the local day that `spent` belongs to."""
+
+    @property
+    def stops(self) -> bool:
+        """No turn and no agent starts below it."""
+        return self.state in (BudgetState.GRACE, BudgetState.STOPPED)
+
+
+class InvalidAmounts(ValueError):
+    """A text that is no budget. The message says why."""
+
+
+def parse_amounts(text: str) -> Amounts:
+    """Parse `usd=5,tokens=2M,minutes=90`. Raises InvalidAmounts."""
+    return _parsed(text, removable=False)[0]
+
+
+def parse_change(text: str) -> tuple[Amounts, frozenset[str]]:
+    """Parse amounts of which some may be `none`: the amounts, and the units without one. `none`: all units."""
+    if text.strip().lower() == "none":
+        return Amounts(), frozenset(UNITS)
+    return _parsed(text, removable=True)
+
+
+def _parsed(text: str, *, removable: bool) -> tuple[Amounts, frozenset[str]]:
+    if len(text) > _TEXT_MAX:
+        raise InvalidAmounts(f"longer than {_TEXT_MAX} characters")
+    amounts, removed, seen = Amounts(), set[str](), set[str]()
+    for part in text.split(","):
+        unit, equals, number = (piece.strip() for piece in part.partition("="))
+        if not equals or unit not in _MOST:
+            raise InvalidAmounts(f"{part.strip()[:40]!r} is not one of usd=N, tokens=N and minutes=N")
+        if unit in seen:
+            raise InvalidAmounts(f"{unit} is named twice")
+        seen.add(unit)
+        if removable and number.lower() == "none":
+            removed.add(unit)
+        else:
+            amounts = amounts.with_amount(unit, _amount(unit, number))
+    return amounts, frozenset(removed)
+
+
+def _amount(unit: str, text: str) -> float:
+    match = _AMOUNT.fullmatch(text)
+    if match is None:
+        raise InvalidAmounts(f"{unit}={text[:40]!r} is not a positive number such as 5, 2.5, 300k or 2M")
+    amount = float(match[1]) * _FACTORS[match[2]]
+    if not math.isfinite(amount) or not _LEAST[unit] <= amount <= _MOST[unit]:
+        least, most = amount_text(unit, _LEAST[unit]), amount_text(unit, _MOST[unit])
+        raise InvalidAmounts(f"{unit}={text[:40]} is not between {least} and {most}")
+    if unit == "tokens" and abs(amount - round(amount)) > _ROUNDING * amount:
+        raise InvalidAmounts(f"tokens={text[:40]} is not a whole number")
+    return amount
+
+
+def amount_text(unit: str, amount: float) -> str:
+    """An amount as it is typed: `5`, `2.5`, `300k`, `2M`."""
+    if unit == "tokens":
+        whole = round(amount)
+        for suffix, factor in (("M", 1_000_000), ("k", 1_000)):
+            if whole and whole % (factor // 10) == 0 and abs(whole) >= factor:
+                return f"{whole / factor:g}{suffix}" if whole % factor else f"{whole // factor}{suffix}"
+        return str(whole)
+    digits = 6 if unit == "usd" else 2
+    return f"{amount:.{digits}f}".rstrip("0").rstrip(".") or "0"
+
+
+def above(session: Session, find: Callable[[str], Session | None]) -> Iterator[Session]:
+    """The session, and those whose budgets bind it too, nearest first. Stops at a cycle.
+
+    A session that was adopted when a parent with a budget ended stays bound by it (`Session.bound_to`).
+    """
+    seen = set[str]()
+    here: Session | None = session
+    while here is not None and here.id not in seen:
+        yield here
+        seen.add(here.id)
+        bound = None if here.bound_to is None else find(here.bound_to)
+        here = find(here.parent_id or "") if bound is None else bound
+
+
+def binding(
+    session: Session, find: Callable[[str], Session | None], budgets: Mapping[str, Budget]
+) -> list[Budget]:
+    """The budgets that bind a session: its own, those above it, nearest first, and that of the day."""
+    if not budgets:
+        return []
+    found = [budgets[s.id] for s in above(session, find) if s.id in budgets]
+    return [*found, budgets[DAILY]] if DAILY in budgets else found
+
+
+def left_of(budget: Budget, spent: Spent) -> Amounts:
+    """What is left, never negative. `spent`: with the work that is under way."""
+    left = Amounts()
+    for unit, limit in budget.limits.items():
+        left = left.with_amount(unit, max(0.0, limit - spent.get(unit)))
+    return left

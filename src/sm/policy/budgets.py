@@ -1,0 +1,117 @@
+"""Decides about budgets: when one is told of, when it stops its sessions, and how it may change. Pure."""
+
+import math
+from collections.abc import Iterable
+from enum import StrEnum
+
+from sm.core.budgets import Amounts, Budget, BudgetState, Spent, amount_text
+
+_ROUNDING = 1e-9
+
+
+class BudgetStep(StrEnum):
+    """The next step for a budget."""
+
+    NONE = "none"
+    SOFT = "soft"
+    """Tell that most of it is spent."""
+    LIMIT = "limit"
+    """Stop its sessions."""
+
+
+def share(limits: Amounts, spent: Spent) -> float:
+    """The largest spent share of a limit; 1: that limit is reached."""
+    return max((spent.get(unit) / limit for unit, limit in limits.items()), default=0.0)
+
+
+def is_spent(limits: Amounts, spent: Spent) -> bool:
+    return share(limits, spent) >= 1 - _ROUNDING
+
+
+def reached_units(limits: Amounts, spent: Spent) -> list[str]:
+    """The units whose limit is reached."""
+    return [unit for unit, limit in limits.items() if spent.get(unit) >= limit * (1 - _ROUNDING)]
+
+
+def next_step(budget: Budget, spent: Spent) -> BudgetStep:
+    """`spent`: with the work that is under way."""
+    if budget.state not in (BudgetState.OK, BudgetState.SOFT):
+        return BudgetStep.NONE
+    if is_spent(budget.limits, spent):
+        return BudgetStep.LIMIT
+    is_soft = share(budget.limits, spent) >= budget.soft_percent / 100 - _ROUNDING
+    return BudgetStep.SOFT if is_soft and budget.state is BudgetState.OK else BudgetStep.NONE
+
+
+def minutes_due_s(budget: Budget, spent: Spent, at_work: int) -> float | None:
+    """Seconds until the minutes bring the next step, with `at_work` sessions working; None: never."""
+    limit = budget.limits.minutes
+    if limit is None or not at_work or budget.state not in (BudgetState.OK, BudgetState.SOFT):
+        return None
+    percent = budget.soft_percent if budget.state is BudgetState.OK else 100
+    return max(0.0, (limit * 60 * percent / 100 - spent.seconds) / at_work)
+
+
+def least_left(lefts: Iterable[Amounts]) -> Amounts:
+    """The smallest amount of each unit."""
+    least = Amounts()
+    for left in lefts:
+        for unit, amount in left.items():
+            known = least.get(unit)
+            least = least.with_amount(unit, amount if known is None else min(known, amount))
+    return least
+
+
+def exceeds(wanted: Amounts, left: Amounts) -> str | None:
+    """The first unit in which `wanted` is more than is left; None: there is none."""
+    for unit, amount in wanted.items():
+        known = left.get(unit)
+        if known is not None and amount > known * (1 + _ROUNDING):
+            return unit
+    return None
+
+
+def lowered(wanted: Amounts, left: Amounts) -> Amounts:
+    """The amounts, each at most what is left."""
+    for unit, amount in wanted.items():
+        known = left.get(unit)
+        if known is not None and amount > known:
+            wanted = wanted.with_amount(unit, known)
+    return wanted
+
+
+def only_lowers(before: Amounts, after: Amounts) -> bool:
+    """True if `after` allows nothing that `before` did not allow."""
+    for unit, limit in before.items():
+        changed = after.get(unit)
+        if changed is None or changed > limit:
+            return False
+    return True
+
+
+def plus(limits: Amounts, more: Amounts) -> Amounts:
+    """The limits with `more` added to those that exist."""
+    for unit, amount in more.items():
+        limit = limits.get(unit)
+        if limit is not None:
+            limits = limits.with_amount(unit, limit + amount)
+    return limits
+
+
+def as_much_again(budget: Budget, spent: Spent) -> Amounts:
+    """What an approval adds: the steps, as often as it takes to exceed what was spent."""
+    more = Amounts()
+    for unit, limit in budget.limits.items():
+        step = budget.steps.get(unit) or limit
+        over = spent.get(unit) - limit
+        times = max(1, math.floor(over / step * (1 + _ROUNDING)) + 1) if over >= 0 else 1
+        more = more.with_amount(unit, step * times)
+    return more
+
+
+def still_spent(limits: Amounts, spent: Spent) -> str | None:
+    """`usd=8 of 5.2 spent` for the first limit that is reached; None: none is."""
+    for unit in reached_units(limits, spent):
+        amount = amount_text(unit, spent.get(unit))
+        return f"{unit}={amount_text(unit, limits.get(unit) or 0)} is below the {amount} that were spent"
+    return None

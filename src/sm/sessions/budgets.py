@@ -1,0 +1,325 @@
+"""Shows and changes budgets, answers requests for more, and runs their timers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sm.config import Config
+from sm.core.budget_wording import spent_text
+from sm.core.budgets import (
+    DAILY,
+    UNITS,
+    Amounts,
+    Budget,
+    BudgetState,
+    InvalidAmounts,
+    Spent,
+    amount_text,
+    left_of,
+    parse_amounts,
+    parse_change,
+)
+from sm.core.labels import name_to_type, short_label
+from sm.core.models import Caller, RequestKey, Session
+from sm.core.requests import Request
+from sm.core.text import folded
+from sm.core.timers import Timer
+from sm.errors import IllegalState, NotPermitted, UsageError
+from sm.policy.access import Action
+from sm.policy.budgets import as_much_again, is_spent, only_lowers, plus, still_spent
+from sm.sessions.budget_plan import check_left
+from sm.sessions.manager import Manager
+from sm.sessions.tree import SessionTree
+from sm.store import Store, Transaction
+
+_EXAMPLE = "sm budget SESSION --set usd=5,tokens=2M,minutes=90"
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetChange:
+    """Texts of a caller: the limits to set, or the amounts to add. Exactly one of them."""
+
+    set: str | None = None
+    add: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetStatus:
+    """A budget with what was spent until now."""
+
+    budget: Budget
+    spent: Spent
+
+    @property
+    def left(self) -> Amounts:
+        return left_of(self.budget, self.spent)
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetReport:
+    """The budget of a session, and those above it, nearest first."""
+
+    session: Session | None
+    """None: the daily budget."""
+    own: BudgetStatus | None
+    above: Sequence[BudgetStatus] = ()
+    warnings: Sequence[str] = ()
+
+
+class Budgeting:
+    """Use cases of budgets, within the permissions of the caller."""
+
+    def __init__(self, config: Config, store: Store, manager: Manager) -> None:
+        self._settings = config.budgets
+        self._store = store
+        self._manager = manager
+
+    # Reads
+
+    def has(self, subject: str) -> bool:
+        """True if the subject has a budget, as committed."""
+        return self._store.budgets.find(subject) is not None
+
+    def status(self, subject: str) -> BudgetStatus | None:
+        """The budget of a subject as committed; None: it has none."""
+        budget = self._store.budgets.find(subject)
+        return None if budget is None else BudgetStatus(budget, self._store.budgets.spent_now(budget))
+
+    def report(self, caller: Caller, reference: str) -> BudgetReport:
+        """The budgets that bind a session. Of those above it, the caller is told only what is left."""
+        return self._report(self._manager.find(caller, reference, Action.LOWER_BUDGET))
+
+    def report_of_day(self, caller: Caller) -> BudgetReport:
+        """The daily budget."""
+        self._manager.require(caller, Action.MANAGE_DAILY_BUDGET, is_read=True)
+        return BudgetReport(None, self.status(DAILY))
+
+    def _report(self, session: Session, warnings: Sequence[str] = ()) -> BudgetReport:
+        reads = self._store.budgets
+        above = [
+            BudgetStatus(budget, reads.spent_now(budget))
+            for budget in reads.binding(session)
+            if budget.id != session.id
+        ]
+        own = self.status(session.id)
+        if own is not None and own.spent.unpriced and own.budget.limits.usd is not None:
+            tokens = amount_text("tokens", own.spent.unpriced)
+            warnings = (*warnings, f"{tokens} tokens of models without a known price do not count in usd")
+        return BudgetReport(session, own, above, warnings)
+
+    # Changes
+
+    async def change(
+        self, caller: Caller, reference: str, wanted: BudgetChange, key: RequestKey | None
+    ) -> BudgetReport:
+        """Set, raise, lower or end the budget of a session.
+
+        A session may only lower its own, and give a descendant at most what is left above. Raises UsageError,
+        NotPermitted, and IllegalState for an addition without a budget.
+        """
+        session = self._manager.find(caller, reference, Action.LOWER_BUDGET)
+        may_raise = self._manager.filter_allowed(caller, Action.RAISE_BUDGET, [session], self._manager.tree)
+        async with self._store.transaction(caller, key) as tx:
+            now = tx.session(session.id)
+            if tx.replayed is None:
+                found = tx.budgets.find(now.id)
+                budget = found or await self._new(tx, now)
+                limits = _changed_limits(budget.limits if found else Amounts(), wanted, name_to_type(now))
+                if found is not None and not may_raise and not only_lowers(found.limits, limits):
+                    raise NotPermitted(
+                        "a session cannot raise its own budget", "ask for more: sm ask QUESTION"
+                    )
+                await self._apply(tx, caller, now, budget, limits, wanted)
+                tx.remember(now.id)
+            warnings = self._warnings(tx, now.id)
+        return self._report(session, warnings)
+
+    async def change_of_day(
+        self, caller: Caller, wanted: BudgetChange, key: RequestKey | None
+    ) -> BudgetReport:
+        """Change the daily budget until the end of the day. Raises UsageError, and IllegalState without one."""
+        self._manager.require(caller, Action.MANAGE_DAILY_BUDGET)
+        async with self._store.transaction(caller, key) as tx:
+            if tx.replayed is None:
+                budget = tx.budgets.find(DAILY)
+                if budget is None:
+                    raise IllegalState("there is no daily budget", "set budgets.daily_usd in config.yaml")
+                limits = _changed_limits(budget.limits, wanted, DAILY)
+                if set(dict(limits.items())) != {"usd"}:
+                    raise UsageError(
+                        "the daily budget limits usd and nothing else", "sm budget daily --set usd=20"
+                    )
+                await self._manager.budgets.change(tx, budget, limits, str(caller), steps=budget.steps)
+                tx.remember(DAILY)
+            warnings = self._warnings(tx, DAILY)
+        return BudgetReport(None, self.status(DAILY), (), warnings)
+
+    async def _apply(
+        self,
+        tx: Transaction,
+        caller: Caller,
+        session: Session,
+        budget: Budget,
+        limits: Amounts,
+        wanted: BudgetChange,
+    ) -> None:
+        if not limits:
+            await self._manager.budgets.end(tx, budget, str(caller))
+            return
+        spent = tx.budgets.spent_now(budget)
+        self._check_above(
+            tx, session, budget.limits, limits, spent, "--set" if wanted.add is None else "--add"
+        )
+        steps = limits if wanted.add is None else budget.steps
+        await self._manager.budgets.change(tx, budget, limits, str(caller), steps=steps)
+
+    def _check_above(
+        self, tx: Transaction, session: Session, before: Amounts, limits: Amounts, spent: Spent, option: str
+    ) -> None:
+        """Raise UsageError if a raised limit exceeds what was spent and what is left above."""
+        left = tx.budgets.left_above(session)
+        for unit, amount in limits.items():
+            known, most = before.get(unit), left.get(unit)
+            if most is not None and (known is None or amount > known):
+                check_left(
+                    Amounts().with_amount(unit, amount),
+                    Amounts().with_amount(unit, most + spent.get(unit)),
+                    option,
+                )
+
+    async def _new(self, tx: Transaction, session: Session) -> Budget:
+        """A budget without limits that has spent what the session and those below it have spent already."""
+        tree = SessionTree({s.id: s for s in tx.all_sessions()})
+        members = [session, *tree.descendants(session.id)]
+        usages = await tx.measured.usage_of([member.id for member in members])
+        spent = Spent()
+        for member in members:
+            provider = self._manager.provider(member)
+            spent += Spent(seconds=member.worked_s)
+            for used in usages.get(member.id, ()):
+                cost = provider.cost_usd([used])
+                spent += Spent(
+                    cost or 0.0, used.input + used.output, 0.0, used.context if cost is None else 0
+                )
+        return Budget(session.id, Amounts(), self._settings.soft_percent, spent=spent, state_at=tx.now)
+
+    def _warnings(self, tx: Transaction, subject: str) -> tuple[str, ...]:
+        """Warns of a budget that is spent already."""
+        budget = tx.budgets.find(subject)
+        if budget is None:
+            return ()
+        spent = tx.budgets.spent_now(budget)
+        if not is_spent(budget.limits, spent):
+            return ()
+        return (f"this budget is spent already ({spent_text(budget.limits, spent)}): it binds at once",)
+
+    # Requests
+
+    async def answer(self, tx: Transaction, caller: Caller, request: Request, text: str | None) -> None:
+        """Add to the budget of an approved request. `text`: the amounts; None: those of the request.
+
+        Raises UsageError for too little, and for more than is left above if a session answers.
+        """
+        subject = str((request.arguments or {}).get("budget"))
+        budget = tx.budgets.find(subject)
+        if budget is None:
+            raise IllegalState(f"the budget of request {request.name} no longer exists", "sm requests")
+        spent = tx.budgets.spent_now(budget)
+        more = (
+            as_much_again(budget, spent) if text is None or not text.strip() else _amounts(text, request.name)
+        )
+        limits = _added(budget.limits, more)
+        short = still_spent(limits, spent)
+        if short is not None:
+            raise UsageError(f"{short}: add more", f"sm approve {request.name}")
+        session = tx.find(subject)
+        if caller.session_id is not None and session is not None:
+            self._check_above(tx, session, budget.limits, limits, spent, f"sm approve {request.name}")
+        await self._manager.budgets.change(tx, budget, limits, str(caller), steps=budget.steps)
+
+    # Timers
+
+    async def minutes_due(self, timer: Timer) -> float | None:
+        """The work under way may have used up the minutes of a budget."""
+        async with self._store.transaction() as tx:
+            if tx.timers.take(timer):
+                budget = tx.budgets.find(timer.subject)
+                if budget is not None:
+                    tx.budgets.set_timer(budget)
+                    await self._manager.budgets.check(tx, timer.subject)
+        return None
+
+    async def grace_over(self, timer: Timer) -> float | None:
+        """The time is over in which the agents of a spent budget report."""
+        async with self._store.transaction() as tx:
+            if tx.timers.take(timer):
+                budget = tx.budgets.find(timer.subject)
+                if budget is not None and budget.state is BudgetState.GRACE:
+                    await self._manager.budgets.stop(tx, budget)
+        return None
+
+
+def _changed_limits(before: Amounts, wanted: BudgetChange, name: str) -> Amounts:
+    """The limits after a change; empty: no budget. Raises UsageError and IllegalState."""
+    if (wanted.set is None) == (wanted.add is None):
+        raise UsageError("a change of a budget has either limits to set or amounts to add", _EXAMPLE)
+    if wanted.add is not None:
+        more = _amounts(wanted.add, "--add")
+        if not before:
+            raise IllegalState(f"session {name} has no budget", f"sm budget {name} --set {more}")
+        return _added(before, more)
+    try:
+        given, removed = parse_change(wanted.set or "")
+    except InvalidAmounts as error:
+        raise UsageError(f"invalid value for --set: {folded(str(error), 200)}", _EXAMPLE) from None
+    limits = before
+    for unit in UNITS:
+        if unit in removed:
+            limits = limits.with_amount(unit, None)
+        elif given.get(unit) is not None:
+            limits = limits.with_amount(unit, given.get(unit))
+    return limits
+
+
+def _added(limits: Amounts, more: Amounts) -> Amounts:
+    """Raises UsageError for a unit without a limit, and for a limit that becomes too large."""
+    for unit, amount in more.items():
+        if limits.get(unit) is None:
+            known = ", ".join(unit for unit, _ in limits.items())
+            raise UsageError(
+                f"the budget has no limit of {unit} to add {amount_text(unit, amount)} to, only {known}"
+            )
+    total = plus(limits, more)
+    try:
+        parse_amounts(str(total))
+    except InvalidAmounts as error:
+        raise UsageError(f"the sum is too large: {folded(str(error), 200)}") from None
+    return total
+
+
+def _amounts(text: str, where: str) -> Amounts:
+    try:
+        return parse_amounts(text)
+    except InvalidAmounts as error:
+        raise UsageError(f"invalid amount for {where}: {folded(str(error), 200)}", "usd=2") from None
+
+
+def check_not_stopped(tx: Transaction, session: Session) -> None:
+    """Raise IllegalState if a spent budget keeps a paused session from going on."""
+    budget = next((b for b in tx.budgets.binding(session) if b.stops), None)
+    if budget is None or not is_held_by_budget(tx, session):
+        return
+    request = tx.mail.open.requests.get(budget.request or 0)
+    word = DAILY if budget.id == DAILY else budget.id
+    unit = next((unit for unit, _ in budget.limits.items()), "usd")
+    hint = f"sm budget {word} --add {unit}={amount_text(unit, budget.limits.get(unit) or 1)}"
+    raise IllegalState(
+        f"session {short_label(session)} is paused because a budget is spent: it goes on when the budget is raised",
+        hint if request is None else f"sm approve {request.name}",
+    )
+
+
+def is_held_by_budget(tx: Transaction, session: Session) -> bool:
+    """True if a spent budget keeps the session paused."""
+    return session.paused is not None and any(
+        budget.state is BudgetState.STOPPED for budget in tx.budgets.binding(session)
+    )

@@ -1,0 +1,309 @@
+"""Charges budgets, and carries out what follows. Functions of a transaction; `policy.budgets` decides."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sm.config import Config
+from sm.core.budget_wording import (
+    ADDED,
+    budget_reason,
+    limit_text,
+    raise_hint,
+    raised_text,
+    report_text,
+    request_arguments,
+    soft_text,
+    subject_of,
+)
+from sm.core.budgets import DAILY, Amounts, Budget, BudgetState, Spent, binding
+from sm.core.effects import EffectKind
+from sm.core.lifecycle import is_live
+from sm.core.messages import SM_ITSELF
+from sm.core.models import Session, ancestors
+from sm.core.states import EventType, MessageState, RequestKind, RequestState
+from sm.core.statuses import Status
+from sm.core.timers import Timer, TimerKind
+from sm.core.timestamps import later
+from sm.core.usage import Usage
+from sm.errors import IllegalState
+from sm.policy.budgets import BudgetStep, as_much_again, is_spent, next_step
+from sm.providers.base import Provider
+from sm.state.messages import send
+from sm.state.notices import Notices
+from sm.state.pauses import Pauses
+from sm.state.requests import NewRequest, finish_request, open_request
+from sm.store import Open, Transaction
+
+_AT_WORK = frozenset({Status.RUNNING, Status.WAITING_INPUT})
+
+
+class Budgets:
+    def __init__(
+        self, config: Config, notices: Notices, pauses: Pauses, providers: Mapping[str, Provider]
+    ) -> None:
+        self._settings = config.budgets
+        self._notices = notices
+        self._pauses = pauses
+        self._providers = providers
+
+    # Charges
+
+    async def add_usage(self, tx: Transaction, session_id: str, usages: Sequence[Usage]) -> None:
+        """Charge usage that the transaction is about to store: for each message, the difference to the stored one."""
+        session = tx.find(session_id)
+        if session is None or not usages or not tx.budgets.binding(session):
+            return
+        ids = {used.message_id for used in usages}
+        stored = await tx.measured.usage_of_messages(session_id, ids)
+        spent = added_spending(stored, usages, self._providers[session.provider].cost_usd)
+        for budget in tx.budgets.charge(session, spent):
+            await self.check(tx, budget.id, session)
+
+    async def check(self, tx: Transaction, subject: str, by: Session | None = None) -> None:
+        """Carry out the next step for a budget. `by`: the session that has spent."""
+        budget = tx.budgets.find(subject)
+        if budget is None:
+            return
+        spent = tx.budgets.spent_now(budget)
+        match next_step(budget, spent):
+            case BudgetStep.SOFT:
+                await self._warn(tx, budget, spent, by)
+            case BudgetStep.LIMIT:
+                await self._reach(tx, budget, spent, by)
+            case BudgetStep.NONE:
+                pass
+
+    async def _warn(self, tx: Transaction, budget: Budget, spent: Spent, by: Session | None) -> None:
+        after = self._move(tx, budget, BudgetState.SOFT)
+        owner = self._owner(tx, budget, by)
+        if owner is None:
+            return
+        text = soft_text(after, spent, owner)
+        await self._tell(tx, after, spent, owner, text)
+        if budget.id != DAILY and _takes_messages(owner):
+            send(tx, owner.id, SM_ITSELF, soft_text(after, spent, None))
+
+    async def _reach(self, tx: Transaction, budget: Budget, spent: Spent, by: Session | None) -> None:
+        """Tell everybody concerned, and ask the agents at work to report what they have."""
+        owner = self._owner(tx, budget, by)
+        if self._settings.on_limit == "notice":
+            after = self._move(tx, budget, BudgetState.TOLD)
+            if owner is not None:
+                await self._tell(tx, after, spent, owner, limit_text(after, spent, owner, None))
+                if budget.id != DAILY and _takes_messages(owner):
+                    send(tx, owner.id, SM_ITSELF, limit_text(after, spent, None, None))
+            return
+        grace_s = self._settings.grace_s
+        at_work = [s for s in tx.budgets.members(budget.id) if s.status in _AT_WORK and s.paused is None]
+        text = report_text(budget, grace_s)
+        reports = {s.id: send(tx, s.id, SM_ITSELF, text) for s in sorted(at_work, key=lambda s: s.id)}
+        after = self._move(tx, budget, BudgetState.GRACE, reports=reports)
+        if owner is not None:
+            await self._tell(
+                tx, after, spent, owner, limit_text(after, spent, owner, self._settings.on_limit)
+            )
+        if at_work and grace_s > 0:
+            due_at = later(tx.now, grace_s)
+            tx.timers.set(Timer(budget.id, TimerKind.BUDGET_STOP, due_at, grace_s))
+        else:
+            await self.stop(tx, after, by)
+
+    async def stop(self, tx: Transaction, budget: Budget, by: Session | None = None) -> None:
+        """Pause or kill the sessions of a spent budget, and ask for more of it."""
+        for message_id in budget.reports.values():
+            message = tx.mail.open.messages.get(message_id)
+            if message is not None and message.state is MessageState.QUEUED:
+                tx.mail.move_message(
+                    message, MessageState.EXPIRED, tx.now, reason="the session was stopped before"
+                )
+        owner = self._owner(tx, budget, by)
+        after = self._move(tx, budget, BudgetState.STOPPED)
+        for member in sorted(tx.budgets.members(budget.id), key=lambda s: (s.created_at, s.id)):
+            if self._settings.on_limit == "kill":
+                if member.exit is None and not tx.has_open(EffectKind.KILL, member.id):
+                    payload = {"force": False, "by": f"budget of {subject_of(budget, owner)}"}
+                    await tx.effect(EffectKind.KILL, member.id, payload, tx.now)
+            elif is_live(member.status) and member.exit is None and member.paused is None:
+                await self._pause(tx, budget, member)
+        if owner is not None and self._settings.on_limit == "ask":
+            await self._ask(tx, after, owner)
+
+    async def _pause(self, tx: Transaction, budget: Budget, session: Session) -> None:
+        reason = budget_reason(budget, tx.find(budget.id))
+        await self._pauses.pause(tx, session, by=SM_ITSELF, reason=reason, budget=budget.id)
+
+    async def _ask(self, tx: Transaction, budget: Budget, owner: Session) -> None:
+        spent = tx.budgets.spent_now(budget)
+        more = as_much_again(budget, spent)
+        asked = NewRequest(
+            RequestKind.BUDGET, arguments=request_arguments(budget, spent, more, tx.find(budget.id))
+        )
+        request = await open_request(tx, self._notices, owner, asked, tx.now, None)
+        tx.budgets.put(replace(budget, request=request.id))
+
+    def _move(self, tx: Transaction, budget: Budget, state: BudgetState, **changes: Any) -> Budget:
+        now = tx.budgets.find(budget.id) or budget
+        after = replace(now, state=state, state_at=tx.now, **changes)
+        tx.budgets.put(after)
+        return after
+
+    def _owner(self, tx: Transaction, budget: Budget, by: Session | None) -> Session | None:
+        """The session at which events and requests of the budget appear. Of the daily one: the top of `by`."""
+        if budget.id != DAILY:
+            return tx.find(budget.id)
+        if by is None:
+            members = sorted(
+                tx.budgets.members(DAILY), key=lambda s: (s.working_since is None, s.created_at, s.id)
+            )
+            by = next(iter(members), None)
+        return None if by is None else next(reversed([by, *ancestors(by, tx.find)]))
+
+    async def _tell(self, tx: Transaction, budget: Budget, spent: Spent, owner: Session, text: str) -> None:
+        """Write the event of the budget's state, and notices for the parent and the operator."""
+        await self._record(tx, budget, spent, owner, text)
+        await self._notices.add_for_budget(tx, owner, budget, text)
+
+    async def _record(self, tx: Transaction, budget: Budget, spent: Spent, owner: Session, text: str) -> None:
+        metadata = {
+            "subject": budget.id,
+            "state": budget.state.value,
+            "limits": dict(budget.limits.items()),
+            "spent": {unit: round(spent.get(unit), 6) for unit, _ in budget.limits.items()},
+        }
+        await tx.event(EventType.BUDGET, owner, tx.now, text, metadata)
+
+    # Changes
+
+    async def change(
+        self, tx: Transaction, budget: Budget, limits: Amounts, by: str, *, steps: Amounts | None = None
+    ) -> Budget:
+        """Give a budget other limits. If they exceed what was spent, its sessions go on; else it binds at once."""
+        now = tx.budgets.find(budget.id) or budget
+        after = replace(now, limits=limits, steps=limits if steps is None else steps)
+        spent = tx.budgets.spent_now(after)
+        owner = self._owner(tx, after, None)
+        if now.stops and is_spent(limits, spent):
+            tx.budgets.put(after)
+            if now.request is not None and await self._cancel_request(tx, now, by) and owner is not None:
+                await self._ask(tx, after, owner)
+        else:
+            await self._cancel_request(tx, now, by)
+            after = replace(
+                after, state=BudgetState.OK, state_at=tx.now, round=now.round + 1, request=None, reports={}
+            )
+            tx.budgets.put(after)
+            if owner is not None:
+                await self._record(tx, after, spent, owner, raised_text(after, spent, owner, by))
+            if now.stops:
+                await self._release(tx, now, by)
+            await self.check(tx, after.id, owner)
+        return tx.budgets.find(after.id) or after
+
+    async def end(self, tx: Transaction, budget: Budget, by: str) -> None:
+        """Remove a budget. Its sessions go on."""
+        await self._cancel_request(tx, budget, by)
+        tx.budgets.remove(budget.id)
+        if budget.stops:
+            await self._release(tx, budget, by)
+
+    async def _cancel_request(self, tx: Transaction, budget: Budget, by: str) -> bool:
+        """Cancel the open request for more; False: there is none."""
+        request = tx.mail.open.requests.get(budget.request or 0)
+        session = None if request is None else tx.find(request.session_id)
+        if request is None or session is None or not request.open:
+            return False
+        reason = f"the budget was changed by {by}"
+        await finish_request(tx, session, request, tx.now, state=RequestState.CANCELLED, reason=reason)
+        return True
+
+    async def _release(self, tx: Transaction, budget: Budget, by: str) -> None:
+        """Resume the sessions that the budget has paused, unless another one stops them too."""
+        tx.timers.remove(budget.id, TimerKind.BUDGET_STOP)
+        for session in sorted(tx.unfinished_sessions(), key=lambda s: (s.created_at, s.id)):
+            is_held = session.paused is not None and session.paused.budget == budget.id
+            if not is_held and session.id not in budget.reports:
+                continue
+            other = next((b for b in tx.budgets.binding(session) if b.stops and b.id != budget.id), None)
+            if other is not None:
+                if session.paused is not None and is_held and other.state is BudgetState.STOPPED:
+                    reason = budget_reason(other, tx.find(other.id))
+                    await tx.update(session, paused=replace(session.paused, budget=other.id, reason=reason))
+                elif is_held:
+                    await self._pauses.resume(tx, session, by)
+                continue
+            was_cut_off = session.paused is not None and session.paused.cut_off
+            if is_held:
+                session = await self._pauses.resume(tx, session, by)
+            if self._withdraw_report(tx, budget, session) and not was_cut_off and session.paused is None:
+                send(tx, session.id, SM_ITSELF, ADDED)
+
+    def _withdraw_report(self, tx: Transaction, budget: Budget, session: Session) -> bool:
+        """Withdraw the order to report if it was not delivered yet. True: the agent has got it."""
+        number = budget.reports.get(session.id)
+        if number is None or not is_live(session.status):
+            return False
+        message = tx.mail.open.messages.get(number)
+        if message is not None and message.state is MessageState.QUEUED:
+            tx.mail.move_message(
+                message, MessageState.EXPIRED, tx.now, reason="withdrawn: the budget was raised"
+            )
+            return False
+        return True
+
+
+def added_spending(
+    stored: Mapping[str, Usage],
+    usages: Iterable[Usage],
+    cost_usd: Callable[[Sequence[Usage]], float | None],
+) -> Spent:
+    """What `usages` add to the stored ones. As in the database, the larger output of a message counts."""
+    known, total = dict(stored), Spent()
+    for used in usages:
+        before = known.get(used.message_id)
+        if before is not None and used.output < before.output:
+            continue
+        known[used.message_id] = used
+        total += _priced(used, cost_usd, 1)
+        if before is not None:
+            total += _priced(before, cost_usd, -1)
+    return total
+
+
+def _priced(used: Usage, cost_usd: Callable[[Sequence[Usage]], float | None], sign: int) -> Spent:
+    cost = cost_usd([used])
+    tokens = used.input + used.output
+    if cost is None:
+        return Spent(tokens=sign * tokens, unpriced=sign * used.context)
+    return Spent(usd=sign * cost, tokens=sign * tokens)
+
+
+def stopping_budget(session: Session, find: Callable[[str], Session | None], open: Open) -> Budget | None:
+    """The nearest budget that lets the session start no turn and no agent; None: none does."""
+    if not any(budget.stops for budget in open.budgets.values()):
+        return None
+    return next((b for b in binding(session, find, open.budgets) if b.stops), None)
+
+
+def budget_hold(
+    session: Session, find: Callable[[str], Session | None], open: Open, message_id: int | None
+) -> str | None:
+    """Why a message waits for a budget of the session; None: it does not. The order to report does not wait."""
+    budget = stopping_budget(session, find, open)
+    if budget is None or (message_id is not None and message_id == budget.reports.get(session.id)):
+        return None
+    return budget_reason(budget, find(budget.id))
+
+
+def check_within_budget(tx: Transaction, session: Session) -> None:
+    """Raise IllegalState if a spent budget stops the session from starting an agent or from being started."""
+    budget = stopping_budget(session, tx.find, tx.mail.open)
+    if budget is not None:
+        owner = tx.find(budget.id)
+        request = tx.mail.open.requests.get(budget.request or 0)
+        hint = raise_hint(budget, owner) if request is None else f"sm approve {request.name}"
+        raise IllegalState(f"{budget_reason(budget, owner)}: no agent can start", hint)
+
+
+def _takes_messages(session: Session) -> bool:
+    return session.exit is None and session.process is not None
