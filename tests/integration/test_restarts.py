@@ -35,6 +35,13 @@ def runs(instance: Instance, name: str) -> int:
     return len(path.read_text().splitlines()) if path.exists() else 0
 
 
+def crash(instance: Instance, session: dict[str, Any], name: str) -> dict[str, Any]:
+    """Kill the process of a session that has counted its first run; return the session once it waits."""
+    until(lambda: runs(instance, name) == 1, "the program runs")
+    os.kill(session["pid"], signal.SIGKILL)
+    return waiting(instance, session["session_id"])
+
+
 def waiting(instance: Instance, session_id: str) -> dict[str, Any]:
     """The session, once it waits for its restart."""
 
@@ -76,8 +83,7 @@ def ends(instance: Instance, session_id: str) -> list[str]:
 def test_crashed_program_starts_again_with_its_prompt(instance: Instance) -> None:
     session = instance.spawn("Fragile", counted("again", "exec sleep 1000"), "--name", "again")
     assert session["restarts"]["count"] == 0
-    os.kill(session["pid"], signal.SIGKILL)
-    crashed = waiting(instance, session["session_id"])
+    crashed = crash(instance, session, "again")
     assert crashed["status"] == "starting"
     assert crashed["status_reason"] == "restart 1 of 3 in 5 s (signal 9)"
     assert (crashed["pid"], crashed["exit_signal"], crashed["restarts"]["count"]) == (None, 9, 1)
@@ -234,8 +240,7 @@ def test_message_is_kept_for_the_next_process(instance: Instance) -> None:
 
 def test_killed_session_does_not_start_again(instance: Instance) -> None:
     session = instance.spawn("Fragile", counted("killed", "exec sleep 1000"))
-    os.kill(session["pid"], signal.SIGKILL)
-    waiting(instance, session["session_id"])
+    crash(instance, session, "killed")
     instance.sm("kill", session["session_id"])
     ended = instance.session(session["session_id"])
     assert (ended["status"], ended["exit_signal"], ended["restarts"]["next_at"]) == ("killed", 9, None)
@@ -248,8 +253,7 @@ def test_killed_session_does_not_start_again(instance: Instance) -> None:
 def test_paused_session_starts_again_when_it_resumes(instance: Instance) -> None:
     session = instance.spawn("Fragile", counted("held", "exec sleep 1000"))
     session_id = session["session_id"]
-    os.kill(session["pid"], signal.SIGKILL)
-    waiting(instance, session_id)
+    crash(instance, session, "held")
     instance.sm("pause", session_id)
     hurry(instance)
     for _ in range(3):
@@ -265,8 +269,7 @@ def test_paused_session_starts_again_when_it_resumes(instance: Instance) -> None
 
 def test_reported_end_of_a_session_that_waits_is_final(instance: Instance) -> None:
     session = instance.spawn("Fragile", counted("late", "sleep 1000 & exec sleep 1000"))
-    os.kill(session["pid"], signal.SIGKILL)
-    waiting(instance, session["session_id"])
+    crash(instance, session, "late")
     env = {
         "SM_SESSION_ID": session["session_id"],
         "SM_SOCKET": str(instance.socket),
@@ -286,8 +289,7 @@ def test_reported_end_of_a_session_that_waits_is_final(instance: Instance) -> No
 
 def test_restart_is_carried_out_once_when_the_daemon_is_killed_meanwhile(instance: Instance) -> None:
     session = instance.spawn("Fragile", counted("crashes", "exec sleep 1000"))
-    os.kill(session["pid"], signal.SIGKILL)
-    waiting(instance, session["session_id"])
+    crash(instance, session, "crashes")
     for _ in range(3):
         instance.kill_daemon()
         instance.sm("daemon", "start")
@@ -316,8 +318,7 @@ def test_crash_of_the_daemon_during_a_restart_neither_loses_nor_repeats_it(
 ) -> None:
     name = "at-" + point.replace(".", "-").replace(" ", "-")
     session = instance.spawn("Fragile", counted(name, "exec sleep 1000"))
-    os.kill(session["pid"], signal.SIGKILL)
-    waiting(instance, session["session_id"])
+    crash(instance, session, name)
     instance.kill_daemon()
     make_due(instance)
     crashing = instance.start_daemon(point)
@@ -333,6 +334,7 @@ def test_crash_of_the_daemon_during_a_restart_neither_loses_nor_repeats_it(
 
 def test_crash_while_no_daemon_runs_is_followed_by_a_restart(instance: Instance) -> None:
     session = instance.spawn("Fragile", counted("alone", "exec sleep 1000"))
+    until(lambda: runs(instance, "alone") == 1, "the program runs")
     instance.kill_daemon()
     os.kill(session["pid"], signal.SIGKILL)
     instance.sm("daemon", "start")
@@ -344,6 +346,7 @@ def test_crash_while_no_daemon_runs_is_followed_by_a_restart(instance: Instance)
 def test_end_of_the_tmux_server_counts_as_a_crash(instance: Instance) -> None:
     session = instance.spawn("Fragile", counted("server", "exec sleep 1000"))
     other = instance.spawn("Sleeper")["session_id"]
+    until(lambda: runs(instance, "server") == 1, "the program runs")
     os.kill(tmux_server(instance), signal.SIGKILL)
     now = again(instance, session["session_id"], session["pid"])
     assert (now["status"], now["restarts"]["total"]) == ("running", 1)

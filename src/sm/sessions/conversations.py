@@ -21,7 +21,7 @@ class ConversationSource:
     copied: bool
     """The process makes a copy of the conversation, and does not continue it."""
     prompt: str | None = None
-    """The prompt of a conversation that has not begun. The process begins it."""
+    """The prompt of a conversation that has not begun, empty without one. The process begins it."""
 
 
 async def source_of(
@@ -45,18 +45,18 @@ async def source_of(
         stored = await _is_stored(session, launch, readers, home)
         return ConversationSource(session.conversation if stored else fork.original, copied=not stored)
     unbegun = await is_unbegun(session, launch, readers, store, home)
-    prompt = await store.spawn_prompt(session.id) if unbegun else None
+    prompt = await store.spawn_prompt(session.id) or "" if unbegun else None
     return ConversationSource(session.conversation, copied=False, prompt=prompt)
 
 
 async def is_unbegun(
     session: Session, launch: Launch, readers: Readers, store: Store, home: ContainerHome | None
 ) -> bool:
-    """True if the session was started with a prompt, and nothing shows that the agent ever took it.
+    """True if nothing shows that the agent has ever stored the conversation with which the session was started.
 
     The daemon's reading position shows a transcript that somebody has deleted.
     """
-    if not launch.has_prompt or session.conversation not in launch.argv:
+    if session.conversation not in launch.argv:
         return False
     if await store.measures.positions(session.id):
         return False

@@ -312,7 +312,7 @@ class SpawnPlanner:
             before.added,
             provider,
             grants,
-            has_prompt=source.prompt is not None,
+            has_prompt=bool(source.prompt),
         )
         lasting = (
             *types.caller_warnings,
