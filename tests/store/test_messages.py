@@ -625,7 +625,7 @@ async def test_open_items_in_memory_equal_the_items_loaded_after_a_restart(
     dice = random.Random(seed)
     walk = Walk(dice)
     failed, seen = 0, set[str]()
-    for step in range(25):
+    for step in range(40):
         units = (commit(store, walk.unit) for _ in range(dice.choice([1, 1, 2, 3, 7])))
         outcomes = await asyncio.gather(*units, return_exceptions=True)
         assert all(o is None or isinstance(o, IllegalState) for o in outcomes), outcomes

@@ -77,6 +77,15 @@ class Spent:
             self.unpriced + other.unpriced,
         )
 
+    def beyond(self, other: Self) -> Self:
+        """The difference to a smaller one, 0 where this one is smaller."""
+        return type(self)(
+            max(0.0, self.usd - other.usd),
+            max(0, self.tokens - other.tokens),
+            max(0.0, self.seconds - other.seconds),
+            max(0, self.unpriced - other.unpriced),
+        )
+
     def get(self, unit: str) -> float:
         """The amount in a unit of `Amounts`."""
         return self.seconds / 60 if unit == "minutes" else float(getattr(self, unit))
@@ -110,8 +119,6 @@ class Budget:
     """Excludes work that is under way."""
     state: BudgetState = BudgetState.OK
     state_at: str = ""
-    round: int = 1
-    """Counts the changes of the limits: each round is reported anew."""
     request: int | None = None
     """The number of the request for more that was opened last."""
     reports: Mapping[str, int] = field(default_factory=dict)

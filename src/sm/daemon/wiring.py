@@ -187,7 +187,7 @@ class DaemonParts:
         completions = Completions(config, store, manager, reports, use_of_terminal)
         retries = Retries(store, use_of_terminal)
         pausing = Pausing(store, manager)
-        budgets = Budgeting(config, store, manager)
+        self.budgets = budgets = Budgeting(config, store, manager)
         accounts = Accounts(store, manager, config.quota.stagger_s)
         restarter = Restarter(store, manager, planner, terminals)
         self.cut_off = cut_off = CutOffSessions(config, store, manager, restorer)
@@ -235,6 +235,7 @@ class DaemonParts:
                 TimerKind.RESTART: restarter.restart,
                 TimerKind.BUDGET: budgets.minutes_due,
                 TimerKind.BUDGET_STOP: budgets.grace_over,
+                TimerKind.BUDGET_DAY: budgets.day_over,
             },
         )
 

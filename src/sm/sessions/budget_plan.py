@@ -94,5 +94,5 @@ def price_warnings(
         return ()
     return (
         f"the price of model {folded(session.model, 80)} is unknown: its cost does not count, "
-        "only limits of tokens and minutes bind it (set claude.prices in config.yaml)",
+        "only limits of tokens and minutes bind it (set its prices in config.yaml)",
     )

@@ -1,5 +1,6 @@
 """Shows and changes budgets, answers requests for more, and runs their timers."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,13 +24,15 @@ from sm.core.models import Caller, RequestKey, Session
 from sm.core.requests import Request
 from sm.core.text import folded
 from sm.core.timers import Timer
-from sm.errors import IllegalState, NotPermitted, UsageError
+from sm.errors import IllegalState, NotPermitted, StorageFull, UsageError
 from sm.policy.access import Action
 from sm.policy.budgets import as_much_again, is_spent, only_lowers, plus, still_spent
 from sm.sessions.budget_plan import check_left
 from sm.sessions.manager import Manager
 from sm.sessions.tree import SessionTree
 from sm.store import Store, Transaction
+
+log = logging.getLogger(__name__)
 
 _EXAMPLE = "sm budget SESSION --set usd=5,tokens=2M,minutes=90"
 
@@ -237,6 +240,21 @@ class Budgeting:
         await self._manager.budgets.change(tx, budget, limits, str(caller), steps=budget.steps)
 
     # Timers
+
+    async def begin_day(self) -> None:
+        """Begin the daily budget when the daemon starts."""
+        try:
+            async with self._store.transaction() as tx:
+                await self._manager.budgets.begin_day(tx)
+        except StorageFull as error:  # a full disk must not keep the daemon from starting
+            log.warning("could not begin the daily budget: %s", error.message)
+
+    async def day_over(self, timer: Timer) -> float | None:
+        """The local day of the daily budget is over."""
+        async with self._store.transaction() as tx:
+            if tx.timers.take(timer):
+                await self._manager.budgets.begin_day(tx)
+        return None
 
     async def minutes_due(self, timer: Timer) -> float | None:
         """The work under way may have used up the minutes of a budget."""

@@ -19,6 +19,7 @@ from sm.core.budget_wording import (
 from sm.core.budgets import DAILY, Amounts, Budget, BudgetState, Spent, binding
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_live
+from sm.core.local_days import day_after, day_start, local_day
 from sm.core.messages import SM_ITSELF
 from sm.core.models import Session, ancestors
 from sm.core.states import EventType, MessageState, RequestKind, RequestState
@@ -189,9 +190,7 @@ class Budgets:
                 await self._ask(tx, after, owner)
         else:
             await self._cancel_request(tx, now, by)
-            after = replace(
-                after, state=BudgetState.OK, state_at=tx.now, round=now.round + 1, request=None, reports={}
-            )
+            after = replace(after, state=BudgetState.OK, state_at=tx.now, request=None, reports={})
             tx.budgets.put(after)
             if owner is not None:
                 await self._record(tx, after, spent, owner, raised_text(after, spent, owner, by))
@@ -199,6 +198,44 @@ class Budgets:
                 await self._release(tx, now, by)
             await self.check(tx, after.id, owner)
         return tx.budgets.find(after.id) or after
+
+    async def begin_day(self, tx: Transaction) -> None:
+        """Begin the budget of the local day, if there is to be one and the day is new. Its sessions go on."""
+        limit, budget, day = self._settings.daily_usd, tx.budgets.find(DAILY), local_day(tx.now)
+        if limit is None:
+            tx.timers.remove(DAILY, TimerKind.BUDGET_DAY)
+            if budget is not None:
+                await self.end(tx, budget, SM_ITSELF)
+            return
+        limits, known = Amounts(usd=limit), None if budget is None else budget.day
+        if budget is None or known is None or not day <= known <= day_after(day):
+            # A clock that is set back over midnight and forth again must not begin the same day twice.
+            spent = await self._spent_since(tx, day_start(day))
+            fresh = Budget(
+                DAILY, limits, self._settings.soft_percent, limits, spent, state_at=tx.now, day=day
+            )
+            if budget is not None:
+                await self._cancel_request(tx, budget, SM_ITSELF)
+            tx.budgets.put(fresh)
+            if budget is not None and budget.stops:
+                await self._release(tx, budget, SM_ITSELF)
+            await self.check(tx, DAILY)
+        elif budget.steps != limits:  # the configuration has changed
+            await self.change(tx, budget, limits, SM_ITSELF)
+        timer = Timer(DAILY, TimerKind.BUDGET_DAY, day_start(day_after(day)))
+        if tx.timers.find(DAILY, TimerKind.BUDGET_DAY) != timer:
+            tx.timers.set(timer)
+
+    async def _spent_since(self, tx: Transaction, at: str) -> Spent:
+        """The cost of the usage of all sessions since that time."""
+        spent = Spent()
+        for session_id, usages in (await tx.measured.usage_since(at)).items():
+            session = tx.find(session_id)
+            if session is not None:
+                spent += sum(
+                    (_priced(used, self._providers[session.provider].cost_usd) for used in usages), Spent()
+                )
+        return spent
 
     async def end(self, tx: Transaction, budget: Budget, by: str) -> None:
         """Remove a budget. Its sessions go on."""
@@ -257,25 +294,27 @@ def added_spending(
     usages: Iterable[Usage],
     cost_usd: Callable[[Sequence[Usage]], float | None],
 ) -> Spent:
-    """What `usages` add to the stored ones. As in the database, the larger output of a message counts."""
+    """What `usages` add to the stored ones. As in the database, the larger output of a message counts.
+
+    Spending never shrinks, also if a transcript is written anew with less usage.
+    """
     known, total = dict(stored), Spent()
     for used in usages:
         before = known.get(used.message_id)
         if before is not None and used.output < before.output:
             continue
         known[used.message_id] = used
-        total += _priced(used, cost_usd, 1)
-        if before is not None:
-            total += _priced(before, cost_usd, -1)
+        added = _priced(used, cost_usd)
+        total += added if before is None else added.beyond(_priced(before, cost_usd))
     return total
 
 
-def _priced(used: Usage, cost_usd: Callable[[Sequence[Usage]], float | None], sign: int) -> Spent:
+def _priced(used: Usage, cost_usd: Callable[[Sequence[Usage]], float | None]) -> Spent:
     cost = cost_usd([used])
     tokens = used.input + used.output
     if cost is None:
-        return Spent(tokens=sign * tokens, unpriced=sign * used.context)
-    return Spent(usd=sign * cost, tokens=sign * tokens)
+        return Spent(tokens=tokens, unpriced=used.context)
+    return Spent(usd=cost, tokens=tokens)
 
 
 def stopping_budget(session: Session, find: Callable[[str], Session | None], open: Open) -> Budget | None:

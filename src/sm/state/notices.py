@@ -222,8 +222,8 @@ class Notices:
         await self._add(tx, session, recipient, NoticeKind.REQUEST, occasion, text, EventType.REQUEST)
 
     async def add_for_budget(self, tx: Transaction, session: Session, budget: Budget, text: str) -> None:
-        """Tell the parent of `session` and the operator that most of a budget, or all of it, is spent; once a round."""
-        occasion = f"budget:{budget.id}:{budget.state}:{budget.round}"
+        """Tell the parent of `session` and the operator that most of a budget, or all of it, is spent."""
+        occasion = f"budget:{budget.id}:{budget.state}:{budget.state_at}"
         recipient = None if budget.id == DAILY else notice_recipient(tx, session)
         if recipient is not None:
             await self._add(tx, session, recipient, NoticeKind.BUDGET, f"{occasion}/{recipient}", text, None)

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from sm.core.budgets import DAILY
+from sm.core.lifecycle import is_live
 from sm.core.messages import SM_ITSELF
 from sm.core.models import Session
 from sm.core.requests import BY_RULE, BY_TERMINAL, Answer, Question, Request
@@ -150,15 +152,26 @@ def open_of(requests: Mapping[int, Request], session_id: str, kinds: Sequence[Re
 
 
 async def cancel_requests(tx: Transaction, session: Session, at: str, reason: str) -> None:
-    """Cancel every open request of a session whose process is gone."""
-    for request in open_of(tx.mail.open.requests, session.id, list(RequestKind)):
+    """Cancel every open request of a session whose process is gone, and those for budgets that stop nobody else."""
+    kinds = [kind for kind in RequestKind if kind is not RequestKind.BUDGET]
+    for request in [*open_of(tx.mail.open.requests, session.id, kinds), *_needless_requests(tx, session)]:
         # The hook has not taken a proposed answer.
         no_answer = {"answer": None, "answered_by": None}
-        await finish_request(
-            tx, session, request, at, state=RequestState.CANCELLED, reason=reason, **no_answer
-        )
+        owner = tx.find(request.session_id) or session
+        await finish_request(tx, owner, request, at, state=RequestState.CANCELLED, reason=reason, **no_answer)
     for request in [r for r in tx.mail.open.requests.values() if r.session_id == session.id]:
         tx.mail.change_request(request, taken_at=at)  # answered, but no process can take the answer
+
+
+def _needless_requests(tx: Transaction, session: Session) -> list[Request]:
+    """The open requests for more of a budget that binds no live session without this one."""
+    found = []
+    for budget in tx.budgets.binding(session):
+        request = tx.mail.open.requests.get(budget.request or 0)
+        others = (s for s in tx.budgets.members(budget.id) if s.id != session.id and is_live(s.status))
+        if request is not None and request.open and budget.id != DAILY and next(others, None) is None:
+            found.append(request)
+    return found
 
 
 def send_outcome(tx: Transaction, request: Request, text: str) -> None:

@@ -444,7 +444,6 @@ _V10_BUDGETS: tuple[str, ...] = (
         unpriced_tokens INTEGER NOT NULL,
         state TEXT NOT NULL,
         state_at TEXT NOT NULL,
-        round INTEGER NOT NULL,
         request INTEGER,
         reports TEXT NOT NULL,
         day TEXT

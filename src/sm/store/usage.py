@@ -1,5 +1,6 @@
 """Token and tool usage of agents, stored with the read positions of transcripts so that nothing counts twice."""
 
+import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import astuple, fields
 from typing import Any
@@ -90,11 +91,16 @@ class MeasureReads:
             " GROUP BY session_id, model, sidechain",
             (encode_json(list(session_ids)),),
         )
-        found: dict[str, list[Usage]] = {}
-        for row in rows:
-            usage = Usage("", row[1], "", row[3], row[4], row[5], row[6], row[7], sidechain=bool(row[2]))
-            found.setdefault(row[0], []).append(usage)
-        return found
+        return _by_session(rows)
+
+    async def usage_since(self, at: str) -> dict[str, list[Usage]]:
+        """Sums by model, as `usage_of`, of the messages of all sessions since that time."""
+        rows = await self._read(
+            "SELECT session_id, model, sidechain, sum(input), sum(output), sum(cache_read), sum(cache_write),"
+            " sum(cache_write_1h) FROM usage WHERE at >= ? GROUP BY session_id, model, sidechain",
+            (at,),
+        )
+        return _by_session(rows)
 
     async def usage_since(self, session_ids: Iterable[str], since: str) -> dict[str, list[Usage]]:
         """Sums by model of the messages after that time, as `usage_of`."""
@@ -165,3 +171,11 @@ class MeasureReads:
         )
         totals = [row[0] for row in rows]
         return int(totals[len(totals) // 2]) if totals else None
+
+
+def _by_session(rows: Iterable[sqlite3.Row]) -> dict[str, list[Usage]]:
+    found: dict[str, list[Usage]] = {}
+    for row in rows:
+        usage = Usage("", row[1], "", row[3], row[4], row[5], row[6], row[7], sidechain=bool(row[2]))
+        found.setdefault(row[0], []).append(usage)
+    return found
