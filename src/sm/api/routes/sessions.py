@@ -16,6 +16,7 @@ from sm.api.answers.sessions import (
     RestoredView,
     SessionView,
     SessionWithOutput,
+    SessionWithSums,
     StartedView,
     WaitView,
 )
@@ -24,6 +25,7 @@ from sm.api.context import ApiRequest
 from sm.api.fields import LongText, NeededText, NeededTexts, Present, Seconds, choice, doc
 from sm.api.query import WAIT_MAX_S, ListQuery, Recursive
 from sm.api.route import RouteTable
+from sm.api.sums import session_sums_json
 from sm.api.views import failures_json, nest
 from sm.core.attention import attention, current_task
 from sm.core.lifecycle import is_ended
@@ -208,18 +210,29 @@ async def session(request: ApiRequest) -> SessionWithOutput:
 
 
 @routes.route("GET", "/v1/sessions/{ref}/children", agents=True)
-async def children(request: ApiRequest, query: ChildrenQuery) -> list[SessionView]:
+async def children(request: ApiRequest, query: ChildrenQuery) -> list[SessionWithSums]:
     """List the children of a session; of the caller if `ref` is `-`."""
     sessions, views, caller = request.services.sessions, request.views, request.caller
     top = sessions.children(caller, request.name, archived=query.archived)
     if not query.recursive:
-        return views.sessions(sessions.apply_filter(caller, top, query.filter()))
+        return cast(
+            "list[SessionWithSums]", views.sessions(sessions.apply_filter(caller, top, query.filter()))
+        )
     descendants = [s for parent in top for s in sessions.descendants(caller, parent.id)]
     wanted = {s.id for s in sessions.apply_filter(caller, [*top, *descendants], query.filter())}
     children: dict[str, list[Session]] = {}
     for descendant in descendants:
         children.setdefault(descendant.parent_id or "", []).append(descendant)
-    return nest(top, children, wanted, views.session)
+    usage, now_s = request.services.usage, request.services.monitor.now()
+    sums = await usage.sums(caller)
+
+    def view(session: Session) -> SessionWithSums:
+        return {
+            **views.session(session),
+            "sums": session_sums_json(usage.own(session.id), sums(session.id), now_s),
+        }
+
+    return cast("list[SessionWithSums]", nest(top, children, wanted, view))
 
 
 # Starts and ends
