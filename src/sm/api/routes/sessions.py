@@ -44,6 +44,10 @@ _TASK_MAX = 300
 routes = RouteTable()
 
 
+class SessionsQuery(ListQuery):
+    sums: Annotated[Present, doc("Present: with what each session and its descendants have used.")] = False
+
+
 class ChildrenQuery(ListQuery):
     recursive: Recursive = False
 
@@ -161,9 +165,12 @@ class AcknowledgeBody(Body):
 
 
 @routes.route("GET", "/v1/sessions", agents=True, audit="all")
-async def all_sessions(request: ApiRequest, query: ListQuery) -> list[SessionView]:
+async def all_sessions(request: ApiRequest, query: SessionsQuery) -> list[SessionWithSums]:
     """List all sessions, oldest first."""
-    return request.views.sessions(request.services.sessions.list_sessions(request.caller, query.filter()))
+    sessions = request.services.sessions.list_sessions(request.caller, query.filter())
+    if query.sums:
+        return await request.views.sessions_with_sums(sessions)
+    return cast("list[SessionWithSums]", request.views.sessions(sessions))
 
 
 @routes.route("GET", "/v1/overview", agents=True)
@@ -386,7 +393,7 @@ async def remove(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -
     """Delete the record of an ended session."""
     records = request.services.records
     removed = await records.remove(request.caller, request.name, key)
-    request.views.texts.pop(removed.session_id, None)
+    request.views.forget(removed.session_id)
     users = await records.worktree_use(removed)
     return {
         "removed": removed.session_id,
