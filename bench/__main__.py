@@ -25,6 +25,7 @@ from bench import (
     screens,
     starts,
     states,
+    sums,
     telegram,
     top,
     transcripts,
@@ -38,6 +39,7 @@ from bench.row import Effort, Row, table
 GROUPS: Mapping[str, Callable[[Effort], Iterator[Row]]] = {
     "commands": commands.measure,
     "listing": listing.measure,
+    "sums": sums.measure,
     "agents": agents.measure,
     "mail": mail.measure,
     "mcp": mcp.measure,

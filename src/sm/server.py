@@ -11,7 +11,7 @@ from sm.api.middleware import edge
 from sm.api.route import Route
 from sm.api.routes import ROUTES
 from sm.api.routes.mcp import MESSAGES, MessageServer
-from sm.api.views import SessionTexts, Views
+from sm.api.views import SessionTexts, SumsTexts, Views
 from sm.services import Services
 from sm.store.audit import Record
 
@@ -24,6 +24,7 @@ class ApiServer:
         self._mcp = mcp
         self._record = record
         self._texts: SessionTexts = {}
+        self._sums_texts: SumsTexts = {}
         self._routes = [route for routes in ROUTES.values() for route in routes]
 
     def app(self) -> web.Application:
@@ -44,10 +45,10 @@ class ApiServer:
         return app
 
     def _handler(self, route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-        services, texts = self._services, self._texts
+        services, texts, sums_texts = self._services, self._texts, self._sums_texts
 
         async def handle(request: web.Request) -> web.StreamResponse:
-            views = Views(services, request[CONTEXT].caller, texts)
+            views = Views(services, request[CONTEXT].caller, texts, sums_texts)
             answer = await route.handler(ApiRequest(services, views, request), **await route.inputs(request))
             return answer if isinstance(answer, web.StreamResponse) else json_answer(answer)
 

@@ -6,8 +6,8 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from sm.api.answers.agents import TokensView
 from sm.api.answers.live import LiveRowView, LiveUpdateView, TreeView
+from sm.api.answers.usage import TokensView
 from sm.api.views import Views, build_view
 from sm.core.live import LiveRow
 from sm.core.timestamps import iso

@@ -1,7 +1,7 @@
 """Builds the documented JSON of answers (docs/protocol.md)."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar, cast
 
 import orjson
@@ -9,9 +9,17 @@ import orjson
 from sm.api.answers.events import EventView
 from sm.api.answers.messages import LetterView, MessageView
 from sm.api.answers.requests import RequestView
-from sm.api.answers.sessions import FailureView, PausedView, RestartsView, SessionView, StartedView
+from sm.api.answers.sessions import (
+    FailureView,
+    PausedView,
+    RestartsView,
+    SessionView,
+    SessionWithSums,
+    StartedView,
+)
 from sm.api.answers.workspaces import WorkspaceView
 from sm.api.budget_views import budget_json
+from sm.api.sums import session_sums_json
 from sm.core.labels import label, label_of, short_label
 from sm.core.lifecycle import is_live
 from sm.core.messages import Message
@@ -19,6 +27,7 @@ from sm.core.models import Caller, Event, Session, Workspace
 from sm.core.requests import Request
 from sm.core.states import CallerKind
 from sm.core.timestamps import iso
+from sm.core.tree_totals import Totals
 from sm.messaging.messages import RenderedMessage
 from sm.policy.restarts import is_waiting, last_exit
 from sm.services import Services
@@ -29,6 +38,8 @@ from sm.sessions.restore import RestoreResult
 View = TypeVar("View")
 SessionTexts = dict[str, tuple[Session, int | None, bool, str | None, orjson.Fragment]]
 """A cache of each session's JSON text with all values that it depends on, because long lists are frequent."""
+SumsTexts = dict[str, tuple[orjson.Fragment, Totals, Totals, float, float, orjson.Fragment]]
+"""As SessionTexts, of texts with sums: the text without them, the totals, the minutes, and the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +49,7 @@ class Views:
     services: Services
     caller: Caller
     texts: SessionTexts
+    sums_texts: SumsTexts = field(default_factory=dict)
 
     def session(self, session: Session) -> SessionView:
         """The session without names that are hidden from the caller. The session itself sees its hidden parent."""
@@ -63,6 +75,35 @@ class Views:
         # orjson serializes a fragment as its object.
         return cast("list[SessionView]", views)
 
+    async def sessions_with_sums(self, sessions: Iterable[Session]) -> list[SessionWithSums]:
+        """As `sessions`, each with the sums of itself and of its descendants that the caller sees."""
+        usage, now_s, shown = self.services.usage, self.services.monitor.now(), list(sessions)
+        sums, views = await usage.sums(self.caller), list[object]()
+        for session, view in zip(shown, self.sessions(shown), strict=True):
+            own, tree, text = usage.own(session.id), sums(session.id), cast(object, view)
+            if isinstance(text, orjson.Fragment):
+                views.append(self._text_with_sums(session.id, text, own, tree, now_s))
+            else:
+                views.append({**view, "sums": session_sums_json(own, tree, now_s)})
+        return cast("list[SessionWithSums]", views)
+
+    def _text_with_sums(
+        self, session_id: str, text: orjson.Fragment, own: Totals, tree: Totals, now_s: float
+    ) -> orjson.Fragment:
+        cached = self.sums_texts.get(session_id)
+        minutes = own.minutes(now_s), tree.minutes(now_s)
+        if (
+            cached is not None
+            and (cached[0] is text and cached[1] is own and cached[2] is tree)
+            and cached[3:5] == minutes
+        ):
+            return cached[5]
+        sums = orjson.dumps(session_sums_json(own, tree, now_s))
+        # Both are objects: the sums become the last field of the session.
+        whole = orjson.Fragment(orjson.dumps(text)[:-1] + b',"sums":' + sums + b"}")
+        self.sums_texts[session_id] = (text, own, tree, *minutes, whole)
+        return whole
+
     def _text(self, session: Session) -> orjson.Fragment:
         monitor = self.services.monitor
         activity_s, stale = monitor.activity_s(session.id), monitor.is_stale(session.id)
@@ -83,6 +124,11 @@ class Views:
         if self._has_budget(session) and self.services.sessions.may_read(self.caller, session):
             return self.services.budgets.status(session.id)
         return None
+
+    def forget(self, session_id: str) -> None:
+        """Drop the cached texts of a removed session."""
+        self.texts.pop(session_id, None)
+        self.sums_texts.pop(session_id, None)
 
     def _parent_label(self, session: Session) -> str | None:
         return None if session.parent_id is None else self._label_of(session.parent_id)

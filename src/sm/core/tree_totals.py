@@ -19,7 +19,15 @@ class Totals:
     cost: float = 0.0
     """In US dollars, of the sessions whose price is known."""
     unpriced: int = 0
-    """The sessions with counted tokens whose price is unknown."""
+    """The sessions with counted tokens whose price is unknown, wholly or for a part of them."""
+    removed: int = 0
+    """Removed sessions, which count in no other number of sessions."""
+    worked_ms: int = 0
+    """Milliseconds of work that is over, without the work that is under way."""
+    working: int = 0
+    """The sessions that work now."""
+    working_since_ms: int = 0
+    """The sum of the times at which those sessions began to work, in milliseconds since the epoch."""
 
     def plus(self, other: Self, sign: int = 1) -> Self:
         """The sum, or with `sign` -1 the difference."""
@@ -36,7 +44,23 @@ class Totals:
             self.measured + sign * other.measured,
             self.cost + sign * other.cost,
             self.unpriced + sign * other.unpriced,
+            self.removed + sign * other.removed,
+            self.worked_ms + sign * other.worked_ms,
+            self.working + sign * other.working,
+            self.working_since_ms + sign * other.working_since_ms,
         )
+
+    def minutes(self, now_s: float) -> float:
+        """Minutes of work until `now_s` (seconds since the epoch), to a tenth."""
+        under_way_ms = max(0, self.working * int(now_s * 1000) - self.working_since_ms)
+        return round((self.worked_ms + under_way_ms) / 60_000, 1)
+
+    @property
+    def known_cost_usd(self) -> float | None:
+        """The part of the cost whose prices are known; None when there is none."""
+        if not self.measured or (self.unpriced == self.measured and not self.cost):
+            return None
+        return round(self.cost, COST_DIGITS)
 
     @property
     def counted(self) -> TokenCounts | None:

@@ -1,8 +1,12 @@
 """Token usage, tool uses and to-do lists of agents. Pure data."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Self
+
+_DATE_OF_MODEL = re.compile(r"[-@](\d{8}|latest)$", re.ASCII)
 
 COST_DIGITS = 6
 """Decimal places of a cost in US dollars."""
@@ -110,3 +114,31 @@ class SessionUsage:
     last_tool: ToolUse | None = None
     todo: tuple[int, int] | None = None
     """The finished entries of the agent's task list, and all of them."""
+
+
+class FollowUpKind(StrEnum):
+    """Messages by which sm lets an agent go on."""
+
+    REMINDER = "reminder"
+    RETRY = "retry"
+
+
+def base_model(name: str) -> str:
+    """The name of a model without its date and without an option in brackets: `claude-opus-4-8`."""
+    return _DATE_OF_MODEL.sub("", name.partition("[")[0].strip().lower())
+
+
+def is_same_model(one: str | None, other: str | None) -> bool:
+    """Return whether two names mean the same model: dated or undated, or an alias such as `opus`.
+
+    None is no model, which is the same only as None.
+    """
+    if one is None or other is None:
+        return one is other
+    first, second = base_model(one), base_model(other)
+    return first == second or _is_alias(first, second) or _is_alias(second, first)
+
+
+def _is_alias(name: str, of: str) -> bool:
+    """True if `name` is a family of models, a name without a number, and `of` a member of it."""
+    return name.isalpha() and name in of.split("-")

@@ -35,6 +35,7 @@ from sm.monitor import AgentListener, CutOffSessions, Monitor, Observer, Summary
 from sm.monitor.completions import Completions, TurnReader
 from sm.monitor.live_screens import LiveScreens
 from sm.monitor.retries import Retries
+from sm.monitor.sums import TreeSums
 from sm.monitor.terminal_use import TerminalLooks
 from sm.notifiers import NOTIFIERS
 from sm.paths import INSIDE_HOME, InstancePaths
@@ -43,7 +44,18 @@ from sm.providers.readers import SetupDialog, ToolEnd
 from sm.requests import Dialogs, Requests, SetupDialogs
 from sm.sandboxes.home import homes
 from sm.server import ApiServer
-from sm.services import DaemonInfo, Digests, Live, Reads, Services, Sessions, Telegram, TelegramLink, Waits
+from sm.services import (
+    DaemonInfo,
+    Digests,
+    Live,
+    Reads,
+    Services,
+    Sessions,
+    Telegram,
+    TelegramLink,
+    UsageReports,
+    Waits,
+)
 from sm.sessions.accounts import Accounts
 from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
@@ -210,8 +222,9 @@ class DaemonParts:
 
         summarizers = (provider.summarizer for provider in providers.values())
         summary = Summary(next(filter(None, summarizers), None), f"{paths.state}/what")
+        sums = TreeSums(config, store, usage, providers, now)
         monitor = Monitor(
-            config, store, manager, observer, watcher, usage, waiting, summary, terminals, archives
+            config, store, manager, observer, watcher, usage, waiting, summary, terminals, archives, sums
         )
         workspaces = Workspaces(store, manager, spawner, ProjectItems(providers, agreements))
         requests = Requests(store, manager, reports, dialogs, setup_dialogs, budgets)
@@ -249,6 +262,7 @@ class DaemonParts:
             troubles = (store.trouble(), terminals.trouble, bot, web.trouble())
             return [*loaded.warnings, *filter(None, troubles)]
 
+        sessions = Sessions(store, manager, workspaces, spawner, kills, timers, terminals)
         self.services = services = Services(
             sessions=sessions,
             records=Records(store, manager),
@@ -279,6 +293,7 @@ class DaemonParts:
             monitor=monitor,
             digests=digests,
             live=Live(store, monitor),
+            usage=UsageReports(store, manager, sessions, sums),
             screens=LiveScreens(terminals),
             terminals=terminals,
             store=Reads(store),

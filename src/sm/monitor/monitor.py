@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sm.config import Config
+from sm.core.estimates import Sample
 from sm.core.models import Session
 from sm.core.timestamps import epoch_s, iso, later
 from sm.core.usage import COST_DIGITS, SessionUsage, TokenCounts, ToolUse, Usage
@@ -22,6 +23,7 @@ from sm.monitor.progress import (
     without_words,
 )
 from sm.monitor.summary import Act, Summary, SummaryResult
+from sm.monitor.sums import TreeSums, main_model
 from sm.monitor.usage import UsageMeter
 from sm.sessions.cleanup import started_s
 from sm.sessions.manager import Manager
@@ -76,6 +78,7 @@ class Monitor:
     _summary: Summary
     _terminals: Screen
     _archives: Archives
+    sums: TreeSums
 
     def __post_init__(self) -> None:
         observer = self._observer
@@ -146,9 +149,17 @@ class Monitor:
         output = await self.last_output(session) if may_read else []
         if (screen := self._manager.provider(session).readers.screen) is not None:
             output = list(screen.output(output))
-        shown = report(session, checkpoints, output, self._manager.now(), measured)
+        samples = await self._samples(session)
+        now = self._manager.now()
+        work_s = self._store.work.elapsed_s(session, now)
+        shown = report(session, checkpoints, output, now, measured, samples, work_s)
         shown["checkpoints"] = shown["checkpoints"][max(0, len(checkpoints) - count) :]
         return shown if may_read else without_words(shown, session)
+
+    async def _samples(self, session: Session) -> Sequence[Sample]:
+        """The completed sessions of the same agent type."""
+        await self.sums.refresh()
+        return self.sums.samples().get(session.agent_type, ())
 
     async def glances(self, sessions: Sequence[Session]) -> dict[str, Glance]:
         """The usage and the current activity of sessions, by id, with two queries for all of them."""
@@ -182,16 +193,9 @@ class Monitor:
 
         Remembers the sums of running agents, until `forget_totals`: later calls need no query that reads each message.
         """
-        measures, totals = self._store.measures, self._usage.totals
-        known = {s.id: sums for s in sessions if (sums := totals.sums(s.id)) is not None}
-        marks = {s.id: totals.mark(s.id) for s in sessions if s.id not in known}
-        read, facts = await asyncio.gather(
-            measures.usage_of(marks), measures.facts_of([s.id for s in sessions])
+        found, facts = await asyncio.gather(
+            self._usage.sums(sessions), self._store.measures.facts_of([s.id for s in sessions])
         )
-        for session in sessions:
-            if session.id in marks and session.exit is None:
-                totals.keep(session.id, read.get(session.id, ()), marks[session.id])
-        found = {**read, **known}
         return {s.id: self._usage_of(s, found.get(s.id, []), facts.get(s.id, {})) for s in sessions}
 
     async def usages_since(self, sessions: Sequence[Session], since: str) -> dict[str, SessionUsage]:
@@ -254,7 +258,7 @@ class Monitor:
         if provider.readers.transcripts is None:
             return None
         measures = self._store.measures
-        positions, usages, tools, facts, estimate = await asyncio.gather(
+        positions, usages, tools, facts, usual = await asyncio.gather(
             measures.positions(session.id),
             measures.usage(session.id),
             measures.tools(session.id),
@@ -267,7 +271,7 @@ class Monitor:
         # A count from before counting was switched off is incomplete, and an unreadable count is not zero.
         counts_tokens = counted.enable_token_tracking and any(p.inode for p in positions.values())
         if not counts_tokens:
-            usages, estimate = [], None
+            usages, usual = [], None
             facts = {name: value for name, value in facts.items() if name != "context_tokens"}
         if not counted.enable_tool_tracking:
             tools = {}
@@ -282,7 +286,9 @@ class Monitor:
             cost_usd=provider.cost_usd(usages) if usages else None,
             current_activity=self.activity(session.id),
             todo=[(t["status"], t["content"]) for t in todo] if todo else None,
-            estimate=estimate,
+            estimate=usual,
+            model=model or main_model(usages) or session.model,
+            prices_as_of=provider.prices_as_of,
         )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from sm.core.estimates import Estimate, Sample, estimate_totals
 from sm.core.lifecycle import is_ended
 from sm.core.models import Checkpoint, Session
 from sm.core.statuses import Status
@@ -40,6 +41,10 @@ class Measurements:
     """(status, text) of each entry of the task list; None: there is no list."""
     estimate: int | None = None
     """The median of the tokens that finished sessions of this agent type used."""
+    model: str | None = None
+    """The model that the session uses; None: unknown, or the provider has none."""
+    prices_as_of: str | None = None
+    """The date of the list prices behind `cost_usd`."""
 
 
 def seconds_between(earlier: str, later: str) -> int:
@@ -53,31 +58,39 @@ def report(
     last_output: Sequence[str],
     now: str,
     measured: Measurements | None = None,
+    samples: Sequence[Sample] = (),
+    elapsed_work_s: float = 0.0,
 ) -> dict[str, Any]:
     """The object of `sm progress --json` (docs/protocol.md documents the fields).
 
     Fields without a measurement are null: a `command` agent has no tokens and no tools. `measured` is None for a
-    provider without transcripts.
+    provider without transcripts. `samples`: completed sessions of the agent type, for the estimate.
+    `elapsed_work_s`: the seconds of work that is under way.
     """
     idle = session.status is Status.IDLE
     # An idle or ended agent has no current activity, only a last tool.
     is_active = session.status in (Status.STARTING, Status.RUNNING, Status.WAITING_INPUT)
     known = measured or Measurements()
     tokens = None if measured is None or known.tokens is None else known.tokens + known.subagents
+    elapsed = seconds_between(session.started_at or session.created_at, session.completed_at or now)
+    used = Sample(known.model, elapsed, None if tokens is None else tokens.used, known.cost_usd)
+    outlook = estimate_totals(samples, known.model, used, known_tasks(checkpoints, known))
     remaining, percentage = _outlook(session, checkpoints, known, 0 if tokens is None else tokens.used)
     return {
         "session_id": session.id,
         "name": session.display_name,
         "status": "working" if session.status is Status.RUNNING else session.status.value,
-        "elapsed_seconds": seconds_between(
-            session.started_at or session.created_at, session.completed_at or now
-        ),
+        "elapsed_seconds": elapsed,
         "tokens_used": None if tokens is None else tokens.used,
         "tokens": None if tokens is None else asdict(tokens),
         "subagents": None if tokens is None else {"tokens": asdict(known.subagents)},
         "tokens_remaining_estimate": None if tokens is None else remaining,
         "completion_percentage": percentage,
         "cost_usd": None if known.cost_usd is None else round(known.cost_usd, COST_DIGITS),
+        "minutes": round((session.worked_s + elapsed_work_s) / 60, 1),
+        "estimate": None if is_ended(session.status) else estimate_json(outlook),
+        "prices_as_of": known.prices_as_of,
+        "tree": None,
         "context_tokens": known.context_tokens,
         "context_window": known.context_window,
         "context_percent": context_percent(known),
@@ -98,6 +111,11 @@ def report(
         "completion_status": session.completion_status,
         "completion_message": session.completion_message,
     }
+
+
+def estimate_json(found: Estimate | None) -> dict[str, Any] | None:
+    """The documented object of an estimate."""
+    return None if found is None else {**asdict(found), "basis": found.basis.value}
 
 
 def without_words(shown: Mapping[str, Any], session: Session) -> dict[str, Any]:
@@ -141,6 +159,14 @@ def _reported_tasks(checkpoints: Sequence[Checkpoint]) -> tuple[int, int] | None
     return None
 
 
+def known_tasks(checkpoints: Sequence[Checkpoint], measured: Measurements) -> tuple[int, int] | None:
+    """(done, total) of the newest checkpoint that reports tasks, else of the task list; None: neither is known."""
+    tasks = _reported_tasks(checkpoints)
+    if tasks is None and measured.todo:
+        return sum(status == DONE for status, _ in measured.todo), len(measured.todo)
+    return tasks
+
+
 def _outlook(
     session: Session, checkpoints: Sequence[Checkpoint], measured: Measurements, used: int
 ) -> tuple[int | None, int | None]:
@@ -151,9 +177,7 @@ def _outlook(
     ended = is_ended(session.status)
     usual = None if ended else measured.estimate or None
     remaining = None if usual is None else max(0, usual - used)
-    tasks = _reported_tasks(checkpoints)
-    if tasks is None and measured.todo:
-        tasks = sum(status == DONE for status, _ in measured.todo), len(measured.todo)
+    tasks = known_tasks(checkpoints, measured)
     if tasks is not None:
         done, total = tasks
         if done and used and not ended:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from sm.config import Config
 from sm.core.models import Session
 from sm.core.observation import Observation
-from sm.core.usage import ActionLine, FilePosition, Todo, ToolUse, Usage
+from sm.core.usage import ActionLine, FilePosition, Todo, ToolUse, Usage, is_same_model
 from sm.monitor.blocks import TranscriptBlock, condense, read_block
 from sm.monitor.transcripts import Root, files_of, read_last
 from sm.monitor.usage_totals import UsageTotals
@@ -62,6 +62,7 @@ class UsageMeter:
         self._resumed: set[str] = set()
         """Sessions whose last prompt this daemon has dispatched."""
         self._changed: set[str] = set()
+        self._followers: list[set[str]] = []
         self.totals = UsageTotals()
 
     async def read(
@@ -189,7 +190,7 @@ class UsageMeter:
                 facts["answer"] = delta.answer
             if delta.context_tokens is not None and counts_tokens:
                 facts["context_tokens"] = delta.context_tokens
-            if block.model is not None and not _is_same_model(facts.get("model"), block.model):
+            if block.model is not None and not is_same_model(facts.get("model"), block.model):
                 facts["model"] = block.model  # a person has chosen another model
         now, newest = self._now(), block.newest_tool
         # Ignore a future time: it would block every later tool use.
@@ -233,7 +234,8 @@ class UsageMeter:
             before = await self._store.measures.usage_of_messages(session_id, ids)
         with self.totals.writing(session_id, before, usage) if usage else nullcontext():
             await self._write_rows(session_id, facts, usage, tools, read_to, record)
-        self._changed.add(session_id)
+        for changed in (self._changed, *self._followers):
+            changed.add(session_id)
 
     async def _write_rows(
         self,
@@ -260,6 +262,25 @@ class UsageMeter:
         """The ids of the sessions whose stored usage or facts have changed since the last call."""
         changed, self._changed = self._changed, set()
         return changed
+
+    def follow_changes(self) -> set[str]:
+        """A set that gets the id of each session whose stored usage changes. Its owner removes the ids."""
+        changed: set[str] = set()
+        self._followers.append(changed)
+        return changed
+
+    async def sums(self, sessions: Sequence[Session]) -> dict[str, Sequence[Usage]]:
+        """The sums by model of sessions, by id, with at most one query. Omits sessions without usage.
+
+        Remembers the sums of running agents: later calls need no query that reads each message.
+        """
+        known = {s.id: sums for s in sessions if (sums := self.totals.sums(s.id)) is not None}
+        marks = {s.id: self.totals.mark(s.id) for s in sessions if s.id not in known}
+        read = await self._store.measures.usage_of(marks) if marks else {}
+        for session in sessions:
+            if session.id in marks and session.exit is None:
+                self.totals.keep(session.id, read.get(session.id, ()), marks[session.id])
+        return {**read, **known}
 
     def forget(self, session_id: str) -> None:
         """Drop the cache of a session whose process is gone; the database keeps the data."""
@@ -298,12 +319,6 @@ class UsageMeter:
     async def _todo(self, session_id: str) -> list[Todo]:
         facts = await self._facts_of(session_id)
         return [Todo(t["content"], t["status"], t.get("id")) for t in facts.get("todo", ())]
-
-
-def _is_same_model(known: str | None, answered: str) -> bool:
-    """Compare names. The agent may report a longer one than the API (`claude-opus-4-8[1m]`) or omit the date."""
-    base = (known or "").partition("[")[0]
-    return bool(base) and (base in answered or answered in base)
 
 
 def _is_sub_agents(path: str, below: Root) -> bool:

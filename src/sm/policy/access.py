@@ -10,7 +10,7 @@ sessions of a paired user are to that user what descendants are to a session.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import assert_never
+from typing import Protocol, assert_never
 
 from sm.core.models import NO_WORKSPACE, BridgeUser, Caller, Session
 from sm.core.states import CallerKind, TrustLevel
@@ -72,6 +72,22 @@ class Position(StrEnum):
 
 Principal = Session | BridgeUser | None
 """A caller with the facts that its permissions depend on: a session, a person in a chat network, or the operator."""
+
+
+class Target(Protocol):
+    """The facts about a session, which may be removed, that the permissions of others depend on."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def workspace(self) -> str | None: ...
+
+    @property
+    def effective_mode(self) -> TrustLevel: ...
+
+    @property
+    def paired_user(self) -> str | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +227,7 @@ def is_unrestricted(caller: Caller) -> bool:
     return may_at_all(caller, Action.SEE)
 
 
-def relation(principal: Principal, target: Session, *, is_descendant: bool) -> Relation:
+def relation(principal: Principal, target: Target, *, is_descendant: bool) -> Relation:
     """The relation of `principal` to `target`. `is_descendant`: only for a session."""
     match principal:
         case None:
@@ -228,7 +244,7 @@ def relation(principal: Principal, target: Session, *, is_descendant: bool) -> R
             assert_never(principal)
 
 
-def _position_for_user(user: BridgeUser, target: Session) -> Position:
+def _position_for_user(user: BridgeUser, target: Target) -> Position:
     """A user who is paired with a workspace has its sessions; any other one has those that the user started."""
     if user.workspace is not None:
         has = target.workspace == user.workspace
@@ -237,7 +253,7 @@ def _position_for_user(user: BridgeUser, target: Session) -> Position:
     return Position.DESCENDANT if has else Position.FOREIGN
 
 
-def _position(caller_session: Session, target: Session, *, is_descendant: bool) -> Position:
+def _position(caller_session: Session, target: Target, *, is_descendant: bool) -> Position:
     if caller_session.id == target.id:
         return Position.SELF
     if caller_session.workspace != target.workspace:
@@ -245,7 +261,7 @@ def _position(caller_session: Session, target: Session, *, is_descendant: bool) 
     return Position.DESCENDANT if is_descendant else Position.TEAM
 
 
-def visible(principal: Principal, target: Session) -> bool:
+def visible(principal: Principal, target: Target) -> bool:
     """Return whether `principal` may know that `target` exists.
 
     Callers must answer in the same way for hidden and for missing sessions.

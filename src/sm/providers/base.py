@@ -338,6 +338,9 @@ class Provider(Protocol):
     sandbox_environment: Mapping[str, str] = MappingProxyType({})
     """Variables that its agents get in a container, over those of the configuration."""
 
+    prices_as_of: str | None = None
+    """The date (ISO 8601) at which its list prices were taken; None: it has none."""
+
     definitions: Definitions | None = None
     """Its definition files; None: only the configuration defines agent types."""
 

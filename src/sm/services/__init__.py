@@ -17,6 +17,7 @@ from sm.services.digests import Digests
 from sm.services.live import Live, LiveNews
 from sm.services.sessions import SessionFilter, Sessions
 from sm.services.telegram import Telegram, TelegramLink
+from sm.services.usage import UsageReports
 from sm.services.waits import LongPoll, TeamWaitResult, WaitEnd, WaitResult, Waits
 from sm.sessions.accounts import Accounts
 from sm.sessions.adopt import Adoptions
@@ -45,6 +46,7 @@ __all__ = [
     "TeamWaitResult",
     "Telegram",
     "TelegramLink",
+    "UsageReports",
     "WaitEnd",
     "WaitResult",
     "Waits",
@@ -105,6 +107,7 @@ class Services:
     monitor: Monitor
     digests: Digests
     live: Live
+    usage: UsageReports
     screens: LiveScreens
     terminals: Screen
     store: Reads

@@ -130,9 +130,12 @@ class Sessions:
             sessions = [s for s in sessions if s.status == filter.status]
         if filter.workspace is None:
             return list(sessions)
-        named = filter.workspace
-        slug = None if named == NO_WORKSPACE else self._workspaces.find(caller, named).slug
+        slug = self.workspace_slug(caller, filter.workspace)
         return [s for s in sessions if s.workspace == slug]
+
+    def workspace_slug(self, caller: Caller, named: str) -> str | None:
+        """The slug of a workspace; None of `-`, which is none. Raises NotFound for an unknown workspace."""
+        return None if named == NO_WORKSPACE else self._workspaces.find(caller, named).slug
 
     def event_scope(
         self, caller: Caller, reference: str | None, workspace: str | None, *, recursive: bool

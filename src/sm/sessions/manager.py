@@ -8,6 +8,7 @@ from sm.core.labels import short_label
 from sm.core.messages import SM_ITSELF, Notice
 from sm.core.models import BridgeUser, Caller, Exit, Process, Session, Signal
 from sm.core.states import CallerKind, EventType, NoticeKind
+from sm.core.usage import Usage
 from sm.core.wording import subject
 from sm.errors import InternalError, NotFound, NotPermitted, SmError
 from sm.policy.access import Action, Principal, Relation, may, may_at_all
@@ -23,6 +24,7 @@ from sm.state.quota import Quota
 from sm.state.sessions import is_process_of, move
 from sm.store import Effect, Store
 from sm.store.audit import ALLOWED, REFUSED, Record
+from sm.store.sums import RemovedSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +166,16 @@ class Manager:
 
     def provider(self, session: Session) -> Provider:
         return self._providers[session.provider]
+
+    def cost_usd(self, session: Session | RemovedSession, used: Usage) -> float | None:
+        """The price of the usage of a session with one model; None: unknown."""
+        provider = self._providers.get(session.provider)
+        return None if provider is None else provider.cost_usd([used])
+
+    @property
+    def prices_as_of(self) -> str | None:
+        """The date of the oldest list prices; None: no provider has prices."""
+        return min((p.prices_as_of for p in self._providers.values() if p.prices_as_of), default=None)
 
     # Reports of the outbox
 

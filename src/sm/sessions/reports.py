@@ -11,6 +11,7 @@ from sm.core.requests import Question
 from sm.core.states import EventType, Mode, RequestKind, SignalKind
 from sm.core.statuses import Status
 from sm.core.text import NOTE_MAX, REPORT_MAX, folded, quoted, validate_text
+from sm.core.usage import FollowUpKind
 from sm.core.wording import REMINDERS, subject
 from sm.errors import IllegalState, IllegalTransition, InvalidText, UsageError
 from sm.policy.access import Action
@@ -126,6 +127,7 @@ class Reports:
         """Send the reminder with the `number` in `found` (from 1). The last one also reports to the parent."""
         number = int(found["number"])
         session = await tx.update(session, reminders=number)
+        tx.sums.add_follow_up(session.id, FollowUpKind.REMINDER, tx.now)
         send(tx, session.id, SM_ITSELF, REMINDERS[min(number, len(REMINDERS)) - 1])
         if number == len(REMINDERS):
             await self._manager.notices.add_for_missing_report(tx, session)

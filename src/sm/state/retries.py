@@ -8,6 +8,7 @@ from sm.core.messages import SM_ITSELF
 from sm.core.models import Session
 from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import epoch_s, later
+from sm.core.usage import FollowUpKind
 from sm.state.messages import send
 from sm.store import Transaction
 
@@ -44,6 +45,7 @@ def carry_out(tx: Transaction, session: Session, timer: Timer) -> bool:
     if not tx.timers.take(timer):
         return False
     send(tx, session.id, SM_ITSELF, GO_ON)
+    tx.sums.add_follow_up(session.id, FollowUpKind.RETRY, tx.now)
     data = {"number": timer.data["number"], "sent_at": epoch_s(tx.now)}
     tx.timers.set(Timer(session.id, TimerKind.RETRIED, later(tx.now, _ROW_S), _ROW_S, data))
     return True

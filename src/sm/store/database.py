@@ -33,6 +33,7 @@ from sm.store.messages import MailReads
 from sm.store.migrations import migrate
 from sm.store.retention import prune
 from sm.store.rows import CHECKPOINTS, EVENTS, OUTBOX, SESSIONS, WORKSPACES, encode_json, launch_from_json
+from sm.store.sums import SumReads
 from sm.store.telegram import TelegramReads
 from sm.store.telegram_preferences import PreferenceReads
 from sm.store.transaction import ALONE, SHARED, Transaction
@@ -114,6 +115,7 @@ class Store:
             lambda: self.index.unfinished.values(),
             lambda session: self.work.elapsed_s(session, self._now()),
         )
+        self.sums = SumReads(self._read)
         self.telegram = TelegramReads(self._read)
         self.chat_preferences = PreferenceReads(self._read)
         self.instance = ""

@@ -451,7 +451,42 @@ _V10_BUDGETS: tuple[str, ...] = (
     "ALTER TABLE sessions ADD COLUMN bound_to TEXT",
 )
 
-_V10_SUMS: tuple[str, ...] = ()
+_V10_SUMS: tuple[str, ...] = (
+    # Work of sessions in slots of a quarter of an hour (core/time_slots.py).
+    """CREATE TABLE work (
+        session_id TEXT NOT NULL REFERENCES sessions (id),
+        at TEXT NOT NULL,
+        seconds REAL NOT NULL,
+        PRIMARY KEY (session_id, at)
+    ) WITHOUT ROWID""",
+    # Reminders and retries that sm has sent to sessions.
+    """CREATE TABLE follow_ups (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        session_id TEXT NOT NULL REFERENCES sessions (id),
+        kind TEXT NOT NULL,
+        at TEXT NOT NULL
+    )""",
+    # The sums of removed sessions. The heir is the nearest ancestor that is not removed; empty: the operator.
+    """CREATE TABLE removed_sums (
+        session_id TEXT PRIMARY KEY REFERENCES sessions (id),
+        heir TEXT NOT NULL
+    ) WITHOUT ROWID""",
+    "CREATE INDEX removed_sums_of_heirs ON removed_sums (heir)",
+    # The usage of removed sessions, in slots as `work`.
+    """CREATE TABLE removed_usage (
+        session_id TEXT NOT NULL REFERENCES sessions (id),
+        at TEXT NOT NULL,
+        model TEXT NOT NULL,
+        sidechain INTEGER NOT NULL,
+        input INTEGER NOT NULL,
+        output INTEGER NOT NULL,
+        cache_read INTEGER NOT NULL,
+        cache_write INTEGER NOT NULL,
+        cache_write_1h INTEGER NOT NULL,
+        PRIMARY KEY (session_id, at, model, sidechain)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX events_of_endings ON events (timestamp) WHERE type IN ('completed', 'error', 'abandoned', 'killed')",
+)
 
 _V10_WARNINGS: tuple[str, ...] = ()
 

@@ -32,6 +32,7 @@ from sm.store.rows import (
     insertion,
     launch_to_json,
 )
+from sm.store.sums import SumWrites
 from sm.store.telegram import TelegramWrites
 from sm.store.telegram_preferences import PreferenceWrites
 from sm.store.telegram_texts import TextWrites
@@ -97,6 +98,7 @@ class Transaction:
         self.mail = MailWrites(self, open, numbers)
         self.measures = MeasureWrites(self.write, self.write_rows)
         self.measured = MeasureReads(self.read)
+        self.sums = SumWrites(self.write, self.write_rows)
         self.timers = TimerWrites(self)
         self.accounts = AccountWrites(self)
         self.telegram = TelegramWrites(self)
@@ -234,7 +236,7 @@ class Transaction:
         return True
 
     async def remove(self, session: Session) -> None:
-        """Erase the session. Its events and an empty row stay, so that `seq` has no gaps."""
+        """Erase the session. Its events and an empty row stay, so that `seq` has no gaps, and its sums (`sums`)."""
         self.write(
             "UPDATE sessions SET removed = 1, launch = '{}', spawn_prompt = NULL, title = NULL, note = NULL,"
             " completion_message = NULL, token_hash = NULL WHERE id = ?",
@@ -245,6 +247,7 @@ class Transaction:
             "UPDATE outbox SET payload = '{}' WHERE session_id = ? AND state IN ('done', 'dead')",
             (session.id,),
         )
+        self.sums.inherit(session.id, None if self.find(session.parent_id) is None else session.parent_id)
         self.measures.forget(session.id)
         self.mail.forget(session.id)
         self.timers.remove(session.id)
@@ -286,6 +289,8 @@ class Transaction:
         after = track_work(before, after, at, self._work.elapsed_s(before, at))
         if not self.change(SESSIONS, before, after, "status", f"session {before.id}"):
             return before
+        if before.working_since is not None and after.working_since is None:
+            self.sums.add_work(after.id, before.working_since, after.worked_s - before.worked_s)
         self.sessions[after.id] = after
         if after.working_since is None:
             self._work.forget(after.id)

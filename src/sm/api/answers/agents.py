@@ -5,6 +5,7 @@ from typing import Annotated
 from typing_extensions import TypedDict  # pydantic reads the one of `typing` only from Python 3.12 on
 
 from sm.api.answers.sessions import SessionLabel
+from sm.api.answers.usage import EstimateView, TokensView, TreeSumsView
 from sm.api.fields import Anything, Time, doc, words
 from sm.core.items import ItemState
 from sm.core.observation import Source
@@ -19,15 +20,6 @@ class CheckpointView(TypedDict):
     timestamp: Time
     message: str
     metadata: dict[str, str]
-
-
-class TokensView(TypedDict):
-    """Tokens by kind. Each token counts in exactly one field."""
-
-    input: int
-    output: int
-    cache_read: int
-    cache_write: int
 
 
 class SubagentsView(TypedDict):
@@ -61,6 +53,10 @@ class ProgressView(TypedDict):
     tokens_remaining_estimate: int | None
     completion_percentage: int | None
     cost_usd: Annotated[float | None, doc("Null when the price of a model is unknown.")]
+    minutes: Annotated[float, doc("Minutes of work: running and not paused.")]
+    estimate: Annotated[EstimateView | None, doc("Null: no evidence, or the session has ended.")]
+    prices_as_of: Annotated[str | None, doc("The date of the list prices; null: the provider has none.")]
+    tree: Annotated[TreeSumsView | None, doc("Null without `tree` in the query.")]
     context_tokens: Annotated[int | None, doc("The current size of the conversation.")]
     context_window: Annotated[int | None, doc("The largest possible size of the conversation.")]
     context_percent: int | None
@@ -153,6 +149,10 @@ class AgentTypeView(TypedDict):
     problem: Annotated[str | None, doc("Why the type cannot be started.")]
     agreement: Annotated[
         ItemState, doc("The operator's agreement to the file; without it the file is not used.")
+    ]
+    estimate: Annotated[
+        EstimateView | None,
+        doc("For a new session, without `--model`. Null: fewer than 5 completed sessions."),
     ]
     shadowed_by: Annotated[str | None, doc("The origin of the type with the same name that is used instead.")]
     warnings: list[str]

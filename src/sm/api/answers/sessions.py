@@ -5,6 +5,7 @@ from typing import Annotated, NotRequired
 from typing_extensions import TypedDict  # pydantic reads the one of `typing` only from Python 3.12 on
 
 from sm.api.answers.budgets import BudgetView
+from sm.api.answers.usage import SessionSumsView
 from sm.api.fields import Time, doc
 from sm.core.attention import Attention, TaskKind
 from sm.core.states import Mode, TrustLevel
@@ -113,6 +114,12 @@ class SessionWithOutput(SessionView):
     last_output: NotRequired[
         Annotated[list[str], doc("Only of an ended session, and only for callers that may read the session.")]
     ]
+
+
+class SessionWithSums(SessionView):
+    """A session; where it is asked for, with what it and its descendants have used."""
+
+    sums: NotRequired[Annotated[SessionSumsView, doc("Only with `recursive` or `sums`.")]]
 
 
 class FailureView(TypedDict):

@@ -18,13 +18,14 @@ from sm.api.routes import (
     screens,
     sessions,
     telegram,
+    usage,
     workspaces,
 )
 
 ROUTES: dict[str, list[Route]] = {
     "daemon": daemon.routes,
     "sessions": sessions.routes,
-    "live": [*live.routes, *screens.routes],
+    "live": [*live.routes, *screens.routes, *usage.routes],
     "digest": digest.routes,
     "agents": agents.routes,
     "accounts": accounts.routes,

@@ -17,11 +17,13 @@ from sm.api.answers.agents import (
 from sm.api.answers.sessions import SessionView, StartedView
 from sm.api.body import Body
 from sm.api.context import ApiRequest
-from sm.api.fields import Anything, LongText, NeededText, Time, count, doc, words
+from sm.api.fields import Anything, LongText, NeededText, Present, Time, count, doc, words
 from sm.api.query import LISTED, LISTED_MAX, CheckpointLimit, Query, WorkspaceName
 from sm.api.route import RouteTable
+from sm.api.sums import estimate_json, tree_sums_json
 from sm.api.views import build_view
 from sm.capabilities.agent_types import AgentType, Catalog
+from sm.core.estimates import Estimate
 from sm.core.labels import label, name_to_type, short_label
 from sm.core.models import RequestKey
 from sm.core.observation import Source
@@ -55,6 +57,7 @@ class ActionsQuery(Query):
 
 class ProgressQuery(Query):
     checkpoints: CheckpointLimit = LISTED
+    tree: Annotated[Present, doc("Present: with the sums of the session and its descendants.")] = False
 
 
 class CheckpointsQuery(Query):
@@ -87,10 +90,11 @@ async def agent_types(request: ApiRequest, query: AgentTypesQuery) -> AgentTypes
     )
     # A session gets the types that it may spawn; the operator also the unusable ones, with their problems.
     is_session = request.caller.session_id is not None
+    estimates = await request.services.usage.estimates({t.name: t.agent.model for t in catalog.types})
     shown = [t for t in catalog.types if (t.usable if is_session else not t.withheld)]
     return {
         "workspace": catalog.workspace.slug if catalog.workspace else None,
-        "agents": [agent_type_json(agent_type) for agent_type in shown],
+        "agents": [agent_type_json(agent_type, estimates.get(agent_type.name)) for agent_type in shown],
         "warnings": [] if is_session else [*_withheld(catalog), *catalog.warnings],
     }
 
@@ -126,6 +130,9 @@ async def progress(request: ApiRequest, query: ProgressQuery) -> ProgressView:
     services, session = request.services, request.session()
     may_read = services.sessions.may_read(request.caller, session)
     shown = await services.monitor.progress(session, query.checkpoints, may_read=may_read)
+    if query.tree:
+        sums = await services.usage.sums(request.caller)
+        shown["tree"] = tree_sums_json(sums(session.id), services.monitor.now())
     return cast(ProgressView, shown)
 
 
@@ -202,7 +209,7 @@ async def complete(request: ApiRequest, body: CompleteBody, key: RequestKey | No
 # Shapes
 
 
-def agent_type_json(kind: AgentType) -> AgentTypeView:
+def agent_type_json(kind: AgentType, estimate: Estimate | None) -> AgentTypeView:
     agent = kind.agent
     return build_view(
         AgentTypeView,
@@ -211,6 +218,7 @@ def agent_type_json(kind: AgentType) -> AgentTypeView:
         description=agent.description,
         tools=agent.tools,
         spawnable=agent.spawnable,
+        estimate=estimate_json(estimate),
     )
 
 

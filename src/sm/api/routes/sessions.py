@@ -16,6 +16,7 @@ from sm.api.answers.sessions import (
     RestoredView,
     SessionView,
     SessionWithOutput,
+    SessionWithSums,
     StartedView,
     WaitView,
 )
@@ -24,6 +25,7 @@ from sm.api.context import ApiRequest
 from sm.api.fields import LongText, NeededText, NeededTexts, Present, Seconds, choice, doc
 from sm.api.query import WAIT_MAX_S, ListQuery, Recursive
 from sm.api.route import RouteTable
+from sm.api.sums import session_sums_json
 from sm.api.views import failures_json, nest
 from sm.core.attention import attention, current_task
 from sm.core.lifecycle import is_ended
@@ -40,6 +42,10 @@ Trust = Annotated[str | None, doc("`direct` or `sandboxed`; null: the level of t
 _TASK_MAX = 300
 """Characters of a session's task."""
 routes = RouteTable()
+
+
+class SessionsQuery(ListQuery):
+    sums: Annotated[Present, doc("Present: with what each session and its descendants have used.")] = False
 
 
 class ChildrenQuery(ListQuery):
@@ -159,9 +165,12 @@ class AcknowledgeBody(Body):
 
 
 @routes.route("GET", "/v1/sessions", agents=True, audit="all")
-async def all_sessions(request: ApiRequest, query: ListQuery) -> list[SessionView]:
+async def all_sessions(request: ApiRequest, query: SessionsQuery) -> list[SessionWithSums]:
     """List all sessions, oldest first."""
-    return request.views.sessions(request.services.sessions.list_sessions(request.caller, query.filter()))
+    sessions = request.services.sessions.list_sessions(request.caller, query.filter())
+    if query.sums:
+        return await request.views.sessions_with_sums(sessions)
+    return cast("list[SessionWithSums]", request.views.sessions(sessions))
 
 
 @routes.route("GET", "/v1/overview", agents=True)
@@ -208,18 +217,29 @@ async def session(request: ApiRequest) -> SessionWithOutput:
 
 
 @routes.route("GET", "/v1/sessions/{ref}/children", agents=True)
-async def children(request: ApiRequest, query: ChildrenQuery) -> list[SessionView]:
+async def children(request: ApiRequest, query: ChildrenQuery) -> list[SessionWithSums]:
     """List the children of a session; of the caller if `ref` is `-`."""
     sessions, views, caller = request.services.sessions, request.views, request.caller
     top = sessions.children(caller, request.name, archived=query.archived)
     if not query.recursive:
-        return views.sessions(sessions.apply_filter(caller, top, query.filter()))
+        return cast(
+            "list[SessionWithSums]", views.sessions(sessions.apply_filter(caller, top, query.filter()))
+        )
     descendants = [s for parent in top for s in sessions.descendants(caller, parent.id)]
     wanted = {s.id for s in sessions.apply_filter(caller, [*top, *descendants], query.filter())}
     children: dict[str, list[Session]] = {}
     for descendant in descendants:
         children.setdefault(descendant.parent_id or "", []).append(descendant)
-    return nest(top, children, wanted, views.session)
+    usage, now_s = request.services.usage, request.services.monitor.now()
+    sums = await usage.sums(caller)
+
+    def view(session: Session) -> SessionWithSums:
+        return {
+            **views.session(session),
+            "sums": session_sums_json(usage.own(session.id), sums(session.id), now_s),
+        }
+
+    return cast("list[SessionWithSums]", nest(top, children, wanted, view))
 
 
 # Starts and ends
@@ -373,7 +393,7 @@ async def remove(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -
     """Delete the record of an ended session."""
     records = request.services.records
     removed = await records.remove(request.caller, request.name, key)
-    request.views.texts.pop(removed.session_id, None)
+    request.views.forget(removed.session_id)
     users = await records.worktree_use(removed)
     return {
         "removed": removed.session_id,

@@ -20,6 +20,7 @@ import click
 from sm.cli.call import Call, json_option
 from sm.cli.display.errors import print_warnings
 from sm.cli.display.output import Table, print_json, print_lines, print_table
+from sm.cli.display.sums import estimate_words
 from sm.cli.options import agent_types_query, workspaces
 from sm.client.http import decode_answer
 from sm.core.lines import JsonObject, line
@@ -65,4 +66,6 @@ def _description(agent: JsonObject, workspace: str | None) -> str:
         return f"left out until the operator agrees to it ({line(agent['agreement'])}): {command}"
     if agent["problem"]:
         return f"cannot be used: {line(agent['problem'], 1000)}"
-    return line(agent["description"] or "", 300)
+    estimate = estimate_words(agent.get("estimate"))  # an older daemon has none
+    description = line(agent["description"] or "", 300)
+    return f"{description} (usually {estimate})".lstrip() if estimate else description

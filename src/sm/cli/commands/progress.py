@@ -5,11 +5,12 @@ Fields without a measurement are omitted. With --watch the JSON is one object pe
 \b
 Examples:
   sm progress engineer-login --watch
+  sm progress architect-shop --tree
 """
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import click
@@ -24,27 +25,28 @@ from sm.wire import encode
 
 _INTERVAL_S = 5.0
 # Fields that change with time alone, not with the agent's progress.
-_CLOCKS = frozenset({"elapsed_seconds", "idle_seconds", "last_tool"})
+_CLOCKS = frozenset({"elapsed_seconds", "idle_seconds", "last_tool", "minutes", "tree", "estimate"})
 
 
 @click.command(help=__doc__)
 @session_argument
 @click.option("--watch", "-w", is_flag=True, help="Update every 5 seconds until the session ends.")
+@click.option("--tree", is_flag=True, help="Add what the session and all its descendants have used.")
 @json_option
-def command(session: str, watch: bool, call: Call) -> None:
-    path = session_path(session, "/progress")
+def command(session: str, watch: bool, tree: bool, call: Call) -> None:
+    path, query = session_path(session, "/progress"), {"tree": tree}
     if watch:
-        _watch(call, path)
+        _watch(call, path, query)
     else:
-        call.get(path, lambda progress: progress_block(progress, now(), None))
+        call.get(path, lambda progress: progress_block(progress, now(), None), query)
 
 
-def _watch(call: Call, path: str) -> None:
+def _watch(call: Call, path: str, query: Mapping[str, object]) -> None:
     client = call.client
     shown = None
     with _display(as_json=call.as_json) as display:
         while True:
-            progress = client.get(path)
+            progress = client.get(path, query)
             news = {key: value for key, value in progress.items() if key not in _CLOCKS}
             if sys.stdout.isatty() or news != shown:
                 display(progress)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime, tzinfo
 
+from sm.cli.display.sums import estimate_words, tree_lines
 from sm.core.lines import JsonObject, age, agent_line, checkpoint_line, line
 from sm.core.timestamps import span
 
@@ -32,10 +33,14 @@ def progress_block(
         lines.append(_last_tool(progress["last_tool"], now))
     if progress.get("cost_usd") is not None:
         lines.append(f"Cost: ${progress['cost_usd']:,.2f}")
+    estimate = estimate_words(progress.get("estimate"))  # an older daemon has none
+    if estimate:
+        lines.append(f"Estimate: {estimate}")
     if progress.get("context_percent") is not None:
         lines.append(f"Context: {progress['context_percent']}% of {progress['context_window']:,} tokens")
     if progress.get("completion_message"):
         lines.append(f'Result: "{line(progress["completion_message"])}"')
+    lines += tree_lines(progress)
     if progress.get("todo"):
         lines += ["", *_todo(progress["todo"])]
     if progress.get("checkpoints"):

@@ -38,7 +38,7 @@ from sm.providers.claude.home import ClaudeHome
 from sm.providers.claude.hooks import ClaudeHookReader, conversation_id
 from sm.providers.claude.options import BYPASS, is_sandbox_environment, merge_options, resumable_arguments
 from sm.providers.claude.permissions import bypasses, limit_to_parent
-from sm.providers.claude.pricing import context_window, cost_usd, knows_price
+from sm.providers.claude.pricing import PRICES_AS_OF, context_window, cost_usd, knows_price
 from sm.providers.claude.settings import session_settings
 from sm.providers.claude.setup import ClaudeSetup
 from sm.providers.claude.state import ClaudeStateReader
@@ -78,6 +78,7 @@ class ClaudeProvider(Provider):
     """
 
     name = "claude"
+    prices_as_of = PRICES_AS_OF
     has_turns = True
     interrupt_key = "Escape"
     never_inherited = _NEVER_INHERITED

@@ -11,6 +11,9 @@ from sm.core.usage import Usage
 _OPUS = ModelPrices(input=5, output=25)
 _SONNET = ModelPrices(input=3, output=15)
 
+PRICES_AS_OF = "2026-11-22"
+"""The date at which PRICES were taken."""
+
 PRICES: Mapping[str, ModelPrices] = {
     "claude-opus-4-5": _OPUS,
     "claude-opus-4-6": _OPUS,

@@ -1,0 +1,66 @@
+"""Show tokens, cost and time by type, model, day, account or tree.
+
+Includes ended and archived sessions, and removed ones as far as their usage is known. From an agent: its own session
+and its descendants. A cost with a + is a part: the price of a model is unknown.
+
+\b
+Columns:
+  ENDINGS    how often sessions ended, by kind
+  TOKENS     input and output
+  CACHE      tokens read from and written to the cache
+  MINUTES    minutes of work: running and not paused
+  REMINDED   reminders to report
+  RETRIED    retries after faults of the service
+  COST EACH  of a completed session: the median and the 90th percentile
+  TIME EACH  likewise, from the start to the completion
+
+\b
+Examples:
+  sm usage
+  sm usage --by day --since 2026-11-20
+  sm usage --by tree --since 22:00 --json
+"""
+
+from datetime import UTC, datetime
+
+import click
+
+from sm.cli.call import Call, json_option
+from sm.cli.display.output import print_lines, print_table
+from sm.cli.display.sums import report_table
+from sm.cli.options import workspace_option
+from sm.client.http import decode_answer
+
+_GROUPINGS = ("type", "model", "day", "account", "tree")
+
+
+@click.command(help=__doc__)
+@click.option(
+    "--by",
+    type=click.Choice(_GROUPINGS),
+    default="type",
+    show_default=True,
+    metavar="GROUPING",
+    help=f"How to group: {', '.join(_GROUPINGS[:-1])} or {_GROUPINGS[-1]}. Days are local days.",
+)
+@click.option("--since", metavar="DATE", help="Only since this local date or time: 2026-11-20 or 22:00.")
+@workspace_option
+@json_option
+def command(by: str, since: str | None, workspace: str | None, call: Call) -> None:
+    query = {"by": by, "since": _start(since), "workspace": workspace}
+    text = call.client.text("GET", "/v1/usage/report", query)
+    if call.as_json:
+        call.show(text, lambda _: ())
+        return
+    report = decode_answer(text)
+    print_table(report_table(report))
+    if report["prices_as_of"] and report["total"]["cost_usd"] is not None:
+        print_lines([f"List prices of {report['prices_as_of']}"])
+
+
+def _start(since: str | None) -> str | None:
+    if since is None:
+        return None
+    from sm.cli.times import past_time
+
+    return past_time(since, datetime.now(UTC)).isoformat()

@@ -1,0 +1,142 @@
+"""Formats sums of tokens, cost and time, estimates, and the report of `sm usage`. Pure."""
+
+from collections.abc import Callable
+
+from sm.cli.display.output import Table
+from sm.core.lines import JsonObject, line
+from sm.core.timestamps import span
+
+_HEADER = (
+    *(
+        "SESSIONS",
+        "ENDINGS",
+        "TOKENS",
+        "CACHE",
+        "COST",
+        "MINUTES",
+        "REMINDED",
+        "RETRIED",
+        "COST EACH",
+        "TIME EACH",
+    ),
+)
+
+
+def money(cost_usd: float | None, *, partial: bool = False) -> str:
+    """`$1.25`; `$1.25+` if a part of the price is unknown, and `?` if nothing of it is known."""
+    if cost_usd is None:
+        return "?" if partial else "-"
+    return f"${cost_usd:,.2f}{'+' if partial else ''}"
+
+
+def short(number: float) -> str:
+    """`950`, `12.3k`, `4.5M`."""
+    for unit, suffix in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
+        if number >= unit:
+            return f"{number / unit:.1f}{suffix}"
+    return f"{number:g}"
+
+
+def sums_words(session: JsonObject) -> str:
+    """The sums of a session and its descendants, then its own: `12.3k tokens, $1.25, 8min; own 2.0k, $0.10, 3min`.
+
+    Empty without usage and work, and for an older daemon.
+    """
+    sums = session.get("sums")
+    if not sums or not (sums["tree"]["tokens"] or sums["tree"]["minutes"]):
+        return ""
+    tree, own = sums["tree"], sums["own"]
+    text = _words(tree, " tokens")
+    if tree["removed"]:
+        text += f", with {tree['removed']} removed"
+    return text if tree["sessions"] + tree["removed"] < 2 else f"{text}; own {_words(own)}"
+
+
+def _words(sums: JsonObject, unit: str = "") -> str:
+    parts = []
+    if sums["tokens"] is not None:
+        parts.append(f"{short(sums['tokens']['input'] + sums['tokens']['output'])}{unit}")
+        parts.append(money(sums["cost_usd"], partial=sums["cost_partial"]))
+    parts.append(f"{sums['minutes']:g}min")
+    return ", ".join(parts)
+
+
+def tree_lines(progress: JsonObject) -> list[str]:
+    """The sums of a session and its descendants, for `sm progress --tree`."""
+    tree = progress.get("tree")
+    if not tree:
+        return []
+    others = [
+        f"{tree['sessions']} sessions" if tree["sessions"] != 1 else "1 session",
+        f"{tree['live']} live",
+    ]
+    if tree["removed"]:
+        others.append(f"{tree['removed']} removed")
+    lines = [f"Tree: {', '.join(others)}, {tree['minutes']:g} min of work"]
+    if tree["tokens"] is not None:
+        lines.append(f"  Tokens: {_kinds(tree['tokens'])}")
+        lines.append(f"  Cost: {money(tree['cost_usd'], partial=tree['cost_partial'])}")
+    own = [f"{progress['minutes']:g} min of work"]
+    if progress["tokens_used"] is not None:
+        own = [
+            f"{progress['tokens_used']:,} tokens",
+            money(progress["cost_usd"], partial=True).rstrip("+"),
+            *own,
+        ]
+    lines.append(f"  Own share: {', '.join(own)}")
+    return lines
+
+
+def _kinds(tokens: JsonObject) -> str:
+    return ", ".join(f"{count:,} {kind.replace('_', ' ')}" for kind, count in tokens.items())
+
+
+def estimate_words(estimate: JsonObject | None) -> str | None:
+    """`12min to 30min, $0.40 to $1.10 (12 completed sessions)`: the median and the 90th percentile.
+
+    None without evidence.
+    """
+    if not estimate:
+        return None
+    parts = []
+    if estimate["seconds"]:
+        parts.append(_range(estimate["seconds"], span))
+    if estimate["tokens"]:
+        parts.append(f"{_range(estimate['tokens'], short)} tokens")
+    if estimate["cost_usd"]:
+        parts.append(_range(estimate["cost_usd"], money))
+    what = "finished tasks" if estimate["basis"] == "tasks" else "completed sessions"
+    return f"{', '.join(parts)} ({estimate['samples']} {what})" if parts else None
+
+
+def _range(spread: JsonObject, show: Callable[[float], str]) -> str:
+    low, high = show(spread["p50"]), show(spread["p90"])
+    return low if low == high else f"{low} to {high}"
+
+
+def report_table(report: JsonObject) -> Table:
+    """The groups of a report and their sum, with a header."""
+    rows: list[tuple[str, ...]] = [(report["by"].upper(), *_HEADER)]
+    rows += [(line(group["label"]), *_cells(group)) for group in report["groups"]]
+    rows.append(("total", *_cells(report["total"])))
+    return Table(rows, aligned=len(rows[0]) - 1)
+
+
+def _cells(group: JsonObject) -> tuple[str, ...]:
+    tokens, sessions = group["tokens"], f"{group['sessions']}"
+    if group["removed"]:
+        sessions += f" ({group['removed']} removed)"
+    endings = [f"{count} {kind}" for kind, count in group["endings"].items() if count]
+    cost, seconds = group["cost_usd_each"], group["seconds_each"]
+    return (
+        sessions,
+        ", ".join(endings) or "-",
+        "-" if tokens is None else short(tokens["input"] + tokens["output"]),
+        "-" if tokens is None else short(tokens["cache_read"] + tokens["cache_write"]),
+        money(group["cost_usd"], partial=group["cost_partial"]),
+        f"{group['minutes']:g}",
+        f"{group['reminders']}",
+        f"{group['retries']}",
+        _range(cost, money) if cost else "-",
+        _range(seconds, span) if seconds else "-",
+    )

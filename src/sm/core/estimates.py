@@ -1,0 +1,88 @@
+"""Estimates of what a session will have used at its end, from completed sessions or from finished tasks. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sm.core.percentiles import Spread, spread
+from sm.core.usage import COST_DIGITS, is_same_model
+
+SAMPLES_MIN = 5
+"""Fewer completed sessions prove nothing."""
+SAMPLES_MAX = 50
+"""Older sessions than the newest ones do not count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The usage of one session, completed or so far."""
+
+    model: str | None
+    seconds: float
+    """From its start to its completion."""
+    tokens: int | None
+    """Input and output; None: not counted."""
+    cost_usd: float | None
+    """None: unknown."""
+
+
+class Basis(StrEnum):
+    SESSIONS = "sessions"
+    """Completed sessions of the same agent type and model."""
+    TASKS = "tasks"
+    """The finished tasks of the session itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The totals at the end of a session. None: no evidence."""
+
+    seconds: Spread | None
+    tokens: Spread | None
+    cost_usd: Spread | None
+    samples: int
+    """The number of sessions or finished tasks that it rests on."""
+    basis: Basis
+
+
+def estimate_totals(
+    samples: Sequence[Sample],
+    model: str | None,
+    used: Sample | None = None,
+    tasks: tuple[int, int] | None = None,
+) -> Estimate | None:
+    """Estimate the totals of a session with `model`, at least what it has `used`; None without evidence.
+
+    `samples`: completed sessions of its agent type. `tasks`: the finished ones and all; they decide if one is finished.
+    """
+    if used is not None and tasks is not None and tasks[0] > 0:
+        return _by_tasks(used, *tasks)
+    same = [sample for sample in samples if is_same_model(sample.model, model)]
+    if len(same) < SAMPLES_MIN:
+        return None
+    spent = used or Sample(None, 0, None, None)
+    return Estimate(
+        _spread((s.seconds for s in same), spent.seconds),
+        _spread((s.tokens for s in same), spent.tokens),
+        _spread((s.cost_usd for s in same), spent.cost_usd),
+        len(same),
+        Basis.SESSIONS,
+    )
+
+
+def _spread(numbers: Iterable[float | None], used: float | None) -> Spread | None:
+    known = [number for number in numbers if number is not None]
+    found = spread(known) if len(known) >= SAMPLES_MIN else None
+    return None if found is None else found.at_least(used or 0)
+
+
+def _by_tasks(used: Sample, done: int, total: int) -> Estimate:
+    """The average of a finished task, for each task."""
+    rate = max(1.0, total / done)
+    return Estimate(
+        Spread(round(used.seconds * rate), round(used.seconds * rate)),
+        None if used.tokens is None else Spread(round(used.tokens * rate), round(used.tokens * rate)),
+        None if used.cost_usd is None else Spread(*[round(used.cost_usd * rate, COST_DIGITS)] * 2),
+        done,
+        Basis.TASKS,
+    )

@@ -1,0 +1,200 @@
+"""Sums over sessions and their descendants, with the removed ones, kept in memory from one read to the next."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from sm.config import Config
+from sm.core.estimates import SAMPLES_MAX, Sample
+from sm.core.lifecycle import is_live
+from sm.core.models import Session
+from sm.core.statuses import Status
+from sm.core.timestamps import epoch_s
+from sm.core.tree_totals import Totals, TreePart, TreeTotals
+from sm.core.usage import TokenCounts, Usage
+from sm.monitor.progress import seconds_between
+from sm.monitor.usage import UsageMeter
+from sm.policy.access import Target
+from sm.providers.base import Provider
+from sm.store import Store
+from sm.store.sums import RemovedSession
+
+
+class TreeSums:
+    """The totals of every session. `refresh` looks only at sessions that have changed since the last call."""
+
+    def __init__(
+        self,
+        config: Config,
+        store: Store,
+        usage: UsageMeter,
+        providers: Mapping[str, Provider],
+        now: Callable[[], str],
+    ) -> None:
+        self._now = now
+        self.counts_tokens = config.child_agents.progress.enable_token_tracking
+        self._store = store
+        self._usage = usage
+        self._providers = providers
+        self._measured = usage.follow_changes()
+        self._refreshing = asyncio.Lock()
+        self._seen: dict[str, Session] = {}
+        self._removed: dict[str, RemovedSession] | None = None
+        """None: not read yet."""
+        self._parts: dict[str, TreePart] = {}
+        self._models: dict[str, str | None] = {}
+        """The main model of each session."""
+        self._totals = TreeTotals()
+        self._changes = -1
+
+    def sessions(self) -> Iterator[Session | RemovedSession]:
+        """All sessions, with the removed ones."""
+        yield from self._seen.values()
+        yield from (self._removed or {}).values()
+
+    def parent(self, session_id: str) -> str | None:
+        """The parent, of a removed session the session that has inherited its sums, perhaps a removed one."""
+        part = self._parts.get(session_id)
+        return None if part is None else part.parent_id
+
+    def model(self, session_id: str) -> str | None:
+        """The model that the session used most, or the one that it was started with."""
+        return self._models.get(session_id)
+
+    def own(self, session_id: str) -> Totals:
+        """The session's own part of the sums."""
+        part = self._parts.get(session_id)
+        return Totals() if part is None else part.own
+
+    def of_tree(self, session_id: str) -> Totals:
+        """The sums of the session and all its descendants, also those that a caller may not see."""
+        return self._totals[session_id]
+
+    def of_trees_for(self, may_see: Callable[[Target], bool]) -> TreeTotals:
+        """The sums of the sessions that a caller sees, by session."""
+        totals = TreeTotals()
+        known: Mapping[str, Target] = {**self._seen, **(self._removed or {})}
+        totals.update(
+            {
+                s: part if may_see(known[s]) else TreePart(part.parent_id, Totals())
+                for s, part in self._parts.items()
+            }
+        )
+        return totals
+
+    def samples(self) -> dict[str, list[Sample]]:
+        """The newest completed sessions of each agent type, with the removed ones, the newest first."""
+        found: dict[str, list[tuple[str, Sample]]] = {}
+        for session in self.sessions():
+            if session.status is Status.COMPLETED and session.completed_at is not None:
+                sample = self._sample(session, session.completed_at)
+                found.setdefault(session.agent_type, []).append((session.completed_at, sample))
+        return {
+            agent_type: [
+                sample for _, sample in sorted(dated, key=lambda one: one[0], reverse=True)[:SAMPLES_MAX]
+            ]
+            for agent_type, dated in found.items()
+        }
+
+    def _sample(self, session: Session | RemovedSession, completed_at: str) -> Sample:
+        own = self.own(session.id)
+        return Sample(
+            self._models.get(session.id),
+            seconds_between(session.started_at or session.created_at, completed_at),
+            own.tokens.used if own.measured else None,
+            own.known_cost_usd if not own.unpriced else None,
+        )
+
+    async def refresh(self) -> None:
+        """Bring the sums up to date with the committed state. Costs nothing if nothing has changed."""
+        async with self._refreshing:
+            if self._changes == self._store.changes and not self._measured:
+                return
+            changes, sessions = self._store.changes, dict(self._store.sessions)
+            measured, seen = set(self._measured), self._seen
+            self._measured.clear()
+            try:
+                changed = [s for s in sessions.values() if seen.get(s.id) is not s or s.id in measured]
+                fresh = {s.id: s for s in changed if s.id not in seen or s.id in measured}
+                counted = list(fresh.values()) if self.counts_tokens else []
+                used = await self._usage.sums(counted) if counted else {}
+                gone = [s for s in seen if s not in sessions]
+                removed = await self._read_removed(gone)
+            except BaseException:
+                self._measured |= measured
+                raise
+            parts = {s.id: self._part(s, used.get(s.id, ()) if s.id in fresh else None) for s in changed}
+            unknown = [s for s in gone if s not in removed]
+            self._totals.update({**parts, **removed}, unknown)
+            self._parts |= {**parts, **removed}
+            for session_id in unknown:
+                self._parts.pop(session_id, None)
+                self._models.pop(session_id, None)
+            self._seen, self._changes = sessions, changes
+
+    async def _read_removed(self, gone: Sequence[str]) -> dict[str, TreePart]:
+        """The parts of sessions that were removed since the last call, at the first call of all removed ones."""
+        if self._removed is not None and not gone:
+            return {}
+        found = await self._store.sums.removed(None if self._removed is None else gone)
+        used = await self._store.sums.removed_usage([s.id for s in found]) if found else {}
+        self._removed = {**(self._removed or {}), **{s.id: s for s in found}}
+        return {s.id: self._removed_part(s, used.get(s.id, ())) for s in found}
+
+    def _part(self, session: Session, usages: Sequence[Usage] | None) -> TreePart:
+        """`usages`: the sums by model; None: they are as before."""
+        if usages is None:
+            known = self.own(session.id)
+        else:
+            known = measured_totals(self._providers.get(session.provider), usages)
+            self._models[session.id] = main_model(usages) or session.model
+        since_ms = None if session.working_since is None else self._working_since_ms(session)
+        own = Totals(
+            1,
+            int(is_live(session.status)),
+            known.tokens,
+            known.measured,
+            known.cost,
+            known.unpriced,
+            worked_ms=round(session.worked_s * 1000),
+            working=int(since_ms is not None),
+            working_since_ms=since_ms or 0,
+        )
+        return TreePart(session.parent_id, own)
+
+    def _working_since_ms(self, session: Session) -> int:
+        """The start of the work that is under way, by the system clock as it is set now."""
+        now = self._now()
+        return int((epoch_s(now) - self._store.work.elapsed_s(session, now)) * 1000)
+
+    def _removed_part(self, session: RemovedSession, usages: Sequence[Usage]) -> TreePart:
+        counted = usages if self.counts_tokens else ()
+        known = measured_totals(self._providers.get(session.provider), counted)
+        self._models[session.id] = main_model(usages) or session.model
+        own = Totals(
+            0,
+            0,
+            known.tokens,
+            known.measured,
+            known.cost,
+            known.unpriced,
+            removed=1,
+            worked_ms=round(session.worked_s * 1000),
+        )
+        return TreePart(session.heir, own)
+
+
+def measured_totals(provider: Provider | None, usages: Sequence[Usage]) -> Totals:
+    """The tokens and the known cost of sums by model. `provider`: None if it is unknown to this version of sm."""
+    costs = [None if provider is None else provider.cost_usd([used]) for used in usages if used.context]
+    return Totals(
+        tokens=TokenCounts.of(usages),
+        measured=int(bool(usages)),
+        cost=sum(cost for cost in costs if cost is not None),
+        unpriced=int(None in costs),
+    )
+
+
+def main_model(usages: Sequence[Usage]) -> str | None:
+    """The model that has the most tokens in the main conversation, else in those of sub-agents; None: no usage."""
+    most = max(usages, key=lambda used: (not used.sidechain, used.context), default=None)
+    return None if most is None else most.model

@@ -1,0 +1,178 @@
+"""Sums that outlive their sessions: work by time, reminders and retries, and the usage of removed sessions."""
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from sm.core.states import TrustLevel
+from sm.core.statuses import Status
+from sm.core.time_slots import split
+from sm.core.usage import FollowUpKind, Usage
+from sm.store.connection import Read
+from sm.store.rows import encode_json
+
+_SLOT = "substr(at, 1, 14) || printf('%02d', (CAST(substr(at, 15, 2) AS INTEGER) / 15) * 15)"
+"""The slot of a time, as `core.time_slots.slot_at`."""
+_KINDS = "input, output, cache_read, cache_write, cache_write_1h"
+_SUMS = ", ".join(f"sum({kind})" for kind in _KINDS.split(", "))
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedSession:
+    """A removed session, of which sums are stored. It fulfils `policy.access.Target`."""
+
+    id: str
+    heir: str | None
+    """The nearest ancestor that is not removed; None: the operator."""
+    agent_type: str
+    provider: str
+    model: str | None
+    account: str | None
+    workspace: str | None
+    effective_mode: TrustLevel
+    paired_user: str | None
+    status: Status
+    created_at: str
+    started_at: str | None
+    completed_at: str | None
+    worked_s: float
+
+
+class SumWrites:
+    def __init__(
+        self,
+        write: Callable[[str, tuple[Any, ...]], None],
+        write_rows: Callable[[str, Iterable[tuple[Any, ...]]], None],
+    ) -> None:
+        self._write = write
+        self._write_rows = write_rows
+
+    def add_work(self, session_id: str, since: str, seconds: float) -> None:
+        """Count the work of a session that began at `since` and lasted so long."""
+        self._write_rows(
+            "INSERT INTO work (session_id, at, seconds) VALUES (?, ?, ?)"
+            " ON CONFLICT (session_id, at) DO UPDATE SET seconds = seconds + excluded.seconds",
+            ((session_id, slot, seconds) for slot, seconds in split(since, seconds)),
+        )
+
+    def add_follow_up(self, session_id: str, kind: FollowUpKind, at: str) -> None:
+        self._write(
+            "INSERT INTO follow_ups (session_id, kind, at) VALUES (?, ?, ?)", (session_id, kind.value, at)
+        )
+
+    def inherit(self, session_id: str, heir: str | None) -> None:
+        """Keep the sums of a session that is removed, for its parent. Call it before its usage is deleted.
+
+        The sums that the session has inherited move on to its parent.
+        """
+        self._write(
+            f"INSERT OR REPLACE INTO removed_usage (session_id, at, model, sidechain, {_KINDS})"  # noqa: S608 - constant
+            f" SELECT session_id, {_SLOT}, model, sidechain, {_SUMS} FROM usage WHERE session_id = ? GROUP BY 2, 3, 4",
+            (session_id,),
+        )
+        self._write("UPDATE removed_sums SET heir = ? WHERE heir = ?", (heir or "", session_id))
+        self._write(
+            "INSERT OR REPLACE INTO removed_sums (session_id, heir) VALUES (?, ?)", (session_id, heir or "")
+        )
+
+
+class SumReads:
+    """Reads sums of sessions, and of removed ones."""
+
+    def __init__(self, read: Read) -> None:
+        self._read = read
+
+    async def removed(self, session_ids: Collection[str] | None = None) -> list[RemovedSession]:
+        """The removed sessions among these (None: all) whose sums are stored."""
+        rows = await self._read(
+            "SELECT s.id, r.heir, agent_type, provider, model, account, workspace, effective_mode, paired_user, status,"
+            " created_at, started_at, completed_at, worked_s FROM removed_sums r JOIN sessions s ON s.id = r.session_id"
+            " WHERE ?1 IS NULL OR r.session_id IN (SELECT value FROM json_each(?1))",
+            (None if session_ids is None else encode_json(list(session_ids)),),
+        )
+        return [_removed_session(*row) for row in rows]
+
+    async def removed_usage(self, session_ids: Collection[str]) -> dict[str, list[Usage]]:
+        """Sums by model of removed sessions, as `MeasureReads.usage_of`."""
+        rows = await self._read(
+            f"SELECT session_id, model, sidechain, {_SUMS} FROM removed_usage"  # noqa: S608 - constant names
+            " WHERE session_id IN (SELECT value FROM json_each(?)) GROUP BY session_id, model, sidechain",
+            (encode_json(list(session_ids)),),
+        )
+        found: dict[str, list[Usage]] = {}
+        for row in rows:
+            used = Usage("", row[1], "", row[3], row[4], row[5], row[6], row[7], sidechain=bool(row[2]))
+            found.setdefault(row[0], []).append(used)
+        return found
+
+    async def usage_since(self, since: str, *, slots: bool) -> list[tuple[str, Usage]]:
+        """(session, usage by model) of all sessions, with the removed ones; with `slots` by slot, which is in `at`.
+
+        `since`: only later usage; empty: all, also that without a time.
+        """
+        slot, removed_slot, by = (_SLOT, "at", ", 2") if slots else ("''", "''", "")
+        rows = await self._read(
+            f"SELECT session_id, {slot}, model, {_SUMS} FROM usage WHERE at >= ?1 GROUP BY session_id, model{by}"  # noqa: S608 - constant names
+            f" UNION ALL SELECT session_id, {removed_slot}, model, {_SUMS} FROM removed_usage"
+            f" WHERE at >= substr(?1, 1, 16) GROUP BY session_id, model{by}",
+            (since,),
+        )
+        return [(r[0], Usage("", r[2], r[1], r[3], r[4], r[5], r[6], r[7])) for r in rows]
+
+    async def work_since(self, since: str, *, slots: bool) -> list[tuple[str, str, float]]:
+        """(session, slot, seconds) of all work that is over; without `slots` one row with an empty slot a session."""
+        at, by = ("at", "session_id, at") if slots else ("''", "session_id")
+        rows = await self._read(
+            f"SELECT session_id, {at}, sum(seconds) FROM work WHERE at >= substr(?, 1, 16) GROUP BY {by}",  # noqa: S608 - constant names
+            (since,),
+        )
+        return [(row[0], row[1], row[2]) for row in rows]
+
+    async def endings_since(self, since: str) -> list[tuple[str, str, Status]]:
+        """(session, time, kind) of each ending."""
+        rows = await self._read(
+            "SELECT session_id, timestamp, type FROM events WHERE timestamp >= ?"
+            " AND type IN ('completed', 'error', 'abandoned', 'killed')",
+            (since,),
+        )
+        return [(row[0], row[1], Status(row[2])) for row in rows]
+
+    async def follow_ups_since(self, since: str) -> list[tuple[str, str, FollowUpKind]]:
+        """(session, time, kind) of each reminder and retry."""
+        kinds = list(FollowUpKind)
+        rows = await self._read("SELECT session_id, at, kind FROM follow_ups WHERE at >= ?", (since,))
+        return [(row[0], row[1], FollowUpKind(row[2])) for row in rows if row[2] in kinds]
+
+
+def _removed_session(
+    id: str,
+    heir: str,
+    agent_type: str,
+    provider: str,
+    model: str | None,
+    account: str | None,
+    workspace: str | None,
+    mode: str,
+    paired_user: str | None,
+    status: str,
+    *times: Any,
+) -> RemovedSession:
+    # An unknown level must not read as the most trusted one.
+    level = TrustLevel.DIRECT if mode == TrustLevel.DIRECT else TrustLevel.SANDBOXED
+    created_at, started_at, completed_at, worked_s = times
+    return RemovedSession(
+        id,
+        heir or None,
+        agent_type,
+        provider,
+        model,
+        account,
+        workspace,
+        level,
+        paired_user,
+        Status(status),
+        created_at,
+        started_at,
+        completed_at,
+        worked_s,
+    )
