@@ -43,7 +43,18 @@ from sm.providers.readers import SetupDialog, ToolEnd
 from sm.requests import Dialogs, Requests, SetupDialogs
 from sm.sandboxes.home import homes
 from sm.server import ApiServer
-from sm.services import DaemonInfo, Digests, Live, Reads, Services, Sessions, Telegram, TelegramLink, Waits
+from sm.services import (
+    DaemonInfo,
+    Digests,
+    Live,
+    Reads,
+    Search,
+    Services,
+    Sessions,
+    Telegram,
+    TelegramLink,
+    Waits,
+)
 from sm.sessions.accounts import Accounts
 from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
@@ -281,6 +292,7 @@ class DaemonParts:
             screens=LiveScreens(terminals),
             terminals=terminals,
             store=Reads(store),
+            search=Search(store, sessions),
             accounts=accounts,
             pairings=Pairings(store, manager, audit.record, map(telegram_user, owners)),
             telegram=Telegram(store, manager, audit.record, link, owners),

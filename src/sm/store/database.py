@@ -33,6 +33,7 @@ from sm.store.messages import MailReads
 from sm.store.migrations import migrate
 from sm.store.retention import prune
 from sm.store.rows import CHECKPOINTS, EVENTS, OUTBOX, SESSIONS, WORKSPACES, encode_json, launch_from_json
+from sm.store.search import SearchReads
 from sm.store.telegram import TelegramReads
 from sm.store.telegram_preferences import PreferenceReads
 from sm.store.transaction import ALONE, SHARED, Transaction
@@ -108,6 +109,7 @@ class Store:
         self._read = functools.partial(rows, reader)
         self.mail = MailReads(self._read)
         self.measures = MeasureReads(self._read)
+        self.search = SearchReads(self._read)
         self.budgets = BudgetReads(
             lambda: self.mail.open.budgets,
             lambda session_id: self.index.sessions.get(session_id),
