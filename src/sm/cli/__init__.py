@@ -53,6 +53,7 @@ COMMANDS = (
     (STATE, "tail", "Show an agent's last actions, or follow new ones."),
     (STATE, "output", "Show the last lines of an agent's terminal."),
     (STATE, "events", "Show events, or follow new ones."),
+    (STATE, "search", "Search in what agents did and said."),
     (STATE, "checkpoints", "List the milestones that a session reported."),
     (STATE, "what", "Summarize a session in a few sentences."),
     (STATE, "why", "Explain a session's status, or who answered a request."),

@@ -75,6 +75,19 @@ class Todo:
 
 
 @dataclass(frozen=True, slots=True)
+class SaidText:
+    """A text of the agent, or a use of a tool, as `sm search` finds it."""
+
+    key: str
+    """Tells the texts of a session apart: a transcript may be read again."""
+    at: str
+    """ISO 8601; empty: unknown."""
+    type: str
+    """`text` or `tool`."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class ActionLine:
     at: str | None
     kind: str

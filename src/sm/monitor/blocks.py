@@ -55,8 +55,9 @@ def read_block(
         limit_bytes *= 2
     usage = tuple(u for u in delta.usage if not u.at or u.at >= since)
     tools = tuple(t for t in delta.tools if not t.at or t.at >= since)
+    said = tuple(s for s in delta.said if not s.at or s.at >= since)
     return TranscriptBlock(
-        replace(delta, usage=usage, tools=tools, observations=condense(delta.observations)),
+        replace(delta, usage=usage, tools=tools, said=said, observations=condense(delta.observations)),
         new.position,
         new.more,
         max(tools, key=lambda tool: tool.at, default=None),

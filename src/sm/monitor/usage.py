@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from sm.config import Config
 from sm.core.models import Session
 from sm.core.observation import Observation
-from sm.core.usage import ActionLine, FilePosition, Todo, ToolUse, Usage, is_same_model
+from sm.core.usage import ActionLine, FilePosition, SaidText, Todo, ToolUse, Usage, is_same_model
 from sm.monitor.blocks import TranscriptBlock, condense, read_block
 from sm.monitor.transcripts import Root, files_of, read_last
 from sm.monitor.usage_totals import UsageTotals
@@ -200,7 +200,9 @@ class UsageMeter:
         used = delta.usage if counts_tokens else ()
         tools = delta.tools if counts_tools else ()
         recorded = None if record is None else partial(record, observations=delta.observations)
-        await self._write(session_id, facts, used, tools, read_to={path: position}, record=recorded)
+        await self._write(
+            session_id, facts, used, tools, read_to={path: position}, record=recorded, said=delta.said
+        )
         self._positions.setdefault(session_id, {})[path] = position
         self._facts[session_id] = facts
 
@@ -227,13 +229,14 @@ class UsageMeter:
         tools: Sequence[ToolUse] = (),
         read_to: Mapping[str, FilePosition] = MappingProxyType({}),
         record: Callable[[Transaction], Awaitable[None]] | None = None,
+        said: Sequence[SaidText] = (),
     ) -> None:
         before = None
         if usage and self.totals.has(session_id):
             ids = {used.message_id for used in usage}
             before = await self._store.measures.usage_of_messages(session_id, ids)
         with self.totals.writing(session_id, before, usage) if usage else nullcontext():
-            await self._write_rows(session_id, facts, usage, tools, read_to, record)
+            await self._write_rows(session_id, facts, usage, tools, read_to, record, said)
         for changed in (self._changed, *self._followers):
             changed.add(session_id)
 
@@ -245,6 +248,7 @@ class UsageMeter:
         tools: Sequence[ToolUse],
         read_to: Mapping[str, FilePosition],
         record: Callable[[Transaction], Awaitable[None]] | None,
+        said: Sequence[SaidText],
     ) -> None:
         async with self._store.transaction() as tx:
             if record is not None:
@@ -255,6 +259,8 @@ class UsageMeter:
                 await self._budgets.add_usage(tx, session_id, usage)
             tx.measures.add_usage(session_id, usage)
             tx.measures.tools(session_id, tools)
+            if said:
+                tx.search.add_said(session_id, said, tx.now)
             if facts is not None and facts != self._facts.get(session_id):
                 tx.measures.facts(session_id, facts)
 

@@ -13,7 +13,7 @@ from sm.core.models import Process
 from sm.core.observation import Observation
 from sm.core.requests import Question, Request
 from sm.core.states import RequestKind
-from sm.core.usage import ActionLine, Todo, ToolUse, Usage
+from sm.core.usage import ActionLine, SaidText, Todo, ToolUse, Usage
 
 FIRST_TURN_S = 30.0
 """Time after its start for which an agent may report `idle` before the turn of its prompt begins."""
@@ -130,6 +130,8 @@ class TranscriptDelta:
     """Time at which the last turn finished, in seconds since the epoch (see `HookEvent.turn_finished`)."""
     answer: str | None = None
     """The agent's last words in these lines, in one line; None: none."""
+    said: tuple[SaidText, ...] = ()
+    """The agent's texts and tool uses, for the search."""
     tools_ended: tuple[ToolEnd, ...] = ()
     """The tool uses that have a result or were refused, in order. A use may occur twice."""
 

@@ -15,6 +15,7 @@ from sm.requests.answers import Requests
 from sm.requests.dialogs import Dialogs
 from sm.services.digests import Digests
 from sm.services.live import Live, LiveNews
+from sm.services.search import Search
 from sm.services.sessions import SessionFilter, Sessions
 from sm.services.telegram import Telegram, TelegramLink
 from sm.services.usage import UsageReports
@@ -40,6 +41,7 @@ __all__ = [
     "LiveNews",
     "LongPoll",
     "Reads",
+    "Search",
     "Services",
     "SessionFilter",
     "Sessions",
@@ -111,6 +113,7 @@ class Services:
     screens: LiveScreens
     terminals: Screen
     store: Reads
+    search: Search
     accounts: Accounts
     pairings: Pairings
     telegram: Telegram

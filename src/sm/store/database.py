@@ -33,6 +33,7 @@ from sm.store.messages import MailReads
 from sm.store.migrations import migrate
 from sm.store.retention import prune
 from sm.store.rows import CHECKPOINTS, EVENTS, OUTBOX, SESSIONS, WORKSPACES, encode_json, launch_from_json
+from sm.store.search import SearchReads
 from sm.store.sums import SumReads
 from sm.store.telegram import TelegramReads
 from sm.store.telegram_preferences import PreferenceReads
@@ -109,6 +110,7 @@ class Store:
         self._read = functools.partial(rows, reader)
         self.mail = MailReads(self._read)
         self.measures = MeasureReads(self._read)
+        self.search = SearchReads(self._read)
         self.budgets = BudgetReads(
             lambda: self.mail.open.budgets,
             lambda session_id: self.index.sessions.get(session_id),

@@ -492,7 +492,66 @@ _V10_WARNINGS: tuple[str, ...] = ()
 
 _V10_RESTARTS = ("ALTER TABLE sessions ADD COLUMN restarts TEXT",)
 
-_V10_SEARCH: tuple[str, ...] = ()
+_MESSAGE_SEARCHED = (
+    "coalesce({0}.session_id, {0}.sender), 'message', {0}.created_at, 'message ' || {0}.id, {0}.text"
+)
+_REQUEST_SEARCHED = (
+    "{0}.session_id, 'request', {0}.created_at, 'request ' || {0}.id,"
+    " trim(coalesce({0}.tool, '') || ' ' || coalesce({0}.arguments, '') || ' ' || {0}.questions)"
+)
+_CHECKPOINT_SEARCHED = "{0}.session_id, 'checkpoint', {0}.timestamp, 'checkpoint ' || {0}.id, {0}.message"
+_PROMPT_SEARCHED = "{0}.id, 'prompt', {0}.created_at, 'prompt', {0}.spawn_prompt"
+_NOTE_SEARCHED = "{0}.id, 'note', {0}.status_at, 'note ' || {0}.note, {0}.note"
+_RESULT_SEARCHED = "{0}.id, 'result', {0}.completed_at, 'result ' || {0}.completed_at, {0}.completion_message"
+_SEARCHED = "INSERT OR IGNORE INTO search_texts (session_id, type, at, source, text)"
+
+_V10_SEARCH: tuple[str, ...] = (
+    # The texts that `sm search` finds. `source` tells the texts of a session apart, so that none is added twice.
+    """CREATE TABLE search_texts (
+        id INTEGER PRIMARY KEY,
+        session_id TEXT NOT NULL,
+        type TEXT NOT NULL,
+        at TEXT NOT NULL,
+        source TEXT NOT NULL,
+        text TEXT NOT NULL
+    )""",
+    "CREATE UNIQUE INDEX search_texts_of_sources ON search_texts (session_id, source)",
+    "CREATE VIRTUAL TABLE search_index USING fts5 (text, content = 'search_texts', content_rowid = 'id')",
+    """CREATE TRIGGER search_texts_added AFTER INSERT ON search_texts BEGIN
+        INSERT INTO search_index (rowid, text) VALUES (NEW.id, NEW.text);
+    END""",
+    """CREATE TRIGGER search_texts_removed AFTER DELETE ON search_texts BEGIN
+        INSERT INTO search_index (search_index, rowid, text) VALUES ('delete', OLD.id, OLD.text);
+    END""",
+    # The transaction that writes a text makes it findable.
+    f"""CREATE TRIGGER search_messages AFTER INSERT ON messages
+        WHEN NEW.text <> '' AND (NEW.session_id IS NOT NULL OR EXISTS (SELECT 1 FROM sessions WHERE id = NEW.sender))
+        BEGIN {_SEARCHED} VALUES ({_MESSAGE_SEARCHED.format("NEW")}); END""",  # noqa: S608
+    f"""CREATE TRIGGER search_requests AFTER INSERT ON requests
+        BEGIN {_SEARCHED} VALUES ({_REQUEST_SEARCHED.format("NEW")}); END""",  # noqa: S608
+    f"""CREATE TRIGGER search_checkpoints AFTER INSERT ON checkpoints
+        BEGIN {_SEARCHED} VALUES ({_CHECKPOINT_SEARCHED.format("NEW")}); END""",  # noqa: S608
+    f"""CREATE TRIGGER search_prompts AFTER INSERT ON sessions WHEN NEW.spawn_prompt IS NOT NULL
+        BEGIN {_SEARCHED} VALUES ({_PROMPT_SEARCHED.format("NEW")}); END""",  # noqa: S608
+    f"""CREATE TRIGGER search_notes AFTER UPDATE OF note ON sessions
+        WHEN NEW.note IS NOT NULL AND NEW.note IS NOT OLD.note
+        BEGIN {_SEARCHED} VALUES ({_NOTE_SEARCHED.format("NEW")}); END""",
+    f"""CREATE TRIGGER search_results AFTER UPDATE OF completion_message ON sessions
+        WHEN NEW.completion_message IS NOT NULL AND NEW.completed_at IS NOT NULL
+            AND NEW.completion_message IS NOT OLD.completion_message
+        BEGIN {_SEARCHED} VALUES ({_RESULT_SEARCHED.format("NEW")}); END""",
+    """CREATE TRIGGER search_removed AFTER UPDATE OF removed ON sessions WHEN NEW.removed = 1
+        BEGIN DELETE FROM search_texts WHERE session_id = NEW.id; END""",
+    f"""{_SEARCHED} SELECT {_MESSAGE_SEARCHED.format("m")} FROM messages AS m WHERE m.text <> ''
+        AND coalesce(m.session_id, m.sender) IN (SELECT id FROM sessions WHERE removed = 0)""",  # noqa: S608
+    f"""{_SEARCHED} SELECT {_REQUEST_SEARCHED.format("r")} FROM requests AS r
+        WHERE r.session_id IN (SELECT id FROM sessions WHERE removed = 0)""",  # noqa: S608
+    f"{_SEARCHED} SELECT {_CHECKPOINT_SEARCHED.format('c')} FROM checkpoints AS c",  # noqa: S608
+    f"{_SEARCHED} SELECT {_PROMPT_SEARCHED.format('s')} FROM sessions AS s WHERE s.spawn_prompt IS NOT NULL",  # noqa: S608
+    f"{_SEARCHED} SELECT {_NOTE_SEARCHED.format('s')} FROM sessions AS s WHERE s.note IS NOT NULL",  # noqa: S608
+    f"""{_SEARCHED} SELECT {_RESULT_SEARCHED.format("s")} FROM sessions AS s
+        WHERE s.completion_message IS NOT NULL AND s.completed_at IS NOT NULL""",  # noqa: S608
+)
 
 _V10: tuple[str, ...] = (
     *_V10_WORK_TIME,

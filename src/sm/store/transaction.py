@@ -32,6 +32,7 @@ from sm.store.rows import (
     insertion,
     launch_to_json,
 )
+from sm.store.search import SearchWrites
 from sm.store.sums import SumWrites
 from sm.store.telegram import TelegramWrites
 from sm.store.telegram_preferences import PreferenceWrites
@@ -99,6 +100,7 @@ class Transaction:
         self.measures = MeasureWrites(self.write, self.write_rows)
         self.measured = MeasureReads(self.read)
         self.sums = SumWrites(self.write, self.write_rows)
+        self.search = SearchWrites(self.write, self.write_rows)
         self.timers = TimerWrites(self)
         self.accounts = AccountWrites(self)
         self.telegram = TelegramWrites(self)

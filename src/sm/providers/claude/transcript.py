@@ -3,6 +3,8 @@
 Source: claude 2.1.197. Lines of an unknown form are ignored.
 """
 
+import hashlib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from sm.core.faults import fault_reason
 from sm.core.observation import Activity, Observation, Source
 from sm.core.text import folded
-from sm.core.usage import Todo, ToolUse, Usage
+from sm.core.usage import SaidText, Todo, ToolUse, Usage
 from sm.providers.claude.actions import last_actions
 from sm.providers.claude.facts import (
     Compaction,
@@ -28,6 +30,7 @@ from sm.providers.claude.todos import TodoList, apply_change
 from sm.providers.claude.values import seconds_of
 from sm.providers.readers import ANSWER_MAX, AcceptedInput, ToolEnd, TranscriptDelta
 
+_SAID_MAX = 4_000
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9]")
 
 
@@ -60,8 +63,9 @@ class ClaudeTranscriptReader:
                     pass
         tools = tuple(fact for fact in facts if isinstance(fact, ToolUse))
         ended = tuple(end for fact in facts if (end := _tool_end(fact)) is not None)
+        said = _said(facts)
         if sidechain:
-            return TranscriptDelta((), tuple(usage), tools, todos, context, tools_ended=ended)
+            return TranscriptDelta((), tuple(usage), tools, todos, context, said=said, tools_ended=ended)
         turns = _read_turns(facts, failed=failed)
         return TranscriptDelta(
             tuple(turns.observations),
@@ -73,6 +77,7 @@ class ClaudeTranscriptReader:
             turns.failed,
             turns.finished_at,
             _answer(facts),
+            said,
             ended,
         )
 
@@ -108,6 +113,18 @@ def _accepted(fact: Fact) -> AcceptedInput | None:
         parent=fact.parent,
         command=is_command(kind, fact.whole),
     )
+
+
+def _said(facts: Sequence[Fact]) -> tuple[SaidText, ...]:
+    found = []
+    for fact in facts:
+        if isinstance(fact, ToolUse):
+            words = f"{fact.name} {json.dumps(dict(fact.arguments), ensure_ascii=False, default=str)}"
+            found.append(SaidText(f"tool {fact.id}", fact.at, "tool", words[:_SAID_MAX]))
+        elif isinstance(fact, Mark) and fact.kind is MarkKind.TEXT and fact.text:
+            key = hashlib.sha256(f"{fact.at} {fact.text}".encode("utf-8", "replace")).hexdigest()[:32]
+            found.append(SaidText(f"text {key}", fact.at or "", "text", fact.text))
+    return tuple(found)
 
 
 def _answer(facts: Sequence[Fact]) -> str | None:

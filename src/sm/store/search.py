@@ -1,0 +1,129 @@
+"""Full-text search in the texts of sessions: SQLite's FTS5 over the table `search_texts`.
+
+Triggers add messages, requests, checkpoints, prompts, notes and results in the transaction that writes them, and delete
+the texts of a removed session. Only texts of transcripts and terminals are added by code.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from sm.core.usage import SaidText
+from sm.store.connection import Read
+from sm.store.rows import encode_json
+
+_ADD = "INSERT OR IGNORE INTO search_texts (session_id, type, at, source, text) VALUES (?, ?, ?, ?, ?)"
+_WORDS_MAX = 20
+_WORD_MAX = 100
+_PIECE_LINES = 40
+_PIECE_MAX = 8_000
+
+
+@dataclass(frozen=True, slots=True)
+class FoundText:
+    session_id: str
+    type: str
+    at: str
+    text: str
+
+
+class SearchWrites:
+    """The rows are made in the database's thread, as those of `MeasureWrites`."""
+
+    def __init__(
+        self,
+        write: Callable[[str, tuple[Any, ...]], None],
+        write_rows: Callable[[str, Iterable[tuple[Any, ...]]], None],
+    ) -> None:
+        self._write = write
+        self._write_rows = write_rows
+
+    def add_said(self, session_id: str, texts: Iterable[SaidText], now: str) -> None:
+        """Add texts of the agent, each once. A text without a time, or with a later one, gets the time `now`."""
+        self._write_rows(
+            _ADD,
+            (
+                (session_id, t.type, t.at if t.at and t.at <= now else now, t.key, _storable(t.text))
+                for t in texts
+            ),
+        )
+
+    def set_terminal(self, session_id: str, lines: Iterable[str], at: str) -> None:
+        """Replace the session's terminal text."""
+        self._write("DELETE FROM search_texts WHERE session_id = ? AND type = 'terminal'", (session_id,))
+        self._write_rows(
+            _ADD,
+            (
+                (session_id, "terminal", at, f"terminal {number}", piece)
+                for number, piece in enumerate(_pieces(lines))
+            ),
+        )
+
+
+class SearchReads:
+    def __init__(self, read: Read) -> None:
+        self._read = read
+
+    async def find(
+        self,
+        words: str,
+        *,
+        sessions: Collection[str] | None,
+        type: str | None = None,
+        since: str | None = None,
+        limit: int = 20,
+    ) -> list[FoundText]:
+        """The texts with all of the words, best first, of equal ones the newest first. `sessions`: None: of all."""
+        query = fts_query(words)
+        if query is None:
+            return []
+        where, values = ["search_index MATCH ?"], list[Any]([query])
+        if sessions is not None:
+            where.append("t.session_id IN (SELECT value FROM json_each(?))")
+            values.append(encode_json(list(sessions)))
+        if type is not None:
+            where.append("t.type = ?")
+            values.append(type)
+        if since is not None:
+            where.append("t.at >= ?")
+            values.append(since)
+        rows = await self._read(
+            "SELECT t.session_id, t.type, t.at, t.text FROM search_texts AS t JOIN (SELECT t.id AS id, rank AS place"  # noqa: S608
+            " FROM search_index JOIN search_texts AS t ON t.id = search_index.rowid"
+            f" WHERE {' AND '.join(where)} ORDER BY rank, t.at DESC LIMIT ?) AS f ON f.id = t.id"
+            " ORDER BY f.place, t.at DESC",
+            (*values, limit),
+        )
+        return [FoundText(*row) for row in rows]
+
+
+def fts_query(words: str) -> str | None:
+    """The words as a query of FTS5 without operators: all must occur, `word*` is a prefix. None: there is no word."""
+    found = []
+    for word in words.replace("\0", " ").split()[:_WORDS_MAX]:
+        bare = word[:_WORD_MAX].strip("*")
+        if any(map(str.isalnum, bare)):
+            quoted = '"' + bare.encode("utf-8", "replace").decode().replace('"', '""') + '"'
+            found.append(quoted + ("*" if word.endswith("*") else ""))
+    return " ".join(found) or None
+
+
+def _pieces(lines: Iterable[str]) -> Iterable[str]:
+    piece: list[str] = []
+    size = 0
+    for line in lines:
+        text = line.rstrip()
+        if not text:
+            continue
+        text = _storable(text[:_PIECE_MAX])
+        if piece and (len(piece) >= _PIECE_LINES or size + len(text) > _PIECE_MAX):
+            yield "\n".join(piece)
+            piece, size = [], 0
+        piece.append(text)
+        size += len(text)
+    if piece:
+        yield "\n".join(piece)
+
+
+def _storable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode().replace("\0", " ")

@@ -1,0 +1,85 @@
+"""Search in texts: its queries, the triggers that fill its table, and the removal of a session."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sm.core.excerpt import EXCERPT_MAX, excerpt
+from sm.core.usage import SaidText
+from sm.store import Store
+from sm.store.search import fts_query
+from tests import golden
+
+HOSTILE = (
+    '"', '""', "'", "NEAR(a b)", "a NEAR/2 b", "*", "a*b", "text:alpha", ":", "-alpha", "^alpha", "(", "alpha OR",
+    "AND", "NOT alpha", "{text}: alpha", "\0", "alpha\0", "\ud800x", "ß" * 5000, " ".join(["alpha"] * 500), "\\", "a+b",
+)  # fmt: skip
+
+
+async def opened(path: Path) -> Store:
+    return await Store.open(str(path / "sm.db"))
+
+
+@pytest.mark.parametrize("words", HOSTILE)
+async def test_hostile_words_of_a_search_are_no_error(tmp_path: Path, words: str) -> None:
+    async with await opened(tmp_path) as store:
+        assert await store.search.find(words, sessions=None) == []
+
+
+@settings(max_examples=100)
+@given(st.text(max_size=60))
+def test_excerpt_of_any_text_is_one_short_line(text: str) -> None:
+    shown = excerpt(text, text)
+    assert len(shown) <= EXCERPT_MAX + 1
+    assert "\n" not in shown and "\x1b" not in shown
+
+
+def test_query_has_no_operator() -> None:
+    assert fts_query('NEAR "alpha" mig*') == '"NEAR" """alpha""" "mig"*'
+    assert fts_query(' " * : ') is None
+
+
+async def test_texts_are_found_from_the_transaction_that_writes_them(tmp_path: Path) -> None:
+    async with await opened(tmp_path) as store:
+        async with store.transaction() as tx:
+            await tx.insert(golden.RUNNING, golden.LAUNCH, "build the walrus")
+        async with store.transaction() as tx:
+            session = await tx.update(tx.session(golden.RUNNING.id), note="looking at a zebra")
+            await tx.update(session, note="looking at a zebra")
+        assert [f.type for f in await store.search.find("walrus", sessions=None)] == ["prompt"]
+        assert [f.type for f in await store.search.find("ZEBRA", sessions=None)] == ["note"]
+        assert await store.search.find("zebra", sessions=["00000000"]) == []
+        assert await store.search.find("zebra walrus", sessions=None) == []
+        assert [f.type for f in await store.search.find("wal*", sessions=None, type="prompt")] == ["prompt"]
+        assert await store.search.find("walrus", sessions=None, since="2999-01-01T00:00:00Z") == []
+
+
+async def test_text_of_a_transcript_that_is_read_again_is_found_once(tmp_path: Path) -> None:
+    said = SaidText("text 1", "2999-01-01T00:00:00Z", "text", "the parser \ud800 is an otter")
+    async with await opened(tmp_path) as store:
+        async with store.transaction() as tx:
+            await tx.insert(golden.RUNNING, golden.LAUNCH, None)
+        for _ in range(2):
+            async with store.transaction() as tx:
+                tx.search.add_said(golden.RUNNING.id, [said], tx.now)
+        (found,) = await store.search.find("otter", sessions=None)
+        assert found.at < said.at  # an agent writes any time
+
+
+async def test_terminal_text_replaces_the_earlier_one_and_is_removed_with_the_session(tmp_path: Path) -> None:
+    async with await opened(tmp_path) as store:
+        async with store.transaction() as tx:
+            await tx.insert(golden.RUNNING, golden.LAUNCH, "build the walrus")
+        for word in ("heron", "badger"):
+            async with store.transaction() as tx:
+                lines = [f"line {n}" for n in range(100)] + [word]
+                tx.search.set_terminal(golden.RUNNING.id, lines, tx.now)
+        assert await store.search.find("heron", sessions=None) == []
+        (found,) = await store.search.find("badger", sessions=None)
+        assert found.type == "terminal"
+        async with store.transaction() as tx:
+            await tx.remove(tx.session(golden.RUNNING.id))
+        for word in ("badger", "walrus"):
+            assert await store.search.find(word, sessions=None) == []
