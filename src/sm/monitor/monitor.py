@@ -202,7 +202,7 @@ class Monitor:
         """The usage of the messages after that time, by session id. Omits sessions without any."""
         if not self._config.child_agents.progress.enable_token_tracking:
             return {}
-        found = await self._store.measures.usage_since([s.id for s in sessions], since)
+        found = await self._store.measures.usage_since(since)
         return {s.id: self._usage_of(s, found[s.id], {}) for s in sessions if s.id in found}
 
     def forget_totals(self) -> None:

@@ -93,7 +93,7 @@ class UsageReports:
     async def report(
         self, caller: Caller, by: Grouping, since: str | None, workspace: str | None
     ) -> UsageReport:
-        """What the sessions that the caller may read have used. Raises NotFound for an unknown workspace.
+        """The usage of the sessions that the caller may read. Raises NotFound for an unknown workspace.
 
         `since`: only what came later; the beginning of its quarter of an hour counts.
         """

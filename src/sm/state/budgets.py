@@ -294,7 +294,7 @@ def added_spending(
     usages: Iterable[Usage],
     cost_usd: Callable[[Sequence[Usage]], float | None],
 ) -> Spent:
-    """What `usages` add to the stored ones. As in the database, the larger output of a message counts.
+    """The spending that `usages` add to the stored ones. As in the database, the larger output of a message counts.
 
     Spending never shrinks, also if a transcript is written anew with less usage.
     """

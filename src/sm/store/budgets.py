@@ -49,7 +49,7 @@ class BudgetReads:
         return [s for s in unfinished if any(a.id == subject for a in above(s, self._find))]
 
     def spent_now(self, budget: Budget) -> Spent:
-        """What was spent, with the work that is under way."""
+        """The spending, with the work that is under way."""
         return budget.spent + Spent(seconds=sum(map(self._elapsed_s, self._at_work(budget))))
 
     def left_above(self, session: Session) -> Amounts:

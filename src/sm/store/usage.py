@@ -102,19 +102,6 @@ class MeasureReads:
         )
         return _by_session(rows)
 
-    async def usage_since(self, session_ids: Iterable[str], since: str) -> dict[str, list[Usage]]:
-        """Sums by model of the messages after that time, as `usage_of`."""
-        rows = await self._read(
-            "SELECT session_id, model, sum(input), sum(output), sum(cache_read), sum(cache_write),"
-            " sum(cache_write_1h) FROM usage WHERE session_id IN (SELECT value FROM json_each(?))"
-            " AND at >= ? GROUP BY session_id, model",
-            (encode_json(list(session_ids)), since),
-        )
-        found: dict[str, list[Usage]] = {}
-        for row in rows:
-            found.setdefault(row[0], []).append(Usage("", row[1], "", row[2], row[3], row[4], row[5], row[6]))
-        return found
-
     async def usage_of_messages(self, session_id: str, message_ids: Iterable[str]) -> dict[str, Usage]:
         """The stored usage of these messages, by id. Omits messages without usage."""
         rows = await self._read(

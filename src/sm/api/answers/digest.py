@@ -29,7 +29,7 @@ class TreeSpendingView(TypedDict):
 
 
 class DigestView(TypedDict):
-    """What happened since a time, worst first, as far as the caller may see it."""
+    """The events since a time, worst first, as far as the caller may see it."""
 
     since: Time
     until: Time

@@ -1,8 +1,8 @@
-"""Show what happened while you were away, on one screen, worst first.
+"""Show what happened while you were away.
 
-Shows the requests that wait for you with the commands to type, warnings, the sessions that ended and how, what was
-spent by each tree of sessions, what changed on disk, and what is still live. A long section is cut, and names the
-command that shows all of it.
+Shows on one screen, worst first, the requests that wait for you with the commands to type, warnings, the sessions that
+ended and how, what was spent by each tree of sessions, what changed on disk, and what is still live. A long section is
+cut, and names the command that shows all of it.
 
 --since takes a time of the day (the last time the clock showed it), an age such as 8h, or a date and a time. With
 notify.digest_at in config.yaml you get the digest each day, in your inbox and by your webhooks and Telegram, without
