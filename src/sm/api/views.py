@@ -1,5 +1,6 @@
 """Builds the documented JSON of answers (docs/protocol.md)."""
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar, cast
@@ -38,8 +39,12 @@ from sm.sessions.restore import RestoreResult
 View = TypeVar("View")
 SessionTexts = dict[str, tuple[Session, int | None, bool, str | None, orjson.Fragment]]
 """A cache of each session's JSON text with all values that it depends on, because long lists are frequent."""
-SumsTexts = dict[str, tuple[orjson.Fragment, Totals, Totals, float, float, orjson.Fragment]]
-"""As SessionTexts, of texts with sums: the text without them, the totals, the minutes, and the text."""
+SumsTexts = dict[str, tuple[orjson.Fragment, int, float, orjson.Fragment, Totals, Totals]]
+"""As SessionTexts, of texts with sums: the text without them, the version of the sums, the end of its minutes, the
+text, and the totals of the session and of its tree."""
+
+_MINUTES_STEP_S = 6.0
+"""The minutes of one working session change as often as this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,30 +83,36 @@ class Views:
     async def sessions_with_sums(self, sessions: Iterable[Session]) -> list[SessionWithSums]:
         """As `sessions`, each with the sums of itself and of its descendants that the caller sees."""
         usage, now_s, shown = self.services.usage, self.services.monitor.now(), list(sessions)
-        sums, views = await usage.sums(self.caller), list[object]()
-        for session, view in zip(shown, self.sessions(shown), strict=True):
-            own, tree, text = usage.own(session.id), sums(session.id), cast(object, view)
-            if isinstance(text, orjson.Fragment):
-                views.append(self._text_with_sums(session.id, text, own, tree, now_s))
-            else:
-                views.append({**view, "sums": session_sums_json(own, tree, now_s)})
+        sums = await usage.sums(self.caller)
+        version, cache, views = usage.version, self.sums_texts, list[object]()
+        sees_all = self.services.sessions.sees_all(self.caller)
+        for session, view in zip(shown, cast("list[object]", self.sessions(shown)), strict=True):
+            cached = cache.get(session.id)
+            is_fresh = cached is not None and cached[0] is view and cached[1] == version and now_s < cached[2]
+            if sees_all and is_fresh and cached is not None:
+                views.append(cached[3])
+                continue
+            own, tree = usage.own(session.id), sums(session.id)
+            if not isinstance(view, orjson.Fragment):
+                row = cast(SessionView, view)
+                views.append({**row, "sums": session_sums_json(own, tree, now_s)})
+            elif sees_all:
+                views.append(self._text_with_sums(session.id, view, own, tree, now_s))
+            else:  # the texts in the cache are of readers that see all sessions
+                views.append(_with_sums(view, own, tree, now_s))
         return cast("list[SessionWithSums]", views)
 
     def _text_with_sums(
         self, session_id: str, text: orjson.Fragment, own: Totals, tree: Totals, now_s: float
     ) -> orjson.Fragment:
         cached = self.sums_texts.get(session_id)
-        minutes = own.minutes(now_s), tree.minutes(now_s)
-        if (
-            cached is not None
-            and (cached[0] is text and cached[1] is own and cached[2] is tree)
-            and cached[3:5] == minutes
-        ):
-            return cached[5]
-        sums = orjson.dumps(session_sums_json(own, tree, now_s))
-        # Both are objects: the sums become the last field of the session.
-        whole = orjson.Fragment(orjson.dumps(text)[:-1] + b',"sums":' + sums + b"}")
-        self.sums_texts[session_id] = (text, own, tree, *minutes, whole)
+        is_same = cached is not None and cached[0] is text and cached[4] is own and cached[5] is tree
+        if cached is not None and is_same and now_s < cached[2]:
+            until_s, whole = cached[2], cached[3]
+        else:
+            until_s = now_s + _MINUTES_STEP_S / tree.working if tree.working else math.inf
+            whole = _with_sums(text, own, tree, now_s)
+        self.sums_texts[session_id] = (text, self.services.usage.version, until_s, whole, own, tree)
         return whole
 
     def _text(self, session: Session) -> orjson.Fragment:
@@ -191,6 +202,12 @@ class Views:
             agent=request.agent or None,
             options=request.questions[0].options if len(request.questions) == 1 else [],
         )
+
+
+def _with_sums(text: orjson.Fragment, own: Totals, tree: Totals, now_s: float) -> orjson.Fragment:
+    """The JSON text of a session with its sums as the last field."""
+    sums = orjson.dumps(session_sums_json(own, tree, now_s))
+    return orjson.Fragment(orjson.dumps(text)[:-1] + b',"sums":' + sums + b"}")
 
 
 def build_view(view: type[View], source: object, **own: Any) -> View:

@@ -81,7 +81,8 @@ class TreePart:
     own: Totals
 
 
-_NOTHING = TreePart(None, Totals())
+NO_TOTALS = Totals()
+_NOTHING = TreePart(None, NO_TOTALS)
 
 
 class TreeTotals:
@@ -92,7 +93,7 @@ class TreeTotals:
         self._totals: dict[str, Totals] = {}
 
     def __getitem__(self, session_id: str) -> Totals:
-        return self._totals.get(session_id, Totals())
+        return self._totals.get(session_id, NO_TOTALS)
 
     def update(self, parts: Mapping[str, TreePart], removed: Collection[str] = ()) -> set[str]:
         """Set the parts of sessions, and forget the `removed` ones; return the ids of all changed totals.

@@ -9,7 +9,7 @@ from sm.core.lifecycle import is_live
 from sm.core.models import Session
 from sm.core.statuses import Status
 from sm.core.timestamps import epoch_s
-from sm.core.tree_totals import Totals, TreePart, TreeTotals
+from sm.core.tree_totals import NO_TOTALS, Totals, TreePart, TreeTotals
 from sm.core.usage import TokenCounts, Usage
 from sm.monitor.progress import seconds_between
 from sm.monitor.usage import UsageMeter
@@ -45,6 +45,8 @@ class TreeSums:
         """The main model of each session."""
         self._totals = TreeTotals()
         self._changes = -1
+        self.version = 0
+        """Rises with each change of the sums."""
 
     def sessions(self) -> Iterator[Session | RemovedSession]:
         """All sessions, with the removed ones."""
@@ -63,7 +65,7 @@ class TreeSums:
     def own(self, session_id: str) -> Totals:
         """The session's own part of the sums."""
         part = self._parts.get(session_id)
-        return Totals() if part is None else part.own
+        return NO_TOTALS if part is None else part.own
 
     def of_tree(self, session_id: str) -> Totals:
         """The sums of the session and all its descendants, also those that a caller may not see."""
@@ -130,6 +132,7 @@ class TreeSums:
                 self._parts.pop(session_id, None)
                 self._models.pop(session_id, None)
             self._seen, self._changes = sessions, changes
+            self.version += bool(parts or gone)
 
     async def _read_removed(self, gone: Sequence[str]) -> dict[str, TreePart]:
         """The parts of sessions that were removed since the last call, at the first call of all removed ones."""

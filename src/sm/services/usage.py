@@ -64,6 +64,11 @@ class UsageReports:
         """The own part of a session in the sums, after `sums`."""
 
     @property
+    def version(self) -> int:
+        """Rises with each change of the sums."""
+        return self._sums.version
+
+    @property
     def prices_as_of(self) -> str | None:
         """The date of the oldest list prices; None: no provider has prices."""
         return self._manager.prices_as_of

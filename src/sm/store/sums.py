@@ -11,8 +11,10 @@ from sm.core.usage import FollowUpKind, Usage
 from sm.store.connection import Read
 from sm.store.rows import encode_json
 
-_SLOT = "substr(at, 1, 14) || printf('%02d', (CAST(substr(at, 15, 2) AS INTEGER) / 15) * 15)"
-"""The slot of a time, as `core.time_slots.slot_at`."""
+_SLOT = (
+    "iif(at = '', '', substr(at, 1, 14) || printf('%02d', (CAST(substr(at, 15, 2) AS INTEGER) / 15) * 15))"
+)
+"""The slot of a time, as `core.time_slots.slot_at`; empty without a time."""
 _KINDS = "input, output, cache_read, cache_write, cache_write_1h"
 _SUMS = ", ".join(f"sum({kind})" for kind in _KINDS.split(", "))
 

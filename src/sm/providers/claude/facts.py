@@ -229,16 +229,16 @@ def _usage(line: _Line, message: Mapping[str, Any], model: str) -> Iterator[Usag
     message_id = values.name(message.get("id")) or values.name(line.value.get("requestId"))
     if not isinstance(usage, dict) or not message_id or not model:
         return
-    cache_write = values.count(usage.get("cache_creation_input_tokens")) or 0
+    cache_write = values.tokens(usage.get("cache_creation_input_tokens"))
     created = values.mapping(usage.get("cache_creation"))
-    for_an_hour = values.count(created.get("ephemeral_1h_input_tokens")) or 0
+    for_an_hour = values.tokens(created.get("ephemeral_1h_input_tokens"))
     yield Usage(
         message_id,
         f"{FAST}{model}" if usage.get("speed") == "fast" else model,
         line.at or "",
-        input=values.count(usage.get("input_tokens")) or 0,
-        output=values.count(usage.get("output_tokens")) or 0,
-        cache_read=values.count(usage.get("cache_read_input_tokens")) or 0,
+        input=values.tokens(usage.get("input_tokens")),
+        output=values.tokens(usage.get("output_tokens")),
+        cache_read=values.tokens(usage.get("cache_read_input_tokens")),
         cache_write=cache_write,
         cache_write_1h=min(for_an_hour, cache_write),
         sidechain=line.sidechain,

@@ -19,6 +19,8 @@ ARGUMENTS_MAX = 30
 NAME_MAX = 100
 """Limits for values in memory."""
 _COUNT_MAX = 10**12
+_TOKENS_MAX = 10**8
+"""More than any model reads or writes in one message: a larger number is an error or a lie of the agent."""
 _WORD_MAX = 200
 _PATH_MAX = 4096
 
@@ -113,6 +115,12 @@ def words(content: object) -> str:
 def count(value: object) -> int | None:
     """A number of tokens, else None. Rejects True, which is an int in Python."""
     return value if type(value) is int and 0 <= value <= _COUNT_MAX else None
+
+
+def tokens(value: object) -> int:
+    """The tokens of one message; 0 for a negative or absurd number, which must not count in a sum."""
+    known = count(value)
+    return known if known is not None and known <= _TOKENS_MAX else 0
 
 
 # One format, because times are compared as strings.
