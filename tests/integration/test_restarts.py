@@ -11,6 +11,7 @@ import pytest
 
 from tests.instance import Instance, until
 from tests.integration.ended_agents import ENDED, rows, tmux_server
+from tests.integration.played_claude import BOX, Stage
 
 MORE = """
   Fragile: {command: [sh, -c], restart: on-failure}
@@ -275,6 +276,9 @@ def test_reported_end_of_a_session_that_waits_is_final(instance: Instance) -> No
         "SM_SOCKET": str(instance.socket),
         "SM_TOKEN_FILE": str(instance.state / "launch" / f"{session['session_id']}.token"),
     }
+    instance.sm("send", session["session_id"], "for the next process", "--no-wait")
+    refused = instance.refused("inbox", "--take", env=env, exit_code=4)
+    assert "has ended, and the next one has not started" in refused
     instance.sm("complete", "late but done", env=env)
     ended = instance.ended(session["session_id"])
     assert (ended["status"], ended["exit_signal"], ended["restarts"]["next_at"]) == ("completed", 9, None)
@@ -363,3 +367,75 @@ def test_stop_of_everything_ends_a_session_that_waits() -> None:
         instance.sm("daemon", "start")
         assert instance.session(session["session_id"])["status"] == "killed"
         assert rows(instance, "SELECT * FROM timers WHERE kind = 'restart'") == []
+
+
+# Agents with turns. The test plays the hooks of claude.
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    with Stage("daemon: {ignore_evidence: [screen, title]}\n", BOX) as made:
+        yield made
+
+
+def test_restart_waits_while_the_account_is_parked(stage: Stage) -> None:
+    agent = stage.agent("Plain", "--restart", "on-failure")
+    agent.send_event("UserPromptSubmit", prompt="work", prompt_id="p1")
+    pid = stage.in_status(agent.id, "running")["pid"]
+    stage.sm("pause", "--account", stage.json("accounts")[0]["name"])
+    os.kill(pid, signal.SIGKILL)
+    waiting(stage, agent.id)
+    hurry(stage)
+    until(lambda: stage.session(agent.id)["restarts"]["next_at"] is None, "the restart is due")
+    for _ in range(2):
+        held = stage.session(agent.id)
+        assert (held["status"], held["pid"]) == ("starting", None)
+        assert held["status_reason"].startswith("restart 1 of 3 waits: parked")
+        stage.kill_daemon()
+        stage.sm("daemon", "start")
+    stage.sm("resume", "--account", stage.json("accounts")[0]["name"])
+    again(stage, agent.id, pid)
+    stage.sm("kill", agent.id)
+    assert ends(stage, agent.id) == ["killed"]
+
+
+def test_session_that_is_killed_while_its_restart_is_parked_does_not_start(stage: Stage) -> None:
+    agent = stage.agent("Plain", "--restart", "on-failure")
+    agent.send_event("UserPromptSubmit", prompt="work", prompt_id="p1")
+    pid = stage.in_status(agent.id, "running")["pid"]
+    stage.sm("pause", "--account", stage.json("accounts")[0]["name"])
+    os.kill(pid, signal.SIGKILL)
+    waiting(stage, agent.id)
+    hurry(stage)
+    until(lambda: stage.session(agent.id)["restarts"]["next_at"] is None, "the restart is due")
+    stage.sm("kill", agent.id)
+    assert stage.session(agent.id)["status"] == "killed"
+    assert ends(stage, agent.id) == ["killed"]
+
+
+def test_agent_that_dies_in_its_first_start_ends(stage: Stage) -> None:
+    session = stage.spawn("Plain", "work", "--restart", "on-failure")
+    os.kill(session["pid"], signal.SIGKILL)
+    ended = stage.ended(session["session_id"])
+    assert (ended["status"], ended["restarts"]["total"]) == ("error", 0)
+
+
+def test_questions_of_the_old_process_are_cancelled_and_a_proposal_stays(stage: Stage) -> None:
+    agent = stage.agent("Plain", "--restart", "on-failure", "--lifecycle", "supervised")
+    agent.send_event("UserPromptSubmit", prompt="work", prompt_id="p1")
+    pid = stage.in_status(agent.id, "running")["pid"]
+    env = {
+        "SM_SESSION_ID": agent.id,
+        "SM_SOCKET": str(stage.socket),
+        "SM_TOKEN_FILE": str(stage.state / "launch" / f"{agent.id}.token"),
+    }
+    stage.sm("complete", "all done", env=env)
+    stage.sm("ask", "Red or blue?", env=env)
+    os.kill(pid, signal.SIGKILL)
+    waiting(stage, agent.id)
+    requests = {r["kind"]: r["state"] for r in stage.json("requests", "--all")}
+    assert requests == {"completion": "open", "question": "cancelled"}
+    stage.sm("approve", agent.id)
+    ended = stage.session(agent.id)
+    assert (ended["status"], ended["exit_signal"], ended["restarts"]["next_at"]) == ("completed", 9, None)
+    assert rows(stage, "SELECT * FROM timers WHERE kind = 'restart'") == []

@@ -10,6 +10,7 @@ from sm.core.pauses import PAUSED
 from sm.core.states import MessageState, RequestKind
 from sm.core.statuses import Status
 from sm.errors import IllegalState
+from sm.policy.restarts import is_waiting
 from sm.state.accounts import account_hold
 from sm.state.budgets import budget_hold
 from sm.store import Open, Transaction
@@ -61,6 +62,11 @@ def check_runs(tx: Transaction, session: Session) -> None:
         raise IllegalState(
             f"session {short_label(session)} has ended ({session.status}): it cannot take messages",
             f"sm restore {name_to_type(session)}",
+        )
+    if is_waiting(session):
+        raise IllegalState(
+            f"the process of session {short_label(session)} has ended, and the next one has not started",
+            f"sm status {name_to_type(session)}",
         )
     if is_restored(session, tx.mail.open):
         raise IllegalState(f"session {short_label(session)} is being restored", "try again in a moment")

@@ -19,6 +19,7 @@ from sm.core.wording import sender_label
 from sm.errors import IllegalState, LimitReached, UsageError
 from sm.messaging.holds import check_runs, hold_reason, is_restored
 from sm.policy.access import Action, is_unrestricted, may
+from sm.policy.restarts import is_waiting
 from sm.providers.base import InputMethod
 from sm.requests.answers import decide, resolve_options
 from sm.requests.dialogs import Dialogs
@@ -283,7 +284,7 @@ class Messages:
     def is_gone(self, caller: Caller) -> bool:
         """True if the caller is an orphan of a session whose own process is gone."""
         session = self._store.sessions.get(caller.session_id or "")
-        return session is not None and session.exit is not None
+        return session is not None and (session.exit is not None or is_waiting(session))
 
     def is_restarting(self, caller: Caller) -> bool:
         """True while the session is being restored: the caller may belong to its old or its new process."""

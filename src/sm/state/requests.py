@@ -154,13 +154,29 @@ def open_of(requests: Mapping[int, Request], session_id: str, kinds: Sequence[Re
 async def cancel_requests(tx: Transaction, session: Session, at: str, reason: str) -> None:
     """Cancel every open request of a session whose process is gone, and those for budgets that stop nobody else."""
     kinds = [kind for kind in RequestKind if kind is not RequestKind.BUDGET]
-    for request in [*open_of(tx.mail.open.requests, session.id, kinds), *_needless_requests(tx, session)]:
-        # The hook has not taken a proposed answer.
-        no_answer = {"answer": None, "answered_by": None}
-        owner = tx.find(request.session_id) or session
-        await finish_request(tx, owner, request, at, state=RequestState.CANCELLED, reason=reason, **no_answer)
+    own = open_of(tx.mail.open.requests, session.id, kinds)
+    await _cancel(tx, session, [*own, *_needless_requests(tx, session)], at, reason)
     for request in [r for r in tx.mail.open.requests.values() if r.session_id == session.id]:
         tx.mail.change_request(request, taken_at=at)  # answered, but no process can take the answer
+
+
+async def cancel_questions(tx: Transaction, session: Session, at: str, reason: str) -> None:
+    """Cancel the requests of a session whose answer only its last process could take."""
+    kinds = (RequestKind.PERMISSION, RequestKind.QUESTION, RequestKind.SETUP)
+    await _cancel(tx, session, open_of(tx.mail.open.requests, session.id, kinds), at, reason)
+    own = [r for r in tx.mail.open.requests.values() if r.session_id == session.id and r.kind in kinds]
+    for request in own:
+        tx.mail.change_request(request, taken_at=at)
+
+
+async def _cancel(
+    tx: Transaction, session: Session, requests: Sequence[Request], at: str, reason: str
+) -> None:
+    # The hook has not taken a proposed answer.
+    no_answer = {"answer": None, "answered_by": None}
+    for request in requests:
+        owner = tx.find(request.session_id) or session
+        await finish_request(tx, owner, request, at, state=RequestState.CANCELLED, reason=reason, **no_answer)
 
 
 def _needless_requests(tx: Transaction, session: Session) -> list[Request]:

@@ -16,7 +16,7 @@ from sm.core.wording import notice_subject, subject
 from sm.policy.restarts import Restart
 from sm.state.messages import keep_messages
 from sm.state.notices import Notices
-from sm.state.requests import cancel_requests
+from sm.state.requests import cancel_questions
 from sm.state.retries import end_row
 from sm.store import Transaction
 
@@ -42,7 +42,7 @@ async def plan_restart(
     `why`: how the process ended, for its agent.
     """
     await keep_messages(tx, notices, session)
-    await cancel_requests(tx, session, tx.now, "the process has ended")
+    await cancel_questions(tx, session, tx.now, "the process has ended")
     end_row(tx, session.id)
     process = before.process
     data = {

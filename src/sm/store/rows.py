@@ -157,7 +157,8 @@ def _restarts(text: str | None) -> Restarts | None:
         return None
     given = decode_json(text)
     known = {f.name: given[f.name] for f in fields(Restarts) if f.name in given}
-    return Restarts(**{**known, "times": tuple(map(str, known.get("times", ())))})
+    times = known.get("times")
+    return Restarts(**{**known, "times": tuple(map(str, times)) if isinstance(times, list) else ()})
 
 
 def _capabilities(text: str) -> Capabilities:
