@@ -23,6 +23,7 @@ from sm.sessions.manager import Manager
 from sm.sessions.plan import SpawnPlanner
 from sm.sessions.restore import refuse_foreign_process
 from sm.state.accounts import account_hold
+from sm.state.budgets import stopping_budget
 from sm.state.messages import send
 from sm.store import Store, Transaction
 from sm.terminals.base import Lifecycle, Pane
@@ -50,7 +51,7 @@ class Restarter:
             async with self._store.transaction() as tx:
                 tx.timers.take(timer)
             return None
-        if session.paused is not None:
+        if session.paused is not None or self._is_stopped(session):
             return _AGAIN_S
         try:
             pane = await self._pane(session)
@@ -70,9 +71,15 @@ class Restarter:
             now = tx.find(session.id)
             if now is None or now.paused is not None or tx.has_open(EffectKind.KILL, session.id):
                 return _AGAIN_S
+            if stopping_budget(now, tx.find, tx.mail.open) is not None:
+                return _AGAIN_S
             if tx.timers.take(timer):
                 await _order_start(tx, now, timer, pane, begins_again=begins_again)
         return None
+
+    def _is_stopped(self, session: Session) -> bool:
+        """True while a spent budget stops the session."""
+        return stopping_budget(session, self._store.sessions.get, self._store.mail.open) is not None
 
     async def _pane(self, session: Session) -> Pane | None:
         try:

@@ -93,15 +93,6 @@ class MeasureReads:
         )
         return _by_session(rows)
 
-    async def usage_since(self, at: str) -> dict[str, list[Usage]]:
-        """Sums by model, as `usage_of`, of the messages of all sessions since that time."""
-        rows = await self._read(
-            "SELECT session_id, model, sidechain, sum(input), sum(output), sum(cache_read), sum(cache_write),"
-            " sum(cache_write_1h) FROM usage WHERE at >= ? GROUP BY session_id, model, sidechain",
-            (at,),
-        )
-        return _by_session(rows)
-
     async def usage_since(self, session_ids: Iterable[str], since: str) -> dict[str, list[Usage]]:
         """Sums by model of the messages after that time, as `usage_of`."""
         rows = await self._read(
