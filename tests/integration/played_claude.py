@@ -20,6 +20,7 @@ claude:
   default_command: {claude}
   agent_configs:
     Plain: {{}}
+    Limited: {{budget: usd=50}}
     Ruled:
       auto_allow: ["Bash(make *)", "Write(src/*)", "Read"]
       auto_deny: ["Bash(* --force)", "Write(src/secret*)"]

@@ -4,6 +4,7 @@ The test plays the hooks and the transcripts of agents.
 """
 
 import itertools
+import json
 from typing import Any
 
 import pytest
@@ -23,6 +24,16 @@ DOLLAR = 200_000
 """Output tokens of MODEL for one US dollar."""
 
 stage = context_fixture("module", Stage, SETTINGS, BOX)
+telling = context_fixture("module", Stage, SETTINGS.replace("{grace_s: 0.2}", "{on_limit: notice}"), BOX)
+killing = context_fixture(
+    "module", Stage, SETTINGS.replace("{grace_s: 0.2}", "{grace_s: 0, on_limit: kill}"), BOX
+)
+daily = context_fixture(
+    "module",
+    Stage,
+    SETTINGS.replace("{grace_s: 0.2}", "{grace_s: 0, daily_usd: 3, default: minutes=600}"),
+    BOX,
+)
 numbers = itertools.count(1)
 
 
@@ -33,15 +44,31 @@ def message(input: int = 0, output: int = 0, model: str = MODEL, id: str | None 
 
 
 def spend(agent: Agent, dollars: float) -> None:
+    """Write a message of the model with that cost, and wait until it is counted."""
+    before = cost(agent)
     agent.write_message(message(output=round(dollars * DOLLAR)))
+    until(lambda: cost(agent) == pytest.approx(before + dollars), "the cost is counted")
+
+
+def spend_to_the_limit(agent: Agent, dollars: float) -> None:
+    """As `spend`, without a wait: the session may end."""
+    agent.write_message(message(output=round(dollars * DOLLAR)))
+    until(lambda: agent.stage.json("progress", agent.id)["tokens_used"], "the usage is counted")
+
+
+def cost(agent: Agent) -> float:
+    return float(agent.stage.json("progress", agent.id)["cost_usd"] or 0)
 
 
 def begin_turn(agent: Agent) -> None:
     agent.send_event("UserPromptSubmit", prompt="work", prompt_id=f"p{next(numbers)}")
 
 
-def end_turn(agent: Agent, text: str = "Reading on.") -> None:
-    agent.send_event("Stop", last_assistant_message=text)
+def at_work(stage: Stage, *arguments: str, **options: Any) -> Agent:
+    """An agent that has begun a turn."""
+    agent = stage.agent("Plain", *arguments, **options)
+    begin_turn(agent)
+    return agent
 
 
 def budget_of(stage: Stage, session_id: str) -> Any:
@@ -69,11 +96,9 @@ def texts_to(stage: Stage, session_id: str) -> list[str]:
 
 
 def test_grandchild_that_reaches_a_budget_is_paused_and_goes_on_after_an_approval(stage: Stage) -> None:
-    top = stage.agent("Plain", "--budget", "usd=5")
-    child = stage.agent("Plain", "--parent", top.id)
-    grandchild = stage.agent("Plain", "--parent", child.id)
-    for agent in (top, child, grandchild):
-        begin_turn(agent)
+    top = at_work(stage, "--budget", "usd=5")
+    child = at_work(stage, "--parent", top.id)
+    grandchild = at_work(stage, "--parent", child.id)
     spend(grandchild, 5)
     stopped = in_state(stage, top.id, "stopped")
     assert (stopped["spent"]["usd"], stopped["percent"]) == (5.0, 100)
@@ -95,7 +120,7 @@ def test_grandchild_that_reaches_a_budget_is_paused_and_goes_on_after_an_approva
 
 
 def test_usage_of_a_message_counts_once_and_never_shrinks(stage: Stage) -> None:
-    agent = stage.agent("Plain", "--budget", "usd=100,tokens=1M")
+    agent = at_work(stage, "--budget", "usd=100,tokens=1M")
     agent.write_message(message(100, 10, id="same"))
     agent.write_message(message(100, 400, id="same"))
     agent.write_message(message(0, 400, id="same"))
@@ -105,19 +130,19 @@ def test_usage_of_a_message_counts_once_and_never_shrinks(stage: Stage) -> None:
 
 
 def test_spending_of_a_child_counts_after_its_end_its_removal_and_a_move(stage: Stage) -> None:
-    top = stage.agent("Plain", "--budget", "usd=100")
-    child = stage.agent("Plain", "--parent", top.id)
+    top = at_work(stage, "--budget", "usd=100")
+    child = at_work(stage, "--parent", top.id)
     spend(child, 2)
     stage.sm("kill", child.id)
     stage.sm("rm", child.id)
-    moved = stage.agent("Plain", "--parent", top.id)
+    moved = at_work(stage, "--parent", top.id)
     spend(moved, 1)
     until(lambda: budget_of(stage, top.id)["spent"]["usd"] == 3, "the cost is counted")
 
 
 def test_budget_of_a_running_session_begins_with_what_was_spent(stage: Stage) -> None:
-    top = stage.agent("Plain")
-    child = stage.agent("Plain", "--parent", top.id)
+    top = at_work(stage)
+    child = at_work(stage, "--parent", top.id)
     spend(top, 1)
     spend(child, 2)
     answer = stage.run("budget", top.id, "--set", "usd=2")
@@ -129,9 +154,9 @@ def test_budget_of_a_running_session_begins_with_what_was_spent(stage: Stage) ->
 
 
 def test_children_of_an_ended_session_stay_bound_by_its_budget(stage: Stage) -> None:
-    lead = stage.agent("Plain")
-    top = stage.agent("Plain", "--parent", lead.id, "--budget", "usd=5")
-    child = stage.agent("Plain", "--parent", top.id)
+    lead = at_work(stage)
+    top = at_work(stage, "--parent", lead.id, "--budget", "usd=5")
+    child = at_work(stage, "--parent", top.id)
     stage.sm("kill", top.id)
     until(lambda: stage.session(child.id)["parent_session_id"] == lead.id, "the child is adopted")
     assert "has a budget that binds live sessions" in stage.refused("rm", top.id, exit_code=4)
@@ -149,7 +174,7 @@ def test_unknown_price_is_reported_and_tokens_still_bind(stage: Stage) -> None:
         "spawn", "Plain", "work", "--model", "mystery-1", "--budget", "usd=1,tokens=1000", "--json"
     )
     assert "the price of model mystery-1 is unknown" in spawned.stdout
-    agent = stage.agent("Plain", "--budget", "usd=1,tokens=1000")
+    agent = at_work(stage, "--budget", "usd=1,tokens=1000")
     agent.write_message(message(500, 100, model="mystery-1"))
     until(lambda: budget_of(stage, agent.id)["unpriced_tokens"] == 600, "the usage is counted")
     assert "without a known price do not count" in stage.run("budget", agent.id).stderr
@@ -158,21 +183,24 @@ def test_unknown_price_is_reported_and_tokens_still_bind(stage: Stage) -> None:
 
 
 def test_minutes_are_spent_by_all_sessions_at_work(stage: Stage) -> None:
-    top = stage.agent("Plain", "--budget", "minutes=0.02")
-    child = stage.agent("Plain", "--parent", top.id)
-    for agent in (top, child):
-        begin_turn(agent)
+    top = at_work(stage, "--budget", "minutes=1000")
+    child = at_work(stage, "--parent", top.id)
+    limit = budget_of(stage, top.id)["spent"]["minutes"] + 0.03
+    stage.sm("budget", top.id, "--set", f"minutes={limit:.3f}")
     stopped = in_state(stage, top.id, "stopped")
-    assert stopped["spent"]["minutes"] >= 0.02
+    assert stopped["spent"]["minutes"] >= round(limit, 3)
     assert paused(stage, child.id)["reason"] == f"budget of {top.id} reached"
+    (request,) = requests_of(stage, top.id)
+    stage.sm("approve", request["request_id"], "minutes=1000")
+    assert paused(stage, child.id) is None
 
 
 # What is told, and when
 
 
 def test_soft_limit_is_told_once_to_the_agent_its_parent_and_the_operator(stage: Stage) -> None:
-    parent = stage.agent("Plain")
-    agent = stage.agent("Plain", "--parent", parent.id, "--budget", "usd=10")
+    parent = at_work(stage)
+    agent = at_work(stage, "--parent", parent.id, "--budget", "usd=10")
     spend(agent, 8)
     in_state(stage, agent.id, "soft")
     spend(agent, 1)
@@ -187,14 +215,89 @@ def test_soft_limit_is_told_once_to_the_agent_its_parent_and_the_operator(stage:
 
 
 def test_message_waits_for_the_budget_but_the_order_to_report_does_not(stage: Stage) -> None:
-    agent = stage.agent("Plain", "--budget", "usd=1")
-    begin_turn(agent)
+    agent = at_work(stage, "--budget", "usd=1")
     spend(agent, 1)
     in_state(stage, agent.id, "stopped")
     agent.write_interruption()
     assert "queued" in stage.sm("send", agent.id, "hello", "--no-wait")
     held = next(m for m in stage.json("log", agent.id) if m["text"] == "hello")
     assert held["status"] == "queued"
+
+
+# Other steps at the limit, and the budget of the day
+
+
+def test_daemon_that_dies_after_the_limit_pauses_the_sessions_once(stage: Stage) -> None:
+    agent = at_work(stage, "--budget", "usd=1")
+    spend_to_the_limit(agent, 1)
+    stage.kill_daemon()
+    stage.run("daemon", "start")
+    in_state(stage, agent.id, "stopped")
+    stage.restart()
+    states = [e["metadata"]["state"] for e in stage.json("events", agent.id) if e["type"] == "budget"]
+    assert states == ["grace"]
+    assert len([e for e in stage.json("events", agent.id) if e["type"] == "paused"]) == 1
+    assert len(requests_of(stage, agent.id)) == 1
+    assert sum("You will be stopped" in text for text in texts_to(stage, agent.id)) == 1
+
+
+def test_budget_that_only_tells_stops_nobody(telling: Stage) -> None:
+    agent = at_work(telling, "--budget", "usd=1")
+    spend(agent, 2)
+    in_state(telling, agent.id, "told")
+    assert paused(telling, agent.id) is None
+    assert sum("Your budget is spent" in text for text in texts_to(telling, agent.id)) == 1
+    assert telling.json("requests") == []
+    at_work(telling, "--parent", agent.id)
+
+
+def test_budget_that_kills_ends_the_sessions_below_it(killing: Stage) -> None:
+    top = at_work(killing, "--budget", "usd=1")
+    child = at_work(killing, "--parent", top.id)
+    bystander = at_work(killing)
+    spend_to_the_limit(child, 1)
+    for agent in (top, child):
+        killing.in_status(agent.id, "killed")
+    assert killing.session(bystander.id)["status"] == "running"
+    assert "no agent can start" in killing.refused("restore", top.id, exit_code=4)
+
+
+def test_budget_of_the_day_stops_every_session_and_asks_once(daily: Stage) -> None:
+    first, second = at_work(daily), at_work(daily)
+    spend(first, 1)
+    report = daily.json("budget", "daily")
+    assert (report["session_id"], report["budget"]["spent"]["usd"]) == (None, 1)
+    daily.restart()
+    assert daily.json("budget", "daily")["budget"]["spent"]["usd"] == 1
+    assert daily.json("budget", second.id)["above"][0]["left"]["usd"] == 2
+    assert daily.refused("budget", "daily", exit_code=5, env=daily.as_session(first.id))
+    spend_to_the_limit(second, 2)
+    until(lambda: daily.json("budget", "daily")["budget"]["state"] == "stopped", "the day is over budget")
+    assert paused(daily, first.id)["reason"] == "budget of the day reached"
+    (request,) = daily.json("requests")
+    assert (request["session_id"], request["arguments"]["budget"]) == (second.id, "daily")
+    assert "no agent can start" in daily.refused("spawn", "Plain", "x", exit_code=4)
+    daily.sm("kill", second.id)
+    daily.sm("approve", request["request_id"], "usd=1")
+    assert paused(daily, first.id) is None
+
+
+def test_default_budget_applies_once_in_a_tree_and_is_lowered_to_what_is_left(daily: Stage) -> None:
+    daily.sm("budget", "daily", "--set", "usd=100")
+    spawned = daily.json("spawn", "Limited", "work")
+    assert spawned["budget"]["limits"]["usd"] == 50
+    lowered = daily.run(
+        "spawn", "Limited", "x", "--parent", spawned["session_id"], "--budget", "usd=7", "--json"
+    )
+    child = daily.json("spawn", "Limited", "x", "--parent", json.loads(lowered.stdout)["session_id"])
+    assert child["budget"]["limits"]["usd"] == 7
+    assert any("was lowered to what is left above: usd=7" in warning for warning in child["warnings"])
+    assert daily.json("spawn", "Sh", "sleep 1000")["budget"]["limits"] == {
+        "usd": None,
+        "tokens": None,
+        "minutes": 600,
+    }
+    assert daily.json("spawn", "Sh", "sleep 1000", "--parent", child["session_id"])["budget"] is None
 
 
 # Changes
@@ -220,13 +323,13 @@ def test_invalid_budget_is_refused(stage: Stage, text: str, words: str) -> None:
 
 
 def test_budget_of_a_child_is_at_most_what_is_left_above(stage: Stage) -> None:
-    top = stage.agent("Plain", "--budget", "usd=5")
+    top = at_work(stage, "--budget", "usd=5")
     spend(top, 1)
     until(lambda: budget_of(stage, top.id)["spent"]["usd"] == 1, "the cost is counted")
     env = stage.as_session(top.id)
     refusal = stage.refused("spawn", "Plain", "x", "--budget", "usd=5", exit_code=2, env=env)
     assert "usd=4 left" in refusal
-    child = stage.agent("Plain", "--budget", "usd=4", env=env)
+    child = at_work(stage, "--budget", "usd=4", env=env)
     refusal = stage.refused("budget", child.id, "--set", "usd=4.5", exit_code=2, env=env)
     assert "usd=4 left" in refusal
     stage.sm("budget", child.id, "--set", "usd=3", env=env)
@@ -238,21 +341,21 @@ def test_budget_of_a_child_is_at_most_what_is_left_above(stage: Stage) -> None:
 
 
 def test_session_lowers_its_own_budget_and_never_raises_it(stage: Stage) -> None:
-    agent = stage.agent("Plain", "--budget", "usd=5,tokens=1M")
+    agent = at_work(stage, "--budget", "usd=5,tokens=1M")
     env = stage.as_session(agent.id)
     for change in (("--add", "usd=1"), ("--set", "usd=6"), ("--set", "none"), ("--set", "tokens=none")):
         assert "cannot raise" in stage.refused("budget", agent.id, *change, exit_code=5, env=env)
     stage.sm("budget", agent.id, "--set", "usd=4,minutes=9", env=env)
     assert budget_of(stage, agent.id)["limits"] == {"usd": 4, "tokens": 1_000_000, "minutes": 9}
-    other = stage.agent("Plain", "--budget", "usd=5")
+    other = at_work(stage, "--budget", "usd=5")
     assert stage.refused("budget", other.id, exit_code=5, env=env)
     assert stage.session(other.id)["budget"]["limits"]["usd"] == 5
 
 
 def test_parent_approves_only_within_what_is_left_above(stage: Stage) -> None:
-    top = stage.agent("Plain", "--budget", "usd=10")
+    top = at_work(stage, "--budget", "usd=10")
     env = stage.as_session(top.id)
-    child = stage.agent("Plain", "--budget", "usd=2", env=env)
+    child = at_work(stage, "--budget", "usd=2", env=env)
     spend(child, 2)
     in_state(stage, child.id, "stopped")
     (request,) = requests_of(stage, child.id)
@@ -263,7 +366,7 @@ def test_parent_approves_only_within_what_is_left_above(stage: Stage) -> None:
 
 
 def test_rejected_request_leaves_the_sessions_paused_until_the_budget_is_raised(stage: Stage) -> None:
-    agent = stage.agent("Plain", "--budget", "usd=1")
+    agent = at_work(stage, "--budget", "usd=1")
     spend(agent, 1.5)
     in_state(stage, agent.id, "stopped")
     (request,) = requests_of(stage, agent.id)
@@ -275,7 +378,7 @@ def test_rejected_request_leaves_the_sessions_paused_until_the_budget_is_raised(
 
 
 def test_change_of_the_budget_closes_its_request(stage: Stage) -> None:
-    agent = stage.agent("Plain", "--budget", "usd=1")
+    agent = at_work(stage, "--budget", "usd=1")
     spend(agent, 1)
     in_state(stage, agent.id, "stopped")
     (request,) = requests_of(stage, agent.id)

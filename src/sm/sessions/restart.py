@@ -81,6 +81,7 @@ class Restarter:
         return None
 
     def _is_out_of_budget(self, session: Session) -> bool:
+        """True while a spent budget stops the session."""
         return stopping_budget(session, self._store.sessions.get, self._store.mail.open) is not None
 
     async def _pane(self, session: Session) -> Pane | None:

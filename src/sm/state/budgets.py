@@ -125,16 +125,19 @@ class Budgets:
                 if member.exit is None and not tx.has_open(EffectKind.KILL, member.id):
                     payload = {"force": False, "by": f"budget of {subject_of(budget, owner)}"}
                     await tx.effect(EffectKind.KILL, member.id, payload, tx.now)
-            elif is_live(member.status) and member.exit is None and member.paused is None:
+            elif is_live(member.status) and member.paused is None:
                 await self._pause(tx, budget, member)
         if owner is not None and self._settings.on_limit == "ask":
-            await self._ask(tx, after, owner)
+            await self._ask(tx, after.id, owner)
 
     async def _pause(self, tx: Transaction, budget: Budget, session: Session) -> None:
         reason = budget_reason(budget, tx.find(budget.id))
         await self._pauses.pause(tx, session, by=SM_ITSELF, reason=reason, budget=budget.id)
 
-    async def _ask(self, tx: Transaction, budget: Budget, owner: Session) -> None:
+    async def _ask(self, tx: Transaction, subject: str, owner: Session) -> None:
+        budget = tx.budgets.find(subject)  # the pauses have charged it
+        if budget is None:
+            return
         spent = tx.budgets.spent_now(budget)
         more = as_much_again(budget, spent)
         asked = NewRequest(
@@ -187,7 +190,7 @@ class Budgets:
         if now.stops and is_spent(limits, spent):
             tx.budgets.put(after)
             if now.request is not None and await self._cancel_request(tx, now, by) and owner is not None:
-                await self._ask(tx, after, owner)
+                await self._ask(tx, after.id, owner)
         else:
             await self._cancel_request(tx, now, by)
             after = replace(after, state=BudgetState.OK, state_at=tx.now, request=None, reports={})
@@ -229,7 +232,8 @@ class Budgets:
     async def _spent_since(self, tx: Transaction, at: str) -> Spent:
         """The cost of the usage of all sessions since that time."""
         spent = Spent()
-        for session_id, usages in (await tx.measured.usage_since(at)).items():
+        usage = await tx.measured.usage_since([s.id for s in tx.all_sessions()], at)
+        for session_id, usages in usage.items():
             session = tx.find(session_id)
             if session is not None:
                 spent += sum(
