@@ -12,6 +12,7 @@ from sm.core.observation import Activity, Observation, Source
 from sm.core.text import folded
 from sm.core.usage import Todo, ToolUse, Usage
 from sm.providers.claude.actions import last_actions
+from sm.providers.claude.calls import calls_of
 from sm.providers.claude.facts import (
     Compaction,
     Fact,
@@ -74,6 +75,7 @@ class ClaudeTranscriptReader:
             turns.finished_at,
             _answer(facts),
             ended,
+            calls_of(facts),
         )
 
     actions = staticmethod(last_actions)
