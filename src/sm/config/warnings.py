@@ -25,9 +25,9 @@ class Loop(Section):
 class NoProgress(Section):
     """Most tools take less than 20 minutes; a build or a test run may take an hour."""
 
-    after: float = Field(default=1200, gt=0, le=604_800, allow_inf_nan=False)
+    after: float = Field(default=1200, ge=0.1, le=604_800, allow_inf_nan=False)
     """Seconds for which a working agent ends no tool, uses no token and prints nothing."""
-    tool_after: float = Field(default=3600, gt=0, le=604_800, allow_inf_nan=False)
+    tool_after: float = Field(default=3600, ge=0.1, le=604_800, allow_inf_nan=False)
     """Seconds for which one tool may run."""
     do: Act = "notice"
     """As for loop."""
@@ -38,7 +38,7 @@ class Burn(Section):
 
     after: float = Field(default=300, ge=60, le=86_400, allow_inf_nan=False)
     """Seconds for which the agent uses tokens that fast."""
-    limit: float = Field(default=5, gt=1, le=10_000, allow_inf_nan=False)
+    limit: float = Field(default=5, ge=1.1, le=10_000, allow_inf_nan=False)
     """Tokens a minute, as a multiple of the p90 of the completed sessions of its type."""
     do: Act = "notice"
     """As for loop."""
@@ -47,7 +47,7 @@ class Burn(Section):
 class ContextUse(Section):
     """claude compacts a conversation at about 95%; before that it can still write down what is important."""
 
-    limit: float = Field(default=85, gt=0, le=100, allow_inf_nan=False)
+    limit: float = Field(default=85, ge=1, le=100, allow_inf_nan=False)
     """The used part of the context window, in per cent."""
     do: Act = "notice"
     """As for loop."""
@@ -56,7 +56,7 @@ class ContextUse(Section):
 class Unanswered(Section):
     """An agent that waits for an answer does nothing. Whoever is at the computer answers within 15 minutes."""
 
-    after: float = Field(default=900, gt=0, le=604_800, allow_inf_nan=False)
+    after: float = Field(default=900, ge=0.1, le=604_800, allow_inf_nan=False)
     """Seconds for which a request is open."""
     do: Word = "notice"
     """notice: tell you and the parent. off: nothing."""
@@ -65,7 +65,7 @@ class Unanswered(Section):
 class Memory(Section):
     """claude needs about 250 MB. 4 GiB is the default limit of a sandbox, in which the kernel ends the agent."""
 
-    limit: float = Field(default=4096, gt=0, le=1_000_000_000, allow_inf_nan=False)
+    limit: float = Field(default=4096, ge=1, le=1_000_000_000, allow_inf_nan=False)
     """Memory of all processes of the agent, in MiB."""
     do: Act = "notice"
     """As for loop."""
@@ -84,9 +84,9 @@ class ReportMissing(Section):
 class Silent(Section):
     """A working claude draws and writes all the time, so ten minutes without a sign are no pause for thought."""
 
-    after: float = Field(default=600, gt=0, le=604_800, allow_inf_nan=False)
+    after: float = Field(default=600, ge=0.1, le=604_800, allow_inf_nan=False)
     """Seconds for which no source reports anything about a working agent."""
-    limit: float = Field(default=50, gt=0, le=100_000, allow_inf_nan=False)
+    limit: float = Field(default=50, ge=1, le=100_000, allow_inf_nan=False)
     """The use of the processor by the agent's own process meanwhile, in per cent of one core."""
     do: Act = "notice"
     """As for loop."""

@@ -31,6 +31,9 @@ class WarningKind(Tolerant):
 OF_WORK = (WarningKind.NO_PROGRESS, WarningKind.BURN, WarningKind.SILENT)
 """The kinds whose cause ends when the session stops working."""
 
+OF_PROCESS = (WarningKind.MEMORY, WarningKind.CRASH_LOOP)
+"""The kinds whose cause ends only with time or with the process, also while the session does nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class SessionWarning:

@@ -242,7 +242,7 @@ def p90(values: Iterable[float]) -> float | None:
 def find_burn(
     used: Sequence[tuple[float, int]], usual: float | None, now: float, *, after_s: float, limit: float
 ) -> Anomaly | None:
-    """The agent uses tokens too fast, in both halves of the last `after_s` seconds: one large message is no burn.
+    """The agent has used tokens too fast for the last `after_s` seconds, in both halves: one large message is no burn.
 
     `used`: (time, tokens) of its messages. `usual`: the p90 of tokens a minute of its type; None: unknown.
     """
@@ -254,7 +254,7 @@ def find_burn(
         for begin in (now - after_s, now - half)
     ]
     rate = sum(rates) / 2
-    if min(rates) <= bound:
+    if rate <= bound or min(rates) <= bound / 2:
         return None
     return Anomaly(
         rate, bound, f"{rate:,.0f} tokens a minute for {span(after_s)} (usual for its type: {usual:,.0f})"

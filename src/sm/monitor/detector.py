@@ -16,7 +16,7 @@ from sm.core.observation import Source
 from sm.core.states import RequestKind
 from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import epoch_s, iso, later
-from sm.core.warnings import SessionWarning, WarningKind
+from sm.core.warnings import OF_PROCESS, SessionWarning, WarningKind
 from sm.core.wording import unanswered_evidence
 from sm.linux.process_usage import ProcessUsage, read_usage, tree_rss, usage_table
 from sm.monitor.anomalies import (
@@ -38,6 +38,7 @@ from sm.monitor.anomalies import (
 )
 from sm.monitor.evidence import Ledger
 from sm.monitor.progress import Measurements, context_percent
+from sm.policy.restarts import GOOD_S
 from sm.sessions.manager import Manager
 from sm.state.requests import open_of
 from sm.state.warning_rows import close_warning
@@ -88,6 +89,8 @@ class Detector:
         self._usual: dict[str, tuple[float, float | None]] = {}
         self._table: tuple[float, Mapping[int, ProcessUsage]] | None = None
         loop = self._settings.loop
+        rules = self._settings
+        self._shortest_s = min(rules.no_progress.after, rules.no_progress.tool_after, rules.silent.after)
         self._loop = LoopLimits(loop.limit, loop.failures)
 
     # Transcripts
@@ -129,9 +132,9 @@ class Detector:
         if self._store.mail.open.timers.get(timer.key) != timer:
             return None
         session = self._store.sessions.get(timer.subject)
-        open = {w.kind for w in self._store.mail.open.warnings.get(timer.subject, ())}
+        lasts = any(w.kind in OF_PROCESS for w in self._store.warnings_of(timer.subject))
         works = session is not None and session.working_since is not None
-        if session is None or session.exit is not None or not (works or WarningKind.MEMORY in open):
+        if session is None or session.exit is not None or not (works or lasts):
             self._watched.pop(timer.subject, None)
             async with self._store.transaction() as tx:
                 tx.timers.take(timer)
@@ -154,11 +157,10 @@ class Detector:
                     if kind is WarningKind.NO_PROGRESS and finding is not None and known is not None:
                         goes_on = finding.value >= known.value + known.limit
                     await self._take(tx, session.id, kind, finding, goes_on=goes_on)
-        return LOOK_S
+        return min(LOOK_S, self._shortest_s)
 
     def _known(self, session_id: str, kind: WarningKind) -> SessionWarning | None:
-        known = self._store.mail.open.warnings.get(session_id, ())
-        return next((w for w in known if w.kind is kind), None)
+        return next((w for w in self._store.warnings_of(session_id) if w.kind is kind), None)
 
     async def _find(self, session: Session, *, works: bool) -> dict[WarningKind, Anomaly | None]:
         """The findings of the rules that apply to the session now."""
@@ -169,7 +171,11 @@ class Detector:
             rss = tree_rss(table, process)
             used = None if rss is None else rss / _MIB
             found[WarningKind.MEMORY] = find_memory(used, self._settings.memory.limit)
-        if not works or session.working_since is None:
+        if session.restarts is not None and session.started_at is not None:
+            good_s = epoch_s(self._manager.now()) - epoch_s(session.started_at)
+            if session.restarts.next_at is None and good_s >= GOOD_S:
+                found[WarningKind.CRASH_LOOP] = None
+        if not works:
             return found
         watched = self._watched.setdefault(session.id, _Watched())
         facts = await self._store.measures.facts(session.id)

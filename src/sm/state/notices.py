@@ -108,6 +108,7 @@ class Notices:
     def __init__(self, config: Config) -> None:
         self._settings = config.child_agents.notifications
         self._notify = config.notify
+        self.warns_of_crashes = config.warnings.crash_loop.do != "off"
         self.unanswered_s = config.warnings.unanswered.after
         """Seconds after which an open request is a warning."""
 

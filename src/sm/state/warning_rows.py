@@ -10,19 +10,26 @@ from sm.core.statuses import Status
 from sm.core.text import folded
 from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import later
-from sm.core.warnings import EVIDENCE_MAX, OF_WORK, SessionWarning, WarningKind
+from sm.core.warnings import EVIDENCE_MAX, OF_PROCESS, OF_WORK, SessionWarning, WarningKind
 from sm.core.wording import warning_ended_event, warning_event
 from sm.state.notices import warning_occasion, withdraw
 from sm.store import Transaction
 
-FIRST_LOOK_S = 30.0
+FIRST_LOOK_S = 5.0
 """Seconds of work until a session is checked for the first time."""
 
 
 async def open_row(
-    tx: Transaction, session: Session, kind: WarningKind, *, value: float, limit: float, evidence: str
+    tx: Transaction,
+    session: Session,
+    kind: WarningKind,
+    *,
+    value: float,
+    limit: float,
+    evidence: str,
+    recorded: bool = False,
 ) -> SessionWarning | None:
-    """Open a warning with its event, without a notice. None: it is open already."""
+    """Open a warning with its event, without a notice. None: it is open already. `recorded`: the event exists."""
     if tx.warnings.find(session.id, kind) is not None:
         return None
     text = folded(evidence, EVIDENCE_MAX)
@@ -30,8 +37,9 @@ async def open_row(
         tx.mail.new_id("warnings"), session.id, kind, tx.now, round(value, 2), round(limit, 2), text
     )
     tx.warnings.add(warning)
-    metadata = _metadata(warning) | {"ended": False}
-    await tx.event(EventType.WARNING, session, tx.now, warning_event(session, warning), metadata)
+    if not recorded:
+        metadata = _metadata(warning) | {"ended": False}
+        await tx.event(EventType.WARNING, session, tx.now, warning_event(session, warning), metadata)
     return warning
 
 
@@ -73,7 +81,7 @@ async def after_move(tx: Transaction, session: Session) -> None:
         if tx.timers.find(session.id, TimerKind.WATCH) is None:
             due_at = later(tx.now, FIRST_LOOK_S)
             tx.timers.set(Timer(session.id, TimerKind.WATCH, due_at, FIRST_LOOK_S))
-    elif tx.warnings.find(session.id, WarningKind.MEMORY) is None:
+    elif all(w.kind not in OF_PROCESS for w in tx.warnings.all_of(session.id)):
         tx.timers.remove(session.id, TimerKind.WATCH)
 
 
