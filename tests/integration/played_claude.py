@@ -80,6 +80,11 @@ class Agent:
         block = {"type": "tool_result", "tool_use_id": dialog.tool_use, "is_error": True, "content": text}
         self._write("user", at, message={"content": [block]}, **more)
 
+    def write_tool_result(self, use: str, text: str, *, is_error: bool) -> None:
+        """Write the result of a tool use into the transcript."""
+        block = {"type": "tool_result", "tool_use_id": use, "is_error": is_error, "content": text}
+        self._write("user", None, message={"role": "user", "content": [block]})
+
     def write_hook_refusal(self, dialog: "Dialog", text: str) -> None:
         decision = {"type": "hook_permission_decision", "decision": "deny", "toolUseID": dialog.tool_use}
         self._write("attachment", None, attachment=decision)

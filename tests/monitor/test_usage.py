@@ -194,7 +194,9 @@ async def test_sub_agents_are_counted_separately_and_change_no_conversation_fact
 async def test_new_conversation_resets_its_facts_and_keeps_the_totals(bench: Bench) -> None:
     append(bench.main(), task_created("1", "old"), message("m1", input_tokens=100))
     await bench.read()
-    assert set(await bench.facts()) == {"transcript", "todo", "context_tokens", "model"}
+    assert set(await bench.facts()) == {
+        "transcript", "todo", "context_tokens", "model", "calls", "grew_at",
+    }  # fmt: skip
     await bench.read("two")  # the file does not exist yet
     assert await bench.facts() == {"transcript": str(bench.main("two")), "model": OPUS}
     # The last lines of the old conversation arrive late, and its sub-agent still works.

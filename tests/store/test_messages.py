@@ -32,6 +32,7 @@ from sm.core.states import (
 from sm.core.statuses import Status
 from sm.core.telegram import BotMethod, NewCall
 from sm.core.timers import Timer, TimerKind
+from sm.core.warnings import SessionWarning, WarningKind
 from sm.errors import IllegalState, InternalError, NotFound
 from sm.store import Effect, Open, Store, Transaction, backups
 from sm.store.migrations import MIGRATIONS
@@ -467,7 +468,7 @@ class Walk:
         self.moves = [
             self._send, self._send, self._move, self._move, self._ask, self._change, self._note, self._note,
             self._send_notice, self._send_notice, self._reopen, self._readdress, self._effect, self._finish,
-            self._update, self._timer, self._timer, self._budget,
+            self._update, self._timer, self._timer, self._budget, self._warn,
         ]  # fmt: skip
 
     def _any(self, known: Mapping[int, T]) -> T | None:
@@ -561,6 +562,18 @@ class Walk:
             assert tx.timers.take(known)
         else:
             tx.timers.remove(session_id)
+
+    async def _warn(self, tx: Transaction) -> None:
+        session_id = self._dice.choice([PARENT.id, CHILD.id])
+        kind = self._dice.choice([WarningKind.LOOP, WarningKind.BURN])
+        known = tx.warnings.find(session_id, kind)
+        if known is None:
+            number = tx.mail.new_id("warnings")
+            tx.warnings.add(SessionWarning(number, session_id, kind, AT, 3, 2.5, "why", told=False, nudge=7))
+        elif self._dice.random() < 0.5:
+            tx.warnings.change(known, told=True, value=self._dice.random())
+        else:
+            tx.warnings.change(known, closed_at=LATER)
 
     def _account(self, tx: Transaction) -> None:
         tx.accounts.put(Account("a", "claude", "/c", "d", f"{self._dice.random()}"))

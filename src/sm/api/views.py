@@ -17,6 +17,7 @@ from sm.api.answers.sessions import (
     SessionView,
     SessionWithSums,
     StartedView,
+    WarningView,
 )
 from sm.api.answers.workspaces import WorkspaceView
 from sm.api.budget_views import budget_json
@@ -29,6 +30,7 @@ from sm.core.requests import Request
 from sm.core.states import CallerKind
 from sm.core.timestamps import iso
 from sm.core.tree_totals import Totals
+from sm.core.warnings import SessionWarning
 from sm.messaging.messages import RenderedMessage
 from sm.policy.restarts import is_waiting, last_exit
 from sm.services import Services
@@ -37,7 +39,8 @@ from sm.sessions.manager import SessionResult
 from sm.sessions.restore import RestoreResult
 
 View = TypeVar("View")
-SessionTexts = dict[str, tuple[Session, int | None, bool, str | None, orjson.Fragment]]
+SessionWarnings = tuple[SessionWarning, ...]
+SessionTexts = dict[str, tuple[Session, int | None, bool, str | None, SessionWarnings, orjson.Fragment]]
 """A cache of each session's JSON text with all values that it depends on, because long lists are frequent."""
 SumsTexts = dict[str, tuple[orjson.Fragment, int, float, orjson.Fragment, Totals, Totals]]
 """As SessionTexts, of texts with sums: the text without them, the version of the sums, the end of its minutes, the
@@ -64,8 +67,17 @@ class Views:
     def session_row(self, session: Session, activity_s: int | None, *, stale: bool) -> SessionView:
         """As `session`, with these values for the last output of its terminal and the staleness of its status."""
         shown = self.services.sessions.without_hidden_names(self.caller, session)
-        parent_label, budget = self._parent_label(shown), self._budget(session)
-        return session_json(shown, activity_s, stale=stale, parent_label=parent_label, budget=budget)
+        return session_json(
+            shown,
+            activity_s,
+            stale=stale,
+            parent_label=self._parent_label(shown),
+            budget=self._budget(session),
+            warnings=self._warnings(session),
+        )
+
+    def _warnings(self, session: Session) -> SessionWarnings:
+        return self.services.store.warnings_of(session.id)
 
     def sessions(self, sessions: Iterable[Session]) -> list[SessionView]:
         """As `session`, with cached texts of sessions that the caller sees completely."""
@@ -118,13 +130,14 @@ class Views:
     def _text(self, session: Session) -> orjson.Fragment:
         monitor = self.services.monitor
         activity_s, stale = monitor.activity_s(session.id), monitor.is_stale(session.id)
-        parent_label = self._parent_label(session)
+        parent_label, warnings = self._parent_label(session), self._warnings(session)
         cached = self.texts.get(session.id)
-        if cached is not None and cached[0] is session and cached[1:4] == (activity_s, stale, parent_label):
-            return cached[4]
-        view = session_json(session, activity_s, stale=stale, parent_label=parent_label)
+        known = (activity_s, stale, parent_label, warnings)
+        if cached is not None and cached[0] is session and cached[1:5] == known:
+            return cached[5]
+        view = session_json(session, activity_s, stale=stale, parent_label=parent_label, warnings=warnings)
         text = orjson.Fragment(orjson.dumps(view))
-        self.texts[session.id] = (session, activity_s, stale, parent_label, text)
+        self.texts[session.id] = (session, *known, text)
         return text
 
     def _has_budget(self, session: Session) -> bool:
@@ -223,6 +236,7 @@ def session_json(
     stale: bool = False,
     parent_label: str | None = None,
     budget: BudgetStatus | None = None,
+    warnings: SessionWarnings = (),
 ) -> SessionView:
     """One session, without `children`. `activity_s`: the time of the last output in its terminal."""
     process, exit = session.process, last_exit(session) if is_waiting(session) else session.exit
@@ -244,6 +258,7 @@ def session_json(
         budget=None if budget is None else budget_json(budget),
         worktree=None if session.worktree is None else {"path": session.worktree, "branch": session.branch},
         children=[],
+        warnings=[build_view(WarningView, w, kind=w.kind.value, at=w.opened_at) for w in warnings],
     )
 
 

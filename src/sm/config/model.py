@@ -36,6 +36,7 @@ from sm.config.fields import (
 from sm.config.sandbox import SandboxSection
 from sm.config.section import Section
 from sm.config.telegram import TelegramSection
+from sm.config.warnings import WarningsSection
 from sm.config.web import WebSection
 from sm.core.models import IDENTITY
 from sm.core.states import TrustLevel
@@ -328,7 +329,10 @@ class Webhook(Section):
     secret_file: AbsolutePath | None = None
     """A file that only you can read, with the key of the signature (HMAC-SHA256)."""
     events: tuple[
-        Literal["completed", "error", "abandoned", "killed", "request", "idle", "budget", "digest"], ...
+        Literal[
+            "completed", "error", "abandoned", "killed", "request", "idle", "budget", "digest", "warning"
+        ],
+        ...,
     ] = (
         "completed",
         "error",
@@ -338,7 +342,7 @@ class Webhook(Section):
         "budget",
     )
     """Types of the events that the URL gets. idle: a turn has ended (see turn_ended). budget: most of a budget is
-    spent, or all of it. digest: see digest_at."""
+    spent, or all of it. digest: see digest_at. warning: something goes wrong in a session (see warnings)."""
 
 
 def _different(value: tuple[Webhook, ...]) -> tuple[Webhook, ...]:
@@ -446,6 +450,8 @@ class Config(Section):
     on_context_full: Literal["tell", "compact"] = "tell"
     """The step after a turn that failed because the context is full. tell: the parent and you are told. compact: sm
     sends /compact and then a message to go on, once until a turn succeeds; if that does not help, you are told."""
+    warnings: WarningsSection = WarningsSection()
+    """Signs that a session goes wrong (docs/lifecycle.md)."""
     mcp: McpSettings = McpSettings()
     """Tools for agents over the Model Context Protocol."""
     daemon: DaemonSection = DaemonSection()

@@ -83,6 +83,7 @@ def session_block(session: JsonObject, now: datetime) -> list[str]:
     facts = [
         ("Status", f"{status} ({line(session['status_source'])}: {line(session['status_reason'] or '-')})"),
         ("Paused", paused_words(session, now)),
+        ("Warnings", warning_words(session, now)),
         ("Agent", ", ".join(agent)),
         ("Title", session["title"]),
         ("Result", session["completion_message"] and f'"{line(session["completion_message"], 10_000)}"'),
@@ -105,6 +106,12 @@ def session_block(session: JsonObject, now: datetime) -> list[str]:
     if output:
         lines += ["Last output:", *(f"  {text}" for text in output)]
     return lines
+
+
+def warning_words(session: JsonObject, now: datetime) -> str:
+    """`loop, 3min ago: Bash: make failed 3 times; context, 1min ago: ...`; empty without open warnings."""
+    warnings = [w for w in session.get("warnings") or () if isinstance(w, dict)]  # an older daemon has none
+    return "; ".join(f"{line(w['kind'])}, {age(w['at'], now)}: {line(w['evidence'])}" for w in warnings)
 
 
 def paused_words(session: JsonObject, now: datetime) -> str | None:

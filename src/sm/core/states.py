@@ -175,3 +175,5 @@ class NoticeKind(Tolerant):
     """Most of a budget is spent, or all of it."""
     UNDELIVERED = "undelivered"
     """A message or an answer of the recipient did not arrive."""
+    WARNING = "warning"
+    """Something goes wrong in a session."""

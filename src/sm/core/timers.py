@@ -39,6 +39,10 @@ class TimerKind(Tolerant):
     """The time is over in which the agents of a spent budget report what they have."""
     BUDGET_DAY = "budget_day"
     """The local day of the daily budget is over."""
+    WATCH = "watch"
+    """A working session is checked for warnings."""
+    UNANSWERED = "unanswered"
+    """The oldest request of a session may have been open for too long."""
     COMPACTED = "compacted"
     """sm compacted the conversation of a session long ago: it may do so again."""
 

@@ -106,6 +106,8 @@ class ToolUse:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """Truncated."""
     sidechain: bool = False
+    digest: str = field(default="", compare=False, repr=False)
+    """Of the tool and its arguments; empty: unknown."""
 
 
 @dataclass(frozen=True, slots=True)

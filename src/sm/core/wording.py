@@ -14,6 +14,8 @@ from sm.core.states import EventType, MessageState, RequestKind, SignalKind, Tru
 from sm.core.statuses import Status
 from sm.core.text import TOOL_USE_MAX, folded, is_whole_tool_use, quoted, tool_use
 from sm.core.timers import Timer
+from sm.core.timestamps import span
+from sm.core.warnings import SessionWarning, WarningKind
 
 TOLD_AGAIN = "(told again) "
 """Prefix of a notice in a second message, because the recipient may have read the first one."""
@@ -133,6 +135,51 @@ def missing_report_notice(session: Session) -> str:
     """Entry of a notice about a session that has not reported after its reminders."""
     who = notice_subject(session)
     return f"{who} is idle and has not reported, also after a reminder; look with: sm tail {session.id}"
+
+
+_WARNING_WORDS = {
+    WarningKind.LOOP: "repeats itself",
+    WarningKind.NO_PROGRESS: "makes no progress",
+    WarningKind.BURN: "uses tokens unusually fast",
+    WarningKind.CONTEXT: "has nearly filled its context window",
+    WarningKind.UNANSWERED: "waits for an answer",
+    WarningKind.MEMORY: "uses much memory",
+    WarningKind.CRASH_LOOP: "crashes again and again",
+    WarningKind.REPORT_MISSING: "is idle and has not reported",
+    WarningKind.SILENT: "reports nothing, but its process is busy",
+}
+_WARNING_COMMANDS = {
+    WarningKind.UNANSWERED: "answer with: sm requests",
+    WarningKind.MEMORY: "look with: sm attach {id}",
+    WarningKind.CRASH_LOOP: "look with: sm output {id}",
+    WarningKind.SILENT: "look with: sm attach {id}",
+}
+
+
+def _warning_words(warning: SessionWarning) -> str:
+    return _WARNING_WORDS.get(warning.kind, warning.kind.value)
+
+
+def warning_event(session: Session, warning: SessionWarning) -> str:
+    """Text of the event for a warning that opens."""
+    return f"{subject(session)} {_warning_words(warning)}: {warning.evidence}"
+
+
+def warning_ended_event(session: Session, warning: SessionWarning) -> str:
+    """Text of the event for a warning whose cause has ended."""
+    return f"{subject(session)}: the warning {warning.kind.value} has ended"
+
+
+def unanswered_evidence(request: Request, seconds: float) -> str:
+    """The evidence of a request that has been open for `seconds`."""
+    return f"request {request.name} ({request.kind.value}) has been open for {span(seconds)}"
+
+
+def warning_notice(session: Session, warning: SessionWarning) -> str:
+    """Entry of a notice about a warning, with the command to type."""
+    command = _WARNING_COMMANDS.get(warning.kind, "look with: sm tail {id}; stop with: sm pause {id}")
+    evidence = quote_session(session, warning.evidence)
+    return f"{notice_subject(session)} {_warning_words(warning)}: {evidence}; {command.format(id=session.id)}"
 
 
 REMINDERS = (

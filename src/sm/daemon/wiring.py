@@ -33,6 +33,7 @@ from sm.messaging import (
 )
 from sm.monitor import AgentListener, CutOffSessions, Monitor, Observer, Summary, UsageMeter, Watcher
 from sm.monitor.completions import Completions, TurnReader
+from sm.monitor.detector import Detector
 from sm.monitor.live_screens import LiveScreens
 from sm.monitor.retries import Retries
 from sm.monitor.sums import TreeSums
@@ -203,6 +204,10 @@ class DaemonParts:
         self.budgets = budgets = Budgeting(config, store, manager)
         accounts = Accounts(store, manager, config.quota.stagger_s)
         restarter = Restarter(store, manager, planner, terminals)
+        detector = Detector(
+            config, store, manager, observer.ledger, lambda session_id: self.watcher.activity.get(session_id)
+        )
+        usage.rules = detector.follow_facts
         self.cut_off = cut_off = CutOffSessions(config, store, manager, restorer)
         self.watcher = watcher = Watcher(store, manager, terminals, observer, sandbox, cut_off=cut_off.add)
         composer = ComposerDriver(terminals, observer)
@@ -245,6 +250,8 @@ class DaemonParts:
                 TimerKind.COMPACTED: retries.forget,
                 TimerKind.RESUME: pausing.resume_due,
                 TimerKind.PAUSE: pausing.look_again,
+                TimerKind.WATCH: detector.look,
+                TimerKind.UNANSWERED: detector.report_unanswered,
                 TimerKind.DIGEST: digests.send,
                 TimerKind.RESTART: restarter.restart,
                 TimerKind.BUDGET: budgets.minutes_due,

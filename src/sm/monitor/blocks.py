@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from sm.core.observation import Activity, Observation
+from sm.core.tool_calls import TurnBreak
 from sm.core.usage import FilePosition, Todo, ToolUse
 from sm.monitor.transcripts import Root, read_new
 from sm.providers.readers import TranscriptDelta, TranscriptReader
@@ -56,8 +57,10 @@ def read_block(
     usage = tuple(u for u in delta.usage if not u.at or u.at >= since)
     tools = tuple(t for t in delta.tools if not t.at or t.at >= since)
     said = tuple(s for s in delta.said if not s.at or s.at >= since)
+    calls = tuple(c for c in delta.calls if isinstance(c, TurnBreak) or not c.at or c.at >= since)
+    observations = condense(delta.observations)
     return TranscriptBlock(
-        replace(delta, usage=usage, tools=tools, said=said, observations=condense(delta.observations)),
+        replace(delta, usage=usage, tools=tools, said=said, calls=calls, observations=observations),
         new.position,
         new.more,
         max(tools, key=lambda tool: tool.at, default=None),

@@ -13,6 +13,7 @@ from sm.config import Config
 from sm.core.models import Session
 from sm.core.observation import Observation
 from sm.core.usage import ActionLine, FilePosition, SaidText, Todo, ToolUse, Usage, is_same_model
+from sm.monitor.anomalies import CallStep, steps_of
 from sm.monitor.blocks import TranscriptBlock, condense, read_block
 from sm.monitor.transcripts import Root, files_of, read_last
 from sm.monitor.usage_totals import UsageTotals
@@ -29,8 +30,16 @@ _PROMPT_LINES = 500
 _UNREAD = FilePosition(0, 0)
 """No file has this inode."""
 _NO_TOOL = {"timestamp": ""}
-_CONVERSATION_FACTS = frozenset({"todo", "failed", "context_tokens", "answer"})
+_CONVERSATION_FACTS = frozenset({"todo", "failed", "context_tokens", "answer", "calls", "grew_at"})
 """Facts to drop when the session starts another conversation."""
+
+
+class FactRules(Protocol):
+    """Follows the facts of a session in the transaction that stores them. May be called again if that fails."""
+
+    async def __call__(
+        self, tx: Transaction, session_id: str, facts: Mapping[str, Any], calls: Sequence[CallStep]
+    ) -> None: ...
 
 
 class Record(Protocol):
@@ -64,6 +73,8 @@ class UsageMeter:
         self._changed: set[str] = set()
         self._followers: list[set[str]] = []
         self.totals = UsageTotals()
+        self.rules: FactRules | None = None
+        """Set once, before the first read."""
 
     async def read(
         self,
@@ -193,6 +204,12 @@ class UsageMeter:
             if block.model is not None and not is_same_model(facts.get("model"), block.model):
                 facts["model"] = block.model  # a person has chosen another model
         now, newest = self._now(), block.newest_tool
+        calls: Sequence[CallStep] = ()
+        if current and counts_tools and delta.calls:
+            calls = steps_of(facts.get("calls"), delta.calls)
+            facts["calls"] = calls[-1].state
+        if delta.usage or delta.tools or delta.tools_ended:
+            facts["grew_at"] = now
         # Ignore a future time: it would block every later tool use.
         last_at = facts.get("last_tool", _NO_TOOL)["timestamp"]
         if newest is not None and counts_tools and newest.at >= (last_at if last_at <= now else ""):
@@ -201,7 +218,14 @@ class UsageMeter:
         tools = delta.tools if counts_tools else ()
         recorded = None if record is None else partial(record, observations=delta.observations)
         await self._write(
-            session_id, facts, used, tools, read_to={path: position}, record=recorded, said=delta.said
+            session_id,
+            facts,
+            used,
+            tools,
+            read_to={path: position},
+            record=recorded,
+            said=delta.said,
+            calls=calls,
         )
         self._positions.setdefault(session_id, {})[path] = position
         self._facts[session_id] = facts
@@ -230,13 +254,14 @@ class UsageMeter:
         read_to: Mapping[str, FilePosition] = MappingProxyType({}),
         record: Callable[[Transaction], Awaitable[None]] | None = None,
         said: Sequence[SaidText] = (),
+        calls: Sequence[CallStep] = (),
     ) -> None:
         before = None
         if usage and self.totals.has(session_id):
             ids = {used.message_id for used in usage}
             before = await self._store.measures.usage_of_messages(session_id, ids)
         with self.totals.writing(session_id, before, usage) if usage else nullcontext():
-            await self._write_rows(session_id, facts, usage, tools, read_to, record, said)
+            await self._write_rows(session_id, facts, usage, tools, read_to, record, said, calls)
         for changed in (self._changed, *self._followers):
             changed.add(session_id)
 
@@ -249,6 +274,7 @@ class UsageMeter:
         read_to: Mapping[str, FilePosition],
         record: Callable[[Transaction], Awaitable[None]] | None,
         said: Sequence[SaidText],
+        calls: Sequence[CallStep],
     ) -> None:
         async with self._store.transaction() as tx:
             if record is not None:
@@ -263,6 +289,8 @@ class UsageMeter:
                 tx.search.add_said(session_id, said, tx.now)
             if facts is not None and facts != self._facts.get(session_id):
                 tx.measures.facts(session_id, facts)
+                if self.rules is not None:
+                    await self.rules(tx, session_id, facts, calls)
 
     def take_changed(self) -> set[str]:
         """The ids of the sessions whose stored usage or facts have changed since the last call."""

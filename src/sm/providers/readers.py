@@ -13,6 +13,7 @@ from sm.core.models import Process
 from sm.core.observation import Observation
 from sm.core.requests import Question, Request
 from sm.core.states import RequestKind
+from sm.core.tool_calls import CallItem
 from sm.core.usage import ActionLine, SaidText, Todo, ToolUse, Usage
 
 FIRST_TURN_S = 30.0
@@ -134,6 +135,8 @@ class TranscriptDelta:
     """The agent's texts and tool uses, for the search."""
     tools_ended: tuple[ToolEnd, ...] = ()
     """The tool uses that have a result or were refused, in order. A use may occur twice."""
+    calls: tuple[CallItem, ...] = ()
+    """The starts and ends of tool calls of the agent itself, and the ends of turns, in order."""
 
 
 @dataclass(frozen=True, slots=True)

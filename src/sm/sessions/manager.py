@@ -22,6 +22,7 @@ from sm.state.notices import Notices, withdraw
 from sm.state.pauses import Pauses
 from sm.state.quota import Quota
 from sm.state.sessions import is_process_of, move
+from sm.state.warnings import Warnings
 from sm.store import Effect, Store
 from sm.store.audit import ALLOWED, REFUSED, Record
 from sm.store.sums import RemovedSession
@@ -55,6 +56,7 @@ class Manager:
         self.endings = Endings(config, self.notices, providers)
         self.pauses = Pauses(providers)
         self.budgets = Budgets(config, self.notices, self.pauses, providers)
+        self.warnings = Warnings(config.warnings, self.notices, self.pauses)
         self.quota = Quota(config.limits)
         compaction = self._compaction if config.on_context_full == "compact" else lambda _session: None
         self.faults = Faults(RetryLimits(config.retry.max, config.retry.backoff_s), self.notices, compaction)

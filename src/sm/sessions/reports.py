@@ -12,6 +12,7 @@ from sm.core.states import EventType, Mode, RequestKind, SignalKind
 from sm.core.statuses import Status
 from sm.core.text import NOTE_MAX, REPORT_MAX, folded, quoted, validate_text
 from sm.core.usage import FollowUpKind
+from sm.core.warnings import WarningKind
 from sm.core.wording import REMINDERS, subject
 from sm.errors import IllegalState, IllegalTransition, InvalidText, UsageError
 from sm.policy.access import Action
@@ -131,6 +132,15 @@ class Reports:
         send(tx, session.id, SM_ITSELF, REMINDERS[min(number, len(REMINDERS)) - 1])
         if number == len(REMINDERS):
             await self._manager.notices.add_for_missing_report(tx, session)
+            await self._manager.warnings.open_warning(
+                tx,
+                session,
+                WarningKind.REPORT_MISSING,
+                value=number,
+                limit=len(REMINDERS),
+                evidence=f"it has not reported after {number} reminders",
+                told=True,
+            )
 
     async def _propose(
         self, tx: Transaction, session: Session, text: str | None, at: str, evidence: str | None = None

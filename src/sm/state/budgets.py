@@ -232,7 +232,7 @@ class Budgets:
     async def _spent_since(self, tx: Transaction, at: str) -> Spent:
         """The cost of the usage of all sessions since that time."""
         spent = Spent()
-        usage = await tx.measured.usage_since([s.id for s in tx.all_sessions()], at)
+        usage = await tx.measured.usage_since(at)
         for session_id, usages in usage.items():
             session = tx.find(session_id)
             if session is not None:

@@ -18,6 +18,7 @@ from sm.core.models import Checkpoint, Session, ancestors
 from sm.core.requests import Request
 from sm.core.states import EventType, MessageState, NoticeKind, RequestKind
 from sm.core.statuses import Status
+from sm.core.warnings import SessionWarning
 from sm.core.wording import (
     checkpoint_notice,
     compaction_notice,
@@ -29,6 +30,7 @@ from sm.core.wording import (
     request_notice,
     unclear_notice,
     undelivered_notice,
+    warning_notice,
 )
 from sm.store import Transaction
 
@@ -36,10 +38,10 @@ WAITS_FOR_SESSIONS = "wait"
 """Source of an idle status that causes no notice: other sessions will wake the session."""
 
 _NOT_FOR_THE_OPERATOR = frozenset(
-    {NoticeKind.IDLE, NoticeKind.CHECKPOINT, NoticeKind.FAULT, NoticeKind.BUDGET}
+    {NoticeKind.IDLE, NoticeKind.CHECKPOINT, NoticeKind.FAULT, NoticeKind.BUDGET, NoticeKind.WARNING}
 )
-"""Notices of a parent that do not go to the operator when the parent has ended: the operator has its own of a fault and
-of a budget.
+"""Notices of a parent that do not go to the operator when the parent has ended: the operator has its own of a fault, of
+a budget and of a warning.
 """
 
 
@@ -50,6 +52,10 @@ def notice_recipient(tx: Transaction, session: Session) -> str | None:
 
 def late_answer_occasion(request: Request) -> str:
     return f"late-answer:{request.id}"
+
+
+def warning_occasion(warning: SessionWarning) -> str:
+    return f"warning:{warning.id}"
 
 
 def request_occasion(request: Request) -> str:
@@ -102,6 +108,9 @@ class Notices:
     def __init__(self, config: Config) -> None:
         self._settings = config.child_agents.notifications
         self._notify = config.notify
+        self.warns_of_crashes = config.warnings.crash_loop.do != "off"
+        self.unanswered_s = config.warnings.unanswered.after
+        """Seconds after which an open request is a warning."""
 
     async def add_for_move(self, tx: Transaction, session: Session, decision: Decision) -> None:
         """`session`: the state after the move."""
@@ -141,6 +150,16 @@ class Notices:
         """Report that a session is idle and has not reported after all reminders."""
         text = missing_report_notice(session)
         await self._note(tx, session, NoticeKind.IDLE, f"no-report:{session.runs}", text, EventType.IDLE)
+
+    async def add_for_warning(self, tx: Transaction, session: Session, warning: SessionWarning) -> None:
+        """Report a warning to the parent and to the operator."""
+        recipient, text = notice_recipient(tx, session), warning_notice(session, warning)
+        occasion = warning_occasion(warning)
+        if recipient is not None:
+            await self._add(tx, session, recipient, NoticeKind.WARNING, occasion, text, None)
+        await self._add(
+            tx, session, None, NoticeKind.WARNING, f"{occasion}/operator", text, EventType.WARNING
+        )
 
     def _reports_idle(self, tx: Transaction, session: Session, answer: str | None) -> bool:
         if session.paused is not None:  # the pause has ended its turn

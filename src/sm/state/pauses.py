@@ -20,6 +20,7 @@ from sm.core.timestamps import later
 from sm.core.wording import subject
 from sm.providers.base import Provider
 from sm.state.messages import send
+from sm.state.warning_rows import after_move as follow_warnings
 from sm.store import Transaction
 
 LOOK_AGAIN_S = 5.0
@@ -57,6 +58,7 @@ class Pauses:
             if budget is None:
                 pause = replace(pause, budget=before.budget)
         after = await tx.update(session, paused=pause)
+        await follow_warnings(tx, after)
         tx.timers.remove(session.id, TimerKind.RESUME)
         if until is not None:
             tx.timers.set(Timer(session.id, TimerKind.RESUME, until, within_s))
@@ -78,6 +80,7 @@ class Pauses:
             return session
         tx.timers.remove(session.id, TimerKind.RESUME, TimerKind.PAUSE)
         after = await tx.update(session, paused=None)
+        await follow_warnings(tx, after)
         await tx.event(EventType.RESUMED, after, tx.now, f"{subject(after)} resumed", {"by": by})
         if pause.suspends:
             await tx.effect(EffectKind.CONTINUE, after.id, {}, tx.now)

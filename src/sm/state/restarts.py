@@ -12,12 +12,14 @@ from sm.core.restarts import RESTART
 from sm.core.states import EventType, SignalKind
 from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import later
+from sm.core.warnings import WarningKind
 from sm.core.wording import notice_subject, subject
 from sm.policy.restarts import Restart
 from sm.state.messages import keep_messages
 from sm.state.notices import Notices
 from sm.state.requests import cancel_questions
 from sm.state.retries import end_row
+from sm.state.warning_rows import open_row
 from sm.store import Transaction
 
 
@@ -69,6 +71,16 @@ async def _warn(tx: Transaction, notices: Notices, session: Session, restart: Re
     }
     text = f"{subject(session)} has crashed: {session.status_reason}"
     await tx.event(EventType.WARNING, session, tx.now, text, metadata)
+    if notices.warns_of_crashes and session.paused is None:
+        await open_row(
+            tx,
+            session,
+            WarningKind.CRASH_LOOP,
+            value=restarts.count,
+            limit=restarts.max,
+            evidence=session.status_reason,
+            recorded=True,
+        )
     if restarts.row == 1:
         text = f"{notice_subject(session)} has crashed: {session.status_reason}"
         await notices.add_for_crash(tx, session, text)

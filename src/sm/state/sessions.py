@@ -8,7 +8,7 @@ from sm.core.lifecycle import decide, is_ended
 from sm.core.models import Process, Session, Signal
 from sm.core.statuses import Status
 from sm.core.wording import move_event
-from sm.state import pauses, restarts
+from sm.state import pauses, restarts, warning_rows
 from sm.state.notices import Notices
 from sm.state.turns import turn_ended, work_resumed
 from sm.store import Open, Transaction
@@ -32,6 +32,7 @@ async def move(tx: Transaction, notices: Notices, session_id: str, signal: Signa
     after = await tx.apply(before, decision, **facts)
     after = await pauses.after_move(tx, before.status, after)
     after = await restarts.after_move(tx, after)
+    await warning_rows.after_move(tx, after)
     if decision.after not in (Status.IDLE, Status.WAITING_INPUT):
         await work_resumed(tx, after)
     log.info("changed a session's status", extra={**context, "sm_to": after.status.value})

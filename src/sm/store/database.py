@@ -24,6 +24,7 @@ from sm.core.session_index import SessionIndex
 from sm.core.states import EventType
 from sm.core.timeline import STATUS_EVENTS, StatusEvent
 from sm.core.timestamps import iso, later
+from sm.core.warnings import SessionWarning
 from sm.errors import InternalError, NotFound, SmError, StorageFull
 from sm.store.backup import write_backup
 from sm.store.batch import Changes, WriteTurn
@@ -347,6 +348,10 @@ class Store:
     def sessions(self) -> Mapping[str, Session]:
         """Every session by id, oldest first, as committed."""
         return self.index.sessions
+
+    def warnings_of(self, session_id: str) -> tuple[SessionWarning, ...]:
+        """The open warnings of a session, oldest first, as committed."""
+        return self.mail.open.warnings.get(session_id, ())
 
     @property
     def workspaces(self) -> Mapping[str, Workspace]:

@@ -14,6 +14,7 @@ from sm.core.requests import Request
 from sm.core.states import MessageState
 from sm.core.telegram import Outgoing, WatchedText
 from sm.core.timers import Timer
+from sm.core.warnings import SessionWarning
 from sm.errors import NotFound
 from sm.store.connection import Read
 from sm.store.rows import (
@@ -29,6 +30,7 @@ from sm.store.rows import (
     REQUESTS,
     TELEGRAM_TEXTS,
     TIMERS,
+    WARNINGS,
     RowTable,
     encode_json,
 )
@@ -67,6 +69,8 @@ class Open:
     """Texts from Telegram whose outcome is still to be told, by the number of their message."""
     budgets: Mapping[str, Budget] = field(default_factory=dict)
     """By the id of the session, or `core.budgets.DAILY`."""
+    warnings: Mapping[str, tuple[SessionWarning, ...]] = field(default_factory=dict)
+    """By session, oldest first."""
 
 
 class MailLookup:
@@ -278,6 +282,7 @@ class MailReads(MailLookup):
             _by_id(await self._all(PAIR_REQUESTS, "1 ORDER BY id")),
             _by_id(await self._all(TELEGRAM_TEXTS, "1 ORDER BY id")),
             {budget.id: budget for budget in await self._all(BUDGETS, "1 ORDER BY id")},
+            _by_session(await self._all(WARNINGS, "closed_at IS NULL ORDER BY id")),
         )
         self.numbers = Counter(dict(await self._read("SELECT name, seq FROM sqlite_sequence", ())))
 
@@ -323,6 +328,14 @@ class _Numbered(Protocol):
 
 
 N = TypeVar("N", bound=_Numbered)
+
+
+def _by_session(warnings: Iterable[SessionWarning]) -> dict[str, tuple[SessionWarning, ...]]:
+    """The warnings of each session, in the given order."""
+    found: dict[str, tuple[SessionWarning, ...]] = {}
+    for warning in warnings:
+        found[warning.session_id] = (*found.get(warning.session_id, ()), warning)
+    return found
 
 
 def _by_id(values: Iterable[N]) -> dict[int, N]:

@@ -488,7 +488,23 @@ _V10_SUMS: tuple[str, ...] = (
     "CREATE INDEX events_of_endings ON events (timestamp) WHERE type IN ('completed', 'error', 'abandoned', 'killed')",
 )
 
-_V10_WARNINGS: tuple[str, ...] = ()
+_V10_WARNINGS: tuple[str, ...] = (
+    # Episodes of warnings about sessions. An open one has no `closed_at`.
+    """CREATE TABLE warnings (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        session_id TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        opened_at TEXT NOT NULL,
+        closed_at TEXT,
+        value REAL NOT NULL,
+        bound REAL NOT NULL,
+        evidence TEXT NOT NULL,
+        told INTEGER NOT NULL,
+        nudge INTEGER
+    )""",
+    "CREATE UNIQUE INDEX open_warnings ON warnings (session_id, kind) WHERE closed_at IS NULL",
+    "CREATE INDEX warnings_of_sessions ON warnings (session_id, opened_at)",
+)
 
 _V10_RESTARTS = ("ALTER TABLE sessions ADD COLUMN restarts TEXT",)
 

@@ -41,6 +41,7 @@ from sm.core.telegram import (
 )
 from sm.core.telegram_threads import ForumFacts, ProgressCard, Topic, TopicState
 from sm.core.timers import Timer, TimerKind
+from sm.core.warnings import SessionWarning, WarningKind
 
 T = TypeVar("T")
 
@@ -294,6 +295,13 @@ BUDGETS = RowTable(
         "state": BudgetState,
         "reports": lambda text: {k: v for k, v in decode_json(text).items() if isinstance(v, int)},
     },
+)
+WARNINGS = RowTable(
+    "warnings",
+    SessionWarning,
+    split={"limit": ("bound",)},
+    encode={"limit": lambda limit: (limit,)},
+    decode={"kind": WarningKind, "limit": float, "told": bool},
 )
 OUTBOX = RowTable("outbox", Effect, encode={"payload": _encoded_mapping}, decode={"payload": decode_json})
 

@@ -39,6 +39,7 @@ from sm.store.telegram_preferences import PreferenceWrites
 from sm.store.telegram_texts import TextWrites
 from sm.store.timers import TimerWrites
 from sm.store.usage import MeasureReads, MeasureWrites
+from sm.store.warnings import WarningWrites
 from sm.store.work_clock import WorkClock
 
 T = TypeVar("T")
@@ -102,6 +103,7 @@ class Transaction:
         self.sums = SumWrites(self.write, self.write_rows)
         self.search = SearchWrites(self.write, self.write_rows)
         self.timers = TimerWrites(self)
+        self.warnings = WarningWrites(self)
         self.accounts = AccountWrites(self)
         self.telegram = TelegramWrites(self)
         self.chat_preferences = PreferenceWrites(self)
@@ -254,6 +256,7 @@ class Transaction:
         self.mail.forget(session.id)
         self.timers.remove(session.id)
         self.budgets.remove(session.id)
+        self.warnings.forget(session.id)
         self.telegram.forget(session.id)
         self.chat_preferences.forget(session.id)
         self.removed.add(session.id)

@@ -148,6 +148,24 @@ class MeasureReads:
         rows = await self._read("SELECT facts FROM observed WHERE session_id = ?", (session_id,))
         return decode_json(rows[0][0]) if rows else {}
 
+    async def tokens_since(self, session_id: str, since: str, until: str) -> list[tuple[str, int]]:
+        """(time, input and output) of the messages of a session after `since`, until `until`."""
+        rows = await self._read(
+            "SELECT at, input + output FROM usage WHERE session_id = ? AND at > ? AND at <= ?",
+            (session_id, since, until),
+        )
+        return [(row[0], row[1]) for row in rows]
+
+    async def token_rates(self, agent_type: str) -> list[float]:
+        """Input and output tokens for each minute of work of the newest completed sessions of this type."""
+        rows = await self._read(
+            "SELECT sum(u.input + u.output) * 60.0 / s.worked_s FROM usage u JOIN (SELECT id, worked_s FROM sessions"
+            " WHERE agent_type = ? AND status = 'completed' AND removed = 0 AND worked_s > 0"
+            " ORDER BY completed_at DESC LIMIT ?) s ON s.id = u.session_id GROUP BY u.session_id",
+            (agent_type, _COMPLETED_LOOKED_AT),
+        )
+        return [float(row[0]) for row in rows]
+
     async def usual_tokens(self, agent_type: str) -> int | None:
         """Median of input and output tokens of the newest completed sessions of this type; None without any."""
         rows = await self._read(

@@ -31,6 +31,7 @@ class StatusOverview(TypedDict):
     orphans: Annotated[int, doc("Live sessions whose parent's process has ended.")]
     dead_letters: Annotated[int, doc("Abandoned effects and undelivered messages.")]
     requests_open: int
+    warnings: Annotated[int, doc("The number of open warnings about sessions.")]
     inbox: Annotated[int, doc("The number of messages that wait for the caller.")]
     inbox_lines: Annotated[list[str], doc("The first lines of these messages.")]
     parked: Annotated[list[AccountView], doc("The parked accounts; empty for a session.")]

@@ -43,8 +43,18 @@ class RestartsView(TypedDict):
     exit_signal: Annotated[int | None, doc("As `exit_code`.")]
 
 
-class SessionView(TypedDict):
-    """One agent, alive or ended."""
+class WarningView(TypedDict):
+    """A sign that a session goes wrong, whose cause lasts."""
+
+    kind: Annotated[str, doc("Such as `loop`; docs/lifecycle.md describes each.")]
+    at: Time
+    value: Annotated[float, doc("The measured value; its unit depends on `kind`.")]
+    limit: Annotated[float, doc("The limit that `value` has reached.")]
+    evidence: Annotated[str, doc("One line for people. It may quote the agent.")]
+
+
+class BareSessionView(TypedDict):
+    """One agent, alive or ended, without its warnings."""
 
     session_id: Annotated[str, doc("8 hexadecimal digits.", pattern="^[0-9a-f]{8}$")]
     name: Annotated[str, doc("`TYPE-ID`. It never changes.")]
@@ -91,6 +101,12 @@ class SessionView(TypedDict):
     children: Annotated["list[SessionView]", doc("Filled only with `recursive`.")]
 
 
+class SessionView(BareSessionView):
+    """One agent, alive or ended."""
+
+    warnings: Annotated[list[WarningView], doc("The open warnings, oldest first.")]
+
+
 class OverviewView(SessionView):
     """A session with its current task and its usage."""
 
@@ -102,7 +118,7 @@ class OverviewView(SessionView):
     cost_usd: float | None
 
 
-class StartedView(SessionView):
+class StartedView(BareSessionView):
     """A session with warnings about its start or its end."""
 
     warnings: Annotated[list[str], doc("Sentences for people.")]
@@ -163,7 +179,7 @@ class InterruptedView(SessionView):
     continued: Annotated[bool, doc("The agent was suspended, and works again. No key was pressed.")]
 
 
-class PauseView(SessionView):
+class PauseView(BareSessionView):
     """A session after its pause has begun or ended."""
 
     sessions: Annotated[list[str], doc("The ids of all sessions that were paused or resumed.")]

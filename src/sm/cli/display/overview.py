@@ -22,6 +22,8 @@ def overview(status: JsonObject, now: datetime) -> list[str]:
         f"Requests:     {status['requests_open']} open{' (sm requests)' if status['requests_open'] else ''}",
         f"Dead letters: {status['dead_letters']}",
     ]
+    if count := status.get("warnings"):  # an older daemon has none
+        lines.append(f"Warnings:     {count} open (sm events --type warning)")
     if parked := status.get("parked"):
         from sm.cli.display.accounts import parked_line
 

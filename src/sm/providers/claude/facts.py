@@ -45,6 +45,8 @@ class ToolResult:
     """Only for an error."""
     todos: TodoList | TodoChange | None = None
     """The result of a Task tool."""
+    digest: str = field(default="", compare=False, repr=False)
+    """Of the result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +252,8 @@ def _tool_use(line: _Line, block: Mapping[str, Any]) -> Iterator[Fact]:
     if not id or not name:
         return
     given = values.mapping(block.get("input"))
-    yield ToolUse(id, name, line.at or "", values.shorten_arguments(given), line.sidechain)
+    digest = values.digest(name, given)
+    yield ToolUse(id, name, line.at or "", values.shorten_arguments(given), line.sidechain, digest)
     # TodoWrite has a separate list for each sub-agent; the Task tools have one list for the session.
     if name == "TodoWrite" and isinstance(given.get("todos"), list) and not line.sidechain:
         yield todo_list(given["todos"])
@@ -288,7 +291,8 @@ def _tool_result(line: _Line, block: Mapping[str, Any], *, alone: bool) -> Itera
         or text.startswith(_REJECTIONS)
     )
     todos = None if is_error else task_change(values.mapping(meant))
-    yield ToolResult(id, line.at, line.sidechain, is_error, rejected, text, todos)
+    digest = values.digest("", block.get("content"))
+    yield ToolResult(id, line.at, line.sidechain, is_error, rejected, text, todos, digest)
     if rejected:
         yield line.mark(MarkKind.REJECTED, text)
 

@@ -14,6 +14,7 @@ from sm.core.observation import Activity, Observation, Source
 from sm.core.text import folded
 from sm.core.usage import SaidText, Todo, ToolUse, Usage
 from sm.providers.claude.actions import last_actions
+from sm.providers.claude.calls import calls_of
 from sm.providers.claude.facts import (
     Compaction,
     Fact,
@@ -79,6 +80,7 @@ class ClaudeTranscriptReader:
             _answer(facts),
             said,
             ended,
+            calls_of(facts),
         )
 
     actions = staticmethod(last_actions)

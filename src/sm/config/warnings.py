@@ -1,0 +1,115 @@
+"""The section `warnings`: when sm warns of a session, and what it does then."""
+
+from typing import Literal, TypeAlias
+
+from pydantic import Field
+
+from sm.config.section import Section
+
+Act: TypeAlias = Literal["notice", "nudge", "interrupt", "pause", "off"]
+Word: TypeAlias = Literal["notice", "off"]
+
+
+class Loop(Section):
+    """Five equal calls with five equal results are no coincidence; three equal errors show that nothing was changed."""
+
+    limit: int = Field(default=5, ge=2, le=1000)
+    """Calls of the same tool in a row, with the same arguments and the same result."""
+    failures: int = Field(default=3, ge=2, le=1000)
+    """Failed calls of the same tool in a row, with the same error."""
+    do: Act = "nudge"
+    """nudge: tell the agent itself first, and you and its parent if it goes on. notice: tell you and its parent.
+    interrupt, pause: also interrupt its turn, or pause the session. off: nothing."""
+
+
+class NoProgress(Section):
+    """Most tools take less than 20 minutes; a build or a test run may take an hour."""
+
+    after: float = Field(default=1200, ge=0.1, le=604_800, allow_inf_nan=False)
+    """Seconds for which a working agent ends no tool, uses no token and prints nothing."""
+    tool_after: float = Field(default=3600, ge=0.1, le=604_800, allow_inf_nan=False)
+    """Seconds for which one tool may run."""
+    do: Act = "notice"
+    """As for loop."""
+
+
+class Burn(Section):
+    """Nine of ten sessions stay below their p90 on average; a short peak of twice or three times that is normal."""
+
+    after: float = Field(default=300, ge=60, le=86_400, allow_inf_nan=False)
+    """Seconds for which the agent uses tokens that fast."""
+    limit: float = Field(default=5, ge=1.1, le=10_000, allow_inf_nan=False)
+    """Tokens a minute, as a multiple of the p90 of the completed sessions of its type."""
+    do: Act = "notice"
+    """As for loop."""
+
+
+class ContextUse(Section):
+    """claude compacts a conversation at about 95%; before that it can still write down what is important."""
+
+    limit: float = Field(default=85, ge=1, le=100, allow_inf_nan=False)
+    """The used part of the context window, in per cent."""
+    do: Act = "notice"
+    """As for loop."""
+
+
+class Unanswered(Section):
+    """An agent that waits for an answer does nothing. Whoever is at the computer answers within 15 minutes."""
+
+    after: float = Field(default=900, ge=0.1, le=604_800, allow_inf_nan=False)
+    """Seconds for which a request is open."""
+    do: Word = "notice"
+    """notice: tell you and the parent. off: nothing."""
+
+
+class Memory(Section):
+    """claude needs about 250 MB. 4 GiB is the default limit of a sandbox, in which the kernel ends the agent."""
+
+    limit: float = Field(default=4096, ge=1, le=1_000_000_000, allow_inf_nan=False)
+    """Memory of all processes of the agent, in MiB."""
+    do: Act = "notice"
+    """As for loop."""
+
+
+class CrashLoop(Section):
+    do: Word = "notice"
+    """notice: tell you and the parent of a session whose process crashes and is restarted. off: nothing."""
+
+
+class ReportMissing(Section):
+    do: Word = "notice"
+    """notice: warn of an agent that has not reported after the reminders of remind_after_s. off: nothing."""
+
+
+class Silent(Section):
+    """A working claude draws and writes all the time, so ten minutes without a sign are no pause for thought."""
+
+    after: float = Field(default=600, ge=0.1, le=604_800, allow_inf_nan=False)
+    """Seconds for which no source reports anything about a working agent."""
+    limit: float = Field(default=50, ge=1, le=100_000, allow_inf_nan=False)
+    """The use of the processor by the agent's own process meanwhile, in per cent of one core."""
+    do: Act = "notice"
+    """As for loop."""
+
+
+class WarningsSection(Section):
+    """Each warning is reported once, ends by itself with its cause, and may come again then."""
+
+    loop: Loop = Loop()
+    """The agent repeats itself."""
+    no_progress: NoProgress = NoProgress()
+    """The agent works, but nothing happens."""
+    burn: Burn = Burn()
+    """The agent uses tokens fast. This needs five completed sessions of its type."""
+    context: ContextUse = ContextUse()
+    """The context window is nearly full."""
+    unanswered: Unanswered = Unanswered()
+    """A request is open."""
+    memory: Memory = Memory()
+    """The processes of the agent use much memory."""
+    crash_loop: CrashLoop = CrashLoop()
+    """The process of the session crashes and is restarted."""
+    report_missing: ReportMissing = ReportMissing()
+    """The agent is idle and has not reported."""
+    silent: Silent = Silent()
+    """No source reports anything while the agent's process works."""

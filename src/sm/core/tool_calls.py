@@ -1,0 +1,39 @@
+"""Tool calls of an agent as its transcript has them: the input of the rules for loops. Pure data."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class CallStart:
+    """The agent calls a tool."""
+
+    id: str
+    name: str
+    digest: str
+    """Of the tool and its arguments."""
+    shown: str
+    """The call in one line, for people."""
+    at: str
+    waits: bool = False
+    """The call waits for something, such as `sleep 60` or `sm wait`: to repeat it is no loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallEnd:
+    """A tool call has a result."""
+
+    id: str
+    digest: str
+    """Of the result."""
+    error: str | None
+    """The words of a failure; None: the call did not fail."""
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnBreak:
+    """A turn has ended: the calls of the next one are not in a row with those before."""
+
+
+CallItem: TypeAlias = CallStart | CallEnd | TurnBreak

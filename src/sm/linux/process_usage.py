@@ -1,0 +1,60 @@
+"""Memory and processor time of process trees, from one pass over /proc. Blocks: call it in a thread."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sm.core.models import Process
+from sm.linux.platform import boot_id
+from sm.linux.processes import read_proc
+
+_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessUsage:
+    parent: int
+    start: int
+    """In ticks since the boot."""
+    cpu_s: float
+    """Processor time of the process itself, without its children."""
+    rss: int
+    """Resident memory in bytes. Memory that processes share counts for each of them."""
+
+
+def usage_table() -> dict[int, ProcessUsage]:
+    """The usage of every process, by pid."""
+    table = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit() and (usage := read_usage(int(name))) is not None:
+            table[int(name)] = usage
+    return table
+
+
+def read_usage(pid: int) -> ProcessUsage | None:
+    """The usage of one process; None when there is none."""
+    text = read_proc(f"/proc/{pid}/stat")
+    if not text:
+        return None
+    fields = text[text.rindex(b")") + 2 :].split()  # fields[0] is field 3 of proc(5)
+    cpu_s = (int(fields[11]) + int(fields[12])) * _TICK_S
+    return ProcessUsage(int(fields[1]), int(fields[19]), cpu_s, int(fields[21]) * _PAGE)
+
+
+def tree_rss(table: Mapping[int, ProcessUsage], root: Process) -> int | None:
+    """The resident memory of the process and its descendants in bytes; None when the process is gone."""
+    own = table.get(root.pid)
+    if own is None or root.started != f"{boot_id()}/{own.start}":
+        return None
+    children: dict[int, list[int]] = {}
+    for pid, usage in table.items():
+        children.setdefault(usage.parent, []).append(pid)
+    total, left, seen = 0, [root.pid], set[int]()
+    while left:
+        pid = left.pop()
+        if pid not in seen:
+            seen.add(pid)
+            total += table[pid].rss
+            left += children.get(pid, ())
+    return total

@@ -1,0 +1,261 @@
+"""Rules of warnings: facts and a time in, a finding or a decision out. Pure.
+
+`follow` reads tool calls one by one and keeps a small state, which the daemon stores with the read position of the
+transcript. The other rules judge facts at a time.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, assert_never
+
+from sm.core.timestamps import epoch_s, span
+from sm.core.tool_calls import CallEnd, CallItem, CallStart, TurnBreak
+from sm.core.warnings import SessionWarning
+
+LONG_CALL_S = 30.0
+"""A successful call that takes so long waits for something: to repeat it is no loop."""
+COMPLETED_MIN = 5
+"""Completed sessions of a type without which nothing is usual for it."""
+_OPEN_MAX = 50
+_SEEN_MAX = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Anomaly:
+    """The cause of a warning, as measured."""
+
+    value: float
+    limit: float
+    evidence: str
+
+
+class Step(StrEnum):
+    """The change of a warning that follows from a finding."""
+
+    OPEN = "open"
+    TELL = "tell"
+    """The agent itself was told, and goes on as before: tell the others."""
+    CLOSE = "close"
+
+
+def next_step(finding: Anomaly | None, known: SessionWarning | None, *, goes_on: bool) -> Step | None:
+    """Decide what becomes of a warning. `known`: the open one; `goes_on`: its cause has lasted as long again."""
+    if finding is None:
+        return None if known is None else Step.CLOSE
+    if known is None:
+        return Step.OPEN
+    return Step.TELL if not known.told and goes_on else None
+
+
+# ---------------------------------------------------------------------------------------------- tool calls
+
+
+@dataclass(frozen=True, slots=True)
+class LoopLimits:
+    same: int
+    """Calls in a row with the same tool, arguments and result."""
+    failures: int
+    """Calls in a row of the same tool with the same error."""
+
+
+def empty_calls() -> dict[str, Any]:
+    """The state of an agent that has called no tool. It is JSON, because it is stored."""
+    return {"open": {}, "seen": [], "same": [None, 0], "failed": [None, 0], "shown": "", "error": ""}
+
+
+def follow(state: Mapping[str, Any], item: CallItem) -> dict[str, Any]:
+    """The state after `item`. A call counts once, although a compaction writes its lines again."""
+    after = {**empty_calls(), **state}
+    match item:
+        case CallStart():
+            if item.id not in after["seen"]:
+                begun = [item.name, item.digest, item.shown, item.at, item.waits]
+                after["open"] = dict([*after["open"].items(), (item.id, begun)][-_OPEN_MAX:])
+        case CallEnd():
+            if item.id in after["open"]:
+                opened = dict(after["open"])
+                name, digest, shown, at, waits = opened.pop(item.id)
+                after |= {"open": opened, "seen": [*after["seen"], item.id][-_SEEN_MAX:]}
+                after |= _counted(after, name, digest, shown, item, took_s=_took_s(at, item.at), waits=waits)
+        case TurnBreak():
+            after |= {"open": {}, "same": [None, 0], "failed": [None, 0]}
+        case _:
+            assert_never(item)
+    return after
+
+
+@dataclass(frozen=True, slots=True)
+class CallStep:
+    """The state after an item of a transcript."""
+
+    at: str
+    """The time of the item; empty: unknown."""
+    state: dict[str, Any]
+
+
+def steps_of(state: Mapping[str, Any] | None, items: Sequence[CallItem]) -> list[CallStep]:
+    """The states after each of `items`."""
+    steps, now = list[CallStep](), dict(state or {})
+    for item in items:
+        now = follow(now, item)
+        steps.append(CallStep("" if isinstance(item, TurnBreak) else item.at, now))
+    return steps
+
+
+def _counted(
+    state: Mapping[str, Any],
+    name: str,
+    digest: str,
+    shown: str,
+    end: CallEnd,
+    *,
+    took_s: float,
+    waits: bool,
+) -> dict[str, Any]:
+    if waits:
+        return {"same": [None, 0], "failed": [None, 0]}
+    is_long = took_s >= LONG_CALL_S
+    same = None if is_long else f"{digest}/{end.digest}"
+    failed = None if end.error is None else f"{name}/{end.digest}"
+    return {
+        "same": _row(state["same"], same),
+        "failed": _row(state["failed"], failed),
+        "shown": shown,
+        "error": end.error or "",
+    }
+
+
+def _row(before: Sequence[Any], key: str | None) -> list[Any]:
+    if key is None:
+        return [None, 0]
+    return [key, before[1] + 1 if before[0] == key else 1]
+
+
+def _took_s(begin: str, end: str) -> float:
+    try:
+        return epoch_s(end) - epoch_s(begin)
+    except ValueError:
+        return 0.0
+
+
+def find_loop(state: Mapping[str, Any], limits: LoopLimits) -> Anomaly | None:
+    """The loop in which the agent is."""
+    failures, same = state["failed"][1], state["same"][1]
+    if failures >= limits.failures:
+        return Anomaly(
+            failures, limits.failures, f"{state['shown']} failed {failures} times with: {state['error']}"
+        )
+    if same >= limits.same:
+        evidence = f"{state['shown']} was called {same} times with the same result"
+        return Anomaly(same, limits.same, evidence)
+    return None
+
+
+def loop_goes_on(finding: Anomaly, known: SessionWarning) -> bool:
+    """True if the agent has repeated itself as often again since it was told."""
+    return finding.value >= known.value + known.limit
+
+
+def longest_call(state: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The running call that began first: (the call in one line, its start)."""
+    calls = [(at, shown) for _, _, shown, at, _ in state.get("open", {}).values() if at]
+    return min(calls)[::-1] if calls else None
+
+
+# ------------------------------------------------------------------------------------------------- stillness
+
+
+def find_no_progress(
+    still_s: float, tool: str | None, *, after_s: float, tool_after_s: float
+) -> Anomaly | None:
+    """No progress for too long. `still_s`: seconds without a sign of it; `tool`: the tool that runs."""
+    if tool is not None:
+        if still_s < tool_after_s:
+            return None
+        return Anomaly(still_s, tool_after_s, f"{tool} has been running for {span(still_s)}")
+    if still_s < after_s:
+        return None
+    return Anomaly(
+        still_s, after_s, f"no tool ended, no token was used and nothing was printed for {span(still_s)}"
+    )
+
+
+def find_silence(
+    silent_s: float, cpu_percent: float | None, *, after_s: float, limit: float
+) -> Anomaly | None:
+    """No source has reported for too long, while the agent's own process is busy (per cent of one core)."""
+    if silent_s < after_s or cpu_percent is None or cpu_percent < limit:
+        return None
+    return Anomaly(
+        cpu_percent,
+        limit,
+        f"no source has reported for {span(silent_s)}, its process uses {cpu_percent:.0f}% of a core",
+    )
+
+
+@dataclass(slots=True)
+class Stillness:
+    """Seconds since a sign of life changed last. A step of the system clock changes nothing while the daemon runs."""
+
+    sign: object = None
+    since_s: float = 0.0
+    """A monotonic time."""
+    is_known: bool = False
+
+    def seconds(self, sign: object, age_s: float, now_s: float) -> float:
+        """Return for how long `sign` is unchanged at `now_s` (monotonic). `age_s`: its age by the wall clock.
+
+        The wall clock counts only for the first sign, because an earlier daemon has seen that.
+        """
+        if not self.is_known:
+            self.since_s = now_s - max(0.0, age_s)
+        elif sign != self.sign:
+            self.since_s = now_s
+        self.sign, self.is_known = sign, True
+        return now_s - self.since_s
+
+
+# ----------------------------------------------------------------------------------------------------- sizes
+
+
+def find_full_context(percent: int | None, limit: float) -> Anomaly | None:
+    if percent is None or percent < limit:
+        return None
+    return Anomaly(percent, limit, f"{percent}% of the context window is used")
+
+
+def find_memory(used_mib: float | None, limit_mib: float) -> Anomaly | None:
+    if used_mib is None or used_mib <= limit_mib:
+        return None
+    return Anomaly(used_mib, limit_mib, f"its processes use {used_mib:,.0f} MiB (limit {limit_mib:,.0f} MiB)")
+
+
+def p90(values: Iterable[float]) -> float | None:
+    """The value that nine of ten are not above; None for fewer than `COMPLETED_MIN` values."""
+    ordered = sorted(values)
+    if len(ordered) < COMPLETED_MIN:
+        return None
+    return ordered[max(0, -(-len(ordered) * 9 // 10) - 1)]
+
+
+def find_burn(
+    used: Sequence[tuple[float, int]], usual: float | None, now: float, *, after_s: float, limit: float
+) -> Anomaly | None:
+    """The agent has used tokens too fast for the last `after_s` seconds, in both halves: one large message is no burn.
+
+    `used`: (time, tokens) of its messages. `usual`: the p90 of tokens a minute of its type; None: unknown.
+    """
+    if not usual or usual <= 0:
+        return None
+    half, bound = after_s / 2, limit * usual
+    rates = [
+        sum(max(0, tokens) for at, tokens in used if begin < at <= begin + half) * 60 / half
+        for begin in (now - after_s, now - half)
+    ]
+    rate = sum(rates) / 2
+    if rate <= bound or min(rates) <= bound / 2:
+        return None
+    return Anomaly(
+        rate, bound, f"{rate:,.0f} tokens a minute for {span(after_s)} (usual for its type: {usual:,.0f})"
+    )

@@ -1,0 +1,317 @@
+"""Finds the causes of warnings in the facts of sessions, and opens and closes the warnings.
+
+Rules of tool calls and of the context follow each read of a transcript, in its transaction. The other rules look at a
+session only while it works, when its timer is due. `anomalies` decides.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sm.config import Config
+from sm.core.models import Session
+from sm.core.observation import Source
+from sm.core.states import RequestKind
+from sm.core.timers import Timer, TimerKind
+from sm.core.timestamps import epoch_s, iso, later
+from sm.core.warnings import OF_PROCESS, SessionWarning, WarningKind
+from sm.core.wording import unanswered_evidence
+from sm.linux.process_usage import ProcessUsage, read_usage, tree_rss, usage_table
+from sm.monitor.anomalies import (
+    Anomaly,
+    CallStep,
+    LoopLimits,
+    Step,
+    Stillness,
+    find_burn,
+    find_full_context,
+    find_loop,
+    find_memory,
+    find_no_progress,
+    find_silence,
+    longest_call,
+    loop_goes_on,
+    next_step,
+    p90,
+)
+from sm.monitor.evidence import Ledger
+from sm.monitor.progress import Measurements, context_percent
+from sm.policy.restarts import GOOD_S
+from sm.sessions.manager import Manager
+from sm.state.requests import open_of
+from sm.state.warning_rows import close_warning
+from sm.store import Store, Transaction
+
+LOOK_S = 30.0
+"""How often to look at a session that works."""
+_USUAL_FOR_S = 600.0
+_AGAIN_S = 600.0
+"""Seconds after which a size that was told to the agent itself is told to the others."""
+_MIB = 1024 * 1024
+_SPEAKERS = (Source.HOOK, Source.STATE_FILE, Source.TRANSCRIPT, Source.TITLE)
+"""Sources that report by themselves: a screen is only looked at."""
+
+
+@dataclass(slots=True)
+class _Watched:
+    """The signs of life of a working session that this daemon has seen."""
+
+    progress: Stillness = field(default_factory=Stillness)
+    signs: Stillness = field(default_factory=Stillness)
+    cpu: tuple[float, float] | None = None
+    """The last look (monotonic), and the processor time of the agent's own process then."""
+
+
+class Detector:
+    """Handles the timers of warnings, and follows the facts of transcripts.
+
+    `ledger`, `activity_s`: the evidence for a session, and the time of the last output of its terminal.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        store: Store,
+        manager: Manager,
+        ledger: Callable[[str], Ledger | None],
+        activity_s: Callable[[str], int | None],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = config.warnings
+        self._store = store
+        self._manager = manager
+        self._ledger = ledger
+        self._activity_s = activity_s
+        self._monotonic = monotonic
+        self._watched: dict[str, _Watched] = {}
+        self._usual: dict[str, tuple[float, float | None]] = {}
+        self._table: tuple[float, Mapping[int, ProcessUsage]] | None = None
+        loop = self._settings.loop
+        rules = self._settings
+        self._shortest_s = min(rules.no_progress.after, rules.no_progress.tool_after, rules.silent.after)
+        self._loop = LoopLimits(loop.limit, loop.failures)
+
+    # Transcripts
+
+    async def follow_facts(
+        self, tx: Transaction, session_id: str, facts: Mapping[str, Any], calls: Sequence[CallStep]
+    ) -> None:
+        """Follow the facts of a session in the transaction that stores them."""
+        session = tx.find(session_id)
+        if session is None:
+            return
+        for step in calls:
+            if step.at >= session.created_at or not step.at:
+                loop = find_loop(step.state, self._loop)
+                known = tx.warnings.find(session_id, WarningKind.LOOP)
+                goes_on = loop is not None and known is not None and loop_goes_on(loop, known)
+                await self._take(tx, session_id, WarningKind.LOOP, loop, goes_on=goes_on)
+        percent = self._context_percent(session, facts)
+        full = find_full_context(percent, self._settings.context.limit)
+        await self._take(
+            tx,
+            session_id,
+            WarningKind.CONTEXT,
+            full,
+            goes_on=self._is_old(tx, session_id, WarningKind.CONTEXT),
+        )
+
+    def _context_percent(self, session: Session, facts: Mapping[str, Any]) -> int | None:
+        model, tokens = facts.get("model"), facts.get("context_tokens")
+        if not model or tokens is None:
+            return None
+        window = self._manager.provider(session).context_window(model)
+        return context_percent(Measurements(context_tokens=tokens, context_window=window))
+
+    # Timers
+
+    async def look(self, timer: Timer) -> float | None:
+        """Look at a session that works. Returns the seconds until the next look."""
+        if self._store.mail.open.timers.get(timer.key) != timer:
+            return None
+        session = self._store.sessions.get(timer.subject)
+        lasts = any(w.kind in OF_PROCESS for w in self._store.warnings_of(timer.subject))
+        works = session is not None and session.working_since is not None
+        if session is None or session.exit is not None or not (works or lasts):
+            self._watched.pop(timer.subject, None)
+            async with self._store.transaction() as tx:
+                tx.timers.take(timer)
+            return None
+        if session.paused is not None:
+            return LOOK_S
+        found = await self._find(session, works=works)
+        steps = [
+            kind
+            for kind, finding in found.items()
+            if next_step(finding, self._known(session.id, kind), goes_on=True) is not None
+        ]
+        if steps:
+            async with self._store.transaction() as tx:
+                if tx.timers.find(timer.subject, TimerKind.WATCH) != timer:
+                    return None
+                for kind in steps:
+                    finding, known = found[kind], tx.warnings.find(session.id, kind)
+                    goes_on = self._is_old(tx, session.id, kind)
+                    if kind is WarningKind.NO_PROGRESS and finding is not None and known is not None:
+                        goes_on = finding.value >= known.value + known.limit
+                    await self._take(tx, session.id, kind, finding, goes_on=goes_on)
+        return min(LOOK_S, self._shortest_s)
+
+    def _known(self, session_id: str, kind: WarningKind) -> SessionWarning | None:
+        return next((w for w in self._store.warnings_of(session_id) if w.kind is kind), None)
+
+    async def _find(self, session: Session, *, works: bool) -> dict[WarningKind, Anomaly | None]:
+        """The findings of the rules that apply to the session now."""
+        found: dict[WarningKind, Anomaly | None] = {}
+        table = await self._processes()
+        process = session.process
+        if process is not None:
+            rss = tree_rss(table, process)
+            used = None if rss is None else rss / _MIB
+            found[WarningKind.MEMORY] = find_memory(used, self._settings.memory.limit)
+        if session.restarts is not None and session.started_at is not None:
+            good_s = epoch_s(self._manager.now()) - epoch_s(session.started_at)
+            if session.restarts.next_at is None and good_s >= GOOD_S:
+                found[WarningKind.CRASH_LOOP] = None
+        if not works:
+            return found
+        watched = self._watched.setdefault(session.id, _Watched())
+        facts = await self._store.measures.facts(session.id)
+        found[WarningKind.NO_PROGRESS] = await self._no_progress(session, watched, facts)
+        if self._manager.provider(session).has_turns:
+            found[WarningKind.SILENT] = self._silence(session, watched, facts)
+            found[WarningKind.BURN] = await self._burn(session)
+        return found
+
+    async def _no_progress(
+        self, session: Session, watched: _Watched, facts: Mapping[str, Any]
+    ) -> Anomaly | None:
+        rule, now_s = self._settings.no_progress, self._monotonic()
+        wall_s = epoch_s(self._manager.now())
+        since = session.working_since or self._manager.now()
+        checkpoints = await self._store.checkpoints(session.id, 1)
+        reported = checkpoints[-1].timestamp if checkpoints else ""
+        tool: str | None = None
+        if self._manager.provider(session).has_turns:
+            # The terminal of a working agent with turns always moves: it draws an animation.
+            grown = str(facts.get("grew_at") or "")
+            call = longest_call(facts.get("calls") or {})
+            tool = None if call is None else call[0]
+        else:
+            printed = self._activity_s(session.id)
+            grown = "" if printed is None else iso(printed)
+        sign = (since, grown, reported)
+        still_s = watched.progress.seconds(sign, wall_s - max(map(epoch_s, filter(None, sign))), now_s)
+        return find_no_progress(still_s, tool, after_s=rule.after, tool_after_s=rule.tool_after)
+
+    def _silence(self, session: Session, watched: _Watched, facts: Mapping[str, Any]) -> Anomaly | None:
+        rule, now_s = self._settings.silent, self._monotonic()
+        wall_s = epoch_s(self._manager.now())
+        ledger = self._ledger(session.id)
+        entries = {} if ledger is None else ledger.entries
+        spoken = [entries[s].observation.at for s in _SPEAKERS if s in entries]
+        times = [
+            *spoken,
+            self._activity_s(session.id) or 0.0,
+            epoch_s(session.working_since or session.status_at),
+        ]
+        if facts.get("grew_at"):
+            times.append(epoch_s(facts["grew_at"]))
+        silent_s = watched.signs.seconds(tuple(times), wall_s - max(times), now_s)
+        usage = None if session.process is None else read_usage(session.process.pid)
+        before, percent = watched.cpu, None
+        watched.cpu = None if usage is None else (now_s, usage.cpu_s)
+        if before is not None and usage is not None and now_s > before[0]:
+            percent = 100 * (usage.cpu_s - before[1]) / (now_s - before[0])
+        if percent is None and self._known(session.id, WarningKind.SILENT) is not None:
+            percent = rule.limit  # the first look of a daemon cannot end what the last one has found
+        return find_silence(silent_s, percent, after_s=rule.after, limit=rule.limit)
+
+    async def _burn(self, session: Session) -> Anomaly | None:
+        rule = self._settings.burn
+        if rule.do == "off":
+            return None
+        usual = await self._usual_rate(session.agent_type)
+        if usual is None:
+            return None
+        now = self._manager.now()
+        begin = later(now, -rule.after)
+        used = await self._store.measures.tokens_since(session.id, begin, now)
+        return find_burn(
+            [(epoch_s(at), tokens) for at, tokens in used],
+            usual,
+            epoch_s(now),
+            after_s=rule.after,
+            limit=rule.limit,
+        )
+
+    async def _usual_rate(self, agent_type: str) -> float | None:
+        """The p90 of tokens a minute of the completed sessions of the type; None for too few of them."""
+        known, now_s = self._usual.get(agent_type), self._monotonic()
+        if known is not None and now_s < known[0] + _USUAL_FOR_S:
+            return known[1]
+        rate = p90(await self._store.measures.token_rates(agent_type))
+        self._usual[agent_type] = now_s, rate
+        return rate
+
+    async def _processes(self) -> Mapping[int, ProcessUsage]:
+        """Every process, read at most once in half of `LOOK_S` for all sessions."""
+        now_s = self._monotonic()
+        if self._table is None or now_s - self._table[0] > LOOK_S / 2:
+            self._table = now_s, await asyncio.to_thread(usage_table)
+        return self._table[1]
+
+    async def report_unanswered(self, timer: Timer) -> float | None:
+        """Warn of a request that has been open for too long, and wait for the next one."""
+        async with self._store.transaction() as tx:
+            session = tx.find(timer.subject)
+            if session is not None and session.paused is not None and timer.key in tx.mail.open.timers:
+                return LOOK_S
+            if not tx.timers.take(timer) or session is None:
+                return None
+            request = next(
+                (
+                    r
+                    for r in open_of(tx.mail.open.requests, session.id, list(RequestKind))
+                    if r.id == timer.data.get("request")
+                ),
+                None,
+            )
+            if request is not None:
+                after_s = self._settings.unanswered.after
+                await self._manager.warnings.open_warning(
+                    tx,
+                    session,
+                    WarningKind.UNANSWERED,
+                    value=after_s,
+                    limit=after_s,
+                    evidence=unanswered_evidence(request, after_s),
+                )
+        return None
+
+    # Warnings
+
+    def _is_old(self, tx: Transaction, session_id: str, kind: WarningKind) -> bool:
+        known = tx.warnings.find(session_id, kind)
+        return known is not None and later(known.opened_at, _AGAIN_S) <= tx.now
+
+    async def _take(
+        self, tx: Transaction, session_id: str, kind: WarningKind, finding: Anomaly | None, *, goes_on: bool
+    ) -> None:
+        """Carry out the step that follows from a finding."""
+        session, known = tx.find(session_id), tx.warnings.find(session_id, kind)
+        step = next_step(finding, known, goes_on=goes_on)
+        if session is None or step is None:
+            return
+        if step is Step.CLOSE:
+            await close_warning(tx, session, kind)
+        elif finding is None:
+            return
+        elif step is Step.OPEN:
+            await self._manager.warnings.open_warning(
+                tx, session, kind, value=finding.value, limit=finding.limit, evidence=finding.evidence
+            )
+        elif known is not None:
+            await self._manager.warnings.tell(tx, session, known, finding.evidence)

@@ -1,0 +1,44 @@
+"""Lists the tool calls of claude itself in the facts of a transcript, and finds calls that wait. Pure."""
+
+import re
+from collections.abc import Sequence
+
+from sm.core.text import folded
+from sm.core.tool_calls import CallEnd, CallItem, CallStart, TurnBreak
+from sm.core.usage import ToolUse
+from sm.providers.claude.actions import tool_line
+from sm.providers.claude.facts import Fact, Mark, MarkKind, ToolResult
+
+_WAITS = re.compile(r"(^|[\s;&|({`])(sleep|wait|inotifywait|watch|sm\s+(wait|inbox|ask|events))\b")
+"""Shell commands that wait."""
+_WAITING_TOOLS = frozenset(
+    {"BashOutput", "TaskOutput", "AgentOutput", "Monitor", "AskUserQuestion", "mcp__sm__wait_for_sessions"}
+)
+_SHOWN_MAX = 120
+_ERROR_MAX = 160
+_BREAKS = frozenset({MarkKind.TURN_FINISHED, MarkKind.INTERRUPTED, MarkKind.API_ERROR})
+
+
+def calls_of(facts: Sequence[Fact]) -> tuple[CallItem, ...]:
+    """The starts and ends of calls, and the ends of turns, in the order of the file. Leaves out sub-agents."""
+    items: list[CallItem] = []
+    for fact in facts:
+        match fact:
+            case ToolUse() if not fact.sidechain and fact.digest:
+                shown = folded(tool_line(fact, ""), _SHOWN_MAX)
+                items.append(CallStart(fact.id, fact.name, fact.digest, shown, fact.at, waits=_waits(fact)))
+            case ToolResult() if not fact.sidechain:
+                error = folded(fact.text, _ERROR_MAX) or "no text" if fact.is_error else None
+                items.append(CallEnd(fact.tool_use_id, fact.digest, error, fact.at or ""))
+            case Mark() if fact.kind in _BREAKS and not fact.sidechain:
+                items.append(TurnBreak())
+            case _:
+                pass
+    return tuple(items)
+
+
+def _waits(use: ToolUse) -> bool:
+    if use.name in _WAITING_TOOLS:
+        return True
+    command = use.arguments.get("command")
+    return isinstance(command, str) and _WAITS.search(command) is not None

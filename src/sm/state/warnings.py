@@ -1,0 +1,64 @@
+"""Opens warnings about sessions and acts as configured. Functions of a transaction."""
+
+from sm.config.warnings import WarningsSection
+from sm.core.effects import EffectKind
+from sm.core.lifecycle import is_live
+from sm.core.messages import SM_ITSELF
+from sm.core.models import Session
+from sm.core.text import folded
+from sm.core.warnings import EVIDENCE_MAX, NUDGES, SessionWarning, WarningKind
+from sm.state.messages import send
+from sm.state.notices import Notices
+from sm.state.pauses import Pauses
+from sm.state.warning_rows import open_row
+from sm.store import Transaction
+
+
+class Warnings:
+    def __init__(self, settings: WarningsSection, notices: Notices, pauses: Pauses) -> None:
+        self._settings = settings
+        self._notices = notices
+        self._pauses = pauses
+
+    def act_of(self, kind: WarningKind) -> str:
+        """The configured act: `notice`, `nudge`, `interrupt`, `pause` or `off`."""
+        act: str = getattr(self._settings, kind.value).do
+        return act
+
+    async def open_warning(
+        self,
+        tx: Transaction,
+        session: Session,
+        kind: WarningKind,
+        *,
+        value: float,
+        limit: float,
+        evidence: str,
+        told: bool = False,
+    ) -> SessionWarning | None:
+        """Open a warning and act as configured. None: it is off or open already, or the session is paused or has ended.
+
+        `told`: the parent and the operator get another notice about the same cause.
+        """
+        act = self.act_of(kind)
+        if act == "off" or session.paused is not None or not is_live(session.status):
+            return None
+        warning = await open_row(tx, session, kind, value=value, limit=limit, evidence=evidence)
+        if warning is None:
+            return None
+        if act == "nudge" and kind in NUDGES:
+            text = NUDGES[kind].format(evidence=warning.evidence)
+            return tx.warnings.change(warning, told=False, nudge=send(tx, session.id, SM_ITSELF, text))
+        if not told:
+            await self._notices.add_for_warning(tx, session, warning)
+        if act == "interrupt":
+            await tx.effect(EffectKind.INTERRUPT, session.id, {}, tx.now)
+        elif act == "pause":
+            reason = f"warning {kind.value}: {warning.evidence}"
+            await self._pauses.pause(tx, session, by=SM_ITSELF, reason=folded(reason, 200))
+        return warning
+
+    async def tell(self, tx: Transaction, session: Session, warning: SessionWarning, evidence: str) -> None:
+        """Tell the parent and the operator of a warning after which the agent goes on as before."""
+        after = tx.warnings.change(warning, told=True, evidence=folded(evidence, EVIDENCE_MAX))
+        await self._notices.add_for_warning(tx, session, after)
