@@ -94,6 +94,8 @@ ROUTES = [
     ("POST", "/v1/sessions/{ref}/pause"),
     ("POST", "/v1/sessions/{ref}/pause", {"tree": True}),
     ("POST", "/v1/sessions/{ref}/resume"),
+    ("GET", "/v1/sessions/{ref}/budget"),
+    ("POST", "/v1/sessions/{ref}/budget", {"set": "usd=5"}),
     ("POST", "/v1/sessions/{ref}/fork"),
     ("POST", "/v1/sessions/{ref}/rename", {"name": "other"}),
     ("POST", "/v1/sessions/{ref}/reparent", {"parent": "{child}"}),

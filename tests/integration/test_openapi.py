@@ -44,6 +44,7 @@ claude:
   agent_configs: {{Plain: {{args: []}}}}
 child_agents: {{progress: {{snapshot_interval: 1}}}}
 limits: {{spawn_interval_s: 0}}
+budgets: {{daily_usd: 1000}}
 """
 
 WITH_ENGINE = {
@@ -285,6 +286,10 @@ def use_observation_routes(scenario: Scenario) -> None:
     operator.post(f"{session_path}/interrupt", agent)
     assert operator.post(f"{session_path}/pause", agent, for_s=60)["paused"]["until"]
     assert operator.post(f"{session_path}/resume", agent)["paused"] is None
+    assert operator.post(f"{session_path}/budget", agent, set="usd=5")["budget"]["limits"]["usd"] == 5
+    assert operator.get(f"{session_path}/budget", agent)["above"][-1]["session_id"] is None
+    assert operator.get("/v1/budget")["budget"]["limits"]["usd"] == 1000
+    assert operator.post("/v1/budget", add="usd=1")["budget"]["limits"]["usd"] == 1001
     operator.post(f"{session_path}/fork", agent, name="other")
     (account,) = operator.get("/v1/accounts")
     assert operator.post("/v1/accounts/{name}/pause", account["name"])[0]["parks"]

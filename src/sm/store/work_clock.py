@@ -39,9 +39,9 @@ class WorkClock:
         """Seconds of work that is under way at the time `at`; 0: the session does not work."""
         if session.working_since is None:
             return 0.0
-        by_wall = seconds_between(session.working_since, at)
+        by_wall = seconds_between(session.working_since, at) - seconds_between(at, session.working_since)
         known = self._starts.get(session.id)
         if self._steady is None or known is None or known[0] != session.working_since:
-            return by_wall
+            return max(0.0, by_wall)
         steady = max(0.0, self._steady() - known[1])
-        return steady if abs(by_wall - steady) > _TOLERANCE_S else by_wall
+        return steady if abs(by_wall - steady) > _TOLERANCE_S else max(0.0, by_wall)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
 
+from sm.core.budget_lines import budget_facts
 from sm.core.labels import label, name_to_type
 from sm.core.models import Session
 from sm.core.quotation import argument_lines, question_lines, quotation
@@ -37,6 +38,7 @@ _VERBS = {
     RequestKind.QUESTION: "asks",
     RequestKind.COMPLETION: "proposes its completion",
     RequestKind.SETUP: "waits in a first-start dialog",
+    RequestKind.BUDGET: "asks for more budget",
 }
 _UNTOUCHED = CardDraft("", 0)
 
@@ -119,7 +121,7 @@ def finished_card(
 
 
 def _head(session: Session, request: Request, plan: str | None) -> str:
-    verb = _VERBS[request.kind]
+    verb = _VERBS.get(request.kind, "asks")
     if plan is not None:
         verb = "asks to approve its plan"
     elif request.kind is RequestKind.PERMISSION:
@@ -139,6 +141,9 @@ def _quoted_lines(request: Request, plan: str | None) -> Iterator[str]:
         return
     if request.kind is RequestKind.PERMISSION:
         yield from argument_lines(request.arguments or {}, 1, None)
+        return
+    if request.kind is RequestKind.BUDGET:
+        yield from budget_facts(request.arguments)
         return
     for number in range(len(request.questions)):
         yield from _question_lines(request, number)
