@@ -54,7 +54,7 @@ def test_output_of_an_ended_session_is_archived_in_a_private_file(instance: Inst
     instance.sm("kill", ends["killed"]["session_id"])
     for status, session in ends.items():
         assert instance.ended(session["session_id"])["status"] == status
-        path = instance.state / "archives" / f"{session['session_id']}.txt"
+        path = instance.state / "archives" / session["session_id"] / "terminal.txt"
         until(path.exists, "its output is archived")
         assert mode_of(path) == 0o600
         kept = path.read_text().splitlines()
@@ -113,7 +113,7 @@ def test_nothing_is_archived_when_the_terminal_was_closed(instance: Instance) ->
     instance.tmux("kill-session", "-t", f"={session['tmux_session']}:")
     instance.ended(session["session_id"])
     wait_outbox(instance)
-    assert not (instance.state / "archives" / f"{session['session_id']}.txt").exists()
+    assert not (instance.state / "archives" / session["session_id"] / "terminal.txt").exists()
     assert instance.json("status")["dead_letters"] == 0
 
 
@@ -123,7 +123,7 @@ def test_output_is_archived_by_the_next_daemon_when_the_daemon_dies(instance: In
     instance.kill_daemon()
     (instance.work / "go").touch()
     until(lambda: gone(session["pid"]), "it has ended")
-    path = instance.state / "archives" / f"{session['session_id']}.txt"
+    path = instance.state / "archives" / session["session_id"] / "terminal.txt"
     instance.ended(session["session_id"])
     until(path.exists, "its output is archived")
     assert path.read_text() == "words\n"
@@ -147,7 +147,9 @@ def test_terminal_is_closed_after_archiving_when_configured() -> None:
                 ),
                 "its terminal is closed",
             )
-            assert (instance.state / "archives" / f"{session['session_id']}.txt").read_text() == "words\n"
+            assert (
+                instance.state / "archives" / session["session_id"] / "terminal.txt"
+            ).read_text() == "words\n"
             wait_outbox(instance)
         assert instance.session(other["session_id"])["status"] == "running"
         instance.tmux("has-session", "-t", f"={other['tmux_session']}")

@@ -102,7 +102,7 @@ def test_auto_mode_completes_a_session_that_says_done_and_tells_its_parent(stage
     assert done["pid"] is not None
     assert terminal_of(stage, child)
     stage.sm("kill", child.id)
-    until((stage.state / "archives" / f"{child.id}.txt").exists, "its output is archived")
+    until((stage.state / "archives" / child.id / "terminal.txt").exists, "its output is archived")
 
 
 def test_manual_mode_detects_nothing_and_the_parent_kills(stage: Stage) -> None:

@@ -509,7 +509,7 @@ def test_status_shows_a_full_disk_and_output_is_archived_when_there_is_room(smal
     assert trouble.startswith(f"the disk is full: {instance.state}/sm.db cannot grow")
     instance.tmux("send-keys", "-t", f"=command-{session}:", "Enter")
     log = instance.state / "log" / "daemon.log"
-    archive = instance.state / "archives" / f"{session}.txt"
+    archive = instance.state / "archives" / session / "terminal.txt"
     until(lambda: instance.tmux("list-panes", "-a", "-f", "#{pane_dead}").strip(), "the agent has ended")
     filler.unlink()
     until(archive.exists, f"the output is archived; the log: {log}")

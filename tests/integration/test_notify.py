@@ -262,7 +262,7 @@ def test_hanging_webhook_delays_no_other_receiver(receiver: Receiver) -> None:
                 until(lambda o=occasion: o in [b["occasion"] for b in inputs(instance)], "program")  # type: ignore[misc]  # bound
                 until(lambda o=occasion: o in [g.delivery for g in other.got], "the other webhook's request")  # type: ignore[misc]  # bound
             until(lambda: third["session_id"] in instance.sm("inbox"), "the operator's notice")
-            path: Path = instance.state / "archives" / f"{first['session_id']}.txt"
+            path: Path = instance.state / "archives" / first["session_id"] / "terminal.txt"
             until(path.exists, "the output is archived")
             assert states(instance, "webhook").count("pending") == 3
             # Later deliveries wait for the first, which the daemon repeats after a timeout.

@@ -161,7 +161,9 @@ def spawn_secretive(instance: Instance) -> str:
     instance.sm("answer", request["request_id"], SENT)
     instance.sm("send", session_id, SENT, "--no-wait")
     instance.sm("kill", session_id)
-    until(lambda: (instance.state / "archives" / f"{session_id}.txt").exists(), "its output is archived")
+    until(
+        lambda: (instance.state / "archives" / session_id / "terminal.txt").exists(), "its output is archived"
+    )
     return session_id
 
 

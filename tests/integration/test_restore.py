@@ -578,7 +578,7 @@ def test_adopt_manages_a_claude_in_a_users_shell_and_leaves_the_shell(user: User
     instance.sm("kill", session_id)
     assert gone(pid)
     assert instance.session(session_id)["status"] == "killed"
-    archive = instance.state / "archives" / f"{session_id}.txt"
+    archive = instance.state / "archives" / session_id / "terminal.txt"
     until(lambda: "@sm" not in instance.tmux("show-options", "-p", "-t", pane), "the pane is released")
     assert "what it shows" in archive.read_text()
     user.run_command(pane, f"{SM} me > {instance.work}/after 2>&1")

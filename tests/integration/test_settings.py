@@ -121,6 +121,6 @@ def test_cleanup_applies_to_a_completion_that_sm_detects() -> None:
         agent.send_event("Stop", last_assistant_message="Done. All 26 tests pass.")
         until(lambda: gone(pid), "its process is ended")
         assert stage.ended(agent.id)["status"] == "completed"
-        until((stage.state / "archives" / f"{agent.id}.txt").exists, "its output is archived")
+        until((stage.state / "archives" / agent.id / "terminal.txt").exists, "its output is archived")
         terminals = ("list-sessions", "-F", "#{session_name}")
         until(lambda: f"claude-{agent.id}" not in stage.tmux(*terminals), "its terminal is closed")

@@ -31,4 +31,4 @@ async def test_keep_raises_storage_full_and_leaves_no_partial_file_when_the_disk
             await kept.keep("1a2b3c4d", "command-1a2b3c4d")
     assert list(tmp_path.iterdir()) == []
     assert await kept.keep("1a2b3c4d", "command-1a2b3c4d") is None
-    assert Path(kept.path("1a2b3c4d")).read_text() == "the output of command-1a2b3c4d\n"
+    assert (Path(kept.path("1a2b3c4d")) / "terminal.txt").read_text() == "the output of command-1a2b3c4d\n"

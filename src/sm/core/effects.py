@@ -22,7 +22,7 @@ class EffectKind(StrEnum):
     CLOSE_DIALOG = "close_dialog"
     """Close the dialog that an agent opens by itself at its usage limit."""
     ARCHIVE = "archive"
-    """Keep the output of an ended session's terminal in a file."""
+    """Write the archive of an ended session."""
     CLOSE = "close"
     """Close an ended session's terminal."""
     RELEASE = "release"

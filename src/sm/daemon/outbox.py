@@ -20,9 +20,10 @@ from sm.core.backoff import Backoff
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_live
 from sm.core.models import Launch, Process, Session
-from sm.core.states import TrustLevel
+from sm.core.states import EventType, TrustLevel
 from sm.core.text import escape_marks
 from sm.core.timestamps import epoch_s
+from sm.core.wording import subject
 from sm.daemon.interrupt_effects import InterruptEffects
 from sm.errors import (
     ExternalError,
@@ -61,6 +62,7 @@ _NOTIFY_PAUSE_S = 1.0
 _LONGEST_NOTIFY_PAUSE_S = 300.0
 _NOTIFY_FOR_S = 24 * 3600.0
 _QUEUE_MAX = 1_000
+_EVENTS_LOOKED_AT = 50
 _ON_TERMINALS = frozenset({EffectKind.ARCHIVE, EffectKind.CLOSE, EffectKind.RELEASE, EffectKind.REMOVE})
 
 
@@ -353,9 +355,29 @@ class Outbox:
             )
 
     async def _archive(self, effect: Effect) -> str | None:
-        with suppress(NoTerminal, NoServer):  # the terminal has gone with its output
+        try:
             return await self._archives.keep(effect.session_id, str(effect.payload["terminal"]))
-        return None
+        except StorageFull as error:  # it is retried, so no dead letter tells of it
+            await self._report_full_archive(effect, error.message)
+            raise
+
+    async def _report_full_archive(self, effect: Effect, reason: str) -> None:
+        """Record that the archive has to wait: once, also if the daemon ends before the effect does."""
+        newest = await self._store.events(
+            sessions=[effect.session_id], type=EventType.WARNING, limit=_EVENTS_LOOKED_AT
+        )
+        if any(event.metadata.get("archive") == effect.id for event in newest):
+            return
+        async with self._store.transaction() as tx:
+            session = tx.find(effect.session_id)
+            if session is not None:
+                await tx.event(
+                    EventType.WARNING,
+                    session,
+                    tx.now,
+                    f"{subject(session)} is not archived yet: {reason}",
+                    {"archive": effect.id, "reason": reason},
+                )
 
     async def _release(self, effect: Effect) -> None:
         await self._terminals.release(str(effect.payload["terminal"]))

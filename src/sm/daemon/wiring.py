@@ -32,6 +32,7 @@ from sm.messaging import (
     Messages,
 )
 from sm.monitor import AgentListener, CutOffSessions, Monitor, Observer, Summary, UsageMeter, Watcher
+from sm.monitor.archive_records import ArchiveRecords
 from sm.monitor.completions import Completions, TurnReader
 from sm.monitor.detector import Detector
 from sm.monitor.live_screens import LiveScreens
@@ -181,11 +182,12 @@ class DaemonParts:
         restorer = Restorer(store, manager, spawner, planner, sandbox, terminals)
         self.waiting = waiting = WaitingSessions(store, manager)
         cleanup = config.child_agents.cleanup
-        archives = Archives(cleanup.archive_path or paths.archives, terminals)
-        self.cleanup = TerminalCleanup(cleanup, store, manager, terminals, archives)
-
         home_of = homes(paths)
         usage = UsageMeter(store, config, now, home_of, budgets=manager.budgets)
+        archive_records = ArchiveRecords(store, manager, usage)
+        archives = Archives(cleanup.archive_path or paths.archives, terminals, archive_records)
+        self.cleanup = TerminalCleanup(cleanup, store, manager, terminals, archives)
+
         every_s, off = config.child_agents.progress.snapshot_interval, config.daemon.ignore_evidence
         self.observer = observer = Observer(
             store,
@@ -267,7 +269,7 @@ class DaemonParts:
 
         def trouble() -> list[str]:
             bot = None if link is None else link.trouble()
-            troubles = (store.trouble(), terminals.trouble, bot, web.trouble())
+            troubles = (store.trouble(), terminals.trouble, bot, web.trouble(), archives.trouble)
             return [*loaded.warnings, *filter(None, troubles)]
 
         sessions = Sessions(store, manager, workspaces, spawner, kills, timers, terminals)

@@ -127,7 +127,8 @@ class Monitor:
     async def actions(self, session: Session, count: int) -> list[Act]:
         """The last `count` actions of the transcript and events of the session, oldest first."""
         reader = self._manager.provider(session).readers.transcripts
-        actions = () if reader is None else await self._usage.actions(session, reader, count)
+        archive = self._archives.path(session.id)
+        actions = () if reader is None else await self._usage.actions(session, reader, count, archive)
         events = await self._store.events(sessions=[session.id], limit=count)
         now = self._manager.now()
         acts = [Act(at, a.kind, a.text) for a in actions if (at := _comparable(a.at, now)) is not None]

@@ -52,7 +52,7 @@ def read_new(
 
     A missing or irregular file has no lines and keeps the position. Raises other OSErrors.
     """
-    with _opened(path, below) as file:
+    with opened(path, below) as file:
         if file is None:
             return NewLines([], position, more=False, again=False)
         state = os.fstat(file)
@@ -72,7 +72,7 @@ def read_last(
     `before`: read as if the file ended there; no lines if the position is of another file.
     A missing file has no lines. Raises other OSErrors, as `read_new` does.
     """
-    with _opened(path, below) as file:
+    with opened(path, below) as file:
         if file is None:
             return []
         state = os.fstat(file)
@@ -132,7 +132,7 @@ _NO_FILE = frozenset(
 
 
 @contextmanager
-def _opened(path: str, below: Root | None) -> Iterator[int | None]:
+def opened(path: str, below: Root | None) -> Iterator[int | None]:
     """A file descriptor of the regular file; None without one."""
     with ExitStack() as stack:
         file = None

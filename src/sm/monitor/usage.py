@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -325,20 +325,33 @@ class UsageMeter:
 
     # Queries
 
-    async def actions(self, session: Session, reader: TranscriptReader, count: int) -> Sequence[ActionLine]:
-        """The last actions of the session by its transcripts, in the order of each transcript."""
+    async def actions(
+        self, session: Session, reader: TranscriptReader, count: int, archive: str
+    ) -> Sequence[ActionLine]:
+        """The last actions of the session by its transcripts, in the order of each transcript.
+
+        `archive`: the directory of the session's archive, which may have the transcripts that are gone.
+        """
         if session.transcript is None:
             return ()
+        below = await self.root_of(session, reader)
+        *before, current = await self.conversations(session, below)
+        return await asyncio.to_thread(
+            _last_actions, current, before, reader, count, session.working_dir, below, archive
+        )
+
+    async def root_of(self, session: Session, reader: TranscriptReader) -> Root:
+        """The directory below which the session's transcripts lie."""
         home = self._home_of(session)
         if home is not None:
-            below = Root(home.directory, contained=True)
-        else:
-            below = Root(reader.root((await self._store.launch(session.id)).environment))
+            return Root(home.directory, contained=True)
+        return Root(reader.root((await self._store.launch(session.id)).environment))
+
+    async def conversations(self, session: Session, below: Root) -> list[str]:
+        """The files of the session's conversations, without those of sub-agents; the current one is the last."""
         known = await self._store.measures.positions(session.id)
         before = [path for path in known if path != session.transcript and not _is_sub_agents(path, below)]
-        return await asyncio.to_thread(
-            _last_actions, session.transcript, before, reader, count, session.working_dir, below
-        )
+        return before if session.transcript is None else [*before, session.transcript]
 
     async def _positions_of(self, session_id: str) -> dict[str, FilePosition]:
         if session_id not in self._positions:
@@ -390,12 +403,18 @@ def _last_actions(
     count: int,
     working_dir: str,
     below: Root,
+    archive: str,
 ) -> list[ActionLine]:
     """Actions of the current and, as far as needed, of earlier conversations (`before`). Call it in a thread."""
     actions: list[ActionLine] = []
     most = _LINES_PER_ACTION * count + 20
     for path in (transcript, *sorted(before, key=_changed_ns, reverse=True)):
         lines = read_last(path, most, _TAIL_MAX_BYTES, below=below)
+        if not lines:
+            saved = Root(f"{archive}/transcripts", contained=True)
+            name = f"{saved.directory}/{os.path.basename(path)}"
+            with suppress(OSError):
+                lines = read_last(name, most, _TAIL_MAX_BYTES, below=saved)
         actions[:0] = reader.actions(lines, count, working_dir)
         if len(actions) >= count:
             break

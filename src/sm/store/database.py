@@ -32,6 +32,7 @@ from sm.store.budgets import BudgetReads
 from sm.store.connection import connect, inspect, make_room, refusal, rows
 from sm.store.messages import MailReads
 from sm.store.migrations import migrate
+from sm.store.records import RecordReads
 from sm.store.retention import prune
 from sm.store.rows import CHECKPOINTS, EVENTS, OUTBOX, SESSIONS, WORKSPACES, encode_json, launch_from_json
 from sm.store.search import SearchReads
@@ -112,6 +113,7 @@ class Store:
         self.mail = MailReads(self._read)
         self.measures = MeasureReads(self._read)
         self.search = SearchReads(self._read)
+        self.records = RecordReads(self._read)
         self.budgets = BudgetReads(
             lambda: self.mail.open.budgets,
             lambda session_id: self.index.sessions.get(session_id),

@@ -1,0 +1,64 @@
+"""Collects what the archive of an ended session holds: its records in the store, and its transcripts."""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from sm.monitor.transcripts import Root, files_of, opened
+from sm.monitor.usage import UsageMeter
+from sm.sessions.manager import Manager
+from sm.store import Store, durable
+from sm.terminals.archives import Contents, OpenFile
+
+_SECRET = frozenset({"token_hash"})
+
+
+class ArchiveRecords:
+    """A `SessionRecords` of the store."""
+
+    def __init__(self, store: Store, manager: Manager, usage: UsageMeter) -> None:
+        self._store = store
+        self._manager = manager
+        self._usage = usage
+
+    async def collect(self, session_id: str) -> Contents | None:
+        session = self._store.sessions.get(session_id)
+        if session is None:
+            return None
+        provider = self._manager.provider(session)
+        records = dict(await self._store.records.rows_of(session_id))
+        usage = await self._store.measures.usage(session_id)
+        tools = await self._store.measures.tools(session_id)
+        described = {name: value for name, value in asdict(session).items() if name not in _SECRET}
+        files: dict[str, Any] = {
+            **records,
+            "session.json": {**described, "prompt": await self._store.spawn_prompt(session_id)},
+            "usage.json": {"models": [asdict(u) for u in usage], "tools": tools},
+        }
+        reader = provider.readers.transcripts
+        if reader is None or session.transcript is None:
+            return Contents(files)
+        below = await self._usage.root_of(session, reader)
+        mains = await self._usage.conversations(session, below)
+        return Contents(files, await asyncio.to_thread(_transcripts, mains, below))
+
+    @durable
+    async def add_terminal(self, session_id: str, lines: Sequence[str]) -> None:
+        async with self._store.transaction() as tx:
+            session = tx.find(session_id)
+            if session is not None:
+                tx.search.set_terminal(session_id, lines, session.completed_at or tx.now)
+
+
+def _transcripts(mains: Sequence[str], below: Root) -> dict[str, OpenFile]:
+    """The files of these conversations, by their paths beside the main file. Blocks."""
+    found: dict[str, OpenFile] = {}
+    for main in mains:
+        for path in files_of(main):
+            name = os.path.relpath(path, os.path.dirname(main))
+            if not name.startswith(".."):
+                found[name] = partial(opened, path, below)
+    return found
