@@ -96,7 +96,12 @@ def test_shipped_defaults_are_as_documented() -> None:
         "progress": {"enable_token_tracking": True, "enable_tool_tracking": True, "snapshot_interval": 30},
         "allow_args": False,
     }
-    assert config.notify.model_dump() == {"turn_ended": True, "command": None, "webhooks": ()}
+    assert config.notify.model_dump() == {
+        "turn_ended": True,
+        "command": None,
+        "webhooks": (),
+        "digest_at": None,
+    }
     assert config.sessions.default_working_dir_behavior == "inherit"
     assert config.sessions.inherit_environment_vars == (
         "SSH_AUTH_SOCK",
@@ -391,9 +396,9 @@ default_capabilities: {mcps: [files, "browser.x"], skills: ["db:drop"], agents: 
 """
     config = loaded(path, text).config
     given = yaml.safe_load(text)
-    given["commands"]["Reviewer"] |= {"lifecycle": None, "restart": "never", "restart_max": 3}
-    given["commands"]["b2_-x"] |= {"prompt": "argv", "input": "inbox", "env": {}}
-    endings = ["completed", "error", "abandoned", "killed", "request"]
+    given["commands"]["Reviewer"] |= {"lifecycle": None, "restart": "never", "restart_max": 3, "budget": None}
+    given["commands"]["b2_-x"] |= {"prompt": "argv", "input": "inbox", "env": {}, "budget": None}
+    endings = ["completed", "error", "abandoned", "killed", "request", "budget"]
     given["notify"]["webhooks"][1] |= {"secret_file": None, "events": endings}
     defaults = Config().model_dump(mode="json", exclude={"claude"})
     assert config.model_dump(mode="json", exclude={"claude"}) == merged(defaults, given)
@@ -582,7 +587,7 @@ def command(keys: str) -> str:
         (
             "notify: {webhooks: [{url: 'http://x', events: [done]}]}",
             "1:48: notify.webhooks[0].events[0]: must be one of completed, error, abandoned, killed, request, idle, "
-            "warning, not 'done' (did you mean `abandoned`?)",
+            "budget, digest, warning, not 'done' (did you mean `abandoned`?)",
         ),
         (
             "sessions: {inherit_environment_vars: PATH}",

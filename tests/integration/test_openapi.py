@@ -157,6 +157,9 @@ def use_read_routes(operator: ApiClient, proxy: str) -> None:
     assert operator.first_event(f"{session_path}/screen/stream", proxy)["height"] > 0
     assert operator.get("/v1/usage", by="day", session=proxy, tree=1)["counted"]
     assert operator.get("/v1/timeline", session=proxy)["sessions"][0]["spans"]
+    assert operator.get("/v1/digest")["live"]
+    assert operator.get("/v1/usage/report")["groups"]
+    assert isinstance(operator.get("/v1/search", words="tasks"), list)
     assert operator.refused(f"{session_path}/kill", "ffff")["code"] == "not_found"
 
 

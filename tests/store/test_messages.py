@@ -486,10 +486,10 @@ class Walk:
 
     async def _budget(self, tx: Transaction) -> None:
         subject = self._dice.choice([PARENT.id, CHILD.id, DAILY])
-        match self._dice.randrange(3):
-            case 0:
+        match self._dice.randrange(6):
+            case 0 | 1 | 2:
                 tx.budgets.put(Budget(subject, Amounts(self._dice.random(), 7), reports={CHILD.id: 3}))
-            case 1:
+            case 3:
                 tx.budgets.charge(tx.session(CHILD.id), Spent(0.5, 3, 1.5, 2))
             case _:
                 tx.budgets.remove(subject)

@@ -266,10 +266,10 @@ def nest(
     sessions: Iterable[Session],
     children: Mapping[str, Sequence[Session]],
     wanted: Collection[str],
-    view: Callable[[Session], SessionView],
-) -> list[SessionView]:
+    view: Callable[[Session], SessionWithSums],
+) -> list[SessionWithSums]:
     """The wanted sessions as a tree, with all their ancestors. `children`: by the id of the parent."""
-    nested: list[SessionView] = []
+    nested: list[SessionWithSums] = []
     for session in sessions:
         descendants = nest(children.get(session.id, ()), children, wanted, view)
         if descendants or session.id in wanted:

@@ -35,7 +35,7 @@ OpenFile: TypeAlias = Callable[[], AbstractContextManager[int | None]]
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What an archive holds beside the terminal's output."""
+    """The contents of an archive beside the terminal's output."""
 
     records: Mapping[str, Any] = field(default_factory=dict)
     """By the name of the file. A `.jsonl` file has one object on each line."""

@@ -136,6 +136,9 @@ class SessionWithSums(SessionView):
     """A session; where it is asked for, with what it and its descendants have used."""
 
     sums: NotRequired[Annotated[SessionSumsView, doc("Only with `recursive` or `sums`.")]]
+    children: Annotated[  # type: ignore[misc]  # narrower than that of a session
+        "list[SessionWithSums]", doc("Filled only with `recursive`.")
+    ]
 
 
 class FailureView(TypedDict):

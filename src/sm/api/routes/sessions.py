@@ -234,12 +234,11 @@ async def children(request: ApiRequest, query: ChildrenQuery) -> list[SessionWit
     sums = await usage.sums(caller)
 
     def view(session: Session) -> SessionWithSums:
-        return {
-            **views.session(session),
-            "sums": session_sums_json(usage.own(session.id), sums(session.id), now_s),
-        }
+        shown = cast(SessionWithSums, views.session(session))
+        shown["sums"] = session_sums_json(usage.own(session.id), sums(session.id), now_s)
+        return shown
 
-    return cast("list[SessionWithSums]", nest(top, children, wanted, view))
+    return nest(top, children, wanted, view)
 
 
 # Starts and ends

@@ -1,7 +1,8 @@
-"""Show tokens, cost and time by type, model, day, account or tree.
+"""Show tokens, cost and time of groups of sessions.
 
-Includes ended and archived sessions, and removed ones as far as their usage is known. From an agent: its own session
-and its descendants. A cost with a + is a part: the price of a model is unknown.
+Groups by type, model, day, account or tree. Includes ended and archived sessions, and removed ones as far as their
+usage is known. From an agent: its own session and its descendants. A cost with a + is a part: the price of a model is
+unknown.
 
 \b
 Columns:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 
 from sm.cli.display.output import Table
-from sm.cli.display.sums import sums_words
 from sm.core.columns import BRANCHES
 from sm.core.lines import JsonObject, age
 from sm.core.session_lines import COLOURS, fallback_mark, last_words, name_and_id, status_of
@@ -24,7 +23,12 @@ def session_table(
     """
     cells, colours = [], {}
     for number, (indent, session) in enumerate(rows):
-        words = last_words(session) if with_words else sums_words(session)
+        if with_words:
+            words = last_words(session)
+        else:
+            from sm.cli.display.sums import sums_words
+
+            words = sums_words(session)
         since = age(session["status_at"], now)
         cells.append(
             (indent + named(session) + fallback_mark(session), status_of(session, now), since, words)
