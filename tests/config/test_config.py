@@ -582,7 +582,7 @@ def command(keys: str) -> str:
         (
             "notify: {webhooks: [{url: 'http://x', events: [done]}]}",
             "1:48: notify.webhooks[0].events[0]: must be one of completed, error, abandoned, killed, request, idle, "
-            "warning, not 'done' (did you mean `abandoned`?)",
+            "budget, digest, warning, not 'done' (did you mean `abandoned`?)",
         ),
         (
             "sessions: {inherit_environment_vars: PATH}",

@@ -31,14 +31,10 @@ def call(
     agent: Agent, number: int, command: str = "make", error: str | None = "no rule", text: str = "ok"
 ) -> None:
     """Let the agent call Bash, and write the result."""
-    use = {
-        "type": "tool_use",
-        "id": f"toolu_{agent.id}_{number}",
-        "name": "Bash",
-        "input": {"command": command},
-    }
+    id = f"toolu_{agent.id}_{number}"
+    use = {"type": "tool_use", "id": id, "name": "Bash", "input": {"command": command}}
     agent.write_message({"role": "assistant", "content": [use]})
-    agent.write_tool_result(use["id"], text if error is None else error, is_error=error is not None)
+    agent.write_tool_result(id, text if error is None else error, is_error=error is not None)
 
 
 def warnings(stage: Stage, agent: Agent) -> list[dict[str, Any]]:

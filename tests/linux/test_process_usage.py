@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from sm.core.models import Process
-from sm.linux.process_usage import ProcessUsage, read_usage, tree_rss, usage_table
+from sm.linux.process_usage import ProcessTable, ProcessUsage, read_table, read_usage
 from sm.linux.processes import identify
 
 
@@ -28,20 +28,20 @@ def test_memory_of_a_tree_includes_children_and_grandchildren() -> None:
     ) as tree:
         assert tree.stdout is not None
         assert tree.stdout.readline() == b"1\n"
-        root, table = identify(tree.pid), usage_table()
+        root, table = identify(tree.pid), read_table()
         assert root is not None
-        total = tree_rss(table, root)
+        total = table.tree_rss(root)
         assert total is not None
-        assert total > table[tree.pid].rss
+        assert total > table.usages[tree.pid].rss
         tree.communicate(b"\n")
 
 
 def test_memory_of_a_process_that_is_gone_is_unknown() -> None:
     own = identify(os.getpid())
     assert own is not None
-    assert tree_rss({}, own) is None
+    assert ProcessTable({}).tree_rss(own) is None
     other = Process(own.pid, own.started + "1")  # the kernel has reused the pid
-    assert tree_rss(usage_table(), other) is None
+    assert read_table().tree_rss(other) is None
 
 
 def test_cycle_of_parents_ends() -> None:
@@ -49,4 +49,4 @@ def test_cycle_of_parents_ends() -> None:
     assert own is not None
     ticks = int(own.started.partition("/")[2])
     table = {own.pid: ProcessUsage(2, ticks, 0, 5), 2: ProcessUsage(own.pid, 0, 0, 7)}
-    assert tree_rss(table, own) == 12
+    assert ProcessTable(table).tree_rss(own) == 12
