@@ -468,7 +468,7 @@ class Walk:
         self.moves = [
             self._send, self._send, self._move, self._move, self._ask, self._change, self._note, self._note,
             self._send_notice, self._send_notice, self._reopen, self._readdress, self._effect, self._finish,
-            self._update, self._timer, self._timer, self._budget, self._warn,
+            self._update, self._timer, self._timer, self._budget, self._budget, self._warn,
         ]  # fmt: skip
 
     def _any(self, known: Mapping[int, T]) -> T | None:

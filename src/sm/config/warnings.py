@@ -2,7 +2,7 @@
 
 from typing import Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from sm.config.section import Section
 
@@ -10,7 +10,14 @@ Act: TypeAlias = Literal["notice", "nudge", "interrupt", "pause", "off"]
 Word: TypeAlias = Literal["notice", "off"]
 
 
-class Loop(Section):
+class _Rule(Section):
+    @field_validator("do", mode="before", check_fields=False)
+    @classmethod
+    def _read_off(cls, value: object) -> object:
+        return "off" if value is False else value  # YAML reads a plain `off` as false
+
+
+class Loop(_Rule):
     """Five equal calls with five equal results are no coincidence; three equal errors show that nothing was changed."""
 
     limit: int = Field(default=5, ge=2, le=1000)
@@ -22,7 +29,7 @@ class Loop(Section):
     interrupt, pause: also interrupt its turn, or pause the session. off: nothing."""
 
 
-class NoProgress(Section):
+class NoProgress(_Rule):
     """Most tools take less than 20 minutes; a build or a test run may take an hour."""
 
     after: float = Field(default=1200, ge=0.1, le=604_800, allow_inf_nan=False)
@@ -33,7 +40,7 @@ class NoProgress(Section):
     """As for loop."""
 
 
-class Burn(Section):
+class Burn(_Rule):
     """Nine of ten sessions stay below their p90 on average; a short peak of twice or three times that is normal."""
 
     after: float = Field(default=300, ge=60, le=86_400, allow_inf_nan=False)
@@ -44,7 +51,7 @@ class Burn(Section):
     """As for loop."""
 
 
-class ContextUse(Section):
+class ContextUse(_Rule):
     """claude compacts a conversation at about 95%; before that it can still write down what is important."""
 
     limit: float = Field(default=85, ge=1, le=100, allow_inf_nan=False)
@@ -53,7 +60,7 @@ class ContextUse(Section):
     """As for loop."""
 
 
-class Unanswered(Section):
+class Unanswered(_Rule):
     """An agent that waits for an answer does nothing. Whoever is at the computer answers within 15 minutes."""
 
     after: float = Field(default=900, ge=0.1, le=604_800, allow_inf_nan=False)
@@ -62,7 +69,7 @@ class Unanswered(Section):
     """notice: tell you and the parent. off: nothing."""
 
 
-class Memory(Section):
+class Memory(_Rule):
     """claude needs about 250 MB. 4 GiB is the default limit of a sandbox, in which the kernel ends the agent."""
 
     limit: float = Field(default=4096, ge=1, le=1_000_000_000, allow_inf_nan=False)
@@ -71,17 +78,17 @@ class Memory(Section):
     """As for loop."""
 
 
-class CrashLoop(Section):
+class CrashLoop(_Rule):
     do: Word = "notice"
     """notice: tell you and the parent of a session whose process crashes and is restarted. off: nothing."""
 
 
-class ReportMissing(Section):
+class ReportMissing(_Rule):
     do: Word = "notice"
     """notice: warn of an agent that has not reported after the reminders of remind_after_s. off: nothing."""
 
 
-class Silent(Section):
+class Silent(_Rule):
     """A working claude draws and writes all the time, so ten minutes without a sign are no pause for thought."""
 
     after: float = Field(default=600, ge=0.1, le=604_800, allow_inf_nan=False)

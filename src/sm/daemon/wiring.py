@@ -207,7 +207,12 @@ class DaemonParts:
         accounts = Accounts(store, manager, config.quota.stagger_s)
         restarter = Restarter(store, manager, planner, terminals)
         detector = Detector(
-            config, store, manager, observer.ledger, lambda session_id: self.watcher.activity.get(session_id)
+            config,
+            store,
+            manager,
+            observer.ledger,
+            lambda session_id: self.watcher.activity.get(session_id),
+            usage.known_facts,
         )
         usage.rules = detector.follow_facts
         self.cut_off = cut_off = CutOffSessions(config, store, manager, restorer)

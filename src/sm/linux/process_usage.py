@@ -23,13 +23,37 @@ class ProcessUsage:
     """Resident memory in bytes. Memory that processes share counts for each of them."""
 
 
-def usage_table() -> dict[int, ProcessUsage]:
-    """The usage of every process, by pid."""
-    table = {}
+class ProcessTable:
+    """The usage of processes, by pid."""
+
+    def __init__(self, usages: Mapping[int, ProcessUsage]) -> None:
+        self.usages = usages
+        self._children: dict[int, list[int]] = {}
+        for pid, usage in usages.items():
+            self._children.setdefault(usage.parent, []).append(pid)
+
+    def tree_rss(self, root: Process) -> int | None:
+        """The resident memory of the process and its descendants in bytes; None when the process is gone."""
+        own = self.usages.get(root.pid)
+        if own is None or root.started != f"{boot_id()}/{own.start}":
+            return None
+        total, left, seen = 0, [root.pid], set[int]()
+        while left:
+            pid = left.pop()
+            if pid not in seen:
+                seen.add(pid)
+                total += self.usages[pid].rss
+                left += self._children.get(pid, ())
+        return total
+
+
+def read_table() -> ProcessTable:
+    """The usage of every process."""
+    usages = {}
     for name in os.listdir("/proc"):
         if name.isdigit() and (usage := read_usage(int(name))) is not None:
-            table[int(name)] = usage
-    return table
+            usages[int(name)] = usage
+    return ProcessTable(usages)
 
 
 def read_usage(pid: int) -> ProcessUsage | None:
@@ -40,21 +64,3 @@ def read_usage(pid: int) -> ProcessUsage | None:
     fields = text[text.rindex(b")") + 2 :].split()  # fields[0] is field 3 of proc(5)
     cpu_s = (int(fields[11]) + int(fields[12])) * _TICK_S
     return ProcessUsage(int(fields[1]), int(fields[19]), cpu_s, int(fields[21]) * _PAGE)
-
-
-def tree_rss(table: Mapping[int, ProcessUsage], root: Process) -> int | None:
-    """The resident memory of the process and its descendants in bytes; None when the process is gone."""
-    own = table.get(root.pid)
-    if own is None or root.started != f"{boot_id()}/{own.start}":
-        return None
-    children: dict[int, list[int]] = {}
-    for pid, usage in table.items():
-        children.setdefault(usage.parent, []).append(pid)
-    total, left, seen = 0, [root.pid], set[int]()
-    while left:
-        pid = left.pop()
-        if pid not in seen:
-            seen.add(pid)
-            total += table[pid].rss
-            left += children.get(pid, ())
-    return total

@@ -6,7 +6,7 @@ session only while it works, when its timer is due. `anomalies` decides.
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import epoch_s, iso, later
 from sm.core.warnings import OF_PROCESS, SessionWarning, WarningKind
 from sm.core.wording import unanswered_evidence
-from sm.linux.process_usage import ProcessUsage, read_usage, tree_rss, usage_table
+from sm.linux.process_usage import ProcessTable, read_table, read_usage
 from sm.monitor.anomalies import (
     Anomaly,
     CallStep,
@@ -60,6 +60,8 @@ class _Watched:
 
     progress: Stillness = field(default_factory=Stillness)
     signs: Stillness = field(default_factory=Stillness)
+    reported: str = ""
+    """The time of the last checkpoint that was read."""
     cpu: tuple[float, float] | None = None
     """The last look (monotonic), and the processor time of the agent's own process then."""
 
@@ -67,7 +69,8 @@ class _Watched:
 class Detector:
     """Handles the timers of warnings, and follows the facts of transcripts.
 
-    `ledger`, `activity_s`: the evidence for a session, and the time of the last output of its terminal.
+    `ledger`, `activity_s`, `facts_of`: the evidence for a session, the time of the last output of its terminal, and the
+    facts of its transcripts.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class Detector:
         manager: Manager,
         ledger: Callable[[str], Ledger | None],
         activity_s: Callable[[str], int | None],
+        facts_of: Callable[[str], Awaitable[Mapping[str, Any]]],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = config.warnings
@@ -84,10 +88,11 @@ class Detector:
         self._manager = manager
         self._ledger = ledger
         self._activity_s = activity_s
+        self._facts_of = facts_of
         self._monotonic = monotonic
         self._watched: dict[str, _Watched] = {}
         self._usual: dict[str, tuple[float, float | None]] = {}
-        self._table: tuple[float, Mapping[int, ProcessUsage]] | None = None
+        self._table: tuple[float, ProcessTable] | None = None
         loop = self._settings.loop
         rules = self._settings
         self._shortest_s = min(rules.no_progress.after, rules.no_progress.tool_after, rules.silent.after)
@@ -157,7 +162,12 @@ class Detector:
                     if kind is WarningKind.NO_PROGRESS and finding is not None and known is not None:
                         goes_on = finding.value >= known.value + known.limit
                     await self._take(tx, session.id, kind, finding, goes_on=goes_on)
-        return min(LOOK_S, self._shortest_s)
+        return self._next_look_s()
+
+    def _next_look_s(self) -> float:
+        """Seconds until the next look: at the same time for all sessions, because each look is a wake-up."""
+        every_s = min(LOOK_S, self._shortest_s)
+        return every_s - self._monotonic() % every_s
 
     def _known(self, session_id: str, kind: WarningKind) -> SessionWarning | None:
         return next((w for w in self._store.warnings_of(session_id) if w.kind is kind), None)
@@ -168,7 +178,7 @@ class Detector:
         table = await self._processes()
         process = session.process
         if process is not None:
-            rss = tree_rss(table, process)
+            rss = table.tree_rss(process)
             used = None if rss is None else rss / _MIB
             found[WarningKind.MEMORY] = find_memory(used, self._settings.memory.limit)
         if session.restarts is not None and session.started_at is not None:
@@ -178,9 +188,10 @@ class Detector:
         if not works:
             return found
         watched = self._watched.setdefault(session.id, _Watched())
-        facts = await self._store.measures.facts(session.id)
+        has_turns = self._manager.provider(session).has_turns
+        facts = await self._facts_of(session.id) if has_turns else {}
         found[WarningKind.NO_PROGRESS] = await self._no_progress(session, watched, facts)
-        if self._manager.provider(session).has_turns:
+        if has_turns:
             found[WarningKind.SILENT] = self._silence(session, watched, facts)
             found[WarningKind.BURN] = await self._burn(session)
         return found
@@ -191,8 +202,6 @@ class Detector:
         rule, now_s = self._settings.no_progress, self._monotonic()
         wall_s = epoch_s(self._manager.now())
         since = session.working_since or self._manager.now()
-        checkpoints = await self._store.checkpoints(session.id, 1)
-        reported = checkpoints[-1].timestamp if checkpoints else ""
         tool: str | None = None
         if self._manager.provider(session).has_turns:
             # The terminal of a working agent with turns always moves: it draws an animation.
@@ -202,8 +211,20 @@ class Detector:
         else:
             printed = self._activity_s(session.id)
             grown = "" if printed is None else iso(printed)
-        sign = (since, grown, reported)
+        sign = (since, grown, watched.reported)
         still_s = watched.progress.seconds(sign, wall_s - max(map(epoch_s, filter(None, sign))), now_s)
+        found = find_no_progress(still_s, tool, after_s=rule.after, tool_after_s=rule.tool_after)
+        if found is None:
+            return None
+        # A checkpoint is progress too. It is read only now, because most looks find progress without it.
+        checkpoints = await self._store.checkpoints(session.id, 1)
+        reported = checkpoints[-1].timestamp if checkpoints else ""
+        if reported in (watched.reported, ""):
+            return found
+        watched.reported = reported
+        age_s = max(0.0, wall_s - max(epoch_s(reported), epoch_s(since)))
+        watched.progress = Stillness()
+        still_s = watched.progress.seconds((since, grown, reported), min(age_s, still_s), now_s)
         return find_no_progress(still_s, tool, after_s=rule.after, tool_after_s=rule.tool_after)
 
     def _silence(self, session: Session, watched: _Watched, facts: Mapping[str, Any]) -> Anomaly | None:
@@ -256,11 +277,11 @@ class Detector:
         self._usual[agent_type] = now_s, rate
         return rate
 
-    async def _processes(self) -> Mapping[int, ProcessUsage]:
-        """Every process, read at most once in half of `LOOK_S` for all sessions."""
+    async def _processes(self) -> ProcessTable:
+        """Every process, read at most once in `LOOK_S` for all sessions."""
         now_s = self._monotonic()
-        if self._table is None or now_s - self._table[0] > LOOK_S / 2:
-            self._table = now_s, await asyncio.to_thread(usage_table)
+        if self._table is None or now_s - self._table[0] > 0.9 * LOOK_S:
+            self._table = now_s, await asyncio.to_thread(read_table)
         return self._table[1]
 
     async def report_unanswered(self, timer: Timer) -> float | None:

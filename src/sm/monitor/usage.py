@@ -358,6 +358,10 @@ class UsageMeter:
             self._positions[session_id] = await self._store.measures.positions(session_id)
         return self._positions[session_id]
 
+    async def known_facts(self, session_id: str) -> Mapping[str, Any]:
+        """The facts of a session, without a query if they were read before."""
+        return await self._facts_of(session_id)
+
     async def _facts_of(self, session_id: str) -> dict[str, Any]:
         if session_id not in self._facts:
             self._facts[session_id] = await self._store.measures.facts(session_id)

@@ -9,7 +9,10 @@ from sm.core.usage import ToolUse
 from sm.providers.claude.actions import tool_line
 from sm.providers.claude.facts import Fact, Mark, MarkKind, ToolResult
 
-_WAITS = re.compile(r"(^|[\s;&|({`])(sleep|wait|inotifywait|watch|sm\s+(wait|inbox|ask|events))\b")
+_COMMAND = r"(?:^|[;&|({`\n]|\b(?:do|then|else|time|exec))\s*"
+_WAITS = re.compile(
+    rf"{_COMMAND}(?:sleep|wait|inotifywait|watch|(?:\S*/)?sm\s+(?:wait|inbox|ask|events))(?![\w./-])"
+)
 """Shell commands that wait."""
 _WAITING_TOOLS = frozenset(
     {"BashOutput", "TaskOutput", "AgentOutput", "Monitor", "AskUserQuestion", "mcp__sm__wait_for_sessions"}

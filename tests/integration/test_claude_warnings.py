@@ -1,0 +1,50 @@
+"""Warnings of the real Claude Code: it repeats a failing command, is nudged, and then the operator is told."""
+
+from typing import Any
+
+from tests.claude_fixtures import claude_instance, scripted_api
+from tests.claude_instance import ClaudeInstance
+from tests.instance import until
+from tests.load import option
+from tests.scripted_api import ScriptedApi, tool
+
+api = scripted_api("module")
+claudes = claude_instance("module")
+
+FAILS = tool("Bash", command="sm status nowhere")
+
+
+def warnings(claudes: ClaudeInstance, session_id: str) -> list[tuple[str, Any]]:
+    events = claudes.events(session_id)
+    metadata = [event["metadata"] for event in events if event["type"] == "warning"]
+    return [(found["kind"], found["ended"]) for found in metadata if "ended" in found]
+
+
+def test_loop_of_one_failing_command_is_nudged_and_told_once(
+    claudes: ClaudeInstance, api: ScriptedApi
+) -> None:
+    session_id = claudes.spawn("Editor", *option("--wait", 60))["session_id"]
+    claudes.idle(session_id)
+    row = "[[then]]".join([FAILS] * 3)
+    script = f"loop-1 {row}[[then]][[hold:three]]{row}[[then]]{FAILS}[[then]][[hold:end]][[text:I give up.]]"
+    claudes.prompt(session_id, script)
+    until(lambda: warnings(claudes, session_id) == [("loop", False)], "the loop is found")
+    (found,) = claudes.session(session_id)["warnings"]
+    assert (found["value"], found["limit"]) == (3, 3)
+    assert found["evidence"].startswith("Bash: sm status nowhere failed 3 times with: ")
+
+    def nudges() -> list[str]:
+        return [m["status"] for m in claudes.json("log", session_id) if "repeat yourself" in m["text"]]
+
+    until(lambda: nudges() in (["submitted"], ["acknowledged"]), "claude has the nudge")
+    assert str(claudes.json("log")).count(f"({session_id}) repeats itself") == 0
+    api.release("three")
+    until(
+        lambda: str(claudes.json("log")).count(f"({session_id}) repeats itself") == 1, "the operator is told"
+    )
+    api.release("end")
+    claudes.idle(session_id)
+    until(lambda: warnings(claudes, session_id) == [("loop", False), ("loop", True)], "the loop has ended")
+    assert len(nudges()) == 1
+    assert str(claudes.json("log")).count(f"({session_id}) repeats itself") == 1
+    claudes.sm("kill", session_id)
