@@ -39,6 +39,8 @@ class TimerKind(Tolerant):
     """The time is over in which the agents of a spent budget report what they have."""
     BUDGET_DAY = "budget_day"
     """The local day of the daily budget is over."""
+    REAP = "reap"
+    """The process of a completed session ends."""
     COMPACTED = "compacted"
     """sm compacted the conversation of a session long ago: it may do so again."""
 
