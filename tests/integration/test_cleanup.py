@@ -61,7 +61,7 @@ def test_output_of_an_ended_session_is_archived_in_a_private_file(instance: Inst
         assert kept[:301] == [*(f"line {n}" for n in range(1, 301)), "grüße"]
     assert mode_of(instance.state / "archives") == 0o700
     assert {p.name for p in (instance.state / "archives").iterdir()} == {
-        f"{s['session_id']}.txt" for s in ends.values()
+        s["session_id"] for s in ends.values()
     }
     assert instance.json("status")["dead_letters"] == 0
 
@@ -72,7 +72,7 @@ def test_output_is_archived_in_the_configured_directory(tmp_path: Path) -> None:
         session = instance.spawn("Sh", wait_for_go("echo kept words"))
         session_id = session["session_id"]
         create_go(instance, "kept words", session)
-        path = directory / f"{session_id}.txt"
+        path = directory / session_id / "terminal.txt"
         until(path.exists, "its output is archived")
         assert path.read_text() == "kept words\n"
         assert (mode_of(path), mode_of(directory)) == (0o600, 0o700)
@@ -105,7 +105,7 @@ def test_warning_and_dead_letter_appear_when_output_cannot_be_archived(tmp_path:
         wait_outbox(instance)
         assert instance.json("status")["dead_letters"] == 1
         (warning,) = [e["message"] for e in instance.events(session["session_id"]) if e["type"] == "warning"]
-        assert f"its output could not be saved in {tmp_path}/file/dir: Not a directory" in warning
+        assert f"its archive could not be saved in {tmp_path}/file/dir: Not a directory" in warning
 
 
 def test_nothing_is_archived_when_the_terminal_was_closed(instance: Instance) -> None:

@@ -191,6 +191,8 @@ def _operation(tag: str, route: Route, schemas: dict[str, Schema]) -> dict[str, 
         return {**operation, **_CARRIED}
     if route.stream is not None:
         content = {"text/event-stream": {"schema": _stream(route.stream, schemas[f"{route.id} answer"])}}
+    elif route.answer is web.StreamResponse:
+        content = {"application/gzip": {"schema": {"type": "string", "format": "binary"}}}
     else:
         content = {"application/json": {"schema": schemas[f"{route.id} answer"]}}
     operation["responses"] = {

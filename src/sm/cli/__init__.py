@@ -30,6 +30,7 @@ COMMANDS = (
     (AGENTS, "merge", "Merge the branch of an agent's worktree into your branch."),
     (AGENTS, "archive", "Hide ended sessions from lists."),
     (AGENTS, "unarchive", "Show archived sessions in lists again."),
+    (AGENTS, "export", "Write the archive of an ended session to a file."),
     (AGENTS, "rm", "Delete ended sessions and their files."),
     (AGENTS, "prune", "Delete all ended sessions, or those of a certain age."),
     (AGENTS, "agents", "List the agent types that you can spawn."),

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 TIMEOUT_S = 30.0
 START_TIMEOUT_S = 120.0
 """For requests that start agents. The daemon may make a container first, and gives up an agent itself after 30 s."""
+_DOWNLOAD_TIMEOUT_S = 600.0
+"""The daemon compresses the whole file before it answers."""
 _ANSWER_MAX_BYTES = 64 * 1024 * 1024
 _EVENT_MAX_BYTES = 4 * 1024 * 1024
 _REF_MAX = 1000
@@ -174,6 +176,14 @@ class Client:
             connection.silence_s = 3 * HEARTBEAT_S
             opened()
             yield from _events(connection)
+
+    def download(self, path: str, write: "Callable[[bytes], object]") -> None:
+        """Pass the body of the answer to `write`, in pieces. `on_away` is not called."""
+        with _Exchange(self.socket_path, _DOWNLOAD_TIMEOUT_S) as connection:
+            _ask(connection, self.socket_path, "GET", path)
+            connection.silence_s = TIMEOUT_S
+            for piece in connection.pieces():
+                write(piece)
 
     def daemon_pid(self) -> int:
         """Ask the kernel for the pid of the process that listens on the socket."""

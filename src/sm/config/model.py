@@ -223,8 +223,20 @@ class Cleanup(Section):
     """Absolute path of a directory. null: archives/ in the state directory."""
     close_tmux_session: bool = False
     """Remove the terminal of a session as soon as its process has ended, regardless of keep_terminals."""
+    reap_completed_after: int | None = Field(default=None, ge=1, le=31_536_000)
+    """Seconds after which the process of a completed session ends. `sm restore` starts it again. null: never."""
     keep_terminals: KeepTerminals = KeepTerminals()
     """When the terminals of ended sessions are removed. `sm output` then shows the output saved in archive_path."""
+
+
+class ArchiveSettings(Section):
+    """The archives of ended sessions, in child_agents.cleanup.archive_path. The oldest are deleted first, never that of
+    a live session."""
+
+    keep_days: int | None = Field(default=90, ge=1, le=36_500)
+    """How many days an archive is kept. null: without a limit."""
+    max_mb: int | None = Field(default=2000, ge=1, le=100_000_000)
+    """How much room all archives may take, in MB. null: without a limit."""
 
 
 class Notifications(Section):
@@ -441,6 +453,8 @@ class Config(Section):
     web: WebSection = WebSection()
     """Live views in browsers (sm web). A change applies when sm web starts again, of start_with_daemon when the daemon
     does."""
+    archives: ArchiveSettings = ArchiveSettings()
+    """How long the archives of ended sessions are kept."""
     budgets: BudgetSettings = BudgetSettings()
     """Limits for what agents spend."""
     quota: QuotaSettings = QuotaSettings()

@@ -43,6 +43,8 @@ class TimerKind(Tolerant):
     """A working session is checked for warnings."""
     UNANSWERED = "unanswered"
     """The oldest request of a session may have been open for too long."""
+    REAP = "reap"
+    """The process of a completed session ends."""
     COMPACTED = "compacted"
     """sm compacted the conversation of a session long ago: it may do so again."""
 

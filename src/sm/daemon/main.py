@@ -161,6 +161,7 @@ async def run(
                 "dialogs": parts.dialogs.run(),
                 "setup dialogs": parts.setup_dialogs.run(),
                 "cleanup": parts.cleanup.run(),
+                "archives": parts.retention.run(),
                 "upkeep": upkeep(paths, store, parts.reports, parts.messages, parts.observer),
                 "telegram": parts.telegram.run(),
                 "web": parts.web.run(),

@@ -62,6 +62,7 @@ from sm.services import (
 from sm.sessions.accounts import Accounts
 from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
+from sm.sessions.archive_retention import ArchiveRetention, Reaper
 from sm.sessions.budgets import Budgeting
 from sm.sessions.cleanup import TerminalCleanup
 from sm.sessions.home_files import HomeFiles
@@ -186,6 +187,7 @@ class DaemonParts:
         usage = UsageMeter(store, config, now, home_of, budgets=manager.budgets)
         archive_records = ArchiveRecords(store, manager, usage)
         archives = Archives(cleanup.archive_path or paths.archives, terminals, archive_records)
+        self.retention = ArchiveRetention(config.archives, store, manager, archives)
         self.cleanup = TerminalCleanup(cleanup, store, manager, terminals, archives)
 
         every_s, off = config.child_agents.progress.snapshot_interval, config.daemon.ignore_evidence
@@ -261,6 +263,7 @@ class DaemonParts:
                 TimerKind.UNANSWERED: detector.report_unanswered,
                 TimerKind.DIGEST: digests.send,
                 TimerKind.RESTART: restarter.restart,
+                TimerKind.REAP: Reaper(store).reap,
                 TimerKind.BUDGET: budgets.minutes_due,
                 TimerKind.BUDGET_STOP: budgets.grace_over,
                 TimerKind.BUDGET_DAY: budgets.day_over,
@@ -313,6 +316,7 @@ class DaemonParts:
             terminals=terminals,
             store=Reads(store),
             search=Search(store, sessions),
+            archives=archives,
             accounts=accounts,
             pairings=Pairings(store, manager, audit.record, map(telegram_user, owners)),
             telegram=Telegram(store, manager, audit.record, link, owners),

@@ -32,6 +32,7 @@ from sm.sessions.restore import Restorer
 from sm.sessions.sandboxing import Sandboxing
 from sm.sessions.workspaces import Workspaces
 from sm.store import Store
+from sm.terminals.archives import Archives
 from sm.terminals.base import Screen
 
 __all__ = [
@@ -115,6 +116,7 @@ class Services:
     terminals: Screen
     store: Reads
     search: Search
+    archives: Archives
     accounts: Accounts
     pairings: Pairings
     telegram: Telegram

@@ -14,6 +14,8 @@ from sm.core.models import Exit, Session, Signal
 from sm.core.session_index import oldest_first
 from sm.core.states import EventType, SignalKind
 from sm.core.statuses import Status
+from sm.core.timers import Timer, TimerKind
+from sm.core.timestamps import later
 from sm.core.wording import subject
 from sm.policy.restarts import GiveUp, Restart, after_end, is_waiting, last_exit
 from sm.providers.base import Provider
@@ -138,11 +140,17 @@ class Endings:
             await tx.effect(EffectKind.CLOSE, session.id, payload, at)
 
     async def kill_completed(self, tx: Transaction, session: Session) -> None:
-        """Kill the process of a completed session if `auto_kill_on_complete` is set."""
+        """Kill the process of a completed session, now or later, as `cleanup:` says."""
         done = session.status is Status.COMPLETED and session.exit is None
         if self._cleanup.auto_kill_on_complete and done:
             payload = {"force": False, "by": "cleanup.auto_kill_on_complete"}
             await tx.effect(EffectKind.KILL, session.id, payload, tx.now)
+        elif self._cleanup.reap_completed_after is not None and done:
+            after_s = float(self._cleanup.reap_completed_after)
+            facts = {"completed_at": session.completed_at}
+            tx.timers.set(
+                Timer(session.id, TimerKind.REAP, later(tx.now, after_s), within_s=after_s, data=facts)
+            )
 
     async def _release_children(self, tx: Transaction, session: Session, at: str) -> None:
         if self._on_parent_end == "keep":

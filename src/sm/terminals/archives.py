@@ -7,15 +7,18 @@ import asyncio
 import errno
 import json
 import os
+import re
 import shutil
 import stat
 import tarfile
+import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import IO, Any, Protocol, TypeAlias
 
+from sm.core.archive_retention import ArchiveEntry
 from sm.errors import ExternalError, NoServer, NoTerminal, StorageFull
 from sm.linux.files import regular_file
 from sm.terminals.base import Screen
@@ -26,6 +29,7 @@ _CLOCK_STEP_S = 0.1
 _TERMINAL = "terminal.txt"
 _FILE_MAX_BYTES = 256 * 2**20
 _PIECE_BYTES = 8 * 2**20
+_ID = re.compile(r"[0-9a-f]{8}")
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -125,6 +129,32 @@ class Archives:
         path = self.path(session_id)
         return _is_directory(path) or os.path.isfile(f"{path}.txt")
 
+    def entries(self) -> list[ArchiveEntry]:
+        """Every archive. Blocks."""
+        found: dict[str, ArchiveEntry] = {}
+        with suppress(OSError), os.scandir(self._directory) as places:
+            for place in places:
+                name = place.name.removesuffix(".txt")
+                if _ID.fullmatch(name) is None:
+                    continue
+                with suppress(OSError):
+                    at_s, size = _measured(place.path)
+                    if (other := found.get(name)) is not None:
+                        at_s, size = max(at_s, other.at_s), size + other.size_bytes
+                    found[name] = ArchiveEntry(name, at_s, size)
+        return list(found.values())
+
+    def packed(self, session_id: str) -> IO[bytes]:
+        """The archive as an anonymous tar.gz file, at its beginning. Blocks. Raises as `pack`."""
+        file = tempfile.TemporaryFile(dir=self._directory)  # noqa: SIM115 - the caller closes it
+        try:
+            self.pack(session_id, file)
+            file.seek(0)
+        except BaseException:
+            file.close()
+            raise
+        return file
+
     def pack(self, session_id: str, target: IO[bytes]) -> None:
         """Write the archive as a tar.gz file. Blocks. Raises OSError; FileNotFoundError without an archive."""
         path = self.path(session_id)
@@ -143,6 +173,18 @@ def _is_directory(path: str) -> bool:
         return stat.S_ISDIR(os.lstat(path).st_mode)
     except OSError:
         return False
+
+
+def _measured(path: str) -> tuple[float, int]:
+    """(time of the last change, bytes) of a file, or of all files in a directory. Follows no link."""
+    state = os.lstat(path)
+    size = state.st_size
+    if stat.S_ISDIR(state.st_mode):
+        for place, _, names in os.walk(path):
+            for name in names:
+                with suppress(OSError):
+                    size += os.lstat(f"{place}/{name}").st_size
+    return state.st_mtime, size
 
 
 def _names_below(path: str) -> Iterator[str]:

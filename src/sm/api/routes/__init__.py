@@ -4,6 +4,7 @@ from sm.api.route import Route
 from sm.api.routes import (
     accounts,
     agents,
+    archives,
     budgets,
     daemon,
     digest,
@@ -36,7 +37,7 @@ ROUTES: dict[str, list[Route]] = {
     "messages": messages.routes,
     "requests": requests.routes,
     "events": events.routes,
-    "search": search.routes,
+    "search": [*search.routes, *archives.routes],
     "hooks": hooks.routes,
     "mcp": mcp.routes,
     "workspaces": workspaces.routes,

@@ -1,0 +1,46 @@
+"""The route that exports the archive of a session as a file."""
+
+import asyncio
+
+from aiohttp import web
+
+from sm.api.context import ApiRequest
+from sm.api.route import RouteTable
+from sm.core.labels import short_label
+from sm.errors import ExternalError, IllegalState, NotFound
+from sm.policy.access import Action
+from sm.wire import PROTOCOL, PROTOCOL_HEADER
+
+_PIECE_BYTES = 256 * 1024
+routes = RouteTable()
+
+
+@routes.route("GET", "/v1/sessions/{ref}/export", agents=True)
+async def export(request: ApiRequest) -> web.StreamResponse:
+    """Read the archive of an ended session, as a tar.gz file."""
+    session = request.session(Action.READ)
+    archives = request.services.archives
+    if not await asyncio.to_thread(archives.has, session.id):
+        if session.exit is None:
+            raise IllegalState(
+                f"session {short_label(session)} is {session.status} and its process runs: it has no archive yet",
+                "a session is archived when its process ends",
+            )
+        raise NotFound(
+            f"session {short_label(session)} has no archive",
+            "see child_agents.cleanup.auto_archive_transcript and archives in config.yaml",
+        )
+    try:
+        file = await asyncio.to_thread(archives.packed, session.id)
+    except OSError as error:
+        raise ExternalError(
+            f"cannot read the archive of session {short_label(session)}: {error.strerror}"
+        ) from None
+    with file:
+        response = web.StreamResponse(
+            headers={"Content-Type": "application/gzip", PROTOCOL_HEADER: str(PROTOCOL)}
+        )
+        await response.prepare(request.http)
+        while piece := await asyncio.to_thread(file.read, _PIECE_BYTES):
+            await response.write(piece)
+    return response

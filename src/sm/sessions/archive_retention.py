@@ -1,0 +1,86 @@
+"""Deletes old archives (`archives:` in the configuration), and ends the processes of completed sessions."""
+
+import asyncio
+import logging
+
+from sm.config.model import ArchiveSettings
+from sm.core.archive_retention import ArchiveEntry, surplus
+from sm.core.effects import EffectKind
+from sm.core.lifecycle import is_live
+from sm.core.states import EventType
+from sm.core.statuses import Status
+from sm.core.timers import Timer
+from sm.core.timestamps import epoch_s
+from sm.core.wording import subject
+from sm.errors import SmError
+from sm.sessions.manager import Manager
+from sm.store import Store
+from sm.terminals.archives import Archives
+
+log = logging.getLogger(__name__)
+
+_EVERY_S = 3600.0
+_EVENTS_LOOKED_AT = 50
+
+
+class ArchiveRetention:
+    def __init__(self, settings: ArchiveSettings, store: Store, manager: Manager, archives: Archives) -> None:
+        self._settings = settings
+        self._store = store
+        self._manager = manager
+        self._archives = archives
+
+    async def run(self) -> None:
+        """Delete what is too much at the start and every hour. Never returns."""
+        while True:
+            try:
+                await self.delete_surplus()
+            except SmError as error:
+                log.warning("could not delete old archives: %s", error.message)
+            except Exception:
+                log.exception("failed to delete old archives")
+            await asyncio.sleep(_EVERY_S)
+
+    async def delete_surplus(self) -> None:
+        entries = await asyncio.to_thread(self._archives.entries)
+        live = {s.id for s in self._store.sessions.values() if is_live(s.status) or s.exit is None}
+        now_s = epoch_s(self._manager.now())
+        limits = self._settings
+        for entry in surplus(entries, live, now_s, keep_days=limits.keep_days, max_mb=limits.max_mb):
+            await self._record(entry)
+            await self._archives.remove(entry.session_id)
+            log.info("deleted an old archive", extra={"sm_session": entry.session_id})
+
+    async def _record(self, entry: ArchiveEntry) -> None:
+        """Record the deletion before it happens: once, also if the daemon ends in between."""
+        facts = {"archive_deleted": entry.at_s, "size_bytes": entry.size_bytes}
+        newest = await self._store.events(
+            sessions=[entry.session_id], type=EventType.WARNING, limit=_EVENTS_LOOKED_AT
+        )
+        if any(event.metadata.get("archive_deleted") == entry.at_s for event in newest):
+            return
+        async with self._store.transaction() as tx:
+            session = tx.find(entry.session_id)
+            if session is not None:
+                line = f"{subject(session)}: its archive was deleted, because archives: in config.yaml limits them"
+                await tx.event(EventType.WARNING, session, tx.now, line, facts)
+                tx.search.set_terminal(session.id, (), tx.now)
+
+
+class Reaper:
+    """Ends the processes of completed sessions after `cleanup.reap_completed_after`."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def reap(self, timer: Timer) -> float | None:
+        """End the process, unless the session has been reopened or has ended since."""
+        async with self._store.transaction() as tx:
+            session = tx.find(timer.subject)
+            if not tx.timers.take(timer) or session is None or session.exit is not None:
+                return None
+            is_same = session.completed_at == timer.data.get("completed_at")
+            if session.status is Status.COMPLETED and is_same:
+                payload = {"force": False, "by": "cleanup.reap_completed_after"}
+                await tx.effect(EffectKind.KILL, session.id, payload, tx.now)
+        return None
