@@ -670,6 +670,8 @@ def command(keys: str) -> str:
             "1:30: claude.prices.m.input: must be a number, not 'a' | "
             "1:41: claude.prices.m.output: must be at least 0.0, not -1",
         ),
+        ("claude: {prices: {m: {input: .nan, output: 1}}}", "1:30: claude.prices.m.input: must be a number, not nan"),
+        ("claude: {prices: {m: free}}", "1:22: claude.prices.m: must be a mapping of keys to values, `key: value`"),
         ("claude: {prices: {m: {input: .inf, output: 1}}}", "1:30: claude.prices.m.input: must be a number, not inf"),
         (
             "child_agents: {progress: {snapshot_interval: 0}}",

@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from sm.client.http import Client
 from tests.fixtures import context_fixture
 from tests.integration.played_claude import BOX, Agent, Stage
 from tests.load import until
+from tests.team import Team
 
 SETTINGS = """
 child_agents:
@@ -126,3 +128,119 @@ def test_report_groups_by_type_model_day_and_tree(stage: Stage, family: list[Age
     assert stage.sm("usage").startswith("TYPE")
     tomorrow = (datetime.now(UTC) + timedelta(days=2)).date().isoformat()
     assert stage.run("usage", "--since", tomorrow).returncode == 2
+
+
+def complete(stage: Stage, agent: Agent) -> None:
+    stage.sm("complete", "done", env=stage.as_session(agent.id))
+    stage.in_status(agent.id, "completed")
+
+
+def test_completed_sessions_of_the_type_and_model_give_an_estimate(stage: Stage) -> None:
+    for number in range(5):
+        agent = stage.agent("Ruled")
+        dated = f"{OPUS}-20260101" if number % 2 else OPUS
+        spend(agent, number, 100 * (number + 1), dated)
+        (shown,) = [t for t in stage.json("agents")["agents"] if t["name"] == "Ruled"]
+        assert shown["estimate"] is None
+        complete(stage, agent)
+    (shown,) = [t for t in stage.json("agents")["agents"] if t["name"] == "Ruled"]
+    estimate = shown["estimate"]
+    assert estimate["tokens"] == {"p50": 310, "p90": 510}
+    assert (estimate["samples"], estimate["basis"]) == (5, "sessions")
+    assert estimate["cost_usd"]["p90"] > estimate["cost_usd"]["p50"] > 0
+    assert "5 completed sessions" in stage.sm("agents")
+    agent = stage.agent("Ruled")
+    spend(agent, 7, 390)
+    progress = stage.json("progress", agent.id)
+    assert progress["estimate"]["tokens"] == {"p50": 400, "p90": 510}  # not below the 400 that are used
+    assert progress["estimate"]["samples"] == 5
+    assert "Estimate: " in stage.sm("progress", agent.id)
+    spend(agent, 8, 990, "unknown-model")
+    assert stage.json("progress", agent.id)["cost_usd"] is None
+    stage.sm("checkpoint", "parsed (2/5 tasks)", env=stage.as_session(agent.id))
+    by_tasks = stage.json("progress", agent.id)["estimate"]
+    assert by_tasks["tokens"] == {"p50": 3500, "p90": 3500}  # 1,400 for 2 of 5
+    assert (by_tasks["samples"], by_tasks["basis"], by_tasks["cost_usd"]) == (2, "tasks", None)
+    complete(stage, agent)
+    assert stage.json("progress", agent.id)["estimate"] is None
+
+
+def test_negative_and_absurd_usage_of_a_transcript_counts_nothing(stage: Stage) -> None:
+    parent = stage.agent("Plain")
+    agent = below(stage, parent)
+    spend(agent, 1, 10)
+    for number, count in enumerate((-5, 10**30, 10**9, 1e400, "7", None), 2):
+        counts = {"input_tokens": count, "output_tokens": count, "cache_read_input_tokens": count}
+        agent.write_message({"id": f"msg_{number}", "model": OPUS, "content": [], "usage": counts})
+    spend(agent, 9, 10)
+    assert used(agent) == {"input": 20, "output": 20, "cache_read": 0, "cache_write": 0}
+    assert tree(stage, parent)["tokens"] == used(agent)
+
+
+def test_removal_counts_once_when_the_daemon_is_killed_at_once(stage: Stage, family: list[Agent]) -> None:
+    top, _, grandchild = family
+    before = tree(stage, top)["tokens"]
+    end(stage, grandchild)
+    removing = stage.start_command("rm", grandchild.id, "--yes")
+    stage.restart()
+    removing.communicate(timeout=60)
+    left = {s["session_id"] for s in stage.json("all")}
+    assert tree(stage, top)["tokens"] == before
+    assert tree(stage, top)["removed"] == (0 if grandchild.id in left else 1)
+
+
+def test_endings_reminders_and_removed_sessions_are_in_the_report(stage: Stage, family: list[Agent]) -> None:
+    top, child, grandchild = family
+    grandchild.send_event("Stop", last_assistant_message="I read the file.")
+    report = stage.json("usage", "--by", "tree")
+    until(lambda: group_of(stage, top)["reminders"] >= 1, "the reminder")
+    end(stage, grandchild)
+    stage.sm("rm", grandchild.id, "--yes")
+    complete(stage, child)
+    group = group_of(stage, top)
+    assert (group["sessions"], group["live"], group["removed"]) == (3, 1, 1)
+    assert (group["endings"]["killed"], group["endings"]["completed"]) == (1, 1)
+    assert group["tokens"]["output"] == 123
+    assert group["reminders"] >= 1
+    assert group["seconds_each"]["p50"] >= 0
+    assert group["cost_usd_each"]["p90"] > 0
+    assert report["total"]["tokens"] is not None
+    since = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
+    assert {g["key"] for g in stage.json("usage", "--since", since)["groups"]} >= {"Plain"}
+    # A list with sums has the same numbers as the progress.
+    listed = Client(str(stage.socket)).get("/v1/sessions", {"sums": 1})
+    (shown,) = [s for s in listed if s["session_id"] == top.id]
+    assert shown["sums"]["tree"]["tokens"] == group["tokens"]
+    assert "sums" not in stage.json("all")[0]
+
+
+def group_of(stage: Stage, top: Agent) -> Any:
+    (group,) = [g for g in stage.json("usage", "--by", "tree")["groups"] if g["key"] == top.id]
+    return group
+
+
+def test_session_gets_the_usage_of_itself_and_its_descendants_only() -> None:
+    team = Team()
+    try:
+        report = team.client("parent").get("/v1/usage/report")
+        assert (report["total"]["sessions"], report["total"]["removed"]) == (2, 0)
+        assert team.client("sibling").get("/v1/usage/report")["total"]["sessions"] == 1
+        assert team.client("parent").refused("GET", "/v1/usage/report?workspace=bank") == (404, "not_found")
+        assert team.client("banker", "bank").get("/v1/usage/report?by=tree")["total"]["sessions"] == 1
+        assert team.client("parent").refused("GET", "/v1/usage/report?by=owner") == (400, "usage")
+        assert team.client("parent").refused("GET", "/v1/usage/report?since=soon") == (400, "usage")
+        team.instance.sm("kill", team.ids["child"], "--force")
+        team.instance.sm("rm", team.ids["child"], "--yes")
+        report = team.client("parent").get("/v1/usage/report?by=tree")
+        assert (report["total"]["sessions"], report["total"]["removed"]) == (2, 1)
+        assert report["total"]["endings"]["killed"] == 1
+        assert team.client("sibling").get("/v1/usage/report")["total"]["removed"] == 0
+        progress = team.client("parent").get("/v1/sessions/me/progress?tree=1")
+        assert (progress["tree"]["sessions"], progress["tree"]["removed"]) == (1, 1)
+        # A sandboxed session does not see the direct ones of its team, also not in sums.
+        team.instance.run("reparent", team.ids["direct"], team.ids["parent"])
+        listed = team.client("parent").get("/v1/sessions?sums=1")
+        assert {s["session_id"] for s in listed} == {team.ids["parent"], team.ids["sibling"]}
+        assert team.instance.json("usage")["total"]["removed"] == 1
+    finally:
+        team.end()

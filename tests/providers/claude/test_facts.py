@@ -125,7 +125,7 @@ def test_usage_distinguishes_one_hour_caches_and_fast_mode() -> None:
     assert only_fact(assistant("m", too_much)) == Usage("m", OPUS, AT, 1, 2, 0, 100, 100)
 
 
-@pytest.mark.parametrize("odd", [None, -1, True, 1.5, "7", 10**13, [], {}])
+@pytest.mark.parametrize("odd", [None, -1, True, 1.5, "7", 10**8 + 1, 10**13, [], {}])
 def test_malformed_token_count_is_zero(odd: Any) -> None:
     assert only_fact(assistant("m", usage(odd, 2))).input == 0
 
