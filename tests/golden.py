@@ -16,6 +16,7 @@ from sm.core.models import Capabilities, Exit, Process, Session, Workspace
 from sm.core.pairing import Pairing, PairRequest, PairState
 from sm.core.pauses import Pause
 from sm.core.requests import BY_RULE, Answer, Question, Request
+from sm.core.restarts import Restarts
 from sm.core.states import BridgeLevel, MessageMode, MessageState, Mode, RequestKind, RequestState, TrustLevel
 from sm.core.statuses import Status
 from sm.core.telegram import (
@@ -74,6 +75,7 @@ RUNNING: Session = replace(
 PAUSED: Session = replace(
     session("aaaa4444", parent="aaaa1111", status=Status.IDLE),
     paused=Pause(AT, "operator", "too dear", AT, cut_off=True),
+    restarts=Restarts(5, (AT, AT), 2, 7, AT, None, 9),
 )
 COMPLETED: Session = replace(
     session("aaaa2222", parent="aaaa1111", status=Status.COMPLETED),

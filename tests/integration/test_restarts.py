@@ -112,7 +112,8 @@ def test_session_is_given_up_with_one_end_when_its_restarts_are_used_up(instance
     assert runs(instance, "looped") == 2
     events = instance.events(child)
     assert [e["type"] for e in events if e["type"] in ENDED] == ["error"]
-    (warning,) = [e for e in events if e["type"] == "warning"]
+    warning, over = (e for e in events if e["type"] == "warning")
+    assert over["metadata"]["ended"] is True
     assert warning["metadata"] | {"next_at": ""} == {
         "kind": "crash_loop",
         "value": 1,
@@ -121,9 +122,16 @@ def test_session_is_given_up_with_one_end_when_its_restarts_are_used_up(instance
         "next_at": "",
         "exit_code": 3,
         "exit_signal": None,
+        "ended": False,
     }
-    told = rows(instance, f"SELECT kind FROM notices WHERE session_id = '{child}' ORDER BY id")  # noqa: S608
-    assert told == [("fault",), ("ending",)]
+    query = f"SELECT kind, recipient, text FROM notices WHERE session_id = '{child}' ORDER BY id"  # noqa: S608
+    told = rows(instance, query)
+    assert [(kind, to) for kind, to, _ in told] == [
+        ("warning", parent),
+        ("warning", None),
+        ("ending", parent),
+    ]
+    assert 'has crashed: "restart 1 of 1 in 5 s (exit code 3)"; look with: sm output' in told[0][2]
     status = instance.sm("status", child)
     assert "Restarts:  1 of 1 in 15 minutes, 1 in all (last end: exit code 3)" in status
     instance.sm("kill", parent)

@@ -64,6 +64,8 @@ def current_task(
     match attention(session, requests):
         case Attention.WAITING:
             candidates = (TaskKind.REQUEST, _request_text(requests)), reason
+        case Attention.WORKING if session.restarts is not None and session.restarts.next_at is not None:
+            candidates = (reason,)
         case Attention.WORKING:
             candidates = note, (TaskKind.ACTIVITY, activity), said, title, reason
         case Attention.IDLE:

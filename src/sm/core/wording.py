@@ -144,7 +144,7 @@ _WARNING_WORDS = {
     WarningKind.CONTEXT: "has nearly filled its context window",
     WarningKind.UNANSWERED: "waits for an answer",
     WarningKind.MEMORY: "uses much memory",
-    WarningKind.CRASH_LOOP: "crashes again and again",
+    WarningKind.CRASH_LOOP: "has crashed",
     WarningKind.REPORT_MISSING: "is idle and has not reported",
     WarningKind.SILENT: "reports nothing, but its process is busy",
 }

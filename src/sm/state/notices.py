@@ -218,10 +218,6 @@ class Notices:
                 continue  # it would read the notice after the reset, and could do nothing before
             await self._add(tx, session, recipient, NoticeKind.FAULT, f"{occasion}/{recipient}", text, None)
 
-    async def add_for_crash(self, tx: Transaction, session: Session, text: str) -> None:
-        """Report that the process of a session has crashed, and that another one starts."""
-        await self._note(tx, session, NoticeKind.FAULT, f"crash:{session.runs}", text)
-
     async def add_for_checkpoint(self, tx: Transaction, session: Session, checkpoint: Checkpoint) -> None:
         if self._settings.notify_parent_on_checkpoint and notice_recipient(tx, session) is not None:
             occasion, text = (

@@ -13,7 +13,7 @@ from sm.core.states import EventType, SignalKind
 from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import later
 from sm.core.warnings import WarningKind
-from sm.core.wording import notice_subject, subject
+from sm.core.wording import subject
 from sm.policy.restarts import Restart
 from sm.state.messages import keep_messages
 from sm.state.notices import Notices
@@ -58,7 +58,7 @@ async def plan_restart(
 
 
 async def _warn(tx: Transaction, notices: Notices, session: Session, restart: Restart) -> None:
-    """Record the crash as a warning, and tell the parent of the first one in a row."""
+    """Record the crash, and open a warning with the first one in a row."""
     restarts = restart.restarts
     metadata = {
         "kind": "crash_loop",
@@ -68,11 +68,12 @@ async def _warn(tx: Transaction, notices: Notices, session: Session, restart: Re
         "next_at": restarts.next_at,
         "exit_code": restarts.exit_code,
         "exit_signal": restarts.exit_signal,
+        "ended": False,
     }
     text = f"{subject(session)} has crashed: {session.status_reason}"
     await tx.event(EventType.WARNING, session, tx.now, text, metadata)
-    if notices.warns_of_crashes and session.paused is None:
-        await open_row(
+    if notices.warns_of_crashes:
+        warning = await open_row(
             tx,
             session,
             WarningKind.CRASH_LOOP,
@@ -81,9 +82,8 @@ async def _warn(tx: Transaction, notices: Notices, session: Session, restart: Re
             evidence=session.status_reason,
             recorded=True,
         )
-    if restarts.row == 1:
-        text = f"{notice_subject(session)} has crashed: {session.status_reason}"
-        await notices.add_for_crash(tx, session, text)
+        if warning is not None:
+            await notices.add_for_warning(tx, session, warning)
 
 
 async def after_move(tx: Transaction, session: Session) -> Session:
