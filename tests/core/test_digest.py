@@ -109,11 +109,12 @@ def test_spending_is_summed_by_tree_and_unknown_prices_are_none() -> None:
         "aaaa0002": SessionUsage(TokenCounts(1, 1), 2.0),
         "aaaa0003": SessionUsage(TokenCounts(7, 0), None),
     }
-    found = spending(known, used, {"aaaa0004": "$0.00 of $5.00"})
+    found = spending(known, used, {"aaaa0002": "soft: usd 2 of 2.2", "aaaa0004": "ok: usd 0 of 5"})
     assert [(t.session_id[-1], t.sessions, t.tokens_used, t.cost_usd, t.budget) for t in found] == [
         ("1", 2, 17, 2.25, None),
+        ("2", 1, 2, 2.0, "soft: usd 2 of 2.2"),
         ("3", 1, 7, None, None),
-        ("4", 0, 0, 0, "$0.00 of $5.00"),
+        ("4", 0, 0, 0, "ok: usd 0 of 5"),
     ]
 
 

@@ -130,14 +130,16 @@ def warning_entries(
 def spending(
     sessions: Mapping[str, Session], used: Mapping[str, SessionUsage], budgets: Mapping[str, str]
 ) -> list[TreeSpending]:
-    """The spending by tree, the most expensive tree first. `budgets`: words about the budget of each session."""
-    trees: dict[str, list[SessionUsage]] = {}
+    """The spending by tree, the most expensive tree first.
+
+    `budgets`: words about the budgets of sessions by id. Each of these has an entry, also below the root of its tree.
+    """
+    trees: dict[str, list[SessionUsage]] = {session_id: [] for session_id in budgets}
     for session_id, usage in used.items():
         session = sessions[session_id]
-        root = next(reversed([session, *ancestors(session, sessions.get)]))
-        trees.setdefault(root.id, []).append(usage)
-    for root_id in budgets:
-        trees.setdefault(root_id, [])
+        line = [session, *ancestors(session, sessions.get)]
+        for top in {line[-1].id, *(s.id for s in line if s.id in budgets)}:
+            trees.setdefault(top, []).append(usage)
     found = []
     for root_id, usages in trees.items():
         costs = [usage.cost_usd for usage in usages]

@@ -245,7 +245,7 @@ class DaemonParts:
         requests = Requests(store, manager, reports, dialogs, setup_dialogs, budgets)
 
         sessions = Sessions(store, manager, workspaces, spawner, kills, timers, terminals)
-        self.digests = digests = Digests(config, store, sessions, requests, monitor)
+        self.digests = digests = Digests(config, store, sessions, requests, monitor, budgets)
         self.due_timers = DueTimers(
             store,
             {

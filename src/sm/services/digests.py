@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from datetime import time as time_of_day
 
 from sm.config import Config
+from sm.core.budget_wording import spent_text
+from sm.core.budgets import BudgetState
 from sm.core.digest import (
     Digest,
     ended_entries,
@@ -29,6 +31,7 @@ from sm.monitor.monitor import Monitor
 from sm.policy.access import is_unrestricted
 from sm.requests.answers import Requests
 from sm.services.sessions import Sessions
+from sm.sessions.budgets import Budgeting
 from sm.store import Store, Transaction
 
 log = logging.getLogger(__name__)
@@ -45,7 +48,13 @@ class Digests:
     """Reads digests. With `notify.digest_at`, sends one each day: to the inbox, command, webhooks and owners' chats."""
 
     def __init__(
-        self, config: Config, store: Store, sessions: Sessions, requests: Requests, monitor: Monitor
+        self,
+        config: Config,
+        store: Store,
+        sessions: Sessions,
+        requests: Requests,
+        monitor: Monitor,
+        budgeting: Budgeting,
     ) -> None:
         self._notify = config.notify
         self._owners = config.telegram.owner_ids if config.telegram.token_file is not None else ()
@@ -53,6 +62,7 @@ class Digests:
         self._sessions = sessions
         self._requests = requests
         self._monitor = monitor
+        self._budgeting = budgeting
 
     async def read(self, caller: Caller, since: str, workspace: str | None) -> Digest:
         """The digest of what the caller may see. `workspace`: only its sessions. Raises NotFound."""
@@ -72,13 +82,18 @@ class Digests:
             requests=request_entries(requests, shown),
             warnings=warning_entries(events, readable, since),
             live=live_entries(members),
-            spending=spending(shown, used, self._budgets(members)),
+            spending=spending(shown, used, self._budgets(list(readable.values()))),
             removed=removed,
         )
 
     def _budgets(self, sessions: list[Session]) -> dict[str, str]:
-        """Words about the budget of each session that has one, by id."""
-        return {}
+        """Words about the budgets of sessions, by id: of the roots of trees, and those of which most is spent."""
+        found = {}
+        for session in sessions:
+            status = self._budgeting.status(session.id)
+            if status is not None and (session.parent_id is None or status.budget.state is not BudgetState.OK):
+                found[session.id] = f"{status.budget.state}: {spent_text(status.budget.limits, status.spent)}"
+        return found
 
     # Once a day
 
