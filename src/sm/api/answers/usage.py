@@ -26,7 +26,7 @@ class SpreadView(TypedDict):
 
 
 class SumsView(TypedDict):
-    """What a session has used itself."""
+    """The usage of a session itself."""
 
     tokens: Annotated[TokensView | None, doc("Includes the tokens of sub-agents. Null: nothing is counted.")]
     cost_usd: Annotated[float | None, doc("The known part of the cost; null: there is none.")]
@@ -35,7 +35,7 @@ class SumsView(TypedDict):
 
 
 class TreeSumsView(SumsView):
-    """What a session and all its descendants have used, as far as the caller sees them."""
+    """The usage of a session and all its descendants, as far as the caller sees them."""
 
     sessions: Annotated[int, doc("At least 1: the session itself. Archived ones included.")]
     live: int
@@ -72,7 +72,7 @@ class EndingsView(TypedDict):
 
 
 class UsageGroupView(TypedDict):
-    """What the sessions of a group have used. A session may be in several groups by day or model."""
+    """The usage of the sessions of a group. A session may be in several groups by day or model."""
 
     key: Annotated[
         str | None,
