@@ -13,10 +13,10 @@ from sm.core.tree_totals import NO_TOTALS, Totals, TreePart, TreeTotals
 from sm.core.usage import TokenCounts, Usage
 from sm.monitor.progress import seconds_between
 from sm.monitor.usage import UsageMeter
-from sm.policy.access import Target
+from sm.policy.access import AccessTarget
 from sm.providers.base import Provider
 from sm.store import Store
-from sm.store.sums import RemovedSession
+from sm.store.sums import RemovedSums
 
 
 class TreeSums:
@@ -38,7 +38,7 @@ class TreeSums:
         self._measured = usage.follow_changes()
         self._refreshing = asyncio.Lock()
         self._seen: dict[str, Session] = {}
-        self._removed: dict[str, RemovedSession] | None = None
+        self._removed: dict[str, RemovedSums] | None = None
         """None: not read yet."""
         self._parts: dict[str, TreePart] = {}
         self._models: dict[str, str | None] = {}
@@ -48,7 +48,7 @@ class TreeSums:
         self.version = 0
         """Rises with each change of the sums."""
 
-    def sessions(self) -> Iterator[Session | RemovedSession]:
+    def sessions(self) -> Iterator[Session | RemovedSums]:
         """All sessions, with the removed ones."""
         yield from self._seen.values()
         yield from (self._removed or {}).values()
@@ -71,10 +71,10 @@ class TreeSums:
         """The sums of the session and all its descendants, also those that a caller may not see."""
         return self._totals[session_id]
 
-    def of_trees_for(self, may_see: Callable[[Target], bool]) -> TreeTotals:
+    def of_trees_for(self, may_see: Callable[[AccessTarget], bool]) -> TreeTotals:
         """The sums of the sessions that a caller sees, by session."""
         totals = TreeTotals()
-        known: Mapping[str, Target] = {**self._seen, **(self._removed or {})}
+        known: Mapping[str, AccessTarget] = {**self._seen, **(self._removed or {})}
         totals.update(
             {
                 s: part if may_see(known[s]) else TreePart(part.parent_id, Totals())
@@ -97,7 +97,7 @@ class TreeSums:
             for agent_type, dated in found.items()
         }
 
-    def _sample(self, session: Session | RemovedSession, completed_at: str) -> Sample:
+    def _sample(self, session: Session | RemovedSums, completed_at: str) -> Sample:
         own = self.own(session.id)
         return Sample(
             self._models.get(session.id),
@@ -169,7 +169,7 @@ class TreeSums:
         now = self._now()
         return int((epoch_s(now) - self._store.work.elapsed_s(session, now)) * 1000)
 
-    def _removed_part(self, session: RemovedSession, usages: Sequence[Usage]) -> TreePart:
+    def _removed_part(self, session: RemovedSums, usages: Sequence[Usage]) -> TreePart:
         counted = usages if self.counts_tokens else ()
         known = measured_totals(self._providers.get(session.provider), counted)
         self._models[session.id] = main_model(usages) or session.model

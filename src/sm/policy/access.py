@@ -74,7 +74,7 @@ Principal = Session | BridgeUser | None
 """A caller with the facts that its permissions depend on: a session, a person in a chat network, or the operator."""
 
 
-class Target(Protocol):
+class AccessTarget(Protocol):
     """The facts about a session, which may be removed, that the permissions of others depend on."""
 
     @property
@@ -227,7 +227,7 @@ def is_unrestricted(caller: Caller) -> bool:
     return may_at_all(caller, Action.SEE)
 
 
-def relation(principal: Principal, target: Target, *, is_descendant: bool) -> Relation:
+def relation(principal: Principal, target: AccessTarget, *, is_descendant: bool) -> Relation:
     """The relation of `principal` to `target`. `is_descendant`: only for a session."""
     match principal:
         case None:
@@ -244,7 +244,7 @@ def relation(principal: Principal, target: Target, *, is_descendant: bool) -> Re
             assert_never(principal)
 
 
-def _position_for_user(user: BridgeUser, target: Target) -> Position:
+def _position_for_user(user: BridgeUser, target: AccessTarget) -> Position:
     """A user who is paired with a workspace has its sessions; any other one has those that the user started."""
     if user.workspace is not None:
         has = target.workspace == user.workspace
@@ -253,7 +253,7 @@ def _position_for_user(user: BridgeUser, target: Target) -> Position:
     return Position.DESCENDANT if has else Position.FOREIGN
 
 
-def _position(caller_session: Session, target: Target, *, is_descendant: bool) -> Position:
+def _position(caller_session: Session, target: AccessTarget, *, is_descendant: bool) -> Position:
     if caller_session.id == target.id:
         return Position.SELF
     if caller_session.workspace != target.workspace:
@@ -261,7 +261,7 @@ def _position(caller_session: Session, target: Target, *, is_descendant: bool) -
     return Position.DESCENDANT if is_descendant else Position.TEAM
 
 
-def visible(principal: Principal, target: Target) -> bool:
+def visible(principal: Principal, target: AccessTarget) -> bool:
     """Return whether `principal` may know that `target` exists.
 
     Callers must answer in the same way for hidden and for missing sessions.

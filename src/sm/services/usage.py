@@ -27,7 +27,7 @@ from sm.policy.access import Action, Principal, is_unrestricted, may, relation, 
 from sm.services.sessions import Sessions
 from sm.sessions.manager import Manager
 from sm.store import Store
-from sm.store.sums import RemovedSession
+from sm.store.sums import RemovedSums
 
 _SINCE_EVER = ""
 
@@ -120,7 +120,7 @@ class UsageReports:
 
     def _scope(
         self, caller: Caller, slug: str | None, *, all_workspaces: bool
-    ) -> Iterator[tuple[str, Session | RemovedSession]]:
+    ) -> Iterator[tuple[str, Session | RemovedSums]]:
         """The sessions that the caller may read, with the removed ones, by id."""
         principal = self._sessions.principal(caller)
         below = self._below(principal)
@@ -148,7 +148,7 @@ class UsageReports:
         return found
 
     def _root(
-        self, session: Session | RemovedSession, chosen: Mapping[str, Session | RemovedSession]
+        self, session: Session | RemovedSums, chosen: Mapping[str, Session | RemovedSums]
     ) -> str | None:
         """The topmost session above it among the chosen ones, or itself; None if all of them are removed."""
         root, seen = None, set[str]()
@@ -161,7 +161,7 @@ class UsageReports:
         return root
 
     def _used(
-        self, session: Session | RemovedSession, chosen: Mapping[str, Session | RemovedSession]
+        self, session: Session | RemovedSums, chosen: Mapping[str, Session | RemovedSums]
     ) -> UsedSession:
         own, completed_at = self._sums.own(session.id), None
         if session.status is Status.COMPLETED:
@@ -184,7 +184,7 @@ class UsageReports:
     # Records
 
     async def _records(
-        self, chosen: Mapping[str, Session | RemovedSession], by: Grouping, since: str
+        self, chosen: Mapping[str, Session | RemovedSums], by: Grouping, since: str
     ) -> UsageRecords:
         sums, slots = self._store.sums, by is Grouping.DAY
         usage, work, endings, follow_ups = await asyncio.gather(
@@ -203,7 +203,7 @@ class UsageReports:
         return UsageRecords(tokens, [*work, *self._work_under_way(chosen, since)], endings, follow_ups)
 
     def _work_under_way(
-        self, chosen: Mapping[str, Session | RemovedSession], since: str
+        self, chosen: Mapping[str, Session | RemovedSums], since: str
     ) -> Iterator[tuple[str, str, float]]:
         now = self._manager.now()
         for session in chosen.values():

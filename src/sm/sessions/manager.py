@@ -25,7 +25,7 @@ from sm.state.sessions import is_process_of, move
 from sm.state.warnings import Warnings
 from sm.store import Effect, Store
 from sm.store.audit import ALLOWED, REFUSED, Record
-from sm.store.sums import RemovedSession
+from sm.store.sums import RemovedSums
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class Manager:
     def provider(self, session: Session) -> Provider:
         return self._providers[session.provider]
 
-    def cost_usd(self, session: Session | RemovedSession, used: Usage) -> float | None:
+    def cost_usd(self, session: Session | RemovedSums, used: Usage) -> float | None:
         """The price of the usage of a session with one model; None: unknown."""
         provider = self._providers.get(session.provider)
         return None if provider is None else provider.cost_usd([used])

@@ -20,8 +20,8 @@ _SUMS = ", ".join(f"sum({kind})" for kind in _KINDS.split(", "))
 
 
 @dataclass(frozen=True, slots=True)
-class RemovedSession:
-    """A removed session, of which sums are stored. It fulfils `policy.access.Target`."""
+class RemovedSums:
+    """A removed session, of which sums are stored. It fulfils `policy.access.AccessTarget`."""
 
     id: str
     heir: str | None
@@ -84,7 +84,7 @@ class SumReads:
     def __init__(self, read: Read) -> None:
         self._read = read
 
-    async def removed(self, session_ids: Collection[str] | None = None) -> list[RemovedSession]:
+    async def removed(self, session_ids: Collection[str] | None = None) -> list[RemovedSums]:
         """The removed sessions among these (None: all) whose sums are stored."""
         rows = await self._read(
             "SELECT s.id, r.heir, agent_type, provider, model, account, workspace, effective_mode, paired_user, status,"
@@ -92,7 +92,7 @@ class SumReads:
             " WHERE ?1 IS NULL OR r.session_id IN (SELECT value FROM json_each(?1))",
             (None if session_ids is None else encode_json(list(session_ids)),),
         )
-        return [_removed_session(*row) for row in rows]
+        return [_removed_sums(*row) for row in rows]
 
     async def removed_usage(self, session_ids: Collection[str]) -> dict[str, list[Usage]]:
         """Sums by model of removed sessions, as `MeasureReads.usage_of`."""
@@ -146,7 +146,7 @@ class SumReads:
         return [(row[0], row[1], FollowUpKind(row[2])) for row in rows if row[2] in kinds]
 
 
-def _removed_session(
+def _removed_sums(
     id: str,
     heir: str,
     agent_type: str,
@@ -158,11 +158,11 @@ def _removed_session(
     paired_user: str | None,
     status: str,
     *times: Any,
-) -> RemovedSession:
+) -> RemovedSums:
     # An unknown level must not read as the most trusted one.
     level = TrustLevel.DIRECT if mode == TrustLevel.DIRECT else TrustLevel.SANDBOXED
     created_at, started_at, completed_at, worked_s = times
-    return RemovedSession(
+    return RemovedSums(
         id,
         heir or None,
         agent_type,

@@ -26,7 +26,7 @@ class SpreadView(TypedDict):
 
 
 class SumsView(TypedDict):
-    """The own usage of a session."""
+    """The usage of a session itself."""
 
     tokens: Annotated[TokensView | None, doc("Includes the tokens of sub-agents. Null: nothing is counted.")]
     cost_usd: Annotated[float | None, doc("The known part of the cost; null: there is none.")]
