@@ -30,6 +30,7 @@ from bench import (
     top,
     transcripts,
     views,
+    warnings,
     watching,
     web,
 )
@@ -44,6 +45,7 @@ GROUPS: Mapping[str, Callable[[Effort], Iterator[Row]]] = {
     "mail": mail.measure,
     "mcp": mcp.measure,
     "classifier": completion.measure,
+    "warnings": warnings.measure,
     "watching": watching.measure,
     "views": views.measure,
     "top": top.measure,

@@ -251,3 +251,54 @@ def test_open_request_is_told_once_over_a_crash_and_its_answer_ends_the_warning(
     until(lambda: times_told(timed, worker.id, "waits for an answer") == 1, "the operator is told")
     dialog = worker.open_dialog("Bash", {"command": "make again"})
     assert "unanswered" in kinds(timed, worker.id)
+
+
+def test_answer_ends_the_warning_of_its_request_and_the_next_request_is_watched(
+    timed: Stage, worker: Agent
+) -> None:
+    first = worker.open_dialog("Bash", {"command": "make"})
+    second = worker.open_dialog("Bash", {"command": "make all"})
+    until(lambda: "unanswered" in kinds(timed, worker.id), "the request is open for long")
+    worker.end_tool(first)  # a person has answered in the terminal
+
+    def named() -> list[str]:
+        return [w["evidence"].split()[1] for w in warnings(timed, worker) if w["kind"] == "unanswered"]
+
+    until(lambda: named() == [first.name, first.name, second.name], "the next request is open for long")
+
+
+# What follows
+
+ACTS = """
+daemon: {ignore_evidence: [screen, title]}
+warnings:
+  loop: {do: pause}
+  context: {do: "off"}
+  no_progress: {after: 1, do: off}
+  memory: {limit: 1, do: nudge}
+notify: {webhooks: [{url: "http://127.0.0.1:9/x", events: [warning]}]}
+"""
+
+acts = context_fixture("module", Stage, ACTS, BOX)
+
+
+def test_loop_pauses_the_session(acts: Stage) -> None:
+    agent = acts.agent("Plain")
+    agent.send_event("UserPromptSubmit", prompt="work", prompt_id="p1")
+    acts.in_status(agent.id, "running")
+    for number in (1, 2, 3):
+        call(agent, number)
+    until(lambda: acts.session(agent.id)["paused"], "the session is paused")
+    paused = acts.session(agent.id)["paused"]
+    assert (paused["by"], paused["reason"]) == ("sm", "warning loop: Bash: make failed 3 times with: no rule")
+    until(lambda: inbox(acts, agent) == 1, "the operator is told")
+    assert nudges(acts, agent) == []
+
+
+def test_memory_is_told_to_the_agent_first_and_rules_that_are_off_do_nothing(acts: Stage) -> None:
+    agent = acts.agent("Plain")
+    agent.send_event("UserPromptSubmit", prompt="work", prompt_id="p2")
+    acts.in_status(agent.id, "running")
+    until(lambda: "use much memory" in str(acts.messages(agent)), "the agent is told")
+    assert [w["kind"] for w in warnings(acts, agent)] == ["memory"]
+    assert times_told(acts, agent.id, "uses much memory") == 0

@@ -123,11 +123,11 @@ async def test_removal_deletes_usage_of_the_session_only(store: Store) -> None:
     assert await measures.facts(OTHER.id)
 
 
-async def completed(store: Store, number: int, output: int, **changes: str) -> None:
+async def completed(store: Store, number: int, output: int, **changes: object) -> None:
     completed_session = replace(
         session(f"{number:08x}", status=Status.COMPLETED),
         completed_at=f"2026-01-27T15:{number // 60:02}:{number % 60:02}.000Z",
-        **changes,  # type: ignore[arg-type]  # texts of a session
+        **changes,  # type: ignore[arg-type]  # fields of a session
     )
     await commit(store, lambda tx: tx.insert(completed_session, LAUNCH, None))
     await count(store, used("m1", output), session_id=completed_session.id)
@@ -146,6 +146,25 @@ async def test_usual_tokens_is_the_median_of_the_newest_completed_sessions(store
     for number in range(10, 60):
         await completed(store, number, 49)
     assert await usual("Engineer") == 50
+
+
+async def test_token_rates_are_those_of_completed_sessions_that_worked(store: Store) -> None:
+    rates = store.measures.token_rates
+    await count(store, used("m1", 5000))  # a running session
+    for number, output, worked_s in ((0, 99, 60.0), (1, 99, 30.0), (2, 99, 0.0)):
+        await completed(store, number, output, worked_s=worked_s)
+    await completed(store, 3, 7, agent_type="Other", worked_s=120.0)
+    assert sorted(await rates("Engineer")) == [100, 200]
+    assert await rates("Other") == [4]
+    assert await rates("None") == []
+
+
+async def test_tokens_since_a_time_leave_out_the_cache(store: Store) -> None:
+    before, after = "2020-01-01T00:00:00.000Z", "2030-01-01T00:00:00.000Z"
+    await count(store, used("m1", 5), used("m2", 7, sidechain=True))
+    assert sorted(await store.measures.tokens_since(SESSION.id, before, after)) == [(AT, 6), (AT, 8)]
+    assert await store.measures.tokens_since(SESSION.id, AT, after) == []
+    assert await store.measures.tokens_since(SESSION.id, before, before) == []
 
 
 # ------------------------------------------------------------------------------------------ older databases

@@ -68,7 +68,14 @@ class BoardRow:
     def badges(self) -> list[str]:
         """Marks of a session that is not as others."""
         paused = "paused" if self.data.get("paused") else ""  # an older daemon has no pauses
-        marks = [paused, fallback_mark(self.data).strip(), "worktree" if self.data["worktree"] else ""]
+        warned = len(self.data.get("warnings") or ())  # nor warnings
+        warnings = f"{warned} warning{'' if warned == 1 else 's'}" if warned else ""
+        marks = [
+            paused,
+            warnings,
+            fallback_mark(self.data).strip(),
+            "worktree" if self.data["worktree"] else "",
+        ]
         return [mark for mark in marks if mark]
 
     def progress(self) -> str:

@@ -175,9 +175,9 @@ class Detector:
     async def _find(self, session: Session, *, works: bool) -> dict[WarningKind, Anomaly | None]:
         """The findings of the rules that apply to the session now."""
         found: dict[WarningKind, Anomaly | None] = {}
-        table = await self._processes()
         process = session.process
-        if process is not None:
+        if process is not None and self._settings.memory.do != "off":
+            table = await self._processes()
             rss = table.tree_rss(process)
             used = None if rss is None else rss / _MIB
             found[WarningKind.MEMORY] = find_memory(used, self._settings.memory.limit)

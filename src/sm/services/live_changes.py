@@ -30,6 +30,7 @@ class LiveChanges:
         self._commits = -1
         self._requests_seen: Mapping[int, Request] | None = None
         self._messages_seen: Mapping[int, Message] | None = None
+        self._warnings_seen: Mapping[str, object] = {}
         self._swept_s = self._printed_s = 0.0
         self._unfinished: Collection[str] = ()
         """The unfinished sessions of the last sweep."""
@@ -77,6 +78,9 @@ class LiveChanges:
             held = Counter(m.session_id for m in queued if m.session_id is not None)
             changed |= _different(self.held, held)
             self.held = held
+        if open.warnings is not self._warnings_seen:
+            changed |= _different(self._warnings_seen, open.warnings)
+            self._warnings_seen = open.warnings
         return changed & self._store.sessions.keys()
 
     def _observed(self) -> list[str]:
