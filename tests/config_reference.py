@@ -68,6 +68,9 @@ _TYPES = (
     (sandbox.ProtectedPath, "relative path"),
 )
 _UNITS = {
+    "reap_completed_after": "seconds",
+    "keep_days": "days",
+    "max_mb": "megabytes",
     "daily_usd": "US dollars",
     "soft_percent": "per cent",
     "grace_s": "seconds",

@@ -85,6 +85,7 @@ def test_shipped_defaults_are_as_documented() -> None:
             "auto_archive_transcript": True,
             "archive_path": None,
             "close_tmux_session": False,
+            "reap_completed_after": None,
             "keep_terminals": {"last": 50, "hours": 24},
         },
         "notifications": {

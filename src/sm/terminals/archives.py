@@ -160,7 +160,7 @@ class Archives:
         path = self.path(session_id)
         if not self.has(session_id):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        with tarfile.open(fileobj=target, mode="w|gz", compresslevel=6) as tar:
+        with tarfile.open(fileobj=target, mode="w:gz", compresslevel=6) as tar:
             if not _is_directory(path):
                 _add(tar, f"{path}.txt", f"{session_id}/{_TERMINAL}")
                 return

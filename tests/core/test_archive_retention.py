@@ -1,0 +1,36 @@
+"""The archives that are deleted."""
+
+from sm.core.archive_retention import ArchiveEntry, surplus
+
+DAY = 86_400.0
+ENTRIES = [
+    ArchiveEntry("c", 30 * DAY, 3_000_000),
+    ArchiveEntry("a", 10 * DAY, 1_000_000),
+    ArchiveEntry("b", 20 * DAY, 2_000_000),
+]
+
+
+def gone(live: set[str], keep_days: int | None, max_mb: int | None) -> list[str]:
+    found = surplus(ENTRIES, live, 31 * DAY, keep_days=keep_days, max_mb=max_mb)
+    return [entry.session_id for entry in found]
+
+
+def test_archives_without_limits_stay() -> None:
+    assert gone(set(), None, None) == []
+
+
+def test_old_archives_go_oldest_first() -> None:
+    assert gone(set(), 5, None) == ["a", "b"]
+    assert gone(set(), 21, None) == []
+
+
+def test_oldest_archives_go_until_the_others_have_room() -> None:
+    assert gone(set(), None, 6) == []
+    assert gone(set(), None, 5) == ["a"]
+    assert gone(set(), None, 3) == ["a", "b"]
+
+
+def test_archive_of_a_live_session_stays_and_takes_room() -> None:
+    assert gone({"a"}, 5, 3) == ["b", "c"]
+    assert gone({"a"}, None, 4) == ["b"]
+    assert gone({"a", "b", "c"}, 1, 1) == []

@@ -1,0 +1,246 @@
+"""Archives of ended sessions, their export and the search, through the real command."""
+
+import os
+import pty
+import select
+import shutil
+import stat
+import subprocess
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fixtures import context_fixture
+from tests.instance import SM, Instance, until
+from tests.integration.ended_agents import gone, rows, wait_outbox
+from tests.integration.played_claude import Agent, Stage
+from tests.session_client import request_as
+
+stage = context_fixture("module", Stage, "", "")
+
+
+@pytest.fixture
+def agent(stage: Stage) -> Agent:
+    return stage.agent("Plain")
+
+
+def said(text: str) -> dict[str, Any]:
+    usage = {"input_tokens": 10, "output_tokens": 5}
+    return {
+        "id": f"msg_{text[:8]}",
+        "model": "claude-x",
+        "content": [{"type": "text", "text": text}],
+        "usage": usage,
+    }
+
+
+def tool(name: str, use: str, **arguments: str) -> dict[str, Any]:
+    content = [{"type": "tool_use", "id": use, "name": name, "input": arguments}]
+    return {"id": f"msg_{use}", "model": "claude-x", "content": content}
+
+
+def found(instance: Instance, *words: str) -> list[tuple[str, str]]:
+    return [(f["session_id"], f["type"]) for f in instance.json("search", *words)]
+
+
+def archive_of(instance: Instance, session_id: str) -> Path:
+    return instance.state / "archives" / session_id
+
+
+def killed(instance: Instance, session_id: str) -> Path:
+    """End the session, and return its archive."""
+    instance.sm("kill", session_id)
+    wait_outbox(instance)
+    return archive_of(instance, session_id)
+
+
+def test_archive_has_transcripts_and_records_and_answers_when_their_sources_are_gone(
+    stage: Stage, agent: Agent
+) -> None:
+    agent.write_message(said("The walrus parser is ready."))
+    below = agent.transcript.with_suffix("") / "subagents"
+    below.mkdir(parents=True)
+    (below / "agent-1.jsonl").write_text('{"type": "user"}\n')
+    (below / "agent-2.jsonl").symlink_to("/etc/passwd")
+    stage.sm("send", agent.id, "please look at the ostrich", "--no-wait")
+    before = stage.sm("tail", agent.id)
+    assert "walrus" in before
+    archive = killed(stage, agent.id)
+    names = {str(p.relative_to(archive)) for p in archive.rglob("*") if p.is_file()}
+    main = agent.transcript.name
+    assert names == {
+        *(
+            "session.json",
+            "usage.json",
+            "events.jsonl",
+            "checkpoints.jsonl",
+            "messages.jsonl",
+            "requests.jsonl",
+        ),
+        *("terminal.txt", f"transcripts/{main}", f"transcripts/{main[:-6]}/subagents/agent-1.jsonl"),
+    }
+    for path in archive.rglob("*"):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
+    assert "ostrich" in (archive / "messages.jsonl").read_text()
+    assert "token_hash" not in (archive / "session.json").read_text()
+    shutil.rmtree(agent.transcript.parent)
+    assert "walrus" in stage.sm("tail", agent.id)
+    assert "walrus" in stage.sm("what", agent.id)
+    stage.tmux("kill-session", "-t", f"={stage.session(agent.id)['tmux_session']}:")
+    stage.sm("output", agent.id)
+
+
+def test_search_finds_texts_and_tools_of_a_live_agent_once_and_none_after_its_removal(
+    stage: Stage, agent: Agent
+) -> None:
+    agent.write_message(said("The pangolin index is built."))
+    agent.write_message(tool("Bash", "toolu_9", command="make pangolin"))
+    agent.write_turn_end()
+    assert sorted(found(stage, "Pangolin")) == [(agent.id, "text"), (agent.id, "tool")]
+    text = agent.transcript.read_text()
+    agent.transcript.unlink()
+    agent.transcript.write_text(text)  # another file, which is read from its beginning
+    agent.write_turn_end()
+    assert len(found(stage, "pangolin")) == 2
+    assert found(stage, "pangolin", "--type", "tool") == [(agent.id, "tool")]
+    assert found(stage, "pangolin", "--since", "1h") != []
+    shown = stage.sm("search", "pangolin")
+    assert "The pangolin index is built." in shown
+    killed(stage, agent.id)
+    stage.sm("rm", agent.id)
+    assert found(stage, "pangolin") == []
+
+
+def test_search_finds_the_terminal_of_an_ended_session(instance: Instance) -> None:
+    session = instance.spawn("Sh", "printf 'quokka \\033[31mred\\033[0m\\n'; exec sleep 1000")["session_id"]
+    until(lambda: "quokka" in instance.sm("output", session), "its output is shown")
+    assert "terminal" not in {type for _, type in found(instance, "quokka")}
+    killed(instance, session)
+    assert (session, "terminal") in found(instance, "quokka", "red")
+    assert "\x1b" not in instance.sm("search", "quokka")
+
+
+@pytest.mark.parametrize("words", ['"', "NEAR(", "*", ":", "a AND", "-x", "text:q"])
+def test_hostile_words_are_no_internal_error(instance: Instance, words: str) -> None:
+    run = instance.run("search", "--", words)
+    assert run.returncode in (0, 2), run.stderr
+
+
+def test_session_finds_only_what_it_may_read(instance: Instance) -> None:
+    lead = instance.spawn("Sleeper", "the numbat lead")["session_id"]
+    child = instance.spawn("Sleeper", "the numbat child", "--parent", lead)["session_id"]
+    mate = instance.spawn("Sleeper", "the numbat mate")["session_id"]
+    for caller, expected in (
+        (lead, {lead, child}),
+        (child, {child}),
+        (mate, {mate}),
+        (None, {lead, child, mate}),
+    ):
+        (answer,) = request_as(instance, caller, ("GET", "/v1/search?words=numbat"))
+        assert answer[0] == "ok", answer
+        assert {f["session_id"] for f in answer[1]} == expected
+    killed(instance, child)
+    ((word, *_),) = request_as(instance, mate, ("GET", f"/v1/sessions/{child}/export"))
+    assert word != "ok"
+
+
+def test_export_writes_a_private_file_and_replaces_none(instance: Instance, tmp_path: Path) -> None:
+    session = instance.spawn("Sh", "echo the bilby; exec sleep 1000")["session_id"]
+    until(lambda: "bilby" in instance.sm("output", session), "its output is shown")
+    file = tmp_path / "x.tar.gz"
+    instance.refused("export", session, str(file), exit_code=4)
+    assert list(tmp_path.iterdir()) == []
+    killed(instance, session)
+    instance.sm("export", session, str(file))
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    with tarfile.open(file) as tar:
+        member = tar.extractfile(f"{session}/terminal.txt")
+        assert member is not None and member.read() == b"the bilby\n"
+    instance.refused("export", session, str(file), exit_code=2)
+    file.write_text("old")
+    instance.sm("export", session, str(file), "--force")
+    assert file.read_bytes()[:2] == b"\x1f\x8b"
+    assert [p.name for p in tmp_path.iterdir()] == ["x.tar.gz"]
+
+
+@pytest.mark.parametrize("defect", ["link", "file"])
+def test_completion_counts_when_the_archive_directory_is_unusable(tmp_path: Path, defect: str) -> None:
+    directory, elsewhere = tmp_path / "archives", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    if defect == "link":
+        directory.symlink_to(elsewhere)
+    else:
+        directory.write_text("in the way")
+    with Instance(f'child_agents: {{cleanup: {{archive_path: "{directory}"}}}}') as instance:
+        session = instance.spawn("Sh", "true")["session_id"]
+        assert instance.ended(session)["status"] == "completed"
+        wait_outbox(instance)
+        warnings = [e["message"] for e in instance.events(session) if e["type"] == "warning"]
+        assert len(warnings) == 1 and "archive could not be saved" in warnings[0]
+        assert any("archive could not be saved" in t for t in instance.json("status")["trouble"])
+        assert list(elsewhere.iterdir()) == []
+
+
+def test_archive_is_complete_when_the_daemon_died_while_it_was_written(instance: Instance) -> None:
+    session = instance.spawn("Sh", "echo the dunnart; exec sleep 1000")
+    session_id = session["session_id"]
+    until(lambda: "dunnart" in instance.sm("output", session_id), "its output is shown")
+    instance.kill_daemon()
+    os.kill(session["pid"], 9)
+    until(lambda: gone(session["pid"]), "it has ended")
+    # What a daemon leaves that was killed between its two renames.
+    archives = archive_of(instance, session_id).parent
+    archives.mkdir(mode=0o700, exist_ok=True)
+    for end in ("new", "old"):
+        (archives / f"{session_id}.{end}").mkdir()
+        (archives / f"{session_id}.{end}" / "terminal.txt").write_text("half")
+    instance.ended(session_id)
+    wait_outbox(instance)
+    assert (archives / session_id / "terminal.txt").read_text() == "the dunnart\n"
+    assert [p.name for p in archives.iterdir() if p.name.startswith(session_id)] == [session_id]
+
+
+def test_process_of_a_completed_session_ends_after_the_configured_time_and_only_then() -> None:
+    with Instance("child_agents: {cleanup: {reap_completed_after: 1}}") as instance:
+        session = instance.spawn("Sh", "sm complete 'all done' > o.txt 2>&1; exec sleep 1000")
+        until(lambda: gone(session["pid"]), "its process has ended")
+        after = instance.session(session["session_id"])
+        assert (after["status"], after["completion_message"]) == ("completed", "all done")
+        assert rows(instance, "SELECT count(*) FROM timers WHERE kind = 'reap'") == [(0,)]
+
+
+def test_old_archives_are_deleted_with_an_event_and_those_of_live_sessions_stay() -> None:
+    with Instance("archives: {keep_days: 1}") as instance:
+        ended = instance.spawn("Sh", "true")["session_id"]
+        instance.ended(ended)
+        live = instance.spawn("Sleeper")["session_id"]
+        wait_outbox(instance)
+        archive_of(instance, live).mkdir()
+        for session in (ended, live):
+            os.utime(archive_of(instance, session), (1_000_000_000, 1_000_000_000))
+        instance.restart_daemon()
+        until(lambda: not archive_of(instance, ended).exists(), "the old archive is deleted")
+        warnings = [e["message"] for e in instance.events(ended) if e["type"] == "warning"]
+        assert len(warnings) == 1 and "archive was deleted" in warnings[0]
+        assert archive_of(instance, live).exists()
+
+
+@pytest.mark.parametrize(("key", "archived"), [(b"u", False), (b"x", True)])
+def test_archive_is_taken_back_with_a_key_on_a_terminal(
+    instance: Instance, key: bytes, archived: bool
+) -> None:
+    session = instance.spawn("Sh", "true")["session_id"]
+    instance.ended(session)
+    parent, child = pty.openpty()
+    process = subprocess.Popen([SM, "archive", session], stdin=child, stdout=child, env=instance.env)
+    os.close(child)
+    shown = b""
+    while b"undo)" not in shown:
+        assert select.select([parent], [], [], 60)[0]
+        shown += os.read(parent, 1000)
+    os.write(parent, key)
+    assert process.wait(60) == 0
+    os.close(parent)
+    assert instance.session(session)["archived"] is archived
