@@ -91,7 +91,9 @@ class Digests:
         found = {}
         for session in sessions:
             status = self._budgeting.status(session.id)
-            if status is not None and (session.parent_id is None or status.budget.state is not BudgetState.OK):
+            if status is not None and (
+                session.parent_id is None or status.budget.state is not BudgetState.OK
+            ):
                 found[session.id] = f"{status.budget.state}: {spent_text(status.budget.limits, status.spent)}"
         return found
 
