@@ -1,6 +1,8 @@
 from dataclasses import fields, replace
+from typing import cast
 
 from sm.api.answers.events import EventView
+from sm.api.answers.sessions import SessionWithSums
 from sm.api.views import build_view, nest, session_json
 from sm.core.models import Event, Exit, Process, Session
 from sm.core.states import EventType
@@ -57,10 +59,14 @@ def test_filtered_tree_keeps_the_ancestors_of_matching_sessions() -> None:
     roots = [session("aaaa1111"), session("dddd4444")]
     child, grandchild = session("bbbb2222", parent="aaaa1111"), session("cccc3333", parent="bbbb2222")
     children = {"aaaa1111": [child], "bbbb2222": [grandchild]}
-    tree = nest(roots, children, {"cccc3333", "dddd4444"}, session_json)
+
+    def view(session: Session) -> SessionWithSums:
+        return cast(SessionWithSums, session_json(session))
+
+    tree = nest(roots, children, {"cccc3333", "dddd4444"}, view)
     assert [s["session_id"] for s in tree] == ["aaaa1111", "dddd4444"]
     assert tree[0]["children"][0]["children"][0]["session_id"] == "cccc3333"
-    (parent,) = nest(roots, children, {"bbbb2222"}, session_json)
+    (parent,) = nest(roots, children, {"bbbb2222"}, view)
     assert [s["session_id"] for s in parent["children"]] == ["bbbb2222"]
     assert parent["children"][0]["children"] == []
 

@@ -302,7 +302,7 @@ async def test_actions_include_earlier_conversations(bench: Bench) -> None:
     now = replace(bench.session, transcript=str(bench.main("three")))
 
     async def last(count: int) -> list[str]:
-        return [action.text for action in await bench.usage.actions(now, READER, count)]
+        return [action.text for action in await bench.usage.actions(now, READER, count, "/nowhere")]
 
     assert await last(10) == ["first", "second", "third", "fourth"]
     assert await last(3) == ["second", "third", "fourth"]

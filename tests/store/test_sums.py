@@ -123,7 +123,9 @@ async def test_end_of_work_adds_what_the_session_has_worked(store: Store) -> Non
     assert begun.working_since is not None
     assert paused.working_since is None
     found = await store.sums.work_since("", slots=False)
-    assert found == [(TOP.id, "", pytest.approx(paused.worked_s - begun.worked_s))]
+    ((subject, slot, seconds),) = found
+    assert (subject, slot) == (TOP.id, "")
+    assert seconds == pytest.approx(paused.worked_s - begun.worked_s)
     assert paused.worked_s > begun.worked_s
 
 

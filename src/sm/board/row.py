@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sm.board.words import dollars, shown, status_word
+from sm.core.lines import plural
 from sm.core.session_lines import fallback_mark
 from sm.core.statuses import ENDED, Status
 from sm.core.timestamps import epoch_s, span
@@ -68,11 +69,11 @@ class BoardRow:
     def badges(self) -> list[str]:
         """Marks of a session that is not as others."""
         paused = "paused" if self.data.get("paused") else ""  # an older daemon has no pauses
-        warned = len(self.data.get("warnings") or ())  # nor warnings
-        warnings = f"{warned} warning{'' if warned == 1 else 's'}" if warned else ""
+        warnings: Sequence[object] = self.data.get("warnings") or ()  # nor warnings
+        warned = plural(len(warnings), "warning") if warnings else ""
         marks = [
             paused,
-            warnings,
+            warned,
             fallback_mark(self.data).strip(),
             "worktree" if self.data["worktree"] else "",
         ]

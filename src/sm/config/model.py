@@ -230,8 +230,8 @@ class Cleanup(Section):
 
 
 class ArchiveSettings(Section):
-    """The archives of ended sessions, in child_agents.cleanup.archive_path. The oldest are deleted first, never that of
-    a live session."""
+    """Archives of ended sessions in child_agents.cleanup.archive_path. The oldest goes first, never one of a live
+    session."""
 
     keep_days: int | None = Field(default=90, ge=1, le=36_500)
     """How many days an archive is kept. null: without a limit."""

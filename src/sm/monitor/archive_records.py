@@ -11,7 +11,7 @@ from sm.monitor.transcripts import Root, files_of, opened
 from sm.monitor.usage import UsageMeter
 from sm.sessions.manager import Manager
 from sm.store import Store, durable
-from sm.terminals.archives import Contents, OpenFile
+from sm.terminals.archives import ArchiveContents, OpenFile
 
 _SECRET = frozenset({"token_hash"})
 
@@ -24,7 +24,7 @@ class ArchiveRecords:
         self._manager = manager
         self._usage = usage
 
-    async def collect(self, session_id: str) -> Contents | None:
+    async def collect(self, session_id: str) -> ArchiveContents | None:
         session = self._store.sessions.get(session_id)
         if session is None:
             return None
@@ -40,10 +40,10 @@ class ArchiveRecords:
         }
         reader = provider.readers.transcripts
         if reader is None or session.transcript is None:
-            return Contents(files)
+            return ArchiveContents(files)
         below = await self._usage.root_of(session, reader)
         mains = await self._usage.conversations(session, below)
-        return Contents(files, await asyncio.to_thread(_transcripts, mains, below))
+        return ArchiveContents(files, await asyncio.to_thread(_transcripts, mains, below))
 
     @durable
     async def add_terminal(self, session_id: str, lines: Sequence[str]) -> None:

@@ -12,7 +12,7 @@ from sm.store.search import fts_query
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class SearchHit:
     session: Session
     type: str
     at: str
@@ -26,7 +26,7 @@ class Search:
 
     async def find(
         self, caller: Caller, words: str, *, type: str | None, since: str | None, limit: int
-    ) -> list[Finding]:
+    ) -> list[SearchHit]:
         """The best texts with all of the words. Raises UsageError when `words` has no letter and no digit."""
         if fts_query(words) is None:
             raise UsageError("the search has no word", "name at least one word with a letter or a digit")
@@ -36,7 +36,7 @@ class Search:
             readable = [s.id for s in known.values() if self._sessions.may_read(caller, s)]
         found = await self._store.search.find(words, sessions=readable, type=type, since=since, limit=limit)
         return [
-            Finding(known[f.session_id], f.type, f.at, excerpt(f.text, words))
+            SearchHit(known[f.session_id], f.type, f.at, excerpt(f.text, words))
             for f in found
             if f.session_id in known
         ]

@@ -38,7 +38,7 @@ OpenFile: TypeAlias = Callable[[], AbstractContextManager[int | None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class ArchiveContents:
     """The contents of an archive beside the terminal's output."""
 
     records: Mapping[str, Any] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Contents:
 class SessionRecords(Protocol):
     """The records of a session in the store."""
 
-    async def collect(self, session_id: str) -> Contents | None:
+    async def collect(self, session_id: str) -> ArchiveContents | None:
         """None: the session was removed."""
 
     async def add_terminal(self, session_id: str, lines: Sequence[str]) -> None:
@@ -60,8 +60,8 @@ class SessionRecords(Protocol):
 class NoRecords:
     """A `SessionRecords` without any."""
 
-    async def collect(self, session_id: str) -> Contents | None:
-        return Contents()
+    async def collect(self, session_id: str) -> ArchiveContents | None:
+        return ArchiveContents()
 
     async def add_terminal(self, session_id: str, lines: Sequence[str]) -> None:
         return
@@ -238,7 +238,7 @@ def _delete(path: str) -> None:
             os.unlink(path)
 
 
-def _write(directory: str, session_id: str, contents: Contents, lines: Sequence[str] | None) -> None:
+def _write(directory: str, session_id: str, contents: ArchiveContents, lines: Sequence[str] | None) -> None:
     os.makedirs(directory, 0o700, exist_ok=True)
     if os.path.islink(directory):
         raise OSError(errno.ELOOP, "it is a link", directory)
