@@ -12,7 +12,7 @@ DOCUMENTED = (
     " status_stale mode mode_source parent_session_id parent_label created_by working_dir workspace trust_level"
     " effective_mode"
     " tmux_session pid exit_code exit_signal created_at started_at completed_at completion_status completion_message"
-    " note last_activity_at archived paused restarts worktree children"
+    " note last_activity_at archived paused restarts budget worktree children"
 ).split()
 
 
@@ -29,7 +29,7 @@ def test_session_json_contains_no_secret_field() -> None:
     assert {f.name for f in fields(Session)} - set(DOCUMENTED) == {
         "id", "terminal", "parent_id", "process", "exit", "runs", "token_hash", "conversation", "transcript",
         "branch", "shares_name", "reminders", "turn_ended_at", "account", "cut_off_at", "paired_user",
-        "worked_s", "working_since",
+        "worked_s", "working_since", "bound_to",
     }  # fmt: skip
     assert "hash" not in str(session_json(replace(session("aaaa1111"), token_hash="the hash")).values())
 

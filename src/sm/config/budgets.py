@@ -21,7 +21,7 @@ BudgetText = Annotated[str, AfterValidator(_amounts)]
 
 
 class BudgetSettings(Section):
-    """What sessions may spend (docs/lifecycle.md)."""
+    """Limits for the spending of sessions (docs/lifecycle.md)."""
 
     default: BudgetText | None = None
     """The budget of each session above which no session has one, such as usd=5,tokens=2M,minutes=90. It also binds all

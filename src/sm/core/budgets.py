@@ -61,13 +61,13 @@ UNITS = tuple(f.name for f in fields(Amounts))
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What sessions have spent."""
+    """The amounts that sessions have spent."""
 
     usd: float = 0.0
     tokens: int = 0
     seconds: float = 0.0
     unpriced: int = 0
-    """Those tokens, of all kinds, whose price is unknown: `usd` lacks their cost."""
+    """Tokens of all kinds whose price is unknown: `usd` lacks their cost."""
 
     def __add__(self, other: Self) -> Self:
         return type(self)(
@@ -114,7 +114,7 @@ class Budget:
     limits: Amounts
     soft_percent: int = 80
     steps: Amounts = Amounts()
-    """What an approval without amounts adds."""
+    """The amounts that an approval adds by default."""
     spent: Spent = Spent()
     """Excludes work that is under way."""
     state: BudgetState = BudgetState.OK
@@ -216,7 +216,7 @@ def binding(
 
 
 def left_of(budget: Budget, spent: Spent) -> Amounts:
-    """What is left, never negative. `spent`: with the work that is under way."""
+    """The amounts that are left, never negative. `spent`: with the work that is under way."""
     left = Amounts()
     for unit, limit in budget.limits.items():
         left = left.with_amount(unit, max(0.0, limit - spent.get(unit)))

@@ -99,7 +99,7 @@ def plus(limits: Amounts, more: Amounts) -> Amounts:
 
 
 def as_much_again(budget: Budget, spent: Spent) -> Amounts:
-    """What an approval adds: the steps, as often as it takes to exceed what was spent."""
+    """The amounts that an approval adds: the steps, as often as it takes to exceed what was spent."""
     more = Amounts()
     for unit, limit in budget.limits.items():
         step = budget.steps.get(unit) or limit
