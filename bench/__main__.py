@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from bench import (
     agents,
     auto,
+    budgets,
     commands,
     completion,
     disk,
@@ -43,6 +44,7 @@ GROUPS: Mapping[str, Callable[[Effort], Iterator[Row]]] = {
     "sums": sums.measure,
     "agents": agents.measure,
     "mail": mail.measure,
+    "budgets": budgets.measure,
     "mcp": mcp.measure,
     "classifier": completion.measure,
     "warnings": warnings.measure,

@@ -357,7 +357,8 @@ commands:
     prompt: file
     input: tty
     env: {REVIEW_DEPTH: "2", EMPTY: ""}
-  b2_-x: {command: [./run], lifecycle: manual, restart: on-failure, restart_max: 2}
+  b2_-x: {command: [./run], lifecycle: manual, restart: on-failure, restart_max: 2, budget: "usd=5,minutes=90"}
+budgets: {default: usd=3, daily_usd: 50.5, soft_percent: 70, grace_s: 5.5, on_limit: kill}
 child_agents:
   mode: supervised
   auto_complete:
@@ -398,7 +399,12 @@ default_capabilities: {mcps: [files, "browser.x"], skills: ["db:drop"], agents: 
     config = loaded(path, text).config
     given = yaml.safe_load(text)
     given["commands"]["Reviewer"] |= {"lifecycle": None, "restart": "never", "restart_max": 3, "budget": None}
-    given["commands"]["b2_-x"] |= {"prompt": "argv", "input": "inbox", "env": {}, "budget": None}
+    given["commands"]["b2_-x"] |= {
+        "budget": "usd=5,minutes=90",
+        "prompt": "argv",
+        "input": "inbox",
+        "env": {},
+    }
     endings = ["completed", "error", "abandoned", "killed", "request", "budget"]
     given["notify"]["webhooks"][1] |= {"secret_file": None, "events": endings}
     defaults = Config().model_dump(mode="json", exclude={"claude"})

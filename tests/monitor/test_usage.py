@@ -310,7 +310,7 @@ async def test_actions_include_earlier_conversations(bench: Bench) -> None:
     assert await last(0) == []
     bench.main("two").unlink()
     assert await last(3) == ["first", "second", "fourth"]
-    assert await bench.usage.actions(bench.session, READER, 5) == ()
+    assert await bench.usage.actions(bench.session, READER, 5, "/nowhere") == ()
 
 
 async def test_long_transcript_is_read_completely_in_one_call(bench: Bench) -> None:

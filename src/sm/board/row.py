@@ -69,8 +69,8 @@ class BoardRow:
     def badges(self) -> list[str]:
         """Marks of a session that is not as others."""
         paused = "paused" if self.data.get("paused") else ""  # an older daemon has no pauses
-        warnings: Sequence[object] = self.data.get("warnings") or ()  # nor warnings
-        warned = plural(len(warnings), "warning") if warnings else ""
+        open = self.data.get("warnings")
+        warned = plural(len(open), "warning") if isinstance(open, list) and open else ""  # nor warnings
         marks = [
             paused,
             warned,

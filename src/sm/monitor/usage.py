@@ -257,11 +257,11 @@ class UsageMeter:
         calls: Sequence[CallStep] = (),
     ) -> None:
         before = None
-        if usage and self.totals.has(session_id):
+        if usage and (self.totals.has(session_id) or self._has_budget(session_id)):
             ids = {used.message_id for used in usage}
             before = await self._store.measures.usage_of_messages(session_id, ids)
         with self.totals.writing(session_id, before, usage) if usage else nullcontext():
-            await self._write_rows(session_id, facts, usage, tools, read_to, record, said, calls)
+            await self._write_rows(session_id, facts, usage, before, tools, read_to, record, said, calls)
         for changed in (self._changed, *self._followers):
             changed.add(session_id)
 
@@ -270,19 +270,21 @@ class UsageMeter:
         session_id: str,
         facts: dict[str, Any] | None,
         usage: Sequence[Usage],
+        before: Mapping[str, Usage] | None,
         tools: Sequence[ToolUse],
         read_to: Mapping[str, FilePosition],
         record: Callable[[Transaction], Awaitable[None]] | None,
         said: Sequence[SaidText],
         calls: Sequence[CallStep],
     ) -> None:
+        """`before`: the stored usage of the messages in `usage`; None: it was not read."""
         async with self._store.transaction() as tx:
             if record is not None:
                 await record(tx)
             for path, position in read_to.items():
                 tx.measures.set_position(session_id, path, position)
             if self._budgets is not None:
-                await self._budgets.add_usage(tx, session_id, usage)
+                await self._budgets.add_usage(tx, session_id, usage, before)
             tx.measures.add_usage(session_id, usage)
             tx.measures.tools(session_id, tools)
             if said:
@@ -291,6 +293,11 @@ class UsageMeter:
                 tx.measures.facts(session_id, facts)
                 if self.rules is not None:
                     await self.rules(tx, session_id, facts, calls)
+
+    def _has_budget(self, session_id: str) -> bool:
+        """True if a budget binds the session: its transaction needs the usage that is stored already."""
+        session = self._store.sessions.get(session_id)
+        return session is not None and bool(self._store.budgets.binding(session))
 
     def take_changed(self) -> set[str]:
         """The ids of the sessions whose stored usage or facts have changed since the last call."""

@@ -50,13 +50,23 @@ class Budgets:
 
     # Charges
 
-    async def add_usage(self, tx: Transaction, session_id: str, usages: Sequence[Usage]) -> None:
-        """Charge usage that the transaction is about to store: for each message, the difference to the stored one."""
+    async def add_usage(
+        self,
+        tx: Transaction,
+        session_id: str,
+        usages: Sequence[Usage],
+        stored: Mapping[str, Usage] | None = None,
+    ) -> None:
+        """Charge usage that the transaction is about to store: for each message, the difference to the stored one.
+
+        `stored`: the stored usage of these messages, by id; None: read it.
+        """
         session = tx.find(session_id)
         if session is None or not usages or not tx.budgets.binding(session):
             return
-        ids = {used.message_id for used in usages}
-        stored = await tx.measured.usage_of_messages(session_id, ids)
+        if stored is None:
+            ids = {used.message_id for used in usages}
+            stored = await tx.measured.usage_of_messages(session_id, ids)
         spent = added_spending(stored, usages, self._providers[session.provider].cost_usd)
         for budget in tx.budgets.charge(session, spent):
             await self.check(tx, budget.id, session)

@@ -9,7 +9,7 @@ from sm.core.models import Session
 from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import later
 from sm.policy.budgets import least_left, minutes_due_s
-from sm.store.rows import BUDGETS, insertion
+from sm.store.rows import BUDGETS, encode_json, insertion
 
 if TYPE_CHECKING:
     from sm.store.transaction import Transaction
@@ -94,9 +94,11 @@ class BudgetWrites(BudgetReads):
         """Add what the session has spent to every budget that binds it; return these budgets."""
         charged = [replace(budget, spent=budget.spent + spent) for budget in self.binding(session)]
         if charged:
-            self._tx.write_rows(
-                "UPDATE budgets SET spent_usd = ?, spent_tokens = ?, spent_s = ?, unpriced_tokens = ? WHERE id = ?",
-                [(*astuple(budget.spent), budget.id) for budget in charged],
+            # One statement for all of them: it makes the same sums.
+            self._tx.write(
+                "UPDATE budgets SET spent_usd = spent_usd + ?, spent_tokens = spent_tokens + ?, spent_s = spent_s + ?,"
+                " unpriced_tokens = unpriced_tokens + ? WHERE id IN (SELECT value FROM json_each(?))",
+                (*astuple(spent), encode_json([budget.id for budget in charged])),
             )
             self._keep(charged)
         return charged
