@@ -49,7 +49,7 @@ COMMANDS = (
     (STATE, "status", "Show the state of the system, or of one session."),
     (STATE, "digest", "Show what happened while you were away."),
     (STATE, "progress", "Show a session's progress: tokens, cost, tools, activity."),
-    (STATE, "usage", "Show tokens, cost and time by type, model, day, account or tree."),
+    (STATE, "usage", "Show the tokens, cost and time of sessions, in groups."),
     (STATE, "tail", "Show an agent's last actions, or follow new ones."),
     (STATE, "output", "Show the last lines of an agent's terminal."),
     (STATE, "events", "Show events, or follow new ones."),

@@ -1,4 +1,4 @@
-"""Show tokens, cost and time by type, model, day, account or tree.
+"""Show the tokens, cost and time of sessions, in groups.
 
 Includes ended and archived sessions, and removed ones as far as their usage is known. From an agent: its own session
 and its descendants. A cost with a + is a part: the price of a model is unknown.
