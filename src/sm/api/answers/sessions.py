@@ -120,6 +120,9 @@ class SessionWithSums(SessionView):
     """A session; where it is asked for, with what it and its descendants have used."""
 
     sums: NotRequired[Annotated[SessionSumsView, doc("Only with `recursive` or `sums`.")]]
+    children: Annotated[  # type: ignore[misc]  # the same sessions, with more fields
+        "list[SessionWithSums]", doc("Filled only with `recursive`.")
+    ]
 
 
 class FailureView(TypedDict):

@@ -233,11 +233,9 @@ async def children(request: ApiRequest, query: ChildrenQuery) -> list[SessionWit
     usage, now_s = request.services.usage, request.services.monitor.now()
     sums = await usage.sums(caller)
 
-    def view(session: Session) -> SessionWithSums:
-        return {
-            **views.session(session),
-            "sums": session_sums_json(usage.own(session.id), sums(session.id), now_s),
-        }
+    def view(session: Session) -> SessionView:
+        both = session_sums_json(usage.own(session.id), sums(session.id), now_s)
+        return cast(SessionView, {**views.session(session), "sums": both})
 
     return cast("list[SessionWithSums]", nest(top, children, wanted, view))
 
