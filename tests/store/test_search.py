@@ -11,6 +11,7 @@ from sm.core.usage import SaidText
 from sm.store import Store
 from sm.store.search import fts_query
 from tests import golden
+from tests.samples import LAUNCH
 
 HOSTILE = (
     '"', '""', "'", "NEAR(a b)", "a NEAR/2 b", "*", "a*b", "text:alpha", ":", "-alpha", "^alpha", "(", "alpha OR",
@@ -44,7 +45,7 @@ def test_query_has_no_operator() -> None:
 async def test_texts_are_found_from_the_transaction_that_writes_them(tmp_path: Path) -> None:
     async with await opened(tmp_path) as store:
         async with store.transaction() as tx:
-            await tx.insert(golden.RUNNING, golden.LAUNCH, "build the walrus")
+            await tx.insert(golden.RUNNING, LAUNCH, "build the walrus")
         async with store.transaction() as tx:
             session = await tx.update(tx.session(golden.RUNNING.id), note="looking at a zebra")
             await tx.update(session, note="looking at a zebra")
@@ -60,7 +61,7 @@ async def test_text_of_a_transcript_that_is_read_again_is_found_once(tmp_path: P
     said = SaidText("text 1", "2999-01-01T00:00:00Z", "text", "the parser \ud800 is an otter")
     async with await opened(tmp_path) as store:
         async with store.transaction() as tx:
-            await tx.insert(golden.RUNNING, golden.LAUNCH, None)
+            await tx.insert(golden.RUNNING, LAUNCH, None)
         for _ in range(2):
             async with store.transaction() as tx:
                 tx.search.add_said(golden.RUNNING.id, [said], tx.now)
@@ -71,7 +72,7 @@ async def test_text_of_a_transcript_that_is_read_again_is_found_once(tmp_path: P
 async def test_terminal_text_replaces_the_earlier_one_and_is_removed_with_the_session(tmp_path: Path) -> None:
     async with await opened(tmp_path) as store:
         async with store.transaction() as tx:
-            await tx.insert(golden.RUNNING, golden.LAUNCH, "build the walrus")
+            await tx.insert(golden.RUNNING, LAUNCH, "build the walrus")
         for word in ("heron", "badger"):
             async with store.transaction() as tx:
                 lines = [f"line {n}" for n in range(100)] + [word]
