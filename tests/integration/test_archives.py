@@ -15,15 +15,19 @@ import pytest
 from tests.fixtures import context_fixture
 from tests.instance import SM, Instance, until
 from tests.integration.ended_agents import gone, rows, wait_outbox
-from tests.integration.played_claude import Agent, Stage
+from tests.integration.played_claude import BOX, Agent, Stage
 from tests.session_client import request_as
 
-stage = context_fixture("module", Stage, "", "")
+SETTINGS = "daemon: {ignore_evidence: [screen, title]}"
+
+stage = context_fixture("module", Stage, SETTINGS, BOX)
 
 
 @pytest.fixture
 def agent(stage: Stage) -> Agent:
-    return stage.agent("Plain")
+    agent = stage.agent("Plain")
+    agent.send_event("UserPromptSubmit", prompt="work", prompt_id=os.urandom(4).hex())
+    return agent
 
 
 def said(text: str) -> dict[str, Any]:
@@ -65,8 +69,7 @@ def test_archive_has_transcripts_and_records_and_answers_when_their_sources_are_
     (below / "agent-1.jsonl").write_text('{"type": "user"}\n')
     (below / "agent-2.jsonl").symlink_to("/etc/passwd")
     stage.sm("send", agent.id, "please look at the ostrich", "--no-wait")
-    before = stage.sm("tail", agent.id)
-    assert "walrus" in before
+    until(lambda: "walrus" in stage.sm("tail", agent.id), "the transcript is known")
     archive = killed(stage, agent.id)
     names = {str(p.relative_to(archive)) for p in archive.rglob("*") if p.is_file()}
     main = agent.transcript.name
@@ -98,11 +101,13 @@ def test_search_finds_texts_and_tools_of_a_live_agent_once_and_none_after_its_re
     agent.write_message(said("The pangolin index is built."))
     agent.write_message(tool("Bash", "toolu_9", command="make pangolin"))
     agent.write_turn_end()
+    until(lambda: len(found(stage, "Pangolin")) == 2, "the transcript is read")
     assert sorted(found(stage, "Pangolin")) == [(agent.id, "text"), (agent.id, "tool")]
     text = agent.transcript.read_text()
     agent.transcript.unlink()
     agent.transcript.write_text(text)  # another file, which is read from its beginning
-    agent.write_turn_end()
+    agent.write_message(said("A second numbat."))
+    until(lambda: found(stage, "numbat", "--type", "text"), "the new file is read")
     assert len(found(stage, "pangolin")) == 2
     assert found(stage, "pangolin", "--type", "tool") == [(agent.id, "tool")]
     assert found(stage, "pangolin", "--since", "1h") != []
