@@ -100,7 +100,7 @@ def test_loop_that_ends_may_come_again(stage: Stage, agent: Agent) -> None:
     assert [w["ended"] for w in warnings(stage, agent)] == [False, True, False]
 
 
-def test_end_of_the_turn_ends_a_loop_and_withdraws_what_was_not_told_yet(stage: Stage, agent: Agent) -> None:
+def test_end_of_the_turn_ends_a_loop(stage: Stage, agent: Agent) -> None:
     for number in (1, 2, 3):
         call(agent, number)
     agent.send_event("Stop", last_assistant_message="I give up.")
@@ -291,8 +291,13 @@ def test_loop_pauses_the_session(acts: Stage) -> None:
     until(lambda: acts.session(agent.id)["paused"], "the session is paused")
     paused = acts.session(agent.id)["paused"]
     assert (paused["by"], paused["reason"]) == ("sm", "warning loop: Bash: make failed 3 times with: no rule")
+    agent.write_interruption()
+    acts.in_status(agent.id, "idle")
     until(lambda: inbox(acts, agent) == 1, "the operator is told")
     assert nudges(acts, agent) == []
+    assert kinds(acts, agent.id) == {"loop"}  # it shows why the session is paused
+    acts.sm("resume", agent.id)
+    assert kinds(acts, agent.id) == set()
 
 
 def test_memory_is_told_to_the_agent_first_and_rules_that_are_off_do_nothing(acts: Stage) -> None:
