@@ -68,7 +68,8 @@ class BoardRow:
     def badges(self) -> list[str]:
         """Marks of a session that is not as others."""
         paused = "paused" if self.data.get("paused") else ""  # an older daemon has no pauses
-        warned = len(self.data.get("warnings") or ())  # nor warnings
+        open = self.data.get("warnings")
+        warned = len(open) if isinstance(open, list) else 0  # an older daemon has no warnings
         warnings = f"{warned} warning{'' if warned == 1 else 's'}" if warned else ""
         marks = [
             paused,
