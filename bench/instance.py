@@ -46,6 +46,7 @@ _STAND_IN = """\
 mkdir -p "$HOME/.claude/sessions"
 printf '{"pid":%d,"sessionId":"%s","status":"idle","statusUpdatedAt":%d}' \\
     "$$" "CONVERSATION" "$(date +%s%3N)" >"$HOME/.claude/sessions/$$.json"
+stty raw -echo  # in line mode, it would count as suspended
 exec sleep 1000000
 """
 CONVERSATION = "0b0e7c1e-0000-4000-8000-000000000001"

@@ -324,7 +324,7 @@ class Detector:
         """Carry out the step that follows from a finding."""
         session, known = tx.find(session_id), tx.warnings.find(session_id, kind)
         step = next_step(finding, known, goes_on=goes_on)
-        if session is None or step is None:
+        if session is None or step is None or session.paused is not None:
             return
         if step is Step.CLOSE:
             await close_warning(tx, session, kind)

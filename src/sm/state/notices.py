@@ -151,10 +151,15 @@ class Notices:
         text = missing_report_notice(session)
         await self._note(tx, session, NoticeKind.IDLE, f"no-report:{session.runs}", text, EventType.IDLE)
 
-    async def add_for_warning(self, tx: Transaction, session: Session, warning: SessionWarning) -> None:
-        """Report a warning to the parent and to the operator."""
+    async def add_for_warning(
+        self, tx: Transaction, session: Session, warning: SessionWarning, *, acted: bool = False
+    ) -> None:
+        """Report a warning to the parent and to the operator.
+
+        `acted`: sm does something to the session, so that the notice stays also if that ends the cause.
+        """
         recipient, text = notice_recipient(tx, session), warning_notice(session, warning)
-        occasion = warning_occasion(warning)
+        occasion = f"acted-on-{warning_occasion(warning)}" if acted else warning_occasion(warning)
         if recipient is not None:
             await self._add(tx, session, recipient, NoticeKind.WARNING, occasion, text, None)
         await self._add(

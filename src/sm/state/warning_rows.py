@@ -88,6 +88,8 @@ async def after_move(tx: Transaction, session: Session) -> None:
 def _is_over(session: Session, kind: WarningKind, *, works: bool) -> bool:
     if is_ended(session.status):
         return True
+    if session.paused is not None:
+        return False  # it shows why the session was paused
     if kind in OF_WORK:
         return not works
     return kind is WarningKind.LOOP and session.status is Status.IDLE
