@@ -28,31 +28,37 @@ changed.
 class _Wait:
     timer: Timer
     until_s: float
-    """time.monotonic(); ignored while a timer of the wall clock is not due."""
+    """A time of the steady clock; ignored while a timer of the wall clock is not due."""
 
 
 class DueTimers:
     """One task that calls the handler of each due timer, and sleeps until the next one is due.
 
-    A timer without a handler stays: a newer version has set it.
+    A timer without a handler stays: a newer version has set it. `wall` gives seconds since the epoch, `steady` those of
+    a clock that nobody sets.
     """
 
     def __init__(
-        self, store: Store, handlers: Mapping[TimerKind, TimerHandler], wall: Callable[[], float] = time.time
+        self,
+        store: Store,
+        handlers: Mapping[TimerKind, TimerHandler],
+        wall: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._handlers = handlers
         self._wall = wall
+        self._steady = steady
         self._waits: dict[tuple[str, str], _Wait] = {}
 
     async def run(self) -> None:
         """Run the timers. Never returns."""
         while True:
             timers = self._store.mail.open.timers
-            pause_s = await self._run_due(timers)
+            pause_s = await self.run_due(timers)
             await self._store.wait_until(lambda: self._store.mail.open.timers is not timers, pause_s)  # noqa: B023
 
-    async def _run_due(self, timers: Mapping[tuple[str, str], Timer]) -> float | None:
+    async def run_due(self, timers: Mapping[tuple[str, str], Timer]) -> float | None:
         """Call the handlers of the due timers. Returns the seconds until the next one; None without one."""
         self._waits = {key: wait for key, wait in self._waits.items() if timers.get(key) == wait.timer}
         pauses = []
@@ -65,13 +71,13 @@ class DueTimers:
                 again_s = await self._handle(handler, timer)
                 if again_s is None:
                     continue
-                self._waits[timer.key] = _Wait(timer, time.monotonic() + again_s)
+                self._waits[timer.key] = _Wait(timer, self._steady() + again_s)
                 left = again_s
             pauses.append(min(left, _LONGEST_PAUSE_S))
         return min(pauses, default=None)
 
     def _seconds_left(self, timer: Timer) -> float:
-        now = time.monotonic()
+        now = self._steady()
         left = timer.seconds_left(self._wall())
         wait = self._waits.get(timer.key)
         if wait is None:

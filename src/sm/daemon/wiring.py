@@ -3,6 +3,7 @@
 import asyncio
 import os
 import time
+from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -151,7 +152,7 @@ class DaemonParts:
 
     The constructor starts nothing and touches no file, process or terminal. `containment` identifies the callers of
     agent sockets; None: by the containers of this daemon. `started_s`: the start of the daemon (time.monotonic()). The
-    daemon ends when `stopping` is set.
+    daemon ends when `stopping` is set. `wall` and `steady`: the clocks of everything that is due at a time.
     """
 
     def __init__(
@@ -165,7 +166,12 @@ class DaemonParts:
         containment: Containment | None,
         started_s: float,
         stopping: asyncio.Event,
+        wall: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
     ) -> None:
+        def now() -> str:
+            return iso(wall())
+
         config = loaded.config
         providers = {name: make(config) for name, make in PROVIDERS.items()}
         notifiers = {kind: make(config) for kind, make in NOTIFIERS.items()}
@@ -200,6 +206,7 @@ class DaemonParts:
             transcripts_every_s=every_s,
             off=off,
             home_of=home_of,
+            clock=wall,
         )
         use_of_terminal = TerminalLooks(terminals, manager).use_of
         completions = Completions(config, store, manager, reports, use_of_terminal)
@@ -215,6 +222,7 @@ class DaemonParts:
             observer.ledger,
             lambda session_id: self.watcher.activity.get(session_id),
             usage.known_facts,
+            steady,
         )
         usage.rules = detector.follow_facts
         self.cut_off = cut_off = CutOffSessions(config, store, manager, restorer)
@@ -268,6 +276,8 @@ class DaemonParts:
                 TimerKind.BUDGET_STOP: budgets.grace_over,
                 TimerKind.BUDGET_DAY: budgets.day_over,
             },
+            wall,
+            steady,
         )
 
         link = None if loaded.telegram_token is None else TelegramLink(time.monotonic)
