@@ -253,6 +253,7 @@ def test_killed_session_does_not_start_again(instance: Instance) -> None:
     instance.sm("kill", session["session_id"])
     ended = instance.session(session["session_id"])
     assert (ended["status"], ended["exit_signal"], ended["restarts"]["next_at"]) == ("killed", 9, None)
+    assert rows(instance, "SELECT * FROM timers WHERE kind = 'restart'") == []
     hurry(instance)
     assert rows(instance, "SELECT * FROM timers WHERE kind = 'restart'") == []
     assert runs(instance, "killed") == 1
