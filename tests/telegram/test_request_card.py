@@ -125,6 +125,7 @@ def test_shortened_request_names_the_command_that_shows_all() -> None:
         (RequestKind.PERMISSION, [["Approve", "Deny"], ["Deny with a reason"]]),
         (RequestKind.COMPLETION, [["Approve", "Reject"]]),
         (RequestKind.SETUP, [["Approve", "Deny"]]),
+        (RequestKind.BUDGET, [["Approve", "Deny"]]),
     ],
 )
 def test_buttons_follow_the_kind(kind: RequestKind, expected: list[list[str]]) -> None:

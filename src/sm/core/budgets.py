@@ -132,6 +132,22 @@ class Budget:
         return self.state in (BudgetState.GRACE, BudgetState.STOPPED)
 
 
+def with_spent(budget: Budget, spent: Spent) -> Budget:
+    """The budget with another spent amount. Faster than `replace`: each message of an agent needs it."""
+    return Budget(
+        budget.id,
+        budget.limits,
+        budget.soft_percent,
+        budget.steps,
+        spent,
+        budget.state,
+        budget.state_at,
+        budget.request,
+        budget.reports,
+        budget.day,
+    )
+
+
 class InvalidAmounts(ValueError):
     """A text that is no budget. The message says why."""
 

@@ -21,7 +21,16 @@ class BudgetStep(StrEnum):
 
 def share(limits: Amounts, spent: Spent) -> float:
     """The largest spent share of a limit; 1: that limit is reached."""
-    return max((spent.get(unit) / limit for unit, limit in limits.items()), default=0.0)
+    usd, tokens, minutes = (
+        limits.usd,
+        limits.tokens,
+        limits.minutes,
+    )  # in one expression each: this is called often
+    return max(
+        0.0 if usd is None else spent.usd / usd,
+        0.0 if tokens is None else spent.tokens / tokens,
+        0.0 if minutes is None else spent.seconds / 60 / minutes,
+    )
 
 
 def is_spent(limits: Amounts, spent: Spent) -> bool:
@@ -37,9 +46,10 @@ def next_step(budget: Budget, spent: Spent) -> BudgetStep:
     """`spent`: with the work that is under way."""
     if budget.state not in (BudgetState.OK, BudgetState.SOFT):
         return BudgetStep.NONE
-    if is_spent(budget.limits, spent):
+    spent_share = share(budget.limits, spent)
+    if spent_share >= 1 - _ROUNDING:
         return BudgetStep.LIMIT
-    is_soft = share(budget.limits, spent) >= budget.soft_percent / 100 - _ROUNDING
+    is_soft = spent_share >= budget.soft_percent / 100 - _ROUNDING
     return BudgetStep.SOFT if is_soft and budget.state is BudgetState.OK else BudgetStep.NONE
 
 

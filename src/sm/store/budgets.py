@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import astuple, replace
 from typing import TYPE_CHECKING
 
-from sm.core.budgets import DAILY, Amounts, Budget, BudgetState, Spent, above, binding, left_of
+from sm.core.budgets import DAILY, Amounts, Budget, BudgetState, Spent, above, binding, left_of, with_spent
 from sm.core.models import Session
 from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import later
@@ -49,7 +49,9 @@ class BudgetReads:
         return [s for s in unfinished if any(a.id == subject for a in above(s, self._find))]
 
     def spent_now(self, budget: Budget) -> Spent:
-        """The spending, with the work that is under way."""
+        """The spent amounts, with the work that is under way."""
+        if budget.limits.minutes is None:
+            return budget.spent
         return budget.spent + Spent(seconds=sum(map(self._elapsed_s, self._at_work(budget))))
 
     def left_above(self, session: Session) -> Amounts:
@@ -92,7 +94,7 @@ class BudgetWrites(BudgetReads):
 
     def charge(self, session: Session, spent: Spent) -> list[Budget]:
         """Add what the session has spent to every budget that binds it; return these budgets."""
-        charged = [replace(budget, spent=budget.spent + spent) for budget in self.binding(session)]
+        charged = [with_spent(budget, budget.spent + spent) for budget in self.binding(session)]
         if charged:
             # One statement for all of them: it makes the same sums.
             self._tx.write(
