@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from bench import (
     agents,
+    archives,
     auto,
     budgets,
     commands,
@@ -45,6 +46,7 @@ GROUPS: Mapping[str, Callable[[Effort], Iterator[Row]]] = {
     "agents": agents.measure,
     "mail": mail.measure,
     "budgets": budgets.measure,
+    "archives": archives.measure,
     "mcp": mcp.measure,
     "classifier": completion.measure,
     "warnings": warnings.measure,

@@ -19,6 +19,8 @@ class Effort:
     restored: int = 300
     restarts: int = 5
     watch_s: float = 20.0
+    looks_s: float = 60.0
+    """How long `warnings` measures: two looks at each session that works."""
     rested_s: float = 62.0
     """The age of sessions at rest in `views`: below a minute, every row shows another age every second."""
     live: tuple[int, ...] = (10, 100, 300)

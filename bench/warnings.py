@@ -10,8 +10,6 @@ from sm.client.http import Client
 
 _RULES = ("loop", "no_progress", "burn", "context", "unanswered", "memory", "silent")
 _OFF = "warnings:\n" + "".join(f'  {rule}: {{do: "off"}}\n' for rule in _RULES)
-_LOOKS_S = 60.0
-"""Two looks at each session that works."""
 
 
 def measure(effort: Effort) -> Iterator[Row]:
@@ -19,14 +17,15 @@ def measure(effort: Effort) -> Iterator[Row]:
         ("supervising {} claudes at rest (a stand-in)", "Claude", "idle", 0.1),
         ("supervising {} programs at work", "Sleep", "running", None),
     ):
-        with_rules = _cpu(effort.sessions, agent_type, status, "")
-        without = _cpu(effort.sessions, agent_type, status, _OFF)
+        with_rules = _cpu(effort, agent_type, status, "")
+        without = _cpu(effort, agent_type, status, _OFF)
         name = f"{what.format(effort.sessions)}: CPU added, of a core"
         yield Row(name, "%", max(0.0, with_rules - without), gate=gate)
         yield Row("  of the daemon with the rules", "%", with_rules, without, "without")
 
 
-def _cpu(count: int, agent_type: str, status: str, config: str) -> float:
+def _cpu(effort: Effort, agent_type: str, status: str, config: str) -> float:
+    count = effort.sessions
     with Instance(config=config) as instance:
         instance.spawn_many(count, agent_type)
         client = Client(instance.socket)
@@ -36,5 +35,5 @@ def _cpu(count: int, agent_type: str, status: str, config: str) -> float:
                 raise RuntimeError(f"not all agents are {status}")
             time.sleep(0.1)
         settle()
-        (percent,) = cpu_percent(_LOOKS_S, [], instance.daemon.pid)
+        (percent,) = cpu_percent(effort.looks_s, [], instance.daemon.pid)
         return percent

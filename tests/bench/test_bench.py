@@ -16,6 +16,7 @@ TINY = Effort(
     restored=2,
     restarts=1,
     watch_s=0.2,
+    looks_s=0.2,
     rested_s=0.0,
     live=(1, 2),
     ended=(2,),

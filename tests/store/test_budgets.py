@@ -91,7 +91,7 @@ MINUTES = Amounts(minutes=100)
 async def test_charge_reaches_every_budget_above_and_no_other(store: Store) -> None:
     await put(store, *(Budget(name, Amounts(usd=5)) for name in ("top", "low", DAILY)))
     async with store.transaction() as tx:
-        charged = tx.budgets.charge(tx.session("middle"), Spent(1.5, 10))
+        charged = tx.budgets.charge(tx.budgets.binding(tx.session("middle")), Spent(1.5, 10))
     assert [budget.id for budget in charged] == ["top", DAILY]
     assert [spent(store, name).usd for name in ("top", "low", DAILY)] == [1.5, 0, 1.5]
 
@@ -100,7 +100,7 @@ async def test_charge_of_a_failed_transaction_is_undone(store: Store, path: str,
     await put(store, Budget("top", Amounts(usd=5)))
 
     async def fail(tx: Transaction) -> None:
-        tx.budgets.charge(tx.session("low"), Spent(1))
+        tx.budgets.charge(tx.budgets.binding(tx.session("low")), Spent(1))
         raise IllegalState("no")
 
     with pytest.raises(IllegalState):

@@ -490,7 +490,7 @@ class Walk:
             case 0 | 1 | 2:
                 tx.budgets.put(Budget(subject, Amounts(self._dice.random(), 7), reports={CHILD.id: 3}))
             case 3:
-                tx.budgets.charge(tx.session(CHILD.id), Spent(0.5, 3, 1.5, 2))
+                tx.budgets.charge(tx.budgets.binding(tx.session(CHILD.id)), Spent(0.5, 3, 1.5, 2))
             case _:
                 tx.budgets.remove(subject)
 

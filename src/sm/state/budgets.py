@@ -62,14 +62,15 @@ class Budgets:
         `stored`: the stored usage of these messages, by id; None: read it.
         """
         session = tx.find(session_id)
-        if session is None or not usages or not tx.budgets.binding(session):
+        if session is None or not usages or not (bound := tx.budgets.binding(session)):
             return
         if stored is None:
             ids = {used.message_id for used in usages}
             stored = await tx.measured.usage_of_messages(session_id, ids)
         spent = added_spending(stored, usages, self._providers[session.provider].cost_usd)
-        for budget in tx.budgets.charge(session, spent):
-            await self.check(tx, budget.id, session)
+        for budget in tx.budgets.charge(bound, spent):
+            if next_step(budget, tx.budgets.spent_now(budget)) is not BudgetStep.NONE:
+                await self.check(tx, budget.id, session)
 
     async def check(self, tx: Transaction, subject: str, by: Session | None = None) -> None:
         """Carry out the next step for a budget. `by`: the session that has spent."""

@@ -1,7 +1,7 @@
 """Budgets in the database. `Open.budgets` has a copy of all of them."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import astuple, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sm.core.budgets import DAILY, Amounts, Budget, BudgetState, Spent, above, binding, left_of, with_spent
@@ -92,15 +92,18 @@ class BudgetWrites(BudgetReads):
         self._tx.mail.open = replace(self._tx.mail.open, budgets=left)
         self._tx.timers.remove(subject, TimerKind.BUDGET, TimerKind.BUDGET_STOP)
 
-    def charge(self, session: Session, spent: Spent) -> list[Budget]:
-        """Add what the session has spent to every budget that binds it; return these budgets."""
-        charged = [with_spent(budget, budget.spent + spent) for budget in self.binding(session)]
+    def charge(self, bound: Iterable[Budget], spent: Spent) -> list[Budget]:
+        """Add the amounts to these budgets, which bind the session that has spent them; return them as they are now."""
+        charged = [with_spent(budget, budget.spent + spent) for budget in bound]
         if charged:
             # One statement for all of them: it makes the same sums.
             self._tx.write(
                 "UPDATE budgets SET spent_usd = spent_usd + ?, spent_tokens = spent_tokens + ?, spent_s = spent_s + ?,"
                 " unpriced_tokens = unpriced_tokens + ? WHERE id IN (SELECT value FROM json_each(?))",
-                (*astuple(spent), encode_json([budget.id for budget in charged])),
+                (
+                    *(spent.usd, spent.tokens, spent.seconds, spent.unpriced),
+                    encode_json([budget.id for budget in charged]),
+                ),
             )
             self._keep(charged)
         return charged
@@ -121,7 +124,7 @@ class BudgetWrites(BudgetReads):
         if not self._known():
             return
         if after.worked_s > before.worked_s:
-            self.charge(before, Spent(seconds=after.worked_s - before.worked_s))
+            self.charge(self.binding(before), Spent(seconds=after.worked_s - before.worked_s))
         if after.working_since != before.working_since:
             for budget in self.binding(after):
                 self.set_timer(budget)
