@@ -5,6 +5,9 @@ The test plays the hooks and the transcripts of agents.
 
 import itertools
 import json
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -24,6 +27,9 @@ DOLLAR = 200_000
 """Output tokens of MODEL for one US dollar."""
 
 stage = context_fixture("module", Stage, SETTINGS, BOX)
+pausing = context_fixture(
+    "module", Stage, SETTINGS.replace("{grace_s: 0.2}", "{grace_s: 0.2, on_limit: pause}"), BOX
+)
 telling = context_fixture("module", Stage, SETTINGS.replace("{grace_s: 0.2}", "{on_limit: notice}"), BOX)
 killing = context_fixture(
     "module", Stage, SETTINGS.replace("{grace_s: 0.2}", "{grace_s: 0, on_limit: kill}"), BOX
@@ -262,6 +268,16 @@ def test_budget_that_kills_ends_the_sessions_below_it(killing: Stage) -> None:
     assert "no agent can start" in killing.refused("restore", top.id, exit_code=4)
 
 
+def test_budget_that_only_pauses_opens_no_request(pausing: Stage) -> None:
+    agent = at_work(pausing, "--budget", "usd=1")
+    spend(agent, 1)
+    in_state(pausing, agent.id, "stopped")
+    assert paused(pausing, agent.id)["reason"] == f"budget of {agent.id} reached"
+    assert requests_of(pausing, agent.id) == []
+    pausing.sm("budget", agent.id, "--add", "usd=1")
+    assert paused(pausing, agent.id) is None
+
+
 def test_budget_of_the_day_stops_every_session_and_asks_once(daily: Stage) -> None:
     first, second = at_work(daily), at_work(daily)
     spend(first, 1)
@@ -280,6 +296,24 @@ def test_budget_of_the_day_stops_every_session_and_asks_once(daily: Stage) -> No
     daily.sm("kill", second.id)
     daily.sm("approve", request["request_id"], "usd=1")
     assert paused(daily, first.id) is None
+
+
+def test_new_day_lets_the_sessions_go_on_and_closes_the_request() -> None:
+    settings = SETTINGS.replace("{grace_s: 0.2}", "{grace_s: 0, daily_usd: 1}")
+    with Stage(settings, BOX) as stage:
+        agent = at_work(stage)
+        spend(agent, 1)
+        until(lambda: stage.json("budget", "daily")["budget"]["state"] == "stopped", "the day is over budget")
+        (request,) = stage.json("requests")
+        stage.kill_daemon()
+        with closing(sqlite3.connect(stage.state / "sm.db")) as db, db:  # as if all that was yesterday
+            db.execute("UPDATE usage SET at = '2020-01-01T00:00:00.000Z'")
+            db.execute("UPDATE budgets SET day = '2020-01-01'")
+        stage.start_daemon()
+        until(lambda: paused(stage, agent.id) is None, "the session goes on")
+        after = stage.json("budget", "daily")["budget"]
+        assert (after["state"], after["spent"]["usd"]) == ("ok", 0)
+        assert stage.json("requests", request["request_id"])["state"] == "cancelled"
 
 
 def test_default_budget_applies_once_in_a_tree_and_is_lowered_to_what_is_left(daily: Stage) -> None:
@@ -363,6 +397,21 @@ def test_parent_approves_only_within_what_is_left_above(stage: Stage) -> None:
     assert "usd=10 left" in stage.refused("approve", name, "usd=9", exit_code=2, env=env)
     assert "was answered" not in stage.sm("approve", name, "usd=8", env=env)
     assert budget_of(stage, child.id)["limits"]["usd"] == 10
+
+
+def test_two_approvals_at_the_same_time_add_once(stage: Stage) -> None:
+    top = at_work(stage, "--budget", "usd=10")
+    env = stage.as_session(top.id)
+    child = at_work(stage, "--budget", "usd=2", env=env)
+    spend(child, 2)
+    in_state(stage, child.id, "stopped")
+    (request,) = requests_of(stage, child.id)
+    command = ("approve", request["request_id"], "usd=3")
+    with ThreadPoolExecutor() as threads:
+        both = [threads.submit(stage.run, *command, env=env), threads.submit(stage.run, *command)]
+    assert sorted(future.result().returncode for future in both) == [0, 4]
+    assert budget_of(stage, child.id)["limits"]["usd"] == 5
+    assert paused(stage, child.id) is None
 
 
 def test_rejected_request_leaves_the_sessions_paused_until_the_budget_is_raised(stage: Stage) -> None:
