@@ -1,5 +1,6 @@
 """Search in texts: its queries, the triggers that fill its table, and the removal of a session."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -84,3 +85,25 @@ async def test_terminal_text_replaces_the_earlier_one_and_is_removed_with_the_se
             await tx.remove(tx.session(golden.RUNNING.id))
         for word in ("badger", "walrus"):
             assert await store.search.find(word, sessions=None) == []
+
+
+async def test_words_of_a_removed_session_are_erased_from_the_files(tmp_path: Path) -> None:
+    async with await opened(tmp_path) as store:
+        for session in (golden.RUNNING, golden.PAUSED):
+            async with store.transaction() as tx:
+                await tx.insert(replace(session, parent_id=None), LAUNCH, None)
+        for number in range(300):  # several segments of the index
+            texts = [
+                SaidText(f"text {number}", "", "text", f"quokkaburrow {number}"),
+                SaidText(f"more {number}", "", "text", f"bandicoot {number}"),
+            ]
+            async with store.transaction() as tx:
+                tx.search.add_said(golden.RUNNING.id, texts[:1], tx.now)
+                tx.search.add_said(golden.PAUSED.id, texts[1:], tx.now)
+        await store.checkpoint_log()
+        assert any(b"quokkaburrow" in path.read_bytes() for path in tmp_path.iterdir())
+        async with store.transaction() as tx:
+            await tx.remove(tx.session(golden.RUNNING.id))
+        await store.scrub()
+        assert [path.name for path in tmp_path.iterdir() if b"quokkaburrow" in path.read_bytes()] == []
+        assert len(await store.search.find("bandicoot", sessions=None, limit=1000)) == 300

@@ -45,6 +45,7 @@ from sm.store.work_clock import WorkClock
 
 log = logging.getLogger(__name__)
 
+_MERGED_PAGES = 200
 _MOST_IN_A_COMMIT = 64
 _LOW_BYTES = 1024 * 1024
 _RECORDED_WITHIN_S = 60.0
@@ -494,11 +495,34 @@ class Store:
             await self._reader.execute_fetchall("PRAGMA wal_checkpoint(PASSIVE)")
 
     async def scrub(self) -> None:
-        """Also erase removed content from the write-ahead log (SQLite, TRUNCATE), unless a reader blocks that."""
+        """Also erase removed content from the index of the search and the write-ahead log (SQLite, TRUNCATE).
+
+        A reader may block the latter.
+        """
+        with suppress(aiosqlite.OperationalError):  # such as a full disk
+            await self._merge_search_index()
         async with self._writing:  # no commit may come before the log is preallocated again
             with suppress(aiosqlite.OperationalError):
                 await self._writer.execute_fetchall("PRAGMA wal_checkpoint(TRUNCATE)")
                 await asyncio.to_thread(make_room, self._path + "-wal")
+
+    async def _merge_search_index(self) -> None:
+        """Merge the index in small steps, between which others commit: only a merge drops the words of removed texts.
+
+        FTS5, sections 6.8 and 6.9 (`merge`): a negative number begins the merge of everything; a step that writes
+        fewer than two rows is the last one.
+        """
+        pages = -_MERGED_PAGES
+        while True:
+            async with self._writing:
+                before = self._writer.total_changes
+                await self._writer.execute_fetchall(
+                    "INSERT INTO search_index (search_index, rank) VALUES ('merge', ?)", (pages,)
+                )
+                changed = self._writer.total_changes - before
+            if changed < 2:
+                return
+            pages = _MERGED_PAGES
 
     async def prune(self, before: str) -> None:
         """Delete what no reader can reach any more since that time."""
