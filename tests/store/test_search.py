@@ -104,6 +104,7 @@ async def test_words_of_a_removed_session_are_erased_from_the_files(tmp_path: Pa
         assert any(b"quokkaburrow" in path.read_bytes() for path in tmp_path.iterdir())
         async with store.transaction() as tx:
             await tx.remove(tx.session(golden.RUNNING.id))
+        await store.merge_search_index()
         await store.scrub()
         assert [path.name for path in tmp_path.iterdir() if b"quokkaburrow" in path.read_bytes()] == []
         assert len(await store.search.find("bandicoot", sessions=None, limit=1000)) == 300

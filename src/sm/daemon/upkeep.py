@@ -1,4 +1,7 @@
-"""Replays late spooled reports, checkpoints the database log, deletes unreachable rows, makes daily backups."""
+"""Replays late spooled reports, checkpoints the database log, deletes unreachable rows, makes daily backups.
+
+Also erases the words of removed texts from the index of the search.
+"""
 
 import asyncio
 import logging
@@ -37,6 +40,7 @@ async def upkeep(
             if time.monotonic() < next_log_s:
                 continue
             next_log_s = time.monotonic() + _UPKEEP_EVERY_S
+            await store.merge_search_index()
             await store.checkpoint_log()
             if time.monotonic() >= next_prune_s:
                 await store.prune(iso((datetime.now(UTC) - _UNREACHABLE_FOR).timestamp()))

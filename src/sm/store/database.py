@@ -102,6 +102,7 @@ class Store:
         self._is_full = False
         """The last write failed because the disk is full. A commit without changes needs no room and proves nothing."""
         self._writing = asyncio.Lock()
+        self._has_removed_texts = True  # the daemon before may have ended between a removal and the merge
         self._committed = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
         self.changes = 0
@@ -495,23 +496,23 @@ class Store:
             await self._reader.execute_fetchall("PRAGMA wal_checkpoint(PASSIVE)")
 
     async def scrub(self) -> None:
-        """Also erase removed content from the index of the search and the write-ahead log (SQLite, TRUNCATE).
-
-        A reader may block the latter.
-        """
-        with suppress(aiosqlite.OperationalError):  # such as a full disk
-            await self._merge_search_index()
+        """Also erase removed content from the write-ahead log (SQLite, TRUNCATE), unless a reader blocks that."""
+        self._has_removed_texts = True
         async with self._writing:  # no commit may come before the log is preallocated again
             with suppress(aiosqlite.OperationalError):
                 await self._writer.execute_fetchall("PRAGMA wal_checkpoint(TRUNCATE)")
                 await asyncio.to_thread(make_room, self._path + "-wal")
 
-    async def _merge_search_index(self) -> None:
-        """Merge the index in small steps, between which others commit: only a merge drops the words of removed texts.
+    async def merge_search_index(self) -> None:
+        """Erase the words of removed texts from the index of the search, if any were removed since the last call.
 
-        FTS5, sections 6.8 and 6.9 (`merge`): a negative number begins the merge of everything; a step that writes
-        fewer than two rows is the last one.
+        Only a merge drops them. It runs in small steps, between which others commit. FTS5 documentation, section 6.8
+        (`merge`): a negative number begins the merge of everything; a step that writes fewer than two rows is the last.
+        Raises aiosqlite.Error.
         """
+        if not self._has_removed_texts:
+            return
+        self._has_removed_texts = False
         pages = -_MERGED_PAGES
         while True:
             async with self._writing:
