@@ -69,8 +69,8 @@ class BoardRow:
     def badges(self) -> list[str]:
         """Marks of a session that is not as others."""
         paused = "paused" if self.data.get("paused") else ""  # an older daemon has no pauses
-        open = self.data.get("warnings")
-        warned = plural(len(open), "warning") if isinstance(open, list) and open else ""  # nor warnings
+        open = self.data.get("warnings", [])  # nor warnings
+        warned = plural(len(open), "warning") if open else ""
         marks = [
             paused,
             warned,

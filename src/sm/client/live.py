@@ -3,7 +3,7 @@
 Not loaded by ordinary commands, so it may import `typing`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, TypedDict, cast
 
 from sm.client.http import Client, decode_answer, session_path
@@ -39,6 +39,14 @@ class PausedData(TypedDict):
     by: str
     reason: str
     until: str | None
+
+
+class WarningData(TypedDict):
+    kind: str
+    at: str
+    value: float
+    limit: float
+    evidence: str
 
 
 class RowData(TypedDict):
@@ -79,6 +87,9 @@ class RowData(TypedDict):
     last_activity_at: str
     archived: bool
     paused: PausedData | None
+    restarts: Mapping[str, Any] | None
+    budget: Mapping[str, Any] | None
+    warnings: list[WarningData]
     worktree: WorktreeData | None
     children: list[Any]
     tokens: TokensData | None

@@ -15,7 +15,7 @@ _SLOTS_MAX = 24 * 4 * 31
 
 def slot_at(at_s: float) -> str:
     """The slot of a time in seconds since the epoch."""
-    return datetime.fromtimestamp(at_s // SLOT_S * SLOT_S, UTC).strftime("%Y-%m-%dT%H:%M")
+    return datetime.fromtimestamp(at_s // SLOT_S * SLOT_S, UTC).isoformat(timespec="minutes")[:16]
 
 
 def split(since: str, seconds: float) -> Iterator[tuple[str, float]]:

@@ -101,7 +101,8 @@ class Digests:
 
     async def run(self) -> None:
         """Set the timer of the next digest as configured. Never returns."""
-        while True:
+        known = self._store.mail.open.timers.get((_SUBJECT, TimerKind.DIGEST))
+        while (None if known is None else known.data.get("at")) != self._notify.digest_at:
             try:
                 async with self._store.transaction() as tx:
                     self._plan(tx)

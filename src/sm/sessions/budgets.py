@@ -243,6 +243,8 @@ class Budgeting:
 
     async def begin_day(self) -> None:
         """Begin the daily budget when the daemon starts."""
+        if self._settings.daily_usd is None and self._store.budgets.find(DAILY) is None:
+            return
         try:
             async with self._store.transaction() as tx:
                 await self._manager.budgets.begin_day(tx)
