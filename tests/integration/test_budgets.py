@@ -5,9 +5,11 @@ The test plays the hooks and the transcripts of agents.
 
 import itertools
 import json
+import os
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -173,6 +175,98 @@ def test_children_of_an_ended_session_stay_bound_by_its_budget(stage: Stage) -> 
     (request,) = requests_of(stage, top.id)
     stage.sm("approve", request["request_id"], "usd=1")
     assert paused(stage, child.id) is None
+
+
+def test_every_ended_ancestor_with_a_budget_still_binds(stage: Stage) -> None:
+    top = at_work(stage, "--budget", "usd=100")
+    middle = at_work(stage, "--parent", top.id, "--budget", "usd=2")
+    between = at_work(stage, "--parent", middle.id)
+    child = at_work(stage, "--parent", between.id)
+    for ended in (between, middle, top):
+        stage.sm("kill", ended.id)
+    until(lambda: stage.session(child.id)["parent_session_id"] is None, "the child is adopted")
+    above = [entry["session_id"] for entry in stage.json("budget", child.id)["above"]]
+    assert above == [middle.id, top.id]
+    stage.sm("rm", between.id)  # it has no budget of its own
+    assert [entry["session_id"] for entry in stage.json("budget", child.id)["above"]] == above
+    spend(child, 2)
+    in_state(stage, middle.id, "stopped")
+
+
+def test_agent_cannot_free_its_children_by_moving_their_ended_parent(stage: Stage) -> None:
+    top = at_work(stage, "--budget", "usd=5")
+    env = stage.as_session(top.id)
+    parent = at_work(stage, "--budget", "usd=1", env=env)
+    child = at_work(stage, "--parent", parent.id)
+    stage.sm("kill", parent.id)
+    until(lambda: stage.session(child.id)["parent_session_id"] == top.id, "the child is adopted")
+    stage.run("reparent", parent.id, child.id, env=env)
+    assert top.id in [entry["session_id"] for entry in stage.json("budget", child.id)["above"]]
+    assert "left" in stage.refused("budget", parent.id, "--set", "usd=1000", exit_code=2, env=env)
+
+
+# Pauses of people
+
+
+def test_approval_does_not_end_the_pause_of_a_person(stage: Stage) -> None:
+    agent = at_work(stage, "--budget", "usd=1")
+    spend(agent, 1)
+    in_state(stage, agent.id, "stopped")
+    stage.sm("pause", agent.id, "--reason", "mine")
+    (request,) = requests_of(stage, agent.id)
+    stage.sm("approve", request["request_id"])
+    assert paused(stage, agent.id)["reason"] == "mine"
+    stage.sm("resume", agent.id)
+    assert paused(stage, agent.id) is None
+
+
+def test_pause_whose_time_ends_while_a_budget_stops_the_session_ends_with_the_approval(stage: Stage) -> None:
+    agent = at_work(stage, "--budget", "usd=1")
+    stage.sm("pause", agent.id, "--for", "1h")
+    spend(agent, 1)
+    in_state(stage, agent.id, "stopped")
+    stage.kill_daemon()
+    with closing(sqlite3.connect(stage.state / "sm.db")) as db, db:  # as if the hour were over
+        query = "UPDATE timers SET due_at = '2026-01-01T00:00:00.000Z', within_s = NULL WHERE subject = ?"
+        db.execute(f"{query} AND kind = 'resume'", (agent.id,))
+    stage.start_daemon()
+    until(
+        lambda: paused(stage, agent.id)["reason"] == f"budget of {agent.id} reached", "the budget takes over"
+    )
+    (request,) = requests_of(stage, agent.id)
+    stage.sm("approve", request["request_id"])
+    assert paused(stage, agent.id) is None
+
+
+def test_soft_pause_does_not_keep_a_budget_from_stopping_a_session(stage: Stage) -> None:
+    program = stage.spawn("Sh", "sleep 1000; sleep 1001", "--budget", "minutes=1000")["session_id"]
+    stage.sm("pause", program, "--soft")
+    stage.sm("budget", program, "--set", "minutes=0.01")
+    in_state(stage, program, "stopped")
+    with closing(sqlite3.connect(stage.state / "sm.db")) as db:
+        (stored,) = db.execute("SELECT paused FROM sessions WHERE id = ?", (program,)).fetchone()
+    assert json.loads(stored)["soft"] is False
+
+
+def test_minutes_that_were_used_up_while_no_daemon_ran_are_told(stage: Stage) -> None:
+    gate = stage.work / "gate"
+    os.mkfifo(gate)
+    program = stage.spawn("Sh", f"read line < {gate}", "--budget", "minutes=1000")["session_id"]
+    limit = budget_of(stage, program)["spent"]["minutes"] + 0.01
+    stage.sm("budget", program, "--set", f"minutes={max(limit, 0.01):.3f}")
+    stage.kill_daemon()
+    gate.write_text("go on\n")
+    until(lambda: not Path(f"/proc/{stage_pid(stage, program)}").exists(), "the program has ended")
+    with closing(sqlite3.connect(stage.state / "sm.db")) as db, db:  # as if it had worked for long
+        db.execute("UPDATE sessions SET working_since = '2026-01-01T00:00:00.000Z' WHERE id = ?", (program,))
+    stage.start_daemon()
+    in_state(stage, program, "stopped")
+
+
+def stage_pid(stage: Stage, session_id: str) -> int:
+    with closing(sqlite3.connect(stage.state / "sm.db")) as db:
+        (pid,) = db.execute("SELECT pid FROM sessions WHERE id = ?", (session_id,)).fetchone()
+    return int(pid)
 
 
 def test_unknown_price_is_reported_and_tokens_still_bind(stage: Stage) -> None:

@@ -55,6 +55,9 @@ def test_next_step_depends_on_the_largest_share(spent: Spent, of_ok: BudgetStep,
         (BudgetState.SOFT, 480, 2, 60),
         (BudgetState.SOFT, 700, 2, 0),
         (BudgetState.OK, 0, 0, None),
+        (BudgetState.OK, 480, 0, 0),  # the work has ended before the limit was told
+        (BudgetState.SOFT, 600, 0, 0),
+        (BudgetState.SOFT, 599, 0, None),
         (BudgetState.GRACE, 0, 1, None),
         (BudgetState.STOPPED, 0, 1, None),
         (BudgetState.TOLD, 0, 1, None),
@@ -118,3 +121,8 @@ def test_limit_that_is_still_spent_is_named() -> None:
     assert reached_units(LIMITS, Spent(10, 5, 600)) == ["usd", "minutes"]
     assert still_spent(Amounts(usd=8), Spent(9)) == "usd=8 is below the 9 that were spent"
     assert still_spent(Amounts(usd=8), Spent(7)) is None
+
+
+def test_limit_of_nothing_is_reached_at_once() -> None:
+    budget = Budget("s", Amounts(minutes=0.0))
+    assert next_step(budget, Spent()) is BudgetStep.LIMIT

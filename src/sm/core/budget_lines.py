@@ -54,4 +54,5 @@ def _number(unit: str, amount: float) -> str:
             if amount >= factor:
                 return f"{amount / factor:.4g}{suffix}"
         return f"{round(amount)}"
-    return f"{amount:.{4 if unit == 'usd' else 1}f}".rstrip("0").rstrip(".")
+    digits = 4 if unit == "usd" else 1 if amount >= 1 else 2
+    return f"{amount:.{digits}f}".rstrip("0").rstrip(".")

@@ -31,7 +31,7 @@ def spent_text(limits: Amounts, spent: Spent) -> str:
 
 
 def _rounded(unit: str, amount: float) -> str:
-    return amount_text(unit, round(amount, 4 if unit == "usd" else 1))
+    return amount_text(unit, round(amount, 4 if unit == "usd" else 1 if amount >= 1 else 2))
 
 
 def soft_text(budget: Budget, spent: Spent, owner: Session | None) -> str:

@@ -208,17 +208,20 @@ def amount_text(unit: str, amount: float) -> str:
 
 
 def above(session: Session, find: Callable[[str], Session | None]) -> Iterator[Session]:
-    """The session, and those whose budgets bind it too, nearest first. Stops at a cycle.
+    """The session, and those whose budgets bind it too, nearest first. Visits each once.
 
-    A session that was adopted when a parent with a budget ended stays bound by it (`Session.bound_to`).
+    A session that was adopted when a parent below a budget ended stays bound by that parent (`Session.bound_to`), and
+    its new parents bind it too: no move within the tree may take it out of a budget.
     """
     seen = set[str]()
-    here: Session | None = session
-    while here is not None and here.id not in seen:
-        yield here
+    waiting = [session]
+    for here in waiting:  # grows
+        if here.id in seen:
+            continue
         seen.add(here.id)
-        bound = None if here.bound_to is None else find(here.bound_to)
-        here = find(here.parent_id or "") if bound is None else bound
+        yield here
+        others = (find(other) for other in (here.bound_to, here.parent_id) if other is not None)
+        waiting.extend(found for found in others if found is not None)
 
 
 def binding(

@@ -2,6 +2,9 @@
 
 from datetime import UTC, date, datetime, time, timedelta
 
+_STEP = timedelta(minutes=15)
+"""Every change of a clock is a multiple of it."""
+
 
 def local_day(at: str) -> str:
     """The local day of a time (ISO 8601): `2026-11-27`."""
@@ -9,9 +12,16 @@ def local_day(at: str) -> str:
 
 
 def day_start(day: str) -> str:
-    """The time at which a local day begins, ISO 8601 in UTC with `Z`. Of a midnight that comes twice: the first one."""
-    # astimezone reads a time without a zone as a local one, with the offset of that day (PEP 495).
-    moment = datetime.combine(date.fromisoformat(day), time.min).astimezone(UTC)
+    """The time at which a local day begins, ISO 8601 in UTC with `Z`. Of a midnight that comes twice: the first one.
+
+    Of a midnight that a change of the clock skips: the time of the change.
+    """
+    # astimezone reads a time without a zone as a local one, with the offset of that day (PEP 495). A skipped time
+    # becomes one before the change, still on the day before.
+    wanted = date.fromisoformat(day)
+    moment = datetime.combine(wanted, time.min).astimezone(UTC)
+    while moment.astimezone().date() < wanted:
+        moment += _STEP
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

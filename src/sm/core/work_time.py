@@ -20,7 +20,8 @@ def track_work(before: Session, after: Session, at: str, elapsed_s: float | None
     `at`: the time of the change (ISO 8601, UTC). `elapsed_s`: the seconds since `working_since`, if a better clock
     than that of the wall has measured them.
     """
-    works = after.status is Status.RUNNING and after.paused is None
+    stopped = after.paused is not None and not after.paused.soft  # a soft pause lets it finish its turn
+    works = after.status is Status.RUNNING and not stopped
     if works == (before.working_since is not None):
         return after
     if works:

@@ -26,6 +26,8 @@ def share(limits: Amounts, spent: Spent) -> float:
         limits.tokens,
         limits.minutes,
     )  # in one expression each: this is called often
+    if 0 in (usd, tokens, minutes):  # nothing was left above
+        return 1.0
     return max(
         0.0 if usd is None else spent.usd / usd,
         0.0 if tokens is None else spent.tokens / tokens,
@@ -56,10 +58,13 @@ def next_step(budget: Budget, spent: Spent) -> BudgetStep:
 def minutes_due_s(budget: Budget, spent: Spent, at_work: int) -> float | None:
     """Seconds until the minutes bring the next step, with `at_work` sessions working; None: never."""
     limit = budget.limits.minutes
-    if limit is None or not at_work or budget.state not in (BudgetState.OK, BudgetState.SOFT):
+    if limit is None or budget.state not in (BudgetState.OK, BudgetState.SOFT):
         return None
     percent = budget.soft_percent if budget.state is BudgetState.OK else 100
-    return max(0.0, (limit * 60 * percent / 100 - spent.seconds) / at_work)
+    left_s = limit * 60 * percent / 100 - spent.seconds
+    if left_s <= limit * 60 * _ROUNDING:  # also if nobody works any more
+        return 0.0
+    return left_s / at_work if at_work else None
 
 
 def least_left(lefts: Iterable[Amounts]) -> Amounts:

@@ -102,6 +102,10 @@ class Records:
                     child.bound_to or now.bound_to,
                 )
                 await set_parent(tx, child, now.parent_id, tx.now, reason, bound_to=bound_to)
+            for bound_session in [s for s in tx.all_sessions() if s.bound_to == now.id]:
+                await tx.budgets.settle(bound_session)
+                current = tx.session(bound_session.id)
+                await tx.update(current, bound_to=now.bound_to or now.parent_id)
             await withdraw(tx, now.id, partial(_is_void_after_removal, caller))
             await tx.effect(EffectKind.REMOVE, now.id, {"terminal": now.terminal}, tx.now)
             await tx.remove(now)

@@ -25,7 +25,7 @@ from sm.core.requests import Request
 from sm.core.text import folded
 from sm.core.timers import Timer
 from sm.errors import IllegalState, NotPermitted, StorageFull, UsageError
-from sm.policy.access import Action
+from sm.policy.access import Action, is_unrestricted
 from sm.policy.budgets import as_much_again, is_spent, only_lowers, plus, still_spent
 from sm.sessions.budget_plan import check_left
 from sm.sessions.manager import Manager
@@ -226,6 +226,8 @@ class Budgeting:
         budget = tx.budgets.find(subject)
         if budget is None:
             raise IllegalState(f"the budget of request {request.name} no longer exists", "sm requests")
+        if subject == DAILY:  # its request opens at any session
+            self._manager.require(caller, Action.MANAGE_DAILY_BUDGET)
         spent = tx.budgets.spent_now(budget)
         more = (
             as_much_again(budget, spent) if text is None or not text.strip() else _amounts(text, request.name)
@@ -235,7 +237,7 @@ class Budgeting:
         if short is not None:
             raise UsageError(f"{short}: add more", f"sm approve {request.name}")
         session = tx.find(subject)
-        if caller.session_id is not None and session is not None:
+        if not is_unrestricted(caller) and session is not None:
             self._check_above(tx, session, budget.limits, limits, spent, f"sm approve {request.name}")
         await self._manager.budgets.change(tx, budget, limits, str(caller), steps=budget.steps)
 

@@ -1,8 +1,9 @@
 """Pauses and resumes sessions: one, or a tree; and those whose time has come."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from sm.core.budget_wording import budget_reason
 from sm.core.labels import name_to_type, short_label
 from sm.core.lifecycle import is_live
 from sm.core.messages import SM_ITSELF
@@ -15,9 +16,10 @@ from sm.core.timestamps import epoch_s, iso, later
 from sm.core.wording import subject
 from sm.errors import IllegalState, UsageError
 from sm.policy.access import Action
-from sm.sessions.budgets import check_not_stopped, is_held_by_budget
+from sm.sessions.budgets import check_not_stopped
 from sm.sessions.manager import Manager
 from sm.sessions.tree import SessionTree
+from sm.state.budgets import stopping_budget
 from sm.state.pauses import PRESSES_MAX, interrupt
 from sm.store import Store, Transaction
 
@@ -152,8 +154,15 @@ class Pausing:
         """The time of a pause is over."""
         async with self._store.transaction() as tx:
             session = tx.find(timer.subject)
-            if tx.timers.take(timer) and session is not None and not is_held_by_budget(tx, session):
+            if not tx.timers.take(timer) or session is None or session.paused is None:
+                return None
+            stopping = stopping_budget(session, tx.find, tx.mail.open)
+            if stopping is None:
                 await self._manager.pauses.resume(tx, session, SM_ITSELF)
+            else:  # an approval of the budget ends the pause
+                reason = budget_reason(stopping, tx.find(stopping.id))
+                pause = replace(session.paused, budget=stopping.id, reason=reason, until=None)
+                await tx.update(session, paused=pause)
         return None
 
     async def look_again(self, timer: Timer) -> float | None:

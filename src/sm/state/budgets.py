@@ -107,7 +107,7 @@ class Budgets:
                     send(tx, owner.id, SM_ITSELF, limit_text(after, spent, None, None))
             return
         grace_s = self._settings.grace_s
-        at_work = [s for s in tx.budgets.members(budget.id) if s.status in _AT_WORK and s.paused is None]
+        at_work = [s for s in tx.budgets.members(budget.id) if s.status in _AT_WORK and not _is_stopped(s)]
         text = report_text(budget, grace_s)
         reports = {s.id: send(tx, s.id, SM_ITSELF, text) for s in sorted(at_work, key=lambda s: s.id)}
         after = self._move(tx, budget, BudgetState.GRACE, reports=reports)
@@ -136,12 +136,20 @@ class Budgets:
                 if member.exit is None and not tx.has_open(EffectKind.KILL, member.id):
                     payload = {"force": False, "by": f"budget of {subject_of(budget, owner)}"}
                     await tx.effect(EffectKind.KILL, member.id, payload, tx.now)
-            elif is_live(member.status) and member.paused is None:
+            elif is_live(member.status) and not _is_stopped(member):
                 await self._pause(tx, budget, member)
         if owner is not None and self._settings.on_limit == "ask":
             await self._ask(tx, after.id, owner)
 
     async def _pause(self, tx: Transaction, budget: Budget, session: Session) -> None:
+        before = session.paused
+        if (
+            before is not None
+        ):  # a soft pause of a person, which only stops now and does not end with an approval
+            await self._pauses.pause(
+                tx, session, by=before.by, reason=before.reason, until=before.until, budget=before.budget
+            )
+            return
         reason = budget_reason(budget, tx.find(budget.id))
         await self._pauses.pause(tx, session, by=SM_ITSELF, reason=reason, budget=budget.id)
 
@@ -302,6 +310,11 @@ class Budgets:
             )
             return False
         return True
+
+
+def _is_stopped(session: Session) -> bool:
+    """True for a paused session, unless a soft pause lets it work on."""
+    return session.paused is not None and not session.paused.soft
 
 
 def added_spending(

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from sm.config import Config
+from sm.core.budgets import DAILY
 from sm.core.effects import EffectKind
 from sm.core.labels import label, short_label
 from sm.core.lifecycle import is_live
@@ -159,9 +160,9 @@ class Endings:
         children = [s for s in tx.unfinished_sessions() if s.parent_id == session.id and s.exit is None]
         for child in sorted(children, key=oldest_first):
             if self._on_parent_end == "adopt":
-                # The end of a parent must not free its children from the budget.
-                stays = session.bound_to is not None or tx.budgets.find(session.id) is not None
-                bound_to = session.id if stays else child.bound_to
+                # The end of a parent must not free its children from the budgets that bind the parent.
+                binds = any(budget.id != DAILY for budget in tx.budgets.binding(session))
+                bound_to = child.bound_to or (session.id if binds else None)
                 await set_parent(tx, child, notice_recipient(tx, session), at, reason, bound_to=bound_to)
             elif is_live(child.status):
                 await tx.effect(EffectKind.INTERRUPT, child.id, {}, at)

@@ -55,8 +55,6 @@ class Pauses:
         pause = Pause(tx.now, by, reason, until, soft, suspends=suspends, budget=budget)
         if before is not None:
             pause = replace(pause, at=before.at, soft=soft and before.soft, cut_off=before.cut_off)
-            if budget is None:
-                pause = replace(pause, budget=before.budget)
         after = await tx.update(session, paused=pause)
         await follow_warnings(tx, after)
         tx.timers.remove(session.id, TimerKind.RESUME)

@@ -294,7 +294,7 @@ class Transaction:
         after = track_work(before, after, at, self._work.elapsed_s(before, at))
         if not self.change(SESSIONS, before, after, "status", f"session {before.id}"):
             return before
-        if before.working_since is not None and after.working_since is None:
+        if before.working_since is not None and after.worked_s > before.worked_s:
             self.sums.add_work(after.id, before.working_since, after.worked_s - before.worked_s)
         self.sessions[after.id] = after
         if after.working_since is None:
