@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from sm.core.effects import EffectKind
 from sm.core.models import Session
 from sm.messaging.messages import Messages
 from sm.monitor.live_screens import LiveScreens
@@ -75,6 +76,11 @@ class Reads:
     @property
     def last_seq(self) -> int:
         return self._store.last_seq
+
+    def is_archive_due(self, session_id: str) -> bool:
+        """True while the archive of an ended session waits to be written."""
+        effects = self._store.mail.open.effects.values()
+        return any(e.kind == EffectKind.ARCHIVE and e.session_id == session_id for e in effects)
 
 
 @dataclass(frozen=True, slots=True)

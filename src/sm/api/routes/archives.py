@@ -11,6 +11,8 @@ from sm.errors import ExternalError, IllegalState, NotFound
 from sm.policy.access import Action
 from sm.wire import PROTOCOL, PROTOCOL_HEADER
 
+_DUE_WITHIN_S = 10.0
+"""The process of the session may have ended just now."""
 _PIECE_BYTES = 256 * 1024
 routes = RouteTable()
 
@@ -19,7 +21,8 @@ routes = RouteTable()
 async def export(request: ApiRequest) -> web.StreamResponse:
     """Read the archive of an ended session, as a tar.gz file."""
     session = request.session(Action.READ)
-    archives = request.services.archives
+    archives, store = request.services.archives, request.services.store
+    await request.wait_until(lambda: not store.is_archive_due(session.id), _DUE_WITHIN_S)
     if not await asyncio.to_thread(archives.has, session.id):
         if session.exit is None:
             raise IllegalState(
