@@ -207,21 +207,20 @@ def amount_text(unit: str, amount: float) -> str:
     return f"{amount:.{digits}f}".rstrip("0").rstrip(".") or "0"
 
 
-def above(session: Session, find: Callable[[str], Session | None]) -> Iterator[Session]:
-    """The session, and those whose budgets bind it too, nearest first. Visits each once.
+def above(session: Session, find: Callable[[str], Session | None]) -> list[Session]:
+    """The session, and those whose budgets bind it too, nearest first, each once.
 
     A session that was adopted when a parent below a budget ended stays bound by that parent (`Session.bound_to`), and
     its new parents bind it too: no move within the tree may take it out of a budget.
     """
-    seen = set[str]()
+    found = {session.id: session}
     waiting = [session]
     for here in waiting:  # grows
-        if here.id in seen:
-            continue
-        seen.add(here.id)
-        yield here
-        others = (find(other) for other in (here.bound_to, here.parent_id) if other is not None)
-        waiting.extend(found for found in others if found is not None)
+        for other in (here.bound_to, here.parent_id):
+            if other is not None and other not in found and (upper := find(other)) is not None:
+                found[other] = upper
+                waiting.append(upper)
+    return waiting
 
 
 def binding(

@@ -26,13 +26,14 @@ def share(limits: Amounts, spent: Spent) -> float:
         limits.tokens,
         limits.minutes,
     )  # in one expression each: this is called often
-    if 0 in (usd, tokens, minutes):  # nothing was left above
+    try:
+        return max(
+            0.0 if usd is None else spent.usd / usd,
+            0.0 if tokens is None else spent.tokens / tokens,
+            0.0 if minutes is None else spent.seconds / 60 / minutes,
+        )
+    except ZeroDivisionError:  # nothing was left above
         return 1.0
-    return max(
-        0.0 if usd is None else spent.usd / usd,
-        0.0 if tokens is None else spent.tokens / tokens,
-        0.0 if minutes is None else spent.seconds / 60 / minutes,
-    )
 
 
 def is_spent(limits: Amounts, spent: Spent) -> bool:
