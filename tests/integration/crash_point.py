@@ -14,6 +14,7 @@ from typing import Any
 
 from sm.api.agent_sockets import AgentSockets
 from sm.messaging.messages import Messages
+from sm.monitor.archive_records import ArchiveRecords
 from sm.monitor.retries import Retries
 from sm.sandboxes.docker.containers import Containers
 from sm.sandboxes.docker.engine import Engine
@@ -29,6 +30,7 @@ from sm.sessions.spawn import Spawner
 from sm.state.notices import Notices
 from sm.store import Store, Transaction
 from sm.store.telegram import TelegramWrites
+from sm.terminals.archives import Archives
 from sm.terminals.tmux.create import PaneCreator
 from sm.terminals.tmux.terminals import Tmux
 
@@ -36,6 +38,8 @@ PARTS: dict[str, type] = {
     part.__name__: part
     for part in (
         AgentSockets,
+        ArchiveRecords,
+        Archives,
         ContainerMaker,
         Containers,
         ContainerSandbox,

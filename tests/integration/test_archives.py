@@ -207,6 +207,37 @@ def test_archive_is_complete_when_the_daemon_died_while_it_was_written(instance:
     assert [p.name for p in archives.iterdir() if p.name.startswith(session_id)] == [session_id]
 
 
+@pytest.mark.parametrize(
+    "point",
+    [
+        "Archives.keep before 1",
+        "ArchiveRecords.collect after 1",
+        "ArchiveRecords.add_terminal before 1",
+        "ArchiveRecords.add_terminal after 1",
+        "Archives.keep after 1",
+    ],
+)
+def test_archive_is_written_once_when_the_daemon_is_killed_at_any_step(point: str) -> None:
+    with Instance() as instance:
+        gate = instance.work / "gate"
+        os.mkfifo(gate)
+        command = f"echo the dunnart; read line < {gate}; exit 3"
+        session = instance.spawn("Sh", command)["session_id"]
+        until(lambda: "dunnart" in instance.sm("output", session), "its output is shown")
+        instance.kill_daemon()
+        daemon = instance.start_daemon(point)
+        gate.write_text("go on\n")
+        daemon.wait()
+        instance.start_daemon()
+        assert instance.ended(session)["exit_code"] == 3
+        wait_outbox(instance)
+        archives = archive_of(instance, session).parent
+        assert [p.name for p in archives.iterdir()] == [session]
+        assert "dunnart" in (archives / session / "terminal.txt").read_text()
+        assert found(instance, "dunnart", "--type", "terminal") == [(session, "terminal")]
+        assert [e["type"] for e in instance.events(session)].count("error") == 1
+
+
 def test_process_of_a_completed_session_ends_after_the_configured_time_and_only_then() -> None:
     with Instance("child_agents: {cleanup: {reap_completed_after: 1}}") as instance:
         session = instance.spawn("Sh", "sm complete 'all done' > o.txt 2>&1; exec sleep 1000")
