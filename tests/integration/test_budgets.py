@@ -387,6 +387,9 @@ def test_budget_of_the_day_stops_every_session_and_asks_once(daily: Stage) -> No
     (request,) = daily.json("requests")
     assert (request["session_id"], request["arguments"]["budget"]) == (second.id, "daily")
     assert "no agent can start" in daily.refused("spawn", "Plain", "x", exit_code=4)
+    daily.sm("reparent", second.id, first.id)
+    as_parent = daily.as_session(first.id)
+    assert daily.refused("approve", request["request_id"], "usd=1000", exit_code=5, env=as_parent)
     daily.sm("kill", second.id)
     daily.sm("approve", request["request_id"], "usd=1")
     assert paused(daily, first.id) is None

@@ -192,6 +192,8 @@ async def test_work_before_a_move_counts_for_the_parent_before(store: Store, clo
     await move(store, "low", SignalKind.WENT_IDLE)
     assert spent(store, "middle").seconds == 60
     assert store.sessions["low"].worked_s == 120
+    work = await store.sums.work_since("", slots=False)
+    assert sum(seconds for subject, _, seconds in work if subject == "low") == 120
 
 
 async def test_removed_session_has_no_budget_and_no_timers(store: Store) -> None:
