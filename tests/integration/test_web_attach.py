@@ -160,6 +160,8 @@ async def test_page_is_told_why_its_terminal_ended(
     instance: Instance, server: WebServer, http: aiohttp.ClientSession, how: str
 ) -> None:
     agent = instance.spawn("Sh", SHELL)["session_id"]
+    # tmux ignores the prefix in keys that come within a millisecond, as from a paste. This page types so fast.
+    instance.tmux("set-option", "-g", "assume-paste-time", "0")
     async with terminal_page(http, server, await token_of(http, server), agent) as page:
         await page.frame()
         await page.type("echo $((6 * 7))ready\r")
