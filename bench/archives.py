@@ -16,7 +16,8 @@ from bench.row import Effort, Judged, Pairs, Row
 from sm.core.models import Launch
 from sm.core.usage import SaidText
 from sm.store import Store
-from sm.terminals.archives import ArchiveContents, Archives
+from sm.terminals.archive_writer import ArchiveContents
+from sm.terminals.archives import Archives
 from sm.terminals.base import Screen
 
 _GATE_MS = 50

@@ -34,3 +34,11 @@ def test_archive_of_a_live_session_stays_and_takes_room() -> None:
     assert gone({"a"}, 5, 3) == ["b", "c"]
     assert gone({"a"}, None, 4) == ["b"]
     assert gone({"a", "b", "c"}, 1, 1) == []
+
+
+def test_archive_larger_than_all_room_goes_alone() -> None:
+    huge = ArchiveEntry("d", 30.5 * DAY, 7_000_000)
+    found = surplus([*ENTRIES, huge], set(), 31 * DAY, keep_days=None, max_mb=6)
+    assert found == [huge]
+    found = surplus([*ENTRIES, huge], {"d"}, 31 * DAY, keep_days=None, max_mb=6)
+    assert [entry.session_id for entry in found] == ["a", "b", "c"]

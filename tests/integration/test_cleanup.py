@@ -95,7 +95,7 @@ def test_output_is_not_archived_when_archiving_is_off() -> None:
         assert "words" in instance.sm("output", session_id)  # the terminal still shows it
 
 
-def test_warning_and_dead_letter_appear_when_output_cannot_be_archived(tmp_path: Path) -> None:
+def test_warning_appears_and_the_terminal_stays_when_output_cannot_be_archived(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with configured(
         f'{{cleanup: {{archive_path: "{tmp_path}/file/dir", close_tmux_session: true}}}}'
@@ -106,6 +106,10 @@ def test_warning_and_dead_letter_appear_when_output_cannot_be_archived(tmp_path:
         assert instance.json("status")["dead_letters"] == 1
         (warning,) = [e["message"] for e in instance.events(session["session_id"]) if e["type"] == "warning"]
         assert f"its archive could not be saved in {tmp_path}/file/dir: Not a directory" in warning
+        assert "words" in instance.sm("output", session["session_id"])
+        instance.sm("rm", session["session_id"])
+        wait_outbox(instance)
+        assert session["tmux_session"] not in instance.tmux("list-sessions", "-F", "#S").splitlines()
 
 
 def test_nothing_is_archived_when_the_terminal_was_closed(instance: Instance) -> None:

@@ -1,20 +1,75 @@
-"""Files of the output of ended sessions."""
+"""Archives of ended sessions, on a real disk."""
 
+import asyncio
 import errno
+import json
 import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import cast
 
 import pytest
 
-from sm.errors import StorageFull
+from sm.errors import LimitReached, StorageFull
+from sm.terminals import archive_writer
+from sm.terminals.archive_writer import ArchiveContents, write_archive
 from sm.terminals.archives import Archives
 from sm.terminals.base import Screen
+
+ID = "1a2b3c4d"
+HOLE_BYTES = 64 * 2**20
 
 
 class FixedScreen:
     async def capture(self, name: str, lines: int) -> list[str]:
         return [f"the output of {name}"]
+
+
+class WaitingScreen:
+    """Captures when the test says so."""
+
+    def __init__(self) -> None:
+        self.asked, self.go = asyncio.Event(), asyncio.Event()
+
+    async def capture(self, name: str, lines: int) -> list[str]:
+        self.asked.set()
+        await self.go.wait()
+        return ["words"]
+
+
+class FixedRecords:
+    def __init__(self) -> None:
+        self.contents: ArchiveContents | None = ArchiveContents()
+
+    async def collect(self, session_id: str) -> ArchiveContents | None:
+        return self.contents
+
+    async def add_terminal(self, session_id: str, lines: Sequence[str]) -> None:
+        return
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[int | None]:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def transcripts(directory: Path, **texts: str) -> ArchiveContents:
+    for name, text in texts.items():
+        (directory / name).write_text(text)
+    return ArchiveContents(transcripts={name: partial(opened, directory / name) for name in texts})
+
+
+@pytest.fixture
+def archived(tmp_path: Path) -> Path:
+    """The place of the archives."""
+    (tmp_path / "archives").mkdir()
+    return tmp_path / "archives"
 
 
 async def test_keep_raises_storage_full_and_leaves_no_partial_file_when_the_disk_is_full(
@@ -28,7 +83,81 @@ async def test_keep_raises_storage_full_and_leaves_no_partial_file_when_the_disk
     with monkeypatch.context() as patch:
         patch.setattr(os, "rename", full)
         with pytest.raises(StorageFull):
-            await kept.keep("1a2b3c4d", "command-1a2b3c4d")
+            await kept.keep(ID, "command-1a2b3c4d")
     assert list(tmp_path.iterdir()) == []
-    assert await kept.keep("1a2b3c4d", "command-1a2b3c4d") is None
-    assert (Path(kept.path("1a2b3c4d")) / "terminal.txt").read_text() == "the output of command-1a2b3c4d\n"
+    assert kept.written_bytes == 0
+    assert await kept.keep(ID, "command-1a2b3c4d") is None
+    assert (Path(kept.path(ID)) / "terminal.txt").read_text() == "the output of command-1a2b3c4d\n"
+    assert kept.written_bytes > 0
+
+
+def test_transcripts_of_an_archive_share_a_limit_and_the_end_of_the_file_above_it_stays(
+    tmp_path: Path, archived: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive_writer, "_TRANSCRIPTS_MAX_BYTES", 10)
+    contents = transcripts(tmp_path, newest="123456", before="abcdefgh", oldest="xyz", empty="")
+    write_archive(str(archived), ID, contents, [])
+    found = {p.name: p.read_text() for p in (archived / ID / "transcripts").iterdir()}
+    assert found == {"newest": "123456", "before": "efgh", "oldest": "", "empty": ""}
+    assert json.loads((archived / ID / "cut.json").read_text()) == {
+        "transcripts/before": {"bytes": 8, "kept_bytes": 4},
+        "transcripts/oldest": {"bytes": 3, "kept_bytes": 0},
+    }
+
+
+def test_transcripts_of_an_archive_leave_most_of_the_free_space_free(
+    tmp_path: Path, archived: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.statvfs(archived)
+    fields = [*real[:4], 12, *real[5:]]
+    fields[1] = 1  # 12 blocks of one byte are free
+    monkeypatch.setattr(os, "statvfs", lambda path: os.statvfs_result(fields))
+    write_archive(str(archived), ID, transcripts(tmp_path, only="abcdefgh"), [])
+    assert (archived / ID / "transcripts" / "only").read_text() == "fgh"
+
+
+def test_archive_that_was_not_cut_has_no_list_of_cuts(tmp_path: Path, archived: Path) -> None:
+    write_archive(str(archived), ID, transcripts(tmp_path, whole="words"), [])
+    assert not (archived / ID / "cut.json").exists()
+
+
+@pytest.mark.parametrize("ending", [b"the end", b""])
+def test_holes_of_a_transcript_take_no_room_in_its_archive(
+    tmp_path: Path, archived: Path, ending: bytes
+) -> None:
+    with (tmp_path / "sparse").open("wb") as file:
+        file.write(b"begin")
+        file.seek(HOLE_BYTES)
+        file.write(ending)
+        file.truncate()
+    contents = ArchiveContents(transcripts={"sparse": partial(opened, tmp_path / "sparse")})
+    write_archive(str(archived), ID, contents, [])
+    copy = archived / ID / "transcripts" / "sparse"
+    assert copy.read_bytes() == b"begin" + bytes(HOLE_BYTES - 5) + ending
+    assert copy.stat().st_blocks * 512 < 2**20
+    (entry,) = Archives(str(archived), cast(Screen, FixedScreen())).entries()
+    assert entry.size_bytes < 2**20
+
+
+async def test_archive_of_a_session_that_is_removed_meanwhile_does_not_stay(archived: Path) -> None:
+    screen, records = WaitingScreen(), FixedRecords()
+    archives = Archives(str(archived), cast(Screen, screen), records)
+    keeping = asyncio.create_task(archives.keep(ID, "command-1a2b3c4d"))
+    await screen.asked.wait()
+    records.contents = None
+    removing = asyncio.create_task(archives.remove(ID))
+    await asyncio.sleep(0)  # it begins
+    screen.go.set()
+    assert await keeping is None
+    await removing
+    assert list(archived.iterdir()) == []
+    assert await archives.keep(ID, "command-1a2b3c4d") is None
+    assert list(archived.iterdir()) == []
+
+
+def test_third_export_at_the_same_time_is_refused(archived: Path) -> None:
+    archives = Archives(str(archived), cast(Screen, FixedScreen()))
+    with archives.export(), archives.export(), pytest.raises(LimitReached), archives.export():
+        pass
+    with archives.export(), archives.export():
+        pass

@@ -222,7 +222,8 @@ class Cleanup(Section):
     archive_path: AbsolutePath | None = None
     """Absolute path of a directory. null: archives/ in the state directory."""
     close_tmux_session: bool = False
-    """Remove the terminal of a session as soon as its process has ended, regardless of keep_terminals."""
+    """Remove the terminal of a session as soon as its process has ended, regardless of keep_terminals. It stays if
+    auto_archive_transcript is on and the archive could not be saved."""
     reap_completed_after: int | None = Field(default=None, ge=1, le=31_536_000)
     """Seconds after which the process of a completed session ends. `sm restore` starts it again. null: never."""
     keep_terminals: KeepTerminals = KeepTerminals()
@@ -236,7 +237,8 @@ class ArchiveSettings(Section):
     keep_days: int | None = Field(default=90, ge=1, le=36_500)
     """How many days an archive is kept. null: without a limit."""
     max_mb: int | None = Field(default=2000, ge=1, le=100_000_000)
-    """How much room all archives may take, in MB. null: without a limit."""
+    """How much room all archives may take, in MB. null: without a limit. An archive that is larger by itself is deleted
+    first; it holds at most 256 MiB of transcripts."""
 
 
 class Notifications(Section):

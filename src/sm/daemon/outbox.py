@@ -44,6 +44,7 @@ from sm.messaging import LimitDialogs
 from sm.monitor import Watcher
 from sm.notifiers.base import Notifier, NotifyFailed
 from sm.sandboxes.base import Sandbox
+from sm.sessions.cleanup import started_s
 from sm.sessions.home_files import HomeFiles
 from sm.sessions.manager import Manager
 from sm.sessions.restore import Restorer
@@ -383,10 +384,16 @@ class Outbox:
         await self._terminals.release(str(effect.payload["terminal"]))
 
     async def _close(self, effect: Effect) -> None:
-        await self._terminals.close(str(effect.payload["terminal"]))
+        session = self._store.sessions.get(effect.session_id)
+        if session is not None and effect.payload.get("archived"):
+            is_kept = await self._archives.is_kept(session.id, started_s(session))
+        else:
+            is_kept = True
+        if is_kept:  # otherwise the terminal has the only copy of its output
+            await self._terminals.close(str(effect.payload["terminal"]))
 
     async def _remove(self, effect: Effect) -> None:
-        await self._close(effect)
+        await self._terminals.close(str(effect.payload["terminal"]))
         await self._sandbox.forget(effect.session_id)
         await self._archives.remove(effect.session_id)
 

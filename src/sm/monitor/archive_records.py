@@ -11,7 +11,7 @@ from sm.monitor.transcripts import Root, files_of, opened
 from sm.monitor.usage import UsageMeter
 from sm.sessions.manager import Manager
 from sm.store import Store, durable
-from sm.terminals.archives import ArchiveContents, OpenFile
+from sm.terminals.archive_writer import ArchiveContents, OpenFile
 
 _SECRET = frozenset({"token_hash"})
 
@@ -54,9 +54,9 @@ class ArchiveRecords:
 
 
 def _transcripts(mains: Sequence[str], below: Root) -> dict[str, OpenFile]:
-    """The files of these conversations, by their paths beside the main file. Blocks."""
+    """The files of these conversations, by their paths beside the main file, the newest conversation first. Blocks."""
     found: dict[str, OpenFile] = {}
-    for main in mains:
+    for main in reversed(mains):
         for path in files_of(main):
             name = os.path.relpath(path, os.path.dirname(main))
             if not name.startswith(".."):

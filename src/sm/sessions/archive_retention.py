@@ -4,7 +4,7 @@ import asyncio
 import logging
 
 from sm.config.model import ArchiveSettings
-from sm.core.archive_retention import ArchiveEntry, surplus
+from sm.core.archive_retention import MB, ArchiveEntry, surplus
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_live
 from sm.core.states import EventType
@@ -20,6 +20,9 @@ from sm.terminals.archives import Archives
 log = logging.getLogger(__name__)
 
 _EVERY_S = 3600.0
+_LOOKED_EVERY_S = 60.0
+_GROWN_PART = 10
+"""New archives are counted at once when they take this part of the limit, so that no hour of them fills the disk."""
 _EVENTS_LOOKED_AT = 50
 
 
@@ -31,15 +34,23 @@ class ArchiveRetention:
         self._archives = archives
 
     async def run(self) -> None:
-        """Delete what is too much at the start and every hour. Never returns."""
+        """Delete what is too much at the start, every hour, and after many new archives. Never returns."""
         while True:
+            written = self._archives.written_bytes
             try:
                 await self.delete_surplus()
             except SmError as error:
                 log.warning("could not delete old archives: %s", error.message)
             except Exception:
                 log.exception("failed to delete old archives")
-            await asyncio.sleep(_EVERY_S)
+            for _ in range(int(_EVERY_S / _LOOKED_EVERY_S)):
+                await asyncio.sleep(_LOOKED_EVERY_S)
+                if self._has_grown(self._archives.written_bytes - written):
+                    break
+
+    def _has_grown(self, written_bytes: int) -> bool:
+        limit = self._settings.max_mb
+        return limit is not None and written_bytes > limit * MB / _GROWN_PART
 
     async def delete_surplus(self) -> None:
         entries = await asyncio.to_thread(self._archives.entries)

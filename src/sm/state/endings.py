@@ -138,7 +138,8 @@ class Endings:
         if self._cleanup.auto_archive_transcript:
             await tx.effect(EffectKind.ARCHIVE, session.id, payload, at)
         if self._cleanup.close_tmux_session:
-            await tx.effect(EffectKind.CLOSE, session.id, payload, at)
+            is_archived = self._cleanup.auto_archive_transcript
+            await tx.effect(EffectKind.CLOSE, session.id, {**payload, "archived": is_archived}, at)
 
     async def kill_completed(self, tx: Transaction, session: Session) -> None:
         """Kill the process of a completed session, now or later, as `cleanup:` says."""

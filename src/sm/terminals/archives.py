@@ -5,46 +5,37 @@ Older versions wrote only the output of the terminal, to `archives/ID.txt`, whic
 
 import asyncio
 import errno
-import json
 import os
 import re
-import shutil
 import stat
 import tarfile
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field
-from typing import IO, Any, Protocol, TypeAlias
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import IO, Protocol
+from weakref import WeakValueDictionary
 
 from sm.core.archive_retention import ArchiveEntry
-from sm.errors import ExternalError, NoServer, NoTerminal, StorageFull
+from sm.errors import ExternalError, LimitReached, NoServer, NoTerminal, StorageFull
 from sm.linux.files import regular_file
+from sm.terminals.archive_writer import (
+    TERMINAL,
+    ArchiveContents,
+    delete,
+    is_directory,
+    saved_output,
+    write_archive,
+)
 from sm.terminals.base import Screen
 
 _LINES_MAX = 50_000
 _CLOCK_STEP_S = 0.1
 """The times of files come from a coarser clock than other times, and may be a few milliseconds behind."""
-_TERMINAL = "terminal.txt"
-_FILE_MAX_BYTES = 256 * 2**20
-_PIECE_BYTES = 8 * 2**20
+_EXPORTS_MAX = 2
+"""Exports at the same time. Each compresses in a thread, and the threads are few."""
+_BLOCK_BYTES = 512
 _ID = re.compile(r"[0-9a-f]{8}")
-_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
-OpenFile: TypeAlias = Callable[[], AbstractContextManager[int | None]]
-"""Opens a file for reading, as a descriptor; None: it is gone."""
-
-
-@dataclass(frozen=True, slots=True)
-class ArchiveContents:
-    """The contents of an archive beside the terminal's output."""
-
-    records: Mapping[str, Any] = field(default_factory=dict)
-    """By the name of the file. A `.jsonl` file has one object on each line."""
-    transcripts: Mapping[str, OpenFile] = field(default_factory=dict)
-    """By the path below `transcripts/`."""
 
 
 class SessionRecords(Protocol):
@@ -72,8 +63,13 @@ class Archives:
         self._directory = directory
         self._screen = screen
         self._records = records or NoRecords()
+        self._locks = WeakValueDictionary[str, asyncio.Lock]()
+        """By session: its archive must not be written while or after it is removed."""
+        self._exports = 0
         self.trouble: str | None = None
         """Why the last archive could not be written."""
+        self.written_bytes = 0
+        """The room that all archives written by this daemon took."""
 
     def path(self, session_id: str) -> str:
         return f"{self._directory}/{session_id}"
@@ -84,33 +80,40 @@ class Archives:
         Without the terminal, the output in the earlier archive stays. Raises TerminalUnreachable, and StorageFull when
         the disk is full: try again later.
         """
-        contents = await self._records.collect(session_id)
-        if contents is None:
+        async with self._lock(session_id):
+            contents = await self._records.collect(session_id)
+            if contents is None:
+                return None
+            lines: list[str] | None
+            try:
+                lines = await self._screen.capture(terminal, _LINES_MAX)
+            except (NoTerminal, NoServer):
+                lines = None
+            try:
+                await asyncio.to_thread(write_archive, self._directory, session_id, contents, lines)
+                _, size = await asyncio.to_thread(_measured, self.path(session_id))
+            except OSError as error:
+                return self._failure(session_id, error)
+            self.written_bytes += size
+            self.trouble = None
+            if lines is not None:
+                await self._records.add_terminal(session_id, lines)
             return None
-        lines: list[str] | None
-        try:
-            lines = await self._screen.capture(terminal, _LINES_MAX)
-        except (NoTerminal, NoServer):
-            lines = None
-        try:
-            await asyncio.to_thread(_write, self._directory, session_id, contents, lines)
-        except OSError as error:
-            reason = f"its archive could not be saved in {self._directory}: {error.strerror}"
-            self.trouble = f"session {session_id}: {reason}"
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise StorageFull(
-                    f"the disk is full: the archive of session {session_id} could not be saved in {self._directory}",
-                    "free disk space",
-                ) from None
-            return reason
-        self.trouble = None
-        if lines is not None:
-            await self._records.add_terminal(session_id, lines)
-        return None
+
+    def _failure(self, session_id: str, error: OSError) -> str:
+        reason = f"its archive could not be saved in {self._directory}: {error.strerror}"
+        self.trouble = f"session {session_id}: {reason}"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StorageFull(
+                f"the disk is full: the archive of session {session_id} could not be saved in {self._directory}",
+                "free disk space",
+            ) from None
+        return reason
 
     async def is_kept(self, session_id: str, since_s: float) -> bool:
         """True if the output was saved after `since_s` (seconds since the epoch): a restore makes it outdated."""
-        return await asyncio.to_thread(_saved_output, self.path(session_id), since_s) is not None
+        saved = await asyncio.to_thread(saved_output, self.path(session_id), since_s - _CLOCK_STEP_S)
+        return saved is not None
 
     async def read(self, session_id: str, lines: int, since_s: float) -> list[str] | None:
         """The last `lines` saved lines; None unless `is_kept`. Raises ExternalError for an unreadable file."""
@@ -122,12 +125,16 @@ class Archives:
             ) from None
 
     async def remove(self, session_id: str) -> None:
-        await asyncio.to_thread(_remove, self.path(session_id))
+        async with self._lock(session_id):
+            await asyncio.to_thread(_remove, self.path(session_id))
+
+    def _lock(self, session_id: str) -> asyncio.Lock:
+        return self._locks.setdefault(session_id, asyncio.Lock())
 
     def has(self, session_id: str) -> bool:
         """True if there is an archive of any version. Blocks."""
         path = self.path(session_id)
-        return _is_directory(path) or os.path.isfile(f"{path}.txt")
+        return is_directory(path) or os.path.isfile(f"{path}.txt")
 
     def entries(self) -> list[ArchiveEntry]:
         """Every archive. Blocks."""
@@ -143,6 +150,17 @@ class Archives:
                         at_s, size = max(at_s, other.at_s), size + other.size_bytes
                     found[name] = ArchiveEntry(name, at_s, size)
         return list(found.values())
+
+    @contextmanager
+    def export(self) -> Iterator[None]:
+        """Count an export while the context is open. Raises LimitReached."""
+        if self._exports >= _EXPORTS_MAX:
+            raise LimitReached("too many archives are being exported", "try again when an export is done")
+        self._exports += 1
+        try:
+            yield
+        finally:
+            self._exports -= 1
 
     def packed(self, session_id: str) -> IO[bytes]:
         """The archive as an anonymous tar.gz file, at its beginning. Blocks. Raises as `pack`."""
@@ -161,30 +179,23 @@ class Archives:
         if not self.has(session_id):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         with tarfile.open(fileobj=target, mode="w:gz", compresslevel=6) as tar:
-            if not _is_directory(path):
-                _add(tar, f"{path}.txt", f"{session_id}/{_TERMINAL}")
+            if not is_directory(path):
+                _add(tar, f"{path}.txt", f"{session_id}/{TERMINAL}")
                 return
             for name in _names_below(path):
                 _add(tar, f"{path}/{name}", f"{session_id}/{name}")
 
 
-def _is_directory(path: str) -> bool:
-    try:
-        return stat.S_ISDIR(os.lstat(path).st_mode)
-    except OSError:
-        return False
-
-
 def _measured(path: str) -> tuple[float, int]:
-    """(time of the last change, bytes) of a file, or of all files in a directory. Follows no link."""
+    """(time of the last change, bytes on the disk) of a file, or of all files in a directory. Follows no link."""
     state = os.lstat(path)
-    size = state.st_size
+    blocks = state.st_blocks
     if stat.S_ISDIR(state.st_mode):
         for place, _, names in os.walk(path):
             for name in names:
                 with suppress(OSError):
-                    size += os.lstat(f"{place}/{name}").st_size
-    return state.st_mtime, size
+                    blocks += os.lstat(f"{place}/{name}").st_blocks
+    return state.st_mtime, blocks * _BLOCK_BYTES
 
 
 def _names_below(path: str) -> Iterator[str]:
@@ -202,17 +213,8 @@ def _add(tar: tarfile.TarFile, path: str, name: str) -> None:
         tar.addfile(entry, file)
 
 
-def _saved_output(path: str, since_s: float) -> str | None:
-    """The file with the output, if it was saved after that time."""
-    for file in (f"{path}/{_TERMINAL}", f"{path}.txt"):
-        with suppress(OSError):
-            if os.lstat(file).st_mtime >= since_s - _CLOCK_STEP_S:
-                return file
-    return None
-
-
 def _read(path: str, lines: int, since_s: float) -> list[str] | None:
-    saved = _saved_output(path, since_s)
+    saved = saved_output(path, since_s - _CLOCK_STEP_S)
     if saved is None:
         return None
     with (
@@ -224,94 +226,6 @@ def _read(path: str, lines: int, since_s: float) -> list[str] | None:
 
 def _remove(path: str) -> None:
     for place in (path, f"{path}.new", f"{path}.old"):
-        _delete(place)
+        delete(place)
     with suppress(OSError):
         os.unlink(f"{path}.txt")
-
-
-def _delete(path: str) -> None:
-    """Delete a directory or a link, not what the link names."""
-    if _is_directory(path):
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with suppress(OSError):
-            os.unlink(path)
-
-
-def _write(directory: str, session_id: str, contents: ArchiveContents, lines: Sequence[str] | None) -> None:
-    os.makedirs(directory, 0o700, exist_ok=True)
-    if os.path.islink(directory):
-        raise OSError(errno.ELOOP, "it is a link", directory)
-    path = f"{directory}/{session_id}"
-    new, old = f"{path}.new", f"{path}.old"
-    _delete(new)
-    try:
-        os.mkdir(new, 0o700)
-        for name, record in contents.records.items():
-            _write_record(f"{new}/{name}", record)
-        for name, opened in contents.transcripts.items():
-            with opened() as source:
-                if source is not None:
-                    target = f"{new}/transcripts/{name}"
-                    os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
-                    _copy(source, target)
-        if lines is not None:
-            with (
-                _new_file(f"{new}/{_TERMINAL}") as descriptor,
-                open(descriptor, "w", encoding="utf-8", errors="replace", closefd=False) as file,
-            ):
-                file.writelines(f"{line}\n" for line in lines)
-        else:
-            _copy_output(path, f"{new}/{_TERMINAL}")
-        if os.path.lexists(path):
-            _delete(old)
-            os.rename(path, old)
-        os.rename(new, path)
-    except OSError:
-        _delete(new)  # a partial archive would only keep the disk full
-        if not os.path.lexists(path):
-            with suppress(OSError):
-                os.rename(old, path)
-        raise
-    _delete(old)
-    with suppress(OSError):  # of an older version
-        os.unlink(f"{path}.txt")
-
-
-@contextmanager
-def _new_file(path: str) -> Iterator[int]:
-    descriptor = os.open(path, _NEW_FILE, 0o600)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _write_record(path: str, record: Any) -> None:
-    with (
-        _new_file(path) as descriptor,
-        open(descriptor, "w", encoding="utf-8", errors="replace", closefd=False) as file,
-    ):
-        if path.endswith(".jsonl"):
-            file.writelines(f"{json.dumps(row, ensure_ascii=False)}\n" for row in record)
-        else:
-            file.write(json.dumps(record, ensure_ascii=False, indent=2) + "\n")
-
-
-def _copy(source: int, path: str) -> None:
-    """Copy the file as it is now, at most its first `_FILE_MAX_BYTES` bytes."""
-    left = min(os.fstat(source).st_size, _FILE_MAX_BYTES)
-    with _new_file(path) as target:
-        offset = 0
-        while left > 0 and (sent := os.sendfile(target, source, offset, min(left, _PIECE_BYTES))):
-            offset, left = offset + sent, left - sent
-
-
-def _copy_output(path: str, target: str) -> None:
-    """Take the output over from the earlier archive, with its time."""
-    saved = _saved_output(path, 0.0) or _saved_output(f"{path}.old", 0.0)
-    if saved is not None:
-        with regular_file(saved) as source:
-            _copy(source, target)
-            state = os.fstat(source)
-        os.utime(target, ns=(state.st_atime_ns, state.st_mtime_ns))

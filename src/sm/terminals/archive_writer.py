@@ -1,0 +1,174 @@
+"""Writes the directory of an archive beside its place, and renames it. Every function blocks."""
+
+import errno
+import json
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from sm.linux.files import regular_file
+
+TERMINAL = "terminal.txt"
+_CUT = "cut.json"
+_TRANSCRIPTS_MAX_BYTES = 256 * 2**20
+_SHARE_OF_FREE_SPACE = 4
+"""An archive takes at most this part of the free space, so that a few of them do not fill the disk."""
+_PIECE_BYTES = 8 * 2**20
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+OpenFile: TypeAlias = Callable[[], AbstractContextManager[int | None]]
+"""Opens a file for reading, as a descriptor; None: it is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveContents:
+    """The contents of an archive beside the terminal's output."""
+
+    records: Mapping[str, Any] = field(default_factory=dict)
+    """By the name of the file. A `.jsonl` file has one object on each line."""
+    transcripts: Mapping[str, OpenFile] = field(default_factory=dict)
+    """By the path below `transcripts/`, the most important first."""
+
+
+def write_archive(
+    directory: str, session_id: str, contents: ArchiveContents, lines: Sequence[str] | None
+) -> None:
+    """Write `directory/SESSION_ID/` in place of an earlier one.
+
+    `lines`: the output of the terminal; None: take it over from the earlier archive. Agents decide how large their
+    transcripts are, so all of them get `_TRANSCRIPTS_MAX_BYTES`; `cut.json` names the files of which only the end is
+    kept. Raises OSError.
+    """
+    os.makedirs(directory, 0o700, exist_ok=True)
+    if os.path.islink(directory):
+        raise OSError(errno.ELOOP, "it is a link", directory)
+    path = f"{directory}/{session_id}"
+    new, old = f"{path}.new", f"{path}.old"
+    delete(new)
+    try:
+        os.mkdir(new, 0o700)
+        for name, record in contents.records.items():
+            _write_record(f"{new}/{name}", record)
+        _write_transcripts(new, contents.transcripts)
+        if lines is not None:
+            with (
+                _new_file(f"{new}/{TERMINAL}") as descriptor,
+                open(descriptor, "w", encoding="utf-8", errors="replace", closefd=False) as file,
+            ):
+                file.writelines(f"{line}\n" for line in lines)
+        else:
+            _copy_output(path, f"{new}/{TERMINAL}")
+        if os.path.lexists(path):
+            delete(old)
+            os.rename(path, old)
+        os.rename(new, path)
+    except OSError:
+        delete(new)  # a partial archive would only keep the disk full
+        if not os.path.lexists(path):
+            with suppress(OSError):
+                os.rename(old, path)
+        raise
+    delete(old)
+    with suppress(OSError):  # of an older version
+        os.unlink(f"{path}.txt")
+
+
+def delete(path: str) -> None:
+    """Delete a directory or a link, not what the link names."""
+    if is_directory(path):
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            os.unlink(path)
+
+
+def is_directory(path: str) -> bool:
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except OSError:
+        return False
+
+
+def saved_output(path: str, since_s: float) -> str | None:
+    """The file with the terminal's output in the archive `path`, if it was saved after that time."""
+    for file in (f"{path}/{TERMINAL}", f"{path}.txt"):
+        with suppress(OSError):
+            if os.lstat(file).st_mtime >= since_s:
+                return file
+    return None
+
+
+@contextmanager
+def _new_file(path: str) -> Iterator[int]:
+    descriptor = os.open(path, _NEW_FILE, 0o600)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _write_record(path: str, record: Any) -> None:
+    with (
+        _new_file(path) as descriptor,
+        open(descriptor, "w", encoding="utf-8", errors="replace", closefd=False) as file,
+    ):
+        if path.endswith(".jsonl"):
+            file.writelines(f"{json.dumps(row, ensure_ascii=False)}\n" for row in record)
+        else:
+            file.write(json.dumps(record, ensure_ascii=False, indent=2) + "\n")
+
+
+def _write_transcripts(archive: str, transcripts: Mapping[str, OpenFile]) -> None:
+    disk = os.statvfs(archive)
+    left = min(_TRANSCRIPTS_MAX_BYTES, disk.f_bavail * disk.f_frsize // _SHARE_OF_FREE_SPACE)
+    cut = {}
+    for name, opened in transcripts.items():
+        with opened() as source:
+            if source is None:
+                continue
+            target = f"{archive}/transcripts/{name}"
+            os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
+            size = os.fstat(source).st_size
+            kept = min(size, left)
+            _copy(source, size - kept, size, target)
+        left -= kept
+        if kept < size:
+            cut[f"transcripts/{name}"] = {"bytes": size, "kept_bytes": kept}
+    if cut:
+        _write_record(f"{archive}/{_CUT}", cut)
+
+
+def _copy(source: int, start: int, end: int, path: str) -> None:
+    """Copy these bytes of a file to a new file. Holes stay holes, which take no room (lseek(2), SEEK_DATA)."""
+    with _new_file(path) as target:
+        position = start
+        while position < end:
+            try:
+                position = os.lseek(source, position, os.SEEK_DATA)
+            except OSError as error:
+                if error.errno == errno.ENXIO:  # there is no data up to the end
+                    break
+                raise
+            data_end = min(os.lseek(source, position, os.SEEK_HOLE), end)
+            os.lseek(target, position - start, os.SEEK_SET)
+            while position < data_end:
+                sent = os.sendfile(target, source, position, min(data_end - position, _PIECE_BYTES))
+                if not sent:  # the file has become shorter
+                    return
+                position += sent
+        os.ftruncate(target, end - start)
+
+
+def _copy_output(path: str, target: str) -> None:
+    """Take the output over from the earlier archive, with its time."""
+    saved = saved_output(path, 0.0) or saved_output(f"{path}.old", 0.0)
+    if saved is not None:
+        with regular_file(saved) as source:
+            state = os.fstat(source)
+            _copy(source, 0, state.st_size, target)
+        os.utime(target, ns=(state.st_atime_ns, state.st_mtime_ns))
