@@ -16,6 +16,7 @@ from tests.fixtures import context_fixture
 from tests.instance import SM, Instance, until
 from tests.integration.ended_agents import gone, rows, wait_outbox
 from tests.integration.played_claude import BOX, Agent, Stage
+from tests.raw_http import connected
 from tests.session_client import request_as
 
 SETTINGS = "daemon: {ignore_evidence: [screen, title]}"
@@ -146,9 +147,31 @@ def test_session_finds_only_what_it_may_read(instance: Instance) -> None:
         (answer,) = request_as(instance, caller, ("GET", "/v1/search?words=numbat"))
         assert answer[0] == "ok", answer
         assert {f["session_id"] for f in answer[1]} == expected
+
+
+def test_session_may_not_export_an_archive(instance: Instance) -> None:
+    lead = instance.spawn("Sleeper")["session_id"]
+    child = instance.spawn("Sleeper", "wait", "--parent", lead)["session_id"]
     killed(instance, child)
-    ((word, *_),) = request_as(instance, mate, ("GET", f"/v1/sessions/{child}/export"))
-    assert word != "ok"
+    for caller in (lead, child):
+        (answer,) = request_as(instance, caller, ("GET", f"/v1/sessions/{child}/export"))
+        assert answer[0] == "not_permitted", answer
+
+
+def test_exports_at_the_same_time_are_limited(instance: Instance, tmp_path: Path) -> None:
+    noise = "head -c 2000000 /dev/urandom | base64 -w 200; echo the end"
+    session = instance.spawn("Sh", f"{noise}; exec sleep 1000")["session_id"]
+    until(lambda: "the end" in instance.sm("output", session), "its output is shown")
+    killed(instance, session)
+    answers = [connected(str(instance.socket)) for _ in range(2)]
+    for answer in answers:
+        answer.sendall(f"GET /v1/sessions/{session}/export HTTP/1.1\r\nHost: sm\r\n\r\n".encode())
+        assert answer.recv(100).startswith(b"HTTP/1.1 200")  # the rest waits for a reader
+    file = str(tmp_path / "x.tar.gz")
+    assert "too many archives" in instance.refused("export", session, file, exit_code=6)
+    for answer in answers:
+        answer.close()
+    until(lambda: instance.run("export", session, file).returncode == 0, "the exports have ended")
 
 
 def test_export_writes_a_private_file_and_replaces_none(instance: Instance, tmp_path: Path) -> None:

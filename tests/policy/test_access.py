@@ -38,6 +38,7 @@ SPAWN               yes       yes    sd    sd    s     sd
 REPORT              no        no     s     s     s     s
 KILL                yes       yes    d     d     -     d
 READ                yes       yes    d     d     -     d
+EXPORT              yes       no     -     -     -     -
 COMMAND             yes       yes    -     -     -     -
 COMPACT             yes       yes    d     d     -     d
 ANSWER              yes       yes    d     d     -     d

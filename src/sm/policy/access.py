@@ -23,6 +23,7 @@ class Action(StrEnum):
     SPAWN = "spawn a child of"
     KILL = "kill"
     READ = "read the terminal of"
+    EXPORT = "export the archive of"
     REPORT = "report for"
     SEND = "send messages to"
     COMMAND = "send commands to"
@@ -139,6 +140,8 @@ _TARGETS: Mapping[Action, frozenset[Position]] = {
     Action.KILL: _DESCENDANTS,
     # The terminal, the actions, the log and a summary of them.
     Action.READ: _DESCENDANTS,
+    # An archive has rows as they are stored, with the names of sessions that the caller may not see.
+    Action.EXPORT: _NOBODY,
     # Approve, deny and answer requests of the target, and approve its completion.
     Action.ANSWER: _DESCENDANTS,
     # The answer changes what the agent CLI asks the user in future.
@@ -182,6 +185,7 @@ The operator may do everything but report for a session, an owner everything tha
 _NEEDS_TERMINAL = frozenset(
     {
         Action.ATTACH,
+        Action.EXPORT,
         # The answer trusts a directory or a mode of the agent CLI permanently.
         Action.ANSWER_SETUP,
         Action.MANAGE_WORKSPACES,

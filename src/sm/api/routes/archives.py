@@ -17,10 +17,10 @@ _PIECE_BYTES = 256 * 1024
 routes = RouteTable()
 
 
-@routes.route("GET", "/v1/sessions/{ref}/export", agents=True)
+@routes.route("GET", "/v1/sessions/{ref}/export", agents=False)
 async def export(request: ApiRequest) -> web.StreamResponse:
     """Read the archive of an ended session, as a tar.gz file."""
-    session = request.session(Action.READ)
+    session = request.session(Action.EXPORT)
     archives, store = request.services.archives, request.services.store
     await request.wait_until(lambda: not store.is_archive_due(session.id), _DUE_WITHIN_S)
     if not await asyncio.to_thread(archives.has, session.id):
@@ -33,17 +33,18 @@ async def export(request: ApiRequest) -> web.StreamResponse:
             f"session {short_label(session)} has no archive",
             "see child_agents.cleanup.auto_archive_transcript and archives in config.yaml",
         )
-    try:
-        file = await asyncio.to_thread(archives.packed, session.id)
-    except OSError as error:
-        raise ExternalError(
-            f"cannot read the archive of session {short_label(session)}: {error.strerror}"
-        ) from None
-    with file:
-        response = web.StreamResponse(
-            headers={"Content-Type": "application/gzip", PROTOCOL_HEADER: str(PROTOCOL)}
-        )
-        await response.prepare(request.http)
-        while piece := await asyncio.to_thread(file.read, _PIECE_BYTES):
-            await response.write(piece)
+    with archives.export():
+        try:
+            file = await asyncio.to_thread(archives.packed, session.id)
+        except OSError as error:
+            raise ExternalError(
+                f"cannot read the archive of session {short_label(session)}: {error.strerror}"
+            ) from None
+        with file:
+            response = web.StreamResponse(
+                headers={"Content-Type": "application/gzip", PROTOCOL_HEADER: str(PROTOCOL)}
+            )
+            await response.prepare(request.http)
+            while piece := await asyncio.to_thread(file.read, _PIECE_BYTES):
+                await response.write(piece)
     return response

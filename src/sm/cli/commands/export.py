@@ -2,7 +2,7 @@
 
 The file has what the session did: its terminal output, transcripts with those of sub-agents, messages, events,
 checkpoints, requests and usage. Only you can read the file (0600). Prompts, source code and secrets that the agent saw
-may be in it.
+may be in it, so agents cannot export archives.
 
 \b
 Examples:
