@@ -47,13 +47,15 @@ def reached_units(limits: Amounts, spent: Spent) -> list[str]:
 
 def next_step(budget: Budget, spent: Spent) -> BudgetStep:
     """`spent`: with the work that is under way."""
+    spent_share = share(budget.limits, spent)
+    # First, because each message of an agent asks.
+    if spent_share < budget.soft_percent / 100 - _ROUNDING:
+        return BudgetStep.NONE
     if budget.state not in (BudgetState.OK, BudgetState.SOFT):
         return BudgetStep.NONE
-    spent_share = share(budget.limits, spent)
     if spent_share >= 1 - _ROUNDING:
         return BudgetStep.LIMIT
-    is_soft = spent_share >= budget.soft_percent / 100 - _ROUNDING
-    return BudgetStep.SOFT if is_soft and budget.state is BudgetState.OK else BudgetStep.NONE
+    return BudgetStep.SOFT if budget.state is BudgetState.OK else BudgetStep.NONE
 
 
 def minutes_due_s(budget: Budget, spent: Spent, at_work: int) -> float | None:

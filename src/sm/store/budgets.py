@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sm.core.budgets import DAILY, Amounts, Budget, BudgetState, Spent, above, binding, left_of, with_spent
+from sm.core.budgets import DAILY, Amounts, Budget, BudgetState, Spent, above, binding, left_of
 from sm.core.models import Session
+from sm.core.replacement import replaced
 from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import later
 from sm.policy.budgets import least_left, minutes_due_s
@@ -94,7 +95,7 @@ class BudgetWrites(BudgetReads):
 
     def charge(self, bound: Iterable[Budget], spent: Spent) -> list[Budget]:
         """Add the amounts to these budgets, which bind the session that has spent them; return them as they are now."""
-        charged = [with_spent(budget, budget.spent + spent) for budget in bound]
+        charged = [replaced(budget, spent=budget.spent + spent) for budget in bound]
         if charged:
             # One statement for all of them: it makes the same sums.
             marks = ", ".join("?" * len(charged))
@@ -138,4 +139,4 @@ class BudgetWrites(BudgetReads):
 
     def _keep(self, budgets: Iterable[Budget]) -> None:
         known = {**self._known(), **{budget.id: budget for budget in budgets}}
-        self._tx.mail.open = replace(self._tx.mail.open, budgets=known)
+        self._tx.mail.open = replaced(self._tx.mail.open, budgets=known)

@@ -4,6 +4,7 @@ PRICES are Anthropic's public list prices for the API. Other services (web searc
 """
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from sm.config import ModelPrices
 from sm.core.usage import Usage
@@ -30,11 +31,18 @@ PRICES: Mapping[str, ModelPrices] = {
 
 def prices_of(model: str, overrides: Mapping[str, ModelPrices] | None = None) -> ModelPrices | None:
     """The configured prices of a model, else the list prices; None: unknown."""
-    for prices in (overrides or {}, PRICES):
-        matching = [prefix for prefix in prices if model.startswith(prefix)]
-        if matching:
-            return prices[max(matching, key=len)]
-    return None
+    found = _longest_match(model, overrides) if overrides else None
+    return found or _list_prices(model)
+
+
+def _longest_match(model: str, prices: Mapping[str, ModelPrices]) -> ModelPrices | None:
+    matching = [prefix for prefix in prices if model.startswith(prefix)]
+    return prices[max(matching, key=len)] if matching else None
+
+
+@lru_cache(maxsize=100)  # each message of an agent needs it
+def _list_prices(model: str) -> ModelPrices | None:
+    return _longest_match(model, PRICES)
 
 
 _ALIASES = frozenset({"default", "best", "opus", "sonnet", "haiku", "fable", "opusplan"})
