@@ -47,6 +47,24 @@ def test_create_session_chooses_who_completes_the_child(instance: Instance, pare
     assert (session["mode"], session["mode_source"]) == ("supervised", "--lifecycle")
 
 
+def test_create_session_limits_a_child_and_progress_shows_the_rest(
+    instance: Instance, parent: McpSession
+) -> None:
+    child = created(parent, budget="usd=5,tokens=2M", restart="on-failure")
+    session = instance.session(str(child["session_id"]))
+    assert session["budget"]["limits"] == {"usd": 5, "tokens": 2_000_000, "minutes": None}
+    assert session["restarts"]["max"] == 3
+    assert parent.call("get_progress", session_id=child["session_id"])["budget"] == {
+        "limits": {"usd": 5, "tokens": 2_000_000},
+        "left": {"usd": 5, "tokens": 2_000_000},
+        "state": "ok",
+    }
+    mate = McpSession(instance)
+    assert "budget" not in mate.call("get_progress", session_id=child["session_id"])
+    values = {"title": "T", "agent_name": "Sleeper", "initial_message": "x"}
+    assert "usd='nan'" in parent.refused("create_session", **values, budget="usd=nan")["message"]
+
+
 def test_create_session_with_one_key_makes_one_child(parent: McpSession) -> None:
     first = created(parent, key="one")
     assert created(parent, key="one")["session_id"] == first["session_id"]
@@ -157,11 +175,24 @@ def test_control_session_kills_restores_and_archives_a_tree(instance: Instance, 
     assert [s["session_id"] for s in interrupted] == [child.id]
 
 
-def test_control_session_takes_a_tree_only_to_kill_and_restore(
-    instance: Instance, parent: McpSession
-) -> None:
+def test_control_session_pauses_and_resumes_a_tree(instance: Instance, parent: McpSession) -> None:
+    child = McpSession(instance, "--parent", parent.id)
+    grandchild = str(created(child)["session_id"])
+    both = {child.id, grandchild}
+    paused = parent.call("control_session", session_id=child.id, action="pause", tree=True)["sessions"]
+    assert {s["session_id"] for s in paused if s["paused"]} == both
+    assert instance.session(grandchild)["paused"] is not None
+    resumed = parent.call("control_session", session_id=child.id, action="resume", tree=True)["sessions"]
+    assert {s["session_id"] for s in resumed if "paused" not in s} == both
+    assert instance.session(grandchild)["paused"] is None
+    error = parent.refused("control_session", session_id=child.id, action="resume")
+    assert error["code"] == "illegal_state"
+
+
+@pytest.mark.parametrize("action", ["interrupt", "archive"])
+def test_control_session_takes_no_tree_to_interrupt_and_archive(parent: McpSession, action: str) -> None:
     child = created(parent)["session_id"]
-    error = parent.refused("control_session", session_id=child, action="archive", tree=True)
+    error = parent.refused("control_session", session_id=child, action=action, tree=True)
     assert error["code"] == "usage"
 
 

@@ -11,6 +11,7 @@ from sm.mcp.results import LISTED_MAX, omitted
 from sm.mcp.schemas import arguments, choice, flag, result, text
 from sm.mcp.tool import Result, ToolCall, ToolTable
 from sm.monitor.progress import seconds_between
+from sm.sessions.pause import PauseRequest
 
 tools = ToolTable()
 
@@ -20,24 +21,32 @@ _FINISHED_MAX = 50
 
 @tools.tool(
     arguments(
-        {"session_id": text(200), "action": choice(["interrupt", "kill", "restore", "archive"])},
-        tree=flag("Also all descendants; for kill and restore."),
+        {
+            "session_id": text(200),
+            "action": choice(["interrupt", "pause", "resume", "kill", "restore", "archive"]),
+        },
+        tree=flag("Also all descendants. Not for interrupt and archive."),
     ),
     result(sessions="array", failed="array", duration_ms="number"),
     destructive=True,
 )
 async def control_session(call: ToolCall) -> Result:
-    """Interrupt, kill, restore or archive a descendant. kill ends its process; restore starts it again.
+    """Interrupt, pause, kill, restore or archive a descendant. kill ends its process, restore starts it.
     Example: {"session_id": "1a2b3c4d", "action": "interrupt"}"""
     services, caller, key = call.services, call.caller, call.key
     reference, action = call.values["session_id"], call.values["action"]
     tree = call.values.get("tree", False)
-    if tree and action not in ("kill", "restore"):
-        raise UsageError(f"{action} takes one session", "give tree only for kill and restore")
+    if tree and action in ("interrupt", "archive"):
+        raise UsageError(f"{action} takes one session", "give tree only for pause, resume, kill and restore")
     match action:
         case "interrupt":
             done = await services.interrupts.interrupt(caller, reference, key)
             return _changed([done.session])
+        case "pause":
+            paused = await services.pausing.pause(caller, reference, PauseRequest(tree=tree), key)
+            return _changed(paused.sessions)
+        case "resume":
+            return _changed((await services.pausing.resume(caller, reference, tree=tree, key=key)).sessions)
         case "kill":
             killed = await services.sessions.kill(
                 caller, reference, key, force=False, tree=tree, is_connected=call.exchange.is_connected
@@ -57,7 +66,13 @@ async def control_session(call: ToolCall) -> Result:
 def _changed(sessions: Sequence[Session]) -> Result:
     return {
         "sessions": [
-            {"session_id": s.id, "name": s.display_name, "status": s.status, "archived": s.archived or None}
+            {
+                "session_id": s.id,
+                "name": s.display_name,
+                "status": s.status,
+                "paused": s.paused is not None or None,
+                "archived": s.archived or None,
+            }
             for s in sessions
         ]
     }

@@ -21,8 +21,8 @@ _ARRIVED = (MessageState.SUBMITTED, MessageState.ACKNOWLEDGED)
 @tools.tool(
     arguments(
         {"session_id": text(200), "message": text(MESSAGE_MAX)},
-        mode=choice(SENT_MODES, "auto by default; idle: not before it is idle; urgent: interrupts it."),
-        wait_s=number(0, 30, "Seconds to wait. 5 by default."),
+        mode=choice(SENT_MODES, "auto by default; idle: when it is idle; urgent: interrupts it."),
+        wait_s=number(0, 30, "5 by default."),
     ),
     result(
         status="string",
@@ -52,7 +52,7 @@ async def send_message(call: ToolCall) -> Result:
 
 
 @tools.tool(
-    arguments({"message": text(MESSAGE_MAX)}, recursive=flag("All descendants, not only your children.")),
+    arguments({"message": text(MESSAGE_MAX)}, recursive=flag("All descendants.")),
     result(sent="array", duration_ms="number"),
 )
 async def broadcast(call: ToolCall) -> Result:

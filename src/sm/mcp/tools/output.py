@@ -17,7 +17,7 @@ _NAME_MAX = 80
     arguments(
         session_id=text(200, "Without it your own."),
         tree=flag("Also all descendants."),
-        output_lines=number(0, 50, "Lines of the terminal. 0 by default."),
+        output_lines=number(0, 50, "0 by default."),
     ),
     result(session_id="string", status="string", tree="array", more="integer", duration_ms="number"),
     reads=True,
@@ -41,6 +41,13 @@ async def _progress(call: ToolCall, session: Session, lines: int) -> Result:
     may_read = call.services.sessions.may_read(call.caller, session)
     shown = await call.services.monitor.progress(session, _CHECKPOINTS, may_read=may_read)
     shown["last_output"] = shown["last_output"][len(shown["last_output"]) - lines :] if lines else None
+    budget = call.services.budgets.status(session.id) if may_read else None
+    if budget is not None:
+        shown["budget"] = {
+            "limits": dict(budget.budget.limits.items()),
+            "left": dict(budget.left.items()),
+            "state": budget.budget.state,
+        }
     if session.id != call.caller.session_id:
         for name in ("current_activity", "completion_message"):
             shown[name] = words(shown[name], session)
@@ -67,7 +74,7 @@ async def _progress(call: ToolCall, session: Session, lines: int) -> Result:
     reads=True,
 )
 async def read_session_output(call: ToolCall) -> Result:
-    """Read what a child or another descendant shows on its screen, what it did, or a summary.
+    """Read the screen of a descendant, what it did, or a summary.
     Example: {"session_id": "1a2b3c4d", "what": "actions", "lines": 20}"""
     monitor = call.services.monitor
     session = call.services.sessions.find(call.caller, call.values["session_id"], Action.READ)

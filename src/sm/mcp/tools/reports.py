@@ -11,7 +11,7 @@ from sm.mcp.tool import Result, ToolCall, ToolTable
 
 tools = ToolTable()
 
-_METADATA = {"type": "object", "maxProperties": 50, "description": "Facts by name, such as coverage."}
+_METADATA = {"type": "object", "maxProperties": 50, "description": "Facts by name."}
 
 
 @tools.tool(
@@ -36,7 +36,7 @@ async def report_checkpoint(call: ToolCall) -> Result:
     in_session=True,
 )
 async def report_note(call: ToolCall) -> Result:
-    """Say in one line what you do now; an empty text removes the note. Example: {"text": "running the tests"}"""
+    """Say in one line what you do now. An empty text removes it. Example: {"text": "running the tests"}"""
     key = call.report_key("note", {"text": call.values["text"]})
     await call.services.reports.note(call.caller, call.values["text"], key)
     return {"timestamp": iso(call.services.monitor.now())}
@@ -74,7 +74,7 @@ async def _own_requests(call: ToolCall, kind: RequestKind) -> list[Request]:
     arguments(
         {"question": text(REPORT_MAX)},
         options=many(text(200), 20),
-        wait_s=number(0, 3600, "Seconds to wait. 0 by default: the answer is a message."),
+        wait_s=number(0, 3600, "0 by default: the answer is a message."),
     ),
     result(request_id="string", state="string", answer="object", duration_ms="number"),
     in_session=True,

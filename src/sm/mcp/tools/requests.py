@@ -13,7 +13,7 @@ tools = ToolTable()
 
 
 @tools.tool(
-    arguments(session_id=text(200, "Only requests of this session.")),
+    arguments(session_id=text(200, "Only of this session.")),
     result(requests="array", more="integer", duration_ms="number"),
     reads=True,
 )
@@ -33,10 +33,10 @@ async def list_requests(call: ToolCall) -> Result:
 
 @tools.tool(
     arguments(
-        {"request_id": text(200, "r57, or a session with exactly one open request.")},
-        approve=flag("For a permission, a plan or a completion."),
-        answers=many(text(50_000), 20, "One for each question: an option, its number, or a text."),
-        message=text(REPORT_MAX, "Why."),
+        {"request_id": text(200, "r57, or a session with one open request.")},
+        approve=flag("For a permission, plan, completion or budget."),
+        answers=many(text(50_000), 20, "For each question an option, its number or a text."),
+        message=text(REPORT_MAX, "Why; for a budget the amounts."),
     ),
     result(request_id="string", state="string", answer="object", duration_ms="number"),
     idempotent=True,

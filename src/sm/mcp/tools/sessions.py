@@ -2,6 +2,7 @@
 
 from sm.core.lifecycle import is_live
 from sm.core.models import Session, SpawnRequest
+from sm.core.restarts import RestartPolicy
 from sm.core.states import Mode
 from sm.core.statuses import Status
 from sm.core.text import PROMPT_MAX
@@ -19,14 +20,16 @@ _NEXT = "end your turn: a message wakes you when this session has finished, or a
     arguments(
         {
             "title": text(200, "A few words: letters, digits, spaces, _-.#:()"),
-            "agent_name": text(100, "An agent type of list_agent_types."),
+            "agent_name": text(100, "See list_agent_types."),
             "initial_message": text(PROMPT_MAX, "The whole task: the agent knows nothing else."),
         },
-        name=text(64, "A short name: a-z, 0-9, . - _"),
+        name=text(64, "a-z, 0-9, . - _"),
         model=text(100),
         preset=text(100),
         lifecycle=choice(list(Mode), "supervised: you approve its end."),
-        working_dir=text(4096, "An absolute path; the operator must give it. Else your own."),
+        working_dir=text(4096, "An absolute path. Yours by default."),
+        budget=text(200, "usd=5,tokens=2M,minutes=90: for it and all below it."),
+        restart=choice(tuple(RestartPolicy)),
     ),
     result(
         session_id="string",
@@ -46,7 +49,7 @@ _NEXT = "end your turn: a message wakes you when this session has finished, or a
     idempotent=True,
 )
 async def create_session(call: ToolCall) -> Result:
-    """Start an agent as your child. It works on its own and reports to you when it ends.
+    """Start an agent as your child. It reports to you when it ends.
     Example: {"title": "Backend API", "agent_name": "Engineer", "initial_message": "Write the API"}"""
     values = call.values
     wanted = SpawnRequest(
@@ -58,6 +61,8 @@ async def create_session(call: ToolCall) -> Result:
         preset=values.get("preset"),
         lifecycle=values.get("lifecycle"),
         working_dir=values.get("working_dir"),
+        budget=values.get("budget"),
+        restart=values.get("restart"),
     )
     started = await call.services.sessions.spawn(
         call.caller, wanted, call.key, None, call.exchange.is_connected

@@ -35,7 +35,7 @@ _CHEAPER = "ending your turn is cheaper than another wait: a message wakes you"
     reads=True,
 )
 async def wait_for_sessions(call: ToolCall) -> Result:
-    """Wait until agents have ended. Returns early when one asks you something, or a message comes.
+    """Wait until agents have ended. Returns early when one asks you, or a message comes.
     Example: {"session_ids": ["1a2b3c4d"], "timeout_s": 600}"""
     values, waits = call.values, call.services.waits
     default_s = _LONG_TIMEOUT_S if call.waits_long else _TIMEOUT_S
