@@ -1,5 +1,7 @@
 """Search in texts: its queries, the triggers that fill its table, and the removal of a session."""
 
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -100,11 +102,28 @@ async def test_words_of_a_removed_session_are_erased_from_the_files(tmp_path: Pa
             async with store.transaction() as tx:
                 tx.search.add_said(golden.RUNNING.id, texts[:1], tx.now)
                 tx.search.add_said(golden.PAUSED.id, texts[1:], tx.now)
-        await store.checkpoint_log()
+        await store.log.checkpoint()
         assert any(b"quokkaburrow" in path.read_bytes() for path in tmp_path.iterdir())
         async with store.transaction() as tx:
             await tx.remove(tx.session(golden.RUNNING.id))
-        await store.merge_search_index()
-        await store.scrub()
+        await store.log.scrub()
+        await store.log.merge_search_index()
         assert [path.name for path in tmp_path.iterdir() if b"quokkaburrow" in path.read_bytes()] == []
         assert len(await store.search.find("bandicoot", sessions=None, limit=1000)) == 300
+
+
+async def test_words_are_erased_later_when_a_reader_blocks_it(tmp_path: Path) -> None:
+    async with await opened(tmp_path) as store:
+        async with store.transaction() as tx:
+            await tx.insert(golden.RUNNING, LAUNCH, "build the quokkaburrow")
+        with closing(sqlite3.connect(tmp_path / "sm.db", isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            assert reader.execute("SELECT count(*) FROM sessions").fetchone() == (1,)
+            async with store.transaction() as tx:
+                await tx.remove(tx.session(golden.RUNNING.id))
+            await store._writer.execute("PRAGMA busy_timeout = 0")
+            await store.log.scrub()
+            await store.log.merge_search_index()
+            assert any(b"quokkaburrow" in path.read_bytes() for path in tmp_path.iterdir())
+        await store.log.merge_search_index()
+        assert [path.name for path in tmp_path.iterdir() if b"quokkaburrow" in path.read_bytes()] == []

@@ -40,8 +40,8 @@ async def upkeep(
             if time.monotonic() < next_log_s:
                 continue
             next_log_s = time.monotonic() + _UPKEEP_EVERY_S
-            await store.merge_search_index()
-            await store.checkpoint_log()
+            await store.log.merge_search_index()
+            await store.log.checkpoint()
             if time.monotonic() >= next_prune_s:
                 await store.prune(iso((datetime.now(UTC) - _UNREACHABLE_FOR).timestamp()))
                 next_prune_s = time.monotonic() + _PRUNE_EVERY_S

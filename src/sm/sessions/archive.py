@@ -113,7 +113,7 @@ class Records:
                 now.id, now.effective_mode.value, now.worktree or "", now.branch or "", label(now)
             )
             tx.remember("\n".join(astuple(done)))
-        await self._store.scrub()
+        await self._store.log.scrub()
         return done
 
     async def worktree_use(self, removed: RemovedSession) -> WorktreeUse:

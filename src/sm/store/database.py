@@ -42,10 +42,10 @@ from sm.store.telegram_preferences import PreferenceReads
 from sm.store.transaction import ALONE, SHARED, Transaction
 from sm.store.usage import MeasureReads
 from sm.store.work_clock import WorkClock
+from sm.store.write_ahead_log import WriteAheadLog
 
 log = logging.getLogger(__name__)
 
-_MERGED_PAGES = 200
 _MOST_IN_A_COMMIT = 64
 _LOW_BYTES = 1024 * 1024
 _RECORDED_WITHIN_S = 60.0
@@ -102,7 +102,7 @@ class Store:
         self._is_full = False
         """The last write failed because the disk is full. A commit without changes needs no room and proves nothing."""
         self._writing = asyncio.Lock()
-        self._has_removed_texts = True  # the daemon before may have ended between a removal and the merge
+        self.log = WriteAheadLog(path, writer, reader, self._writing)
         self._committed = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
         self.changes = 0
@@ -489,41 +489,6 @@ class Store:
         return int(rows[0][0]) + await self.mail.lost(sessions)
 
     # Upkeep
-
-    async def checkpoint_log(self) -> None:
-        """Move the write-ahead log into the database without blocking writers (SQLite, PASSIVE)."""
-        with suppress(aiosqlite.OperationalError):
-            await self._reader.execute_fetchall("PRAGMA wal_checkpoint(PASSIVE)")
-
-    async def scrub(self) -> None:
-        """Also erase removed content from the write-ahead log (SQLite, TRUNCATE), unless a reader blocks that."""
-        self._has_removed_texts = True
-        async with self._writing:  # no commit may come before the log is preallocated again
-            with suppress(aiosqlite.OperationalError):
-                await self._writer.execute_fetchall("PRAGMA wal_checkpoint(TRUNCATE)")
-                await asyncio.to_thread(make_room, self._path + "-wal")
-
-    async def merge_search_index(self) -> None:
-        """Erase the words of removed texts from the index of the search, if any were removed since the last call.
-
-        Only a merge drops them. It runs in small steps, between which others commit. FTS5 documentation, section 6.8
-        (`merge`): a negative number begins the merge of everything; a step that writes fewer than two rows is the last.
-        Raises aiosqlite.Error.
-        """
-        if not self._has_removed_texts:
-            return
-        self._has_removed_texts = False
-        pages = -_MERGED_PAGES
-        while True:
-            async with self._writing:
-                before = self._writer.total_changes
-                await self._writer.execute_fetchall(
-                    "INSERT INTO search_index (search_index, rank) VALUES ('merge', ?)", (pages,)
-                )
-                changed = self._writer.total_changes - before
-            if changed < 2:
-                return
-            pages = _MERGED_PAGES
 
     async def prune(self, before: str) -> None:
         """Delete what no reader can reach any more since that time."""

@@ -1,0 +1,70 @@
+"""Moves the write-ahead log into the database, and erases removed content from both (SQLite, "Write-Ahead Logging")."""
+
+import asyncio
+from contextlib import suppress
+
+import aiosqlite
+
+from sm.store.connection import make_room
+
+_MERGED_PAGES = 200
+
+
+class WriteAheadLog:
+    """The log of the database at `path`. `writing`: held while the writer's connection is in use."""
+
+    def __init__(
+        self, path: str, writer: aiosqlite.Connection, reader: aiosqlite.Connection, writing: asyncio.Lock
+    ) -> None:
+        self._path = path
+        self._writer = writer
+        self._reader = reader
+        self._writing = writing
+        self._has_removed_texts = True  # the daemon before may have ended between a removal and the merge
+
+    async def checkpoint(self) -> None:
+        """Move the log into the database without blocking writers (SQLite, PASSIVE)."""
+        with suppress(aiosqlite.OperationalError):
+            await self._reader.execute_fetchall("PRAGMA wal_checkpoint(PASSIVE)")
+
+    async def scrub(self) -> None:
+        """Also erase removed content from the log, unless a reader blocks that. The index of the search still has it.
+
+        `merge_search_index` erases it there.
+        """
+        self._has_removed_texts = True
+        await self._truncate()
+
+    async def merge_search_index(self) -> None:
+        """Erase the words of removed texts from the index of the search and from the log, if any were removed.
+
+        Only a merge drops them. It runs in small steps, between which others commit. FTS5 documentation, section 6.8
+        (`merge`): a negative number begins the merge of everything; a step that writes fewer than two rows is the last.
+        The steps write the old pages of the index to the log. Raises aiosqlite.Error.
+        """
+        if not self._has_removed_texts:
+            return
+        self._has_removed_texts = False
+        pages = -_MERGED_PAGES
+        while True:
+            async with self._writing:
+                before = self._writer.total_changes
+                await self._writer.execute_fetchall(
+                    "INSERT INTO search_index (search_index, rank) VALUES ('merge', ?)", (pages,)
+                )
+                changed = self._writer.total_changes - before
+            if changed < 2:
+                break
+            pages = _MERGED_PAGES
+        if not await self._truncate():
+            self._has_removed_texts = True  # the next call tries again
+
+    async def _truncate(self) -> bool:
+        """Move the log into the database and empty it (SQLite, TRUNCATE). False: a reader blocks that."""
+        async with self._writing:  # no commit may come before the log is preallocated again
+            try:
+                ((is_blocked, *_),) = await self._writer.execute_fetchall("PRAGMA wal_checkpoint(TRUNCATE)")
+            except aiosqlite.OperationalError:
+                return False
+            await asyncio.to_thread(make_room, self._path + "-wal")
+            return not is_blocked
