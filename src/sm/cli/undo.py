@@ -19,7 +19,7 @@ def wants_undo(within_s: float = WITHIN_S) -> bool:
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
     try:
-        tty.setcbreak(descriptor)
+        tty.setcbreak(descriptor, termios.TCSADRAIN)  # a quick `u` came before this
         ready, _, _ = select.select([descriptor], [], [], within_s)
         return bool(ready) and os.read(descriptor, 1) in (b"u", b"U")
     finally:
