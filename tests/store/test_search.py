@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sm.core.excerpt import EXCERPT_MAX, excerpt
 from sm.core.usage import SaidText
 from sm.store import Store
-from sm.store.search import fts_query
+from sm.store.search import fts_query, searched_words
 from tests import golden
 from tests.samples import LAUNCH
 
@@ -35,7 +35,7 @@ async def test_hostile_words_of_a_search_are_no_error(tmp_path: Path, words: str
 @settings(max_examples=100)
 @given(st.text(max_size=60))
 def test_excerpt_of_any_text_is_one_short_line(text: str) -> None:
-    shown = excerpt(text, text)
+    shown = excerpt(text, searched_words(text))
     assert len(shown) <= EXCERPT_MAX + 1
     assert "\n" not in shown and "\x1b" not in shown
 
@@ -43,6 +43,24 @@ def test_excerpt_of_any_text_is_one_short_line(text: str) -> None:
 def test_query_has_no_operator() -> None:
     assert fts_query('NEAR "alpha" mig*') == '"NEAR" """alpha""" "mig"*'
     assert fts_query(' " * : ') is None
+
+
+def test_words_of_a_search_are_few_and_short() -> None:
+    assert len(searched_words("alpha " * 5000)) == 20
+    assert searched_words(f"- {'a' * 5000} beta*") == ["a" * 100, "beta*"]
+    assert fts_query("alpha " * 5000) == " ".join(['"alpha"'] * 20)
+
+
+async def test_found_text_is_a_beginning(tmp_path: Path) -> None:
+    long = "alpha " + "x" * 30_000
+    async with await opened(tmp_path) as store:
+        async with store.transaction() as tx:
+            await tx.insert(golden.RUNNING, LAUNCH, long)
+            said = SaidText("text 1", "", "text", f"{'y' * 20_000} beta")
+            tx.search.add_said(golden.RUNNING.id, [said], tx.now)
+        (found,) = await store.search.find("alpha", sessions=None)
+        assert found.text == long[:20_000]
+        assert await store.search.find("beta", sessions=None) == []
 
 
 async def test_texts_are_found_from_the_transaction_that_writes_them(tmp_path: Path) -> None:

@@ -17,10 +17,14 @@ _WORDS_MAX = 20
 _WORD_MAX = 100
 _PIECE_LINES = 40
 _PIECE_MAX = 8_000
+_SAID_MAX = 20_000
+"""Characters of a text of the agent that are found. Also bounds the work for the excerpts of a search."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundText:
+    """`text`: its beginning."""
+
     session_id: str
     type: str
     at: str
@@ -43,7 +47,13 @@ class SearchWrites:
         self._write_rows(
             _ADD,
             (
-                (session_id, t.type, t.at if t.at and t.at <= now else now, t.key, _storable(t.text))
+                (
+                    session_id,
+                    t.type,
+                    t.at if t.at and t.at <= now else now,
+                    t.key,
+                    _storable(t.text[:_SAID_MAX]),
+                )
                 for t in texts
             ),
         )
@@ -88,8 +98,9 @@ class SearchReads:
             where.append("t.at >= ?")
             values.append(since)
         rows = await self._read(
-            "SELECT t.session_id, t.type, t.at, t.text FROM search_texts AS t JOIN (SELECT t.id AS id, rank AS place"  # noqa: S608
-            " FROM search_index JOIN search_texts AS t ON t.id = search_index.rowid"
+            f"SELECT t.session_id, t.type, t.at, substr(t.text, 1, {_SAID_MAX})"  # noqa: S608
+            " FROM search_texts AS t JOIN ("
+            "SELECT t.id AS id, rank AS place FROM search_index JOIN search_texts AS t ON t.id = search_index.rowid"
             f" WHERE {' AND '.join(where)} ORDER BY rank, t.at DESC LIMIT ?) AS f ON f.id = t.id"
             " ORDER BY f.place, t.at DESC",
             (*values, limit),
@@ -100,12 +111,16 @@ class SearchReads:
 def fts_query(words: str) -> str | None:
     """The words as a query of FTS5 without operators: all must occur, `word*` is a prefix. None: there is no word."""
     found = []
-    for word in words.replace("\0", " ").split()[:_WORDS_MAX]:
-        bare = word[:_WORD_MAX].strip("*")
-        if any(map(str.isalnum, bare)):
-            quoted = '"' + bare.encode("utf-8", "replace").decode().replace('"', '""') + '"'
-            found.append(quoted + ("*" if word.endswith("*") else ""))
+    for word in searched_words(words):
+        quoted = '"' + word.strip("*").encode("utf-8", "replace").decode().replace('"', '""') + '"'
+        found.append(quoted + ("*" if word.endswith("*") else ""))
     return " ".join(found) or None
+
+
+def searched_words(words: str) -> list[str]:
+    """The words that have a letter or a digit, among the first 20, each cut to 100 characters."""
+    first = words.replace("\0", " ").split(maxsplit=_WORDS_MAX)[:_WORDS_MAX]
+    return [word[:_WORD_MAX] for word in first if any(map(str.isalnum, word[:_WORD_MAX]))]
 
 
 def _pieces(lines: Iterable[str]) -> Iterable[str]:
