@@ -172,6 +172,18 @@ async def test_rewritten_transcript_adds_only_its_new_messages(bench: Bench) -> 
     assert await bench.input() == 25
 
 
+async def test_lines_read_while_the_session_is_removed_store_nothing(bench: Bench) -> None:
+    append(bench.main(), message("m1", tool="Bash", input_tokens=10))
+    await bench.read()
+    assert [f.type for f in await bench.store.search.find("Bash", sessions=None)] == ["tool"]
+    await commit(bench.store, lambda tx: tx.remove(bench.session))
+    append(bench.main(), task_created("1", "secret"), message("m2", tool="Bash", input_tokens=10))
+    await bench.read()
+    assert (await bench.input(), await bench.tools(), await bench.facts()) == (0, {}, {})
+    assert await bench.store.search.find("Bash", sessions=None) == []
+    assert await bench.store.measures.positions(bench.session.id) == {}
+
+
 async def test_sub_agents_are_counted_separately_and_change_no_conversation_facts(bench: Bench) -> None:
     append(bench.main(), task_created("1", "mine"), message("m1", 5, tool="Agent", input_tokens=100))
     append(
