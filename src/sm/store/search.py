@@ -4,13 +4,14 @@ Triggers add messages, requests, checkpoints, prompts, notes and results in the 
 the texts of a removed session. Only texts of transcripts and terminals are added by code.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from sm.core.usage import SaidText
 from sm.store.connection import Read
 from sm.store.rows import encode_json
+from sm.store.writes import Writes
 
 _ADD = "INSERT OR IGNORE INTO search_texts (session_id, type, at, source, text) VALUES (?, ?, ?, ?, ?)"
 _WORDS_MAX = 20
@@ -31,17 +32,7 @@ class FoundText:
     text: str
 
 
-class SearchWrites:
-    """The rows are made in the database's thread, as those of `MeasureWrites`."""
-
-    def __init__(
-        self,
-        write: Callable[[str, tuple[Any, ...]], None],
-        write_rows: Callable[[str, Iterable[tuple[Any, ...]]], None],
-    ) -> None:
-        self._write = write
-        self._write_rows = write_rows
-
+class SearchWrites(Writes):
     def add_said(self, session_id: str, texts: Iterable[SaidText], now: str) -> None:
         """Add texts of the agent, each once. A text without a time, or with a later one, gets the time `now`."""
         self._write_rows(

@@ -1,6 +1,6 @@
 """Sums that outlive their sessions: work by time, reminders and retries, and the usage of removed sessions."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from sm.core.time_slots import split
 from sm.core.usage import FollowUpKind, Usage
 from sm.store.connection import Read
 from sm.store.rows import encode_json
+from sm.store.writes import Writes
 
 _SLOT = (
     "iif(at = '', '', substr(at, 1, 14) || printf('%02d', (CAST(substr(at, 15, 2) AS INTEGER) / 15) * 15))"
@@ -40,15 +41,7 @@ class RemovedSums:
     worked_s: float
 
 
-class SumWrites:
-    def __init__(
-        self,
-        write: Callable[[str, tuple[Any, ...]], None],
-        write_rows: Callable[[str, Iterable[tuple[Any, ...]]], None],
-    ) -> None:
-        self._write = write
-        self._write_rows = write_rows
-
+class SumWrites(Writes):
     def add_work(self, session_id: str, since: str, seconds: float) -> None:
         """Count the work of a session that began at `since` and lasted so long."""
         self._write_rows(

@@ -1,13 +1,14 @@
 """Token and tool usage of agents, stored with the read positions of transcripts so that nothing counts twice."""
 
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import astuple, fields
 from typing import Any
 
 from sm.core.usage import FilePosition, ToolUse, Usage
 from sm.store.connection import Read
 from sm.store.rows import decode_json, encode_json
+from sm.store.writes import Writes
 
 _COMPLETED_LOOKED_AT = 50
 """Bounds the cost of a query that `sm progress --watch` repeats every second."""
@@ -21,17 +22,7 @@ _ADD_USAGE = (
 )
 
 
-class MeasureWrites:
-    """The rows of a long transcript are made in the database's thread, so that they do not block the event loop."""
-
-    def __init__(
-        self,
-        write: Callable[[str, tuple[Any, ...]], None],
-        write_rows: Callable[[str, Iterable[tuple[Any, ...]]], None],
-    ) -> None:
-        self._write = write
-        self._write_rows = write_rows
-
+class MeasureWrites(Writes):
     def set_position(self, session_id: str, path: str, position: FilePosition) -> None:
         self._write(
             "INSERT OR REPLACE INTO transcripts (session_id, path, inode, offset) VALUES (?, ?, ?, ?)",
