@@ -218,7 +218,7 @@ class Cleanup(Section):
     auto_kill_on_complete: bool = False
     """End the process of a session that has reported its completion."""
     auto_archive_transcript: bool = True
-    """Save the terminal output of an ended session in archive_path."""
+    """Save an archive of each ended session in archive_path: its terminal output, transcripts and records."""
     archive_path: AbsolutePath | None = None
     """Absolute path of a directory. null: archives/ in the state directory."""
     close_tmux_session: bool = False
