@@ -47,6 +47,24 @@ def test_next_step_depends_on_the_largest_share(spent: Spent, of_ok: BudgetStep,
 
 
 @pytest.mark.parametrize(
+    ("limits", "spent", "spent_up"),
+    [
+        (Amounts(), Spent(1e9, 10**15, 1e9), False),
+        (Amounts(usd=10), Spent(9.9, 10**15, 1e9), False),
+        (Amounts(usd=10), Spent(10), True),
+        (Amounts(tokens=10), Spent(1e9, 9, 1e9), False),
+        (Amounts(tokens=10), Spent(0, 10), True),
+        (Amounts(minutes=10), Spent(1e9, 10**15, 599), False),
+        (Amounts(minutes=10), Spent(0, 0, 600), True),
+        (Amounts(1, 1, 1), Spent(), False),
+    ],
+)
+def test_budget_is_spent_when_one_of_its_own_units_is(limits: Amounts, spent: Spent, spent_up: bool) -> None:
+    assert is_spent(limits, spent) is spent_up
+    assert next_step(Budget("s", limits), spent) is not LIMIT or spent_up
+
+
+@pytest.mark.parametrize(
     ("state", "seconds", "at_work", "due_s"),
     [
         (BudgetState.OK, 0, 1, 480),

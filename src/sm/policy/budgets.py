@@ -21,12 +21,8 @@ class BudgetStep(StrEnum):
 
 def share(limits: Amounts, spent: Spent) -> float:
     """The largest spent share of a limit; 1: that limit is reached."""
-    usd, tokens, minutes = (
-        limits.usd,
-        limits.tokens,
-        limits.minutes,
-    )  # in one expression each: this is called often
-    try:
+    usd, tokens, minutes = limits.usd, limits.tokens, limits.minutes
+    try:  # each unit in one expression: this is called often
         return max(
             0.0 if usd is None else spent.usd / usd,
             0.0 if tokens is None else spent.tokens / tokens,
@@ -128,7 +124,7 @@ def as_much_again(budget: Budget, spent: Spent) -> Amounts:
 
 
 def still_spent(limits: Amounts, spent: Spent) -> str | None:
-    """`usd=8 of 5.2 spent` for the first limit that is reached; None: none is."""
+    """`usd=5 is below the 5.2 that were spent`, for the first limit that is reached; None: none is."""
     for unit in reached_units(limits, spent):
         amount = amount_text(unit, spent.get(unit))
         return f"{unit}={amount_text(unit, limits.get(unit) or 0)} is below the {amount} that were spent"
