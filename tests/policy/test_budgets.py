@@ -135,6 +135,11 @@ def test_approval_adds_as_much_again_until_it_exceeds_what_was_spent(spent: Spen
     assert not is_spent(plus(budget.limits, more), spent)
 
 
+@pytest.mark.parametrize(("steps", "usd"), [(Amounts(usd=5), 5), (Amounts(), 9)])
+def test_approval_adds_the_step_of_a_budget_that_has_grown(steps: Amounts, usd: float) -> None:
+    assert as_much_again(Budget("s", Amounts(usd=9), steps=steps), Spent(9)) == Amounts(usd=usd)
+
+
 def test_limit_that_is_still_spent_is_named() -> None:
     assert reached_units(LIMITS, Spent(10, 5, 600)) == ["usd", "minutes"]
     assert still_spent(Amounts(usd=8), Spent(9)) == "usd=8 is below the 9 that were spent"

@@ -1,11 +1,12 @@
-"""Deny a permission, plan, question or proposed completion.
+"""Deny a permission, plan, question, completion or more budget.
 
 REQUEST is a request ID, such as r57; sm requests lists them. Instead, you can give a SESSION that has exactly one
 open request.
 
 MESSAGE tells the agent why, and what to do instead. The first answer wins. sm reject does the same.
 
-If you deny a dialog of an agent's start (kind setup), the agent is ended.
+If you deny more budget, its sessions stay paused. If you deny a dialog of an agent's start (kind setup), the agent is
+ended.
 
 If a person allowed a tool in the terminal just before, the tool runs. Then the command fails, or you get a notice
 later.

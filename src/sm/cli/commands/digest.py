@@ -23,6 +23,7 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import print_json, print_lines
+from sm.cli.options import workspace_option
 from sm.core.digest_lines import digest_lines
 from sm.core.lines import JsonObject
 from sm.errors import SmError
@@ -35,7 +36,7 @@ _WORK_MAX = 20
 
 @click.command(help=__doc__)
 @click.option("--since", metavar="TIME", help="The beginning.  [default: 12 hours ago]")
-@click.option("--workspace", metavar="SLUG", help="Only sessions of this workspace; - for those without one.")
+@workspace_option
 @json_option
 def command(since: str | None, workspace: str | None, call: Call) -> None:
     query: dict[str, object] = {"workspace": workspace}

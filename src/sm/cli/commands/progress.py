@@ -1,6 +1,7 @@
 """Show a session's progress: tokens, cost, tools, activity.
 
-Fields without a measurement are omitted. With --watch the JSON is one object per line.
+Fields without a measurement are omitted. Estimates rest on completed sessions of the same type and model, or on the
+session's own finished tasks. With --watch the JSON is one object per line.
 
 \b
 Examples:

@@ -4,7 +4,7 @@ Finds the texts that contain all of the words: prompts, messages, notes, checkpo
 tool uses of agents with a transcript, and the terminal output of ended sessions. Upper and lower case are the same, and
 word* finds all words that begin with it. An agent finds its own texts and those of its descendants.
 
-The best matches come first. The JSON is an array.
+The best matches come first. At most 20 words count. The JSON is an array.
 
 \b
 Examples:
