@@ -8,6 +8,7 @@ from sm.core.budgets import (
     DAILY,
     Amounts,
     Budget,
+    BudgetState,
     InvalidAmounts,
     Spent,
     above,
@@ -29,6 +30,10 @@ from tests.samples import session
         (" usd = 0.5 , tokens = 1.5k ", Amounts(0.5, 1500)),
         ("tokens=300k", Amounts(tokens=300_000)),
         ("minutes=.5", Amounts(minutes=0.5)),
+        ("tokens=3K", Amounts(tokens=3_000)),
+        ("tokens=1000000M", Amounts(tokens=10**12)),
+        ("usd=1m", Amounts(usd=1_000_000)),
+        ("minutes=527040", Amounts(minutes=366 * 24 * 60)),
     ],
 )
 def test_budget_is_parsed(text: str, amounts: Amounts) -> None:
@@ -40,8 +45,14 @@ def test_budget_is_parsed(text: str, amounts: Amounts) -> None:
     [
         *("", ",", "usd", "usd=", "=5", "hours=3", "USD=5", "usd=5,", "usd=1,usd=2", "usd=1 usd=2"),
         *("usd=0", "usd=-1", "usd=+1", "usd=nan", "usd=inf", "usd=1e400", "usd=1e3", "usd=0x10", "usd=1_000"),
-        *("usd=\N{ARABIC-INDIC DIGIT FIVE}", "usd=1000001", "tokens=0.5", "tokens=2000000M", "minutes=0.001"),
-        *("minutes=600000", "usd=none", "none", "usd=" + "9" * 300, "usd=0.0000001"),
+        *(
+            "usd=\N{ARABIC-INDIC DIGIT FIVE}",
+            "usd=1000001",
+            "tokens=0.5",
+            "tokens=1000000000001",
+            "minutes=0.001",
+        ),
+        *("minutes=527041", "usd=none", "none", "usd=" + "9" * 300, "usd=0.0000001"),
     ],
 )
 def test_invalid_budget_is_refused(text: str) -> None:
@@ -74,6 +85,18 @@ def test_written_budget_is_read_again(amounts: Amounts) -> None:
 )
 def test_amount_is_shown_as_it_is_typed(unit: str, amount: float, text: str) -> None:
     assert amount_text(unit, amount) == text
+
+
+def test_spending_is_added_and_compared_in_each_unit() -> None:
+    first, second = Spent(3.0, 40, 500.0, 6), Spent(1.0, 2, 3.0, 4)
+    assert first + second == Spent(4.0, 42, 503.0, 10)
+    assert first.beyond(second) == Spent(2.0, 38, 497.0, 2)
+    assert second.beyond(first) == Spent()
+
+
+@pytest.mark.parametrize("state", list(BudgetState))
+def test_budget_stops_its_sessions_from_the_grace_time_on(state: BudgetState) -> None:
+    assert Budget("s", Amounts(usd=1), state=state).stops is (state in ("grace", "stopped"))
 
 
 def tree(*sessions: Session) -> dict[str, Session]:
