@@ -61,18 +61,26 @@ def test_estimate_is_never_below_what_is_used() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tasks", "seconds", "tokens"), [((3, 5), 100, 200), ((5, 5), 60, 120), ((1, 1), 60, 120)]
+    ("tasks", "seconds", "tokens", "usd"),
+    [((3, 5), 100, 200, 2.5), ((5, 5), 60, 120, 1.5), ((1, 1), 60, 120, 1.5), ((7, 5), 60, 120, 1.5)],
 )
-def test_finished_tasks_give_the_rate(tasks: tuple[int, int], seconds: float, tokens: int) -> None:
-    used = Sample(OPUS, 60, 120, None)
-    found = estimate_totals(samples(*range(SAMPLES_MIN)), OPUS, used, tasks)
+def test_finished_tasks_give_the_rate(
+    tasks: tuple[int, int], seconds: float, tokens: int, usd: float
+) -> None:
+    found = estimate_totals(samples(*range(SAMPLES_MIN)), OPUS, Sample(OPUS, 60, 120, 1.5), tasks)
     assert found is not None
     assert (found.seconds, found.tokens, found.cost_usd) == (
         Spread(seconds, seconds),
         Spread(tokens, tokens),
-        None,
+        Spread(usd, usd),
     )
     assert (found.samples, found.basis) == (tasks[0], Basis.TASKS)
+
+
+def test_unknown_amounts_have_no_estimate_from_tasks() -> None:
+    found = estimate_totals([], OPUS, Sample(OPUS, 60, None, None), (1, 2))
+    assert found is not None
+    assert (found.seconds, found.tokens, found.cost_usd) == (Spread(120, 120), None, None)
 
 
 def test_tasks_decide_nothing_before_one_is_finished() -> None:
