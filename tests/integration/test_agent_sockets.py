@@ -22,6 +22,7 @@ OPERATOR_ROUTES = {
     "POST /v1/adopt",
     "POST /v1/restore",
     "GET /v1/sessions/{ref}/attach",
+    "GET /v1/sessions/{ref}/export",
     "POST /v1/workspaces",
     "POST /v1/workspaces/{slug}",
     "POST /v1/workspaces/{slug}/agree",
