@@ -11,13 +11,15 @@ from sm.core.digest import (
     TreeSpending,
     ended_entries,
     live_entries,
+    request_entries,
     spending,
     warning_entries,
 )
 from sm.core.digest_lines import digest_lines
 from sm.core.models import Event, Session
 from sm.core.pauses import Pause
-from sm.core.states import EventType
+from sm.core.requests import Answer, Request
+from sm.core.states import EventType, RequestKind, RequestState
 from sm.core.statuses import Status
 from sm.core.usage import SessionUsage, TokenCounts
 from tests.samples import session
@@ -78,6 +80,28 @@ def test_live_sessions_that_may_wait_come_first() -> None:
     found = live_entries(sessions)
     assert [e.session_id[-1] for e in found] == ["3", "2", "1", "4"]
     assert (found[-1].status, found[-1].text) == ("paused (running)", "budget reached")
+
+
+def test_entry_names_the_command_that_shows_more() -> None:
+    (over,) = ended_entries([ended("aaaa0001", Status.ERROR, SINCE)], SINCE)
+    (live,) = live_entries([session("aaaa0002", status=Status.RUNNING)])
+    assert (over.command, live.command) == ("sm output aaaa0001", "sm tail aaaa0002")
+
+
+def test_open_requests_without_an_answer_are_listed_oldest_first() -> None:
+    asked = Request(1, "aaaa0001", RequestKind.QUESTION, RequestState.OPEN, LATER, LATER)
+    requests = [
+        asked,
+        replace(asked, id=2, created_at=AFTER),
+        replace(asked, id=3, session_id="aaaa0009"),
+        replace(asked, id=4, state=RequestState.CANCELLED),
+        replace(asked, id=5, answer=Answer(approved=True)),
+    ]
+    found = request_entries(requests, {"aaaa0001": session("aaaa0001")})
+    assert [(e.status, e.at, e.command) for e in found] == [
+        ("question", AFTER, "sm requests r2"),
+        ("question", LATER, "sm requests r1"),
+    ]
 
 
 def test_warning_of_one_kind_is_one_entry_with_its_number() -> None:
