@@ -5,7 +5,7 @@ import errno
 import json
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -102,6 +102,23 @@ def test_transcripts_of_an_archive_share_a_limit_and_the_end_of_the_file_above_i
     assert json.loads((archived / ID / "cut.json").read_text()) == {
         "transcripts/before": {"bytes": 8, "kept_bytes": 4},
         "transcripts/oldest": {"bytes": 3, "kept_bytes": 0},
+    }
+
+
+def test_transcript_that_cannot_be_read_is_named_and_all_others_are_kept(
+    tmp_path: Path, archived: Path
+) -> None:
+    def refused() -> AbstractContextManager[int | None]:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "hidden")
+
+    readable = transcripts(tmp_path, readable="words")
+    write_archive(
+        str(archived), ID, ArchiveContents({}, {"hidden": refused, **readable.transcripts}), ["line"]
+    )
+    assert [p.name for p in (archived / ID / "transcripts").iterdir()] == ["readable"]
+    assert (archived / ID / "terminal.txt").read_text() == "line\n"
+    assert json.loads((archived / ID / "cut.json").read_text()) == {
+        "transcripts/hidden": {"kept_bytes": 0, "error": "Permission denied"}
     }
 
 

@@ -6,7 +6,7 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -42,7 +42,7 @@ def write_archive(
 
     `lines`: the output of the terminal; None: take it over from the earlier archive. Agents decide how large their
     transcripts are, so all of them get `_TRANSCRIPTS_MAX_BYTES`; `cut.json` names the files of which only the end is
-    kept. Raises OSError.
+    kept, or which cannot be read. Raises OSError.
     """
     os.makedirs(directory, 0o700, exist_ok=True)
     if os.path.islink(directory):
@@ -126,9 +126,14 @@ def _write_record(path: str, record: Any) -> None:
 def _write_transcripts(archive: str, transcripts: Mapping[str, OpenFile]) -> None:
     disk = os.statvfs(archive)
     left = min(_TRANSCRIPTS_MAX_BYTES, disk.f_bavail * disk.f_frsize // _SHARE_OF_FREE_SPACE)
-    cut = {}
+    cut = dict[str, Any]()
     for name, opened in transcripts.items():
-        with opened() as source:
+        with ExitStack() as stack:
+            try:
+                source = stack.enter_context(opened())
+            except OSError as error:  # the agent decides who may read the file
+                cut[f"transcripts/{name}"] = {"kept_bytes": 0, "error": error.strerror}
+                continue
             if source is None:
                 continue
             target = f"{archive}/transcripts/{name}"
@@ -138,7 +143,7 @@ def _write_transcripts(archive: str, transcripts: Mapping[str, OpenFile]) -> Non
             _copy(source, size - kept, size, target)
         left -= kept
         if kept < size:
-            cut[f"transcripts/{name}"] = {"bytes": size, "kept_bytes": kept}
+            cut[f"transcripts/{name}"] = {"kept_bytes": kept, "bytes": size}
     if cut:
         _write_record(f"{archive}/{_CUT}", cut)
 
