@@ -95,7 +95,7 @@ class _Records:
     async def collect(self, session_id: str) -> ArchiveContents:
         return ArchiveContents({}, {"transcript.jsonl": partial(_opened, self._transcript)})
 
-    async def add_terminal(self, session_id: str, lines: Sequence[str]) -> None:
+    async def add_terminal(self, session_id: str, lines: Sequence[str], since_s: float) -> None:
         return
 
 
@@ -117,7 +117,7 @@ def _archived(home: str, times: int) -> Pairs:
     with asyncio.Runner() as runner:
         for number in range(times + 1):
             begin = time.perf_counter()
-            failed = runner.run(archives.keep("1a2b3c4d", "command-1a2b3c4d"))
+            failed = runner.run(archives.keep("1a2b3c4d", "command-1a2b3c4d", 0.0))
             middle = time.perf_counter()
             if failed is not None:
                 raise RuntimeError(failed)

@@ -128,6 +128,25 @@ def test_search_finds_the_terminal_of_an_ended_session(instance: Instance) -> No
     assert "\x1b" not in instance.sm("search", "quokka")
 
 
+def outputs(archive: Path) -> dict[str, str]:
+    return {p.name: p.read_text().strip() for p in archive.glob("terminal*.txt")}
+
+
+def test_output_before_a_restore_stays_findable(instance: Instance) -> None:
+    script = "echo >> runs; echo the potoroo number $(wc -l < runs); exec sleep 1000"
+    session = instance.spawn("Sh", script)["session_id"]
+    for number in (1, 2):
+        until(lambda n=number: f"number {n}" in instance.sm("output", session), "its output is shown")  # type: ignore[misc]
+        archive = killed(instance, session)
+        if number == 1:
+            instance.sm("restore", session)
+    assert outputs(archive) == {
+        "terminal.txt": "the potoroo number 2",
+        "terminal-1.txt": "the potoroo number 1",
+    }
+    assert found(instance, "potoroo", "--type", "terminal") == [(session, "terminal")] * 2
+
+
 @pytest.mark.parametrize("words", ['"', "NEAR(", "*", ":", "a AND", "-x", "text:q"])
 def test_hostile_words_are_no_internal_error(instance: Instance, words: str) -> None:
     run = instance.run("search", "--", words)

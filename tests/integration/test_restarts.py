@@ -137,6 +137,21 @@ def test_session_is_given_up_with_one_end_when_its_restarts_are_used_up(instance
     instance.sm("kill", parent)
 
 
+def test_output_before_a_restart_stays_findable(instance: Instance) -> None:
+    name = "output"
+    then = f"echo the potoroo number $(wc -l < runs-{name}); [ $(wc -l < runs-{name}) = 2 ] || exit 3; exec sleep 1000"
+    session = instance.spawn("Fragile", counted(name, then))["session_id"]
+    until(lambda: "number 2" in instance.sm("output", session), "the second process runs")
+    archive = instance.state / "archives" / session
+    assert (archive / "terminal.txt").read_text() == "the potoroo number 1\n"
+    (found,) = instance.json("search", "potoroo", "--type", "terminal")
+    assert (found["session_id"], found["excerpt"]) == (session, "the potoroo number 1")
+    instance.sm("kill", session)
+    until((archive / "terminal-1.txt").exists, "the session is archived")
+    assert (archive / "terminal-1.txt").read_text() == "the potoroo number 1\n"
+    assert (archive / "terminal.txt").read_text() == "the potoroo number 2\n"
+
+
 def test_restored_session_has_all_its_restarts_again(instance: Instance) -> None:
     session_id = instance.spawn("Once", counted("restored", "exit 3"))["session_id"]
     until(lambda: instance.session(session_id)["status"] in ENDED, "sm gives up")

@@ -90,17 +90,24 @@ async def test_text_of_a_transcript_that_is_read_again_is_found_once(tmp_path: P
         assert found.at < said.at  # an agent writes any time
 
 
-async def test_terminal_text_replaces_the_earlier_one_and_is_removed_with_the_session(tmp_path: Path) -> None:
+async def test_terminal_text_replaces_that_of_its_process_and_is_removed_with_the_session(
+    tmp_path: Path,
+) -> None:
     async with await opened(tmp_path) as store:
         async with store.transaction() as tx:
             await tx.insert(golden.RUNNING, LAUNCH, "build the walrus")
-        for word in ("heron", "badger"):
+        for began, word in (("first", "heron"), ("second", "heron"), ("second", "badger")):
             async with store.transaction() as tx:
                 lines = [f"line {n}" for n in range(100)] + [word]
-                tx.search.set_terminal(golden.RUNNING.id, lines, tx.now)
+                tx.search.set_terminal(golden.RUNNING.id, began, lines, tx.now)
+        for word in ("heron", "badger"):
+            (found,) = await store.search.find(word, sessions=None)
+            assert found.type == "terminal"
+        async with store.transaction() as tx:
+            tx.search.drop_terminal(golden.RUNNING.id)
         assert await store.search.find("heron", sessions=None) == []
-        (found,) = await store.search.find("badger", sessions=None)
-        assert found.type == "terminal"
+        async with store.transaction() as tx:
+            tx.search.set_terminal(golden.RUNNING.id, "third", ["badger"], tx.now)
         async with store.transaction() as tx:
             await tx.remove(tx.session(golden.RUNNING.id))
         for word in ("badger", "walrus"):

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import json
 import os
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -46,7 +47,7 @@ class FixedRecords:
     async def collect(self, session_id: str) -> ArchiveContents | None:
         return self.contents
 
-    async def add_terminal(self, session_id: str, lines: Sequence[str]) -> None:
+    async def add_terminal(self, session_id: str, lines: Sequence[str], since_s: float) -> None:
         return
 
 
@@ -83,12 +84,36 @@ async def test_keep_raises_storage_full_and_leaves_no_partial_file_when_the_disk
     with monkeypatch.context() as patch:
         patch.setattr(os, "rename", full)
         with pytest.raises(StorageFull):
-            await kept.keep(ID, "command-1a2b3c4d")
+            await kept.keep(ID, "command-1a2b3c4d", 0.0)
     assert list(tmp_path.iterdir()) == []
     assert kept.written_bytes == 0
-    assert await kept.keep(ID, "command-1a2b3c4d") is None
+    assert await kept.keep(ID, "command-1a2b3c4d", 0.0) is None
     assert (Path(kept.path(ID)) / "terminal.txt").read_text() == "the output of command-1a2b3c4d\n"
     assert kept.written_bytes > 0
+
+
+async def test_outputs_of_earlier_processes_stay_in_the_archive(archived: Path) -> None:
+    archives = Archives(str(archived), cast(Screen, FixedScreen()))
+    for number in range(8):
+        began_s = 1_000_000.0 * (1 + number)
+        for _ in range(2):  # as after a crash of the daemon
+            assert await archives.keep(ID, f"process {number}", began_s) is None
+            os.utime(archived / ID / "terminal.txt", (began_s + 1, began_s + 1))
+    outputs = {p.name: p.read_text() for p in (archived / ID).iterdir() if p.name.startswith("terminal")}
+    assert outputs == {
+        "terminal.txt": "the output of process 7\n",
+        **{f"terminal-{number}.txt": f"the output of process {number - 1}\n" for number in range(3, 8)},
+    }
+    assert [*archived.iterdir()] == [archived / ID]
+
+
+async def test_output_stays_when_its_terminal_is_gone(archived: Path) -> None:
+    (archived / f"{ID}.txt").write_text("of an older version\n")
+    for _ in range(2):
+        write_archive(str(archived), ID, ArchiveContents(), None, time.time() + 1000)
+        assert (archived / ID / "terminal.txt").read_text() == "of an older version\n"
+    assert sorted(p.name for p in (archived / ID).iterdir()) == ["terminal.txt"]
+    assert [*archived.iterdir()] == [archived / ID]
 
 
 def test_transcripts_of_an_archive_share_a_limit_and_the_end_of_the_file_above_it_stays(
@@ -159,7 +184,7 @@ def test_holes_of_a_transcript_take_no_room_in_its_archive(
 async def test_archive_of_a_session_that_is_removed_meanwhile_does_not_stay(archived: Path) -> None:
     screen, records = WaitingScreen(), FixedRecords()
     archives = Archives(str(archived), cast(Screen, screen), records)
-    keeping = asyncio.create_task(archives.keep(ID, "command-1a2b3c4d"))
+    keeping = asyncio.create_task(archives.keep(ID, "command-1a2b3c4d", 0.0))
     await screen.asked.wait()
     records.contents = None
     removing = asyncio.create_task(archives.remove(ID))
@@ -168,7 +193,7 @@ async def test_archive_of_a_session_that_is_removed_meanwhile_does_not_stay(arch
     assert await keeping is None
     await removing
     assert list(archived.iterdir()) == []
-    assert await archives.keep(ID, "command-1a2b3c4d") is None
+    assert await archives.keep(ID, "command-1a2b3c4d", 0.0) is None
     assert list(archived.iterdir()) == []
 
 

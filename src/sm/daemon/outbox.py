@@ -44,7 +44,6 @@ from sm.messaging import LimitDialogs
 from sm.monitor import Watcher
 from sm.notifiers.base import Notifier, NotifyFailed
 from sm.sandboxes.base import Sandbox
-from sm.sessions.cleanup import started_s
 from sm.sessions.home_files import HomeFiles
 from sm.sessions.manager import Manager
 from sm.sessions.restore import Restorer
@@ -78,6 +77,11 @@ def queue_of(effect: Effect) -> str:
     return _end_queue(effect.session_id) if effect.kind in _ON_TERMINALS else effect.session_id
 
 
+def _began_s(payload: Mapping[str, Any]) -> float:
+    """The start of the process in the terminal, in seconds since the epoch; 0: unknown."""
+    return epoch_s(payload["began"]) if payload.get("began") else 0.0
+
+
 def _end_queue(session_id: str) -> str:
     return f"{session_id}/end"
 
@@ -94,6 +98,7 @@ class Outbox:
     _watcher: Watcher
     _notifiers: Mapping[str, Notifier]
     _archives: Archives
+    _is_archiving: bool
     _restorer: Restorer
     _agent_sockets: AgentSockets
     _home_files: HomeFiles
@@ -299,6 +304,9 @@ class Outbox:
                 if isinstance(result, BaseException):
                     raise result
         if pane is not None:
+            if self._is_archiving and not await self._archives.is_kept(session.id, _began_s(payload)):
+                with suppress(StorageFull):  # the next process matters more than the words of the old one
+                    await self._archives.keep(session.id, session.terminal, _began_s(payload))
             await self._terminals.close(session.terminal)
 
     async def _adopt(self, effect: Effect, session: Session) -> None:
@@ -356,8 +364,9 @@ class Outbox:
             )
 
     async def _archive(self, effect: Effect) -> str | None:
+        terminal, began_s = str(effect.payload["terminal"]), _began_s(effect.payload)
         try:
-            return await self._archives.keep(effect.session_id, str(effect.payload["terminal"]))
+            return await self._archives.keep(effect.session_id, terminal, began_s)
         except StorageFull as error:  # it is retried, so no dead letter tells of it
             await self._report_full_archive(effect, error.message)
             raise
@@ -384,9 +393,8 @@ class Outbox:
         await self._terminals.release(str(effect.payload["terminal"]))
 
     async def _close(self, effect: Effect) -> None:
-        session = self._store.sessions.get(effect.session_id)
-        if session is not None and effect.payload.get("archived"):
-            is_kept = await self._archives.is_kept(session.id, started_s(session))
+        if effect.payload.get("archived"):
+            is_kept = await self._archives.is_kept(effect.session_id, _began_s(effect.payload))
         else:
             is_kept = True
         if is_kept:  # otherwise the terminal has the only copy of its output

@@ -356,6 +356,7 @@ class DaemonParts:
             watcher,
             notifiers,
             archives,
+            cleanup.auto_archive_transcript,
             restorer,
             self.agent_sockets,
             home_files,

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from sm.core.timestamps import iso
 from sm.monitor.transcripts import FILES_MAX, Root, files_of, opened
 from sm.monitor.usage import UsageMeter
 from sm.sessions.manager import Manager
@@ -46,11 +47,11 @@ class ArchiveRecords:
         return ArchiveContents(files, await asyncio.to_thread(_transcripts, mains, below))
 
     @durable
-    async def add_terminal(self, session_id: str, lines: Sequence[str]) -> None:
+    async def add_terminal(self, session_id: str, lines: Sequence[str], since_s: float) -> None:
         async with self._store.transaction() as tx:
             session = tx.find(session_id)
             if session is not None:
-                tx.search.set_terminal(session_id, lines, session.completed_at or tx.now)
+                tx.search.set_terminal(session_id, iso(since_s), lines, session.completed_at or tx.now)
 
 
 def _transcripts(mains: Sequence[str], below: Root) -> dict[str, OpenFile]:

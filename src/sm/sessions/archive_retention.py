@@ -75,7 +75,7 @@ class ArchiveRetention:
             if session is not None:
                 line = f"{subject(session)}: its archive was deleted, because archives: in config.yaml limits them"
                 await tx.event(EventType.WARNING, session, tx.now, line, facts)
-                tx.search.set_terminal(session.id, (), tx.now)
+                tx.search.drop_terminal(session.id)
 
 
 class Reaper:

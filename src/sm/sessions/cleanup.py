@@ -126,7 +126,7 @@ class TerminalCleanup:
         if await self._archives.is_kept(session.id, started_s(session)):
             return True
         try:
-            reason = await self._archives.keep(session.id, session.terminal)
+            reason = await self._archives.keep(session.id, session.terminal, started_s(session))
         except (NoTerminal, NoServer, StorageFull):  # with a full disk, the next round tries again
             return False
         if reason is not None:

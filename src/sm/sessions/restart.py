@@ -110,6 +110,7 @@ async def _order_start(
         "again": True,
         "pane_pid": None if pane is None else pane.pid,
         "process": timer.data["process"],
+        "began": timer.data.get("began"),
     }
     await tx.effect(EffectKind.START, after.id, payload, tx.now)
     if not begins_again:

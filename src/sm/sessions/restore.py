@@ -233,6 +233,7 @@ class Restorer:
                     "again": True,
                     "pane_pid": None if pane is None else pane.pid,
                     "process": None if now.process is None else as_payload(now.process),
+                    "began": now.started_at,
                 }
                 await tx.effect(EffectKind.START, session_id, payload, tx.now)
                 if goes_on:

@@ -134,11 +134,11 @@ class Endings:
         await return_messages(tx, self._notices, session)
         await cancel_requests(tx, session, at, f"session {short_label(session)} has ended")
         await self._release_children(tx, session, at)
-        payload: dict[str, Any] = {"terminal": session.terminal}
-        if self._cleanup.auto_archive_transcript:
+        payload: dict[str, Any] = {"terminal": session.terminal, "began": session.started_at or at}
+        is_archived = self._cleanup.auto_archive_transcript
+        if is_archived:
             await tx.effect(EffectKind.ARCHIVE, session.id, payload, at)
         if self._cleanup.close_tmux_session:
-            is_archived = self._cleanup.auto_archive_transcript
             await tx.effect(EffectKind.CLOSE, session.id, {**payload, "archived": is_archived}, at)
 
     async def kill_completed(self, tx: Transaction, session: Session) -> None:

@@ -49,6 +49,7 @@ async def plan_restart(
     process = before.process
     data = {
         "process": None if process is None else {"pid": process.pid, "started": process.started},
+        "began": before.started_at,
         "words": restart.words,
         "why": why,
     }

@@ -49,16 +49,24 @@ class SearchWrites(Writes):
             ),
         )
 
-    def set_terminal(self, session_id: str, lines: Iterable[str], at: str) -> None:
-        """Replace the session's terminal text."""
-        self._write("DELETE FROM search_texts WHERE session_id = ? AND type = 'terminal'", (session_id,))
+    def set_terminal(self, session_id: str, began: str, lines: Iterable[str], at: str) -> None:
+        """Replace the terminal text of the process that began at that time."""
+        source = f"terminal {began} "
+        self._write(
+            "DELETE FROM search_texts WHERE session_id = ? AND type = 'terminal' AND substr(source, 1, ?) = ?",
+            (session_id, len(source), source),
+        )
         self._write_rows(
             _ADD,
             (
-                (session_id, "terminal", at, f"terminal {number}", piece)
+                (session_id, "terminal", at, f"{source}{number}", piece)
                 for number, piece in enumerate(_pieces(lines))
             ),
         )
+
+    def drop_terminal(self, session_id: str) -> None:
+        """Delete the terminal texts of all processes of the session."""
+        self._write("DELETE FROM search_texts WHERE session_id = ? AND type = 'terminal'", (session_id,))
 
 
 class SearchReads:

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +14,11 @@ from typing import Any, TypeAlias
 from sm.linux.files import regular_file
 
 TERMINAL = "terminal.txt"
+"""The output of the newest process."""
+_EARLIER_NAME = "terminal-{}.txt"
+_EARLIER = re.compile(r"terminal-([0-9]{1,9})\.txt")
+_EARLIER_MAX = 5
+"""How many outputs of earlier processes are kept: restores and restarts begin new ones."""
 _CUT = "cut.json"
 _TRANSCRIPTS_MAX_BYTES = 256 * 2**20
 _SHARE_OF_FREE_SPACE = 4
@@ -36,13 +42,18 @@ class ArchiveContents:
 
 
 def write_archive(
-    directory: str, session_id: str, contents: ArchiveContents, lines: Sequence[str] | None
+    directory: str,
+    session_id: str,
+    contents: ArchiveContents,
+    lines: Sequence[str] | None,
+    since_s: float = 0.0,
 ) -> None:
     """Write `directory/SESSION_ID/` in place of an earlier one.
 
-    `lines`: the output of the terminal; None: take it over from the earlier archive. Agents decide how large their
-    transcripts are, so all of them get `_TRANSCRIPTS_MAX_BYTES`; `cut.json` names the files of which only the end is
-    kept, or which cannot be read. Raises OSError.
+    `lines`: the output of the process that began at `since_s` (seconds since the epoch); None: its terminal is gone.
+    The outputs of earlier processes stay. Agents decide how large their transcripts are, so all of them get
+    `_TRANSCRIPTS_MAX_BYTES`; `cut.json` names the files of which only the end is kept, or which cannot be read. Raises
+    OSError.
     """
     os.makedirs(directory, 0o700, exist_ok=True)
     if os.path.islink(directory):
@@ -61,8 +72,7 @@ def write_archive(
                 open(descriptor, "w", encoding="utf-8", errors="replace", closefd=False) as file,
             ):
                 file.writelines(f"{line}\n" for line in lines)
-        else:
-            _copy_output(path, f"{new}/{TERMINAL}")
+        _keep_outputs(path if os.path.lexists(path) else old, new, f"{path}.txt", since_s)
         if os.path.lexists(path):
             delete(old)
             os.rename(path, old)
@@ -97,9 +107,9 @@ def is_directory(path: str) -> bool:
 def saved_output(path: str, since_s: float) -> str | None:
     """The file with the terminal's output in the archive `path`, if it was saved after that time."""
     for file in (f"{path}/{TERMINAL}", f"{path}.txt"):
-        with suppress(OSError):
-            if os.lstat(file).st_mtime >= since_s:
-                return file
+        at_s = _saved_at(file)
+        if at_s is not None and at_s >= since_s:
+            return file
     return None
 
 
@@ -169,11 +179,50 @@ def _copy(source: int, start: int, end: int, path: str) -> None:
         os.ftruncate(target, end - start)
 
 
+def _keep_outputs(before: str, archive: str, old_version: str, since_s: float) -> None:
+    """Take the outputs of earlier processes over from the archive `before`, with their times.
+
+    They are numbered, the oldest first. The newest one stays the current one if there is none yet.
+    """
+    outputs = sorted(
+        (int(found[1]), f"{before}/{name}")
+        for name in _names_in(before)
+        if (found := _EARLIER.fullmatch(name)) is not None
+    )
+    number = outputs[-1][0] if outputs else 0
+    for path in (f"{before}/{TERMINAL}", old_version):
+        at_s = _saved_at(path)
+        if at_s is None:
+            continue
+        if not os.path.lexists(f"{archive}/{TERMINAL}"):
+            _copy_output(path, f"{archive}/{TERMINAL}")
+        elif at_s < since_s:
+            outputs.append((number + 1, path))
+        break
+    for number, path in outputs[-_EARLIER_MAX:]:
+        if _saved_at(path) is not None:
+            _copy_output(path, f"{archive}/{_EARLIER_NAME.format(number)}")
+
+
 def _copy_output(path: str, target: str) -> None:
-    """Take the output over from the earlier archive, with its time."""
-    saved = saved_output(path, 0.0) or saved_output(f"{path}.old", 0.0)
-    if saved is not None:
-        with regular_file(saved) as source:
-            state = os.fstat(source)
-            _copy(source, 0, state.st_size, target)
-        os.utime(target, ns=(state.st_atime_ns, state.st_mtime_ns))
+    """Copy the file with its time."""
+    with regular_file(path) as source:
+        state = os.fstat(source)
+        _copy(source, 0, state.st_size, target)
+    os.utime(target, ns=(state.st_atime_ns, state.st_mtime_ns))
+
+
+def _names_in(directory: str) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except OSError:
+        return []
+
+
+def _saved_at(path: str) -> float | None:
+    """The time of the last change of a regular file; None: there is none."""
+    try:
+        state = os.lstat(path)
+    except OSError:
+        return None
+    return state.st_mtime if stat.S_ISREG(state.st_mode) else None

@@ -30,7 +30,7 @@ from sm.terminals.archive_writer import (
 from sm.terminals.base import Screen
 
 _LINES_MAX = 50_000
-_CLOCK_STEP_S = 0.1
+_CLOCK_STEP_S = 0.02
 """The times of files come from a coarser clock than other times, and may be a few milliseconds behind."""
 _EXPORTS_MAX = 2
 """Exports at the same time. Each compresses in a thread, and the threads are few."""
@@ -44,8 +44,8 @@ class SessionRecords(Protocol):
     async def collect(self, session_id: str) -> ArchiveContents | None:
         """None: the session was removed."""
 
-    async def add_terminal(self, session_id: str, lines: Sequence[str]) -> None:
-        """Make the terminal's output findable. Idempotent."""
+    async def add_terminal(self, session_id: str, lines: Sequence[str], since_s: float) -> None:
+        """Make the output of the process findable that began at `since_s`. Idempotent."""
 
 
 class NoRecords:
@@ -54,7 +54,7 @@ class NoRecords:
     async def collect(self, session_id: str) -> ArchiveContents | None:
         return ArchiveContents()
 
-    async def add_terminal(self, session_id: str, lines: Sequence[str]) -> None:
+    async def add_terminal(self, session_id: str, lines: Sequence[str], since_s: float) -> None:
         return
 
 
@@ -74,11 +74,12 @@ class Archives:
     def path(self, session_id: str) -> str:
         return f"{self._directory}/{session_id}"
 
-    async def keep(self, session_id: str, terminal: str) -> str | None:
+    async def keep(self, session_id: str, terminal: str, since_s: float) -> str | None:
         """Write the session's archive, in place of an earlier one. Return the reason for a failure.
 
-        Without the terminal, the output in the earlier archive stays. Raises TerminalUnreachable, and StorageFull when
-        the disk is full: try again later.
+        `since_s`: the start of the process in the terminal, in seconds since the epoch. The output of earlier processes
+        stays in the archive, and without the terminal also the newest one. Raises TerminalUnreachable, and StorageFull
+        when the disk is full: try again later.
         """
         async with self._lock(session_id):
             contents = await self._records.collect(session_id)
@@ -90,14 +91,14 @@ class Archives:
             except (NoTerminal, NoServer):
                 lines = None
             try:
-                await asyncio.to_thread(write_archive, self._directory, session_id, contents, lines)
+                await asyncio.to_thread(write_archive, self._directory, session_id, contents, lines, since_s)
                 _, size = await asyncio.to_thread(_measured, self.path(session_id))
             except OSError as error:
                 return self._failure(session_id, error)
             self.written_bytes += size
             self.trouble = None
             if lines is not None:
-                await self._records.add_terminal(session_id, lines)
+                await self._records.add_terminal(session_id, lines, since_s)
             return None
 
     def _failure(self, session_id: str, error: OSError) -> str:
