@@ -11,7 +11,7 @@ from sm.core.lifecycle import decide
 from sm.core.models import Session, Signal
 from sm.core.states import SignalKind
 from sm.core.statuses import Status
-from sm.core.timers import TimerKind
+from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import later
 from sm.errors import IllegalState
 from sm.store import Store, Transaction
@@ -130,6 +130,46 @@ async def test_budget_is_the_same_after_a_restart(store: Store, path: str, clock
         assert again.budgets.find("top") == full
 
 
+async def test_charges_are_the_same_after_a_restart(store: Store, path: str, clocks: Clocks) -> None:
+    await put(store, *(Budget(name, Amounts(usd=5)) for name in ("top", "middle", "low")))
+    for spending in (Spent(1.5, 10, 30.0, 7), Spent(0.25, 5, 0.5, 1)):
+        async with store.transaction() as tx:
+            tx.budgets.charge(tx.budgets.binding(tx.session("middle")), spending)
+    await move(store, "low", SignalKind.BUSY)
+    clocks.pass_time(60)
+    await move(store, "low", SignalKind.WENT_IDLE)
+    assert spent(store, "middle") == Spent(1.75, 15, 90.5, 8)
+    async with await Store.open(path, clocks.now) as again:
+        assert again.mail.open.budgets == store.mail.open.budgets
+
+
+async def test_ended_budget_and_its_timers_are_gone_after_a_restart(
+    store: Store, path: str, clocks: Clocks
+) -> None:
+    await put(store, Budget("top", MINUTES), Budget("low", MINUTES))
+    await move(store, "low", SignalKind.BUSY)
+    assert due_s(store, "top") is not None
+    async with store.transaction() as tx:
+        tx.timers.set(Timer("top", TimerKind.BUDGET_STOP, START))
+        tx.budgets.remove("top")
+        tx.budgets.remove("middle")  # it has none
+    async with await Store.open(path, clocks.now) as again:
+        for opened in (store, again):
+            assert set(opened.mail.open.budgets) == {"low"}
+            assert {t.subject for t in opened.mail.open.timers.values()} == {"low"}
+
+
+async def test_budgets_above_leave_the_least_and_one_that_only_tells_leaves_all(store: Store) -> None:
+    await put(
+        store,
+        Budget("top", Amounts(usd=9, tokens=50), spent=Spent(usd=2)),
+        Budget("middle", Amounts(usd=1), state=BudgetState.TOLD),
+        Budget("low", Amounts(usd=2)),
+        Budget(DAILY, Amounts(usd=8)),
+    )
+    assert store.budgets.left_above(store.sessions["low"]) == Amounts(usd=7, tokens=50)
+
+
 async def test_minutes_of_all_sessions_at_work_are_spent(store: Store, clocks: Clocks) -> None:
     await put(store, Budget("top", MINUTES), Budget("low", MINUTES))
     await move(store, "middle", SignalKind.BUSY)
@@ -139,6 +179,10 @@ async def test_minutes_of_all_sessions_at_work_are_spent(store: Store, clocks: C
     await move(store, "low", SignalKind.WENT_IDLE)
     clocks.pass_time(60)
     assert (spent(store, "top").seconds, spent(store, "low").seconds) == (180, 60)
+    await move(store, "low", SignalKind.BUSY)
+    clocks.pass_time(30)
+    await move(store, "low", SignalKind.WENT_IDLE)
+    assert (spent(store, "top").seconds, spent(store, "low").seconds) == (240, 90)
 
 
 async def test_timer_is_due_when_the_sessions_at_work_reach_the_soft_limit(

@@ -92,6 +92,38 @@ async def test_keep_raises_storage_full_and_leaves_no_partial_file_when_the_disk
     assert kept.written_bytes > 0
 
 
+def test_earlier_archive_comes_back_when_the_new_one_cannot_take_its_place(
+    archived: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_archive(str(archived), ID, ArchiveContents({"a.json": 1}), ["first"])
+    rename = os.rename
+
+    def fails(source: str, target: str) -> None:
+        if source.endswith(".new"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        rename(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", fails)
+        with pytest.raises(OSError, match="Input/output error"):
+            write_archive(str(archived), ID, ArchiveContents({"b.json": 2}), ["second"])
+    assert [*archived.iterdir()] == [archived / ID]
+    assert sorted(p.name for p in (archived / ID).iterdir()) == ["a.json", "terminal.txt"]
+
+
+@pytest.mark.parametrize("left", ["new", "old"])
+def test_archive_follows_no_link_that_stands_in_its_place(archived: Path, tmp_path: Path, left: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "file").write_text("mine")
+    for place in (archived / ID, archived / f"{ID}.{left}"):
+        place.symlink_to(elsewhere)
+    write_archive(str(archived), ID, ArchiveContents({"a.json": 1}), ["words"])
+    assert [p.name for p in elsewhere.iterdir()] == ["file"]
+    assert [*archived.iterdir()] == [archived / ID]
+    assert not (archived / ID).is_symlink()
+
+
 async def test_outputs_of_earlier_processes_stay_in_the_archive(archived: Path) -> None:
     archives = Archives(str(archived), cast(Screen, FixedScreen()))
     for number in range(8):
