@@ -114,6 +114,18 @@ async def test_terminal_text_replaces_that_of_its_process_and_is_removed_with_th
             assert await store.search.find(word, sessions=None) == []
 
 
+async def test_terminal_texts_of_the_newest_processes_are_found(tmp_path: Path) -> None:
+    async with await opened(tmp_path) as store:
+        async with store.transaction() as tx:
+            await tx.insert(golden.RUNNING, LAUNCH, None)
+        for number in range(10):
+            async with store.transaction() as tx:
+                at = f"2026-01-27T15:10:0{number}.000Z"
+                tx.search.set_terminal(golden.RUNNING.id, f"process {number}", [f"heron {number}"] * 90, at)
+        found = await store.search.find("heron", sessions=None, limit=1000)
+        assert {f.text[:7] for f in found} == {f"heron {number}" for number in range(4, 10)}
+
+
 async def test_words_of_a_removed_session_are_erased_from_the_files(tmp_path: Path) -> None:
     async with await opened(tmp_path) as store:
         for session in (golden.RUNNING, golden.PAUSED):

@@ -279,9 +279,8 @@ class UsageMeter:
     ) -> None:
         """`before`: the stored usage of the messages in `usage`; None: it was not read."""
         async with self._store.transaction() as tx:
-            if (
-                tx.find(session_id) is None
-            ):  # removed since the transcript was read: its texts must not come back
+            # Removed since the transcript was read: its texts must not come back.
+            if tx.find(session_id) is None:
                 return
             if record is not None:
                 await record(tx)

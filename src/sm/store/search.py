@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from sm.core.archive_retention import OUTPUTS_MAX
 from sm.core.usage import SaidText
 from sm.store.connection import Read
 from sm.store.rows import encode_json
@@ -50,7 +51,10 @@ class SearchWrites(Writes):
         )
 
     def set_terminal(self, session_id: str, began: str, lines: Iterable[str], at: str) -> None:
-        """Replace the terminal text of the process that began at that time."""
+        """Replace the terminal text of the process that began at that time. `at`: the time of the text.
+
+        Of all processes of the session, the newest OUTPUTS_MAX texts stay.
+        """
         source = f"terminal {began} "
         self._write(
             "DELETE FROM search_texts WHERE session_id = ? AND type = 'terminal' AND substr(source, 1, ?) = ?",
@@ -62,6 +66,12 @@ class SearchWrites(Writes):
                 (session_id, "terminal", at, f"{source}{number}", piece)
                 for number, piece in enumerate(_pieces(lines))
             ),
+        )
+
+        self._write(
+            "DELETE FROM search_texts WHERE session_id = ?1 AND type = 'terminal' AND at NOT IN (SELECT DISTINCT at"
+            " FROM search_texts WHERE session_id = ?1 AND type = 'terminal' ORDER BY at DESC LIMIT ?2)",
+            (session_id, OUTPUTS_MAX),
         )
 
     def drop_terminal(self, session_id: str) -> None:

@@ -11,14 +11,13 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from sm.core.archive_retention import OUTPUTS_MAX
 from sm.linux.files import regular_file
 
 TERMINAL = "terminal.txt"
 """The output of the newest process."""
 _EARLIER_NAME = "terminal-{}.txt"
 _EARLIER = re.compile(r"terminal-([0-9]{1,9})\.txt")
-_EARLIER_MAX = 5
-"""How many outputs of earlier processes are kept: restores and restarts begin new ones."""
 _CUT = "cut.json"
 _TRANSCRIPTS_MAX_BYTES = 256 * 2**20
 _SHARE_OF_FREE_SPACE = 4
@@ -199,7 +198,7 @@ def _keep_outputs(before: str, archive: str, old_version: str, since_s: float) -
         elif at_s < since_s:
             outputs.append((number + 1, path))
         break
-    for number, path in outputs[-_EARLIER_MAX:]:
+    for number, path in outputs[1 - OUTPUTS_MAX :]:
         if _saved_at(path) is not None:
             _copy_output(path, f"{archive}/{_EARLIER_NAME.format(number)}")
 
