@@ -14,7 +14,14 @@ def samples(*seconds: float, model: str | None = OPUS, cost_usd: float | None = 
 
 @pytest.mark.parametrize(
     ("numbers", "p50", "p90"),
-    [([7], 7, 7), ([2, 1], 1, 2), ([3, 1, 2], 2, 3), (range(1, 11), 5, 9), (range(1, 101), 50, 90)],
+    [
+        ([7], 7, 7),
+        ([2, 1], 1, 2),
+        ([3, 1, 2], 2, 3),
+        (range(1, 11), 5, 9),
+        (range(1, 101), 50, 90),
+        (range(1, 102), 51, 91),
+    ],
 )
 def test_spread_takes_measured_numbers_by_nearest_rank(numbers: list[float], p50: float, p90: float) -> None:
     assert spread(list(numbers)) == Spread(p50, p90)

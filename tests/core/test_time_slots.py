@@ -34,6 +34,9 @@ def test_split_gives_each_slot_its_seconds() -> None:
 
 def test_split_puts_the_time_of_a_clock_that_was_set_into_one_slot() -> None:
     assert list(split("2026-01-31T10:20:00.000Z", 1e9)) == [("2026-01-31T10:15", 1e9)]
+    month_s = 31 * 86_400.0
+    assert len(list(split("2026-01-31T10:15:00.000Z", month_s))) == 31 * 24 * 4
+    assert list(split("2026-01-31T10:15:00.000Z", month_s + 1)) == [("2026-01-31T10:15", month_s + 1)]
 
 
 @pytest.mark.parametrize(("since", "seconds"), [("", 5), ("yesterday", 5), ("2026-01-31T10:00:00Z", -5)])
