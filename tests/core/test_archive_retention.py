@@ -22,12 +22,16 @@ def test_archives_without_limits_stay() -> None:
 def test_old_archives_go_oldest_first() -> None:
     assert gone(set(), 5, None) == ["a", "b"]
     assert gone(set(), 21, None) == []
+    aged = ArchiveEntry("e", 10 * DAY - 1, 1)
+    assert surplus([aged], set(), 31 * DAY, keep_days=21, max_mb=None) == [aged]
 
 
 def test_oldest_archives_go_until_the_others_have_room() -> None:
     assert gone(set(), None, 6) == []
     assert gone(set(), None, 5) == ["a"]
     assert gone(set(), None, 3) == ["a", "b"]
+    more = ArchiveEntry("d", 0.0, 1)
+    assert surplus([*ENTRIES, more], set(), 31 * DAY, keep_days=None, max_mb=6) == [more]
 
 
 def test_archive_of_a_live_session_stays_and_takes_room() -> None:
