@@ -137,6 +137,20 @@ def test_crash_after_more_than_the_window_does_not_count() -> None:
     assert decisions[-1].endswith(": 300")
 
 
+@pytest.mark.parametrize(("ago_s", "count"), [(0, 2), (899.5, 2), (900, 1), (901, 1)])
+def test_crash_counts_for_fifteen_minutes(ago_s: float, count: int) -> None:
+    tried = Restarts(times=(later(NOW, -ago_s),), row=1, total=1)
+    decision = end(running(tried))
+    assert isinstance(decision, Restart)
+    assert (decision.restarts.count, decision.words) == (count, f"restart {count} of 3")
+
+
+def test_delay_of_a_very_long_row_is_the_longest() -> None:
+    decision = end(running(Restarts(row=5000, total=5000)))
+    assert isinstance(decision, Restart)
+    assert decision.after_s == 300
+
+
 @pytest.mark.parametrize(("ran_s", "row"), [(599.9, 3), (600, 1), (86_400, 1)])
 def test_good_run_of_ten_minutes_begins_a_new_row(ran_s: float, row: int) -> None:
     tried = Restarts(times=(later(NOW, -10), later(NOW, -5)), row=2, total=2)
