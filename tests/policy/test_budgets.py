@@ -15,6 +15,7 @@ from sm.policy.budgets import (
     only_lowers,
     plus,
     reached_units,
+    share,
     still_spent,
 )
 
@@ -65,6 +66,21 @@ def test_budget_is_spent_when_one_of_its_own_units_is(limits: Amounts, spent: Sp
 
 
 @pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        (Amounts(), 0.0),
+        (Amounts(usd=10), 0.2),
+        (Amounts(tokens=1000), 0.5),
+        (Amounts(minutes=10), 0.1),
+        (LIMITS, 0.5),
+        (Amounts(0.0, 1000), 1.0),
+    ],
+)
+def test_share_is_that_of_the_most_spent_unit(limits: Amounts, expected: float) -> None:
+    assert share(limits, Spent(2, 500, 60)) == expected
+
+
+@pytest.mark.parametrize(
     ("state", "seconds", "at_work", "due_s"),
     [
         (BudgetState.OK, 0, 1, 480),
@@ -72,6 +88,7 @@ def test_budget_is_spent_when_one_of_its_own_units_is(limits: Amounts, spent: Sp
         (BudgetState.OK, 500, 1, 0),
         (BudgetState.SOFT, 480, 2, 60),
         (BudgetState.SOFT, 700, 2, 0),
+        (BudgetState.SOFT, 600 - 5e-7, 2, 0),  # nothing is left but a rounding error
         (BudgetState.OK, 0, 0, None),
         (BudgetState.OK, 480, 0, 0),  # the work has ended before the limit was told
         (BudgetState.SOFT, 600, 0, 0),
@@ -138,6 +155,25 @@ def test_approval_adds_as_much_again_until_it_exceeds_what_was_spent(spent: Spen
 @pytest.mark.parametrize(("steps", "usd"), [(Amounts(usd=5), 5), (Amounts(), 9)])
 def test_approval_adds_the_step_of_a_budget_that_has_grown(steps: Amounts, usd: float) -> None:
     assert as_much_again(Budget("s", Amounts(usd=9), steps=steps), Spent(9)) == Amounts(usd=usd)
+
+
+@pytest.mark.parametrize(
+    ("limits", "steps", "spent", "more"),
+    [
+        (Amounts(5, 100), Amounts(5, 100), Spent(5, 40), Amounts(5, 100)),  # the tokens are not spent
+        (Amounts(usd=0.5), Amounts(usd=0.125), Spent(0.875), Amounts(usd=0.5)),
+        (Amounts(usd=2), Amounts(usd=0.1), Spent(2.3), Amounts(usd=0.4)),  # 2.3 - 2 is 0.2999999999999998
+    ],
+)
+def test_approval_adds_whole_steps_to_each_unit(
+    limits: Amounts, steps: Amounts, spent: Spent, more: Amounts
+) -> None:
+    assert as_much_again(Budget("s", limits, steps=steps), spent) == more
+    assert not is_spent(plus(limits, more), spent)
+
+
+def test_amounts_are_added_to_the_limits_that_exist() -> None:
+    assert plus(Amounts(usd=5, minutes=2), Amounts(1, 1000)) == Amounts(usd=6, minutes=2)
 
 
 def test_limit_that_is_still_spent_is_named() -> None:
