@@ -69,6 +69,14 @@ async def test_due_timers_run_once_and_in_their_order(store: Store) -> None:
     assert handler.subjects == ["first", "second"]
 
 
+async def test_timers_that_are_due_together_run_in_their_order(store: Store) -> None:
+    handler = Recorded(store)
+    await set_timer(store, *(timer(f"timer {s}", -s) for s in (1, 3, 2)))
+    async with running(store, handler):
+        await store.wait_until(lambda: not store.mail.open.timers)
+    assert handler.subjects == ["timer 3", "timer 2", "timer 1"]
+
+
 async def test_timer_that_is_set_later_runs_too(store: Store) -> None:
     handler = Recorded(store)
     async with running(store, handler):

@@ -59,10 +59,13 @@ class DueTimers:
             await self._store.wait_until(lambda: self._store.mail.open.timers is not timers, pause_s)  # noqa: B023
 
     async def run_due(self, timers: Mapping[tuple[str, str], Timer]) -> float | None:
-        """Call the handlers of the due timers. Returns the seconds until the next one; None without one."""
+        """Call the handlers of the due timers in their order.
+
+        Returns the seconds until the next one; None without one.
+        """
         self._waits = {key: wait for key, wait in self._waits.items() if timers.get(key) == wait.timer}
         pauses = []
-        for timer in timers.values():
+        for timer in sorted(timers.values(), key=lambda timer: timer.due_at):
             handler = self._handlers.get(timer.kind)
             if handler is None:
                 continue

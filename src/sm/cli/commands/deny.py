@@ -1,4 +1,4 @@
-"""Deny a permission, plan, question, completion or more budget.
+"""Deny a permission, plan, question, completion or budget.
 
 REQUEST is a request ID, such as r57; sm requests lists them. Instead, you can give a SESSION that has exactly one
 open request.
