@@ -48,6 +48,13 @@ def test_estimate_counts_only_sessions_of_the_model() -> None:
     assert found.seconds == Spread(3, 5)
 
 
+def test_estimate_of_sessions_that_used_nothing_is_zero() -> None:
+    found = estimate_totals(samples(0, 0, 0, 0, 0, cost_usd=0.0), OPUS, tasks=(1, 5))
+    assert found is not None
+    assert (found.seconds, found.tokens, found.cost_usd) == (Spread(0, 0),) * 3
+    assert found.basis is Basis.SESSIONS
+
+
 def test_estimate_of_a_model_without_a_price_has_no_cost() -> None:
     found = estimate_totals([*samples(1, 2, 3, 4), *samples(5, 6, cost_usd=None)], OPUS)
     assert found is not None
