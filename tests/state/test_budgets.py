@@ -1,0 +1,113 @@
+"""Spending that usage adds to a budget, and the sessions and messages that a spent budget stops."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sm.config import Config
+from sm.core.budgets import DAILY, Amounts, Budget, BudgetState, Spent
+from sm.core.models import Session
+from sm.core.states import RequestKind
+from sm.core.usage import Usage
+from sm.errors import IllegalState
+from sm.state.budgets import added_spending, budget_hold, check_within_budget, stopping_budget
+from sm.state.notices import Notices
+from sm.state.requests import NewRequest, open_request
+from sm.store import Open, Store
+from tests.samples import LAUNCH, session
+
+
+def used(message: str, input: int, output: int, model: str = "known") -> Usage:
+    return Usage(message, model, "2026-03-01T10:00:00.000Z", input, output, cache_read=1000)
+
+
+def cost_usd(usages: Sequence[Usage]) -> float | None:
+    return None if usages[0].model == "unknown" else sum(u.input / 2 + u.output for u in usages)
+
+
+@pytest.mark.parametrize(
+    ("stored", "usages", "added"),
+    [
+        ([], [], Spent()),
+        ([], [used("a", 10, 5), used("b", 2, 1)], Spent(12.0, 18)),
+        ([used("a", 10, 5)], [used("a", 10, 8)], Spent(3.0, 3)),
+        ([used("a", 10, 5)], [used("a", 10, 5)], Spent()),
+        ([used("a", 10, 5)], [used("a", 12, 5)], Spent(1.0, 2)),
+        ([used("a", 10, 5)], [used("a", 99, 4)], Spent()),
+        ([used("a", 10, 5)], [used("a", 2, 6)], Spent()),  # less in all: a transcript that was written anew
+        ([used("b", 10, 5)], [used("a", 10, 5)], Spent(10.0, 15)),
+        ([], [used("a", 10, 1), used("a", 10, 5), used("a", 10, 3)], Spent(10.0, 15)),
+        ([], [used("a", 10, 5, "unknown")], Spent(0.0, 15, 0.0, 1015)),
+        ([used("a", 10, 5, "unknown")], [used("a", 10, 8, "unknown")], Spent(0.0, 3, 0.0, 3)),
+    ],
+)
+def test_usage_adds_the_difference_to_the_stored_one(
+    stored: list[Usage], usages: list[Usage], added: Spent
+) -> None:
+    assert added_spending({u.message_id: u for u in stored}, usages, cost_usd) == added
+
+
+TOP, LOW = session("aaaa0001"), session("aaaa0002", parent="aaaa0001")
+SESSIONS = {s.id: s for s in (TOP, LOW)}
+OK, GRACE, STOPPED, TOLD = BudgetState.OK, BudgetState.GRACE, BudgetState.STOPPED, BudgetState.TOLD
+
+
+def opened(*states: tuple[str, BudgetState]) -> Open:
+    budgets = [Budget(id, Amounts(usd=1), state=state, reports={LOW.id: 7}) for id, state in states]
+    return Open(budgets={budget.id: budget for budget in budgets})
+
+
+@pytest.mark.parametrize(
+    ("session", "states", "stops"),
+    [
+        (LOW, [], None),
+        (LOW, [(LOW.id, OK), (TOP.id, TOLD), (DAILY, BudgetState.SOFT)], None),
+        (LOW, [(LOW.id, GRACE), (TOP.id, STOPPED)], LOW.id),
+        (LOW, [(LOW.id, OK), (TOP.id, STOPPED), (DAILY, STOPPED)], TOP.id),
+        (LOW, [(DAILY, GRACE)], DAILY),
+        (TOP, [(LOW.id, STOPPED)], None),
+    ],
+)
+def test_nearest_spent_budget_stops_a_session(
+    session: Session, states: list[tuple[str, BudgetState]], stops: str | None
+) -> None:
+    budget = stopping_budget(session, SESSIONS.get, opened(*states))
+    assert (budget and budget.id) == stops
+
+
+@pytest.mark.parametrize(
+    ("session", "message_id", "reason"),
+    [
+        (LOW, 7, None),  # the order to report
+        (LOW, 8, "budget of aaaa0001 reached"),
+        (LOW, None, "budget of aaaa0001 reached"),
+        (TOP, 7, "budget of aaaa0001 reached"),
+        (TOP, None, "budget of aaaa0001 reached"),
+    ],
+)
+def test_message_waits_for_a_spent_budget_unless_it_is_the_order_to_report(
+    session: Session, message_id: int | None, reason: str | None
+) -> None:
+    assert budget_hold(session, SESSIONS.get, opened((TOP.id, GRACE)), message_id) == reason
+    assert budget_hold(session, SESSIONS.get, opened((TOP.id, OK)), message_id) is None
+
+
+async def test_no_agent_starts_below_a_spent_budget(tmp_path: Path) -> None:
+    budget = Budget(TOP.id, Amounts(usd=1), steps=Amounts(usd=2), state=STOPPED)
+    async with await Store.open(str(tmp_path / "sm.db")) as store, store.transaction() as tx:
+        for each in SESSIONS.values():
+            await tx.insert(each, LAUNCH, None)
+        tx.budgets.put(replace(budget, state=OK))
+        check_within_budget(tx, LOW)
+        tx.budgets.put(budget)
+        with pytest.raises(IllegalState, match="budget of aaaa0001 reached: no agent can start") as refused:
+            check_within_budget(tx, LOW)
+        assert refused.value.hint == "sm budget aaaa0001 --add usd=2"
+        asked = NewRequest(RequestKind.BUDGET)
+        request = await open_request(tx, Notices(Config()), TOP, asked, tx.now, None)
+        tx.budgets.put(replace(budget, request=request.id))
+        with pytest.raises(IllegalState) as refused:
+            check_within_budget(tx, LOW)
+        assert refused.value.hint == f"sm approve {request.name}"
