@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from sm.core.budget_lines import amount_text, amounts_text, amounts_to_type, floor_text, spent_words
+from sm.core.budget_wording import limit_text
 from sm.core.budgets import (
     DAILY,
     Amounts,
@@ -12,7 +14,6 @@ from sm.core.budgets import (
     InvalidAmounts,
     Spent,
     above,
-    amount_text,
     binding,
     left_of,
     parse_amounts,
@@ -128,3 +129,53 @@ def test_cycle_of_parents_ends() -> None:
 def test_left_is_never_negative() -> None:
     budget = Budget("top", Amounts(5, 100, 2))
     assert left_of(budget, Spent(7, 40, 60.0)) == Amounts(0, 60, 1)
+
+
+def test_limits_are_shown_as_they_were_set_and_spending_is_rounded() -> None:
+    limits = {"usd": 0.000001, "tokens": 1_234_567, "minutes": 2.25}
+    assert amounts_text(limits) == "usd=0.000001,tokens=1234567,minutes=2.25"
+    spent = {"usd": 1.23456, "tokens": 1_234_567, "minutes": 1.26}
+    assert (
+        spent_words(limits, spent) == "usd 1.2346 of 0.000001, tokens 1.235M of 1234567, minutes 1.3 of 2.25"
+    )
+
+
+@pytest.mark.parametrize(
+    ("unit", "amount", "text"),
+    [
+        ("minutes", 98.289, "98.28"),
+        ("minutes", 0.3, "0.3"),
+        ("usd", 3.9999999, "3.999999"),
+        ("tokens", 2_000_000, "2M"),
+        ("minutes", 0.001, "0"),
+        ("usd", -1, "0"),
+    ],
+)
+def test_largest_amount_of_a_hint_is_rounded_down(unit: str, amount: float, text: str) -> None:
+    assert floor_text(unit, amount) == text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "amounts"),
+    [
+        ({"limits": {"minutes": 90}}, "minutes=N"),
+        ({"limits": {"usd": 5, "minutes": 90}}, "usd=N,minutes=N"),
+        (None, "usd=N"),
+    ],
+)
+def test_amounts_to_type_have_the_units_of_the_budget(arguments: object, amounts: str) -> None:
+    assert amounts_to_type(arguments) == amounts
+
+
+@pytest.mark.parametrize(
+    ("on_limit", "at_work", "words"),
+    [
+        ("ask", True, "its agents report what they have, then they are paused"),
+        ("ask", False, "its sessions are paused"),
+        ("kill", False, "its sessions are killed"),
+    ],
+)
+def test_notice_of_a_spent_budget_says_what_follows(on_limit: str, at_work: bool, words: str) -> None:
+    owner = session("aaaa0001")
+    text = limit_text(Budget(owner.id, Amounts(usd=1)), Spent(2), owner, on_limit, at_work=at_work)
+    assert text.endswith(f"usd 2 of 1; {words}; see: sm budget aaaa0001")

@@ -99,6 +99,10 @@ def requests_of(stage: Stage, session_id: str) -> list[dict[str, Any]]:
     return [r for r in stage.json("requests") if r["session_id"] == session_id]
 
 
+def hint_of(error: str) -> str:
+    return error.rpartition("hint: ")[2].strip()
+
+
 def texts_to(stage: Stage, session_id: str) -> list[str]:
     return [m["text"] for m in stage.json("log", session_id) if m["session_id"] == session_id]
 
@@ -364,11 +368,13 @@ def test_budget_that_kills_ends_the_sessions_below_it(killing: Stage) -> None:
 
 def test_budget_that_only_pauses_opens_no_request(pausing: Stage) -> None:
     agent = at_work(pausing, "--budget", "usd=1")
-    spend(agent, 1)
+    spend(agent, 2.5)
     in_state(pausing, agent.id, "stopped")
     assert paused(pausing, agent.id)["reason"] == f"budget of {agent.id} reached"
     assert requests_of(pausing, agent.id) == []
-    pausing.sm("budget", agent.id, "--add", "usd=1")
+    refused = pausing.refused("resume", agent.id, exit_code=4)
+    assert hint_of(refused) == f"sm budget {agent.id} --add usd=2"  # as much as it takes
+    pausing.sm(*hint_of(refused).split()[1:])
     assert paused(pausing, agent.id) is None
 
 
@@ -453,6 +459,10 @@ def test_invalid_budget_is_refused(stage: Stage, text: str, words: str) -> None:
     assert words in stage.refused("spawn", "Plain", "x", "--budget", text, exit_code=2)
 
 
+def test_budget_needs_a_session_outside_of_one(stage: Stage) -> None:
+    assert "give a SESSION, or daily" in stage.refused("budget", exit_code=2)
+
+
 def test_budget_of_a_child_is_at_most_what_is_left_above(stage: Stage) -> None:
     top = at_work(stage, "--budget", "usd=5")
     spend(top, 1)
@@ -464,7 +474,9 @@ def test_budget_of_a_child_is_at_most_what_is_left_above(stage: Stage) -> None:
     refusal = stage.refused("budget", child.id, "--set", "usd=4.5", exit_code=2, env=env)
     assert "usd=4 left" in refusal
     stage.sm("budget", child.id, "--set", "usd=3", env=env)
-    stage.sm("budget", child.id, "--add", "usd=1", env=env)
+    refusal = stage.refused("budget", child.id, "--add", "usd=2", exit_code=2, env=env)
+    assert hint_of(refusal) == f"sm budget {child.id} --add usd=1"
+    stage.sm(*hint_of(refusal).split()[1:], env=env)
     assert budget_of(stage, child.id)["limits"]["usd"] == 4
     report = stage.json("budget", child.id, env=stage.as_session(child.id))
     assert report["above"][0]["left"]["usd"] == 4
@@ -491,7 +503,9 @@ def test_parent_approves_only_within_what_is_left_above(stage: Stage) -> None:
     in_state(stage, child.id, "stopped")
     (request,) = requests_of(stage, child.id)
     name = request["request_id"]
-    assert "usd=10 left" in stage.refused("approve", name, "usd=9", exit_code=2, env=env)
+    refusal = stage.refused("approve", name, "usd=9", exit_code=2, env=env)
+    assert "usd=10 left" in refusal
+    assert hint_of(refusal) == f"sm approve {name} 'usd=8'"
     assert "was answered" not in stage.sm("approve", name, "usd=8", env=env)
     assert budget_of(stage, child.id)["limits"]["usd"] == 10
 

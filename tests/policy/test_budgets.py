@@ -178,7 +178,7 @@ def test_amounts_are_added_to_the_limits_that_exist() -> None:
 
 def test_limit_that_is_still_spent_is_named() -> None:
     assert reached_units(LIMITS, Spent(10, 5, 600)) == ["usd", "minutes"]
-    assert still_spent(Amounts(usd=8), Spent(9)) == "usd=8 is below the 9 that were spent"
+    assert still_spent(Amounts(usd=8), Spent(9)) == "usd=8 does not exceed the 9 that were spent"
     assert still_spent(Amounts(usd=8), Spent(7)) is None
 
 

@@ -1,16 +1,28 @@
 """Formats budgets and requests for more of one, from their JSON. Pure, and cheap to import."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 _UNITS = ("usd", "tokens", "minutes")
+_DIGITS = {"usd": 6, "tokens": 0, "minutes": 2}
+_ROUNDING = 1e-6
 
 
 def amounts_text(amounts: object) -> str:
     """`usd=5,tokens=2M`, as it is typed; `nothing` without an amount."""
     given = amounts if isinstance(amounts, Mapping) else {}
-    shown = [f"{unit}={_number(unit, given[unit])}" for unit in _UNITS if _is_number(given.get(unit))]
+    shown = [f"{unit}={amount_text(unit, given[unit])}" for unit in _UNITS if _is_number(given.get(unit))]
     return ",".join(shown) or "nothing"
+
+
+def amounts_to_type(arguments: object) -> str:
+    """`usd=N,minutes=N`: the amounts that a person may type to approve a request for more of a budget."""
+    given = arguments if isinstance(arguments, Mapping) else {}
+    limits = given.get("limits")
+    return (
+        ",".join(f"{unit}=N" for unit in _UNITS if isinstance(limits, Mapping) and unit in limits) or "usd=N"
+    )
 
 
 def spent_words(limits: object, spent: object) -> str:
@@ -21,7 +33,7 @@ def spent_words(limits: object, spent: object) -> str:
     for unit in _UNITS:
         if _is_number(bounds.get(unit)):
             amount = used[unit] if _is_number(used.get(unit)) else 0
-            words.append(f"{unit} {_number(unit, amount)} of {_number(unit, bounds[unit])}")
+            words.append(f"{unit} {_rounded(unit, amount)} of {amount_text(unit, bounds[unit])}")
     return ", ".join(words) or "nothing"
 
 
@@ -48,7 +60,24 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _number(unit: str, amount: float) -> str:
+def amount_text(unit: str, amount: float) -> str:
+    """An amount as it is typed: `5`, `2.5`, `300k`, `2M`."""
+    if unit == "tokens":
+        whole = round(amount)
+        for suffix, factor in (("M", 1_000_000), ("k", 1_000)):
+            if whole and whole % (factor // 10) == 0 and abs(whole) >= factor:
+                return f"{whole / factor:g}{suffix}" if whole % factor else f"{whole // factor}{suffix}"
+        return str(whole)
+    return f"{amount:.{_DIGITS[unit]}f}".rstrip("0").rstrip(".") or "0"
+
+
+def floor_text(unit: str, amount: float) -> str:
+    """An amount as it is typed, rounded down, so that it is no more than what is left."""
+    scale = 10 ** _DIGITS[unit]
+    return amount_text(unit, max(0, math.floor(amount * scale + _ROUNDING)) / scale)
+
+
+def _rounded(unit: str, amount: float) -> str:
     if unit == "tokens":
         for suffix, factor in (("M", 1_000_000), ("k", 1_000)):
             if amount >= factor:

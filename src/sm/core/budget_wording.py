@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from sm.core.budgets import DAILY, UNITS, Amounts, Budget, Spent, amount_text
+from sm.core.budget_lines import amount_text
+from sm.core.budgets import DAILY, UNITS, Amounts, Budget, Spent
 from sm.core.labels import name_to_type, short_label
 from sm.core.models import Session
 from sm.core.text import folded
@@ -45,13 +46,19 @@ def soft_text(budget: Budget, spent: Spent, owner: Session | None) -> str:
     return f"{_whose(budget, owner)} has spent {budget.soft_percent}% of its budget: {used}; see: {_command(budget)}"
 
 
-def limit_text(budget: Budget, spent: Spent, owner: Session | None, on_limit: str | None) -> str:
-    """A budget is spent. `owner`: as in `soft_text`. `on_limit`: the setting; None: only told."""
+def limit_text(
+    budget: Budget, spent: Spent, owner: Session | None, on_limit: str | None, *, at_work: bool = True
+) -> str:
+    """A budget is spent. `owner`: as in `soft_text`. `on_limit`: the setting; None: only told.
+
+    `at_work`: agents are at work, which report what they have first.
+    """
     used = spent_text(budget.limits, spent)
     if owner is None:
         return f"Your budget is spent: {used}. It counts your own work and that of all agents below you."
     verb = {"kill": "killed", None: None}.get(on_limit, "paused")
-    then = "" if verb is None else f"; its agents report what they have, then they are {verb}"
+    first = "its agents report what they have, then they are" if at_work else "its sessions are"
+    then = "" if verb is None else f"; {first} {verb}"
     return f"{_whose(budget, owner)} has spent its budget: {used}{then}; see: {_command(budget)}"
 
 
@@ -65,8 +72,10 @@ def report_text(budget: Budget, grace_s: float) -> str:
 
 
 def raised_text(budget: Budget, spent: Spent, owner: Session, by: str) -> str:
-    """Text of the event for other limits."""
-    return f"{_whose(budget, owner)} has another budget, by {folded(by)}: {spent_text(budget.limits, spent)}"
+    """Text of the event for a new budget, and for other limits."""
+    return (
+        f"{_whose(budget, owner)} has a new budget, set by {folded(by)}: {spent_text(budget.limits, spent)}"
+    )
 
 
 def request_arguments(budget: Budget, spent: Spent, more: Amounts, owner: Session | None) -> dict[str, Any]:
@@ -96,9 +105,6 @@ def _command(budget: Budget) -> str:
     return f"sm budget {budget.id}"
 
 
-def raise_hint(budget: Budget, owner: Session | None) -> str:
-    """The command that adds to a budget."""
-    unit = next((unit for unit, _ in budget.limits.items()), "usd")
-    step = budget.steps.get(unit) or budget.limits.get(unit) or 1
-    word = DAILY if owner is None else name_to_type(owner)
-    return f"sm budget {word} --add {unit}={amount_text(unit, step)}"
+def raise_hint(owner: Session | None, more: Amounts) -> str:
+    """The command that adds to a budget. `more`: amounts with which it exceeds what was spent."""
+    return f"sm budget {DAILY if owner is None else name_to_type(owner)} --add {more}"

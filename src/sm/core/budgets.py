@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
+from sm.core.budget_lines import amount_text
 from sm.core.models import Session
 from sm.core.statuses import Tolerant
 
@@ -177,18 +178,6 @@ def _amount(unit: str, text: str) -> float:
     if unit == "tokens" and abs(amount - round(amount)) > _ROUNDING * amount:
         raise InvalidAmounts(f"tokens={text[:40]} is not a whole number")
     return amount
-
-
-def amount_text(unit: str, amount: float) -> str:
-    """An amount as it is typed: `5`, `2.5`, `300k`, `2M`."""
-    if unit == "tokens":
-        whole = round(amount)
-        for suffix, factor in (("M", 1_000_000), ("k", 1_000)):
-            if whole and whole % (factor // 10) == 0 and abs(whole) >= factor:
-                return f"{whole / factor:g}{suffix}" if whole % factor else f"{whole // factor}{suffix}"
-        return str(whole)
-    digits = 6 if unit == "usd" else 2
-    return f"{amount:.{digits}f}".rstrip("0").rstrip(".") or "0"
 
 
 def above(session: Session, find: Callable[[str], Session | None]) -> list[Session]:

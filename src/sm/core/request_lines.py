@@ -7,7 +7,7 @@ line, and invisible characters are shown as code points.
 from collections.abc import Iterator
 from datetime import datetime
 
-from sm.core.budget_lines import budget_facts, budget_request
+from sm.core.budget_lines import amounts_to_type, budget_facts, budget_request
 from sm.core.lines import JsonObject, age, line
 from sm.core.quotation import argument_lines, question_lines, quotation, wrapped_at_blanks
 from sm.core.session_lines import label, name_to_type
@@ -117,7 +117,8 @@ def _answer_commands(request: JsonObject) -> list[str]:
     if request["kind"] == "setup":
         return [f"sm approve {name}", f"sm deny {name}"]
     if request["kind"] == "budget":
-        return [f"sm approve {name}", f"sm approve {name} 'usd=2'", f"sm deny {name}"]
+        amounts = amounts_to_type(request["arguments"])
+        return [f"sm approve {name}", f"sm approve {name} '{amounts}'", f"sm deny {name}"]
     if request["kind"] != "question":
         return [f"sm approve {name}", f"sm deny {name} 'WHY'"]
     if request.get("cut"):

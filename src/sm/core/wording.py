@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import assert_never
 
-from sm.core.budget_lines import budget_request
+from sm.core.budget_lines import amounts_to_type, budget_request
 from sm.core.faults import Fault, fault_reason
 from sm.core.labels import label, label_of, name_to_type, short_label
 from sm.core.messages import Message
@@ -279,8 +279,8 @@ def request_notice(session: Session, request: Request, plan: str | None = None) 
         case RequestKind.BUDGET:
             asks = budget_request(request.arguments)
             return (
-                f"{who} {asks}; answer with: sm approve {name}, or for another amount: sm approve {name} 'usd=2', "
-                + (f"or: sm deny {name}")
+                f"{who} {asks}; answer with: sm approve {name}, or for another amount: sm approve {name} "
+                f"'{amounts_to_type(request.arguments)}', or: sm deny {name}"
             )
         case RequestKind.SETUP:
             return (

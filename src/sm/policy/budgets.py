@@ -4,7 +4,8 @@ import math
 from collections.abc import Iterable
 from enum import StrEnum
 
-from sm.core.budgets import Amounts, Budget, BudgetState, Spent, amount_text
+from sm.core.budget_lines import amount_text
+from sm.core.budgets import Amounts, Budget, BudgetState, Spent
 
 _ROUNDING = 1e-9
 
@@ -124,8 +125,10 @@ def as_much_again(budget: Budget, spent: Spent) -> Amounts:
 
 
 def still_spent(limits: Amounts, spent: Spent) -> str | None:
-    """`usd=5 is below the 5.2 that were spent`, for the first limit that is reached; None: none is."""
+    """`usd=5 does not exceed the 5.2 that were spent`, for the first limit that is reached; None: none is."""
     for unit in reached_units(limits, spent):
         amount = amount_text(unit, spent.get(unit))
-        return f"{unit}={amount_text(unit, limits.get(unit) or 0)} is below the {amount} that were spent"
+        return (
+            f"{unit}={amount_text(unit, limits.get(unit) or 0)} does not exceed the {amount} that were spent"
+        )
     return None

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from sm.config import Config
-from sm.core.budgets import DAILY, NO_LIMITS, Amounts, Budget, InvalidAmounts, amount_text, parse_amounts
+from sm.core.budget_lines import amount_text, floor_text
+from sm.core.budgets import DAILY, NO_LIMITS, Amounts, Budget, InvalidAmounts, parse_amounts
 from sm.core.models import Session
 from sm.core.text import folded
 from sm.errors import UsageError
@@ -73,15 +74,22 @@ def parse(text: str, option: str) -> Amounts:
         ) from None
 
 
-def check_left(limits: Amounts, left: Amounts, option: str) -> None:
-    """Raise UsageError if the limits exceed what is left above."""
+def check_left(
+    limits: Amounts, left: Amounts, option: str, command: str = "use at most --budget {}", before: float = 0
+) -> None:
+    """Raise UsageError if the limits exceed what is left above.
+
+    `command`: for the hint, with `{}` for the largest amount, from which `before` is subtracted.
+    """
     unit = exceeds(limits, left)
     if unit is not None:
         wanted, most = limits.get(unit) or 0, left.get(unit) or 0
+        amount = floor_text(unit, most - before)
+        hint = f"raise the budget above first: sm budget SESSION --add {unit}=N"
         raise UsageError(
             f"{option}: {unit}={amount_text(unit, wanted)} is more than is left in a budget above, "
-            f"which has {unit}={amount_text(unit, most)} left",
-            f"at most: {option} {unit}={amount_text(unit, most)}",
+            f"which has {unit}={floor_text(unit, most)} left",
+            hint if amount == "0" else command.format(f"{unit}={amount}"),
         )
 
 

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sm.config import Config
-from sm.core.budget_wording import spent_text
+from sm.core.budget_lines import amount_text, amounts_to_type
+from sm.core.budget_wording import raise_hint, spent_text
 from sm.core.budgets import (
     DAILY,
     UNITS,
@@ -14,7 +15,6 @@ from sm.core.budgets import (
     BudgetState,
     InvalidAmounts,
     Spent,
-    amount_text,
     left_of,
     parse_amounts,
     parse_change,
@@ -129,7 +129,7 @@ class Budgeting:
                 limits = _changed_limits(budget.limits if found else Amounts(), wanted, name_to_type(now))
                 if found is not None and not may_raise and not only_lowers(found.limits, limits):
                     raise NotPermitted(
-                        "a session cannot raise its own budget", "ask for more: sm ask QUESTION"
+                        "a session cannot raise or end its own budget", "ask for more: sm ask QUESTION"
                     )
                 await self._apply(tx, caller, now, budget, limits, wanted)
                 tx.remember(now.id)
@@ -169,16 +169,27 @@ class Budgeting:
             await self._manager.budgets.end(tx, budget, str(caller))
             return
         spent = tx.budgets.spent_now(budget)
+        option, name = "--set" if wanted.add is None else "--add", name_to_type(session)
         self._check_above(
-            tx, session, budget.limits, limits, spent, "--set" if wanted.add is None else "--add"
+            tx, session, budget.limits, limits, spent, option, f"sm budget {name} {option} {{}}"
         )
         steps = limits if wanted.add is None else budget.steps
         await self._manager.budgets.change(tx, budget, limits, str(caller), steps=steps)
 
     def _check_above(
-        self, tx: Transaction, session: Session, before: Amounts, limits: Amounts, spent: Spent, option: str
+        self,
+        tx: Transaction,
+        session: Session,
+        before: Amounts,
+        limits: Amounts,
+        spent: Spent,
+        option: str,
+        command: str,
     ) -> None:
-        """Raise UsageError if a raised limit exceeds what was spent and what is left above."""
+        """Raise UsageError if a raised limit exceeds what was spent and what is left above.
+
+        `option`: what raises it. `command`: for the hint, with `{}` for the largest amount.
+        """
         left = tx.budgets.left_above(session)
         for unit, amount in limits.items():
             known, most = before.get(unit), left.get(unit)
@@ -187,6 +198,8 @@ class Budgeting:
                     Amounts().with_amount(unit, amount),
                     Amounts().with_amount(unit, most + spent.get(unit)),
                     option,
+                    command,
+                    before=0 if option == "--set" else known or 0,
                 )
 
     async def _new(self, tx: Transaction, session: Session) -> Budget:
@@ -230,15 +243,21 @@ class Budgeting:
             self._manager.require(caller, Action.MANAGE_DAILY_BUDGET)
         spent = tx.budgets.spent_now(budget)
         more = (
-            as_much_again(budget, spent) if text is None or not text.strip() else _amounts(text, request.name)
+            as_much_again(budget, spent)
+            if text is None or not text.strip()
+            else _amounts(
+                text, request.name, f"sm approve {request.name} '{amounts_to_type(request.arguments)}'"
+            )
         )
-        limits = _added(budget.limits, more)
+        name = DAILY if subject == DAILY else name_to_type(tx.session(subject))
+        limits = _added(budget.limits, more, name)
         short = still_spent(limits, spent)
         if short is not None:
             raise UsageError(f"{short}: add more", f"sm approve {request.name}")
         session = tx.find(subject)
         if not is_unrestricted(caller) and session is not None:
-            self._check_above(tx, session, budget.limits, limits, spent, f"sm approve {request.name}")
+            option = f"sm approve {request.name}"
+            self._check_above(tx, session, budget.limits, limits, spent, option, f"{option} '{{}}'")
         await self._manager.budgets.change(tx, budget, limits, str(caller), steps=budget.steps)
 
     # Timers
@@ -285,10 +304,10 @@ def _changed_limits(before: Amounts, wanted: BudgetChange, name: str) -> Amounts
     if (wanted.set is None) == (wanted.add is None):
         raise UsageError("a change of a budget has either limits to set or amounts to add", _EXAMPLE)
     if wanted.add is not None:
-        more = _amounts(wanted.add, "--add")
+        more = _amounts(wanted.add, "--add", f"sm budget {name} --add usd=2")
         if not before:
             raise IllegalState(f"session {name} has no budget", f"sm budget {name} --set {more}")
-        return _added(before, more)
+        return _added(before, more, name)
     try:
         given, removed = parse_change(wanted.set or "")
     except InvalidAmounts as error:
@@ -302,13 +321,14 @@ def _changed_limits(before: Amounts, wanted: BudgetChange, name: str) -> Amounts
     return limits
 
 
-def _added(limits: Amounts, more: Amounts) -> Amounts:
+def _added(limits: Amounts, more: Amounts, name: str) -> Amounts:
     """Raises UsageError for a unit without a limit, and for a limit that becomes too large."""
     for unit, amount in more.items():
         if limits.get(unit) is None:
             known = ", ".join(unit for unit, _ in limits.items())
             raise UsageError(
-                f"the budget has no limit of {unit} to add {amount_text(unit, amount)} to, only {known}"
+                f"the budget has no limit of {unit} to add {amount_text(unit, amount)} to, only {known}",
+                f"set one: sm budget {name} --set {unit}={amount_text(unit, amount)}",
             )
     total = plus(limits, more)
     try:
@@ -318,11 +338,11 @@ def _added(limits: Amounts, more: Amounts) -> Amounts:
     return total
 
 
-def _amounts(text: str, where: str) -> Amounts:
+def _amounts(text: str, where: str, hint: str) -> Amounts:
     try:
         return parse_amounts(text)
     except InvalidAmounts as error:
-        raise UsageError(f"invalid amount for {where}: {folded(str(error), 200)}", "usd=2") from None
+        raise UsageError(f"invalid amount for {where}: {folded(str(error), 200)}", hint) from None
 
 
 def check_not_stopped(tx: Transaction, session: Session) -> None:
@@ -331,9 +351,8 @@ def check_not_stopped(tx: Transaction, session: Session) -> None:
     if budget is None or not is_held_by_budget(tx, session):
         return
     request = tx.mail.open.requests.get(budget.request or 0)
-    word = DAILY if budget.id == DAILY else budget.id
-    unit = next((unit for unit, _ in budget.limits.items()), "usd")
-    hint = f"sm budget {word} --add {unit}={amount_text(unit, budget.limits.get(unit) or 1)}"
+    more = as_much_again(budget, tx.budgets.spent_now(budget))
+    hint = raise_hint(tx.find(budget.id), more)
     raise IllegalState(
         f"session {short_label(session)} is paused because a budget is spent: it goes on when the budget is raised",
         hint if request is None else f"sm approve {request.name}",

@@ -112,9 +112,9 @@ class Budgets:
         reports = {s.id: send(tx, s.id, SM_ITSELF, text) for s in sorted(at_work, key=lambda s: s.id)}
         after = self._move(tx, budget, BudgetState.GRACE, reports=reports)
         if owner is not None:
-            await self._tell(
-                tx, after, spent, owner, limit_text(after, spent, owner, self._settings.on_limit)
-            )
+            on_limit = self._settings.on_limit
+            text = limit_text(after, spent, owner, on_limit, at_work=bool(at_work))
+            await self._tell(tx, after, spent, owner, text)
         if at_work and grace_s > 0:
             due_at = later(tx.now, grace_s)
             tx.timers.set(Timer(budget.id, TimerKind.BUDGET_STOP, due_at, grace_s))
@@ -368,7 +368,8 @@ def check_within_budget(tx: Transaction, session: Session) -> None:
     if budget is not None:
         owner = tx.find(budget.id)
         request = tx.mail.open.requests.get(budget.request or 0)
-        hint = raise_hint(budget, owner) if request is None else f"sm approve {request.name}"
+        more = as_much_again(budget, tx.budgets.spent_now(budget))
+        hint = raise_hint(owner, more) if request is None else f"sm approve {request.name}"
         raise IllegalState(f"{budget_reason(budget, owner)}: no agent can start", hint)
 
 

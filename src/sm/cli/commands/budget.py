@@ -7,11 +7,11 @@ With --set, the named limits change and the others stay; usd=none removes a limi
 --add, the limits grow. A budget below the amount that was spent already binds at once. An agent may lower its own
 budget, and give a descendant at most the amount that is left above.
 
-At 80%, the agent, its parent and you are told. When a budget is spent, its agents report what they have, then they
-are paused, and a request asks you for more: sm approve r57, or sm approve r57 'usd=2'.
+At 80% (budgets.soft_percent), the agent, its parent and you are told. When a budget is spent, its agents report what
+they have, then they are paused, and a request asks you for more: sm approve r57, or sm approve r57 'usd=2'.
 
-SESSION may be "daily": the budget of the whole instance for this local day (budgets.daily_usd). Without SESSION:
-the session that runs this command.
+SESSION may be "daily": the budget of the whole instance for this local day (budgets.daily_usd), in usd only. A change
+of it lasts until midnight. Agents may not see it. Without SESSION: the session that runs this command.
 
 \b
 Examples:
@@ -40,15 +40,19 @@ _STATES = {
 
 
 @click.command(help=__doc__)
-@click.argument("session", required=False, default="me", shell_complete=running_sessions)
+@click.argument("session", required=False, shell_complete=running_sessions)
 @click.option(
-    "--set", "limits", metavar="LIMITS", help="Limits to set, such as usd=5,tokens=2M,minutes=90; none."
+    "--set", "limits", metavar="LIMITS", help="Limits to set, such as usd=5,tokens=2M,minutes=90, or none."
 )
 @click.option("--add", "more", metavar="AMOUNTS", help="Amounts to add to the limits, such as usd=2.")
 @json_option
-def command(session: str, limits: str | None, more: str | None, call: Call) -> None:
+def command(session: str | None, limits: str | None, more: str | None, call: Call) -> None:
     if limits is not None and more is not None:
-        raise UsageError("use either --set or --add", f"sm budget {session} --add usd=2")
+        raise UsageError("use either --set or --add", f"sm budget {session or 'SESSION'} --add usd=2")
+    if session is None:
+        if call.instance.session_id is None:
+            raise UsageError("give a SESSION, or daily", "list sessions: sm ls -a")
+        session = "me"
     path = "/v1/budget" if session == "daily" else session_path(session, "/budget")
     if limits is None and more is None:
         document = call.client.text("GET", path)
