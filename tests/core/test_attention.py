@@ -6,12 +6,14 @@ from typing import Any
 import pytest
 
 from sm.core.attention import Attention, TaskKind, attention, current_task
+from sm.core.pauses import Pause
 from sm.core.requests import Question, Request
 from sm.core.states import RequestKind, RequestState
 from sm.core.statuses import Status
 from tests.samples import AT, session
 
 RUNNING = session("1a2b3c4d", status=Status.RUNNING)
+LUNCH = Pause(AT, "operator", "lunch")
 QUESTION = Request(
     57,
     RUNNING.id,
@@ -87,6 +89,8 @@ def test_task_of_a_waiting_session_is_its_oldest_request(requests: list[Request]
         ({"status": Status.COMPLETED, "completion_message": "ok"}, (None, "hi"), "result", "ok"),
         ({"status": Status.KILLED}, (None, "hi"), "reason", "made for a test"),
         ({"status": Status.RUNNING, "status_reason": ""}, (None, None), "reason", "running"),
+        ({"paused": LUNCH, "note": "reading"}, ("Bash: npm test", "hi"), "reason", "lunch"),
+        ({"paused": LUNCH, "status": Status.IDLE}, (None, "hi"), "reason", "lunch"),
     ],
 )
 def test_task_is_never_empty(

@@ -81,8 +81,12 @@ def test_pause_is_shown_beside_the_status_and_ends_with_resume(stage: Stage) -> 
     assert paused["status"] == "running"
     assert (paused["paused"]["by"], paused["paused"]["reason"]) == ("operator", "too dear")
     assert paused["paused"]["until"] is None
-    assert "paused (running)" in stage.sm("all")
+    (row,) = (line for line in stage.sm("all").splitlines() if "sh-shown" in line)
+    assert "paused (running)" in row and row.endswith("too dear")
+    (row,) = (line for line in stage.sm("ls").splitlines() if "sh-shown" in line)
+    assert "paused (running)" in row and row.endswith("too dear")
     assert "Paused:" in stage.sm("status", session["session_id"])
+    assert "paused: too dear" in stage.sm("why", session["session_id"])
     assert stage.sm("resume", session["session_id"]) == "Resumed sh-shown\n"
     assert pause_of(stage, session["session_id"]) is None
     types = [event["type"] for event in stage.json("events", session["session_id"])]
@@ -256,8 +260,8 @@ def test_second_pause_replaces_the_end_of_the_first(stage: Stage) -> None:
     ("options", "words"),
     [
         (("--for", "30m", "--until", "06:00"), "either --for or --until"),
-        (("--for", "nan"), "invalid age"),
-        (("--for", "0s"), "between 0 and 366 days"),
+        (("--for", "nan"), "invalid duration"),
+        (("--for", "0s"), "more than 0 and at most 366 days"),
         (("--until", "2020-01-01T06:00"), "in the past"),
         (("--until", "6 o'clock"), "invalid time"),
     ],

@@ -87,11 +87,11 @@ def agrees(question: str) -> bool:
     return answer.strip().lower() in ("y", "yes")
 
 
-def seconds_of(age: str) -> float:
-    """Parse `90s`, `30m`, `12h`, `1d` or `2w`. Raises UsageError."""
+def seconds_of(age: str, noun: str = "age") -> float:
+    """Parse `90s`, `30m`, `12h`, `1d` or `2w`. `noun`: its name in the error. Raises UsageError."""
     number, unit = age[:-1], age[-1:]
     if unit not in _UNITS or not number.isdecimal() or len(number) > 6:
-        raise UsageError(f"invalid age: {age!r}", "use a number with s, m, h, d or w, such as 1d")
+        raise UsageError(f"invalid {noun}: {age!r}", "use a number with s, m, h, d or w, such as 1d")
     return int(number) * _UNITS[unit]
 
 

@@ -31,7 +31,7 @@ class TaskKind(StrEnum):
     """The agent's last words."""
     TITLE = "title"
     REASON = "reason"
-    """The reason of the session's status."""
+    """The reason of the session's pause, or of its status."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,8 @@ def current_task(
     said = TaskKind.ANSWER, answer
     candidates: tuple[tuple[TaskKind, str | None], ...]
     match attention(session, requests):
+        case Attention.WORKING | Attention.IDLE if session.paused is not None:
+            candidates = (TaskKind.REASON, session.paused.reason), reason
         case Attention.WAITING:
             candidates = (TaskKind.REQUEST, _request_text(requests)), reason
         case Attention.WORKING if session.restarts is not None and session.restarts.next_at is not None:

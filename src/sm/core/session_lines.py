@@ -53,7 +53,9 @@ def status_of(session: JsonObject, now: datetime) -> str:
 
 
 def last_words(session: JsonObject) -> str:
-    """Return the session's quoted result, the reason for its status, or its note."""
+    """Return the session's quoted result, the reason for its pause or its status, or its note."""
+    if pause := session.get("paused"):
+        return line(pause["reason"])
     result = session["completion_message"]
     if result and result != session["status_reason"]:  # else the daemon wrote the result
         return f'"{line(result)}"'

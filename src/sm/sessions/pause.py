@@ -145,7 +145,11 @@ class Pausing:
         return [
             f"{s.display_name}: {PROGRAM_RUNS}"
             for s in paused
-            if s.paused is not None and s.paused.suspends and s.effective_mode is TrustLevel.DIRECT
+            if s.paused is not None
+            and s.paused.suspends
+            and s.effective_mode is TrustLevel.DIRECT
+            and s.exit is None
+            and s.process is not None
         ]
 
     # Timers
@@ -196,7 +200,7 @@ def _end_of(wanted: PauseRequest, now: str) -> str | None:
     if wanted.for_s is not None:
         if not 0 < wanted.for_s <= _LONGEST_S:
             raise UsageError(
-                "the duration of a pause is between 0 and 366 days", "sm pause SESSION --for 30m"
+                "the duration of a pause is more than 0 and at most 366 days", "sm pause SESSION --for 30m"
             )
         return later(now, wanted.for_s)
     if wanted.until is None:

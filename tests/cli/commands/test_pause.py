@@ -50,6 +50,10 @@ def test_pause_and_resume_need_either_sessions_or_all_or_an_account(run: Sm, wor
     assert run(*words, code=2).out == ""
 
 
+def test_duration_of_a_pause_is_checked(run: Sm) -> None:
+    assert "invalid duration: 'soon'" in run("pause", "a", "--for", "soon", code=2).err
+
+
 def test_resume_names_each_session(run: Sm, peer: Peer) -> None:
     child = session("2b3c4d5e", friendly_name="sh-b", label="sh-b", paused=None)
     resumed = session("1a2b3c4d", friendly_name="sh-a", label="sh-a", paused=None)

@@ -141,6 +141,9 @@ async def why(request: ApiRequest) -> WhyView:
     """Explain the status of a session."""
     services, session = request.services, request.session()
     ledger = services.monitor.ledger(session.id)
+    facts = [*await services.monitor.facts(session.id), f"mode {session.mode}, from {session.mode_source}"]
+    if session.paused is not None:
+        facts.insert(0, f"paused: {session.paused.reason}")
     answer = build_view(
         WhyView,
         session,
@@ -148,7 +151,7 @@ async def why(request: ApiRequest) -> WhyView:
         label=label(session),
         status_stale=services.monitor.is_stale(session.id),
         evidence=[] if ledger is None else evidence_json(ledger, services.monitor.now()),
-        facts=[*await services.monitor.facts(session.id), f"mode {session.mode}, from {session.mode_source}"],
+        facts=facts,
     )
     if not services.sessions.may_read(request.caller, session):
         answer["status_reason"] = folded(session.status_reason, _REASON_MAX)

@@ -5,7 +5,7 @@ and is not completed by sm. Its requests stay open, and its end is reported as u
 has no turns: the processes that it started are stopped (SIGSTOP), in a container also its program.
 
 A turn that begins in a paused session is interrupted too. "sm resume" ends the pause, delivers the messages, and tells
-an agent to go on whose turn was interrupted. Pausing a paused session changes the end of its pause.
+an agent to go on whose turn was interrupted. Pausing a paused session changes the end and the reason of its pause.
 
 With --all: every live session; from an agent, only its descendants. With --account, pause an account in place of
 sessions: its agents start no turn, agents that work are left alone, and new agents stay in the status spawned.
@@ -39,9 +39,9 @@ from sm.errors import UsageError
 )
 @click.option("--tree", is_flag=True, help="Pause all descendants too.")
 @click.option("--soft", is_flag=True, help="Let the turn that is under way end.")
-@click.option("--for", "duration", metavar="TIME", help="Resume after this time, such as 30m or 2h.")
-@click.option("--until", metavar="TIME", help="Resume at this local time, such as 06:00.")
-@click.option("--reason", metavar="TEXT", help="A reason for lists.")
+@click.option("--for", "duration", metavar="TIME", help="Resume after this time, such as 30m, 2h or 1d.")
+@click.option("--until", metavar="TIME", help="Resume at this local time, such as 06:00 or 2026-11-27T06:00.")
+@click.option("--reason", metavar="TEXT", help="The reason that lists show.")
 @workspace_option
 @account_option
 @json_option
@@ -80,7 +80,7 @@ def _end(duration: str | None, until: str | None) -> dict[str, object]:
     if duration is not None and until is not None:
         raise UsageError("use either --for or --until", "sm pause SESSION --for 30m")
     if duration is not None:
-        return {"for_s": seconds_of(duration)}
+        return {"for_s": seconds_of(duration, "duration")}
     if until is not None:
         from sm.cli.times import next_time
 
