@@ -73,7 +73,7 @@ def test_budget_that_nobody_named_is_lowered_to_what_is_left(
 def test_named_budget_that_exceeds_what_is_left_is_refused() -> None:
     with pytest.raises(UsageError, match=r"--budget: usd=3 is more than .* which has usd=2 left") as refused:
         plan({TOP.id: Amounts(usd=3)}, "usd=3", None, None)
-    assert refused.value.hint == "at most: --budget usd=2"
+    assert refused.value.hint == "use at most --budget usd=2"
     assert plan({TOP.id: Amounts(usd=3)}, "usd=2,tokens=5", None, None).limits == Amounts(2, 5)
 
 
