@@ -60,12 +60,28 @@ def test_ended_sessions_are_those_of_the_time_with_failures_first() -> None:
     assert found == ["4", "2", "3", "1"]
 
 
+def test_ending_without_a_time_of_its_own_has_that_of_its_status() -> None:
+    killed = replace(session("aaaa0001", status=Status.KILLED), status_at=AFTER)
+    done = replace(ended("aaaa0003", Status.KILLED, AFTER), status_at=LATER)  # its status is of its archive
+    sessions = [
+        killed,
+        replace(killed, id="aaaa0002", status_at=LATER),
+        done,
+        replace(killed, id="aaaa0004", status_at=BEFORE),
+        replace(killed, id="aaaa0005", status=Status.RUNNING),
+    ]
+    found = [(e.session_id[-1], e.at) for e in ended_entries(sessions, SINCE)]
+    assert found == [("2", LATER), ("1", AFTER), ("3", AFTER)]
+
+
 def test_text_of_an_ending_is_the_agents_words_or_the_reason() -> None:
     crashed = ended("aaaa0001", Status.ERROR, AFTER)
     spoke = replace(crashed, completion_message="tests fail\x1b[2J")
     (first,), (second,) = ended_entries([crashed], SINCE), ended_entries([spoke], SINCE)
     assert first.text == "exit code 3"
     assert "tests fail" in second.text and "\x1b" not in second.text
+    (third,) = ended_entries([replace(crashed, completion_message="exit code 3")], SINCE)
+    assert third.text == "exit code 3"
 
 
 def test_live_sessions_that_may_wait_come_first() -> None:
@@ -80,6 +96,24 @@ def test_live_sessions_that_may_wait_come_first() -> None:
     found = live_entries(sessions)
     assert [e.session_id[-1] for e in found] == ["3", "2", "1", "4"]
     assert (found[-1].status, found[-1].text) == ("paused (running)", "budget reached")
+
+
+@pytest.mark.parametrize(
+    ("paused", "note", "reason", "text"),
+    [
+        ("budget reached", "tests", "hook", "budget reached"),
+        ("", "tests", "hook", "tests"),
+        (None, "tests", "hook", "tests"),
+        (None, None, "hook", "hook"),
+    ],
+)
+def test_text_of_a_live_session_is_its_pause_its_note_or_its_reason(
+    paused: str | None, note: str | None, reason: str, text: str
+) -> None:
+    pause = None if paused is None else Pause(AFTER, "sm", paused)
+    live = replace(session("aaaa0001", status=Status.IDLE), paused=pause, note=note, status_reason=reason)
+    (found,) = live_entries([live])
+    assert (found.text, found.status) == (text, "idle" if paused is None else "paused (idle)")
 
 
 def test_entry_names_the_command_that_shows_more() -> None:
@@ -118,6 +152,22 @@ def test_warning_of_one_kind_is_one_entry_with_its_number() -> None:
     assert found == [("loop", "second (2 times)"), ("context", "full")]
 
 
+def test_warnings_are_listed_newest_first_and_those_without_a_kind_by_text() -> None:
+    known = {s.id: s for s in (session("aaaa0001"), session("aaaa0002"))}
+    events = [
+        event("aaaa0001", SINCE, "disk full"),
+        event("aaaa0002", AFTER, "disk full"),
+        event("aaaa0001", LATER, "slow disk"),
+        event("aaaa0001", LATER, "slow disk"),
+    ]
+    found = [(e.session_id[-1], e.status, e.text) for e in warning_entries(events, known, SINCE)]
+    assert found == [
+        ("1", "warning", "slow disk (2 times)"),
+        ("2", "warning", "disk full"),
+        ("1", "warning", "disk full"),
+    ]
+
+
 def test_spending_is_summed_by_tree_and_unknown_prices_are_none() -> None:
     known = {
         s.id: s
@@ -126,20 +176,32 @@ def test_spending_is_summed_by_tree_and_unknown_prices_are_none() -> None:
             session("aaaa0002", parent="aaaa0001"),
             session("aaaa0003"),
             session("aaaa0004"),
+            session("aaaa0005", parent="aaaa0001"),
         )
     }
     used = {
         "aaaa0001": SessionUsage(TokenCounts(10, 5, 1000), 0.25),
         "aaaa0002": SessionUsage(TokenCounts(1, 1), 2.0),
         "aaaa0003": SessionUsage(TokenCounts(7, 0), None),
+        "aaaa0005": SessionUsage(None, 0.5),
     }
     found = spending(known, used, {"aaaa0002": "soft: usd 2 of 2.2", "aaaa0004": "ok: usd 0 of 5"})
     assert [(t.session_id[-1], t.sessions, t.tokens_used, t.cost_usd, t.budget) for t in found] == [
-        ("1", 2, 17, 2.25, None),
+        ("1", 3, 17, 2.75, None),
         ("2", 1, 2, 2.0, "soft: usd 2 of 2.2"),
         ("3", 1, 7, None, None),
         ("4", 0, 0, 0, "ok: usd 0 of 5"),
     ]
+
+
+def test_trees_without_a_cost_are_listed_last_by_their_tokens() -> None:
+    known = {id: session(id) for id in ("aaaa0001", "aaaa0002", "aaaa0003")}
+    used = {
+        "aaaa0001": SessionUsage(TokenCounts(9, 0), None),
+        "aaaa0002": SessionUsage(TokenCounts(50, 0), 0.0),
+        "aaaa0003": SessionUsage(TokenCounts(1, 0), 0.5),
+    }
+    assert [t.session_id[-1] for t in spending(known, used, {})] == ["3", "2", "1"]
 
 
 @pytest.mark.parametrize("height", [20, 24, 40])
@@ -165,3 +227,34 @@ def test_short_section_leaves_its_lines_to_the_long_ones() -> None:
     assert len(lines) == 20
     assert sum(text.startswith("  e") for text in lines) == 14
     assert "  last error 7h ago: a reason" in lines
+    assert "Ended (+36 more: sm ls --all)" in lines
+
+
+def test_screen_shows_each_kind_of_entry_in_a_line() -> None:
+    trees = [
+        TreeSpending("t0", "t0", 1, 12_000, 1.25, "soft: usd 1.25 of 1.5"),
+        TreeSpending("t1", "t1", 1, 1000, None),
+    ]
+    some = [entry("e0"), replace(entry("e1"), status="killed"), entry("e2", "")]
+    changes = [{"label": "c0", "commits": None, "files": 1, "added": 2, "deleted": 0}]
+    found = Digest(SINCE, LATER, some, some[:2], [entry("e3", "is in a loop")], [], trees, 1)
+    assert digest_lines({**asdict(found), "changes": changes}, NOW, 40, 54, UTC) == [
+        "Since 2026-03-01 22:00: 2 error, 1 killed, 1 ended session removed, 0 live, 2 open requests, "
+        "$1.25 spent, some without a price",
+        *("", "Needs a word", "  a reason (7h ago)", "  a reason (7h ago)"),
+        *("", "Warnings", "  is in a loop"),
+        *("", "Ended", "  e0 error 7h ago: a reason", "  e1 killed 7h ago: a reason", "  e2 error 7h ago"),
+        *(
+            "",
+            "Spent",
+            "  t0: $1.25, 12,000 tokens, budget soft: usd 1.25 of 1",
+            "  t1: no price, 1,000 tokens",
+        ),
+        *("", "Changed on disk", "  c0: 1 file (+2 -0)"),
+    ]
+
+
+@pytest.mark.parametrize("cost", [None, 0.0])
+def test_first_line_names_no_cost_when_none_is_known(cost: float | None) -> None:
+    shown = asdict(replace(digest(0), spending=[TreeSpending("t0", "t0", 1, 1000, cost)]))
+    assert digest_lines(shown, NOW, 20, 100, UTC)[0] == "Since 2026-03-01 22:00: nothing ended, 0 live"
