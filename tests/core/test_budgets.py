@@ -31,7 +31,9 @@ from tests.samples import session
         (" usd = 0.5 , tokens = 1.5k ", Amounts(0.5, 1500)),
         ("tokens=300k", Amounts(tokens=300_000)),
         ("minutes=.5", Amounts(minutes=0.5)),
+        ("usd=5" + " " * 195, Amounts(usd=5)),
         ("tokens=3K", Amounts(tokens=3_000)),
+        ("tokens=2.05M", Amounts(tokens=2_050_000)),  # 2.05 * 1e6 is 2049999.9999999998
         ("tokens=1000000M", Amounts(tokens=10**12)),
         ("usd=1m", Amounts(usd=1_000_000)),
         ("minutes=527040", Amounts(minutes=366 * 24 * 60)),
@@ -53,6 +55,7 @@ def test_budget_is_parsed(text: str, amounts: Amounts) -> None:
             "tokens=1000000000001",
             "minutes=0.001",
         ),
+        *("tokens=0", "minutes=0", "tokens=1.5", "tokens=1.0001k", "usd=5" + " " * 196),
         *("minutes=527041", "usd=none", "none", "usd=" + "9" * 300, "usd=0.0000001"),
     ],
 )
@@ -79,13 +82,38 @@ def test_written_budget_is_read_again(amounts: Amounts) -> None:
     [
         ("usd", 5.0, "5"),
         ("usd", 0.25, "0.25"),
+        ("usd", 0.1234567, "0.123457"),
+        ("minutes", 2.346, "2.35"),
+        ("minutes", 100.0, "100"),
         ("tokens", 2_500_000, "2.5M"),
+        ("tokens", 1_000_000, "1M"),
+        ("tokens", 999_900, "999.9k"),
+        ("tokens", 1000, "1k"),
+        ("tokens", 1550, "1550"),
+        ("tokens", 900, "900"),
         ("tokens", 0, "0"),
         ("usd", 0, "0"),
     ],
 )
 def test_amount_is_shown_as_it_is_typed(unit: str, amount: float, text: str) -> None:
     assert amount_text(unit, amount) == text
+
+
+@pytest.mark.parametrize(
+    ("amounts", "is_named"),
+    [(Amounts(), False), (Amounts(usd=0.0), True), (Amounts(tokens=0), True), (Amounts(1, 1, 1), True)],
+)
+def test_amounts_are_true_when_one_is_named(amounts: Amounts, is_named: bool) -> None:
+    assert bool(amounts) is is_named
+
+
+@pytest.mark.parametrize(
+    ("unit", "amount", "expected"),
+    [("tokens", 2.6, "3"), ("tokens", None, "None"), ("usd", 2.6, "2.6"), ("minutes", None, "None")],
+)
+def test_amount_of_tokens_is_whole(unit: str, amount: float | None, expected: str) -> None:
+    changed = Amounts(5.0, 5, 5.0).with_amount(unit, amount)
+    assert (repr(changed.get(unit)), len(list(changed.items()))) == (expected, 2 + (amount is not None))
 
 
 def test_spending_is_added_and_compared_in_each_unit() -> None:
