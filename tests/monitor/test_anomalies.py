@@ -9,6 +9,7 @@ from sm.monitor.anomalies import (
     LoopLimits,
     Step,
     Stillness,
+    empty_calls,
     find_burn,
     find_full_context,
     find_loop,
@@ -104,8 +105,35 @@ def test_other_call_ends_a_loop() -> None:
 def test_state_of_many_open_calls_is_bounded() -> None:
     items: list[CallItem] = [CallStart(f"o{n}", "Bash", "d", "Bash", "") for n in range(500)]
     ends: list[CallItem] = [CallEnd(f"o{n}", "r", None, "") for n in range(500)]
+    assert list(steps_of(None, items)[-1].state["open"]) == [f"o{n}" for n in range(450, 500)]
     state = steps_of(None, [*items, *ends])[-1].state
     assert len(json.dumps(state)) < 2000
+    assert state["seen"] == [f"o{n}" for n in range(480, 500)]
+
+
+@pytest.mark.parametrize(
+    ("items", "is_found"),
+    [
+        ([TurnBreak()], False),
+        ([*call(), TurnBreak()], False),
+        ([*fail(), TurnBreak()], False),
+        ([*fail(), *fail(waits=True)], False),
+        (call(took_s=30), False),  # neither failed nor short
+        (call(), True),
+        (fail(), True),
+    ],
+)
+def test_one_call_is_a_loop_when_the_limit_is_one(items: list[CallItem], is_found: bool) -> None:
+    assert (find_loop(steps_of(None, items)[-1].state, LoopLimits(1, 1)) is not None) is is_found
+    assert find_loop(empty_calls(), LoopLimits(1, 1)) is None
+
+
+def test_evidence_of_a_loop_names_the_call_and_its_error() -> None:
+    assert found(*[fail() for _ in range(3)]) == Anomaly(3, 3, "Bash: make failed 3 times with: no rule")
+    assert found(*[call() for _ in range(5)]) == Anomaly(
+        5, 5, "Bash: make was called 5 times with the same result"
+    )
+    assert steps_of(None, call())[-1].state["error"] == ""
 
 
 def warning(value: float = 3, limit: float = 3, *, told: bool = True) -> SessionWarning:
@@ -193,6 +221,8 @@ def test_longest_call_is_the_running_call_that_began_first() -> None:
         "2026-01-27T15:00:02.000Z",
     )
     assert longest_call({}) is None
+    untimed = steps_of(state, [CallStart("c", "Bash", "d", "Bash: c", "")])[-1].state
+    assert longest_call(untimed) == ("Bash: a", "2026-01-27T15:00:01.000Z")
 
 
 # Sizes
@@ -246,6 +276,12 @@ def minutes(*tokens: int) -> list[tuple[float, int]]:
         (minutes(9000, 9000, 9000, 9000, 9000, 0, 0, 0, 0, 0), 1000, False),  # it was before
         ([(NOW + 5, 10**12)], 1000, False),  # a time in the future
         ([(NOW - 200, -(10**12)), (NOW - 10, 10**6)], 1000, False),
+        ([*minutes(5100, 5100, 5100, 5100, 5100), (NOW - 10, -(10**12))], 1000, True),
+        (minutes(5001, 5001, 5001, 5001, 5001), 1000, True),
+        ([(NOW - 200, 10**6), (NOW - 10, 6250)], 1000, False),  # half of the limit in the second half
+        ([(NOW - 200, 10**6), (NOW - 10, 6251)], 1000, True),
+        (minutes(3, 3, 3, 3, 3), 0.5, True),
+        ([], -1, False),
         ([], 1000, False),
     ],
 )
