@@ -114,6 +114,29 @@ async def test_terminal_text_replaces_that_of_its_process_and_is_removed_with_th
             assert await store.search.find(word, sessions=None) == []
 
 
+@pytest.mark.parametrize(
+    ("lines", "pieces"),
+    [
+        ([], []),
+        (["", "   ", "\t"], []),
+        (["heron 1  ", "", "heron 2"], ["heron 1\nheron 2"]),
+        (["heron"] * 40 + [""] * 9, ["\n".join(["heron"] * 40)]),
+        (["heron"] * 41, ["\n".join(["heron"] * 40), "heron"]),
+        (["x" * 4000] * 4, [f"{'x' * 4000}\n{'x' * 4000}"] * 2),
+        (["x" * 4001, "x" * 4000] * 2, ["x" * 4001, "x" * 4000] * 2),
+        (["x" * 9000, "heron"], ["x" * 8000, "heron"]),
+    ],
+    ids=["none", "blank", "one", "40 lines", "41 lines", "8000 characters", "more", "long line"],
+)
+async def test_terminal_text_is_stored_in_pieces(tmp_path: Path, lines: list[str], pieces: list[str]) -> None:
+    async with await opened(tmp_path) as store, store.transaction() as tx:
+        await tx.insert(golden.RUNNING, LAUNCH, None)
+        tx.search.set_terminal(golden.RUNNING.id, "process", lines, tx.now)
+    with closing(sqlite3.connect(tmp_path / "sm.db")) as reader:
+        found = reader.execute("SELECT text FROM search_texts WHERE type = 'terminal' ORDER BY id").fetchall()
+    assert [text for (text,) in found] == pieces
+
+
 async def test_terminal_texts_of_the_newest_processes_are_found(tmp_path: Path) -> None:
     async with await opened(tmp_path) as store:
         async with store.transaction() as tx:
