@@ -116,6 +116,14 @@ def test_text_of_a_live_session_is_its_pause_its_note_or_its_reason(
     assert (found.text, found.status) == (text, "idle" if paused is None else "paused (idle)")
 
 
+def test_every_status_is_either_live_or_ended_in_the_digest() -> None:
+    sessions = [session(f"aaaa000{number}", status=status) for number, status in enumerate(Status)]
+    assert [e.status for e in ended_entries(sessions, "")] == ["error", "abandoned", "killed", "completed"]
+    assert [e.status for e in live_entries(sessions)] == [
+        *("waiting_input", "idle", "spawned", "starting", "running"),
+    ]
+
+
 def test_entry_names_the_command_that_shows_more() -> None:
     (over,) = ended_entries([ended("aaaa0001", Status.ERROR, SINCE)], SINCE)
     (live,) = live_entries([session("aaaa0002", status=Status.RUNNING)])
