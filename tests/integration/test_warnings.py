@@ -294,6 +294,7 @@ def test_loop_pauses_the_session(acts: Stage) -> None:
     agent.write_interruption()
     acts.in_status(agent.id, "idle")
     until(lambda: inbox(acts, agent) == 1, "the operator is told")
+    assert f"go on with: sm resume {agent.id}" in str(acts.json("log"))
     assert nudges(acts, agent) == []
     assert kinds(acts, agent.id) == {"loop"}  # it shows why the session is paused
     acts.sm("resume", agent.id)

@@ -148,6 +148,7 @@ _WARNING_WORDS = {
     WarningKind.REPORT_MISSING: "is idle and has not reported",
     WarningKind.SILENT: "reports nothing, but its process is busy",
 }
+_WARNING_ACTS = {"interrupt": "sm interrupted its turn; ", "pause": "sm paused the session; "}
 _WARNING_COMMANDS = {
     WarningKind.UNANSWERED: "answer with: sm requests",
     WarningKind.MEMORY: "look with: sm attach {id}",
@@ -175,11 +176,16 @@ def unanswered_evidence(request: Request, seconds: float) -> str:
     return f"request {request.name} ({request.kind.value}) has been open for {span(seconds)}"
 
 
-def warning_notice(session: Session, warning: SessionWarning) -> str:
-    """Entry of a notice about a warning, with the command to type."""
-    command = _WARNING_COMMANDS.get(warning.kind, "look with: sm tail {id}; stop with: sm pause {id}")
-    evidence = quote_session(session, warning.evidence)
-    return f"{notice_subject(session)} {_warning_words(warning)}: {evidence}; {command.format(id=session.id)}"
+def warning_notice(session: Session, warning: SessionWarning, act: str | None = None) -> str:
+    """Entry of a notice about a warning, with the command to type. `act`: `interrupt` or `pause`, if sm did that."""
+    command = _WARNING_COMMANDS.get(warning.kind, "look with: sm tail {id}")
+    if act == "pause":
+        command += "; go on with: sm resume {id}"
+    elif warning.kind not in _WARNING_COMMANDS:
+        command += "; stop with: sm pause {id}"
+    words = f"{_warning_words(warning)}: {quote_session(session, warning.evidence)}"
+    then = _WARNING_ACTS.get(act or "", "") + command.format(id=session.id)
+    return f"{notice_subject(session)} {words}; {then}"
 
 
 REMINDERS = (

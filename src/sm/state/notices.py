@@ -152,14 +152,14 @@ class Notices:
         await self._note(tx, session, NoticeKind.IDLE, f"no-report:{session.runs}", text, EventType.IDLE)
 
     async def add_for_warning(
-        self, tx: Transaction, session: Session, warning: SessionWarning, *, acted: bool = False
+        self, tx: Transaction, session: Session, warning: SessionWarning, *, act: str | None = None
     ) -> None:
         """Report a warning to the parent and to the operator.
 
-        `acted`: sm does something to the session, so that the notice stays also if that ends the cause.
+        `act`: `interrupt` or `pause`, if sm does that. The notice then stays also if that ends the cause.
         """
-        recipient, text = notice_recipient(tx, session), warning_notice(session, warning)
-        occasion = f"acted-on-{warning_occasion(warning)}" if acted else warning_occasion(warning)
+        recipient, text = notice_recipient(tx, session), warning_notice(session, warning, act)
+        occasion = warning_occasion(warning) if act is None else f"acted-on-{warning_occasion(warning)}"
         if recipient is not None:
             await self._add(tx, session, recipient, NoticeKind.WARNING, occasion, text, None)
         await self._add(

@@ -50,8 +50,8 @@ class Warnings:
             text = NUDGES[kind].format(evidence=warning.evidence)
             return tx.warnings.change(warning, told=False, nudge=send(tx, session.id, SM_ITSELF, text))
         if not told:
-            acted = act in ("interrupt", "pause")
-            await self._notices.add_for_warning(tx, session, warning, acted=acted)
+            done = act if act in ("interrupt", "pause") else None
+            await self._notices.add_for_warning(tx, session, warning, act=done)
         if act == "interrupt":
             await tx.effect(EffectKind.INTERRUPT, session.id, {}, tx.now)
         elif act == "pause":
