@@ -193,12 +193,12 @@ def test_spending_is_summed_by_tree_and_unknown_prices_are_none() -> None:
         "aaaa0003": SessionUsage(TokenCounts(7, 0), None),
         "aaaa0005": SessionUsage(None, 0.5),
     }
-    found = spending(known, used, {"aaaa0002": "soft: usd 2 of 2.2", "aaaa0004": "ok: usd 0 of 5"})
+    found = spending(known, used, {"aaaa0002": "usd 2 of 2.2", "aaaa0004": "usd 0 of 5"})
     assert [(t.session_id[-1], t.sessions, t.tokens_used, t.cost_usd, t.budget) for t in found] == [
         ("1", 3, 17, 2.75, None),
-        ("2", 1, 2, 2.0, "soft: usd 2 of 2.2"),
+        ("2", 1, 2, 2.0, "usd 2 of 2.2"),
         ("3", 1, 7, None, None),
-        ("4", 0, 0, 0, "ok: usd 0 of 5"),
+        ("4", 0, 0, 0, "usd 0 of 5"),
     ]
 
 
@@ -229,6 +229,15 @@ def test_text_fits_the_screen_and_names_all_that_it_leaves_out(entries: int, hei
         assert lines == ["Since 2026-03-01 22:00: nothing ended, 0 live"]
 
 
+@pytest.mark.parametrize("width", [80, 160])
+def test_command_of_a_long_request_is_not_cut(width: int) -> None:
+    asked = entry("e1", "asks " + "why " * 50 + "; answer with: sm answer r1 TEXT")
+    shown = asdict(replace(digest(0), requests=[replace(asked, command="sm requests r1")]))
+    text = digest_lines(shown, NOW, 20, width, UTC)[-1]
+    assert len(text) <= width
+    assert text.startswith("  asks why ") and text.endswith("; see: sm requests r1")
+
+
 def test_short_section_leaves_its_lines_to_the_long_ones() -> None:
     shown = asdict(replace(digest(0), ended=[entry(f"e{n}") for n in range(50)], live=[entry("last")]))
     lines = digest_lines(shown, NOW, 20, 100, UTC)
@@ -249,7 +258,7 @@ def test_screen_shows_each_kind_of_entry_in_a_line() -> None:
     assert digest_lines({**asdict(found), "changes": changes}, NOW, 40, 54, UTC) == [
         "Since 2026-03-01 22:00: 2 error, 1 killed, 1 ended session removed, 0 live, 2 open requests, "
         "$1.25 spent, some without a price",
-        *("", "Needs a word", "  a reason (7h ago)", "  a reason (7h ago)"),
+        *("", "Open requests", "  a reason (7h ago)", "  a reason (7h ago)"),
         *("", "Warnings", "  is in a loop"),
         *("", "Ended", "  e0 error 7h ago: a reason", "  e1 killed 7h ago: a reason", "  e2 error 7h ago"),
         *(

@@ -38,7 +38,7 @@ def test_digest_shows_endings_requests_and_live_sessions(shared: Instance) -> No
     (request,) = (r for r in found["requests"] if r["session_id"] == asks)
     assert "Which port?" in request["text"] and "sm answer r" in request["text"]
     text = shared.sm("digest")
-    assert "Needs a word" in text and "sh-asks" in text
+    assert "Open requests" in text and "sh-asks" in text
     assert "sh-bad error" in text and "exit code 3" in text
     # Only what ended after that time.
     after = shared.json("digest", "--since", found["until"])

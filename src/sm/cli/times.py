@@ -9,6 +9,7 @@ from sm.core.local_times import last_local_time, next_local_time
 from sm.errors import UsageError
 
 _HINT = "use a time of the day such as 06:00, or a date and a time such as 2026-11-27T06:00"
+_PAST_HINT = "use a time of the day such as 22:00, an age such as 8h, or a date such as 2026-11-27"
 
 
 def next_time(text: str, now: datetime) -> datetime:
@@ -36,12 +37,12 @@ def past_time(text: str, now: datetime) -> datetime:
     try:
         wanted = time_of_day.fromisoformat(text)
     except ValueError:
-        moment = _parsed(text)
+        moment = _parsed(text, _PAST_HINT)
         if moment > now:
-            raise UsageError(f"the time {text} is in the future", _HINT) from None
+            raise UsageError(f"the time {text} is in the future", _PAST_HINT) from None
         return moment
     if wanted.tzinfo is not None:
-        raise UsageError(f"invalid time: {text!r}", _HINT)
+        raise UsageError(f"invalid time: {text!r}", _PAST_HINT)
     return last_local_time(wanted, now)
 
 
@@ -52,8 +53,8 @@ def _moment(text: str, now: datetime) -> datetime:
     return moment
 
 
-def _parsed(text: str) -> datetime:
+def _parsed(text: str, hint: str = _HINT) -> datetime:
     try:
         return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise UsageError(f"invalid time: {text!r}", _HINT) from None
+        raise UsageError(f"invalid time: {text!r}", hint) from None

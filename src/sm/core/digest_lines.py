@@ -6,10 +6,10 @@ from datetime import datetime, tzinfo
 from sm.core.lines import JsonObject, age, clock, line, plural
 
 SECTIONS = (
-    ("requests", "Needs a word", "sm requests"),
+    ("requests", "Open requests", "sm requests"),
     ("warnings", "Warnings", "sm events --type warning"),
     ("ended", "Ended", "sm ls --all"),
-    ("spending", "Spent", "sm ls --all"),
+    ("spending", "Spent", "sm usage --by tree"),
     ("changes", "Changed on disk", "sm diff SESSION --stat"),
     ("live", "Still live", "sm ls"),
 )
@@ -30,7 +30,7 @@ def digest_lines(
         hidden = len(entries) - shown
         rest = f" (+{hidden} more: {command})" if hidden else ""
         lines += ["", f"{title}{rest}"]
-        lines += [f"  {_entry(key, entry, now)}"[:width] for entry in entries[:shown]]
+        lines += [f"  {_entry(key, entry, now, width - 2)}"[:width] for entry in entries[:shown]]
     return lines
 
 
@@ -59,11 +59,15 @@ def _counts(digest: JsonObject) -> str:
     return ", ".join([*(ended or ["nothing ended"]), *removed, live, *waiting, *spent, *unpriced])
 
 
-def _entry(key: str, entry: JsonObject, now: datetime) -> str:
+def _entry(key: str, entry: JsonObject, now: datetime, width: int) -> str:
     name = line(entry["label"])
     match key:
         case "requests":
-            return f"{line(entry['text'], _TEXT_MAX * 2)} ({age(entry['at'], now)})"
+            whole = f"{line(entry['text'], _TEXT_MAX * 2)} ({age(entry['at'], now)})"
+            if len(whole) <= width:
+                return whole
+            command = f"; see: {line(entry['command'])}"  # in place of the commands at the end of the text
+            return line(entry["text"], max(1, width - len(command))) + command
         case "spending":
             cost = "no price" if entry["cost_usd"] is None else f"${entry['cost_usd']:.2f}"
             budget = f", budget {line(entry['budget'])}" if entry["budget"] else ""

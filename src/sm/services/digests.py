@@ -42,6 +42,12 @@ _EVENTS_MAX = 10_000
 _HEIGHT, _WIDTH = 40, 160
 _TELEGRAM_MAX = 3900
 _PAUSE_S = 5.0
+_STATES = {
+    BudgetState.SOFT: "most of it is spent",
+    BudgetState.GRACE: "it is spent",
+    BudgetState.STOPPED: "it is spent",
+    BudgetState.TOLD: "it is spent",
+}
 
 
 class Digests:
@@ -94,7 +100,8 @@ class Digests:
             if status is not None and (
                 session.parent_id is None or status.budget.state is not BudgetState.OK
             ):
-                found[session.id] = f"{status.budget.state}: {spent_text(status.budget.limits, status.spent)}"
+                spent = spent_text(status.budget.limits, status.spent)
+                found[session.id] = ", ".join(filter(None, (spent, _STATES.get(status.budget.state))))
         return found
 
     # Once a day
