@@ -671,11 +671,12 @@ def command(keys: str) -> str:
             "1:20: claude.presets.a b: is not a valid name: "
             "use letters, digits, dot, dash and underscore, at most 64 characters",
         ),
+        ("budgets: {daily_usd: 0}", "1:22: budgets.daily_usd: must be more than 0, not 0"),
         ("claude: {what: {timeout_s: 0}}", "1:28: claude.what.timeout_s: must be at least 1, not 0"),
         (
             "claude: {prices: {m: {input: a, output: -1}}}",
             "1:30: claude.prices.m.input: must be a number, not 'a' | "
-            "1:41: claude.prices.m.output: must be at least 0.0, not -1",
+            "1:41: claude.prices.m.output: must be at least 0, not -1",
         ),
         ("claude: {prices: {m: {input: .nan, output: 1}}}", "1:30: claude.prices.m.input: must be a number, not nan"),
         ("claude: {prices: {m: free}}", "1:22: claude.prices.m: must be a mapping of keys to values, `key: value`"),

@@ -24,14 +24,15 @@ class BudgetSettings(Section):
     """Limits for the spending of sessions (docs/lifecycle.md)."""
 
     default: BudgetText | None = None
-    """The budget of each session above which no session has one, such as usd=5,tokens=2M,minutes=90. It also binds all
-    sessions below it. null: none."""
+    """The budget of each session that has no session with a budget above it, such as usd=5,tokens=2M,minutes=90. It
+    also binds all sessions below. null: none."""
     daily_usd: float | None = Field(default=None, gt=0, le=1_000_000, allow_inf_nan=False)
     """US dollars that all sessions together may spend on one local day. null: no limit."""
     soft_percent: int = Field(default=80, ge=1, le=99)
-    """The spent share of a budget of which its agent, the parent and you are told. A change applies to new budgets."""
+    """The spent part of a budget, in per cent, at which its agent, the parent and you are told. A change applies to new
+    budgets."""
     grace_s: float = Field(default=60, ge=0, le=3600, allow_inf_nan=False)
     """Seconds in which the agents of a spent budget report what they have, before they are stopped."""
     on_limit: Literal["ask", "pause", "kill", "notice"] = "ask"
     """The step when a budget is spent. ask: pause its sessions, and open a request for more. pause: only pause them.
-    kill: end them. notice: only report it."""
+    kill: end them. notice: only report that it is spent."""

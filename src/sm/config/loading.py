@@ -352,9 +352,11 @@ def sentence(detail: ErrorDetails) -> str:
         case "int_type" | "int_from_float" | "int_parsing_size":
             return f"must be a whole number, not {got}"
         case "greater_than_equal":
-            return f"must be at least {context['ge']}, not {got}"
+            return f"must be at least {_bound(context['ge'])}, not {got}"
+        case "greater_than":
+            return f"must be more than {_bound(context['gt'])}, not {got}"
         case "less_than_equal":
-            return f"must be at most {context['le']}, not {got}"
+            return f"must be at most {_bound(context['le'])}, not {got}"
         case "float_type" | "finite_number":
             return f"must be a number, not {got}"
         case "bool_type":
@@ -365,6 +367,10 @@ def sentence(detail: ErrorDetails) -> str:
             return "must be a mapping of keys to values, `key: value`"
         case _:
             return detail["msg"]
+
+
+def _bound(value: float) -> str:
+    return str(int(value)) if float(value).is_integer() else str(value)
 
 
 def _shown(value: object) -> str:

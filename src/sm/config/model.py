@@ -220,7 +220,7 @@ class Cleanup(Section):
     auto_archive_transcript: bool = True
     """Save an archive of each ended session in archive_path: its terminal output, transcripts and records."""
     archive_path: AbsolutePath | None = None
-    """Absolute path of a directory. null: archives/ in the state directory."""
+    """Absolute path of the directory of archives, which must not be a link. null: archives/ in the state directory."""
     close_tmux_session: bool = False
     """Remove the terminal of a session as soon as its process has ended, regardless of keep_terminals. It stays if
     auto_archive_transcript is on and the archive could not be saved."""
@@ -371,8 +371,8 @@ class Notify(Section):
     """Report each turn that an agent without a parent ends without `sm complete`: in the operator's inbox, to command,
     and to the webhooks that get the event idle."""
     command: Program | None = None
-    """A program that sm runs for every ended session, every request and every ended turn that the operator's inbox
-    reports. It gets a JSON object on stdin."""
+    """A program that sm runs for every ended session, request, ended turn, budget and warning that the operator's inbox
+    reports, and for the digest. It gets a JSON object on stdin."""
     webhooks: Annotated[tuple[Webhook, ...], AfterValidator(_different)] = ()
     """URLs to which sm sends the same notices by POST. Keys of each: url, secret_file
     (key for HMAC-SHA256), events."""

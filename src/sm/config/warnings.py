@@ -61,7 +61,7 @@ class ContextUse(_Rule):
 
 
 class Unanswered(_Rule):
-    """An agent that waits for an answer does nothing. Whoever is at the computer answers within 15 minutes."""
+    """An agent that waits for an answer does nothing. A person at the computer answers within 15 minutes."""
 
     after: float = Field(default=900, ge=0.1, le=604_800, allow_inf_nan=False)
     """Seconds for which a request is open."""
