@@ -146,6 +146,11 @@ def test_open_requests_without_an_answer_are_listed_oldest_first() -> None:
     ]
 
 
+def test_session_with_a_status_of_a_newer_version_is_the_last_live_one() -> None:
+    sessions = [session("aaaa0001", status=Status("dozing")), session("aaaa0002", status=Status.IDLE)]
+    assert [e.status for e in live_entries(sessions)] == ["idle", "dozing"]
+
+
 def test_warning_of_one_kind_is_one_entry_with_its_number() -> None:
     known = {s.id: s for s in (session("aaaa0001"), session("aaaa0002"))}
     events = [

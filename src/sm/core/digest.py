@@ -70,9 +70,14 @@ def ended_entries(sessions: Iterable[Session], since: str) -> list[DigestEntry]:
 
 
 def live_entries(sessions: Iterable[Session]) -> list[DigestEntry]:
-    """The live sessions: first those that may wait for somebody, then the oldest status."""
+    """The live sessions: first those that may wait for somebody, then the oldest status.
+
+    A status that only a newer version knows comes last.
+    """
+    places = {status: place for place, status in enumerate(_WAITING)}
     found = sorted(
-        (s for s in sessions if not is_ended(s.status)), key=lambda s: (_WAITING.index(s.status), s.status_at)
+        (s for s in sessions if not is_ended(s.status)),
+        key=lambda s: (places.get(s.status, len(places)), s.status_at),
     )
     return [
         DigestEntry(
