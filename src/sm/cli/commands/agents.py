@@ -68,4 +68,4 @@ def _description(agent: JsonObject, workspace: str | None) -> str:
         return f"cannot be used: {line(agent['problem'], 1000)}"
     estimate = estimate_words(agent.get("estimate"))  # an older daemon has none
     description = line(agent["description"] or "", 300)
-    return f"{description} (usually {estimate})".lstrip() if estimate else description
+    return "; ".join(filter(None, (description, estimate and f"usually {estimate}")))

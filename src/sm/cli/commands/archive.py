@@ -1,7 +1,7 @@
 """Hide ended sessions from lists.
 
-Lists show archived sessions only with --archived. sm unarchive reverses this; on a terminal, so does the key u within
-5 s.
+Lists show archived sessions only with --archived. sm unarchive reverses this. On a terminal, the command waits 5 s for
+a key: u reverses it too.
 
 If the command fails for one session, it continues with the next one. The exit code is that of the first failure.
 With several sessions, the JSON is an array.

@@ -1,11 +1,11 @@
-"""Show or change what a session and those below it may spend.
+"""Show or change the budget of a session and those below it.
 
 The units are usd (US dollars), tokens (input and output, without the cache) and minutes (of work, summed over the
 sessions; idle, waiting and paused sessions do not count). A number may end in k or M.
 
 With --set, the named limits change and the others stay; usd=none removes a limit, and none ends the budget. With
---add, the limits grow. A budget below the amount that was spent already binds at once. An agent may lower its own
-budget, and give a descendant at most the amount that is left above.
+--add, the limits grow. A budget that is spent already binds at once. An agent may lower its own budget, and give a
+descendant at most the amount that is left above.
 
 At 80% (budgets.soft_percent), the agent, its parent and you are told. When a budget is spent, its agents report what
 they have, then they are paused, and a request asks you for more: sm approve r57, or sm approve r57 'usd=2'.

@@ -1,12 +1,12 @@
 """Show what happened while you were away.
 
-Shows on one screen, worst first, the requests that wait for you with the commands to type, warnings, the sessions that
-ended and how, what was spent by each tree of sessions, what changed on disk, and what is still live. A long section is
-cut, and names the command that shows all of it.
+Shows on one screen, worst first: open requests with the commands to type, warnings, ended sessions, the spending of
+each tree of sessions, changes in worktrees, and live sessions. A long section is cut, and names the command that shows
+all of it. From an agent: the sessions that it sees.
 
 --since takes a time of the day (the last time the clock showed it), an age such as 8h, or a date and a time. With
-notify.digest_at in config.yaml you get the digest each day, in your inbox and by your webhooks and Telegram, without
-the changes on disk.
+notify.digest_at in config.yaml you get the digest each day, without the changes in worktrees: in your inbox, by
+notify.command, in Telegram, and by the webhooks that list the event digest.
 
 \b
 Examples:
@@ -35,7 +35,7 @@ _WORK_MAX = 20
 
 
 @click.command(help=__doc__)
-@click.option("--since", metavar="TIME", help="The beginning.  [default: 12 hours ago]")
+@click.option("--since", metavar="TIME", help="Only what happened since this time.  [default: 12 hours ago]")
 @workspace_option
 @json_option
 def command(since: str | None, workspace: str | None, call: Call) -> None:

@@ -1,14 +1,17 @@
 """Pause agents: no new turn, and messages wait.
 
-The turn that is under way is interrupted; with --soft it may end. A paused session starts no agent, gets no reminder,
-and is not completed by sm. Its requests stay open, and its end is reported as usual. An agent type that runs a command
-has no turns: the processes that it started are stopped (SIGSTOP), in a container also its program.
+Interrupts the turn that is under way; with --soft, the turn may end. A turn that begins later is interrupted too. A
+paused session starts no agent, gets no reminder, and is not completed by sm. Its requests stay open, and its end is
+reported as usual.
 
-A turn that begins in a paused session is interrupted too. "sm resume" ends the pause, delivers the messages, and tells
-an agent to go on whose turn was interrupted. Pausing a paused session changes the end and the reason of its pause.
+An agent type that runs a command has no turns: sm stops the processes that its program started (SIGSTOP), and in a
+container also the program. With --soft, sm stops none of them.
+
+"sm resume" ends the pause, delivers the messages, and tells an agent whose turn was interrupted to go on. Pausing a
+paused session changes the end and the reason of its pause. Agents can pause only their descendants.
 
 With --all: every live session; from an agent, only its descendants. With --account, pause an account in place of
-sessions: its agents start no turn, agents that work are left alone, and new agents stay in the status spawned.
+sessions: its agents start no turn, and new agents stay in the status spawned. A turn that is under way goes on.
 
 \b
 Examples:

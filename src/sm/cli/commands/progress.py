@@ -1,6 +1,6 @@
 """Show a session's progress: tokens, cost, tools, activity.
 
-Fields without a measurement are omitted. Estimates rest on completed sessions of the same type and model, or on the
+Fields without a measurement are omitted. Estimates come from completed sessions of the same type and model, or from the
 session's own finished tasks. With --watch the JSON is one object per line.
 
 \b
@@ -32,7 +32,7 @@ _CLOCKS = frozenset({"elapsed_seconds", "idle_seconds", "last_tool", "minutes", 
 @click.command(help=__doc__)
 @session_argument
 @click.option("--watch", "-w", is_flag=True, help="Update every 5 seconds until the session ends.")
-@click.option("--tree", is_flag=True, help="Add what the session and all its descendants have used.")
+@click.option("--tree", is_flag=True, help="Add the sums of the session and all its descendants.")
 @json_option
 def command(session: str, watch: bool, tree: bool, call: Call) -> None:
     path, query = session_path(session, "/progress"), {"tree": tree}

@@ -1,6 +1,7 @@
 """End the pause of agents, or an account's limit.
 
-Held messages are delivered. An agent whose turn the pause interrupted gets a message to go on.
+Held messages are delivered. An agent whose turn the pause interrupted gets a message to go on. A session that a spent
+budget has paused goes on when the budget is raised: sm budget SESSION --add, or sm approve.
 
 With --all: every paused session; from an agent, only its descendants. With --account, end the pause or the usage limit
 of an account in place of sessions: agents whose turn a limit cut off get a message to go on, one agent after the other.

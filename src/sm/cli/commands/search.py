@@ -1,4 +1,4 @@
-"""Search in what agents did and said.
+"""Search prompts, messages, answers and output of agents.
 
 Finds the texts that contain all of the words: prompts, messages, notes, checkpoints, results, requests, the texts and
 tool uses of agents with a transcript, and the terminal output of ended sessions. Upper and lower case are the same, and

@@ -1,8 +1,7 @@
 """Show tokens, cost and time of groups of sessions.
 
-Groups by type, model, day, account or tree. Includes ended and archived sessions, and removed ones as far as their
-usage is known. From an agent: its own session and its descendants. A cost with a + is a part: the price of a model is
-unknown.
+Groups by type, model, day, account or tree. Includes ended, archived and removed sessions. From an agent: its own
+session and its descendants. A cost with a + is not the whole cost: the price of a model is unknown.
 
 \b
 Columns:
@@ -12,8 +11,8 @@ Columns:
   MINUTES    minutes of work: running and not paused
   REMINDED   reminders to report
   RETRIED    retries after faults of the service
-  COST EACH  of a completed session: the median and the 90th percentile
-  TIME EACH  likewise, from the start to the completion
+  COST EACH  cost of a completed session: the median and the 90th percentile
+  TIME EACH  time from its start to its completion: likewise
 
 \b
 Examples:
@@ -44,7 +43,9 @@ _GROUPINGS = ("type", "model", "day", "account", "tree")
     metavar="GROUPING",
     help=f"How to group: {', '.join(_GROUPINGS[:-1])} or {_GROUPINGS[-1]}. Days are local days.",
 )
-@click.option("--since", metavar="DATE", help="Only since this local date or time: 2026-11-20 or 22:00.")
+@click.option(
+    "--since", metavar="TIME", help="Only usage since this time: a date, 22:00 or an age such as 8h."
+)
 @workspace_option
 @json_option
 def command(by: str, since: str | None, workspace: str | None, call: Call) -> None:
