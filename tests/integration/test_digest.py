@@ -46,6 +46,18 @@ def test_digest_shows_endings_requests_and_live_sessions(shared: Instance) -> No
     assert asks in ids(after["live"])
 
 
+def test_digest_shows_budgets_of_live_sessions_and_of_those_that_ended_since(shared: Instance) -> None:
+    over = shared.spawn("Sh", "exit 0", "--budget", "usd=5")["session_id"]
+    shared.ended(over)
+    lives = shared.spawn("Sleeper", "x", "--budget", "usd=5")["session_id"]
+    first = shared.json("digest")
+    assert {over, lives} <= ids(first["spending"])
+    (spent,) = (tree for tree in first["spending"] if tree["session_id"] == lives)
+    assert spent["budget"] == "usd 0 of 5"
+    later = ids(shared.json("digest", "--since", first["until"])["spending"])
+    assert lives in later and over not in later
+
+
 def test_digest_shows_what_changed_in_worktrees(shared: Instance, repo: Path) -> None:
     session = shared.spawn("Sleeper", "x", "--worktree", cwd=repo)
     path = Path(session["worktree"]["path"])

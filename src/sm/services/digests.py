@@ -19,6 +19,7 @@ from sm.core.digest import (
 )
 from sm.core.digest_lines import digest_lines
 from sm.core.effects import EffectKind
+from sm.core.lifecycle import is_ended
 from sm.core.local_times import next_local_time
 from sm.core.messages import SM_ITSELF, Message
 from sm.core.models import OPERATOR, Caller, Session
@@ -88,14 +89,19 @@ class Digests:
             requests=request_entries(requests, shown),
             warnings=warning_entries(events, readable, since),
             live=live_entries(members),
-            spending=spending(shown, used, self._budgets(list(readable.values()))),
+            spending=spending(shown, used, self._budgets(list(readable.values()), since)),
             removed=removed,
         )
 
-    def _budgets(self, sessions: list[Session]) -> dict[str, str]:
-        """Words about the budgets of sessions, by id: of the roots of trees, and those of which most is spent."""
+    def _budgets(self, sessions: list[Session], since: str) -> dict[str, str]:
+        """Words about the budgets of sessions, by id: of the roots of trees, and those of which most is spent.
+
+        Excludes sessions that ended before `since`.
+        """
         found = {}
         for session in sessions:
+            if is_ended(session.status) and (session.completed_at or session.status_at) < since:
+                continue
             status = self._budgeting.status(session.id)
             if status is not None and (
                 session.parent_id is None or status.budget.state is not BudgetState.OK
