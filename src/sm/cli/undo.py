@@ -1,4 +1,4 @@
-"""Waits for a key with which a person takes back the last action, on a terminal only."""
+"""Waits for the key that undoes the last action, on a terminal only."""
 
 import select
 import sys

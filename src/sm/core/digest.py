@@ -1,4 +1,4 @@
-"""The digest: what happened since a time, what waits for a person, and what is still running. Pure data."""
+"""The digest: endings, warnings and spending since a time, open requests, and live sessions. Pure data."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ def ended_entries(sessions: Iterable[Session], since: str) -> list[DigestEntry]:
 
 
 def live_entries(sessions: Iterable[Session]) -> list[DigestEntry]:
-    """The live sessions: first those that may wait for somebody, then the oldest status.
+    """The live sessions: first those that may wait for a person, then the oldest status.
 
     A status that only a newer version knows comes last.
     """

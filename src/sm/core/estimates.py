@@ -1,4 +1,4 @@
-"""Estimates of what a session will have used at its end, from completed sessions or from finished tasks. Pure."""
+"""Estimates the usage of a session at its end, from completed sessions or from its finished tasks. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

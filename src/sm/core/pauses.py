@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Why and how long a session does nothing. Times are ISO 8601 UTC with `Z`."""
+    """The reason and the end of a session's pause. Times are ISO 8601 UTC with `Z`."""
 
     at: str
     by: str

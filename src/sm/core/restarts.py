@@ -25,7 +25,7 @@ class Restarts:
     times: tuple[str, ...] = ()
     """The crashes in the window that were followed by a restart."""
     row: int = 0
-    """Restarts since the process last ran long enough."""
+    """Restarts since a process last ran long enough (`policy.restarts.GOOD_S`)."""
     total: int = 0
     """Restarts of the session since it was spawned or restored."""
     next_at: str | None = None

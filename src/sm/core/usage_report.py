@@ -1,4 +1,4 @@
-"""The report of `sm usage`: what sessions have used, grouped by type, model, day, account or tree. Pure."""
+"""The report of `sm usage`: usage of sessions by type, model, day, account or tree. Pure."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -9,7 +9,7 @@ class WarningKind(Tolerant):
     """The values are stored in the database, so they never change."""
 
     LOOP = "loop"
-    """The agent repeats the same tool call with the same result, or fails again and again with the same error."""
+    """The agent repeats a tool call with the same result, or fails repeatedly with the same error."""
     NO_PROGRESS = "no_progress"
     """The agent works, but no tool ends, no token is used and nothing is printed."""
     BURN = "burn"

@@ -14,9 +14,9 @@ from sm.core.tool_calls import CallEnd, CallItem, CallStart, TurnBreak
 from sm.core.warnings import SessionWarning
 
 LONG_CALL_S = 30.0
-"""A successful call that takes so long waits for something: to repeat it is no loop."""
+"""A successful call that takes this long waits for something: its repetition is no loop."""
 COMPLETED_MIN = 5
-"""Completed sessions of a type without which nothing is usual for it."""
+"""The least number of completed sessions of a type that show its usual rate."""
 _OPEN_MAX = 50
 _SEEN_MAX = 20
 
@@ -40,7 +40,7 @@ class Step(StrEnum):
 
 
 def next_step(finding: Anomaly | None, known: SessionWarning | None, *, goes_on: bool) -> Step | None:
-    """Decide what becomes of a warning. `known`: the open one; `goes_on`: its cause has lasted as long again."""
+    """Decide the next step for a warning. `known`: the open one; `goes_on`: its cause has lasted as long again."""
     if finding is None:
         return None if known is None else Step.CLOSE
     if known is None:

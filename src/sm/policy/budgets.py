@@ -1,4 +1,4 @@
-"""Decides about budgets: when one is told of, when it stops its sessions, and how it may change. Pure."""
+"""Decides about budgets: when sm reports one, when it stops its sessions, and how it may change. Pure."""
 
 import math
 from collections.abc import Iterable

@@ -12,12 +12,12 @@ from sm.core.timestamps import epoch_s, later
 from sm.errors import UsageError
 
 FIRST_S = 5.0
-"""The delay of the first restart in a row. It doubles with each further one."""
+"""The delay of the first restart. It doubles with each further restart."""
 LONGEST_S = 300.0
 WINDOW_S = 900.0
 """The time in which `Restarts.max` restarts are tried."""
 GOOD_S = 600.0
-"""A process that ran as long was good: the next crash is the first in a row."""
+"""After a process that ran this long, the next crash is the first one again."""
 _SIGINT = 2
 _FAILURES = (SignalKind.CRASHED, SignalKind.TERMINAL_LOST)
 

@@ -1,4 +1,4 @@
-"""Shows what sessions, trees and agent types have used, within the permissions of the caller."""
+"""Shows the usage of sessions, trees and agent types, within the permissions of the caller."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -88,7 +88,7 @@ class Budgeting:
         return None if budget is None else BudgetStatus(budget, self._store.budgets.spent_now(budget))
 
     def report(self, caller: Caller, reference: str) -> BudgetReport:
-        """The budgets that bind a session. Of those above it, the caller is told only what is left."""
+        """The budgets that bind a session. Of those above it, the caller gets only the rest."""
         return self._report(self._manager.find(caller, reference, Action.LOWER_BUDGET))
 
     def report_of_day(self, caller: Caller) -> BudgetReport:
@@ -116,7 +116,7 @@ class Budgeting:
     ) -> BudgetReport:
         """Set, raise, lower or end the budget of a session.
 
-        A session may only lower its own, and give a descendant at most what is left above. Raises UsageError,
+        A session may only lower its own, and give a descendant at most the rest above. Raises UsageError,
         NotPermitted, and IllegalState for an addition without a budget.
         """
         session = self._manager.find(caller, reference, Action.LOWER_BUDGET)
@@ -186,7 +186,7 @@ class Budgeting:
         option: str,
         command: str,
     ) -> None:
-        """Raise UsageError if a raised limit exceeds what was spent and what is left above.
+        """Raise UsageError if a raised limit exceeds the spending plus the rest above.
 
         `option`: what raises it. `command`: for the hint, with `{}` for the largest amount.
         """
@@ -354,7 +354,7 @@ def check_not_stopped(tx: Transaction, session: Session) -> None:
     more = as_much_again(budget, tx.budgets.spent_now(budget))
     hint = raise_hint(tx.find(budget.id), more)
     raise IllegalState(
-        f"session {short_label(session)} is paused because a budget is spent: it goes on when the budget is raised",
+        f"session {short_label(session)} is paused because a budget is spent: raise the budget to let it go on",
         hint if request is None else f"sm approve {request.name}",
     )
 

@@ -1,4 +1,4 @@
-"""Starts sessions again whose process has crashed, when their restart is due."""
+"""Restarts sessions whose process has crashed, when their restart is due."""
 
 import time
 from dataclasses import dataclass, replace
@@ -101,7 +101,7 @@ class Restarter:
 async def _order_start(
     tx: Transaction, session: Session, timer: Timer, pane: Pane | None, *, begins_again: bool
 ) -> None:
-    """Write the effect that ends what is left of the old process, and starts the next one."""
+    """Write the effect that ends the rest of the old process, and starts the next one."""
     assert session.restarts is not None
     why, hold = timer.data["why"], account_hold(tx.mail.open, session, epoch_s(tx.now))
     reason = f"{timer.data['words']} waits: {hold}" if hold is not None else f"{timer.data['words']} ({why})"

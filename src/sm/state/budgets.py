@@ -201,7 +201,7 @@ class Budgets:
     async def change(
         self, tx: Transaction, budget: Budget, limits: Amounts, by: str, *, steps: Amounts | None = None
     ) -> Budget:
-        """Give a budget other limits. If they exceed what was spent, its sessions go on; else it binds at once."""
+        """Give a budget other limits. If they exceed the spending, its sessions go on; else it binds immediately."""
         now = tx.budgets.find(budget.id) or budget
         after = replace(now, limits=limits, steps=limits if steps is None else steps)
         spent = tx.budgets.spent_now(after)

@@ -1,6 +1,6 @@
 """Pauses and resumes sessions. Functions of a transaction.
 
-A pause is orthogonal to the status. `messaging.holds` holds the messages of a paused session, and the timers of turns
+A pause does not change the status. `messaging.holds` holds the messages of a paused session, and the timers of turns
 wait until it resumes.
 """
 

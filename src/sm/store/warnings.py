@@ -30,7 +30,7 @@ class WarningWrites:
         self._keep(warning.session_id, (*self.all_of(warning.session_id), warning))
 
     def change(self, warning: SessionWarning, **changes: Any) -> SessionWarning:
-        """Change an open warning; one that gets a `closed_at` is open no more."""
+        """Change an open warning; one that gets a `closed_at` is closed."""
         after = replace(warning, **changes)
         old, new = WARNINGS.row(warning), WARNINGS.row(after)
         changed = {name: value for name, value in new.items() if value != old[name]}

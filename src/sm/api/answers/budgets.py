@@ -47,7 +47,7 @@ class BudgetView(TypedDict):
 
 
 class BudgetAboveView(TypedDict):
-    """A budget above a session: only what is left of it."""
+    """A budget above a session: only its rest."""
 
     session_id: Annotated[str | None, doc("Null: the daily budget.")]
     label: str

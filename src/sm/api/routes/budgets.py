@@ -29,7 +29,7 @@ class BudgetBody(Body):
 
 @routes.route("GET", "/v1/sessions/{ref}/budget", agents=True)
 async def budget(request: ApiRequest) -> BudgetReportView:
-    """Show the budget of a session, and what is left in those above it."""
+    """Show the budget of a session, and the rest of those above it."""
     return report_json(request.views, request.services.budgets.report(request.caller, request.name))
 
 

@@ -1,4 +1,4 @@
-"""The route of the digest: what happened since a time, what waits for a person, and what is still running."""
+"""The route of the digest."""
 
 from typing import Annotated
 
