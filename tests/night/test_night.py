@@ -88,8 +88,8 @@ def assert_complete(night: Night, seed: int) -> None:
     assert night["named"] == sorted(AGENTS)
     assert sorted(row[0] for row in night["digest_requests"]) == sorted([ASKERS[3], BUDGETS[0]])
     assert night["digest_budgets"] == [
-        [BUDGETS[0], "stopped: tokens 2k of 2k"],
-        [BUDGETS[1], "stopped: tokens 1k of 1k"],
+        [BUDGETS[0], "tokens 2k of 2k, it is spent"],
+        [BUDGETS[1], "tokens 1k of 1k, it is spent"],
     ]
     assert {(agent, "crash_loop") for agent in CRASHERS} <= {tuple(row) for row in night["digest_warnings"]}
     assert [ASKERS[3], "unanswered"] in night["digest_warnings"]
