@@ -1,15 +1,22 @@
 """`sm top` in a pane of tmux that stops, hangs up, is killed, changes its size, or has no colours."""
 
+import contextlib
+import fcntl
 import os
+import pty
 import re
 import signal
+import struct
+import subprocess
+import termios
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from libtmux import Pane
 
 from tests.instance import SM, Instance
-from tests.load import until
+from tests.load import scaled, until
 
 COLOUR = re.compile(r"\x1b\[(?:[0-9;]*;)?(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])(?:;[0-9;]*)?m")
 """A sequence that sets a colour."""
@@ -163,3 +170,39 @@ def test_top_survives_a_window_that_changes_its_size_all_the_time(instance: Inst
     assert pane.pid() == pid
     pane.press("q")
     until(lambda: pane.modes() == "0 0 0", "the normal screen")
+
+
+def test_top_ends_although_nobody_reads_its_terminal(instance: Instance, agent: str) -> None:
+    with top_on_unread_terminal(instance) as (top, _):
+        top.send_signal(signal.SIGTERM)
+        assert top.wait(scaled()) == 128 + signal.SIGTERM
+
+
+def test_top_ends_when_its_terminal_goes_without_a_signal(instance: Instance, agent: str) -> None:
+    with top_on_unread_terminal(instance) as (top, close):
+        close()
+        # 128 + SIGHUP, or 120: Python could not write what it had kept for the terminal.
+        assert top.wait(scaled()) in (128 + signal.SIGHUP, 120)
+
+
+@contextlib.contextmanager
+def top_on_unread_terminal(
+    instance: Instance,
+) -> Iterator[tuple["subprocess.Popen[bytes]", Callable[[], None]]]:
+    """`sm top` whose terminal is full, because nobody reads it; and a function that closes the terminal."""
+    screen, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 200, 500, 0, 0))
+    top = subprocess.Popen([SM, "top"], env=instance.env, stdin=terminal, stdout=terminal, stderr=terminal)
+    os.close(terminal)
+    with contextlib.ExitStack() as stack, open(screen, "rb", buffering=0) as reader:
+        stack.callback(top.wait)
+        stack.callback(top.kill)
+        # Its 100,000 characters are more than the kernel keeps of what nobody reads.
+        until(lambda: waiting_bytes(screen) >= 4095, "a full terminal")
+        yield top, reader.close
+
+
+def waiting_bytes(screen: int) -> int:
+    """The number of bytes that can be read from this end of a terminal."""
+    (number,) = struct.unpack("i", fcntl.ioctl(screen, termios.FIONREAD, bytes(4)))
+    return int(number)

@@ -8,6 +8,7 @@ from typing import Any
 import aiohttp
 import orjson
 import pytest
+from aiohttp import WSCloseCode
 
 from sm.linux.processes import command_line, environment
 from tests.instance import Instance
@@ -259,7 +260,8 @@ async def test_invalid_frames_close_the_terminal(
     async with terminal_page(http, server, token, agent) as page:
         await page.frame()
         await page.socket.send_bytes(b"x" * (64 * 1024 + 1))
-        assert await page.close_code() == 1009
+        # The server closes before it has read the whole frame. Its reason is lost if the rest arrives later.
+        assert await page.close_code() in (WSCloseCode.MESSAGE_TOO_BIG, WSCloseCode.ABNORMAL_CLOSURE)
     async with terminal_page(http, server, token, agent, columns=19) as page:
         assert await page.close_code() == 4400
     await no_client_is_left(instance)

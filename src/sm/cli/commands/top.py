@@ -41,6 +41,7 @@ def command() -> None:
         raise NotPermitted("sm top is for people, not for agents", "to list sessions: sm ls")
     try:
         from sm.cli.tui.app import TopApp
+        from sm.cli.tui.ending import end_at_last
         from sm.cli.tui.kept import KeptChoices
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "textual":
@@ -56,5 +57,6 @@ def command() -> None:
     # The modules stay until the end. To look through them at each collection takes a tenth of the time of the view.
     gc.freeze()
     app.run()
+    end_at_last(app.return_code or 0)
     if app.return_code:
         raise SystemExit(app.return_code)

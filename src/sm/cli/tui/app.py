@@ -1,8 +1,6 @@
 """The application of `sm top`: its regions, and what they show."""
 
-import asyncio
 import os
-import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +24,7 @@ from sm.board.order import Sort
 from sm.cli.tui import keyboard, texts
 from sm.cli.tui.appearance import next_theme, show_theme
 from sm.cli.tui.cells import Cells, fitted, need_cells, session_cells, session_header
+from sm.cli.tui.ending import end_with_terminal
 from sm.cli.tui.kept import KeptChoices
 from sm.cli.tui.layout import CSS, detail_width, lay_out
 from sm.cli.tui.notices import notice_sequence
@@ -114,8 +113,7 @@ class TopApp(App[None]):
     def on_mount(self) -> None:
         self.main.query_one("#needs-region").styles.height = "auto"
         show_theme(self, self.choices.theme)
-        for number in (signal.SIGHUP, signal.SIGTERM):  # without a handler, the terminal would stay as it is
-            asyncio.get_running_loop().add_signal_handler(number, self.exit, None, 128 + number)
+        end_with_terminal(self)  # else the terminal would stay as it is
         self._feed.start()
         self.set_interval(1.0, self._tick)
 
