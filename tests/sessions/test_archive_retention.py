@@ -1,6 +1,9 @@
-"""The times at which old archives are deleted."""
+"""The times at which old archives are deleted, and what is left of them."""
 
 import asyncio
+import os
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -8,6 +11,10 @@ import pytest
 
 from sm.config.model import ArchiveSettings
 from sm.sessions.archive_retention import ArchiveRetention
+from sm.terminals.archives import Archives
+from tests import golden
+from tests.samples import AT, LAUNCH
+from tests.session_manager import open_manager
 from tests.virtual_time import VirtualTime
 
 NOTHING = cast(Any, None)
@@ -45,3 +52,20 @@ def test_archives_are_counted_every_hour_and_soon_after_a_tenth_of_their_room_wa
     with asyncio.Runner(loop_factory=VirtualTime) as runner, pytest.raises(asyncio.CancelledError):
         runner.run(retention.run())
     assert retention.minutes == minutes
+
+
+async def test_words_of_a_deleted_archive_are_erased_from_the_files(tmp_path: Path) -> None:
+    archives = Archives(str(tmp_path / "archives"), NOTHING)
+    ended = replace(golden.COMPLETED, parent_id=None)
+    async with open_manager(tmp_path, lambda: AT) as (store, manager):
+        async with store.transaction() as tx:
+            await tx.insert(ended, LAUNCH, None)
+            tx.search.set_terminal(ended.id, "process", ["quokkaburrow"], AT)
+        await store.log.merge_search_index()
+        Path(archives.path(ended.id)).mkdir(parents=True)
+        os.utime(archives.path(ended.id), (1, 1))
+        await ArchiveRetention(ArchiveSettings(keep_days=1), store, manager, archives).delete_surplus()
+        await store.log.merge_search_index()
+        files = [path for path in tmp_path.iterdir() if path.is_file()]
+        assert [path.name for path in files if b"quokkaburrow" in path.read_bytes()] == []
+        assert not Path(archives.path(ended.id)).exists()

@@ -187,3 +187,18 @@ async def test_words_are_erased_later_when_a_reader_blocks_it(tmp_path: Path) ->
             assert any(b"quokkaburrow" in path.read_bytes() for path in tmp_path.iterdir())
         await store.log.merge_search_index()
         assert [path.name for path in tmp_path.iterdir() if b"quokkaburrow" in path.read_bytes()] == []
+
+
+async def test_words_are_erased_later_when_the_database_is_locked(tmp_path: Path) -> None:
+    async with await opened(tmp_path) as store:
+        async with store.transaction() as tx:
+            await tx.insert(golden.RUNNING, LAUNCH, "build the quokkaburrow")
+        async with store.transaction() as tx:
+            await tx.remove(tx.session(golden.RUNNING.id))
+        await store._writer.execute("PRAGMA busy_timeout = 0")
+        with closing(sqlite3.connect(tmp_path / "sm.db", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(sqlite3.OperationalError):
+                await store.log.merge_search_index()
+        await store.log.merge_search_index()
+        assert [path.name for path in tmp_path.iterdir() if b"quokkaburrow" in path.read_bytes()] == []

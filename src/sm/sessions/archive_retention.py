@@ -57,10 +57,13 @@ class ArchiveRetention:
         live = {s.id for s in self._store.sessions.values() if is_live(s.status) or s.exit is None}
         now_s = epoch_s(self._manager.now())
         limits = self._settings
-        for entry in surplus(entries, live, now_s, keep_days=limits.keep_days, max_mb=limits.max_mb):
+        deleted = surplus(entries, live, now_s, keep_days=limits.keep_days, max_mb=limits.max_mb)
+        for entry in deleted:
             await self._record(entry)
             await self._archives.remove(entry.session_id)
             log.info("deleted an old archive", extra={"sm_session": entry.session_id})
+        if deleted:
+            await self._store.log.scrub()
 
     async def _record(self, entry: ArchiveEntry) -> None:
         """Record the deletion before it happens: once, also if the daemon ends in between."""

@@ -45,6 +45,15 @@ class WriteAheadLog:
         if not self._has_removed_texts:
             return
         self._has_removed_texts = False
+        is_erased = False
+        try:
+            await self._merge()
+            is_erased = await self._truncate()
+        finally:
+            if not is_erased:
+                self._has_removed_texts = True  # the next call tries again
+
+    async def _merge(self) -> None:
         pages = -_MERGED_PAGES
         while True:
             async with self._writing:
@@ -54,10 +63,8 @@ class WriteAheadLog:
                 )
                 changed = self._writer.total_changes - before
             if changed < 2:
-                break
+                return
             pages = _MERGED_PAGES
-        if not await self._truncate():
-            self._has_removed_texts = True  # the next call tries again
 
     async def _truncate(self) -> bool:
         """Move the log into the database and empty it (SQLite, TRUNCATE). False: a reader blocks that."""
