@@ -99,6 +99,10 @@ def requests_of(stage: Stage, session_id: str) -> list[dict[str, Any]]:
     return [r for r in stage.json("requests") if r["session_id"] == session_id]
 
 
+def last_budget_event(stage: Stage, session_id: str) -> dict[str, Any]:
+    return [e for e in stage.events(session_id) if e["type"] == "budget"][-1]
+
+
 def hint_of(error: str) -> str:
     return error.rpartition("hint: ")[2].strip()
 
@@ -541,8 +545,15 @@ def test_change_of_the_budget_closes_its_request(stage: Stage) -> None:
     agent = at_work(stage, "--budget", "usd=1")
     spend(agent, 1)
     in_state(stage, agent.id, "stopped")
+    stage.sm("budget", agent.id, "--set", "usd=0.5")
+    told = last_budget_event(stage, agent.id)
+    assert (told["metadata"]["state"], told["metadata"]["limits"]) == ("stopped", {"usd": 0.5})
+    assert told["message"].endswith("has a new budget, set by operator: usd 1 of 0.5")
     (request,) = requests_of(stage, agent.id)
     stage.sm("budget", agent.id, "--set", "none")
+    told = last_budget_event(stage, agent.id)
+    assert told["metadata"]["state"] == "ended"
+    assert told["message"].endswith("has no budget any more, ended by operator: usd 1 of 0.5")
     assert paused(stage, agent.id) is None
     assert stage.json("requests", request["request_id"])["state"] == "cancelled"
     assert stage.session(agent.id)["budget"] is None

@@ -78,6 +78,12 @@ def raised_text(budget: Budget, spent: Spent, owner: Session, by: str) -> str:
     )
 
 
+def ended_text(budget: Budget, spent: Spent, owner: Session, by: str) -> str:
+    """Text of the event for a budget that binds no more."""
+    used = spent_text(budget.limits, spent)
+    return f"{_whose(budget, owner)} has no budget any more, ended by {folded(by)}: {used}"
+
+
 def request_arguments(budget: Budget, spent: Spent, more: Amounts, owner: Session | None) -> dict[str, Any]:
     """The arguments of a request for more of a budget."""
     return {

@@ -8,6 +8,7 @@ from sm.config import Config
 from sm.core.budget_wording import (
     ADDED,
     budget_reason,
+    ended_text,
     limit_text,
     raise_hint,
     raised_text,
@@ -187,10 +188,19 @@ class Budgets:
         await self._record(tx, budget, spent, owner, text)
         await self._notices.add_for_budget(tx, owner, budget, text)
 
-    async def _record(self, tx: Transaction, budget: Budget, spent: Spent, owner: Session, text: str) -> None:
+    async def _record(
+        self,
+        tx: Transaction,
+        budget: Budget,
+        spent: Spent,
+        owner: Session,
+        text: str,
+        *,
+        is_over: bool = False,
+    ) -> None:
         metadata = {
             "subject": budget.id,
-            "state": budget.state.value,
+            "state": "ended" if is_over else budget.state.value,
             "limits": dict(budget.limits.items()),
             "spent": {unit: round(spent.get(unit), 6) for unit, _ in budget.limits.items()},
         }
@@ -208,6 +218,8 @@ class Budgets:
         owner = self._owner(tx, after, None)
         if now.stops and is_spent(limits, spent):
             tx.budgets.put(after)
+            if owner is not None:
+                await self._record(tx, after, spent, owner, raised_text(after, spent, owner, by))
             if now.request is not None and await self._cancel_request(tx, now, by) and owner is not None:
                 await self._ask(tx, after.id, owner)
         else:
@@ -262,8 +274,11 @@ class Budgets:
 
     async def end(self, tx: Transaction, budget: Budget, by: str) -> None:
         """Remove a budget. Its sessions go on."""
+        owner, spent = self._owner(tx, budget, None), tx.budgets.spent_now(budget)
         await self._cancel_request(tx, budget, by)
         tx.budgets.remove(budget.id)
+        if owner is not None:
+            await self._record(tx, budget, spent, owner, ended_text(budget, spent, owner, by), is_over=True)
         if budget.stops:
             await self._release(tx, budget, by)
 
