@@ -14,7 +14,7 @@ from sm.core.text import tool_use
 
 class Attention(StrEnum):
     WAITING = "waiting"
-    """The session waits for a word of a person or of its parent."""
+    """The session waits for an answer of a person or of its parent."""
     WORKING = "working"
     IDLE = "idle"
     ENDED = "ended"

@@ -110,7 +110,7 @@ class SessionView(BareSessionView):
 class OverviewView(SessionView):
     """A session with its current task and its usage."""
 
-    attention: Annotated[Attention, doc("`waiting`: for a word of a person or of the parent.")]
+    attention: Annotated[Attention, doc("`waiting`: for an answer of a person or of the parent.")]
     task: Annotated[str, doc("What the session does or waits for; never empty.")]
     task_kind: Annotated[TaskKind, doc("The source of `task`.")]
     requests: Annotated[list[str], doc("The open requests that the caller may see, such as `r57`.")]

@@ -16,7 +16,7 @@ _OMITTED_FIRST = ("MODEL", "COST", "CTX")
 _TASK_MIN = 30
 _NAME_MIN = 20
 GAP = 2
-_HEADINGS = {"waiting": "Needs a word", "working": "Working", "idle": "Idle", "ended": "Ended"}
+_HEADINGS = {"waiting": "Waiting for an answer", "working": "Working", "idle": "Idle", "ended": "Ended"}
 """The groups in display order."""
 _ORDER = list(_HEADINGS)
 _QUOTED = frozenset({"answer", "result"})
