@@ -75,6 +75,19 @@ def test_agent_that_fails_again_and_again_is_told_first_and_then_the_operator(
     assert [w["ended"] for w in warnings(stage, agent)] == [False, True]
 
 
+def test_commands_work_on_a_session_with_an_open_warning(stage: Stage, agent: Agent) -> None:
+    for number in range(1, 4):
+        call(agent, number)
+    until(lambda: stage.session(agent.id)["warnings"], "the loop is found")
+    parent = stage.spawn("Sh", "exec sleep 1000")["session_id"]
+    for command in ("interrupt",), ("rename", "loops"), ("reparent", parent), ("pause",), ("resume",):
+        done = stage.run(command[0], agent.id, *command[1:])
+        assert (done.returncode, done.stderr) == (0, ""), done
+    as_agent = stage.as_session(agent.id)
+    assert stage.run("complete", "done", env=as_agent).stderr == ""
+    stage.sm("kill", parent)
+
+
 def test_loop_is_told_once_although_the_daemon_is_killed(stage: Stage, agent: Agent) -> None:
     for number in range(1, 4):
         call(agent, number)

@@ -85,11 +85,13 @@ def _format(error: SmError, *, as_json: bool) -> str:
     return text + (f"hint: {folded(error.hint, 4000)}\n" if error.hint else "")
 
 
-def print_warnings(warnings: Iterable[str]) -> None:
+def print_warnings(warnings: Iterable[object]) -> None:
+    """Print the sentences for people among `warnings`. A session has objects there, which `sm status` shows."""
     from sm.core.text import folded
 
     for warning in warnings:
-        click.echo(f"warning: {folded(warning, 4000)}", err=True)
+        if isinstance(warning, str):
+            click.echo(f"warning: {folded(warning, 4000)}", err=True)
 
 
 def _usage_error(error: click.ClickException) -> UsageError:
