@@ -132,6 +132,26 @@ def test_grandchild_that_reaches_a_budget_is_paused_and_goes_on_after_an_approva
     assert "was answered" in stage.refused("approve", request["request_id"], exit_code=4)
 
 
+def test_resume_of_a_tree_leaves_out_a_session_whose_budget_is_spent(stage: Stage) -> None:
+    top = at_work(stage)
+    child = at_work(stage, "--parent", top.id)
+    grandchild = at_work(stage, "--parent", child.id, "--budget", "usd=1")
+    spend(grandchild, 1)
+    in_state(stage, grandchild.id, "stopped")
+    for command in ("resume", top.id, "--tree"), ("resume", "--all"):
+        stage.sm("pause", top.id, "--tree")
+        done = stage.run(*command)
+        assert done.returncode == 0
+        assert "is paused because a budget is spent: raise the budget to let it go on (sm app" in done.stderr
+        assert [paused(stage, agent.id) for agent in (top, child)] == [None, None]
+        assert paused(stage, grandchild.id)["reason"] == f"budget of {grandchild.id} reached"
+    stage.sm("pause", grandchild.id, "--for", "1h")
+    assert "sm approve" in stage.refused("resume", grandchild.id, "--tree", exit_code=4)
+    (request,) = requests_of(stage, grandchild.id)
+    stage.sm("approve", request["request_id"])
+    assert paused(stage, grandchild.id) is None
+
+
 # What a budget counts
 
 

@@ -345,15 +345,13 @@ def _amounts(text: str, where: str, hint: str) -> Amounts:
         raise UsageError(f"invalid amount for {where}: {folded(str(error), 200)}", hint) from None
 
 
-def check_not_stopped(tx: Transaction, session: Session) -> None:
-    """Raise IllegalState if a spent budget keeps a paused session from going on."""
-    budget = next((b for b in tx.budgets.binding(session) if b.stops), None)
-    if budget is None or not is_held_by_budget(tx, session):
-        return
+def stopped_error(tx: Transaction, session: Session) -> IllegalState:
+    """The error for a paused session that a spent budget keeps from going on, with the command that raises it."""
+    budget = next(b for b in tx.budgets.binding(session) if b.stops)
     request = tx.mail.open.requests.get(budget.request or 0)
     more = as_much_again(budget, tx.budgets.spent_now(budget))
     hint = raise_hint(tx.find(budget.id), more)
-    raise IllegalState(
+    return IllegalState(
         f"session {short_label(session)} is paused because a budget is spent: raise the budget to let it go on",
         hint if request is None else f"sm approve {request.name}",
     )

@@ -11,12 +11,12 @@ from sm.core.models import Caller, RequestKey, Session
 from sm.core.states import EventType, TrustLevel
 from sm.core.statuses import Status
 from sm.core.text import NOTE_MAX, folded, validate_text
-from sm.core.timers import Timer
+from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import epoch_s, iso, later
 from sm.core.wording import subject
 from sm.errors import IllegalState, UsageError
 from sm.policy.access import Action
-from sm.sessions.budgets import check_not_stopped
+from sm.sessions.budgets import is_held_by_budget, stopped_error
 from sm.sessions.manager import Manager
 from sm.sessions.tree import SessionTree
 from sm.state.budgets import stopping_budget
@@ -104,9 +104,11 @@ class Pausing:
     ) -> PauseResult:
         """End the pause of a session, with `tree` also those of its descendants.
 
-        Raises IllegalState if none of them is paused.
+        A session whose budget is spent stays paused until that budget is raised, with a warning. Raises IllegalState if
+        none of them is paused, and if none may go on.
         """
         session = self._manager.find(caller, reference, Action.PAUSE)
+        errors: list[IllegalState] = []
         async with self._store.transaction(caller, key) as tx:
             members = self._members(tx, caller, session, tree=tree)
             if tx.replayed is None:
@@ -114,14 +116,21 @@ class Pausing:
                 if not members:
                     hint = None if is_live(session.status) else f"sm restore {name_to_type(session)}"
                     raise IllegalState(f"session {short_label(session)} is not paused", hint)
-                for member in members:
-                    check_not_stopped(tx, member)
+                held = [s for s in members if is_held_by_budget(tx, s)]
+                members = [s for s in members if s not in held]
+                for member in held:
+                    errors.append(stopped_error(tx, member))
+                    await _leave_to_budget(tx, member)
                 for member in members:
                     await self._manager.pauses.resume(tx, member, caller.name)
-                tx.remember(session.id)
+                if members:
+                    tx.remember(session.id)
+        if errors and not members:
+            raise errors[0]
+        warnings = [f"{error.message} ({error.hint})" for error in errors]
         self._manager.record_allowed(caller, Action.PAUSE, [m for m in members if m.id != session.id])
         known = self._store.sessions
-        return PauseResult([known[m.id] for m in members if m.id in known])
+        return PauseResult([known[m.id] for m in members if m.id in known], warnings=warnings)
 
     def _members(self, tx: Transaction, caller: Caller, session: Session, *, tree: bool) -> list[Session]:
         now = tx.session(session.id)
@@ -160,13 +169,10 @@ class Pausing:
             session = tx.find(timer.subject)
             if not tx.timers.take(timer) or session is None or session.paused is None:
                 return None
-            stopping = stopping_budget(session, tx.find, tx.mail.open)
-            if stopping is None:
+            if stopping_budget(session, tx.find, tx.mail.open) is None:
                 await self._manager.pauses.resume(tx, session, SM_ITSELF)
-            else:  # an approval of the budget ends the pause
-                reason = budget_reason(stopping, tx.find(stopping.id))
-                pause = replace(session.paused, budget=stopping.id, reason=reason, until=None)
-                await tx.update(session, paused=pause)
+            else:
+                await _leave_to_budget(tx, session)
         return None
 
     async def look_again(self, timer: Timer) -> float | None:
@@ -182,6 +188,16 @@ class Pausing:
                 text = f"{subject(session)} is paused, but seems to work on: look at its terminal"
                 await tx.event(EventType.WARNING, session, tx.now, text, {})
         return None
+
+
+async def _leave_to_budget(tx: Transaction, session: Session) -> None:
+    """Let an approval of the spent budget end the pause."""
+    budget = stopping_budget(session, tx.find, tx.mail.open)
+    if budget is not None and session.paused is not None:
+        reason = budget_reason(budget, tx.find(budget.id))
+        tx.timers.remove(session.id, TimerKind.RESUME)
+        pause = replace(session.paused, by=SM_ITSELF, budget=budget.id, reason=reason, until=None)
+        await tx.update(session, paused=pause)
 
 
 def check_not_paused(session: Session) -> None:
