@@ -152,6 +152,41 @@ def test_resume_of_a_tree_leaves_out_a_session_whose_budget_is_spent(stage: Stag
     assert paused(stage, grandchild.id) is None
 
 
+def test_session_that_moves_below_a_spent_budget_is_stopped(stage: Stage) -> None:
+    top = at_work(stage, "--budget", "usd=1")
+    spend(top, 1)
+    in_state(stage, top.id, "stopped")
+    moved = at_work(stage)
+    child = at_work(stage, "--parent", moved.id)
+    stage.sm("reparent", moved.id, top.id)
+    for agent in (moved, child):
+        assert paused(stage, agent.id)["reason"] == f"budget of {top.id} reached"
+    (request,) = requests_of(stage, top.id)
+    stage.sm("approve", request["request_id"])
+    assert [paused(stage, agent.id) for agent in (top, moved, child)] == [None, None, None]
+
+
+def test_spent_budget_lets_nobody_fork_its_sessions(stage: Stage) -> None:
+    top = at_work(stage, "--budget", "usd=1")
+    child = at_work(stage, "--parent", top.id)
+    spend(child, 1)
+    in_state(stage, top.id, "stopped")
+    stage.sm("kill", top.id)
+    until(lambda: stage.session(child.id)["parent_session_id"] is None, "the child is adopted")
+    for original in (top, child):
+        assert "no agent can start" in stage.refused("fork", original.id, exit_code=4)
+
+
+def test_fork_of_a_session_stays_bound_by_the_budget_of_its_ended_parent(stage: Stage) -> None:
+    top = at_work(stage, "--budget", "usd=5")
+    child = at_work(stage, "--parent", top.id)
+    spend(child, 1)
+    stage.sm("kill", top.id)
+    until(lambda: stage.session(child.id)["parent_session_id"] is None, "the child is adopted")
+    fork = stage.json("fork", child.id)["session_id"]
+    assert [entry["session_id"] for entry in stage.json("budget", fork)["above"]] == [top.id]
+
+
 # What a budget counts
 
 

@@ -10,10 +10,12 @@ from sm.config import Config
 from sm.core.budgets import DAILY, Amounts, Budget, BudgetState, Spent
 from sm.core.models import Session
 from sm.core.states import RequestKind
+from sm.core.statuses import Status
 from sm.core.usage import Usage
 from sm.errors import IllegalState
-from sm.state.budgets import added_spending, budget_hold, check_within_budget, stopping_budget
+from sm.state.budgets import Budgets, added_spending, budget_hold, check_within_budget, stopping_budget
 from sm.state.notices import Notices
+from sm.state.pauses import Pauses
 from sm.state.requests import NewRequest, open_request
 from sm.store import Open, Store
 from tests.samples import LAUNCH, session
@@ -111,3 +113,18 @@ async def test_no_agent_starts_below_a_spent_budget(tmp_path: Path) -> None:
         with pytest.raises(IllegalState) as refused:
             check_within_budget(tx, LOW)
         assert refused.value.hint == f"sm approve {request.name}"
+
+
+async def test_session_that_moves_while_others_report_is_told_to_report_once(tmp_path: Path) -> None:
+    config = Config()
+    budgets = Budgets(config, Notices(config), Pauses({}), {})
+    async with await Store.open(str(tmp_path / "sm.db")) as store, store.transaction() as tx:
+        for each in SESSIONS.values():
+            await tx.insert(replace(each, status=Status.RUNNING), LAUNCH, None)
+        tx.budgets.put(Budget(TOP.id, Amounts(usd=1), state=GRACE))
+        for _ in range(2):
+            await budgets.bind_moved(tx, tx.session(LOW.id))
+        (message,) = tx.mail.open.messages.values()
+        budget = tx.budgets.find(TOP.id)
+        assert budget is not None and budget.reports == {LOW.id: message.id}
+        assert tx.session(LOW.id).paused is None

@@ -153,6 +153,8 @@ class Records:
                 if parent_id is not None:
                     self._manager.quota.check_reparent(tx, caller, now, parent_id)
                 after = await set_parent(tx, now, parent_id, tx.now, f"moved by {caller}")
+                await self._manager.budgets.bind_moved(tx, after)
+                after = tx.session(after.id)
                 if parent_id is not None:
                     after = await _give_to_user_of(tx, tx.session(parent_id), after)
             tx.remember(session.id)

@@ -261,6 +261,9 @@ class SpawnPlanner:
         if provider.has_turns:
             id = (await source_of(original, launch, provider, self._store, self._home_of(original))).id
         source = ConversationSource(id, copied=True)
+        # An ended parent is no parent of the fork, but its budget and those above it bind the fork too.
+        is_same = parent is not None and parent.id == original.parent_id
+        session = replace(session, bound_to=original.bound_to or (None if is_same else original.parent_id))
         forked, plan, warnings = await self._resumed(session, parent, launch, source, forked_by=caller)
         kind = provider.agent_config(original.agent_type)
         of_type = None if kind is None else kind.budget

@@ -326,6 +326,9 @@ class Restorer:
         errors of a spawn.
         """
         original = self._manager.find(caller, reference, Action.FORK)
+        async with self._store.transaction(caller, key) as tx:
+            if tx.replayed is None:
+                check_within_budget(tx, tx.session(original.id))
         living = (a for a in ancestors(original, self._store.sessions.get) if a.exit is None)
         parent = next(living, None)
         planned = await self._planner.plan_fork(caller, original, parent, name)

@@ -108,10 +108,8 @@ class Budgets:
                     send(tx, owner.id, SM_ITSELF, limit_text(after, spent, None, None))
             return
         grace_s = self._settings.grace_s
-        at_work = [s for s in tx.budgets.members(budget.id) if s.status in _AT_WORK and not _is_stopped(s)]
-        text = report_text(budget, grace_s)
-        reports = {s.id: send(tx, s.id, SM_ITSELF, text) for s in sorted(at_work, key=lambda s: s.id)}
-        after = self._move(tx, budget, BudgetState.GRACE, reports=reports)
+        after = self._move(tx, budget, BudgetState.GRACE, reports={})
+        at_work = self._ask_for_report(tx, after, tx.budgets.members(budget.id))
         if owner is not None:
             on_limit = self._settings.on_limit
             text = limit_text(after, spent, owner, on_limit, at_work=bool(at_work))
@@ -120,7 +118,20 @@ class Budgets:
             due_at = later(tx.now, grace_s)
             tx.timers.set(Timer(budget.id, TimerKind.BUDGET_STOP, due_at, grace_s))
         else:
-            await self.stop(tx, after, by)
+            await self.stop(tx, tx.budgets.find(budget.id) or after, by)
+
+    def _ask_for_report(
+        self, tx: Transaction, budget: Budget, members: Iterable[Session]
+    ) -> Mapping[str, int]:
+        """Ask those at work to report what they have, each once. Return the messages, by session."""
+        now = tx.budgets.find(budget.id) or budget
+        text = report_text(budget, self._settings.grace_s)
+        at_work = [
+            s for s in members if s.status in _AT_WORK and not _is_stopped(s) and s.id not in now.reports
+        ]
+        asked = {s.id: send(tx, s.id, SM_ITSELF, text) for s in sorted(at_work, key=lambda s: s.id)}
+        tx.budgets.put(replace(now, reports={**now.reports, **asked}))
+        return asked
 
     async def stop(self, tx: Transaction, budget: Budget, by: Session | None = None) -> None:
         """Pause or kill the sessions of a spent budget, and ask for more of it."""
@@ -133,20 +144,31 @@ class Budgets:
         owner = self._owner(tx, budget, by)
         after = self._move(tx, budget, BudgetState.STOPPED)
         for member in sorted(tx.budgets.members(budget.id), key=lambda s: (s.created_at, s.id)):
-            if self._settings.on_limit == "kill":
-                if member.exit is None and not tx.has_open(EffectKind.KILL, member.id):
-                    payload = {"force": False, "by": f"budget of {subject_of(budget, owner)}"}
-                    await tx.effect(EffectKind.KILL, member.id, payload, tx.now)
-            elif is_live(member.status) and not _is_stopped(member):
-                await self._pause(tx, budget, member)
+            await self._stop_member(tx, budget, member)
         if owner is not None and self._settings.on_limit == "ask":
             await self._ask(tx, after.id, owner)
 
+    async def bind_moved(self, tx: Transaction, session: Session) -> None:
+        """Let a spent budget above its new parent stop a session and those below it."""
+        for member in sorted(tx.budgets.members(session.id), key=lambda s: (s.created_at, s.id)):
+            for budget in tx.budgets.binding(member):
+                if budget.state is BudgetState.STOPPED:
+                    await self._stop_member(tx, budget, member)
+                elif budget.state is BudgetState.GRACE:
+                    self._ask_for_report(tx, budget, [tx.session(member.id)])
+
+    async def _stop_member(self, tx: Transaction, budget: Budget, member: Session) -> None:
+        if self._settings.on_limit == "kill":
+            if member.exit is None and not tx.has_open(EffectKind.KILL, member.id):
+                owner = self._owner(tx, budget, None)
+                payload = {"force": False, "by": f"budget of {subject_of(budget, owner)}"}
+                await tx.effect(EffectKind.KILL, member.id, payload, tx.now)
+        elif is_live(member.status) and not _is_stopped(tx.session(member.id)):
+            await self._pause(tx, budget, tx.session(member.id))
+
     async def _pause(self, tx: Transaction, budget: Budget, session: Session) -> None:
         before = session.paused
-        if (
-            before is not None
-        ):  # a soft pause of a person, which only stops now and does not end with an approval
+        if before is not None:  # a soft pause of a person only stops now, and does not end with an approval
             await self._pauses.pause(
                 tx, session, by=before.by, reason=before.reason, until=before.until, budget=before.budget
             )
