@@ -187,6 +187,21 @@ def test_fork_of_a_session_stays_bound_by_the_budget_of_its_ended_parent(stage: 
     assert [entry["session_id"] for entry in stage.json("budget", fork)["above"]] == [top.id]
 
 
+def test_removal_of_a_session_closes_its_request(stage: Stage) -> None:
+    top = at_work(stage, "--budget", "usd=1")
+    child = at_work(stage, "--parent", top.id)
+    spend(child, 1)
+    in_state(stage, top.id, "stopped")
+    stage.sm("kill", top.id)
+    until(lambda: stage.session(child.id)["parent_session_id"] is None, "the child is adopted")
+    (request,) = requests_of(stage, top.id)
+    stage.sm("reparent", child.id, at_work(stage).id)
+    closed = stage.json("requests", request["request_id"])
+    assert (closed["state"], closed["reason"]) == ("cancelled", f"{child.id} was moved")
+    stage.sm("rm", top.id)
+    assert "is not paused" not in stage.sm("resume", child.id)
+
+
 # What a budget counts
 
 
@@ -475,6 +490,22 @@ def test_new_day_lets_the_sessions_go_on_and_closes_the_request() -> None:
         until(lambda: paused(stage, agent.id) is None, "the session goes on")
         after = stage.json("budget", "daily")["budget"]
         assert (after["state"], after["spent"]["usd"]) == ("ok", 0)
+        assert stage.json("requests", request["request_id"])["state"] == "cancelled"
+
+
+def test_request_for_the_day_moves_to_another_session_when_its_session_is_removed() -> None:
+    settings = SETTINGS.replace("{grace_s: 0.2}", "{grace_s: 0, daily_usd: 1}")
+    with Stage(settings, BOX) as stage:
+        first, other = at_work(stage), at_work(stage)
+        spend(first, 1)
+        until(lambda: stage.json("budget", "daily")["budget"]["state"] == "stopped", "the day is over budget")
+        stage.sm("kill", first.id)
+        (request,) = requests_of(stage, first.id)
+        stage.sm("rm", first.id)
+        (again,) = stage.json("requests")
+        assert (again["session_id"], again["arguments"]) == (other.id, request["arguments"])
+        stage.sm("approve", again["request_id"])
+        assert paused(stage, other.id) is None
         assert stage.json("requests", request["request_id"])["state"] == "cancelled"
 
 

@@ -123,7 +123,7 @@ async def test_session_that_moves_while_others_report_is_told_to_report_once(tmp
             await tx.insert(replace(each, status=Status.RUNNING), LAUNCH, None)
         tx.budgets.put(Budget(TOP.id, Amounts(usd=1), state=GRACE))
         for _ in range(2):
-            await budgets.bind_moved(tx, tx.session(LOW.id))
+            await budgets.follow_move(tx, replace(LOW, parent_id=None), tx.session(LOW.id))
         (message,) = tx.mail.open.messages.values()
         budget = tx.budgets.find(TOP.id)
         assert budget is not None and budget.reports == {LOW.id: message.id}

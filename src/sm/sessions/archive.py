@@ -106,6 +106,7 @@ class Records:
                 await tx.budgets.settle(bound_session)
                 current = tx.session(bound_session.id)
                 await tx.update(current, bound_to=now.bound_to or now.parent_id)
+            await self._manager.budgets.leave(tx, now)
             await withdraw(tx, now.id, partial(_is_void_after_removal, caller))
             await tx.effect(EffectKind.REMOVE, now.id, {"terminal": now.terminal}, tx.now)
             await tx.remove(now)
@@ -153,7 +154,7 @@ class Records:
                 if parent_id is not None:
                     self._manager.quota.check_reparent(tx, caller, now, parent_id)
                 after = await set_parent(tx, now, parent_id, tx.now, f"moved by {caller}")
-                await self._manager.budgets.bind_moved(tx, after)
+                await self._manager.budgets.follow_move(tx, now, after)
                 after = tx.session(after.id)
                 if parent_id is not None:
                     after = await _give_to_user_of(tx, tx.session(parent_id), after)

@@ -19,6 +19,7 @@ from sm.core.budget_wording import (
 )
 from sm.core.budgets import DAILY, Amounts, Budget, BudgetState, Spent, binding
 from sm.core.effects import EffectKind
+from sm.core.labels import short_label
 from sm.core.lifecycle import is_live
 from sm.core.local_days import day_after, day_start, local_day
 from sm.core.messages import SM_ITSELF
@@ -34,7 +35,7 @@ from sm.providers.base import Provider
 from sm.state.messages import send
 from sm.state.notices import Notices
 from sm.state.pauses import Pauses
-from sm.state.requests import NewRequest, finish_request, open_request
+from sm.state.requests import NewRequest, finish_request, open_of, open_request
 from sm.store import Open, Transaction
 
 _AT_WORK = frozenset({Status.RUNNING, Status.WAITING_INPUT})
@@ -148,14 +149,35 @@ class Budgets:
         if owner is not None and self._settings.on_limit == "ask":
             await self._ask(tx, after.id, owner)
 
-    async def bind_moved(self, tx: Transaction, session: Session) -> None:
-        """Let a spent budget above its new parent stop a session and those below it."""
-        for member in sorted(tx.budgets.members(session.id), key=lambda s: (s.created_at, s.id)):
+    async def follow_move(self, tx: Transaction, before: Session, after: Session) -> None:
+        """Let a spent budget above its new parent stop a session and those below it.
+
+        Also closes the request for a budget that binds no live session any more.
+        """
+        left = {budget.id for budget in tx.budgets.binding(before)}
+        left -= {budget.id for budget in tx.budgets.binding(after)}
+        for subject in sorted(left):
+            budget = tx.budgets.find(subject)
+            if budget is not None and not any(is_live(s.status) for s in tx.budgets.members(subject)):
+                await self._cancel_request(tx, budget, f"{short_label(after)} was moved")
+        for member in sorted(tx.budgets.members(after.id), key=lambda s: (s.created_at, s.id)):
             for budget in tx.budgets.binding(member):
                 if budget.state is BudgetState.STOPPED:
                     await self._stop_member(tx, budget, member)
                 elif budget.state is BudgetState.GRACE:
                     self._ask_for_report(tx, budget, [tx.session(member.id)])
+
+    async def leave(self, tx: Transaction, session: Session) -> None:
+        """Close the requests for more at a session that is about to be removed, or open them at another session."""
+        for request in open_of(tx.mail.open.requests, session.id, [RequestKind.BUDGET]):
+            budget = tx.budgets.find(str((request.arguments or {}).get("budget")))
+            reason = f"session {short_label(session)} was removed"
+            await finish_request(tx, session, request, tx.now, state=RequestState.CANCELLED, reason=reason)
+            if budget is None or budget.id == session.id or budget.request != request.id:
+                continue
+            owner = self._owner(tx, budget, None)
+            if owner is not None and budget.state is BudgetState.STOPPED:
+                await self._ask(tx, budget.id, owner)
 
     async def _stop_member(self, tx: Transaction, budget: Budget, member: Session) -> None:
         if self._settings.on_limit == "kill":
@@ -242,10 +264,14 @@ class Budgets:
             tx.budgets.put(after)
             if owner is not None:
                 await self._record(tx, after, spent, owner, raised_text(after, spent, owner, by))
-            if now.request is not None and await self._cancel_request(tx, now, by) and owner is not None:
+            if (
+                now.request is not None
+                and await self._cancel_request(tx, now, _changed_by(by))
+                and owner is not None
+            ):
                 await self._ask(tx, after.id, owner)
         else:
-            await self._cancel_request(tx, now, by)
+            await self._cancel_request(tx, now, _changed_by(by))
             after = replace(after, state=BudgetState.OK, state_at=tx.now, request=None, reports={})
             tx.budgets.put(after)
             if owner is not None:
@@ -271,7 +297,7 @@ class Budgets:
                 DAILY, limits, self._settings.soft_percent, limits, spent, state_at=tx.now, day=day
             )
             if budget is not None:
-                await self._cancel_request(tx, budget, SM_ITSELF)
+                await self._cancel_request(tx, budget, _changed_by(SM_ITSELF))
             tx.budgets.put(fresh)
             if budget is not None and budget.stops:
                 await self._release(tx, budget, SM_ITSELF)
@@ -297,20 +323,19 @@ class Budgets:
     async def end(self, tx: Transaction, budget: Budget, by: str) -> None:
         """Remove a budget. Its sessions go on."""
         owner, spent = self._owner(tx, budget, None), tx.budgets.spent_now(budget)
-        await self._cancel_request(tx, budget, by)
+        await self._cancel_request(tx, budget, _changed_by(by))
         tx.budgets.remove(budget.id)
         if owner is not None:
             await self._record(tx, budget, spent, owner, ended_text(budget, spent, owner, by), is_over=True)
         if budget.stops:
             await self._release(tx, budget, by)
 
-    async def _cancel_request(self, tx: Transaction, budget: Budget, by: str) -> bool:
+    async def _cancel_request(self, tx: Transaction, budget: Budget, reason: str) -> bool:
         """Cancel the open request for more; False: there is none."""
         request = tx.mail.open.requests.get(budget.request or 0)
         session = None if request is None else tx.find(request.session_id)
         if request is None or session is None or not request.open:
             return False
-        reason = f"the budget was changed by {by}"
         await finish_request(tx, session, request, tx.now, state=RequestState.CANCELLED, reason=reason)
         return True
 
@@ -347,6 +372,10 @@ class Budgets:
             )
             return False
         return True
+
+
+def _changed_by(by: str) -> str:
+    return f"the budget was changed by {by}"
 
 
 def _is_stopped(session: Session) -> bool:
