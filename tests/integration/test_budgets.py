@@ -435,7 +435,8 @@ def test_budget_that_kills_ends_the_sessions_below_it(killing: Stage) -> None:
     bystander = at_work(killing)
     spend_to_the_limit(child, 1)
     for agent in (top, child):
-        killing.in_status(agent.id, "killed")
+        ended = killing.in_status(agent.id, "killed")
+        assert ended["status_reason"] == f"budget of {top.id} reached"
     assert killing.session(bystander.id)["status"] == "running"
     assert "no agent can start" in killing.refused("restore", top.id, exit_code=4)
 

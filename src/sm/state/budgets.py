@@ -15,7 +15,6 @@ from sm.core.budget_wording import (
     report_text,
     request_arguments,
     soft_text,
-    subject_of,
 )
 from sm.core.budgets import DAILY, Amounts, Budget, BudgetState, Spent, binding
 from sm.core.effects import EffectKind
@@ -182,8 +181,8 @@ class Budgets:
     async def _stop_member(self, tx: Transaction, budget: Budget, member: Session) -> None:
         if self._settings.on_limit == "kill":
             if member.exit is None and not tx.has_open(EffectKind.KILL, member.id):
-                owner = self._owner(tx, budget, None)
-                payload = {"force": False, "by": f"budget of {subject_of(budget, owner)}"}
+                reason = budget_reason(budget, tx.find(budget.id))
+                payload = {"force": False, "by": SM_ITSELF, "reason": reason}
                 await tx.effect(EffectKind.KILL, member.id, payload, tx.now)
         elif is_live(member.status) and not _is_stopped(tx.session(member.id)):
             await self._pause(tx, budget, tx.session(member.id))

@@ -79,8 +79,10 @@ class Endings:
         await self._end(tx, session, signal, exit)
 
     async def _end(self, tx: Transaction, session: Session, signal: Signal, exit: Exit | None) -> None:
-        if exit is not None and tx.has_open(EffectKind.KILL, session.id):
-            signal = Signal(SignalKind.KILLED, EffectKind.KILL, "requested with sm kill", tx.now, exit)
+        kill = tx.open_effect(EffectKind.KILL, session.id)
+        if exit is not None and kill is not None:
+            reason = str(kill.payload.get("reason", "requested with sm kill"))
+            signal = Signal(SignalKind.KILLED, EffectKind.KILL, reason, tx.now, exit)
         if exit is not None:
             closed = signal.source == LossCause.TERMINAL
             follow_up = after_end(session, signal, exit, tx.now, closed=closed)

@@ -375,4 +375,9 @@ class Transaction:
 
     def has_open(self, kind: EffectKind, session_id: str) -> bool:
         """True while such an effect is pending or running."""
-        return any(e.kind == kind and e.session_id == session_id for e in self.mail.open.effects.values())
+        return self.open_effect(kind, session_id) is not None
+
+    def open_effect(self, kind: EffectKind, session_id: str) -> Effect | None:
+        """The first such effect that is pending or running."""
+        effects = self.mail.open.effects.values()
+        return next((e for e in effects if e.kind == kind and e.session_id == session_id), None)
