@@ -383,13 +383,16 @@ def test_soft_limit_is_told_once_to_the_agent_its_parent_and_the_operator(stage:
     in_state(stage, agent.id, "soft")
     spend(agent, 1)
     until(lambda: budget_of(stage, agent.id)["spent"]["usd"] == 9, "the cost is counted")
+    for lowered in "usd=10", "usd=9.5":
+        stage.sm("budget", "--set", lowered, env=stage.as_session(agent.id))
     assert sum("80% of your budget is spent" in text for text in texts_to(stage, agent.id)) == 1
     told = f"({agent.id}) has spent 80% of its budget"
     until(lambda: [t for t in texts_to(stage, parent.id) if told in t], "the parent is told")
     assert sum(told in text for text in texts_to(stage, parent.id)) == 1
     assert sum(told in m["text"] for m in stage.json("inbox")) == 1
     events = [e for e in stage.json("events", agent.id) if e["type"] == "budget"]
-    assert [e["metadata"]["state"] for e in events] == ["soft"]
+    assert [e["metadata"]["state"] for e in events] == ["soft", "soft"]
+    assert [e["metadata"]["limits"]["usd"] for e in events] == [10, 9.5]
 
 
 def test_message_waits_for_the_budget_but_the_order_to_report_does_not(stage: Stage) -> None:
@@ -632,11 +635,15 @@ def test_change_of_the_budget_closes_its_request(stage: Stage) -> None:
     agent = at_work(stage, "--budget", "usd=1")
     spend(agent, 1)
     in_state(stage, agent.id, "stopped")
+    (request,) = requests_of(stage, agent.id)
     stage.sm("budget", agent.id, "--set", "usd=0.5")
     told = last_budget_event(stage, agent.id)
     assert (told["metadata"]["state"], told["metadata"]["limits"]) == ("stopped", {"usd": 0.5})
     assert told["message"].endswith("has a new budget, set by operator: usd 1 of 0.5")
-    (request,) = requests_of(stage, agent.id)
+    (changed,) = requests_of(stage, agent.id)
+    assert changed["request_id"] == request["request_id"]
+    assert (request["arguments"]["more"], changed["arguments"]["more"]) == ({"usd": 1}, {"usd": 1})
+    assert changed["arguments"]["limits"] == {"usd": 0.5}
     stage.sm("budget", agent.id, "--set", "none")
     told = last_budget_event(stage, agent.id)
     assert told["metadata"]["state"] == "ended"

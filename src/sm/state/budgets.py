@@ -23,13 +23,14 @@ from sm.core.lifecycle import is_live
 from sm.core.local_days import day_after, day_start, local_day
 from sm.core.messages import SM_ITSELF
 from sm.core.models import Session, ancestors
+from sm.core.requests import Request
 from sm.core.states import EventType, MessageState, RequestKind, RequestState
 from sm.core.statuses import Status
 from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import later
 from sm.core.usage import Usage
 from sm.errors import IllegalState
-from sm.policy.budgets import BudgetStep, as_much_again, is_spent, next_step
+from sm.policy.budgets import BudgetStep, as_much_again, is_spent, next_step, only_lowers
 from sm.providers.base import Provider
 from sm.state.messages import send
 from sm.state.notices import Notices
@@ -259,19 +260,23 @@ class Budgets:
         after = replace(now, limits=limits, steps=limits if steps is None else steps)
         spent = tx.budgets.spent_now(after)
         owner = self._owner(tx, after, None)
+        if after == now:
+            return now
         if now.stops and is_spent(limits, spent):
             tx.budgets.put(after)
             if owner is not None:
                 await self._record(tx, after, spent, owner, raised_text(after, spent, owner, by))
-            if (
-                now.request is not None
-                and await self._cancel_request(tx, now, _changed_by(by))
-                and owner is not None
-            ):
-                await self._ask(tx, after.id, owner)
+            request = self._open_request(tx, now)
+            if request is not None:
+                more = as_much_again(after, spent)
+                arguments = request_arguments(after, spent, more, tx.find(budget.id))
+                tx.mail.change_request(request, arguments=arguments)
         else:
             await self._cancel_request(tx, now, _changed_by(by))
-            after = replace(after, state=BudgetState.OK, state_at=tx.now, request=None, reports={})
+            # An agent that lowers its budget is not told again and again that most of it is spent.
+            keeps = not now.stops and only_lowers(now.limits, limits)
+            state = now.state if keeps else BudgetState.OK
+            after = replace(after, state=state, state_at=tx.now, request=None, reports={})
             tx.budgets.put(after)
             if owner is not None:
                 await self._record(tx, after, spent, owner, raised_text(after, spent, owner, by))
@@ -331,12 +336,16 @@ class Budgets:
 
     async def _cancel_request(self, tx: Transaction, budget: Budget, reason: str) -> bool:
         """Cancel the open request for more; False: there is none."""
-        request = tx.mail.open.requests.get(budget.request or 0)
+        request = self._open_request(tx, budget)
         session = None if request is None else tx.find(request.session_id)
-        if request is None or session is None or not request.open:
+        if request is None or session is None:
             return False
         await finish_request(tx, session, request, tx.now, state=RequestState.CANCELLED, reason=reason)
         return True
+
+    def _open_request(self, tx: Transaction, budget: Budget) -> Request | None:
+        request = tx.mail.open.requests.get(budget.request or 0)
+        return request if request is not None and request.open else None
 
     async def _release(self, tx: Transaction, budget: Budget, by: str) -> None:
         """Resume the sessions that the budget has paused, unless another one stops them too."""
