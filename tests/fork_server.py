@@ -17,11 +17,14 @@ import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from sm.api.auth import Containment
 from tests.load import scaled
 
 REPOSITORY = Path(__file__).parents[1]
+_GRACE_MAX_S = 15.0
+"""Less than `sm kill` waits."""
 _HOST = Containment(lambda pid, workspace: True, lambda workspace: None)
 
 
@@ -149,6 +152,7 @@ def _serve(requests: socket.socket) -> None:
             try:
                 requests.close()
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                _scale_grace()
                 if request_data["crash_point"]:
                     crash_at(request_data["crash_point"])
                 run = functools.partial(main, containment=_HOST) if request_data["contains_host"] else main
@@ -159,6 +163,18 @@ def _serve(requests: socket.socket) -> None:
         socket.send_fds(requests, [str(pid).encode()], [pidfd])
         for fd in (*fds, pidfd):
             os.close(fd)
+
+
+def _scale_grace() -> None:
+    """Let a busy machine end agents in their own way, as an idle one does: scale the time before SIGKILL."""
+    from sm.linux import processes
+
+    end_tree = processes.end_tree
+
+    async def end_tree_later(process: Any, grace_s: float, **options: Any) -> Any:
+        return await end_tree(process, min(scaled(grace_s), _GRACE_MAX_S), **options)
+
+    processes.end_tree = end_tree_later
 
 
 def _become_daemon(main: object, environment: Mapping[str, str], ready_fd: int, stderr_fd: int) -> int:
