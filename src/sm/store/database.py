@@ -94,7 +94,7 @@ class Store:
         self._now = now
         self._writer = writer
         self._reader = reader
-        self.work = WorkClock(steady)
+        self.work = WorkClock(now, steady)
         self._turns: asyncio.Queue[WriteTurn | None] = asyncio.Queue()
         self._inside: asyncio.Task[Any] | None = None
         """The task that runs the body of a transaction."""
@@ -192,7 +192,7 @@ class Store:
         key = (await self._read("SELECT value FROM meta WHERE name = 'account_key'"))[0][0]
         self.account_key = bytes.fromhex(key)
         await self.mail.load()
-        self.work.load(self.index.unfinished.values(), self._now())
+        self.work.load(self.index.unfinished.values())
 
     # Writing
 

@@ -300,7 +300,7 @@ class Transaction:
         if after.working_since is None:
             self._work.forget(after.id)
         elif before.working_since != after.working_since:
-            self._work.start(after, self.now)
+            self._work.start(after)
         self.budgets.follow(before, after)
         return after
 
