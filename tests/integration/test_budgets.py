@@ -239,6 +239,24 @@ def test_budget_of_a_running_session_begins_with_what_was_spent(stage: Stage) ->
     assert requests_of(stage, top.id)[0]["arguments"]["more"] == {"usd": 2}
 
 
+def test_new_budget_counts_removed_and_adopted_sessions(stage: Stage) -> None:
+    top = at_work(stage)
+    removed = at_work(stage, "--parent", top.id)
+    spend(removed, 2)
+    stage.sm("kill", removed.id)
+    stage.sm("rm", removed.id)
+    stage.sm("budget", top.id, "--set", "usd=10")
+    assert budget_of(stage, top.id)["spent"]["usd"] == 2
+    child = at_work(stage, "--parent", top.id)
+    spend(child, 3)
+    stage.sm("kill", top.id)
+    until(lambda: stage.session(child.id)["parent_session_id"] is None, "the child is adopted")
+    stage.sm("budget", top.id, "--set", "none")
+    stage.sm("budget", top.id, "--set", "usd=5")
+    assert in_state(stage, top.id, "stopped")["spent"]["usd"] == 5
+    assert paused(stage, child.id)["reason"] == f"budget of {top.id} reached"
+
+
 def test_children_of_an_ended_session_stay_bound_by_its_budget(stage: Stage) -> None:
     lead = at_work(stage)
     top = at_work(stage, "--parent", lead.id, "--budget", "usd=5")

@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from sm.config import Config
+from sm.config.budgets import BudgetSettings
 from sm.core.budgets import DAILY, Amounts, Budget, BudgetState, Spent
-from sm.core.models import Session
+from sm.core.models import Exit, Session
 from sm.core.states import RequestKind
 from sm.core.statuses import Status
 from sm.core.usage import Usage
 from sm.errors import IllegalState
+from sm.providers import PROVIDERS
 from sm.state.budgets import Budgets, added_spending, budget_hold, check_within_budget, stopping_budget
 from sm.state.notices import Notices
 from sm.state.pauses import Pauses
@@ -128,3 +130,19 @@ async def test_session_that_moves_while_others_report_is_told_to_report_once(tmp
         budget = tx.budgets.find(TOP.id)
         assert budget is not None and budget.reports == {LOW.id: message.id}
         assert tx.session(LOW.id).paused is None
+
+
+async def test_budget_of_the_day_counts_removed_sessions(tmp_path: Path) -> None:
+    config = Config(budgets=BudgetSettings(daily_usd=5.0))
+    providers = {name: make(config) for name, make in PROVIDERS.items()}
+    budgets = Budgets(config, Notices(config), Pauses(providers), providers)
+    ended = replace(TOP, provider="claude", status=Status.KILLED, exit=Exit(0, None))
+    async with await Store.open(str(tmp_path / "sm.db")) as store:
+        async with store.transaction() as tx:
+            await tx.insert(ended, LAUNCH, None)
+            tx.measures.add_usage(ended.id, [Usage("a", "claude-haiku-4-5", tx.now, output=200_000)])
+            await tx.remove(tx.session(ended.id))
+        async with store.transaction() as tx:
+            await budgets.begin_day(tx)
+            day = tx.budgets.find(DAILY)
+            assert day is not None and day.spent.usd == pytest.approx(1)

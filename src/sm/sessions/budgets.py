@@ -15,6 +15,7 @@ from sm.core.budgets import (
     BudgetState,
     InvalidAmounts,
     Spent,
+    above,
     left_of,
     parse_amounts,
     parse_change,
@@ -29,8 +30,8 @@ from sm.policy.access import Action, is_unrestricted
 from sm.policy.budgets import as_much_again, is_spent, only_lowers, plus, still_spent
 from sm.sessions.budget_plan import check_left
 from sm.sessions.manager import Manager
-from sm.sessions.tree import SessionTree
 from sm.store import Store, Transaction
+from sm.store.sums import RemovedSums, SumReads
 
 log = logging.getLogger(__name__)
 
@@ -203,16 +204,18 @@ class Budgeting:
                 )
 
     async def _new(self, tx: Transaction, session: Session) -> Budget:
-        """A budget without limits that has spent what the session and those below it have spent already."""
-        tree = SessionTree({s.id: s for s in tx.all_sessions()})
-        members = [session, *tree.descendants(session.id)]
-        usages = await tx.measured.usage_of([member.id for member in members])
+        """A budget without limits. It has spent what all sessions that it binds have spent, also the removed ones."""
+        sessions = {s.id: s for s in tx.all_sessions()}
+        members = {s.id: s for s in sessions.values() if session in above(s, sessions.get)}
+        sums = SumReads(tx.read)
+        removed = {s.id: s for s in await sums.removed() if s.heir in members}
+        usages = {**await tx.measured.usage_of(members), **await sums.removed_usage(removed)}
+        spenders: list[Session | RemovedSums] = [*members.values(), *removed.values()]
         spent = Spent()
-        for member in members:
-            provider = self._manager.provider(member)
+        for member in spenders:
             spent += Spent(seconds=member.worked_s)
             for used in usages.get(member.id, ()):
-                cost = provider.cost_usd([used])
+                cost = self._manager.cost_usd(member, used)
                 spent += Spent(
                     cost or 0.0, used.input + used.output, 0.0, used.context if cost is None else 0
                 )

@@ -37,6 +37,7 @@ from sm.state.notices import Notices
 from sm.state.pauses import Pauses
 from sm.state.requests import NewRequest, finish_request, open_of, open_request
 from sm.store import Open, Transaction
+from sm.store.sums import SumReads
 
 _AT_WORK = frozenset({Status.RUNNING, Status.WAITING_INPUT})
 
@@ -313,15 +314,14 @@ class Budgets:
             tx.timers.set(timer)
 
     async def _spent_since(self, tx: Transaction, at: str) -> Spent:
-        """The cost of the usage of all sessions since that time."""
-        spent = Spent()
-        usage = await tx.measured.usage_since(at)
-        for session_id, usages in usage.items():
-            session = tx.find(session_id)
-            if session is not None:
-                spent += sum(
-                    (_priced(used, self._providers[session.provider].cost_usd) for used in usages), Spent()
-                )
+        """The cost of the usage of all sessions since that time, with the removed ones."""
+        sums, spent = SumReads(tx.read), Spent()
+        removed = {session.id: session for session in await sums.removed()}
+        for session_id, used in await sums.usage_since(at, slots=False):
+            session = tx.find(session_id) or removed.get(session_id)
+            provider = None if session is None else self._providers.get(session.provider)
+            if provider is not None:
+                spent += _priced(used, provider.cost_usd)
         return spent
 
     async def end(self, tx: Transaction, budget: Budget, by: str) -> None:
