@@ -198,7 +198,7 @@ class Life:
                 steady=world.now_s,
             )
             self.services, self.manager = self.parts.services, self.parts.manager
-            await self.services.budgets.begin_day()
+            await self.services.budgets.begin()
             digests = asyncio.create_task(self.parts.digests.run())
             planned = ("digest", TimerKind.DIGEST)
             await self.store.wait_until(lambda: planned in self.store.mail.open.timers)

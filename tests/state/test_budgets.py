@@ -146,3 +146,15 @@ async def test_budget_of_the_day_counts_removed_sessions(tmp_path: Path) -> None
             await budgets.begin_day(tx)
             day = tx.budgets.find(DAILY)
             assert day is not None and day.spent.usd == pytest.approx(1)
+
+
+async def test_reported_budget_binds_after_a_change_of_the_configuration(tmp_path: Path) -> None:
+    spent = Budget(TOP.id, Amounts(usd=1), spent=Spent(usd=2), state=TOLD)
+    async with await Store.open(str(tmp_path / "sm.db")) as store, store.transaction() as tx:
+        await tx.insert(TOP, LAUNCH, None)
+        tx.budgets.put(spent)
+        for on_limit, state in ("notice", TOLD), ("kill", STOPPED), ("kill", STOPPED):
+            config = Config(budgets=BudgetSettings.model_validate({"on_limit": on_limit, "grace_s": 0}))
+            await Budgets(config, Notices(config), Pauses({}), {}).bind_told(tx)
+            budget = tx.budgets.find(TOP.id)
+            assert budget is not None and budget.state is state

@@ -132,7 +132,7 @@ async def run(
             await remove_strays(paths, store, parts.sandbox)
             # Reports first: a session wrote them before recovery finds its process gone.
             await replay(paths, store.sessions, parts.reports, parts.messages, parts.observer)
-            await parts.budgets.begin_day()
+            await parts.budgets.begin()
             await parts.sandboxing.adopt()
             sessions = unverified_sessions(store)
             recovered = await recover(sessions, parts.manager, terminals, parts.watcher)

@@ -265,15 +265,15 @@ class Budgeting:
 
     # Timers
 
-    async def begin_day(self) -> None:
-        """Begin the daily budget when the daemon starts."""
-        if self._settings.daily_usd is None and self._store.budgets.find(DAILY) is None:
-            return
+    async def begin(self) -> None:
+        """Follow the configuration when the daemon starts: the daily budget, and another `on_limit`."""
         try:
             async with self._store.transaction() as tx:
-                await self._manager.budgets.begin_day(tx)
+                await self._manager.budgets.bind_told(tx)
+                if self._settings.daily_usd is not None or tx.budgets.find(DAILY) is not None:
+                    await self._manager.budgets.begin_day(tx)
         except StorageFull as error:  # a full disk must not keep the daemon from starting
-            log.warning("could not begin the daily budget: %s", error.message)
+            log.warning("could not apply the configuration of budgets: %s", error.message)
 
     async def day_over(self, timer: Timer) -> float | None:
         """The local day of the daily budget is over."""

@@ -286,6 +286,15 @@ class Budgets:
             await self.check(tx, after.id, owner)
         return tx.budgets.find(after.id) or after
 
+    async def bind_told(self, tx: Transaction) -> None:
+        """Let budgets bind that were only reported as spent, if `on_limit` has changed since."""
+        if self._settings.on_limit == "notice":
+            return
+        for budget in list(tx.mail.open.budgets.values()):
+            if budget.state is BudgetState.TOLD:
+                tx.budgets.put(replace(budget, state=BudgetState.SOFT, state_at=tx.now))
+                await self.check(tx, budget.id)
+
     async def begin_day(self, tx: Transaction) -> None:
         """Begin the budget of the local day, if there is to be one and the day is new. Its sessions go on."""
         limit, budget, day = self._settings.daily_usd, tx.budgets.find(DAILY), local_day(tx.now)
