@@ -607,7 +607,7 @@ def test_session_lowers_its_own_budget_and_never_raises_it(stage: Stage) -> None
     assert stage.session(other.id)["budget"]["limits"]["usd"] == 5
 
 
-def test_parent_approves_only_within_what_is_left_above(stage: Stage) -> None:
+def test_approval_adds_at_most_what_is_left_above(stage: Stage) -> None:
     top = at_work(stage, "--budget", "usd=10")
     env = stage.as_session(top.id)
     child = at_work(stage, "--budget", "usd=2", env=env)
@@ -615,9 +615,10 @@ def test_parent_approves_only_within_what_is_left_above(stage: Stage) -> None:
     in_state(stage, child.id, "stopped")
     (request,) = requests_of(stage, child.id)
     name = request["request_id"]
-    refusal = stage.refused("approve", name, "usd=9", exit_code=2, env=env)
-    assert "usd=10 left" in refusal
-    assert hint_of(refusal) == f"sm approve {name} 'usd=8'"
+    for person in None, env:
+        refusal = stage.refused("approve", name, "usd=9", exit_code=2, env=person)
+        assert "usd=10 left" in refusal
+        assert hint_of(refusal) == f"sm approve {name} 'usd=8'"
     assert "was answered" not in stage.sm("approve", name, "usd=8", env=env)
     assert budget_of(stage, child.id)["limits"]["usd"] == 10
 

@@ -236,7 +236,8 @@ class Budgeting:
     async def answer(self, tx: Transaction, caller: Caller, request: Request, text: str | None) -> None:
         """Add to the budget of an approved request. `text`: the amounts; None: those of the request.
 
-        Raises UsageError for too little, and for more than is left above if a session answers.
+        Raises UsageError for too little, and for a named amount that is more than is left above, as for every amount
+        if a session answers.
         """
         subject = str((request.arguments or {}).get("budget"))
         budget = tx.budgets.find(subject)
@@ -245,12 +246,13 @@ class Budgeting:
         if subject == DAILY:  # its request opens at any session
             self._manager.require(caller, Action.MANAGE_DAILY_BUDGET)
         spent = tx.budgets.spent_now(budget)
+        is_named = text is not None and bool(text.strip())
         more = (
-            as_much_again(budget, spent)
-            if text is None or not text.strip()
-            else _amounts(
-                text, request.name, f"sm approve {request.name} '{amounts_to_type(request.arguments)}'"
+            _amounts(
+                text or "", request.name, f"sm approve {request.name} '{amounts_to_type(request.arguments)}'"
             )
+            if is_named
+            else as_much_again(budget, spent)
         )
         name = DAILY if subject == DAILY else name_to_type(tx.session(subject))
         limits = _added(budget.limits, more, name)
@@ -258,7 +260,8 @@ class Budgeting:
         if short is not None:
             raise UsageError(f"{short}: add more", f"sm approve {request.name}")
         session = tx.find(subject)
-        if not is_unrestricted(caller) and session is not None:
+        # You may add as much again to budgets below a spent one in any order: the one above binds all the same.
+        if session is not None and (is_named or not is_unrestricted(caller)):
             option = f"sm approve {request.name}"
             self._check_above(tx, session, budget.limits, limits, spent, option, f"{option} '{{}}'")
         await self._manager.budgets.change(tx, budget, limits, str(caller), steps=budget.steps)
