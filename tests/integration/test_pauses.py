@@ -287,6 +287,24 @@ def test_session_pauses_its_descendants_only(stage: Stage) -> None:
     assert "may not pause" in stage.refused("resume", child, exit_code=5, env=env)
 
 
+def test_session_neither_ends_nor_changes_the_pause_of_a_person(stage: Stage) -> None:
+    parent = stage.spawn("Sh", "sleep 1000")["session_id"]
+    child = stage.spawn("Sh", "sleep 1000", "--parent", parent)["session_id"]
+    other = stage.spawn("Sh", "sleep 1000", "--parent", parent)["session_id"]
+    env = stage.as_session(parent)
+    stage.sm("pause", child)
+    stage.sm("pause", other, env=env)
+    for command in ("resume", child), ("pause", child, "--for", "1s"):
+        refusal = stage.refused(*command, exit_code=5, env=env)
+        assert "was paused by operator: you cannot change or end that pause" in refusal
+    assert pause_of(stage, child)["until"] is None
+    done = stage.run("resume", "--all", env=env)
+    assert done.returncode == 0 and "skipped: session" in done.stderr
+    assert pause_of(stage, other) is None
+    stage.sm("resume", child)
+    assert pause_of(stage, child) is None
+
+
 def test_tree_is_paused_and_resumed_with_one_command(stage: Stage) -> None:
     parent = stage.spawn("Sh", "sleep 1000")["session_id"]
     child = stage.spawn("Sh", "sleep 1000", "--parent", parent)["session_id"]

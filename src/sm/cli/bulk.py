@@ -10,7 +10,7 @@ from sm.cli.display.output import print_json
 from sm.cli.options import Completion, sessions_argument
 from sm.client.http import TIMEOUT_S, decode_answer, new_key, session_path
 from sm.core.lines import JsonObject
-from sm.errors import IllegalState, SmError
+from sm.errors import IllegalState, NotPermitted, SmError
 
 
 def bulk_command(
@@ -44,8 +44,8 @@ def act_on_each(
 
     `done` turns the daemon's answer into the printed text. It is called with --json too.
 
-    `chosen`: the command chose the sessions, not the user. A session whose state does not allow the action is then
-    skipped with a warning, and the JSON is always an array.
+    `chosen`: the command chose the sessions, not the user. A session that does not allow the action is then skipped
+    with a warning, and the JSON is always an array.
     """
     client = call.client
     failures = Failures()
@@ -55,7 +55,7 @@ def act_on_each(
             path = session_path(session, f"/{action}")
             text = client.text("POST", path, body=body or {}, key=new_key(), timeout_s=timeout_s)
         except SmError as error:
-            if chosen and isinstance(error, IllegalState):
+            if chosen and isinstance(error, IllegalState | NotPermitted):
                 print_warnings([f"skipped: {error.message}"])
                 continue
             if len(sessions) == 1:

@@ -1,6 +1,6 @@
 """Pauses and resumes sessions: one, or a tree; and those whose time has come."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sm.core.budget_wording import budget_reason
@@ -14,7 +14,7 @@ from sm.core.text import NOTE_MAX, folded, validate_text
 from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import epoch_s, iso, later
 from sm.core.wording import subject
-from sm.errors import IllegalState, UsageError
+from sm.errors import IllegalState, NotPermitted, SmError, UsageError
 from sm.policy.access import Action
 from sm.sessions.budgets import is_held_by_budget, stopped_error
 from sm.sessions.manager import Manager
@@ -64,14 +64,16 @@ class Pausing:
     ) -> PauseResult:
         """Pause a session, with `tree` also its live descendants; return when their turns are interrupted.
 
-        Changes the end and the reason of a pause that has begun already. Raises IllegalState if no session of these is
-        live, and UsageError for an end in the past.
+        Changes the end and the reason of a pause that has begun already, unless only others may end it. Raises
+        IllegalState if no session of these is live, NotPermitted for a pause of others, and UsageError for an end in
+        the past.
         """
         session = self._manager.find(caller, reference, Action.PAUSE)
         reason = "paused by " + ("the operator" if caller.mailbox is None else str(caller))
         if wanted.reason is not None and wanted.reason.strip():
             reason = validate_text(wanted.reason, "reason", NOTE_MAX, one_line=True).strip()
         until = _end_of(wanted, self._manager.now())
+        kept: dict[str, SmError] = {}
         async with self._store.transaction(caller, key) as tx:
             members = [s for s in self._members(tx, caller, session, tree=wanted.tree) if is_live(s.status)]
             if tx.replayed is None:
@@ -80,6 +82,10 @@ class Pausing:
                     raise IllegalState(
                         f"session {short_label(now)} has ended ({now.status}): it cannot be paused"
                     )
+                kept = self._of_others(tx, caller, members)
+                members = [member for member in members if member.id not in kept]
+                if not members:
+                    raise next(iter(kept.values()))
                 for member in members:
                     await self._manager.pauses.pause(
                         tx,
@@ -97,18 +103,19 @@ class Pausing:
             await self._store.wait_until(lambda: not self._working(ids), _STOPPED_WITHIN_S)
         known = self._store.sessions
         paused = [known[i] for i in ids if i in known]
-        return PauseResult(paused, self._working(ids), self._warnings(paused, wanted))
+        warnings = [*_sentences(kept), *self._warnings(paused, wanted)]
+        return PauseResult(paused, self._working(ids), warnings)
 
     async def resume(
         self, caller: Caller, reference: str, *, tree: bool, key: RequestKey | None
     ) -> PauseResult:
         """End the pause of a session, with `tree` also those of its descendants.
 
-        A session whose budget is spent stays paused until that budget is raised, with a warning. Raises IllegalState if
-        none of them is paused, and if none may go on.
+        A session whose budget is spent, or whose pause only others may end, stays paused, with a warning. Raises
+        IllegalState if none of them is paused, and the error of the first one if none may go on.
         """
         session = self._manager.find(caller, reference, Action.PAUSE)
-        errors: list[IllegalState] = []
+        kept: dict[str, SmError] = {}
         async with self._store.transaction(caller, key) as tx:
             members = self._members(tx, caller, session, tree=tree)
             if tx.replayed is None:
@@ -116,21 +123,39 @@ class Pausing:
                 if not members:
                     hint = None if is_live(session.status) else f"sm restore {name_to_type(session)}"
                     raise IllegalState(f"session {short_label(session)} is not paused", hint)
-                held = [s for s in members if is_held_by_budget(tx, s)]
-                members = [s for s in members if s not in held]
-                for member in held:
-                    errors.append(stopped_error(tx, member))
-                    await _leave_to_budget(tx, member)
+                kept = self._of_others(tx, caller, members)
+                for member in members:
+                    if member.id not in kept and is_held_by_budget(tx, member):
+                        kept[member.id] = stopped_error(tx, member)
+                        await _leave_to_budget(tx, member)
+                members = [s for s in members if s.id not in kept]
                 for member in members:
                     await self._manager.pauses.resume(tx, member, caller.name)
                 if members:
                     tx.remember(session.id)
-        if errors and not members:
-            raise errors[0]
-        warnings = [f"{error.message} ({error.hint})" for error in errors]
+        if kept and not members:
+            raise next(iter(kept.values()))
         self._manager.record_allowed(caller, Action.PAUSE, [m for m in members if m.id != session.id])
         known = self._store.sessions
-        return PauseResult([known[m.id] for m in members if m.id in known], warnings=warnings)
+        return PauseResult([known[m.id] for m in members if m.id in known], warnings=_sentences(kept))
+
+    def _of_others(self, tx: Transaction, caller: Caller, members: Sequence[Session]) -> dict[str, SmError]:
+        """The sessions whose pause the caller may neither end nor change, with the errors.
+
+        A session may end its own pauses, those of its descendants and those of sm, but none of a person or an ancestor.
+        """
+        found: dict[str, SmError] = {}
+        if caller.session_id is None:
+            return found
+        tree = SessionTree({s.id: s for s in tx.all_sessions()})
+        mine = {SM_ITSELF, caller.session_id, *(s.id for s in tree.descendants(caller.session_id))}
+        for member in members:
+            if member.paused is not None and member.paused.by not in mine:
+                found[member.id] = NotPermitted(
+                    f"session {short_label(member)} was paused by {folded(member.paused.by)}: "
+                    "you cannot change or end that pause"
+                )
+        return found
 
     def _members(self, tx: Transaction, caller: Caller, session: Session, *, tree: bool) -> list[Session]:
         now = tx.session(session.id)
@@ -198,6 +223,11 @@ async def _leave_to_budget(tx: Transaction, session: Session) -> None:
         tx.timers.remove(session.id, TimerKind.RESUME)
         pause = replace(session.paused, by=SM_ITSELF, budget=budget.id, reason=reason, until=None)
         await tx.update(session, paused=pause)
+
+
+def _sentences(kept: Mapping[str, SmError]) -> list[str]:
+    """Why sessions are left as they are, for people."""
+    return [f"{error.message} ({error.hint})" if error.hint else error.message for error in kept.values()]
 
 
 def check_not_paused(session: Session) -> None:
