@@ -9,6 +9,7 @@ import os
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -213,6 +214,18 @@ def test_usage_of_a_message_counts_once_and_never_shrinks(stage: Stage) -> None:
     agent.write_message(message(-5, 10**30, id="absurd"))
     agent.write_message(message(1, 0, id="last"))
     until(lambda: budget_of(stage, agent.id)["spent"]["tokens"] == 501, "the tokens are counted")
+
+
+def test_usage_counts_after_the_clock_was_set_back(stage: Stage) -> None:
+    agent = stage.agent("Plain", "--budget", "usd=1")
+    with closing(sqlite3.connect(stage.state / "sm.db")) as db:
+        ((launch,),) = db.execute("SELECT launch FROM sessions WHERE id = ?", (agent.id,)).fetchall()
+    argv = json.loads(launch)["argv"]
+    begun = argv[argv.index("--session-id") + 1]
+    agent.transcript = agent.transcript.with_name(f"{begun}.jsonl")
+    agent.send_event("UserPromptSubmit", prompt="work", prompt_id="p", session_id=begun)
+    agent.write_message(message(output=DOLLAR), datetime.now(UTC) - timedelta(hours=2))
+    assert in_state(stage, agent.id, "stopped")["spent"]["usd"] == 1
 
 
 def test_spending_of_a_child_counts_after_its_end_its_removal_and_a_move(stage: Stage) -> None:

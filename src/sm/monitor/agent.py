@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from sm.core.models import Process, Session
@@ -10,6 +10,7 @@ from sm.core.observation import Observation
 from sm.linux.jobs import InputLoss
 from sm.monitor.evidence import Ledger
 from sm.monitor.transcripts import Root
+from sm.providers.base import Fork
 from sm.providers.readers import Readers
 from sm.sandboxes.home import ContainerHome
 
@@ -69,6 +70,10 @@ class Agent:
     tty: str | None = None
     published: Process | None = None
     """`process` with the pid that the agent itself has, which differs in a container."""
+    fork_in: Callable[[Sequence[str]], Fork | None] = lambda argv: None
+    """As `Provider.fork_in`."""
+    begins: Collection[str] = ()
+    """The arguments of the session's first process if it began a conversation: they name it. Empty for a fork."""
     home: ContainerHome | None = None
     """The home directory of the agent's container; None: it runs on this host."""
     environment: Mapping[str, str] | None = field(default=None, repr=False)
@@ -116,6 +121,11 @@ class Agent:
             }
             log.debug("observed", extra={"sm_session": self.session_id, **fields})
         return self.ledger.add(observation, now)
+
+    def has_begun(self, session: Session, transcript: str) -> bool:
+        """True if the session itself began the conversation in this file, so that all of its lines are its own."""
+        conversation = session.conversation
+        return conversation is not None and conversation in self.begins and conversation in transcript
 
     def transcript(self, session: Session) -> str | None:
         """The path of the transcript on this host. Until a hook reports it, the path where it should be."""

@@ -108,11 +108,10 @@ class Detector:
         if session is None:
             return
         for step in calls:
-            if step.at >= session.created_at or not step.at:
-                loop = find_loop(step.state, self._loop)
-                known = tx.warnings.find(session_id, WarningKind.LOOP)
-                goes_on = loop is not None and known is not None and loop_goes_on(loop, known)
-                await self._take(tx, session_id, WarningKind.LOOP, loop, goes_on=goes_on)
+            loop = find_loop(step.state, self._loop)
+            known = tx.warnings.find(session_id, WarningKind.LOOP)
+            goes_on = loop is not None and known is not None and loop_goes_on(loop, known)
+            await self._take(tx, session_id, WarningKind.LOOP, loop, goes_on=goes_on)
         percent = self._context_percent(session, facts)
         full = find_full_context(percent, self._settings.context.limit)
         await self._take(

@@ -130,7 +130,9 @@ class Observer:
         provider = self._manager.provider(session)
         if not provider.has_turns:
             return None
-        agent = Agent(session_id, provider.readers, Ledger(self._off), self._clock())
+        agent = Agent(
+            session_id, provider.readers, Ledger(self._off), self._clock(), fork_in=provider.fork_in
+        )
         agent.ready = session.status not in (Status.SPAWNED, Status.STARTING)
         agent.lost_before = session.status_source == Source.PROCESS and agent.ready
         self._agents[session_id] = agent
