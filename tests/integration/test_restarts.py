@@ -437,6 +437,63 @@ def test_session_that_is_killed_while_its_restart_is_parked_does_not_start(stage
     assert ends(stage, agent.id) == ["killed"]
 
 
+def park(stage: Stage) -> None:
+    stage.sm("pause", "--account", stage.json("accounts")[0]["name"])
+
+
+def parked(stage: Stage, *arguments: str) -> str:
+    """The id of an agent that has crashed. Its restart is due, and waits for its account."""
+    agent = stage.agent("Plain", "--restart", "on-failure", *arguments)
+    agent.send_event("UserPromptSubmit", prompt="work", prompt_id="p1")
+    pid = stage.in_status(agent.id, "running")["pid"]
+    park(stage)
+    if "supervised" in arguments:
+        stage.sm("complete", "all done", env=stage.as_session(agent.id))
+    os.kill(pid, signal.SIGKILL)
+    waiting(stage, agent.id)
+    hurry(stage)
+    until(lambda: stage.session(agent.id)["restarts"]["next_at"] is None, "the restart is due")
+    return agent.id
+
+
+def test_exit_is_shown_while_the_restart_is_parked_and_after_a_kill(stage: Stage) -> None:
+    session_id = parked(stage)
+    held = stage.session(session_id)
+    assert (held["status"], held["exit_signal"]) == ("starting", 9)
+    stage.sm("kill", session_id)
+    killed = stage.session(session_id)
+    assert (killed["status"], killed["exit_signal"]) == ("killed", 9)
+
+
+@pytest.mark.parametrize("how", ["completed", "approved"])
+def test_session_that_completes_while_its_restart_is_parked_has_ended(stage: Stage, how: str) -> None:
+    session_id = parked(stage, *(("--lifecycle", "supervised") if how == "approved" else ()))
+    child = stage.spawn("Inbox", "work", "--parent", session_id)["session_id"]
+    if how == "approved":
+        stage.sm("approve", session_id)
+    else:
+        stage.sm("complete", "done", env=stage.as_session(session_id))
+    ended = stage.ended(session_id)
+    assert (ended["status"], ended["pid"], ended["exit_signal"]) == ("completed", None, 9)
+    until(lambda: stage.session(child)["parent_session_id"] is None, "its child has another parent")
+    assert ends(stage, session_id) == ["completed"]
+    stage.sm("rm", session_id)
+
+
+def test_abandoned_session_has_ended_when_its_start_or_restart_is_parked() -> None:
+    more = "daemon: {ignore_evidence: [screen, title]}\nchild_agents: {on_parent_end: abandon}\n"
+    with Stage(more, BOX) as stage:
+        parent = stage.spawn("Inbox", "work")["session_id"]
+        crashed = parked(stage, "--parent", parent)
+        unstarted = stage.spawn("Plain", "work", "--parent", parent)["session_id"]
+        assert stage.session(unstarted)["status"] == "spawned"
+        stage.sm("kill", parent)
+        for session_id, exit_signal in ((crashed, 9), (unstarted, None)):
+            ended = stage.in_status(session_id, "abandoned")
+            assert (ended["pid"], ended["exit_signal"]) == (None, exit_signal)
+            until(lambda: stage.run("rm", session_id).returncode == 0, "it can be removed")  # noqa: B023
+
+
 def test_agent_that_dies_in_its_first_start_ends(stage: Stage) -> None:
     session = stage.spawn("Plain", "work", "--restart", "on-failure")
     os.kill(session["pid"], signal.SIGKILL)

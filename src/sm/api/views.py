@@ -32,7 +32,7 @@ from sm.core.timestamps import iso
 from sm.core.tree_totals import Totals
 from sm.core.warnings import SessionWarning
 from sm.messaging.messages import RenderedMessage
-from sm.policy.restarts import is_waiting, last_exit
+from sm.policy.restarts import is_between_processes, last_exit
 from sm.services import Services
 from sm.sessions.budgets import BudgetStatus
 from sm.sessions.manager import SessionResult
@@ -239,7 +239,7 @@ def session_json(
     warnings: SessionWarnings = (),
 ) -> SessionView:
     """One session, without `children`. `activity_s`: the time of the last output in its terminal."""
-    process, exit = session.process, last_exit(session) if is_waiting(session) else session.exit
+    process, exit = session.process, last_exit(session) if is_between_processes(session) else session.exit
     return build_view(
         SessionView,
         session,

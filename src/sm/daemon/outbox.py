@@ -224,13 +224,14 @@ class Outbox:
             except ExternalError as error:
                 await self._spawner.record_failure(effect, error)
                 return
-        if not is_live(session.status) and await self._pane_of(session) is None:
-            await self._manager.mark_finished(effect)  # ended before it was started
-            return
         await self._store.wait_until(lambda: self._may_start(session.id))
         session = self._store.sessions[effect.session_id]
-        if not is_live(session.status) or self._is_killed(session.id):
-            await self._manager.mark_finished(effect)  # ended while its account was parked
+        if not is_live(session.status):
+            if await self._pane_of(session) is None:
+                await self._spawner.record_no_start(effect)
+                return
+        elif self._is_killed(session.id):
+            await self._manager.mark_finished(effect)  # the kill records the end
             return
         prepared = self._spawner.prepared.pop(session.id, None)
         try:

@@ -100,6 +100,12 @@ def is_waiting(session: Session) -> bool:
     return session.restarts is not None and session.restarts.next_at is not None
 
 
+def is_between_processes(session: Session) -> bool:
+    """True from a crash until the next process runs: also while the restart is due, and its account is parked."""
+    restarts = session.restarts
+    return restarts is not None and restarts.total > 0 and session.started_at is None and session.exit is None
+
+
 def last_exit(session: Session) -> Exit:
     """How the process ended that the newest restart replaces; unknown without one."""
     restarts = session.restarts

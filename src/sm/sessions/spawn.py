@@ -282,6 +282,12 @@ class Spawner:
                 await tx.effect(EffectKind.TYPE, session.id, {}, signal.emitted_at)
             await tx.finish(effect)
 
+    async def record_no_start(self, effect: Effect) -> None:
+        """Finish the start of a session that has ended before it, and record that no process will end."""
+        async with self._store.transaction() as tx:
+            await self._manager.endings.ended_unstarted(tx, tx.session(effect.session_id))
+            await tx.finish(effect)
+
     async def record_failure(self, effect: Effect, error: SmError) -> None:
         """Record that the start failed. It is not retried."""
         self._start_errors[effect.session_id] = error

@@ -18,7 +18,7 @@ from sm.core.statuses import Status
 from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import later
 from sm.core.wording import subject
-from sm.policy.restarts import GiveUp, Restart, after_end, is_waiting, last_exit
+from sm.policy.restarts import GiveUp, Restart, after_end, is_between_processes, is_waiting, last_exit
 from sm.providers.base import Provider
 from sm.state.messages import return_messages
 from sm.state.notices import Notices, notice_recipient
@@ -91,7 +91,7 @@ class Endings:
                 return
             if isinstance(follow_up, GiveUp):
                 signal = replace(signal, reason=f"{signal.reason}; {follow_up.reason}")
-            if is_waiting(session):
+            if is_between_processes(session):
                 exit = last_exit(session)
         after = await move(tx, self._notices, session.id, signal, exit=exit)
         if after.exit is None:
@@ -126,8 +126,13 @@ class Endings:
         """
         if not is_waiting(before) or is_live(session.status):
             return session
-        session = await tx.update(session, exit=last_exit(before))
-        await self.process_gone(tx, session)
+        return await self.ended_unstarted(tx, session)
+
+    async def ended_unstarted(self, tx: Transaction, session: Session) -> Session:
+        """Finish the end of a session whose next process, or first one, will not start."""
+        if session.exit is None:
+            session = await tx.update(session, exit=last_exit(session))
+            await self.process_gone(tx, session)
         return session
 
     async def process_gone(self, tx: Transaction, session: Session) -> None:
