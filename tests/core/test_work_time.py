@@ -7,7 +7,7 @@ import pytest
 from sm.core.models import Session
 from sm.core.pauses import Pause
 from sm.core.statuses import Status
-from sm.core.work_time import seconds_between, track_work, worked_s
+from sm.core.work_time import elapsed_s, seconds_between, track_work, worked_s
 from tests.samples import session
 
 T0, T1, T2 = (f"2026-03-01T10:0{minute}:00.000Z" for minute in range(3))
@@ -58,3 +58,18 @@ def test_time_of_a_better_clock_replaces_that_of_the_wall() -> None:
 @pytest.mark.parametrize(("since", "until"), [("", T1), (T1, "soon"), (T1, T1), (T2, T1)])
 def test_no_time_has_passed_without_a_valid_time(since: str, until: str) -> None:
     assert seconds_between(since, until) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("started_at", "worked", "expected"),
+    [
+        (T1, 7.0, 60),  # the process worked 7 s, and was idle for 53 s
+        (None, 0.0, 120),
+        (T1, 90.9, 90),  # an earlier process has worked too
+        ("2026-03-01T10:09:00.000Z", 7.0, 7),  # the clock was set back
+    ],
+)
+def test_elapsed_time_is_at_least_the_work_of_all_processes(
+    started_at: str | None, worked: float, expected: int
+) -> None:
+    assert elapsed_s(replace(RUNNING, created_at=T0, started_at=started_at), T2, worked) == expected

@@ -61,6 +61,14 @@ def test_elapsed_time_of_an_ended_session_stops_at_its_end() -> None:
     assert result["is_complete"]
 
 
+def test_elapsed_time_and_estimate_keep_the_work_before_a_restart() -> None:
+    restarted = replace(session("aaaa1111", status=Status.RUNNING), started_at=AT, worked_s=500.0)
+    reported = [Checkpoint(AT, "(3/5 tasks)", {})]
+    result = report(restarted, reported, [], "2026-01-27T15:11:00.000Z", elapsed_work_s=50.0)
+    assert result["elapsed_seconds"] == 550
+    assert result["estimate"]["seconds"] == {"p50": 917, "p90": 917}
+
+
 # Measurements
 
 RUNNING = session("aaaa1111", status=Status.RUNNING)

@@ -1,10 +1,28 @@
 """Time that a session has worked: its status is running, and it is not paused. Pure."""
 
 from dataclasses import replace
+from typing import Protocol
 
 from sm.core.models import Session
 from sm.core.statuses import Status
 from sm.core.timestamps import epoch_s
+
+
+class Timed(Protocol):
+    """A session, or what is stored of a removed one."""
+
+    @property
+    def created_at(self) -> str: ...
+    @property
+    def started_at(self) -> str | None: ...
+
+
+def elapsed_s(session: Timed, until: str, worked: float) -> int:
+    """Whole seconds from the start of the session's process until `until`, at least the seconds that it `worked`.
+
+    A restart or a restore begins another process, so this keeps the work of the earlier ones.
+    """
+    return int(max(seconds_between(session.started_at or session.created_at, until), worked))
 
 
 def worked_s(session: Session, now: str) -> float:

@@ -11,6 +11,7 @@ from sm.core.models import Checkpoint, Session
 from sm.core.statuses import Status
 from sm.core.timestamps import epoch_s
 from sm.core.usage import COST_DIGITS, TokenCounts, ToolUse
+from sm.core.work_time import elapsed_s
 
 _TASKS = re.compile(r"\((\d{1,4})/(\d{1,4})\b[^)]*\)")
 TASK_CHECKPOINTS = 50
@@ -72,7 +73,8 @@ def report(
     is_active = session.status in (Status.STARTING, Status.RUNNING, Status.WAITING_INPUT)
     known = measured or Measurements()
     tokens = None if measured is None or known.tokens is None else known.tokens + known.subagents
-    elapsed = seconds_between(session.started_at or session.created_at, session.completed_at or now)
+    worked = session.worked_s + elapsed_work_s
+    elapsed = elapsed_s(session, session.completed_at or now, worked)
     used = Sample(known.model, elapsed, None if tokens is None else tokens.used, known.cost_usd)
     outlook = estimate_totals(samples, known.model, used, known_tasks(checkpoints, known))
     remaining, percentage = _outlook(session, checkpoints, known, 0 if tokens is None else tokens.used)
@@ -87,7 +89,7 @@ def report(
         "tokens_remaining_estimate": None if tokens is None else remaining,
         "completion_percentage": percentage,
         "cost_usd": None if known.cost_usd is None else round(known.cost_usd, COST_DIGITS),
-        "minutes": round((session.worked_s + elapsed_work_s) / 60, 1),
+        "minutes": round(worked / 60, 1),
         "estimate": None if is_ended(session.status) else estimate_json(outlook),
         "prices_as_of": known.prices_as_of,
         "tree": None,

@@ -11,7 +11,7 @@ from sm.core.statuses import Status
 from sm.core.timestamps import epoch_s
 from sm.core.tree_totals import NO_TOTALS, Totals, TreePart, TreeTotals
 from sm.core.usage import TokenCounts, Usage
-from sm.monitor.progress import seconds_between
+from sm.core.work_time import elapsed_s
 from sm.monitor.usage import UsageMeter
 from sm.policy.access import AccessTarget
 from sm.providers.base import Provider
@@ -101,7 +101,7 @@ class TreeSums:
         own = self.own(session.id)
         return Sample(
             self._models.get(session.id),
-            seconds_between(session.started_at or session.created_at, completed_at),
+            elapsed_s(session, completed_at, session.worked_s),
             own.tokens.used if own.measured else None,
             own.known_cost_usd if not own.unpriced else None,
         )

@@ -21,7 +21,7 @@ from sm.core.usage_report import (
     UsedTokens,
     usage_groups,
 )
-from sm.monitor.progress import seconds_between
+from sm.core.work_time import elapsed_s
 from sm.monitor.sums import TreeSums
 from sm.policy.access import Action, Principal, is_unrestricted, may, relation, visible
 from sm.services.sessions import Sessions
@@ -166,7 +166,6 @@ class UsageReports:
         own, completed_at = self._sums.own(session.id), None
         if session.status is Status.COMPLETED:
             completed_at = session.completed_at
-        begun = session.started_at or session.created_at
         return UsedSession(
             session.id,
             session.agent_type,
@@ -175,7 +174,7 @@ class UsageReports:
             self._root(session, chosen),
             session.created_at,
             completed_at,
-            0 if completed_at is None else seconds_between(begun, completed_at),
+            0 if completed_at is None else elapsed_s(session, completed_at, session.worked_s),
             None if own.unpriced else own.known_cost_usd,
             live=isinstance(session, Session) and is_live(session.status),
             removed=not isinstance(session, Session),

@@ -12,7 +12,7 @@ from sm.core.statuses import Status
 from sm.core.telegram import BotMethod, Need, NewCall, OutgoingState, TelegramChange, is_group
 from sm.core.telegram_threads import ProgressCard, progress_subject
 from sm.core.text import folded
-from sm.core.timestamps import epoch_s
+from sm.core.work_time import elapsed_s
 from sm.monitor.monitor import Glance
 from sm.telegram.cards import UNTRUSTED
 from sm.telegram.text import escaped
@@ -57,7 +57,7 @@ def _figures(session: Session, glance: Glance, now: str) -> Iterator[str]:
     until = session.completed_at if is_ended(session.status) else None
     if until is None:
         until = session.status_at if session.status is Status.IDLE else now
-    yield elapsed(epoch_s(until) - epoch_s(session.started_at or session.created_at))
+    yield elapsed(elapsed_s(session, until, session.worked_s))
     if glance.tokens_used is not None:
         yield f"{glance.tokens_used:,} tokens"
     if glance.cost_usd is not None:

@@ -12,7 +12,7 @@ Columns:
   REMINDED   reminders to report
   RETRIED    retries after faults of the service
   COST EACH  cost of a completed session: the median and the 90th percentile
-  TIME EACH  time from its start to its completion: likewise
+  TIME EACH  its time from start to end, at least its work: likewise
 
 \b
 Examples:

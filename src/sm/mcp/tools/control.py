@@ -6,11 +6,11 @@ from statistics import median
 from sm.core.models import Session
 from sm.core.statuses import Status
 from sm.core.text import folded
+from sm.core.work_time import elapsed_s
 from sm.errors import UsageError
 from sm.mcp.results import LISTED_MAX, omitted
 from sm.mcp.schemas import arguments, choice, flag, result, text
 from sm.mcp.tool import Result, ToolCall, ToolTable
-from sm.monitor.progress import seconds_between
 from sm.sessions.pause import PauseRequest
 
 tools = ToolTable()
@@ -98,9 +98,7 @@ async def list_agent_types(call: ToolCall) -> Result:
     for kind in catalog.usable:
         finished = by_type[kind.name]
         costs = [cost for s in finished if (cost := glances[s.id].cost_usd) is not None]
-        times = [
-            seconds_between(s.started_at or s.created_at, s.completed_at) for s in finished if s.completed_at
-        ]
+        times = [elapsed_s(s, s.completed_at, s.worked_s) for s in finished if s.completed_at]
         shown.append(
             {
                 "name": kind.name,
