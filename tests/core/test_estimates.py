@@ -48,6 +48,16 @@ def test_estimate_counts_only_sessions_of_the_model() -> None:
     assert found.seconds == Spread(3, 5)
 
 
+def test_estimate_counts_the_newest_fifty_sessions_of_the_model() -> None:
+    newer = samples(*[900.0] * 50, model="claude-haiku-4-5")
+    found = estimate_totals([*newer, *samples(1, 2, 3, 4, 5)], OPUS)
+    assert found is not None
+    assert (found.seconds, found.samples) == (Spread(3, 5), 5)
+    found = estimate_totals([*samples(*[2.0] * 50), *samples(*[900.0] * 60)], OPUS)
+    assert found is not None
+    assert (found.seconds, found.samples) == (Spread(2, 2), 50)
+
+
 def test_estimate_of_sessions_that_used_nothing_is_zero() -> None:
     found = estimate_totals(samples(0, 0, 0, 0, 0, cost_usd=0.0), OPUS, tasks=(1, 5))
     assert found is not None

@@ -10,7 +10,7 @@ from sm.core.usage import COST_DIGITS, is_same_model
 SAMPLES_MIN = 5
 """Fewer completed sessions prove nothing."""
 SAMPLES_MAX = 50
-"""Older sessions than the newest ones do not count."""
+"""Only so many of the newest sessions of the model count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +53,12 @@ def estimate_totals(
 ) -> Estimate | None:
     """Estimate the totals of a session with `model`, at least what it has `used`; None without evidence.
 
-    `samples`: completed sessions of its agent type. `tasks`: the finished ones and all; they decide if one is finished.
+    `samples`: completed sessions of its agent type, the newest first. `tasks`: the finished ones and all; they decide
+    if one is finished.
     """
     if used is not None and tasks is not None and tasks[0] > 0:
         return _by_tasks(used, *tasks)
-    same = [sample for sample in samples if is_same_model(sample.model, model)]
+    same = [sample for sample in samples if is_same_model(sample.model, model)][:SAMPLES_MAX]
     if len(same) < SAMPLES_MIN:
         return None
     spent = used or Sample(None, 0, None, None)

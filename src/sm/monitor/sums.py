@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from sm.config import Config
-from sm.core.estimates import SAMPLES_MAX, Sample
+from sm.core.estimates import Sample
 from sm.core.lifecycle import is_live
 from sm.core.models import Session
 from sm.core.statuses import Status
@@ -84,16 +84,14 @@ class TreeSums:
         return totals
 
     def samples(self) -> dict[str, list[Sample]]:
-        """The newest completed sessions of each agent type, with the removed ones, the newest first."""
+        """The completed sessions of each agent type, with the removed ones, the newest first."""
         found: dict[str, list[tuple[str, Sample]]] = {}
         for session in self.sessions():
             if session.status is Status.COMPLETED and session.completed_at is not None:
                 sample = self._sample(session, session.completed_at)
                 found.setdefault(session.agent_type, []).append((session.completed_at, sample))
         return {
-            agent_type: [
-                sample for _, sample in sorted(dated, key=lambda one: one[0], reverse=True)[:SAMPLES_MAX]
-            ]
+            agent_type: [sample for _, sample in sorted(dated, key=lambda one: one[0], reverse=True)]
             for agent_type, dated in found.items()
         }
 

@@ -1,0 +1,36 @@
+"""Sums and samples of sessions in a real database."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from sm.config import Config
+from sm.core.estimates import estimate_totals
+from sm.core.models import Session
+from sm.core.percentiles import Spread
+from sm.core.statuses import Status
+from sm.core.timestamps import later
+from sm.monitor.sums import TreeSums
+from sm.monitor.usage import UsageMeter
+from sm.store import Store
+from tests.samples import AT, LAUNCH, session
+
+
+def completed(number: int, model: str) -> Session:
+    made = session(f"{number:08x}", status=Status.COMPLETED)
+    return replace(made, model=model, started_at=AT, completed_at=later(AT, number))
+
+
+async def test_samples_include_a_model_that_newer_sessions_did_not_use(tmp_path: Path) -> None:
+    sessions = [completed(number, "opus" if number <= 7 else "haiku") for number in range(1, 61)]
+    async with await Store.open(str(tmp_path / "sm.db")) as store:
+        async with store.transaction() as tx:
+            for made in sessions:
+                await tx.insert(made, LAUNCH, None)
+        sums = TreeSums(Config(), store, UsageMeter(store, Config(), lambda: AT), {}, lambda: AT)
+        await sums.refresh()
+        samples = sums.samples()["Engineer"]
+    estimate, newest = estimate_totals(samples, "opus"), estimate_totals(samples, "haiku")
+    assert estimate is not None
+    assert newest is not None
+    assert (estimate.samples, estimate.seconds) == (7, Spread(4, 7))
+    assert (newest.samples, newest.seconds) == (50, Spread(35, 55))
