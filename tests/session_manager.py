@@ -13,9 +13,13 @@ from sm.store.audit import Record
 
 @asynccontextmanager
 async def open_manager(
-    directory: Path, now: Callable[[], str], audit: Record = lambda *_: None
+    directory: Path,
+    now: Callable[[], str],
+    audit: Record = lambda *_: None,
+    config: Config | None = None,
+    steady: Callable[[], float] | None = None,
 ) -> AsyncIterator[tuple[Store, Manager]]:
-    config = Config()
+    config = config or Config()
     providers = {name: make(config) for name, make in PROVIDERS.items()}
-    async with await Store.open(str(directory / "sm.db"), now) as store:
+    async with await Store.open(str(directory / "sm.db"), now, steady) as store:
         yield store, Manager(config, store, providers, audit, now)

@@ -33,9 +33,13 @@ def end(
     kind: SignalKind = SignalKind.CRASHED,
     now: str = NOW,
     *,
+    ran_s: float | None = None,
     closed: bool = False,
 ) -> Restart | GiveUp | None:
-    return after_end(before, Signal(kind, "process", "ended", now, exit), exit, now, closed=closed)
+    if ran_s is None:
+        ran_s = max(0.0, epoch_s(now) - epoch_s(before.started_at or now))
+    signal = Signal(kind, "process", "ended", now, exit)
+    return after_end(before, signal, exit, now, ran_s, closed=closed)
 
 
 def crash_in_a_row(ran_s: float, most: int = 3) -> list[str]:
@@ -198,7 +202,16 @@ def test_earlier_crashes_are_forgotten_a_window_after_the_clock_was_set_back() -
     assert second.restarts.count == 1
 
 
-def test_clock_set_forward_makes_a_run_long_at_most_once() -> None:
+@pytest.mark.parametrize("step_h", [-48, -5, 5, 48])
+def test_crashes_still_count_when_the_clock_is_set_during_the_run(step_h: float) -> None:
+    tried = Restarts(times=(later(NOW, -950), later(NOW, -60)), row=2, total=2)
+    at = iso(epoch_s(NOW) + step_h * 3600)
+    decision = end(running(tried), now=at, ran_s=30)
+    assert isinstance(decision, Restart)
+    assert (decision.restarts.times, decision.after_s) == ((later(at, -60), at), 20)
+
+
+def test_clock_set_forward_while_no_daemon_runs_makes_a_run_long_at_most_once() -> None:
     forward = iso(epoch_s(NOW) + 5 * 3600)
     tried = Restarts(times=(later(NOW, -5),) * 3, row=3, total=3)
     decision = end(running(tried), now=forward)

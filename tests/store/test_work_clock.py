@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from sm.core.models import Session
+from sm.core.models import Exit, Session
 from sm.core.statuses import Status
 from sm.core.timestamps import later
-from sm.store.work_clock import WorkClock
+from sm.store.work_clock import RunClock, WorkClock
 from tests.samples import session
 
 START = "2026-11-22T10:00:00.000Z"
@@ -69,11 +69,27 @@ def test_work_that_was_not_measured_counts_by_the_wall() -> None:
     clocks.wall_s = 18_600
     assert clocks.elapsed_s(measured, again) == 18_000
     assert clocks.elapsed_s(without) == 18_600
-    measured.forget(WORKING.id)
-    measured.forget(WORKING.id)
+    for _ in range(2):
+        measured.follow(WORKING, replace(WORKING, working_since=None))
     assert clocks.elapsed_s(measured) == 18_600
     clocks.wall_s = -60
     assert clocks.elapsed_s(without) == 0
+
+
+def test_run_clock_measures_the_process_that_runs() -> None:
+    clocks = Clocks()
+    clock = RunClock(clocks.now, clocks.steady)
+    running = replace(IDLE, started_at=START)
+    clock.follow(IDLE, running)
+    clocks.pass_time(20, step_s=18_000)
+    assert clocks.elapsed_s(clock, replace(running, status=Status.RUNNING)) == pytest.approx(20)
+    assert clocks.elapsed_s(clock, replace(running, exit=Exit(0))) == 0
+    again = replace(running, started_at=clocks.now())
+    clock.follow(running, again)
+    clocks.pass_time(7, step_s=-18_000)
+    assert clocks.elapsed_s(clock, again) == pytest.approx(7)
+    clock.follow(again, replace(again, started_at=None))
+    assert clocks.elapsed_s(clock, replace(again, started_at=None)) == 0
 
 
 def test_work_that_begins_in_the_future_counts_from_now() -> None:

@@ -91,6 +91,8 @@ class Detector:
         self._facts_of = facts_of
         self._monotonic = monotonic
         self._watched: dict[str, _Watched] = {}
+        self._opened: dict[int, float] = {}
+        """When open warnings began (monotonic), by id."""
         self._usual: dict[str, tuple[float, float | None]] = {}
         self._table: tuple[float, ProcessTable] | None = None
         loop = self._settings.loop
@@ -180,9 +182,9 @@ class Detector:
             rss = table.tree_rss(process)
             used = None if rss is None else rss / _MIB
             found[WarningKind.MEMORY] = find_memory(used, self._settings.memory.limit)
-        if session.restarts is not None and session.started_at is not None:
-            good_s = epoch_s(self._manager.now()) - epoch_s(session.started_at)
-            if session.restarts.next_at is None and good_s >= GOOD_S:
+        if session.restarts is not None:
+            ran_s = self._store.runs.elapsed_s(session, self._manager.now())
+            if ran_s >= GOOD_S:
                 found[WarningKind.CRASH_LOOP] = None
         if not works:
             return found
@@ -211,7 +213,8 @@ class Detector:
             printed = self._activity_s(session.id)
             grown = "" if printed is None else iso(printed)
         sign = (since, grown, watched.reported)
-        still_s = watched.progress.seconds(sign, wall_s - max(map(epoch_s, filter(None, sign))), now_s)
+        age_s = min(wall_s - max(map(epoch_s, filter(None, sign))), self._works_for_s(session))
+        still_s = watched.progress.seconds(sign, age_s, now_s)
         found = find_no_progress(still_s, tool, after_s=rule.after, tool_after_s=rule.tool_after)
         if found is None:
             return None
@@ -239,7 +242,8 @@ class Detector:
         ]
         if facts.get("grew_at"):
             times.append(epoch_s(facts["grew_at"]))
-        silent_s = watched.signs.seconds(tuple(times), wall_s - max(times), now_s)
+        age_s = min(wall_s - max(times), self._works_for_s(session))
+        silent_s = watched.signs.seconds(tuple(times), age_s, now_s)
         usage = None if session.process is None else read_usage(session.process.pid)
         before, percent = watched.cpu, None
         watched.cpu = None if usage is None else (now_s, usage.cpu_s)
@@ -248,6 +252,10 @@ class Detector:
         if percent is None and self._known(session.id, WarningKind.SILENT) is not None:
             percent = rule.limit  # the first look of a daemon cannot end what the last one has found
         return find_silence(silent_s, percent, after_s=rule.after, limit=rule.limit)
+
+    def _works_for_s(self, session: Session) -> float:
+        """Seconds of work under way. A sign of life counts only since then."""
+        return self._store.work.elapsed_s(session, self._manager.now())
 
     async def _burn(self, session: Session) -> Anomaly | None:
         rule = self._settings.burn
@@ -315,7 +323,16 @@ class Detector:
 
     def _is_old(self, tx: Transaction, session_id: str, kind: WarningKind) -> bool:
         known = tx.warnings.find(session_id, kind)
-        return known is not None and later(known.opened_at, _AGAIN_S) <= tx.now
+        return known is not None and self._age_s(tx, known) >= _AGAIN_S
+
+    def _age_s(self, tx: Transaction, warning: SessionWarning) -> float:
+        """Seconds since the warning opened, by the steady clock from the first call on."""
+        if warning.id not in self._opened:
+            open = {w.id for warnings in tx.mail.open.warnings.values() for w in warnings}
+            self._opened = {id: at_s for id, at_s in self._opened.items() if id in open}
+            before_s = max(0.0, epoch_s(tx.now) - epoch_s(warning.opened_at))
+            self._opened[warning.id] = self._monotonic() - before_s
+        return self._monotonic() - self._opened[warning.id]
 
     async def _take(
         self, tx: Transaction, session_id: str, kind: WarningKind, finding: Anomaly | None, *, goes_on: bool
@@ -330,8 +347,10 @@ class Detector:
         elif finding is None:
             return
         elif step is Step.OPEN:
-            await self._manager.warnings.open_warning(
+            opened = await self._manager.warnings.open_warning(
                 tx, session, kind, value=finding.value, limit=finding.limit, evidence=finding.evidence
             )
+            if opened is not None:
+                self._age_s(tx, opened)
         elif known is not None:
             await self._manager.warnings.tell(tx, session, known, finding.evidence)

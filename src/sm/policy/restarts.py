@@ -49,13 +49,13 @@ def numbered(restarts: Restarts) -> str:
 
 
 def after_end(
-    session: Session, signal: Signal, exit: Exit, now: str, *, closed: bool = False
+    session: Session, signal: Signal, exit: Exit, now: str, ran_s: float, *, closed: bool = False
 ) -> Restart | GiveUp | None:
     """Decide what follows the end of a session's process. None: the session ends too.
 
-    `session`: before the end. `closed`: somebody closed its terminal. A process counts as stopped on purpose, and is
-    not started again, if it exited with code 0, if it ended by SIGINT (Ctrl-C), if it was killed, or if its terminal
-    was closed. An adopted agent belongs to a person.
+    `session`: before the end. `ran_s`: how long its process ran. `closed`: somebody closed its terminal. A process
+    counts as stopped on purpose, and is not started again, if it exited with code 0, if it ended by SIGINT (Ctrl-C), if
+    it was killed, or if its terminal was closed. An adopted agent belongs to a person.
     """
     before = session.restarts
     if before is None or before.next_at is not None or signal.kind not in _FAILURES or closed:
@@ -64,12 +64,13 @@ def after_end(
         return None
     if exit.code == 0 or exit.signal == _SIGINT:
         return None
-    if _ran_well(session.started_at, now):
+    if ran_s >= GOOD_S:
         before = replace(before, times=(), row=0)
     if before.row == 0 and session.status in (Status.SPAWNED, Status.STARTING):
         return None  # a bad start: the agent has never been ready
-    # After the clock was set back, earlier crashes count as new ones.
-    earlier = [min(at, now) for at in before.times]
+    # If the clock was set while the process ran, the times of earlier crashes move with it.
+    step_s = 0.0 if session.started_at is None else _seconds(session.started_at, now) - ran_s
+    earlier = [min(later(at, step_s), now) for at in before.times]
     recent = tuple(at for at in earlier if _seconds(at, now) < WINDOW_S)
     if len(recent) >= before.max:
         restarts = "1 restart" if before.max == 1 else f"{before.max} restarts"
@@ -110,10 +111,6 @@ def last_exit(session: Session) -> Exit:
     """How the process ended that the newest restart replaces; unknown without one."""
     restarts = session.restarts
     return Exit() if restarts is None else Exit(restarts.exit_code, restarts.exit_signal)
-
-
-def _ran_well(started_at: str | None, now: str) -> bool:
-    return started_at is not None and _seconds(started_at, now) >= GOOD_S
 
 
 def _seconds(since: str, until: str) -> float:

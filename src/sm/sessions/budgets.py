@@ -31,7 +31,7 @@ from sm.policy.budgets import as_much_again, is_spent, only_lowers, plus, still_
 from sm.sessions.budget_plan import check_left
 from sm.sessions.manager import Manager
 from sm.store import Store, Transaction
-from sm.store.sums import RemovedSums, SumReads
+from sm.store.sums import RemovedSums
 
 log = logging.getLogger(__name__)
 
@@ -207,9 +207,8 @@ class Budgeting:
         """A budget without limits. It has spent what all sessions that it binds have spent, also the removed ones."""
         sessions = {s.id: s for s in tx.all_sessions()}
         members = {s.id: s for s in sessions.values() if session in above(s, sessions.get)}
-        sums = SumReads(tx.read)
-        removed = {s.id: s for s in await sums.removed() if s.heir in members}
-        usages = {**await tx.measured.usage_of(members), **await sums.removed_usage(removed)}
+        removed = {s.id: s for s in await tx.summed.removed() if s.heir in members}
+        usages = {**await tx.measured.usage_of(members), **await tx.summed.removed_usage(removed)}
         spenders: list[Session | RemovedSums] = [*members.values(), *removed.values()]
         spent = Spent()
         for member in spenders:

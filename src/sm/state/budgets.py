@@ -37,7 +37,6 @@ from sm.state.notices import Notices
 from sm.state.pauses import Pauses
 from sm.state.requests import NewRequest, finish_request, open_of, open_request
 from sm.store import Open, Transaction
-from sm.store.sums import SumReads
 
 _AT_WORK = frozenset({Status.RUNNING, Status.WAITING_INPUT})
 
@@ -324,9 +323,9 @@ class Budgets:
 
     async def _spent_since(self, tx: Transaction, at: str) -> Spent:
         """The cost of the usage of all sessions since that time, with the removed ones."""
-        sums, spent = SumReads(tx.read), Spent()
-        removed = {session.id: session for session in await sums.removed()}
-        for session_id, used in await sums.usage_since(at, slots=False):
+        spent = Spent()
+        removed = {session.id: session for session in await tx.summed.removed()}
+        for session_id, used in await tx.summed.usage_since(at, slots=False):
             session = tx.find(session_id) or removed.get(session_id)
             provider = None if session is None else self._providers.get(session.provider)
             if provider is not None:

@@ -85,7 +85,7 @@ class Endings:
             signal = Signal(SignalKind.KILLED, EffectKind.KILL, reason, tx.now, exit)
         if exit is not None:
             closed = signal.source == LossCause.TERMINAL
-            follow_up = after_end(session, signal, exit, tx.now, closed=closed)
+            follow_up = after_end(session, signal, exit, tx.now, tx.ran_s(session), closed=closed)
             if isinstance(follow_up, Restart):
                 await self._restart(tx, session, replace(signal, exit=exit), follow_up)
                 return

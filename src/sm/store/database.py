@@ -41,7 +41,7 @@ from sm.store.telegram import TelegramReads
 from sm.store.telegram_preferences import PreferenceReads
 from sm.store.transaction import ALONE, SHARED, Transaction
 from sm.store.usage import MeasureReads
-from sm.store.work_clock import WorkClock
+from sm.store.work_clock import RunClock, WorkClock
 from sm.store.write_ahead_log import WriteAheadLog
 
 log = logging.getLogger(__name__)
@@ -95,6 +95,7 @@ class Store:
         self._writer = writer
         self._reader = reader
         self.work = WorkClock(now, steady)
+        self.runs = RunClock(now, steady)
         self._turns: asyncio.Queue[WriteTurn | None] = asyncio.Queue()
         self._inside: asyncio.Task[Any] | None = None
         """The task that runs the body of a transaction."""
@@ -192,7 +193,8 @@ class Store:
         key = (await self._read("SELECT value FROM meta WHERE name = 'account_key'"))[0][0]
         self.account_key = bytes.fromhex(key)
         await self.mail.load()
-        self.work.load(self.index.unfinished.values())
+        for clock in (self.work, self.runs):
+            clock.load(self.index.unfinished.values())
 
     # Writing
 
@@ -300,6 +302,7 @@ class Store:
             changes.open,
             self.mail.numbers,
             self.work,
+            self.runs,
         )
         turn.granted.set_result(tx)
         keep = await turn.handed_back

@@ -33,14 +33,14 @@ from sm.store.rows import (
     launch_to_json,
 )
 from sm.store.search import SearchWrites
-from sm.store.sums import SumWrites
+from sm.store.sums import SumReads, SumWrites
 from sm.store.telegram import TelegramWrites
 from sm.store.telegram_preferences import PreferenceWrites
 from sm.store.telegram_texts import TextWrites
 from sm.store.timers import TimerWrites
 from sm.store.usage import MeasureReads, MeasureWrites
 from sm.store.warnings import WarningWrites
-from sm.store.work_clock import WorkClock
+from sm.store.work_clock import RunClock, WorkClock
 
 T = TypeVar("T")
 
@@ -76,6 +76,7 @@ class Transaction:
         open: Open,
         numbers: Counter[str],
         work: WorkClock,
+        runs: RunClock,
     ) -> None:
         self._db = db
         self._scope = scope
@@ -88,6 +89,7 @@ class Transaction:
         self._workspaces = workspaces
         self._key = IdempotencyKey(None, None)
         self._work = work
+        self._runs = runs
         self.now = now
         """The time at which the transaction began."""
         self.replayed: str | None = None
@@ -101,6 +103,7 @@ class Transaction:
         self.measures = MeasureWrites(self.write, self.write_rows)
         self.measured = MeasureReads(self.read)
         self.sums = SumWrites(self.write, self.write_rows)
+        self.summed = SumReads(self.read)
         self.search = SearchWrites(self.write, self.write_rows)
         self.timers = TimerWrites(self)
         self.warnings = WarningWrites(self)
@@ -297,16 +300,18 @@ class Transaction:
         if before.working_since is not None and after.worked_s > before.worked_s:
             self.sums.add_work(after.id, before.working_since, after.worked_s - before.worked_s)
         self.sessions[after.id] = after
-        if after.working_since is None:
-            self._work.forget(after.id)
-        elif before.working_since != after.working_since:
-            self._work.start(after)
+        self._work.follow(before, after)
+        self._runs.follow(before, after)
         self.budgets.follow(before, after)
         return after
 
     def elapsed_s(self, session: Session) -> float:
         """Seconds of the session's work that is under way."""
         return self._work.elapsed_s(session, self.now)
+
+    def ran_s(self, session: Session) -> float:
+        """Seconds since the session's process started."""
+        return self._runs.elapsed_s(session, self.now)
 
     async def event(
         self, type: EventType, session: Session, at: str, message: str, metadata: Mapping[str, Any]

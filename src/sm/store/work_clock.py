@@ -1,4 +1,4 @@
-"""Measures work under way with a steady clock, so that a step of the system clock counts as no work."""
+"""Measures work and processes with a steady clock, so that a step of the system clock counts as no time."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from sm.core.work_time import seconds_between
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    working_since: str
+    since: str
     offset_s: float
     """The time of the system clock less that of the steady one: a step changes it."""
     future_s: float
-    """Seconds from the start of the measurement to `working_since`: work in the future has not begun earlier."""
+    """Seconds from the start of the measurement to `since`: what lies in the future has not begun earlier."""
 
 
 class WorkClock:
@@ -28,37 +28,52 @@ class WorkClock:
         self._now = now
         self._steady = steady
         self._starts: dict[str, _Start] = {}
-        """Of each session at work."""
+        """Of each measured session."""
+
+    def since(self, session: Session) -> str | None:
+        """The beginning of the measured time; None: nothing is measured."""
+        return session.working_since
 
     def load(self, sessions: Iterable[Session]) -> None:
-        """Begin to measure the work that was under way when this daemon started."""
+        """Begin to measure what was under way when this daemon started."""
         for session in sessions:
-            if session.working_since is not None:
-                self.start(session)
+            self.start(session)
 
     def start(self, session: Session) -> None:
-        """Measure the work of a session that works since `working_since`."""
-        if self._steady is not None and session.working_since is not None:
-            now = self._now()
-            future_s = seconds_between(now, session.working_since)
-            self._starts[session.id] = _Start(session.working_since, self._offset_s(self._steady), future_s)
+        """Measure from `since` of the session."""
+        since = self.since(session)
+        if self._steady is not None and since is not None:
+            future_s = seconds_between(self._now(), since)
+            self._starts[session.id] = _Start(since, self._offset_s(self._steady), future_s)
 
-    def forget(self, session_id: str) -> None:
-        self._starts.pop(session_id, None)
+    def follow(self, before: Session, after: Session) -> None:
+        """Follow a change of a session."""
+        if self.since(after) is None:
+            self._starts.pop(after.id, None)
+        elif self.since(before) != self.since(after):
+            self.start(after)
 
     def elapsed_s(self, session: Session, at: str) -> float:
-        """Seconds of work that is under way at the time `at`; 0: the session does not work.
+        """The measured seconds until the time `at`; 0: nothing is measured.
 
         Reports come late, so `at` may be earlier than now.
         """
-        if session.working_since is None:
+        since = self.since(session)
+        if since is None:
             return 0.0
-        by_wall = seconds_between(session.working_since, at) - seconds_between(at, session.working_since)
+        by_wall = seconds_between(since, at) - seconds_between(at, since)
         start = self._starts.get(session.id)
-        if self._steady is None or start is None or start.working_since != session.working_since:
+        if self._steady is None or start is None or start.since != since:
             return max(0.0, by_wall)
         step_s = self._offset_s(self._steady) - start.offset_s
         return max(0.0, by_wall + start.future_s - step_s)
 
     def _offset_s(self, steady: Callable[[], float]) -> float:
         return epoch_s(self._now()) - steady()
+
+
+class RunClock(WorkClock):
+    """Knows when the processes of sessions started, by the same clocks."""
+
+    def since(self, session: Session) -> str | None:
+        return session.started_at if session.exit is None else None
