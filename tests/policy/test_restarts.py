@@ -80,6 +80,8 @@ def test_ended_session_is_not_restarted_when_its_process_crashes(status: Status)
         (Exit(1), True),
         (Exit(3), True),
         (Exit(255), True),
+        (Exit(130), False),
+        (Exit(137), True),
         (Exit(None, 2), False),
         (Exit(None, 9), True),
         (Exit(None, 11), True),

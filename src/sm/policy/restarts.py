@@ -19,6 +19,8 @@ WINDOW_S = 900.0
 GOOD_S = 600.0
 """After a process that ran this long, the next crash is the first one again."""
 _SIGINT = 2
+_CTRL_C = (Exit(None, _SIGINT), Exit(128 + _SIGINT))
+"""The second one is of a shell, or of a program that handles the signal and reports it like a shell."""
 _FAILURES = (SignalKind.CRASHED, SignalKind.TERMINAL_LOST)
 
 
@@ -54,15 +56,15 @@ def after_end(
     """Decide what follows the end of a session's process. None: the session ends too.
 
     `session`: before the end. `ran_s`: how long its process ran. `closed`: somebody closed its terminal. A process
-    counts as stopped on purpose, and is not started again, if it exited with code 0, if it ended by SIGINT (Ctrl-C), if
-    it was killed, or if its terminal was closed. An adopted agent belongs to a person.
+    counts as stopped on purpose, and is not started again, if it exited with code 0, if it ended by Ctrl-C (SIGINT, or
+    exit code 130), if it was killed, or if its terminal was closed. An adopted agent belongs to a person.
     """
     before = session.restarts
     if before is None or before.next_at is not None or signal.kind not in _FAILURES or closed:
         return None
     if not is_live(session.status) or session.paused is not None or session.token_hash is None:
         return None
-    if exit.code == 0 or exit.signal == _SIGINT:
+    if exit.code == 0 or exit in _CTRL_C:
         return None
     if ran_s >= GOOD_S:
         before = replace(before, times=(), row=0)
