@@ -21,7 +21,8 @@ from sm.core.pauses import Pause
 from sm.core.requests import Answer, Request
 from sm.core.states import EventType, RequestKind, RequestState
 from sm.core.statuses import Status
-from sm.core.usage import SessionUsage, TokenCounts
+from sm.core.tree_totals import Totals
+from sm.core.usage import TokenCounts
 from tests.samples import session
 
 SINCE = "2026-03-01T22:00:00.000Z"
@@ -35,6 +36,10 @@ def ended(session_id: str, status: Status, at: str) -> Session:
 
 def event(session_id: str, at: str, message: str, **metadata: object) -> Event:
     return Event(1, EventType.WARNING, session_id, None, at, message, metadata)
+
+
+def used_of(*tokens: int, cost: float = 0.0, unpriced: int = 0) -> Totals:
+    return Totals(tokens=TokenCounts(*tokens), measured=1, cost=cost, unpriced=unpriced)
 
 
 def entry(name: str, text: str = "a reason") -> DigestEntry:
@@ -193,10 +198,10 @@ def test_spending_is_summed_by_tree_and_unknown_prices_are_none() -> None:
         )
     }
     used = {
-        "aaaa0001": SessionUsage(TokenCounts(10, 5, 1000), 0.25),
-        "aaaa0002": SessionUsage(TokenCounts(1, 1), 2.0),
-        "aaaa0003": SessionUsage(TokenCounts(7, 0), None),
-        "aaaa0005": SessionUsage(None, 0.5),
+        "aaaa0001": used_of(10, 5, 1000, cost=0.25),
+        "aaaa0002": used_of(1, 1, cost=2.0),
+        "aaaa0003": used_of(7, 0, unpriced=1),
+        "aaaa0005": used_of(0, 0, cost=0.5),
     }
     found = spending(known, used, {"aaaa0002": "usd 2 of 2.2", "aaaa0004": "usd 0 of 5"})
     assert [(t.session_id[-1], t.sessions, t.tokens_used, t.cost_usd, t.budget) for t in found] == [
@@ -207,12 +212,22 @@ def test_spending_is_summed_by_tree_and_unknown_prices_are_none() -> None:
     ]
 
 
+def test_known_part_of_the_spending_stays_when_a_price_is_unknown() -> None:
+    known = {s.id: s for s in (session("aaaa0001"), session("aaaa0002", parent="aaaa0001"))}
+    used = {"aaaa0001": used_of(10, 5, cost=0.25, unpriced=1), "aaaa0002": used_of(1, 1, cost=2.0)}
+    (tree,) = spending(known, used, {})
+    assert (tree.cost_usd, tree.known_cost_usd, tree.tokens_used) == (None, 2.25, 17)
+    first, *_, last = digest_lines(asdict(replace(digest(0), spending=[tree])), NOW, 20, 100, UTC)
+    assert first.endswith("$2.25 spent, some without a price")
+    assert last == "  engineer-aaaa0001: $2.25+, 17 tokens"
+
+
 def test_trees_without_a_cost_are_listed_last_by_their_tokens() -> None:
     known = {id: session(id) for id in ("aaaa0001", "aaaa0002", "aaaa0003")}
     used = {
-        "aaaa0001": SessionUsage(TokenCounts(9, 0), None),
-        "aaaa0002": SessionUsage(TokenCounts(50, 0), 0.0),
-        "aaaa0003": SessionUsage(TokenCounts(1, 0), 0.5),
+        "aaaa0001": used_of(9, 0, unpriced=1),
+        "aaaa0002": used_of(50, 0),
+        "aaaa0003": used_of(1, 0, cost=0.5),
     }
     assert [t.session_id[-1] for t in spending(known, used, {})] == ["3", "2", "1"]
 

@@ -131,6 +131,24 @@ def test_report_groups_by_type_model_day_and_tree(stage: Stage, family: list[Age
     assert stage.run("usage", "--since", tomorrow).returncode == 2
 
 
+def test_known_part_of_a_cost_is_shown_where_the_price_of_a_model_is_unknown(stage: Stage) -> None:
+    agent = stage.agent("Plain")
+    spend(agent, 1, 40_000)
+    known = stage.json("progress", agent.id)["cost_usd"]
+    spend(agent, 2, 1, "gpt-unknown")
+    progress = stage.json("progress", agent.id, "--tree")
+    assert (progress["cost_usd"], progress["own"]["cost_usd"], progress["own"]["cost_partial"]) == (
+        None,
+        known,
+        True,
+    )
+    assert stage.json("progress", agent.id)["own"] is None
+    assert f"Own share: 40,021 tokens, ${known:.2f}+" in stage.sm("progress", agent.id, "--tree")
+    (tree,) = [t for t in stage.json("digest")["spending"] if t["session_id"] == agent.id]
+    assert (tree["cost_usd"], tree["known_cost_usd"]) == (None, known)
+    assert f"${known:.2f}+, 40,021 tokens" in stage.sm("digest")
+
+
 def complete(stage: Stage, agent: Agent) -> None:
     stage.sm("complete", "done", env=stage.as_session(agent.id))
     stage.in_status(agent.id, "completed")

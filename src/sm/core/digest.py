@@ -1,5 +1,6 @@
 """The digest: endings, warnings and spending since a time, open requests, and live sessions. Pure data."""
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -8,7 +9,8 @@ from sm.core.lifecycle import is_ended
 from sm.core.models import Event, Session, ancestors
 from sm.core.requests import Request
 from sm.core.statuses import Status
-from sm.core.usage import SessionUsage
+from sm.core.tree_totals import NO_TOTALS, Totals
+from sm.core.usage import COST_DIGITS
 from sm.core.wording import quote_session, request_notice
 
 _WORST = (Status.ERROR, Status.ABANDONED, Status.KILLED, Status.COMPLETED)
@@ -41,6 +43,8 @@ class TreeSpending:
     """None: the price of a model is unknown."""
     budget: str | None = None
     """The budget of the root of the tree, and how much of it is spent."""
+    known_cost_usd: float | None = None
+    """The part of the cost whose prices are known; None: there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +137,13 @@ def warning_entries(
 
 
 def spending(
-    sessions: Mapping[str, Session], used: Mapping[str, SessionUsage], budgets: Mapping[str, str]
+    sessions: Mapping[str, Session], used: Mapping[str, Totals], budgets: Mapping[str, str]
 ) -> list[TreeSpending]:
     """The spending by tree, the most expensive tree first.
 
     `budgets`: words about the budgets of sessions by id. Each of these has an entry, also below the root of its tree.
     """
-    trees: dict[str, list[SessionUsage]] = {session_id: [] for session_id in budgets}
+    trees: dict[str, list[Totals]] = {session_id: [] for session_id in budgets}
     for session_id, usage in used.items():
         session = sessions[session_id]
         line = [session, *ancestors(session, sessions.get)]
@@ -147,18 +151,19 @@ def spending(
             trees.setdefault(top, []).append(usage)
     found = []
     for root_id, usages in trees.items():
-        costs = [usage.cost_usd for usage in usages]
+        total = functools.reduce(Totals.plus, usages, NO_TOTALS)
         found.append(
             TreeSpending(
                 root_id,
                 label(sessions[root_id]),
                 len(usages),
-                sum(usage.tokens.used for usage in usages if usage.tokens is not None),
-                None if None in costs else round(sum(cost for cost in costs if cost is not None), 6),
+                total.tokens.used,
+                None if total.unpriced else round(total.cost, COST_DIGITS),
                 budgets.get(root_id),
+                total.known_cost_usd,
             )
         )
-    return sorted(found, key=lambda tree: (-(tree.cost_usd or 0.0), -tree.tokens_used))
+    return sorted(found, key=lambda tree: (-(tree.known_cost_usd or 0.0), -tree.tokens_used))
 
 
 def _ending(session: Session) -> str:

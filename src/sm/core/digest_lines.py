@@ -53,10 +53,16 @@ def _counts(digest: JsonObject) -> str:
     removed = [f"{plural(digest['removed'], 'ended session')} removed"] if digest["removed"] else []
     waiting = [plural(len(digest["requests"]), "open request")] if digest["requests"] else []
     live = f"{len(digest['live'])} live"
-    costs = [tree["cost_usd"] for tree in digest["spending"]]
+    costs = [_known_cost(tree) for tree in digest["spending"]]
     spent = [f"${sum(cost for cost in costs if cost):.2f} spent"] if any(costs) else []
-    unpriced = ["some without a price"] if spent and None in costs else []
+    is_partial = any(tree["cost_usd"] is None for tree in digest["spending"])
+    unpriced = ["some without a price"] if spent and is_partial else []
     return ", ".join([*(ended or ["nothing ended"]), *removed, live, *waiting, *spent, *unpriced])
+
+
+def _known_cost(tree: JsonObject) -> float | None:
+    known: float | None = tree.get("known_cost_usd")  # an older daemon has none
+    return tree["cost_usd"] if known is None else known
 
 
 def _entry(key: str, entry: JsonObject, now: datetime, width: int) -> str:
@@ -69,7 +75,8 @@ def _entry(key: str, entry: JsonObject, now: datetime, width: int) -> str:
             command = f"; see: {line(entry['command'])}"  # in place of the commands at the end of the text
             return line(entry["text"], max(1, width - len(command))) + command
         case "spending":
-            cost = "no price" if entry["cost_usd"] is None else f"${entry['cost_usd']:.2f}"
+            known, plus = _known_cost(entry), "+" if entry["cost_usd"] is None else ""
+            cost = "no price" if known is None else f"${known:.2f}{plus}"
             budget = f", budget {line(entry['budget'])}" if entry["budget"] else ""
             return f"{name}: {cost}, {entry['tokens_used']:,} tokens{budget}"
         case "changes":

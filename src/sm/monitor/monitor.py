@@ -9,6 +9,7 @@ from sm.config import Config
 from sm.core.estimates import Sample
 from sm.core.models import Session
 from sm.core.timestamps import epoch_s, iso, later
+from sm.core.tree_totals import Totals
 from sm.core.usage import COST_DIGITS, SessionUsage, TokenCounts, ToolUse, Usage
 from sm.core.usage_series import Price, UsageBucket, UsagePeriod, buckets
 from sm.errors import ExternalError, NoServer, NoTerminal
@@ -23,7 +24,7 @@ from sm.monitor.progress import (
     without_words,
 )
 from sm.monitor.summary import Act, Summary, SummaryResult
-from sm.monitor.sums import TreeSums, main_model
+from sm.monitor.sums import TreeSums, main_model, measured_totals
 from sm.monitor.usage import UsageMeter
 from sm.sessions.cleanup import started_s
 from sm.sessions.manager import Manager
@@ -199,12 +200,14 @@ class Monitor:
         )
         return {s.id: self._usage_of(s, found.get(s.id, []), facts.get(s.id, {})) for s in sessions}
 
-    async def usages_since(self, sessions: Sequence[Session], since: str) -> dict[str, SessionUsage]:
+    async def usages_since(self, sessions: Sequence[Session], since: str) -> dict[str, Totals]:
         """The usage of the messages after that time, by session id. Omits sessions without any."""
         if not self._config.child_agents.progress.enable_token_tracking:
             return {}
         found = await self._store.measures.usage_since(since)
-        return {s.id: self._usage_of(s, found[s.id], {}) for s in sessions if s.id in found}
+        return {
+            s.id: measured_totals(self._manager.provider(s), found[s.id]) for s in sessions if s.id in found
+        }
 
     def forget_totals(self) -> None:
         """Stop remembering sums: nobody reads them now."""

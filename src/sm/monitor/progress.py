@@ -93,6 +93,7 @@ def report(
         "estimate": None if is_ended(session.status) else estimate_json(outlook),
         "prices_as_of": known.prices_as_of,
         "tree": None,
+        "own": None,
         "context_tokens": known.context_tokens,
         "context_window": known.context_window,
         "context_percent": context_percent(known),

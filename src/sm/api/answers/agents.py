@@ -5,7 +5,7 @@ from typing import Annotated
 from typing_extensions import TypedDict  # pydantic reads the one of `typing` only from Python 3.12 on
 
 from sm.api.answers.sessions import SessionLabel
-from sm.api.answers.usage import EstimateView, TokensView, TreeSumsView
+from sm.api.answers.usage import EstimateView, SumsView, TokensView, TreeSumsView
 from sm.api.fields import Anything, Time, doc, words
 from sm.core.items import ItemState
 from sm.core.observation import Source
@@ -57,6 +57,7 @@ class ProgressView(TypedDict):
     estimate: Annotated[EstimateView | None, doc("Null: no evidence, or the session has ended.")]
     prices_as_of: Annotated[str | None, doc("The date of the list prices; null: the provider has none.")]
     tree: Annotated[TreeSumsView | None, doc("Null without `tree` in the query.")]
+    own: Annotated[SumsView | None, doc("The session itself; null without `tree` in the query.")]
     context_tokens: Annotated[int | None, doc("The current size of the conversation.")]
     context_window: Annotated[int | None, doc("The largest possible size of the conversation.")]
     context_percent: int | None

@@ -26,6 +26,9 @@ class TreeSpendingView(TypedDict):
     tokens_used: Annotated[int, doc("Input and output, without the cache.")]
     cost_usd: Annotated[float | None, doc("Null: the price of a model is unknown.")]
     budget: Annotated[str | None, doc("The budget of the root, and how much of it is spent; null: none.")]
+    known_cost_usd: Annotated[
+        float | None, doc("The part of the cost whose prices are known; null: there is none.")
+    ]
 
 
 class DigestView(TypedDict):

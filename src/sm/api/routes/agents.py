@@ -20,7 +20,7 @@ from sm.api.context import ApiRequest
 from sm.api.fields import Anything, LongText, NeededText, Present, Time, count, doc, words
 from sm.api.query import LISTED, LISTED_MAX, CheckpointLimit, Query, WorkspaceName
 from sm.api.route import RouteTable
-from sm.api.sums import estimate_json, tree_sums_json
+from sm.api.sums import estimate_json, session_sums_json
 from sm.api.views import build_view
 from sm.capabilities.agent_types import AgentType, Catalog
 from sm.core.estimates import Estimate
@@ -132,7 +132,7 @@ async def progress(request: ApiRequest, query: ProgressQuery) -> ProgressView:
     shown = await services.monitor.progress(session, query.checkpoints, may_read=may_read)
     if query.tree:
         sums = await services.usage.sums(request.caller)
-        shown["tree"] = tree_sums_json(sums(session.id), services.monitor.now())
+        shown |= session_sums_json(services.usage.own(session.id), sums(session.id), services.monitor.now())
     return cast(ProgressView, shown)
 
 

@@ -26,7 +26,7 @@ from sm.wire import encode
 
 _INTERVAL_S = 5.0
 # Fields that change with time alone, not with the agent's progress.
-_CLOCKS = frozenset({"elapsed_seconds", "idle_seconds", "last_tool", "minutes", "tree", "estimate"})
+_CLOCKS = frozenset({"elapsed_seconds", "idle_seconds", "last_tool", "minutes", "tree", "own", "estimate"})
 
 
 @click.command(help=__doc__)

@@ -80,11 +80,17 @@ def tree_lines(progress: JsonObject) -> list[str]:
     if progress["tokens_used"] is not None:
         own = [
             f"{progress['tokens_used']:,} tokens",
-            money(progress["cost_usd"], partial=True).rstrip("+"),
+            _own_cost(progress),
             *own,
         ]
     lines.append(f"  Own share: {', '.join(own)}")
     return lines
+
+
+def _own_cost(progress: JsonObject) -> str:
+    own = progress.get("own") or {}  # an older daemon has none
+    cost_usd = own.get("cost_usd", progress["cost_usd"])
+    return money(cost_usd, partial=own.get("cost_partial", progress["cost_usd"] is None))
 
 
 def _kinds(tokens: JsonObject) -> str:
