@@ -56,7 +56,7 @@ class Manager:
         self.endings = Endings(config, self.notices, providers)
         self.pauses = Pauses(providers)
         self.budgets = Budgets(config, self.notices, self.pauses, providers)
-        self.warnings = Warnings(config.warnings, self.notices, self.pauses)
+        self.warnings = Warnings(config.warnings, self.notices, self.pauses, providers)
         self.quota = Quota(config.limits)
         compaction = self._compaction if config.on_context_full == "compact" else lambda _session: None
         self.faults = Faults(RetryLimits(config.retry.max, config.retry.backoff_s), self.notices, compaction)

@@ -1,5 +1,7 @@
 """Opens warnings about sessions and acts as configured. Functions of a transaction."""
 
+from collections.abc import Mapping
+
 from sm.config.warnings import WarningsSection
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_live
@@ -7,6 +9,7 @@ from sm.core.messages import SM_ITSELF
 from sm.core.models import Session
 from sm.core.text import folded
 from sm.core.warnings import EVIDENCE_MAX, NUDGES, SessionWarning, WarningKind
+from sm.providers.base import Provider
 from sm.state.messages import send
 from sm.state.notices import Notices
 from sm.state.pauses import Pauses
@@ -15,14 +18,23 @@ from sm.store import Transaction
 
 
 class Warnings:
-    def __init__(self, settings: WarningsSection, notices: Notices, pauses: Pauses) -> None:
+    def __init__(
+        self,
+        settings: WarningsSection,
+        notices: Notices,
+        pauses: Pauses,
+        providers: Mapping[str, Provider],
+    ) -> None:
         self._settings = settings
         self._notices = notices
         self._pauses = pauses
+        self._providers = providers
 
-    def act_of(self, kind: WarningKind) -> str:
-        """The configured act: `notice`, `nudge`, `interrupt`, `pause` or `off`."""
+    def act_of(self, session: Session, kind: WarningKind) -> str:
+        """The act that follows a warning of the session: `notice`, `nudge`, `interrupt`, `pause` or `off`."""
         act: str = getattr(self._settings, kind.value).do
+        if act == "interrupt" and not self._providers[session.provider].has_turns:
+            return "notice"  # the interrupt key would end the program
         return act
 
     async def open_warning(
@@ -40,7 +52,7 @@ class Warnings:
 
         `told`: the parent and the operator get another notice about the same cause.
         """
-        act = self.act_of(kind)
+        act = self.act_of(session, kind)
         if act == "off" or session.paused is not None or not is_live(session.status):
             return None
         warning = await open_row(tx, session, kind, value=value, limit=limit, evidence=evidence)
