@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from sm.client.http import new_key
 from tests.instance import Instance, until
 from tests.integration.ended_agents import ENDED, rows, tmux_server
 from tests.integration.played_claude import BOX, Stage
@@ -395,10 +396,12 @@ def test_stop_of_everything_ends_a_session_that_waits() -> None:
 
 # Agents with turns. The test plays the hooks of claude.
 
+SETTINGS = "daemon: {ignore_evidence: [screen, title]}\n"
+
 
 @pytest.fixture
 def stage() -> Iterator[Stage]:
-    with Stage("daemon: {ignore_evidence: [screen, title]}\n", BOX) as made:
+    with Stage(SETTINGS, BOX) as made:
         yield made
 
 
@@ -520,3 +523,29 @@ def test_questions_of_the_old_process_are_cancelled_and_a_proposal_stays(stage: 
     ended = stage.session(agent.id)
     assert (ended["status"], ended["exit_signal"], ended["restarts"]["next_at"]) == ("completed", 9, None)
     assert rows(stage, "SELECT * FROM timers WHERE kind = 'restart'") == []
+
+
+def test_tool_of_the_old_process_does_not_run_in_the_next_one() -> None:
+    settings = "warnings: {no_progress: {after: 1, tool_after: 1}}\n"
+    with Stage(SETTINGS + settings, BOX) as stage:
+        agent = stage.agent("Plain", "--restart", "on-failure")
+        agent.send_event("UserPromptSubmit", prompt="work", prompt_id="p1")
+        pid = stage.in_status(agent.id, "running")["pid"]
+        use = {"type": "tool_use", "id": "toolu_old", "name": "Bash", "input": {"command": "make old"}}
+        agent.write_message({"role": "assistant", "content": [use]})
+        os.kill(pid, signal.SIGKILL)
+        waiting(stage, agent.id)
+        hurry(stage)
+        again(stage, agent.id, pid)
+        resumed = agent.hook()  # with the token of the new process
+        for name, more in (
+            ("SessionStart", {"source": "resume"}),
+            ("UserPromptSubmit", {"prompt": "go on", "prompt_id": "p2"}),
+        ):
+            resumed.send("/v1/hooks", new_key(), agent.event(name, **more))
+            assert resumed.receive() == ["ok", {}]
+        (found,) = until(
+            lambda: [w for w in stage.session(agent.id)["warnings"] if w["kind"] == "no_progress"],
+            "no progress is found",
+        )
+        assert found["evidence"].startswith("no tool ended")

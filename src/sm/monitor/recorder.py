@@ -55,7 +55,7 @@ class Recorder:
         self._usage = usage
 
     async def record_start(self, session_id: str, source: str, reason: str) -> None:
-        await self._usage.set_ending(session_id, None)
+        await self._usage.begin_process(session_id)
         await self._observe(session_id, SignalKind.STARTED, source, reason, self._manager.now())
 
     async def record_obstacle(self, session: Session, reason: str, at: str) -> None:

@@ -12,8 +12,9 @@ from typing import Any, Protocol
 from sm.config import Config
 from sm.core.models import Session
 from sm.core.observation import Observation
+from sm.core.tool_calls import TurnBreak
 from sm.core.usage import ActionLine, FilePosition, SaidText, Todo, ToolUse, Usage, is_same_model
-from sm.monitor.anomalies import CallStep, steps_of
+from sm.monitor.anomalies import CallStep, follow, steps_of
 from sm.monitor.blocks import TranscriptBlock, condense, read_block
 from sm.monitor.transcripts import Root, files_of, read_last
 from sm.monitor.usage_totals import UsageTotals
@@ -233,11 +234,18 @@ class UsageMeter:
     async def set_model(self, session_id: str, model: str) -> None:
         await self._keep_facts(session_id, {**await self._facts_of(session_id), "model": model})
 
-    async def set_ending(self, session_id: str, reason: str | None) -> None:
-        """Store the reason that the agent reported for its end. None: a new process has started."""
-        facts = await self._facts_of(session_id)
-        if facts.get("ending") != reason:
-            await self._keep_facts(session_id, {**facts, "ending": reason})
+    async def set_ending(self, session_id: str, reason: str) -> None:
+        """Store the reason that the agent reported for its end."""
+        await self._keep_facts(session_id, {**await self._facts_of(session_id), "ending": reason})
+
+    async def begin_process(self, session_id: str) -> None:
+        """Drop the facts of the process that ended before this one: the reason for its end, and its running calls."""
+        facts = {
+            name: value for name, value in (await self._facts_of(session_id)).items() if name != "ending"
+        }
+        if "calls" in facts:
+            facts["calls"] = follow(facts["calls"], TurnBreak())
+        await self._keep_facts(session_id, facts)
 
     async def _keep_facts(self, session_id: str, facts: dict[str, Any]) -> None:
         if facts != self._facts.get(session_id):
