@@ -65,8 +65,9 @@ def kinds(stage: Stage, agent: Agent) -> list[str]:
 
 def test_fast_use_of_tokens_is_told_when_the_type_has_a_history(stage: Stage, agent: Agent) -> None:
     complete(stage, agent.id, 5, 100)
-    use(agent, 1, 3000, 200)
-    use(agent, 2, 3000, 30)
+    use(agent, 1, 3000, 400)
+    use(agent, 2, 3000, 200)
+    use(agent, 3, 3000, 30)
     until(lambda: "burn" in kinds(stage, agent), "the agent uses tokens fast")
     (found,) = stage.session(agent.id)["warnings"]
     assert (found["value"], found["limit"]) == (1200, 500)

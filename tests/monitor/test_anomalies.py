@@ -257,30 +257,33 @@ def test_p90(values: list[float], result: float | None) -> None:
 NOW = 10_000.0
 
 
-def minutes(*tokens: int) -> list[tuple[float, int]]:
-    """The usage in the last minutes, newest last."""
-    count = len(tokens)
-    return [(NOW - 60 * (count - n) + 30, used) for n, used in enumerate(tokens)]
+def every(seconds: int, tokens: int, *, since_s: int, until_s: int = 0) -> list[tuple[float, int]]:
+    """A message each `seconds`. `since_s`, `until_s`: the ages of the first and the last one."""
+    return [(NOW - age, tokens) for age in range(since_s, until_s - 1, -seconds)]
+
+
+STEADY = every(10, 850, since_s=600)  # 5,100 tokens a minute
 
 
 @pytest.mark.parametrize(
     ("used", "usual", "is_found"),
     [
-        (minutes(5100, 5100, 5100, 5100, 5100), 1000, True),
-        (minutes(5000, 5000, 5000, 5000, 5000), 1000, False),
-        (minutes(5100, 5100, 5100, 5100, 5100), None, False),
-        (minutes(5100, 5100, 5100, 5100, 5100), 0, False),
-        (minutes(0, 0, 0, 0, 90_000), 1000, False),  # one large message
-        (minutes(90_000, 0, 0, 0, 0), 1000, False),
-        (minutes(30_000, 0, 0, 0, 30_000), 1000, True),
-        (minutes(9000, 9000, 9000, 9000, 9000, 0, 0, 0, 0, 0), 1000, False),  # it was before
+        (STEADY, 1000, True),
+        (STEADY, None, False),
+        (STEADY, 0, False),
+        (every(10, 834, since_s=600), 1000, True),
+        (every(10, 833, since_s=600), 1000, False),
+        (every(10, 10, since_s=600), 1000, False),
+        ([(NOW - 10, 10**6)], 1000, False),  # one large message
+        ([(NOW - 200, 10**6), (NOW - 10, 10**6)], 1000, False),  # two
+        ([(NOW - 400, 12_501), (NOW - 200, 10**6), (NOW - 10, 12_501)], 1000, True),
+        ([(NOW - 400, 12_501), (NOW - 200, 10**6), (NOW - 10, 12_500)], 1000, False),
+        ([(NOW - 400, 12_500), (NOW - 200, 10**6), (NOW - 10, 12_501)], 1000, False),
+        (every(10, 9000, since_s=900, until_s=150), 1000, False),  # it was before
         ([(NOW + 5, 10**12)], 1000, False),  # a time in the future
-        ([(NOW - 200, -(10**12)), (NOW - 10, 10**6)], 1000, False),
-        ([*minutes(5100, 5100, 5100, 5100, 5100), (NOW - 10, -(10**12))], 1000, True),
-        (minutes(5001, 5001, 5001, 5001, 5001), 1000, True),
-        ([(NOW - 200, 10**6), (NOW - 10, 6250)], 1000, False),  # half of the limit in the second half
-        ([(NOW - 200, 10**6), (NOW - 10, 6251)], 1000, True),
-        (minutes(3, 3, 3, 3, 3), 0.5, True),
+        ([(NOW - 400, -(10**12)), (NOW - 200, -(10**12)), (NOW - 10, 10**6)], 1000, False),
+        ([*STEADY, (NOW - 10, -(10**12))], 1000, True),
+        (every(10, 1, since_s=600), 0.5, True),
         ([], -1, False),
         ([], 1000, False),
     ],
@@ -288,3 +291,21 @@ def minutes(*tokens: int) -> list[tuple[float, int]]:
 def test_burn(used: list[tuple[float, int]], usual: float | None, is_found: bool) -> None:
     anomaly = find_burn(used, usual, NOW, after_s=300, limit=5)
     assert (anomaly is not None) is is_found
+
+
+@pytest.mark.parametrize(
+    ("since_s", "is_found"), [(33, False), (45, False), (59, False), (60, True), (90, True), (900, True)]
+)
+def test_burn_has_lasted_for_all_of_its_time(since_s: int, is_found: bool) -> None:
+    used = every(5, 500, since_s=since_s)  # twenty times the limit
+    slow = every(5, 5, since_s=900)
+    for before in ([], slow):
+        anomaly = find_burn([*before, *used], 150, NOW, after_s=60, limit=2)
+        assert (anomaly is not None) is is_found
+
+
+def test_burn_names_the_rate_of_its_time() -> None:
+    anomaly = find_burn(STEADY, 1000, NOW, after_s=300, limit=5)
+    assert anomaly is not None
+    assert (anomaly.value, anomaly.limit) == (5100, 5000)
+    assert anomaly.evidence == "5,100 tokens a minute for 5min (usual for its type: 1,000)"

@@ -239,23 +239,29 @@ def p90(values: Iterable[float]) -> float | None:
     return ordered[max(0, -(-len(ordered) * 9 // 10) - 1)]
 
 
+BURN_PERIODS = 3
+"""The periods of half of `after` that must all be above the limit: two of them alone can hold a burn of half of it."""
+
+
 def find_burn(
     used: Sequence[tuple[float, int]], usual: float | None, now: float, *, after_s: float, limit: float
 ) -> Anomaly | None:
-    """The agent has used tokens too fast for the last `after_s` seconds, in both halves: one large message is no burn.
+    """The agent has used tokens too fast for at least the last `after_s` seconds. Two large messages are no burn.
 
-    `used`: (time, tokens) of its messages. `usual`: the p90 of tokens a minute of its type; None: unknown.
+    `used`: (time, tokens) of its messages in the last `BURN_PERIODS` periods of `after_s / 2`. `usual`: the p90 of
+    tokens a minute of its type; None: unknown.
     """
     if not usual or usual <= 0:
         return None
     half, bound = after_s / 2, limit * usual
+    begins = [now - half * (number + 1) for number in range(BURN_PERIODS)]
     rates = [
         sum(max(0, tokens) for at, tokens in used if begin < at <= begin + half) * 60 / half
-        for begin in (now - after_s, now - half)
+        for begin in begins
     ]
-    rate = sum(rates) / 2
-    if rate <= bound or min(rates) <= bound / 2:
+    if min(rates) <= bound:
         return None
+    rate = sum(rates[:2]) / 2  # of the last `after_s`
     return Anomaly(
         rate, bound, f"{rate:,.0f} tokens a minute for {span(after_s)} (usual for its type: {usual:,.0f})"
     )

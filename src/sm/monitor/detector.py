@@ -20,6 +20,7 @@ from sm.core.warnings import OF_PROCESS, SessionWarning, WarningKind
 from sm.core.wording import unanswered_evidence
 from sm.linux.process_usage import ProcessTable, read_table, read_usage
 from sm.monitor.anomalies import (
+    BURN_PERIODS,
     Anomaly,
     CallStep,
     LoopLimits,
@@ -265,7 +266,7 @@ class Detector:
         if usual is None:
             return None
         now = self._manager.now()
-        begin = later(now, -rule.after)
+        begin = later(now, -rule.after * BURN_PERIODS / 2)
         used = await self._store.measures.tokens_since(session.id, begin, now)
         return find_burn(
             [(epoch_s(at), tokens) for at, tokens in used],
