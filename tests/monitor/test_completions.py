@@ -26,6 +26,7 @@ from sm.core.states import (
 from sm.core.statuses import Status
 from sm.core.timers import TimerKind
 from sm.core.timestamps import iso
+from sm.core.warnings import WarningKind
 from sm.errors import IllegalTransition, NoTerminal
 from sm.monitor.completions import Completions, TurnReader
 from sm.monitor.evidence import Verdict
@@ -90,6 +91,7 @@ class World:
             TimerKind.COMPLETION: self.completions.complete,
             TimerKind.UNCLEAR: self.completions.report_unclear,
             TimerKind.REMINDER: self.completions.remind,
+            TimerKind.MISSING_REPORT: self.completions.warn_of_missing_report,
         }
         return await handlers[kind](self.timer(kind))
 
@@ -398,7 +400,7 @@ async def test_undelivered_notice_holds_the_completion(world: World) -> None:
     await world.end_turn(DONE)
     await commit(
         world.store,
-        lambda tx: world.manager.notices.add_for_missing_report(tx, tx.session(GRANDCHILD)),
+        lambda tx: world.manager.notices.add_for_unclear(tx, tx.session(GRANDCHILD), ""),
     )
     assert world.notices(CHILD, GRANDCHILD) != []
     assert await world.fire() is not None
@@ -653,27 +655,75 @@ async def test_unclear_session_is_reported_to_the_parent_and_to_the_operator_onc
     assert [e.message for e in events].count("Child aaaa2222 is idle: completion unclear") == 1
 
 
+async def remind(world: World) -> str:
+    """End a turn, send the reminder that is due, and let the agent read it; return its text."""
+    await world.end_turn("Reading the files.")
+    await world.clear_notices()
+    timer = world.timer(TimerKind.REMINDER)
+    for _ in range(2):
+        await world.completions.remind(timer)
+    (message,) = world.store.mail.open.messages.values()
+    text = (await world.store.mail.texts([message.id]))[message.id]
+    async with world.store.transaction() as tx:
+        tx.mail.move_message(message, MessageState.SUBMITTED, tx.now)
+    await world.work()
+    return text
+
+
 @pytest.mark.parametrize("config", [{"remind_after_s": (180, 900)}])
-async def test_reminders_are_sent_once_for_a_run_and_the_second_is_told_to_the_parent(world: World) -> None:
-    texts = []
-    for seconds in (180, 900, None):
+async def test_reminders_are_sent_once_for_a_run(world: World) -> None:
+    texts = [await remind(world) for _ in range(2)]
+    assert ["last reminder" in text for text in texts] == [False, True]
+    await world.end_turn("Reading the files.")
+    assert world.timer(TimerKind.REMINDER) is None
+    assert world.session().reminders == 2
+    assert world.store.warnings_of(CHILD) == ()
+
+
+def told_of_missing_report(world: World) -> list[tuple[str | None, NoticeKind]]:
+    found = world.store.mail.open.notices.values()
+    return [(n.recipient, n.kind) for n in found if n.session_id == CHILD and "has not reported" in n.text]
+
+
+@pytest.mark.parametrize("config", [{"remind_after_s": (180, 900)}, {"remind_after_s": (180,)}])
+async def test_missing_report_is_warned_of_once_in_each_idle_time_after_the_last_reminder(
+    world: World, config: dict[str, Any]
+) -> None:
+    for _ in config["remind_after_s"]:
+        await remind(world)
+    for _ in range(2):
         await world.end_turn("Reading the files.")
         await world.clear_notices()
-        timer = world.timer(TimerKind.REMINDER)
-        assert (None if timer is None else timer.within_s) == seconds
-        if timer is None:
-            break
-        for _ in range(2):
-            await world.completions.remind(timer)
-        (message,) = world.store.mail.open.messages.values()
-        texts.append((await world.store.mail.texts([message.id]))[message.id])
+        timer = world.timer(TimerKind.MISSING_REPORT)
+        assert timer.within_s == config["remind_after_s"][-1]
         async with world.store.transaction() as tx:
-            tx.mail.move_message(message, MessageState.SUBMITTED, tx.now)
-        told = [text for text in world.notices() if "has not reported" in text]
-        assert len(told) == (0 if seconds == 180 else 1)
+            number = send(tx, CHILD, "operator", "one more thing")
+        assert await world.fire(TimerKind.MISSING_REPORT) is not None, "a message is not delivered"
+        assert world.store.warnings_of(CHILD) == ()
+        async with world.store.transaction() as tx:
+            tx.mail.move_message(tx.mail.open.messages[number], MessageState.EXPIRED, tx.now)
+        for _ in range(3):
+            await world.completions.warn_of_missing_report(timer)
+        (warning,) = world.store.warnings_of(CHILD)
+        assert (warning.kind, warning.value) == (WarningKind.REPORT_MISSING, len(config["remind_after_s"]))
+        assert told_of_missing_report(world) == [(PARENT, NoticeKind.WARNING), (None, NoticeKind.WARNING)]
+        assert world.timer(TimerKind.UNCLEAR) is None
         await world.work()
-    assert ["sm tells your parent" in text for text in texts] == [False, True]
-    assert world.session().reminders == 2
+        assert world.store.warnings_of(CHILD) == ()
+        assert told_of_missing_report(world) == []
+
+
+@pytest.mark.parametrize("config", [{"remind_after_s": (180,)}])
+async def test_checkpoint_ends_the_warning_of_a_missing_report(world: World) -> None:
+    await remind(world)
+    await world.end_turn("Reading the files.")
+    await world.clear_notices()
+    timer = world.timer(TimerKind.MISSING_REPORT)
+    for _ in range(2):
+        await world.completions.warn_of_missing_report(timer)
+    assert len(world.store.warnings_of(CHILD)) == 1
+    await world.reports.checkpoint(CALLER, "half of it is done", {}, None)
+    assert world.store.warnings_of(CHILD) == ()
 
 
 @pytest.mark.parametrize("config", [{"remind_after_s": (180,)}])

@@ -84,6 +84,25 @@ def test_unclear_turn_is_reported_after_the_idle_timeout(ending: Ending) -> None
     assert (follow_up.reason, follow_up.question, follow_up.is_reported) == (None, None, False)
 
 
+@pytest.mark.parametrize("sent", [2, 3])
+@pytest.mark.parametrize("seconds", [(180.0, 900.0), (180.0,)])
+def test_warning_follows_the_last_reminder_in_place_of_the_unclear_report(
+    seconds: tuple[float, ...], sent: int
+) -> None:
+    rules = replace(RULES, remind_after_s=seconds)
+    warning = Wait(TimerKind.MISSING_REPORT, seconds[-1], {"reminders": sent, "background": 2})
+    assert after_turn(Mode.AUTO, rules, turn(Ending.UNCLEAR, background=2), sent) == FollowUp((warning,))
+    failed = after_turn(Mode.AUTO, rules, turn(Ending.FAILED, background=2), sent)
+    assert failed is not None
+    assert failed.waits == (warning,)
+
+
+def test_unclear_turn_is_reported_after_the_last_reminder_when_the_warning_is_off() -> None:
+    rules = replace(RULES, warns_of_missing_report=False)
+    assert kinds(after_turn(Mode.AUTO, rules, turn(Ending.UNCLEAR), 2)) == [TimerKind.UNCLEAR]
+    assert kinds(after_turn(Mode.AUTO, rules, turn(Ending.FAILED), 2)) == []
+
+
 @pytest.mark.parametrize(("sent", "seconds"), [(0, 180.0), (1, 900.0), (2, None), (3, None)])
 def test_each_reminder_is_sent_once_for_a_run(sent: int, seconds: float | None) -> None:
     follow_up = after_turn(Mode.AUTO, RULES, turn(Ending.UNCLEAR), sent)

@@ -17,6 +17,8 @@ class TimerKind(Tolerant):
     """A session has been idle for long, and it is not known whether its work is done."""
     REMINDER = "reminder"
     """An idle agent has not reported yet."""
+    MISSING_REPORT = "missing_report"
+    """An idle agent has not reported after its last reminder."""
     PARK = "park"
     """A limit of an account (the subject) may be over: one session tries."""
     FOLLOW = "follow"

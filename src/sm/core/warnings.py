@@ -23,7 +23,7 @@ class WarningKind(Tolerant):
     CRASH_LOOP = "crash_loop"
     """The process of the session crashes and is restarted."""
     REPORT_MISSING = "report_missing"
-    """The agent is idle and has not reported, also after all reminders."""
+    """The agent is idle and has not reported after its last reminder."""
     SILENT = "silent"
     """No source reports anything while the agent's own process uses the processor."""
 

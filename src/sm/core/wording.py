@@ -131,12 +131,6 @@ def unclear_notice(session: Session, words: str) -> str:
     )
 
 
-def missing_report_notice(session: Session) -> str:
-    """Entry of a notice about a session that has not reported after its reminders."""
-    who = notice_subject(session)
-    return f"{who} is idle and has not reported, also after a reminder; look with: sm tail {session.id}"
-
-
 _WARNING_WORDS = {
     WarningKind.LOOP: "repeats itself",
     WarningKind.NO_PROGRESS: "makes no progress",
@@ -153,6 +147,7 @@ _WARNING_COMMANDS = {
     WarningKind.UNANSWERED: "answer with: sm requests",
     WarningKind.MEMORY: "look with: sm attach {id}",
     WarningKind.CRASH_LOOP: "look with: sm output {id}",
+    WarningKind.REPORT_MISSING: "look with: sm tail {id}",
     WarningKind.SILENT: "look with: sm attach {id}",
 }
 
@@ -191,8 +186,8 @@ def warning_notice(session: Session, warning: SessionWarning, act: str | None = 
 REMINDERS = (
     "You are idle and have not reported. If your task is done, run: sm complete 'WHAT YOU DID'. Otherwise say what is "
     "missing, or continue.",
-    "You are idle and still have not reported, so sm tells your parent now. If your task is done, run: "
-    "sm complete 'WHAT YOU DID'. Otherwise say what is missing.",
+    "You are idle and still have not reported. This is the last reminder. If your task is done, run: "
+    "sm complete 'WHAT YOU DID'. Otherwise say what is missing, or continue.",
 )
 """The texts of the reminders to an idle agent, in order."""
 

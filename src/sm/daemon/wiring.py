@@ -260,6 +260,7 @@ class DaemonParts:
                 TimerKind.COMPLETION: completions.complete,
                 TimerKind.UNCLEAR: completions.report_unclear,
                 TimerKind.REMINDER: completions.remind,
+                TimerKind.MISSING_REPORT: completions.warn_of_missing_report,
                 TimerKind.PARK: accounts.try_again,
                 TimerKind.FOLLOW: accounts.follow,
                 TimerKind.RETRY: retries.send,

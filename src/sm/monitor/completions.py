@@ -46,6 +46,7 @@ def rules_of(config: Config) -> CompletionRules:
         quiet_s=settings.completion_quiet_s,
         idle_timeout_s=settings.idle_timeout,
         remind_after_s=tuple(map(float, settings.remind_after_s)),
+        warns_of_missing_report=config.warnings.report_missing.do != "off",
         needs_approval=settings.require_parent_approval,
     )
 
@@ -107,6 +108,10 @@ class Completions:
     async def remind(self, timer: Timer) -> float | None:
         """Remind an idle agent to report."""
         return await self._run(timer, self._reports.remind)
+
+    async def warn_of_missing_report(self, timer: Timer) -> float | None:
+        """Warn of an idle agent that has not reported after its last reminder."""
+        return await self._run(timer, self._reports.warn_of_missing_report)
 
     async def _end(self, tx: Transaction, session: Session, found: Mapping[str, Any]) -> None:
         await self._reports.end_detected(tx, session, found, self._rules)

@@ -21,6 +21,8 @@ class CompletionRules:
     quiet_s: float = 10.0
     idle_timeout_s: float = 600.0
     remind_after_s: tuple[float, ...] = ()
+    warns_of_missing_report: bool = True
+    """`warnings.report_missing` is not off."""
     needs_approval: bool = False
 
 
@@ -69,20 +71,29 @@ def after_turn(mode: Mode, rules: CompletionRules, turn: TurnEnd, reminders: int
         case Ending.QUESTION:
             return FollowUp(question=said.quote or turn.summary, is_reported=True)
         case Ending.FAILED | Ending.BLOCKED:
-            return FollowUp(waits=_reminder(rules, reminders), reason=f"{said.ending}: {words or said.rule}")
+            waits = _reminder(rules, reminders, turn)
+            return FollowUp(waits=waits, reason=f"{said.ending}: {words or said.rule}")
         case Ending.PROGRESS | Ending.UNCLEAR:
+            waits = _reminder(rules, reminders, turn)
+            if any(wait.kind is TimerKind.MISSING_REPORT for wait in waits):
+                return FollowUp(waits=waits)  # it reports the same
             unclear = Wait(
                 TimerKind.UNCLEAR,
                 rules.idle_timeout_s,
                 {"background": turn.background, "summary": turn.summary},
             )
-            return FollowUp(waits=(unclear, *_reminder(rules, reminders)))
+            return FollowUp(waits=(unclear, *waits))
 
 
-def _reminder(rules: CompletionRules, sent: int) -> tuple[Wait, ...]:
-    if sent >= len(rules.remind_after_s):
+def _reminder(rules: CompletionRules, sent: int, turn: TurnEnd) -> tuple[Wait, ...]:
+    """The wait for the next reminder, and after the last one for the warning."""
+    after_s = rules.remind_after_s
+    if sent < len(after_s):
+        return (Wait(TimerKind.REMINDER, after_s[sent], {"number": sent + 1}),)
+    if not after_s or not rules.warns_of_missing_report:
         return ()
-    return (Wait(TimerKind.REMINDER, rules.remind_after_s[sent], {"number": sent + 1}),)
+    data = {"reminders": sent, "background": turn.background}
+    return (Wait(TimerKind.MISSING_REPORT, after_s[-1], data),)
 
 
 def needs_approval(mode: Mode, rules: CompletionRules) -> bool:

@@ -22,6 +22,7 @@ from sm.state.messages import send
 from sm.state.requests import NewRequest, open_of, open_request
 from sm.state.sessions import move
 from sm.state.turns import FROM_COMPLETION
+from sm.state.warning_rows import close_warning
 from sm.store import Store, Transaction
 
 _METADATA_MAX = 50
@@ -125,22 +126,21 @@ class Reports:
         await self._manager.notices.add_for_unclear(tx, session, found["summary"])
 
     async def remind(self, tx: Transaction, session: Session, found: Mapping[str, Any]) -> None:
-        """Send the reminder with the `number` in `found` (from 1). The last one also reports to the parent."""
+        """Send the reminder with the `number` in `found` (from 1)."""
         number = int(found["number"])
         session = await tx.update(session, reminders=number)
         tx.sums.add_follow_up(session.id, FollowUpKind.REMINDER, tx.now)
         send(tx, session.id, SM_ITSELF, REMINDERS[min(number, len(REMINDERS)) - 1])
-        if number == len(REMINDERS):
-            await self._manager.notices.add_for_missing_report(tx, session)
-            await self._manager.warnings.open_warning(
-                tx,
-                session,
-                WarningKind.REPORT_MISSING,
-                value=number,
-                limit=len(REMINDERS),
-                evidence=f"it has not reported after {number} reminders",
-                told=True,
-            )
+
+    async def warn_of_missing_report(
+        self, tx: Transaction, session: Session, found: Mapping[str, Any]
+    ) -> None:
+        """Warn of an idle agent that has not reported after its last reminder. `found`: the number of `reminders`."""
+        sent = int(found["reminders"])
+        evidence = f"sm has sent {sent} reminder{'' if sent == 1 else 's'}"
+        await self._manager.warnings.open_warning(
+            tx, session, WarningKind.REPORT_MISSING, value=sent, limit=sent, evidence=evidence
+        )
 
     async def _propose(
         self, tx: Transaction, session: Session, text: str | None, at: str, evidence: str | None = None
@@ -194,6 +194,7 @@ class Reports:
                 line = f"{subject(session)} - {quoted(checkpoint.message)}"
                 await tx.checkpoint(now, checkpoint, line)
                 await self._manager.notices.add_for_checkpoint(tx, now, checkpoint)
+                await close_warning(tx, now, WarningKind.REPORT_MISSING)
                 tx.remember(session.id)
         return checkpoint
 

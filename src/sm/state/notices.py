@@ -26,7 +26,6 @@ from sm.core.wording import (
     fault_notice,
     idle_notice,
     late_answer_notice,
-    missing_report_notice,
     request_notice,
     unclear_notice,
     undelivered_notice,
@@ -145,11 +144,6 @@ class Notices:
         if recipient is not None:
             await self._add(tx, session, recipient, NoticeKind.IDLE, occasion, text, None)
         await self._add(tx, session, None, NoticeKind.IDLE, f"{occasion}:operator", text, EventType.IDLE)
-
-    async def add_for_missing_report(self, tx: Transaction, session: Session) -> None:
-        """Report that a session is idle and has not reported after all reminders."""
-        text = missing_report_notice(session)
-        await self._note(tx, session, NoticeKind.IDLE, f"no-report:{session.runs}", text, EventType.IDLE)
 
     async def add_for_warning(
         self, tx: Transaction, session: Session, warning: SessionWarning, *, act: str | None = None

@@ -17,7 +17,7 @@ from sm.store import Open, Transaction
 
 FROM_COMPLETION = "completion"
 """The evidence of a request, and the source of a status, that rest on the final message of a turn."""
-_OF_TURNS = (TimerKind.COMPLETION, TimerKind.UNCLEAR, TimerKind.REMINDER)
+_OF_TURNS = (TimerKind.COMPLETION, TimerKind.UNCLEAR, TimerKind.REMINDER, TimerKind.MISSING_REPORT)
 
 
 async def turn_ended(tx: Transaction, notices: Notices, session: Session, turn: FinishedTurn) -> Session:

@@ -92,4 +92,6 @@ def _is_over(session: Session, kind: WarningKind, *, works: bool) -> bool:
         return False  # it shows why the session was paused
     if kind in OF_WORK:
         return not works
+    if kind is WarningKind.REPORT_MISSING:
+        return session.status is not Status.IDLE
     return kind is WarningKind.LOOP and session.status is Status.IDLE

@@ -46,11 +46,10 @@ class Warnings:
         value: float,
         limit: float,
         evidence: str,
-        told: bool = False,
     ) -> SessionWarning | None:
-        """Open a warning and act as configured. None: it is off or open already, or the session is paused or has ended.
+        """Open a warning and act as configured.
 
-        `told`: the parent and the operator get another notice about the same cause.
+        None: it is off or open already, or the session is paused or has ended.
         """
         act = self.act_of(session, kind)
         if act == "off" or session.paused is not None or not is_live(session.status):
@@ -61,9 +60,8 @@ class Warnings:
         if act == "nudge" and kind in NUDGES:
             text = NUDGES[kind].format(evidence=warning.evidence)
             return tx.warnings.change(warning, told=False, nudge=send(tx, session.id, SM_ITSELF, text))
-        if not told:
-            done = act if act in ("interrupt", "pause") else None
-            await self._notices.add_for_warning(tx, session, warning, act=done)
+        done = act if act in ("interrupt", "pause") else None
+        await self._notices.add_for_warning(tx, session, warning, act=done)
         if act == "interrupt":
             await tx.effect(EffectKind.INTERRUPT, session.id, {}, tx.now)
         elif act == "pause":
