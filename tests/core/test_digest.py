@@ -164,6 +164,7 @@ def test_warning_of_one_kind_is_one_entry_with_its_number() -> None:
         event("aaaa0001", LATER, "second", kind="loop"),
         event("aaaa0001", AFTER, "full", kind="context"),
         event("aaaa0002", LATER, "over", kind="loop", ended=True),
+        event("aaaa0002", LATER, "it goes on", warning="loop", told=True),
         event("aaaa0009", LATER, "of an unknown session", kind="loop"),
     ]
     found = [(e.status, e.text) for e in warning_entries(events, known, SINCE)]

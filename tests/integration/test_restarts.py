@@ -124,6 +124,7 @@ def test_session_is_given_up_with_one_end_when_its_restarts_are_used_up(instance
         "exit_code": 3,
         "exit_signal": None,
         "ended": False,
+        "told": True,
     }
     query = f"SELECT kind, recipient, text FROM notices WHERE session_id = '{child}' ORDER BY id"  # noqa: S608
     told = rows(instance, query)

@@ -161,6 +161,11 @@ def warning_event(session: Session, warning: SessionWarning) -> str:
     return f"{subject(session)} {_warning_words(warning)}: {warning.evidence}"
 
 
+def warning_goes_on_event(session: Session, warning: SessionWarning) -> str:
+    """Text of the event for a warning of which only the agent was told, and after which it goes on as before."""
+    return f"{subject(session)} still {_warning_words(warning)}: {warning.evidence}"
+
+
 def warning_ended_event(session: Session, warning: SessionWarning) -> str:
     """Text of the event for a warning whose cause has ended."""
     return f"{subject(session)}: the warning {warning.kind.value} has ended"

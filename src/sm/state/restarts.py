@@ -61,6 +61,7 @@ async def plan_restart(
 async def _warn(tx: Transaction, notices: Notices, session: Session, restart: Restart) -> None:
     """Record the crash, and open a warning with the first one in a row."""
     restarts = restart.restarts
+    is_first = tx.warnings.find(session.id, WarningKind.CRASH_LOOP) is None
     metadata = {
         "kind": "crash_loop",
         "value": restarts.count,
@@ -70,6 +71,7 @@ async def _warn(tx: Transaction, notices: Notices, session: Session, restart: Re
         "exit_code": restarts.exit_code,
         "exit_signal": restarts.exit_signal,
         "ended": False,
+        "told": notices.warns_of_crashes and is_first,
     }
     text = f"{subject(session)} has crashed: {session.status_reason}"
     await tx.event(EventType.WARNING, session, tx.now, text, metadata)

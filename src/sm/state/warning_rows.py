@@ -27,9 +27,13 @@ async def open_row(
     value: float,
     limit: float,
     evidence: str,
+    told: bool = True,
     recorded: bool = False,
 ) -> SessionWarning | None:
-    """Open a warning with its event, without a notice. None: it is open already. `recorded`: the event exists."""
+    """Open a warning with its event, without a notice. None: it is open already.
+
+    `told`: the operator gets a notice. `recorded`: the event exists.
+    """
     if tx.warnings.find(session.id, kind) is not None:
         return None
     text = folded(evidence, EVIDENCE_MAX)
@@ -38,7 +42,7 @@ async def open_row(
     )
     tx.warnings.add(warning)
     if not recorded:
-        metadata = _metadata(warning) | {"ended": False}
+        metadata = _metadata(warning) | {"ended": False, "told": told}
         await tx.event(EventType.WARNING, session, tx.now, warning_event(session, warning), metadata)
     return warning
 
@@ -49,7 +53,7 @@ async def close_warning(tx: Transaction, session: Session, kind: WarningKind) ->
     if warning is None:
         return
     tx.warnings.change(warning, closed_at=tx.now)
-    metadata = _metadata(warning) | {"ended": True}
+    metadata = _metadata(warning) | {"ended": True, "told": False}
     await tx.event(EventType.WARNING, session, tx.now, warning_ended_event(session, warning), metadata)
     occasion = warning_occasion(warning)
     await withdraw(

@@ -7,8 +7,10 @@ from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_live
 from sm.core.messages import SM_ITSELF
 from sm.core.models import Session
+from sm.core.states import EventType
 from sm.core.text import folded
 from sm.core.warnings import EVIDENCE_MAX, NUDGES, SessionWarning, WarningKind
+from sm.core.wording import warning_goes_on_event
 from sm.providers.base import Provider
 from sm.state.messages import send
 from sm.state.notices import Notices
@@ -54,10 +56,13 @@ class Warnings:
         act = self.act_of(session, kind)
         if act == "off" or session.paused is not None or not is_live(session.status):
             return None
-        warning = await open_row(tx, session, kind, value=value, limit=limit, evidence=evidence)
+        nudges = act == "nudge" and kind in NUDGES
+        warning = await open_row(
+            tx, session, kind, value=value, limit=limit, evidence=evidence, told=not nudges
+        )
         if warning is None:
             return None
-        if act == "nudge" and kind in NUDGES:
+        if nudges:
             text = NUDGES[kind].format(evidence=warning.evidence)
             return tx.warnings.change(warning, told=False, nudge=send(tx, session.id, SM_ITSELF, text))
         done = act if act in ("interrupt", "pause") else None
@@ -72,4 +77,6 @@ class Warnings:
     async def tell(self, tx: Transaction, session: Session, warning: SessionWarning, evidence: str) -> None:
         """Tell the parent and the operator of a warning after which the agent goes on as before."""
         after = tx.warnings.change(warning, told=True, evidence=folded(evidence, EVIDENCE_MAX))
+        metadata = {"warning": after.kind.value, "told": True}
+        await tx.event(EventType.WARNING, session, tx.now, warning_goes_on_event(session, after), metadata)
         await self._notices.add_for_warning(tx, session, after)

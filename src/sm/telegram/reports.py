@@ -109,7 +109,9 @@ class EventReports:
         telegram = self._services.telegram
         begun = await self._cards.begin(event, session)
         calls, topics = list(begun.calls), list[Topic]()
-        is_reported, may_change_topic = event.type in self._types, event.type in _CHANGES_TOPICS
+        # Of a warning, the operator gets a notice once, and not with each of its events.
+        is_reported = event.type in self._types and event.metadata.get("told") is not False
+        may_change_topic = event.type in _CHANGES_TOPICS
         followers = await telegram.followers(session.id) if event.type in _FOLLOWED else frozenset[int]()
         is_shown = is_reported or may_change_topic or bool(followers)
         for thread in await self._threads.of(session) if is_shown else ():
