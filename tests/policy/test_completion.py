@@ -90,7 +90,7 @@ def test_warning_follows_the_last_reminder_in_place_of_the_unclear_report(
     seconds: tuple[float, ...], sent: int
 ) -> None:
     rules = replace(RULES, remind_after_s=seconds)
-    warning = Wait(TimerKind.MISSING_REPORT, seconds[-1], {"reminders": sent, "background": 2})
+    warning = Wait(TimerKind.MISSING_REPORT, RULES.quiet_s, {"reminders": sent, "background": 2})
     assert after_turn(Mode.AUTO, rules, turn(Ending.UNCLEAR, background=2), sent) == FollowUp((warning,))
     failed = after_turn(Mode.AUTO, rules, turn(Ending.FAILED, background=2), sent)
     assert failed is not None

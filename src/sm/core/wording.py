@@ -191,8 +191,8 @@ def warning_notice(session: Session, warning: SessionWarning, act: str | None = 
 REMINDERS = (
     "You are idle and have not reported. If your task is done, run: sm complete 'WHAT YOU DID'. Otherwise say what is "
     "missing, or continue.",
-    "You are idle and still have not reported. This is the last reminder. If your task is done, run: "
-    "sm complete 'WHAT YOU DID'. Otherwise say what is missing, or continue.",
+    "You are idle and still have not reported. If you do not report now, sm tells your parent. If your task is done, "
+    "run: sm complete 'WHAT YOU DID'. Otherwise say what is missing.",
 )
 """The texts of the reminders to an idle agent, in order."""
 

@@ -93,7 +93,7 @@ def _reminder(rules: CompletionRules, sent: int, turn: TurnEnd) -> tuple[Wait, .
     if not after_s or not rules.warns_of_missing_report:
         return ()
     data = {"reminders": sent, "background": turn.background}
-    return (Wait(TimerKind.MISSING_REPORT, after_s[-1], data),)
+    return (Wait(TimerKind.MISSING_REPORT, rules.quiet_s, data),)
 
 
 def needs_approval(mode: Mode, rules: CompletionRules) -> bool:
