@@ -96,6 +96,25 @@ def test_archive_has_transcripts_and_records_and_answers_when_their_sources_are_
     stage.sm("output", agent.id)
 
 
+def test_archive_has_two_conversations_with_the_same_file_name(stage: Stage, agent: Agent) -> None:
+    agent.write_message(said("The first walrus."))
+    until(lambda: "walrus" in stage.sm("tail", agent.id), "the first transcript is known")
+    first = agent.transcript
+    agent.transcript = first.parent.parent / "other" / first.name
+    agent.send_event("SessionStart", source="resume")
+    agent.send_event("UserPromptSubmit", prompt="more", prompt_id=os.urandom(4).hex())
+    agent.write_message(said("The second ostrich."))
+    until(lambda: "ostrich" in stage.sm("tail", agent.id), "the second transcript is known")
+    archive = killed(stage, agent.id)
+    saved = archive / "transcripts"
+    texts = {str(p.relative_to(saved)): p.read_text() for p in saved.rglob("*.jsonl")}
+    assert texts == {f"{p.parent.name}/{p.name}": p.read_text() for p in (first, agent.transcript)}
+    for path in (first, agent.transcript):
+        shutil.rmtree(path.parent)
+    shown = stage.sm("tail", agent.id)
+    assert (shown.count("walrus"), shown.count("ostrich")) == (1, 1)
+
+
 def test_search_finds_texts_and_tools_of_a_live_agent_once_and_none_after_its_removal(
     stage: Stage, agent: Agent
 ) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sm.monitor import archive_records
-from sm.monitor.transcripts import Root
+from sm.monitor.transcripts import Root, archive_names
 
 
 def test_files_of_the_newest_conversations_come_first_and_their_number_is_limited(
@@ -21,3 +21,38 @@ def test_files_of_the_newest_conversations_come_first_and_their_number_is_limite
     assert [*archive_records._transcripts(mains, root)][:4] == newest
     monkeypatch.setattr(archive_records, "FILES_MAX", 3)
     assert [*archive_records._transcripts(mains, root)] == newest[:3]
+
+
+@pytest.mark.parametrize(
+    ("mains", "names"),
+    [
+        (["/p/work/x.jsonl", "/p/other/y.jsonl"], ["x.jsonl", "y.jsonl"]),
+        (
+            ["/p/work/x.jsonl", "/p/other/x.jsonl", "/p/other/y.jsonl"],
+            ["work/x.jsonl", "other/x.jsonl", "y.jsonl"],
+        ),
+        (["/p/a/work/x.jsonl", "/p/b/work/x.jsonl"], ["a/work/x.jsonl", "b/work/x.jsonl"]),
+        (["/p/x.jsonl", "/p/work/x.jsonl"], ["x.jsonl", "work/x.jsonl"]),
+        (["/p/work/x.jsonl", "/p/work/../other/x.jsonl"], ["work/x.jsonl", "other/x.jsonl"]),
+        ([], []),
+    ],
+)
+def test_archive_names_have_the_directories_of_conversations_with_the_same_file_name(
+    mains: list[str], names: list[str]
+) -> None:
+    assert archive_names(mains) == dict(zip(mains, names, strict=True))
+
+
+def test_archive_has_both_conversations_with_the_same_file_name_and_their_sub_agents(tmp_path: Path) -> None:
+    mains = list[str]()
+    for directory in ("work", "other"):
+        main = tmp_path / directory / "x.jsonl"
+        (main.with_suffix("") / "subagents").mkdir(parents=True)
+        main.touch()
+        (main.with_suffix("") / "subagents" / "agent-1.jsonl").touch()
+        mains.append(str(main))
+    assert [*archive_records._transcripts(mains, Root(str(tmp_path)))] == [
+        f"{directory}/x{rest}"
+        for directory in ("other", "work")
+        for rest in (".jsonl", "/subagents/agent-1.jsonl")
+    ]

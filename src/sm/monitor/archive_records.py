@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from sm.core.timestamps import iso
-from sm.monitor.transcripts import FILES_MAX, Root, files_of, opened
+from sm.monitor.transcripts import FILES_MAX, Root, archive_names, files_of, opened
 from sm.monitor.usage import UsageMeter
 from sm.sessions.manager import Manager
 from sm.store import Store, durable
@@ -55,15 +55,17 @@ class ArchiveRecords:
 
 
 def _transcripts(mains: Sequence[str], below: Root) -> dict[str, OpenFile]:
-    """The files of these conversations, by their paths beside the main file, the newest conversation first. Blocks.
+    """The files of these conversations, by their names in the archive, the newest conversation first. Blocks.
 
     At most FILES_MAX: an agent decides how many conversations it has.
     """
     found: dict[str, OpenFile] = {}
+    names = archive_names(mains)
     for main in reversed(mains):
         for path in files_of(main, FILES_MAX - len(found)):
-            name = os.path.relpath(path, os.path.dirname(main))
-            if not name.startswith(".."):
+            beside = os.path.relpath(path, os.path.dirname(main))
+            if not beside.startswith(".."):
+                name = os.path.join(os.path.dirname(names[main]), beside)
                 found[name] = partial(opened, path, below)
         if len(found) >= FILES_MAX:
             break

@@ -7,7 +7,7 @@ bounded. Every function blocks: call it in a thread.
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from typing import NamedTuple
@@ -99,6 +99,19 @@ def files_of(main_path: str, most: int = FILES_MAX) -> tuple[str, ...]:
         return (main_path,)
     newest = sorted(_agent_files(directory), reverse=True)[: max(0, most - 1)]
     return (main_path, *sorted(path for _, path in newest))
+
+
+def archive_names(mains: Sequence[str]) -> dict[str, str]:
+    """The names of these conversations in an archive, by their absolute paths.
+
+    The name is that of the file. Conversations whose files have the same name get their directories too, as far as the
+    directories differ.
+    """
+    alike: dict[str, list[str]] = {}
+    for main in mains:
+        alike.setdefault(os.path.basename(main), []).append(os.path.dirname(os.path.normpath(main)))
+    above = {name: os.path.commonpath(directories) for name, directories in alike.items()}
+    return {main: os.path.relpath(main, above[os.path.basename(main)]) for main in mains}
 
 
 def _agent_files(directory: str) -> Iterator[tuple[int, str]]:

@@ -16,7 +16,7 @@ from sm.core.tool_calls import TurnBreak
 from sm.core.usage import ActionLine, FilePosition, SaidText, Todo, ToolUse, Usage, is_same_model
 from sm.monitor.anomalies import CallStep, follow, steps_of
 from sm.monitor.blocks import TranscriptBlock, condense, read_block
-from sm.monitor.transcripts import Root, files_of, read_last
+from sm.monitor.transcripts import Root, archive_names, files_of, read_last
 from sm.monitor.usage_totals import UsageTotals
 from sm.providers.readers import TranscriptDelta, TranscriptReader
 from sm.sandboxes.home import HomeOf, on_host
@@ -430,13 +430,13 @@ def _last_actions(
     """Actions of the current and, as far as needed, of earlier conversations (`before`). Call it in a thread."""
     actions: list[ActionLine] = []
     most = _LINES_PER_ACTION * count + 20
+    names = archive_names((*before, transcript))
     for path in (transcript, *sorted(before, key=_changed_ns, reverse=True)):
         lines = read_last(path, most, _TAIL_MAX_BYTES, below=below)
         if not lines:
             saved = Root(f"{archive}/transcripts", contained=True)
-            name = f"{saved.directory}/{os.path.basename(path)}"
             with suppress(OSError):
-                lines = read_last(name, most, _TAIL_MAX_BYTES, below=saved)
+                lines = read_last(f"{saved.directory}/{names[path]}", most, _TAIL_MAX_BYTES, below=saved)
         actions[:0] = reader.actions(lines, count, working_dir)
         if len(actions) >= count:
             break
