@@ -7,6 +7,8 @@ import shutil
 import stat
 import subprocess
 import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -247,6 +249,47 @@ def test_completion_counts_when_the_archive_directory_is_unusable(tmp_path: Path
         assert len(warnings) == 1 and "archive could not be saved" in warnings[0]
         assert any("archive could not be saved" in t for t in instance.json("status")["trouble"])
         assert list(elsewhere.iterdir()) == []
+
+
+@contextmanager
+def small_disk(directory: Path, size_bytes: int = 20 * 2**20) -> Iterator[Path]:
+    """A file system of its own."""
+    directory.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size_bytes}", "none", directory]).returncode:
+        pytest.skip("needs the right to mount a file system")
+    try:
+        yield directory
+    finally:
+        subprocess.run(["umount", "--lazy", directory], check=True)
+
+
+def remount(disk: Path, how: str) -> None:
+    subprocess.run(["mount", "-o", f"remount,{how}", disk], check=True)
+
+
+def archiving_to(directory: Path) -> str:
+    return f'\nchild_agents: {{cleanup: {{archive_path: "{directory}"}}}}\n'
+
+
+def test_archive_of_a_removed_session_is_deleted_when_its_disk_can_be_written_again(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk") as disk, Instance(archiving_to(disk / "archives")) as instance:
+        session = instance.spawn("Sh", "echo the dunnart")["session_id"]
+        instance.ended(session)
+        wait_outbox(instance)
+        archive = disk / "archives" / session
+        reason = (
+            f"session {session}: its archive could not be deleted from {disk}/archives: Read-only file system"
+        )
+        remount(disk, "ro")
+        instance.sm("rm", session)
+        until(lambda: instance.json("status")["trouble"] == [reason], "the failure is shown")
+        instance.restart_daemon()
+        until(lambda: instance.json("status")["trouble"] == [reason], "the next daemon tries again")
+        assert (archive / "terminal.txt").exists()
+        remount(disk, "rw")
+        until(lambda: instance.json("status")["trouble"] == [], "it is deleted")
+        assert list(archive.parent.iterdir()) == []
+        assert instance.json("status")["dead_letters"] == 0
 
 
 def test_archive_is_complete_when_the_daemon_died_while_it_was_written(instance: Instance) -> None:

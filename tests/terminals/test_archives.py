@@ -229,6 +229,54 @@ async def test_archive_of_a_session_that_is_removed_meanwhile_does_not_stay(arch
     assert list(archived.iterdir()) == []
 
 
+@pytest.mark.parametrize("place", [ID, f"{ID}.txt", f"{ID}.old", f"{ID}.deleted"])
+async def test_remove_returns_the_reason_when_a_part_of_the_archive_is_left(
+    archived: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    archives = Archives(str(archived), cast(Screen, FixedScreen()))
+    if place.endswith(".txt"):
+        (archived / place).write_text("of an older version")
+    else:
+        (archived / place).mkdir()
+        (archived / place / "terminal.txt").write_text("words")
+
+    def refused(path: str, **options: int | None) -> None:
+        if str(path).endswith(".txt"):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+        real(path, **options)
+
+    real = os.unlink
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", refused)
+        assert await archives.remove(ID) == (
+            f"its archive could not be deleted from {archived}: Read-only file system"
+        )
+    assert await archives.remove(ID) is None
+    assert list(archived.iterdir()) == []
+    assert await archives.remove(ID) is None
+
+
+@pytest.mark.parametrize("directory", ["missing", "file/below"])
+async def test_remove_has_nothing_to_do_without_an_archive(tmp_path: Path, directory: str) -> None:
+    (tmp_path / "file").touch()
+    assert await Archives(str(tmp_path / directory), cast(Screen, FixedScreen())).remove(ID) is None
+
+
+async def test_archive_that_was_set_aside_is_listed_until_it_is_removed(archived: Path) -> None:
+    archives = Archives(str(archived), cast(Screen, FixedScreen()))
+    for _ in range(2):  # the second time over a leftover
+        write_archive(str(archived), ID, ArchiveContents(), ["words"])
+        (archived / f"{ID}.txt").write_text("of an older version")
+        assert await archives.set_aside(ID) is None
+        assert not archives.has(ID)
+        assert [entry.session_id for entry in archives.entries()] == [ID]
+    before = archives.entries()
+    assert await archives.set_aside(ID) is None
+    assert archives.entries() == before
+    await archives.remove(ID)
+    assert list(archived.iterdir()) == []
+
+
 def test_third_export_at_the_same_time_is_refused(archived: Path) -> None:
     archives = Archives(str(archived), cast(Screen, FixedScreen()))
     with archives.export(), archives.export(), pytest.raises(LimitReached), archives.export():

@@ -60,6 +60,8 @@ _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
 _NOTIFY_PAUSE_S = 1.0
 _LONGEST_NOTIFY_PAUSE_S = 300.0
+_ERASE_PAUSE_S = 1.0
+_LONGEST_ERASE_PAUSE_S = 300.0
 _NOTIFY_FOR_S = 24 * 3600.0
 _QUEUE_MAX = 1_000
 _EVENTS_LOOKED_AT = 50
@@ -404,7 +406,12 @@ class Outbox:
     async def _remove(self, effect: Effect) -> None:
         await self._terminals.close(str(effect.payload["terminal"]))
         await self._sandbox.forget(effect.session_id)
-        await self._archives.remove(effect.session_id)
+        backoff, logged = Backoff(_ERASE_PAUSE_S, _LONGEST_ERASE_PAUSE_S), False
+        while (reason := await self._archives.erase(effect.session_id)) is not None:
+            if not logged:
+                log.warning("will try again: %s", reason, extra={"sm_session": effect.session_id})
+            logged = True
+            await asyncio.sleep(backoff.next_s())
 
     async def _notify(self, effect: Effect) -> str | None:
         notifier = self._notifiers[effect.kind]

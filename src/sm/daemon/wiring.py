@@ -289,7 +289,7 @@ class DaemonParts:
         def trouble() -> list[str]:
             bot = None if link is None else link.trouble()
             troubles = (store.trouble(), terminals.trouble, bot, web.trouble(), archives.trouble)
-            return [*loaded.warnings, *filter(None, troubles)]
+            return [*loaded.warnings, *filter(None, (*troubles, archives.erase_trouble))]
 
         sessions = Sessions(store, manager, workspaces, spawner, kills, timers, terminals)
         self.services = services = Services(

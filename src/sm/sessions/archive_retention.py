@@ -32,6 +32,8 @@ class ArchiveRetention:
         self._store = store
         self._manager = manager
         self._archives = archives
+        self._undeleted: set[str] = set()
+        """Sessions whose archives could not be deleted, so that the log gets one warning for each."""
 
     async def run(self) -> None:
         """Delete what is too much at the start, every hour, and after many new archives. Never returns."""
@@ -57,16 +59,29 @@ class ArchiveRetention:
         live = {s.id for s in self._store.sessions.values() if is_live(s.status) or s.exit is None}
         now_s = epoch_s(self._manager.now())
         limits = self._settings
-        deleted = surplus(entries, live, now_s, keep_days=limits.keep_days, max_mb=limits.max_mb)
-        for entry in deleted:
-            await self._record(entry)
-            await self._archives.remove(entry.session_id)
-            log.info("deleted an old archive", extra={"sm_session": entry.session_id})
-        if deleted:
+        old = surplus(entries, live, now_s, keep_days=limits.keep_days, max_mb=limits.max_mb)
+        recorded = [entry for entry in old if await self._delete(entry)]
+        if recorded:
             await self._store.log.scrub()
 
+    async def _delete(self, entry: ArchiveEntry) -> bool:
+        """Return True if the deletion is recorded, False if it is not possible."""
+        session_id, extra = entry.session_id, {"sm_session": entry.session_id}
+        reason = await self._archives.set_aside(session_id)
+        recorded = reason is None
+        if recorded:
+            await self._record(entry)
+            reason = await self._archives.remove(session_id)
+        if reason is None:
+            self._undeleted.discard(session_id)
+            log.info("deleted an old archive", extra=extra)
+        elif session_id not in self._undeleted:
+            self._undeleted.add(session_id)
+            log.warning("kept an old archive: %s", reason, extra=extra)
+        return recorded
+
     async def _record(self, entry: ArchiveEntry) -> None:
-        """Record the deletion before it happens: once, also if the daemon ends in between."""
+        """Record the deletion of an archive that is set aside: once, also if the daemon ends before the removal."""
         facts = {"archive_deleted": entry.at_s, "size_bytes": entry.size_bytes}
         newest = await self._store.events(
             sessions=[entry.session_id], type=EventType.WARNING, limit=_EVENTS_LOOKED_AT

@@ -87,13 +87,20 @@ def write_archive(
         os.unlink(f"{path}.txt")
 
 
-def delete(path: str) -> None:
-    """Delete a directory or a link, not what the link names."""
-    if is_directory(path):
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with suppress(OSError):
+def delete(path: str) -> OSError | None:
+    """Delete a directory, a file or a link, not what the link names. Return the error if something is left."""
+    try:
+        if is_directory(path):
+            shutil.rmtree(path, ignore_errors=True)  # as much as possible
+            if os.path.lexists(path):
+                shutil.rmtree(path)  # raises the error
+        else:
             os.unlink(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        return error
+    return None
 
 
 def is_directory(path: str) -> bool:

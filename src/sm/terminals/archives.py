@@ -35,6 +35,8 @@ _CLOCK_STEP_S = 0.02
 _EXPORTS_MAX = 2
 """Exports at the same time. Each compresses in a thread, and the threads are few."""
 _BLOCK_BYTES = 512
+_SET_ASIDE = ".deleted"
+"""The end of the name of an archive that is being deleted."""
 _ID = re.compile(r"[0-9a-f]{8}")
 
 
@@ -68,6 +70,7 @@ class Archives:
         self._exports = 0
         self.trouble: str | None = None
         """Why the last archive could not be written."""
+        self._unerased: dict[str, str] = {}
         self.written_bytes = 0
         """The room that all archives written by this daemon took."""
 
@@ -125,9 +128,41 @@ class Archives:
                 f"cannot read the saved output of session {session_id}: {error.strerror}"
             ) from None
 
-    async def remove(self, session_id: str) -> None:
+    @property
+    def erase_trouble(self) -> str | None:
+        """Why the archive of a removed session could not be deleted."""
+        return next((f"session {id}: {reason}" for id, reason in self._unerased.items()), None)
+
+    async def erase(self, session_id: str) -> str | None:
+        """Remove the archive of a removed session. Return the reason for a failure: try again later.
+
+        The reason is in `erase_trouble` until a later call succeeds.
+        """
+        reason = await self.remove(session_id)
+        if reason is None:
+            self._unerased.pop(session_id, None)
+        else:
+            self._unerased[session_id] = reason
+        return reason
+
+    async def set_aside(self, session_id: str) -> str | None:
+        """Rename the archive for its removal, so that only `entries` finds it. Return the reason for a failure."""
         async with self._lock(session_id):
-            await asyncio.to_thread(_remove, self.path(session_id))
+            error = await asyncio.to_thread(_set_aside, self.path(session_id))
+        return self._undeleted(error)
+
+    async def remove(self, session_id: str) -> str | None:
+        """Delete the archive. Return the reason for a failure, after which something of it is left."""
+        async with self._lock(session_id):
+            error = await asyncio.to_thread(_remove, self.path(session_id))
+        return self._undeleted(error)
+
+    def _undeleted(self, error: OSError | None) -> str | None:
+        return (
+            None
+            if error is None
+            else f"its archive could not be deleted from {self._directory}: {error.strerror}"
+        )
 
     def _lock(self, session_id: str) -> asyncio.Lock:
         return self._locks.setdefault(session_id, asyncio.Lock())
@@ -138,11 +173,11 @@ class Archives:
         return is_directory(path) or os.path.isfile(f"{path}.txt")
 
     def entries(self) -> list[ArchiveEntry]:
-        """Every archive. Blocks."""
+        """Every archive, also if it is set aside. Blocks."""
         found: dict[str, ArchiveEntry] = {}
         with suppress(OSError), os.scandir(self._directory) as places:
             for place in places:
-                name = place.name.removesuffix(".txt")
+                name = place.name.removesuffix(_SET_ASIDE).removesuffix(".txt")
                 if _ID.fullmatch(name) is None:
                     continue
                 with suppress(OSError):
@@ -225,8 +260,19 @@ def _read(path: str, lines: int, since_s: float) -> list[str] | None:
         return [line.removesuffix("\n") for line in deque(file, lines)]
 
 
-def _remove(path: str) -> None:
-    for place in (path, f"{path}.new", f"{path}.old"):
-        delete(place)
-    with suppress(OSError):
-        os.unlink(f"{path}.txt")
+def _set_aside(path: str) -> OSError | None:
+    try:
+        for place in (path, f"{path}.txt"):
+            if os.path.lexists(place):
+                delete(f"{place}{_SET_ASIDE}")  # from a crash
+                os.rename(place, f"{place}{_SET_ASIDE}")
+    except OSError as error:
+        return error
+    return None
+
+
+def _remove(path: str) -> OSError | None:
+    """Return an error if something is left."""
+    ends = ("", ".new", ".old", ".txt", _SET_ASIDE, f".txt{_SET_ASIDE}")
+    errors = [error for end in ends if (error := delete(path + end)) is not None]
+    return errors[0] if errors else None
