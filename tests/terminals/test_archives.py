@@ -124,6 +124,18 @@ def test_archive_follows_no_link_that_stands_in_its_place(archived: Path, tmp_pa
     assert not (archived / ID).is_symlink()
 
 
+@pytest.mark.parametrize("end", ["", "/", "//", "/.", "/./"])
+async def test_archive_is_not_written_to_a_directory_that_is_a_link(tmp_path: Path, end: str) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "archives").symlink_to(tmp_path / "elsewhere")
+    archives = Archives(f"{tmp_path}/archives{end}", cast(Screen, FixedScreen()))
+    assert (
+        await archives.keep(ID, "command-1a2b3c4d", 0.0)
+        == f"its archive could not be saved in {tmp_path}/archives: it is a link"
+    )
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
 async def test_outputs_of_earlier_processes_stay_in_the_archive(archived: Path) -> None:
     archives = Archives(str(archived), cast(Screen, FixedScreen()))
     for number in range(8):

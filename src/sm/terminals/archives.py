@@ -37,6 +37,7 @@ _EXPORTS_MAX = 2
 _BLOCK_BYTES = 512
 _SET_ASIDE = ".deleted"
 """The end of the name of an archive that is being deleted."""
+_SLASHES = re.compile(r"(/\.?)+\Z")
 _ID = re.compile(r"[0-9a-f]{8}")
 
 
@@ -62,7 +63,8 @@ class NoRecords:
 
 class Archives:
     def __init__(self, directory: str, screen: Screen, records: SessionRecords | None = None) -> None:
-        self._directory = directory
+        # With a slash at its end, the name of a link would be that of its target.
+        self._directory = _SLASHES.sub("", directory) or "/"
         self._screen = screen
         self._records = records or NoRecords()
         self._locks = WeakValueDictionary[str, asyncio.Lock]()
