@@ -271,6 +271,30 @@ def archiving_to(directory: Path) -> str:
     return f'\nchild_agents: {{cleanup: {{archive_path: "{directory}"}}}}\n'
 
 
+def test_transcript_that_is_cut_on_an_almost_full_disk_is_an_event_and_a_trouble(tmp_path: Path) -> None:
+    with (
+        small_disk(tmp_path / "disk", 2 * 2**20) as disk,
+        Stage(SETTINGS + archiving_to(disk / "ar"), BOX) as stage,
+    ):
+        (disk / "filler").write_bytes(bytes(2 * 2**20 - 80 * 1024))
+        agent = stage.agent("Plain")
+        agent.send_event("UserPromptSubmit", prompt="work", prompt_id="1")
+        agent.write_message(said(f"The walrus {'parser ' * 20_000}"))
+        until(lambda: "walrus" in stage.sm("tail", agent.id), "the transcript is known")
+        stage.sm("kill", agent.id)
+        wait_outbox(stage)
+        assert (disk / "ar" / agent.id / "cut.json").exists()
+        (warning,) = [e["message"] for e in stage.events(agent.id) if e["type"] == "warning"]
+        assert "free disk space is low" in warning
+        (trouble,) = stage.json("status")["trouble"]
+        assert "free disk space is low" in trouble
+        (disk / "filler").unlink()
+        other = stage.agent("Plain")
+        stage.sm("kill", other.id)
+        wait_outbox(stage)
+        assert stage.json("status")["trouble"] == []
+
+
 def test_archive_of_a_removed_session_is_deleted_when_its_disk_can_be_written_again(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk") as disk, Instance(archiving_to(disk / "archives")) as instance:
         session = instance.spawn("Sh", "echo the dunnart")["session_id"]

@@ -43,12 +43,13 @@ class WaitingScreen:
 class FixedRecords:
     def __init__(self) -> None:
         self.contents: ArchiveContents | None = ArchiveContents()
+        self.terminals = list[Sequence[str]]()
 
     async def collect(self, session_id: str) -> ArchiveContents | None:
         return self.contents
 
     async def add_terminal(self, session_id: str, lines: Sequence[str], since_s: float) -> None:
-        return
+        self.terminals.append(lines)
 
 
 @contextmanager
@@ -64,6 +65,12 @@ def transcripts(directory: Path, **texts: str) -> ArchiveContents:
     for name, text in texts.items():
         (directory / name).write_text(text)
     return ArchiveContents(transcripts={name: partial(opened, directory / name) for name in texts})
+
+
+def set_free_bytes(patch: pytest.MonkeyPatch, free: int) -> None:
+    real = os.statvfs("/")
+    # With blocks of one byte.
+    patch.setattr(os, "statvfs", lambda path: os.statvfs_result([real[0], 1, *real[2:4], free, *real[5:]]))
 
 
 @pytest.fixture
@@ -194,12 +201,40 @@ def test_transcript_that_cannot_be_read_is_named_and_all_others_are_kept(
 def test_transcripts_of_an_archive_leave_most_of_the_free_space_free(
     tmp_path: Path, archived: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = os.statvfs(archived)
-    fields = [*real[:4], 12, *real[5:]]
-    fields[1] = 1  # 12 blocks of one byte are free
-    monkeypatch.setattr(os, "statvfs", lambda path: os.statvfs_result(fields))
+    set_free_bytes(monkeypatch, 12)
     write_archive(str(archived), ID, transcripts(tmp_path, only="abcdefgh"), [])
     assert (archived / ID / "transcripts" / "only").read_text() == "fgh"
+
+
+async def test_transcripts_cut_for_want_of_free_space_are_a_failure_and_the_archive_stays(
+    tmp_path: Path, archived: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = FixedRecords()
+    records.contents = transcripts(tmp_path, newest="abcdefgh", before="xyz")
+    archives = Archives(str(archived), cast(Screen, FixedScreen()), records)
+    with monkeypatch.context() as patch:
+        set_free_bytes(patch, 36)
+        assert await archives.keep(ID, "command-1a2b3c4d", 0.0) == (
+            f"its archive in {archived} lacks 2 bytes of transcripts: free disk space is low"
+        )
+    assert archives.trouble is not None and "free disk space is low" in archives.trouble
+    assert (archived / ID / "transcripts" / "newest").read_text() == "abcdefgh"
+    assert records.terminals == [["the output of command-1a2b3c4d"]]
+    assert archives.written_bytes > 0
+    assert await archives.keep(ID, "command-1a2b3c4d", 0.0) is None
+    assert archives.trouble is None
+
+
+async def test_transcripts_cut_at_the_limit_of_an_archive_are_no_failure(
+    tmp_path: Path, archived: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive_writer, "_TRANSCRIPTS_MAX_BYTES", 3)
+    set_free_bytes(monkeypatch, 12)
+    records = FixedRecords()
+    records.contents = transcripts(tmp_path, only="abcdefgh")
+    archives = Archives(str(archived), cast(Screen, FixedScreen()), records)
+    assert await archives.keep(ID, "command-1a2b3c4d", 0.0) is None
+    assert archives.trouble is None
 
 
 def test_archive_that_was_not_cut_has_no_list_of_cuts(tmp_path: Path, archived: Path) -> None:

@@ -129,7 +129,9 @@ class TerminalCleanup:
             reason = await self._archives.keep(session.id, session.terminal, started_s(session))
         except (NoTerminal, NoServer, StorageFull):  # with a full disk, the next round tries again
             return False
-        if reason is not None:
-            self._unsaved.add(session.id)
-            log.warning("left a terminal open: %s", reason, extra={"sm_session": session.id})
-        return reason is None
+        # With too little space for the transcripts, the output is saved all the same.
+        if reason is None or await self._archives.is_kept(session.id, started_s(session)):
+            return True
+        self._unsaved.add(session.id)
+        log.warning("left a terminal open: %s", reason, extra={"sm_session": session.id})
+        return False

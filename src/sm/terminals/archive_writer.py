@@ -46,13 +46,15 @@ def write_archive(
     contents: ArchiveContents,
     lines: Sequence[str] | None,
     since_s: float = 0.0,
-) -> None:
+) -> int:
     """Write `directory/SESSION_ID/` in place of an earlier one.
 
     `lines`: the output of the process that began at `since_s` (seconds since the epoch); None: its terminal is gone.
     The outputs of earlier processes stay. Agents decide how large their transcripts are, so all of them get
-    `_TRANSCRIPTS_MAX_BYTES`; `cut.json` names the files of which only the end is kept, or which cannot be read. Raises
-    OSError.
+    `_TRANSCRIPTS_MAX_BYTES`, or less on an almost full disk; `cut.json` names the files of which only the end is kept,
+    or which cannot be read.
+
+    Returns the bytes of transcripts that were left out because there was too little free space. Raises OSError.
     """
     os.makedirs(directory, 0o700, exist_ok=True)
     if os.path.islink(directory):
@@ -64,7 +66,7 @@ def write_archive(
         os.mkdir(new, 0o700)
         for name, record in contents.records.items():
             _write_record(f"{new}/{name}", record)
-        _write_transcripts(new, contents.transcripts)
+        missing = _write_transcripts(new, contents.transcripts)
         if lines is not None:
             with (
                 _new_file(f"{new}/{TERMINAL}") as descriptor,
@@ -85,6 +87,7 @@ def write_archive(
     delete(old)
     with suppress(OSError):  # of an older version
         os.unlink(f"{path}.txt")
+    return missing
 
 
 def delete(path: str) -> OSError | None:
@@ -139,9 +142,11 @@ def _write_record(path: str, record: Any) -> None:
             file.write(json.dumps(record, ensure_ascii=False, indent=2) + "\n")
 
 
-def _write_transcripts(archive: str, transcripts: Mapping[str, OpenFile]) -> None:
+def _write_transcripts(archive: str, transcripts: Mapping[str, OpenFile]) -> int:
+    """Return the bytes that were left out because there was too little free space."""
     disk = os.statvfs(archive)
     left = min(_TRANSCRIPTS_MAX_BYTES, disk.f_bavail * disk.f_frsize // _SHARE_OF_FREE_SPACE)
+    wanted, room = 0, left
     cut = dict[str, Any]()
     for name, opened in transcripts.items():
         with ExitStack() as stack:
@@ -158,10 +163,12 @@ def _write_transcripts(archive: str, transcripts: Mapping[str, OpenFile]) -> Non
             kept = min(size, left)
             _copy(source, size - kept, size, target)
         left -= kept
+        wanted += size
         if kept < size:
             cut[f"transcripts/{name}"] = {"kept_bytes": kept, "bytes": size}
     if cut:
         _write_record(f"{archive}/{_CUT}", cut)
+    return max(0, min(wanted, _TRANSCRIPTS_MAX_BYTES) - room)
 
 
 def _copy(source: int, start: int, end: int, path: str) -> None:

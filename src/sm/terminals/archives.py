@@ -82,6 +82,7 @@ class Archives:
     async def keep(self, session_id: str, terminal: str, since_s: float) -> str | None:
         """Write the session's archive, in place of an earlier one. Return the reason for a failure.
 
+        Transcripts that were cut because the disk is almost full are a failure too, although the archive is written.
         `since_s`: the start of the process in the terminal, in seconds since the epoch. The output of earlier processes
         stays in the archive, and without the terminal also the newest one. Raises TerminalUnreachable, and StorageFull
         when the disk is full: try again later.
@@ -96,19 +97,31 @@ class Archives:
             except (NoTerminal, NoServer):
                 lines = None
             try:
-                await asyncio.to_thread(write_archive, self._directory, session_id, contents, lines, since_s)
+                missing = await asyncio.to_thread(
+                    write_archive, self._directory, session_id, contents, lines, since_s
+                )
                 _, size = await asyncio.to_thread(_measured, self.path(session_id))
             except OSError as error:
                 return self._failure(session_id, error)
             self.written_bytes += size
-            self.trouble = None
             if lines is not None:
                 await self._records.add_terminal(session_id, lines, since_s)
+            if missing:
+                return self._set_trouble(
+                    session_id,
+                    f"its archive in {self._directory} lacks {missing} bytes of transcripts: free disk space is low",
+                )
+            self.trouble = None
             return None
 
-    def _failure(self, session_id: str, error: OSError) -> str:
-        reason = f"its archive could not be saved in {self._directory}: {error.strerror}"
+    def _set_trouble(self, session_id: str, reason: str) -> str:
         self.trouble = f"session {session_id}: {reason}"
+        return reason
+
+    def _failure(self, session_id: str, error: OSError) -> str:
+        reason = self._set_trouble(
+            session_id, f"its archive could not be saved in {self._directory}: {error.strerror}"
+        )
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise StorageFull(
                 f"the disk is full: the archive of session {session_id} could not be saved in {self._directory}",
