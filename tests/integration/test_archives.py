@@ -247,8 +247,17 @@ def test_completion_counts_when_the_archive_directory_is_unusable(tmp_path: Path
         wait_outbox(instance)
         warnings = [e["message"] for e in instance.events(session) if e["type"] == "warning"]
         assert len(warnings) == 1 and "archive could not be saved" in warnings[0]
-        assert any("archive could not be saved" in t for t in instance.json("status")["trouble"])
+        trouble = instance.json("status")["trouble"]
+        assert len(trouble) == 1 and "archive could not be saved" in trouble[0]
         assert list(elsewhere.iterdir()) == []
+        instance.restart_daemon()
+        assert instance.json("status")["trouble"] == trouble
+        directory.unlink()
+        instance.ended(instance.spawn("Sh", "true")["session_id"])
+        wait_outbox(instance)
+        for _ in range(2):
+            assert instance.json("status")["trouble"] == []
+            instance.restart_daemon()
 
 
 @contextmanager

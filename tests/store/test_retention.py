@@ -90,6 +90,31 @@ async def test_prune_deletes_finished_effects_and_keeps_failed_and_open_ones(sto
     assert await store.dead_letters() == 1
 
 
+@pytest.mark.parametrize(
+    ("ends", "failure"),
+    [
+        ([], None),
+        ([None], None),
+        (["the disk", None], None),
+        ([None, "the disk"], (CHILD.id, "the disk")),
+        (["the disk", "a link", "pending"], (CHILD.id, "a link")),
+    ],
+)
+async def test_last_failure_of_an_archive_is_known_until_a_later_archive_is_written(
+    store: Store, ends: list[str | None], failure: tuple[str, str] | None
+) -> None:
+    async with store.transaction() as tx:
+        for end in ends:
+            await tx.effect(EffectKind.ARCHIVE, CHILD.id, {}, AT)
+            if end != "pending":
+                await tx.finish(tx.effects[-1], dead=end)
+        await tx.effect(EffectKind.CLOSE, CHILD.id, {}, AT)
+        await tx.finish(tx.effects[-1])
+    for _ in range(2):
+        assert await store.last_failure(EffectKind.ARCHIVE) == failure
+        await store.prune(LATER)
+
+
 async def test_prune_forgets_old_messages_of_telegram_but_the_first_of_a_session_and_open_cards(
     store: Store, path: str
 ) -> None:

@@ -24,6 +24,7 @@ from sm.api.auth import Containment
 from sm.api.middleware import KernelIdentifier
 from sm.api.sockets import AGENT_SOCKET_LIMITS, SOCKET_LIMITS, Listener, Site, SocketLimits, listen
 from sm.config import LoadedConfig, load
+from sm.core.effects import EffectKind
 from sm.daemon.database import open_database
 from sm.daemon.lock import InstanceLock, instance_lock
 from sm.daemon.log import start_logging
@@ -132,6 +133,9 @@ async def run(
             await remove_strays(paths, store, parts.sandbox)
             # Reports first: a session wrote them before recovery finds its process gone.
             await replay(paths, store.sessions, parts.reports, parts.messages, parts.observer)
+            failure = await store.last_failure(EffectKind.ARCHIVE)
+            if failure is not None and loaded.config.child_agents.cleanup.auto_archive_transcript:
+                parts.archives.set_trouble(*failure)
             await parts.budgets.begin()
             await parts.sandboxing.adopt()
             sessions = unverified_sessions(store)

@@ -192,7 +192,9 @@ class DaemonParts:
         home_of = homes(paths)
         usage = UsageMeter(store, config, now, home_of, budgets=manager.budgets)
         archive_records = ArchiveRecords(store, manager, usage)
-        archives = Archives(cleanup.archive_path or paths.archives, terminals, archive_records)
+        self.archives = archives = Archives(
+            cleanup.archive_path or paths.archives, terminals, archive_records
+        )
         self.retention = ArchiveRetention(config.archives, store, manager, archives)
         self.cleanup = TerminalCleanup(cleanup, store, manager, terminals, archives)
 

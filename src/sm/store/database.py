@@ -18,7 +18,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 import aiosqlite
 
 from sm.core.backoff import Backoff
-from sm.core.effects import Effect
+from sm.core.effects import Effect, EffectKind
 from sm.core.models import Caller, Checkpoint, Event, Launch, RequestKey, Session, Workspace
 from sm.core.session_index import SessionIndex
 from sm.core.states import EventType
@@ -473,6 +473,15 @@ class Store:
         """Rows of the outbox in `state`, in order. New rows arrive in `effects`."""
         rows = await self._read(f"{OUTBOX.select} WHERE state = ? ORDER BY id", (state,))
         return [OUTBOX.load(row) for row in rows]
+
+    async def last_failure(self, kind: EffectKind) -> tuple[str, str] | None:
+        """(session id, reason) of the newest finished effect of this kind, if it failed."""
+        rows = await self._read(
+            "SELECT session_id, reason FROM outbox WHERE kind = ? AND state IN ('done', 'dead')"
+            " ORDER BY id DESC LIMIT 1",
+            (kind,),
+        )
+        return next(((session_id, reason) for session_id, reason in rows if reason is not None), None)
 
     def trouble(self) -> str | None:
         """The reason why writes fail, or will soon fail."""

@@ -15,7 +15,8 @@ _TELEGRAM_DRAFTS = f"DELETE FROM telegram_drafts WHERE {_CLOSED}"  # noqa: S608
 def prune(write: Callable[[str, tuple[Any, ...]], None], before: str) -> None:
     """Delete what became unreachable before that time, which must be longer ago than any retry.
 
-    - Idempotency keys, and finished effects. Failed effects stay: `sm status` counts them.
+    - Idempotency keys, and finished effects. Failed effects stay: `sm status` counts them. The newest archive that was
+      written stays: it shows that earlier failures are over.
     - Updates of Telegram, which repeats an update for a day, and expired buttons and mutes.
     - The objects of old messages in Telegram, but not of the first one about a session, to which all later ones reply,
       nor of the cards of open requests. The buttons and drafts of requests that are over.
@@ -29,7 +30,11 @@ def prune(write: Callable[[str, tuple[Any, ...]], None], before: str) -> None:
     write(_TELEGRAM_MESSAGES, (before,))
     write(_TELEGRAM_BUTTONS, ())
     write(_TELEGRAM_DRAFTS, ())
-    write("DELETE FROM outbox WHERE state = 'done' AND created_at < ?", (before,))
+    write(
+        "DELETE FROM outbox WHERE state = 'done' AND created_at < ?"
+        " AND id IS NOT (SELECT max(id) FROM outbox WHERE kind = 'archive' AND state = 'done')",
+        (before,),
+    )
     write(
         "UPDATE notices SET text = '' WHERE text <> '' AND created_at < ? AND (state IN ('heard', 'dropped')"
         " OR (state = 'sent' AND EXISTS (SELECT 1 FROM messages AS m WHERE m.id = message_id AND m.state_at < ?"

@@ -107,19 +107,20 @@ class Archives:
             if lines is not None:
                 await self._records.add_terminal(session_id, lines, since_s)
             if missing:
-                return self._set_trouble(
+                return self.set_trouble(
                     session_id,
                     f"its archive in {self._directory} lacks {missing} bytes of transcripts: free disk space is low",
                 )
             self.trouble = None
             return None
 
-    def _set_trouble(self, session_id: str, reason: str) -> str:
+    def set_trouble(self, session_id: str, reason: str) -> str:
+        """Show the reason for a failure in `trouble` until an archive is written, and return it."""
         self.trouble = f"session {session_id}: {reason}"
         return reason
 
     def _failure(self, session_id: str, error: OSError) -> str:
-        reason = self._set_trouble(
+        reason = self.set_trouble(
             session_id, f"its archive could not be saved in {self._directory}: {error.strerror}"
         )
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
