@@ -280,6 +280,22 @@ def archiving_to(directory: Path) -> str:
     return f'\nchild_agents: {{cleanup: {{archive_path: "{directory}"}}}}\n'
 
 
+def test_export_of_an_archive_that_waits_for_disk_space_says_so(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 2**20) as disk, Instance(archiving_to(disk / "archives")) as instance:
+        filler = disk / "filler"
+        filler.write_bytes(bytes(2**20))
+        session = instance.spawn("Sh", "echo the dunnart")["session_id"]
+        instance.ended(session)
+        until(lambda: instance.json("status")["trouble"], "the archive could not be written")
+        file = str(tmp_path / "x.tar.gz")
+        refusal = instance.refused("export", session, file, exit_code=6)
+        assert f"the archive of session {session} could not be saved in {disk}/archives" in refusal
+        assert "free disk space: sm tries again" in refusal and "auto_archive_transcript" not in refusal
+        filler.unlink()
+        wait_outbox(instance)
+        instance.sm("export", session, file)
+
+
 def test_transcript_that_is_cut_on_an_almost_full_disk_is_an_event_and_a_trouble(tmp_path: Path) -> None:
     with (
         small_disk(tmp_path / "disk", 2 * 2**20) as disk,

@@ -73,6 +73,8 @@ class Archives:
         self.trouble: str | None = None
         """Why the last archive could not be written."""
         self._unerased: dict[str, str] = {}
+        self._without_space: set[str] = set()
+        """Sessions whose archives wait for disk space."""
         self.written_bytes = 0
         """The room that all archives written by this daemon took."""
 
@@ -88,31 +90,40 @@ class Archives:
         when the disk is full: try again later.
         """
         async with self._lock(session_id):
-            contents = await self._records.collect(session_id)
-            if contents is None:
-                return None
-            lines: list[str] | None
             try:
-                lines = await self._screen.capture(terminal, _LINES_MAX)
-            except (NoTerminal, NoServer):
-                lines = None
-            try:
-                missing = await asyncio.to_thread(
-                    write_archive, self._directory, session_id, contents, lines, since_s
-                )
-                _, size = await asyncio.to_thread(_measured, self.path(session_id))
-            except OSError as error:
-                return self._failure(session_id, error)
-            self.written_bytes += size
-            if lines is not None:
-                await self._records.add_terminal(session_id, lines, since_s)
-            if missing:
-                return self.set_trouble(
-                    session_id,
-                    f"its archive in {self._directory} lacks {missing} bytes of transcripts: free disk space is low",
-                )
-            self.trouble = None
+                reason = await self._keep(session_id, terminal, since_s)
+            except StorageFull:
+                self._without_space.add(session_id)
+                raise
+            self._without_space.discard(session_id)
+            return reason
+
+    async def _keep(self, session_id: str, terminal: str, since_s: float) -> str | None:
+        contents = await self._records.collect(session_id)
+        if contents is None:
             return None
+        lines: list[str] | None
+        try:
+            lines = await self._screen.capture(terminal, _LINES_MAX)
+        except (NoTerminal, NoServer):
+            lines = None
+        try:
+            missing = await asyncio.to_thread(
+                write_archive, self._directory, session_id, contents, lines, since_s
+            )
+            _, size = await asyncio.to_thread(_measured, self.path(session_id))
+        except OSError as error:
+            return self._failure(session_id, error)
+        self.written_bytes += size
+        if lines is not None:
+            await self._records.add_terminal(session_id, lines, since_s)
+        if missing:
+            return self.set_trouble(
+                session_id,
+                f"its archive in {self._directory} lacks {missing} bytes of transcripts: free disk space is low",
+            )
+        self.trouble = None
+        return None
 
     def set_trouble(self, session_id: str, reason: str) -> str:
         """Show the reason for a failure in `trouble` until an archive is written, and return it."""
@@ -124,11 +135,18 @@ class Archives:
             session_id, f"its archive could not be saved in {self._directory}: {error.strerror}"
         )
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise StorageFull(
-                f"the disk is full: the archive of session {session_id} could not be saved in {self._directory}",
-                "free disk space",
-            ) from None
+            raise self._full(session_id) from None
         return reason
+
+    def _full(self, session_id: str) -> StorageFull:
+        return StorageFull(
+            f"the disk is full: the archive of session {session_id} could not be saved in {self._directory}",
+            "free disk space: sm tries again",
+        )
+
+    def lack_of_space(self, session_id: str) -> StorageFull | None:
+        """The error of the last attempt to write the archive, which waits for disk space; None: it does not wait."""
+        return self._full(session_id) if session_id in self._without_space else None
 
     async def is_kept(self, session_id: str, since_s: float) -> bool:
         """True if the output was saved after `since_s` (seconds since the epoch): a restore makes it outdated."""

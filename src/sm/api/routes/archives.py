@@ -22,12 +22,22 @@ async def export(request: ApiRequest) -> web.StreamResponse:
     """Read the archive of an ended session, as a tar.gz file."""
     session = request.session(Action.EXPORT)
     archives, store = request.services.archives, request.services.store
-    await request.wait_until(lambda: not store.is_archive_due(session.id), _DUE_WITHIN_S)
+    await request.wait_until(
+        lambda: not store.is_archive_due(session.id) or archives.lack_of_space(session.id) is not None,
+        _DUE_WITHIN_S,
+    )
     if not await asyncio.to_thread(archives.has, session.id):
         if session.exit is None:
             raise IllegalState(
                 f"session {short_label(session)} is {session.status} and its process runs: it has no archive yet",
                 "a session is archived when its process ends",
+            )
+        if (full := archives.lack_of_space(session.id)) is not None:
+            raise full
+        if store.is_archive_due(session.id):
+            raise IllegalState(
+                f"session {short_label(session)} is not archived yet",
+                "try again later: sm status shows problems",
             )
         raise NotFound(
             f"session {short_label(session)} has no archive",
