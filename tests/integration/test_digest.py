@@ -14,6 +14,8 @@ from tests.integration.test_work import repo
 from tests.integration.test_worktree import commit
 from tests.notifiers.receiver import Receiver
 from tests.team import Team
+from tests.telegram_api import TelegramApi
+from tests.telegram_instance import configure, start
 
 __all__ = ["repo"]
 
@@ -116,6 +118,17 @@ def make_due(instance: Instance) -> None:
     instance.start_daemon()
 
 
+def make_long(instance: Instance, endings: int) -> None:
+    """Add copies of the ended sessions, each with a long result, while the daemon is away."""
+    with closing(sqlite3.connect(instance.state / "sm.db")) as db, db:
+        db.execute("UPDATE sessions SET completion_message = ?", ("\N{COLLISION SYMBOL}" * 150,))
+        db.execute("CREATE TEMP TABLE copies AS SELECT * FROM sessions")
+        for number in range(endings):
+            name = f"copy{number:04}"
+            db.execute("UPDATE copies SET id = ?, friendly_name = ?", (name, name))
+            db.execute("INSERT INTO sessions SELECT * FROM copies")
+
+
 def digests(instance: Instance) -> list[str]:
     return [m["text"] for m in instance.json("inbox") if m["text"].startswith("Since ")]
 
@@ -142,6 +155,30 @@ def test_digest_is_sent_once_a_day_to_the_inbox_the_program_and_webhooks(receive
         make_due(instance)
         until(lambda: len(digests(instance)) == 2, "the next digest arrives")
         assert "sh-bad" not in digests(instance)[1]
+
+
+def test_long_digest_arrives_whole_in_telegram() -> None:
+    with TelegramApi() as api, Instance() as instance:
+        api.person(1001, "Ann", has_started=True)
+        configure(instance, api, 'notify: {digest_at: "07:00"}')
+        start(instance, api)
+        instance.ended(instance.spawn("Sh", "exit 3")["session_id"])
+        instance.kill_daemon()
+        make_long(instance, 40)
+        instance.start_daemon()
+        make_due(instance)
+        until(lambda: digests(instance), "the digest arrives in the inbox")
+        (text,) = digests(instance)
+        # Telegram removes the spaces at the beginning of a message.
+        lines = [line.strip() for line in text.splitlines() if line]
+
+        def received() -> list[str]:
+            texts = [message.text or "" for message in api.messages(1001)]
+            shown = [line.strip() for text in texts for line in text.splitlines()]
+            return [line for line in shown if line in lines]
+
+        until(lambda: received()[-1:] == lines[-1:], "the last line arrives in the chat")
+        assert received() == lines
 
 
 def test_timer_follows_the_configuration() -> None:

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sm.core.telegram import BotMethod
+from sm.core.telegram_text import TEXT_MAX, marked_again, utf16_length, visible
 from sm.telegram.replies import PAGE_MAX, BotReply, NewButton, Place, RenderedReply, render
-from sm.telegram.text import TEXT_MAX, marked_again, utf16_length, visible
 from tests.telegram_api.entities import parse_html
 from tests.telegram_api.methods import CAPTION_MAX
 

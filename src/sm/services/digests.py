@@ -25,6 +25,7 @@ from sm.core.messages import SM_ITSELF, Message
 from sm.core.models import OPERATOR, Caller, Session
 from sm.core.states import EventType, MessageMode, MessageState
 from sm.core.telegram import BotMethod, Need, NewCall
+from sm.core.telegram_text import pages
 from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import iso
 from sm.errors import StorageFull
@@ -41,7 +42,8 @@ _SUBJECT = "digest"
 _DAY_S = 86_400.0
 _EVENTS_MAX = 10_000
 _HEIGHT, _WIDTH = 40, 160
-_TELEGRAM_MAX = 3900
+_PAGE_MAX = 3900
+"""UTF-16 code units of a message to Telegram: less than TEXT_MAX, so that a repeated one can be marked."""
 _PAUSE_S = 5.0
 _STATES = {
     BudgetState.SOFT: "most of it is spent",
@@ -164,8 +166,8 @@ class Digests:
 
     async def _notify_others(self, tx: Transaction, text: str) -> None:
         for owner in self._owners:
-            parameters = {"text": text[:_TELEGRAM_MAX]}
-            await tx.telegram.queue(NewCall(owner, BotMethod.SEND_MESSAGE, parameters, Need.ENDING))
+            for page in pages(text.split("\n"), _PAGE_MAX):
+                await tx.telegram.queue(NewCall(owner, BotMethod.SEND_MESSAGE, {"text": page}, Need.ENDING))
         newest = max(tx.all_sessions(), key=lambda s: s.created_at, default=None)
         if newest is None:  # an effect belongs to a session
             return

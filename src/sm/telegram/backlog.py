@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from sm.core.telegram import BotMethod, Need, NewCall, Outgoing, OutgoingState, session_object
+from sm.core.telegram_text import plain_parameters, utf16_length, visible
 from sm.core.text import folded
-from sm.telegram.text import plain_parameters, utf16_length, visible
 
 REPORTS_MAX = 20
 """Reports that may wait for one chat. More of them become one summary."""

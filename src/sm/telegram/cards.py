@@ -8,12 +8,12 @@ from sm.core.models import Session
 from sm.core.requests import Request
 from sm.core.states import RequestKind
 from sm.core.telegram import CardDraft
+from sm.core.telegram_text import escaped
 from sm.core.text import folded
 from sm.core.wording import outcome
 from sm.services import Services
 from sm.telegram.replies import NewButton
 from sm.telegram.request_card import CardFile, finished_card, request_card
-from sm.telegram.text import escaped
 
 UNTRUSTED = "(untrusted)"
 _TASK_MAX = 60

@@ -21,6 +21,7 @@ from sm.core.telegram import (
     request_object,
     session_object,
 )
+from sm.core.telegram_text import cut, escaped
 from sm.core.timestamps import iso
 from sm.errors import ExternalError, NotPermitted, SmError, StorageFull
 from sm.policy.pairing import EXPIRES_S, PairDecision
@@ -33,7 +34,6 @@ from sm.telegram.forum import Forum
 from sm.telegram.hints import refusal
 from sm.telegram.presses import BUTTONS
 from sm.telegram.replies import BotReply, NewButton, Place, Redrawn, redraw, render
-from sm.telegram.text import cut, escaped
 from sm.telegram.updates import IncomingUpdate, UpdateKind
 
 log = logging.getLogger(__name__)

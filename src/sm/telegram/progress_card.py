@@ -10,12 +10,12 @@ from sm.core.models import Checkpoint, Session
 from sm.core.states import TrustLevel
 from sm.core.statuses import Status
 from sm.core.telegram import BotMethod, Need, NewCall, OutgoingState, TelegramChange, is_group
+from sm.core.telegram_text import escaped
 from sm.core.telegram_threads import ProgressCard, progress_subject
 from sm.core.text import folded
 from sm.core.work_time import elapsed_s
 from sm.monitor.monitor import Glance
 from sm.telegram.cards import UNTRUSTED
-from sm.telegram.text import escaped
 
 PRIVATE_EVERY_S = 5.0
 GROUP_EVERY_S = 20.0

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sm.core.telegram import BotMethod, CardDraft, Need, NewCall, TelegramButton, nonce_digest
+from sm.core.telegram_text import cut, escaped, pages, preformatted
 from sm.core.timestamps import later
-from sm.telegram.text import cut, escaped, pages, preformatted
 
 PAGE_MAX = 3800
 """UTF-16 code units of one message, with room for markup and marks."""

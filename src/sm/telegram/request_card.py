@@ -18,8 +18,8 @@ from sm.core.quotation import argument_lines, question_lines, quotation
 from sm.core.requests import Question, Request
 from sm.core.states import RequestKind, TrustLevel
 from sm.core.telegram import CardDraft
+from sm.core.telegram_text import cut_utf16, utf16_length
 from sm.core.text import folded
-from sm.telegram.text import cut_utf16, utf16_length
 
 QUOTED_MAX = 3500
 """UTF-16 code units of the quoted words in one card."""

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from sm.core.backoff import Backoff
 from sm.core.telegram import SENDS_ONCE, BotMethod, Need, NewCall, Outgoing, OutgoingState
+from sm.core.telegram_text import marked_again, plain_parameters
 from sm.core.telegram_threads import TOPIC, session_of_progress
 from sm.services import Telegram, TelegramLink
 from sm.telegram.backlog import crowded_chats, summary
@@ -30,7 +31,6 @@ from sm.telegram.outcome import (
     Rejected,
     Unauthorized,
 )
-from sm.telegram.text import marked_again, plain_parameters
 from sm.telegram.topics import Topics
 
 log = logging.getLogger(__name__)

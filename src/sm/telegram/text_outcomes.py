@@ -14,11 +14,11 @@ from sm.core.messages import Message
 from sm.core.models import Session
 from sm.core.states import MessageState
 from sm.core.telegram import BotMethod, NewCall, WatchedText, message_object
+from sm.core.telegram_text import escaped
 from sm.core.text import folded
 from sm.errors import NotFound, NotPermitted, StorageFull
 from sm.services import Services
 from sm.telegram.replies import Place
-from sm.telegram.text import escaped
 
 log = logging.getLogger(__name__)
 

@@ -12,11 +12,11 @@ from sm.core.labels import label
 from sm.core.lifecycle import is_ended
 from sm.core.models import Session
 from sm.core.telegram import SENDS_ONCE, BotMethod, Need, NewCall, Outgoing, session_object, topic_of
+from sm.core.telegram_text import cut_utf16, visible
 from sm.core.telegram_threads import TOPIC, TOPIC_CALLS_MAX, Topic, TopicState
 from sm.services import Reads, Telegram
 from sm.telegram.forum import Forum
 from sm.telegram.outcome import AnswerLost, Done, Outcome, Rejected
-from sm.telegram.text import cut_utf16, visible
 
 _NAME_MAX = 100
 """UTF-16 code units of the name in a title, which has at most 128."""

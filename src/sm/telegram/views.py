@@ -10,6 +10,7 @@ from sm.core.models import Session
 from sm.core.requests import Request
 from sm.core.states import TrustLevel
 from sm.core.telegram import session_object
+from sm.core.telegram_text import preformatted
 from sm.core.text import folded
 from sm.core.timestamps import epoch_s
 from sm.policy.access import Action
@@ -18,7 +19,6 @@ from sm.telegram.cards import UNTRUSTED, session_lines, tree_rows
 from sm.telegram.command_call import CommandCall, is_count
 from sm.telegram.progress_card import elapsed
 from sm.telegram.replies import BotReply, NewButton, Redrawn
-from sm.telegram.text import preformatted
 
 _OUTPUT_LINES, _OUTPUT_LINES_MAX = 40, 1000
 _EVENTS, _EVENTS_MAX = 15, 200
