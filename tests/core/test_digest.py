@@ -259,6 +259,24 @@ def test_command_of_a_long_request_is_not_cut(width: int) -> None:
     assert text.startswith("  asks why ") and text.endswith("; see: sm requests r1")
 
 
+def test_worktrees_that_were_not_compared_are_named_before_the_changes() -> None:
+    failures = [
+        {"session_id": "aaaa0001", "label": "n1", "reason": "too large"},
+        {"session_id": "aaaa0002", "label": "n2", "reason": "no time"},
+        {"session_id": "aaaa0003", "label": "n3", "reason": "no time"},
+    ]
+    changes = [{"label": f"c{n}", "commits": None, "files": 1, "added": 2, "deleted": 0} for n in range(30)]
+    shown = {**asdict(digest(0)), "changes": changes, "not_compared": failures}
+    lines = digest_lines(shown, NOW, 20, 100, UTC)
+    assert len(lines) == 20
+    assert lines[2:6] == [
+        "Changed on disk (+15 more: sm diff SESSION --stat)",
+        "  n1: cannot be compared: too large",
+        "  2 worktrees: cannot be compared: no time",
+        "  c0: 1 file (+2 -0)",
+    ]
+
+
 def test_short_section_leaves_its_lines_to_the_long_ones() -> None:
     shown = asdict(replace(digest(0), ended=[entry(f"e{n}") for n in range(50)], live=[entry("last")]))
     lines = digest_lines(shown, NOW, 20, 100, UTC)

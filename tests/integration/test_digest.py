@@ -72,6 +72,17 @@ def test_digest_shows_what_changed_in_worktrees(shared: Instance, repo: Path) ->
     assert "Changed on disk" in shared.sm("digest")
 
 
+def test_digest_says_why_worktrees_are_not_compared(shared: Instance, repo: Path) -> None:
+    session = shared.spawn("Sleeper", "x", "--worktree", cwd=repo)
+    bare = {"PATH": str(repo)}  # without git
+    found = shared.json("digest", env=bare)
+    assert session["session_id"] in ids(found["not_compared"])
+    assert {entry["reason"] for entry in found["not_compared"]} == {"git is not installed"}
+    assert found["changes"] == []
+    assert "cannot be compared: git is not installed" in shared.sm("digest", env=bare)
+    assert shared.json("digest")["not_compared"] == []
+
+
 def test_digest_of_a_workspace_has_only_its_sessions(shared: Instance) -> None:
     shared.sm("workspace", "create", "night", "--working-dir", str(shared.work), "--trust", "direct")
     inside = shared.spawn("Sleeper", "x", "--workspace", "night")["session_id"]

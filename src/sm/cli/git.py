@@ -6,7 +6,10 @@ an agent may be able to write it. Git does not run at all where a sandboxed agen
 
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from sm.client.http import Client
 from sm.core.text import folded
@@ -23,9 +26,23 @@ _OPERATION_FILES = (
 )  # fmt: skip
 """Files in a worktree's git directory during an unfinished operation (git's path.c, wt-status.c)."""
 
+_limit: ContextVar[tuple[float, float] | None] = ContextVar("_limit", default=None)
+"""The limit of `time_limit` in seconds, and the time of the monotonic clock at which it is over."""
+
+
+@contextmanager
+def time_limit(limit_s: float) -> Iterator[None]:
+    """Limit the time of all calls of `git` inside the block together."""
+    token = _limit.set((limit_s, time.monotonic() + limit_s))
+    try:
+        yield
+    finally:
+        _limit.reset(token)
+
 
 def git(directory: str, *arguments: str, variables: Mapping[str, str] | None = None) -> str:
     """Run git and return its output. Raises ExternalError with git's own message."""
+    limit_s, end = _limit.get() or (_TIMEOUT_S, time.monotonic() + _TIMEOUT_S)
     try:
         done = subprocess.run(
             command_line(directory, arguments),
@@ -34,13 +51,13 @@ def git(directory: str, *arguments: str, variables: Mapping[str, str] | None = N
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=_TIMEOUT_S,
+            timeout=max(0.0, end - time.monotonic()),
             check=False,
         )
     except FileNotFoundError:
         raise ExternalError("git is not installed", "sudo apt-get install git") from None
     except subprocess.TimeoutExpired:
-        raise ExternalError(f"git {arguments[0]} did not finish within {_TIMEOUT_S} s") from None
+        raise ExternalError(f"git {arguments[0]} did not finish within {limit_s:g} s") from None
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"git exited with code {done.returncode}"]
         why = next((line for line in lines if line.startswith(("fatal: ", "error: "))), lines[-1])

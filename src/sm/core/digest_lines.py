@@ -22,6 +22,7 @@ def digest_lines(
 ) -> list[str]:
     """The digest in at most `height` lines of `width` columns. `height` is at least 20."""
     head = f"Since {clock(digest['since'], now, zone)}: {_counts(digest)}"
+    digest = {**digest, "changes": [*_failures(digest), *digest.get("changes", ())]}
     sections = [(key, title, command) for key, title, command in SECTIONS if digest.get(key)]
     room = _shares([len(digest[key]) for key, _, _ in sections], height - 1 - 2 * len(sections))
     lines = [head]
@@ -43,6 +44,17 @@ def _shares(sizes: Sequence[int], room: int) -> list[int]:
                 shares[index] += 1
                 room -= 1
     return shares
+
+
+def _failures(digest: JsonObject) -> list[JsonObject]:
+    """An entry for each reason for which worktrees were not compared."""
+    labels: dict[str, list[str]] = {}
+    for failed in digest.get("not_compared", ()):
+        labels.setdefault(failed["reason"], []).append(failed["label"])
+    return [
+        {"label": names[0] if len(names) == 1 else plural(len(names), "worktree"), "reason": reason}
+        for reason, names in labels.items()
+    ]
 
 
 def _counts(digest: JsonObject) -> str:
@@ -79,6 +91,8 @@ def _entry(key: str, entry: JsonObject, now: datetime, width: int) -> str:
             cost = "no price" if known is None else f"${known:.2f}{plus}"
             budget = f", budget {line(entry['budget'])}" if entry["budget"] else ""
             return f"{name}: {cost}, {entry['tokens_used']:,} tokens{budget}"
+        case "changes" if "reason" in entry:
+            return f"{name}: cannot be compared: {line(entry['reason'], _TEXT_MAX)}"
         case "changes":
             commits = f"{plural(entry['commits'], 'commit')}, " if entry["commits"] is not None else ""
             files = plural(entry["files"], "file")

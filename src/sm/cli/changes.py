@@ -1,0 +1,90 @@
+"""Compares the worktrees of the sessions in a digest with where they began, in limited time."""
+
+import os
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from sm.cli.git import git, time_limit
+from sm.cli.work import work_of
+from sm.client.http import Client
+from sm.core.lines import JsonObject
+from sm.errors import NotPermitted, SmError
+
+_WORK_MAX = 20
+"""Worktrees that are compared: git takes up to a second for each."""
+_START_S = 6.0
+"""No comparison begins later, so that all of them together take at most _START_S + _ONE_S."""
+_ONE_S = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """`changes`: of the worktrees with any. `not_compared`: the sessions whose worktree was not compared, and why."""
+
+    changes: list[JsonObject] = field(default_factory=list)
+    not_compared: list[JsonObject] = field(default_factory=list)
+
+
+def worktree_changes(client: Client, digest: JsonObject) -> Changes:
+    """The changed files and new commits of the sessions with a worktree, those of ended sessions first."""
+    entries = [*digest["ended"], *digest["live"]]
+    if not entries:
+        return Changes()
+    worktrees = {
+        session["session_id"]: session["worktree"]["path"]
+        for session in client.get("/v1/sessions", {"archived": True})
+        if session["worktree"]
+    }
+    # A worktree that was removed has no changes.
+    present = [e for e in entries if os.path.lexists(worktrees.get(e["session_id"], ""))]
+    return compare_all(present[:_WORK_MAX], lambda entry: _change(client, entry))
+
+
+def compare_all(
+    entries: Iterable[JsonObject],
+    compare: Callable[[JsonObject], JsonObject | None],
+    clock: Callable[[], float] = time.monotonic,
+) -> Changes:
+    """Call `compare` for the entry of each session. None: nothing changed. An SmError is the reason of a failure."""
+    found, began = Changes(), clock()
+    for entry in entries:
+        reason = None
+        if clock() - began > _START_S:
+            reason = f"no comparison begins after {_START_S:.0f} s"
+        else:
+            try:
+                if (change := compare(entry)) is not None:
+                    found.changes.append(change)
+            except SmError as error:
+                reason = _reason(error)
+        if reason is not None:
+            found.not_compared.append(
+                {"session_id": entry["session_id"], "label": entry["label"], "reason": reason}
+            )
+    return found
+
+
+def _reason(error: SmError) -> str:
+    if isinstance(error, NotPermitted):  # without the path, so that all such worktrees have the same reason
+        return "a sandboxed session may have changed the programs that git runs there"
+    return error.message
+
+
+def _change(client: Client, entry: JsonObject) -> JsonObject | None:
+    """None: nothing changed. Raises SmError when git cannot compare, or not in time."""
+    with time_limit(_ONE_S):
+        git("/", "version")  # `work_of` would take a missing git for a missing repository
+        work = work_of(client, entry["session_id"])
+        files, commits = work.files(), work.commits()
+    if not files and not commits:
+        return None
+    return {
+        "session_id": entry["session_id"],
+        "label": entry["label"],
+        "branch": work.branch,
+        "commits": commits,
+        "files": len(files),
+        "added": sum(file["added"] or 0 for file in files),
+        "deleted": sum(file["deleted"] or 0 for file in files),
+    }
