@@ -60,6 +60,30 @@ def test_diff_shows_commits_changes_and_new_files(shared: Instance, repo: Path) 
     assert ((path / ".git").read_text(), git(path, "status", "--porcelain")) == before
 
 
+def test_diff_leaves_out_a_nested_repository_without_a_commit(shared: Instance, repo: Path) -> None:
+    session_id, path = spawn(shared, repo)
+    (path / "new.txt").write_text("new\n")
+    for place in ("nested", "api/[a] b/nested"):
+        git(path, "init", "-q", place)
+        (path / place / "f").write_text("x\n")
+    (path / "api" / "[a] b" / "own.txt").write_text("own\n")
+    assert files(shared, session_id) == {"new.txt": (1, 0), "api/[a] b/own.txt": (1, 0)}
+    assert "2 files changed" in shared.sm("diff", session_id, "--stat")
+    # One with a commit is shown as git shows it: by its commit.
+    git(
+        path / "nested",
+        "-c",
+        "user.name=x",
+        "-c",
+        "user.email=x@localhost",
+        "commit",
+        "--allow-empty",
+        "-m",
+        "x",
+    )
+    assert files(shared, session_id)["nested"] == (1, 0)
+
+
 def test_diff_of_a_shared_directory_begins_at_the_commit_of_the_spawn(shared: Instance, repo: Path) -> None:
     before = git(repo, "rev-parse", "HEAD")
     session_id = shared.spawn("Sleeper", "x", cwd=repo / "api")["session_id"]

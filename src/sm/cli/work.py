@@ -71,7 +71,9 @@ class Work:
                 # With its time: git finds a change within the same clock tick only in an index that is not newer.
                 shutil.copy2(os.path.join(self.top, own), copy)
             variables = {"GIT_INDEX_FILE": copy}
-            git(self.top, "add", "--intent-to-add", "--", ".", variables=variables)
+            # git would add nothing because of one repository without a commit.
+            omitted = [f":(exclude,literal){path}" for path in _empty_repositories(self.top)]
+            git(self.top, "add", "--intent-to-add", "--", ".", *omitted, variables=variables)
             yield variables
 
 
@@ -236,6 +238,20 @@ def _head_at(top: str, at: str) -> str:
         return git(top, "rev-parse", "--verify", f"HEAD@{{{at}}}")
     except ExternalError:
         return git(top, "hash-object", "-t", "tree", "/dev/null")
+
+
+def _empty_repositories(top: str) -> list[str]:
+    """The repositories without a commit among the new files."""
+    listed = git(top, "ls-files", "--others", "--exclude-standard", "-z").split("\0")
+    return [path for path in listed if path.endswith("/") and not _has_commit(os.path.join(top, path))]
+
+
+def _has_commit(repository: str) -> bool:
+    try:
+        git(repository, "rev-parse", "--verify", "HEAD")
+    except ExternalError:
+        return False
+    return True
 
 
 def _uncommitted(top: str, *, new_files: bool = True) -> list[str]:

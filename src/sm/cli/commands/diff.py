@@ -2,7 +2,8 @@
 
 Shows commits, uncommitted changes and new files that git does not ignore: for an agent with a worktree
 (sm spawn --worktree) since its branch began, for other agents since the commit that was checked out when they were
-created. Agents that share a directory share its changes too.
+created. Agents that share a directory share its changes too. A new git repository inside the directory is left out
+until it has a commit.
 
 On a terminal, the output goes through your pager (PAGER, GIT_PAGER). Elsewhere it is a patch for git apply. git runs
 as you, and not at all where a sandboxed agent could have configured it.
