@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from sm.cli.changes import worktree_changes
+from sm.client.http import Client
 from tests.fixtures import context_fixture
 from tests.instance import Instance, until
 from tests.integration.test_notify import KEEP, inputs, instance_with
@@ -81,6 +83,22 @@ def test_digest_says_why_worktrees_are_not_compared(shared: Instance, repo: Path
     assert found["changes"] == []
     assert "cannot be compared: git is not installed" in shared.sm("digest", env=bare)
     assert shared.json("digest")["not_compared"] == []
+
+
+def test_digest_accounts_for_every_worktree_and_compares_those_of_live_sessions_first(
+    shared: Instance, repo: Path
+) -> None:
+    lives = shared.spawn("Sh", "echo x > new.txt; exec sleep 1000", "--worktree", cwd=repo)
+    over = shared.spawn("Sh", "echo x > new.txt", "--worktree", cwd=repo)
+    shared.ended(over["session_id"])
+    until((Path(lives["worktree"]["path"]) / "new.txt").exists, "the live agent has written its file")
+    client = Client(str(shared.socket))
+    digest = client.get("/v1/digest")
+    (live,) = (entry for entry in digest["live"] if entry["session_id"] == lives["session_id"])
+    (ended,) = (entry for entry in digest["ended"] if entry["session_id"] == over["session_id"])
+    found = worktree_changes(client, {**digest, "live": [live], "ended": [ended] * 21})
+    listed = [entry["session_id"] for entry in (*found.changes, *found.not_compared)]
+    assert listed == [lives["session_id"], *[over["session_id"]] * 21]
 
 
 def test_digest_of_a_workspace_has_only_its_sessions(shared: Instance) -> None:

@@ -11,8 +11,6 @@ from sm.client.http import Client
 from sm.core.lines import JsonObject
 from sm.errors import NotPermitted, SmError
 
-_WORK_MAX = 20
-"""Worktrees that are compared: git takes up to a second for each."""
 _START_S = 6.0
 """No comparison begins later, so that all of them together take at most _START_S + _ONE_S."""
 _ONE_S = 4.0
@@ -27,8 +25,8 @@ class Changes:
 
 
 def worktree_changes(client: Client, digest: JsonObject) -> Changes:
-    """The changed files and new commits of the sessions with a worktree, those of ended sessions first."""
-    entries = [*digest["ended"], *digest["live"]]
+    """The changed files and new commits of the sessions with a worktree, those of live sessions first."""
+    entries = [*digest["live"], *digest["ended"]]
     if not entries:
         return Changes()
     worktrees = {
@@ -38,7 +36,7 @@ def worktree_changes(client: Client, digest: JsonObject) -> Changes:
     }
     # A worktree that was removed has no changes.
     present = [e for e in entries if os.path.lexists(worktrees.get(e["session_id"], ""))]
-    return compare_all(present[:_WORK_MAX], lambda entry: _change(client, entry))
+    return compare_all(present, lambda entry: _change(client, entry))
 
 
 def compare_all(

@@ -4,8 +4,8 @@ Shows on one screen, worst first: open requests with the commands to type, warni
 each tree of sessions, changes in worktrees, and live sessions. A long section is cut, and names the command that shows
 all of it. From an agent: the sessions that it sees.
 
-Worktrees are compared for at most 10 seconds. A worktree that git cannot compare in time, or at all, is listed with the
-reason (in the JSON: not_compared).
+Worktrees are compared for at most 10 seconds, those of live sessions first. A worktree that git cannot compare in time,
+or at all, is listed with the reason (in the JSON: not_compared).
 
 --since takes a time of the day (the last time the clock showed it), an age such as 8h, or a date and a time. With
 notify.digest_at in config.yaml you get the digest each day, without the changes in worktrees: in your inbox, by
