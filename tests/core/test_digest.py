@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from sm.core.columns import columns
 from sm.core.digest import (
     Digest,
     DigestEntry,
@@ -277,6 +278,18 @@ def test_worktrees_that_were_not_compared_are_named_before_the_changes() -> None
     ]
 
 
+@pytest.mark.parametrize("width", [20, 30, 80])
+@pytest.mark.parametrize("text", ["why " * 60, "\N{CJK UNIFIED IDEOGRAPH-6F22}" * 100, "e\u0301" * 100])
+def test_every_line_fits_a_narrow_terminal(text: str, width: int) -> None:
+    some = [replace(entry(f"e{n}", text), label=text[:20]) for n in range(30)]
+    trees = [TreeSpending("t0", text[:40], 1, 12_000, 1.25, "usd 1.25 of 1.5")]
+    changes = [{"label": text[:40], "commits": 2, "files": 3, "added": 10, "deleted": 4}] * 30
+    shown = {**asdict(Digest(SINCE, LATER, some, some, some, some, trees, 3)), "changes": changes}
+    lines = digest_lines(shown, NOW, 24, width, UTC)
+    assert len(lines) <= 24
+    assert [found for found in lines if columns(found) > width] == []
+
+
 def test_short_section_leaves_its_lines_to_the_long_ones() -> None:
     shown = asdict(replace(digest(0), ended=[entry(f"e{n}") for n in range(50)], live=[entry("last")]))
     lines = digest_lines(shown, NOW, 20, 100, UTC)
@@ -295,19 +308,28 @@ def test_screen_shows_each_kind_of_entry_in_a_line() -> None:
     changes = [{"label": "c0", "commits": None, "files": 1, "added": 2, "deleted": 0}]
     found = Digest(SINCE, LATER, some, some[:2], [entry("e3", "is in a loop")], [], trees, 1)
     assert digest_lines({**asdict(found), "changes": changes}, NOW, 40, 54, UTC) == [
-        "Since 2026-03-01 22:00: 2 error, 1 killed, 1 ended session removed, 0 live, 2 open requests, "
-        "$1.25 spent, some without a price",
+        "Since 2026-03-01 22:00: 2 error, 1 killed, 1 ended se…",
         *("", "Open requests", "  a reason (7h ago)", "  a reason (7h ago)"),
         *("", "Warnings", "  is in a loop"),
         *("", "Ended", "  e0 error 7h ago: a reason", "  e1 killed 7h ago: a reason", "  e2 error 7h ago"),
         *(
             "",
             "Spent",
-            "  t0: $1.25, 12,000 tokens, budget soft: usd 1.25 of 1",
+            "  t0: $1.25, 12,000 tokens, budget soft: usd 1.25 of …",
             "  t1: no price, 1,000 tokens",
         ),
         *("", "Changed on disk", "  c0: 1 file (+2 -0)"),
     ]
+
+
+def test_first_line_counts_all_that_the_digest_has() -> None:
+    some = [entry("e0"), replace(entry("e1"), status="killed"), entry("e2", "")]
+    trees = [TreeSpending("t0", "t0", 1, 12_000, 1.25), TreeSpending("t1", "t1", 1, 1000, None)]
+    shown = asdict(Digest(SINCE, LATER, some, some[:2], [], [], trees, 1))
+    assert digest_lines(shown, NOW, 20, 160, UTC)[0] == (
+        "Since 2026-03-01 22:00: 2 error, 1 killed, 1 ended session removed, 0 live, 2 open requests, "
+        "$1.25 spent, some without a price"
+    )
 
 
 @pytest.mark.parametrize("cost", [None, 0.0])

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime, tzinfo
 
+from sm.core.columns import columns, cut
 from sm.core.lines import JsonObject, age, clock, line, plural
 
 SECTIONS = (
@@ -31,8 +32,8 @@ def digest_lines(
         hidden = len(entries) - shown
         rest = f" (+{hidden} more: {command})" if hidden else ""
         lines += ["", f"{title}{rest}"]
-        lines += [f"  {_entry(key, entry, now, width - 2)}"[:width] for entry in entries[:shown]]
-    return lines
+        lines += [f"  {_entry(key, entry, now, width - 2)}" for entry in entries[:shown]]
+    return [cut(text, width) for text in lines]
 
 
 def _shares(sizes: Sequence[int], room: int) -> list[int]:
@@ -82,10 +83,10 @@ def _entry(key: str, entry: JsonObject, now: datetime, width: int) -> str:
     match key:
         case "requests":
             whole = f"{line(entry['text'], _TEXT_MAX * 2)} ({age(entry['at'], now)})"
-            if len(whole) <= width:
+            if columns(whole) <= width:
                 return whole
             command = f"; see: {line(entry['command'])}"  # in place of the commands at the end of the text
-            return line(entry["text"], max(1, width - len(command))) + command
+            return cut(line(entry["text"]), max(1, width - columns(command))) + command
         case "spending":
             known, plus = _known_cost(entry), "+" if entry["cost_usd"] is None else ""
             cost = "no price" if known is None else f"${known:.2f}{plus}"

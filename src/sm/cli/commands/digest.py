@@ -53,5 +53,5 @@ def command(since: str | None, workspace: str | None, call: Call) -> None:
         return
     size, on_terminal = shutil.get_terminal_size((_WIDTH, _HEIGHT)), sys.stdout.isatty()
     height = max(20, min(_HEIGHT, size.lines - 1)) if on_terminal else _HEIGHT
-    width = max(40, size.columns) if on_terminal else _WIDTH
+    width = size.columns if on_terminal else _WIDTH
     print_lines(digest_lines(shown, datetime.now(UTC), height, width))
