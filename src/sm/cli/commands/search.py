@@ -1,8 +1,9 @@
 """Search prompts, messages, answers and output of agents.
 
 Finds the texts that contain all of the words: prompts, messages, notes, checkpoints, results, requests, the texts and
-tool uses of agents with a transcript, and the terminal output of ended sessions. Upper and lower case are the same, and
-word* finds all words that begin with it. An agent finds its own texts and those of its descendants.
+tool uses of agents with a transcript, and the terminal output of ended sessions. Upper and lower case and accents are
+the same, and word* finds all words that begin with it. Chinese and Japanese characters without a space or punctuation
+between them count as one word. An agent finds its own texts and those of its descendants.
 
 The best matches come first. At most 20 words count. The JSON is an array.
 
