@@ -17,18 +17,18 @@ _ONE_S = 4.0
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class WorktreeChanges:
     """`changes`: of the worktrees with any. `not_compared`: the sessions whose worktree was not compared, and why."""
 
     changes: list[JsonObject] = field(default_factory=list)
     not_compared: list[JsonObject] = field(default_factory=list)
 
 
-def worktree_changes(client: Client, digest: JsonObject) -> Changes:
+def worktree_changes(client: Client, digest: JsonObject) -> WorktreeChanges:
     """The changed files and new commits of the sessions with a worktree, those of live sessions first."""
     entries = [*digest["live"], *digest["ended"]]
     if not entries:
-        return Changes()
+        return WorktreeChanges()
     worktrees = {
         session["session_id"]: session["worktree"]["path"]
         for session in client.get("/v1/sessions", {"archived": True})
@@ -43,9 +43,9 @@ def compare_all(
     entries: Iterable[JsonObject],
     compare: Callable[[JsonObject], JsonObject | None],
     clock: Callable[[], float] = time.monotonic,
-) -> Changes:
+) -> WorktreeChanges:
     """Call `compare` for the entry of each session. None: nothing changed. An SmError is the reason of a failure."""
-    found, began = Changes(), clock()
+    found, began = WorktreeChanges(), clock()
     for entry in entries:
         reason = None
         if clock() - began > _START_S:
