@@ -212,6 +212,9 @@ def test_spending_is_summed_by_tree_and_unknown_prices_are_none() -> None:
         ("3", 1, 7, None, None),
         ("4", 0, 0, 0, "usd 0 of 5"),
     ]
+    assert [t.session_id[-1] for t in found if t.is_part] == ["2"]
+    first = digest_lines(asdict(replace(digest(0), spending=found)), NOW, 20, 100, UTC)[0]
+    assert first.endswith("$2.75 spent, some without a price"), "the tree of 2 is a part of that of 1"
 
 
 def test_known_part_of_the_spending_stays_when_a_price_is_unknown() -> None:

@@ -45,6 +45,8 @@ class TreeSpending:
     """The budget of the root of the tree, and how much of it is spent."""
     known_cost_usd: float | None = None
     """The part of the cost whose prices are known; None: there is none."""
+    is_part: bool = False
+    """Another entry, that of the root of its tree, contains this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +168,7 @@ def spending(
                 None if total.unpriced else round(total.cost, COST_DIGITS),
                 budgets.get(root_id),
                 total.known_cost_usd,
+                is_part=any(True for _ in ancestors(sessions[root_id], sessions.get)),
             )
         )
     return sorted(found, key=lambda tree: (-(tree.known_cost_usd or 0.0), -tree.tokens_used))

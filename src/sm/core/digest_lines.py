@@ -66,9 +66,10 @@ def _counts(digest: JsonObject) -> str:
     removed = [f"{plural(digest['removed'], 'ended session')} removed"] if digest["removed"] else []
     waiting = [plural(len(digest["requests"]), "open request")] if digest["requests"] else []
     live = f"{len(digest['live'])} live"
-    costs = [_known_cost(tree) for tree in digest["spending"]]
+    trees = [tree for tree in digest["spending"] if not tree.get("is_part")]
+    costs = [_known_cost(tree) for tree in trees]
     spent = [f"${sum(cost for cost in costs if cost):.2f} spent"] if any(costs) else []
-    is_partial = any(tree["cost_usd"] is None for tree in digest["spending"])
+    is_partial = any(tree["cost_usd"] is None for tree in trees)
     unpriced = ["some without a price"] if spent and is_partial else []
     return ", ".join([*(ended or ["nothing ended"]), *removed, live, *waiting, *spent, *unpriced])
 

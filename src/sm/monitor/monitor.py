@@ -106,12 +106,12 @@ class Monitor:
     async def output(self, session: Session, lines: int) -> Output:
         """The last lines of the session's terminal, or of its saved output once the terminal is closed.
 
-        Raises NoTerminal or NoServer when both are gone, and TerminalUnreachable.
+        A restart closes it for a moment. Raises NoTerminal or NoServer when both are gone, and TerminalUnreachable.
         """
         try:
             return Output(await self._terminals.capture(session.terminal, lines), archived=False)
         except (NoTerminal, NoServer):
-            if session.exit is None:
+            if session.exit is None and session.process is not None:
                 raise
             saved = await self._archives.read(session.id, lines, started_s(session))
             if saved is None:

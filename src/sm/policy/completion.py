@@ -89,7 +89,8 @@ def _reminder(rules: CompletionRules, sent: int, turn: TurnEnd) -> tuple[Wait, .
     """The wait for the next reminder, and after the last one for the warning."""
     after_s = rules.remind_after_s
     if sent < len(after_s):
-        return (Wait(TimerKind.REMINDER, after_s[sent], {"number": sent + 1}),)
+        found = {"number": sent + 1, "background": turn.background}
+        return (Wait(TimerKind.REMINDER, after_s[sent], found),)
     if not after_s or not rules.warns_of_missing_report:
         return ()
     data = {"reminders": sent, "background": turn.background}

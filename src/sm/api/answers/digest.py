@@ -29,6 +29,7 @@ class TreeSpendingView(TypedDict):
     known_cost_usd: Annotated[
         float | None, doc("The part of the cost whose prices are known; null: there is none.")
     ]
+    is_part: Annotated[bool, doc("Another entry, that of the root of its tree, contains this one.")]
 
 
 class DigestView(TypedDict):
