@@ -15,10 +15,12 @@ from sm.core.statuses import Status
 from sm.core.usage import Usage
 from sm.errors import IllegalState
 from sm.providers import PROVIDERS
-from sm.state.budgets import Budgets, added_spending, budget_hold, check_within_budget, stopping_budget
+from sm.state.budget_holds import budget_hold, check_within_budget, stopping_budget
+from sm.state.budgets import Budgets
 from sm.state.notices import Notices
 from sm.state.pauses import Pauses
 from sm.state.requests import NewRequest, open_request
+from sm.state.spending import added_spending
 from sm.store import Open, Store
 from tests.samples import LAUNCH, session
 

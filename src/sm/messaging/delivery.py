@@ -38,7 +38,7 @@ from sm.messaging.receipts import DeliveryReceipts
 from sm.providers.base import BoxReader, InputMethod
 from sm.sessions.manager import Manager
 from sm.state.accounts import account_hold
-from sm.state.budgets import budget_hold, stopping_budget
+from sm.state.budget_holds import budget_hold, stopping_budget
 from sm.store import Store
 from sm.terminals.base import Pane, Terminals
 

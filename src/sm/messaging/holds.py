@@ -12,7 +12,7 @@ from sm.core.statuses import Status
 from sm.errors import IllegalState
 from sm.policy.restarts import is_waiting
 from sm.state.accounts import account_hold
-from sm.state.budgets import budget_hold
+from sm.state.budget_holds import budget_hold
 from sm.store import Open, Transaction
 
 _DIALOGS = {RequestKind.PERMISSION: "permission dialog", RequestKind.QUESTION: "question dialog"}

@@ -24,7 +24,7 @@ from sm.providers.base import InputMethod
 from sm.requests.answers import decide, resolve_options
 from sm.requests.dialogs import Dialogs
 from sm.sessions.manager import Manager
-from sm.state.budgets import budget_hold
+from sm.state.budget_holds import budget_hold
 from sm.state.messages import arrive
 from sm.state.requests import open_of
 from sm.state.sessions import move

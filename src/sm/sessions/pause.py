@@ -19,7 +19,7 @@ from sm.policy.access import Action
 from sm.sessions.budgets import is_held_by_budget, stopped_error
 from sm.sessions.manager import Manager
 from sm.sessions.tree import SessionTree
-from sm.state.budgets import stopping_budget
+from sm.state.budget_holds import stopping_budget
 from sm.state.pauses import PRESSES_MAX, interrupt
 from sm.store import Store, Transaction
 

@@ -23,7 +23,7 @@ from sm.sessions.manager import Manager
 from sm.sessions.plan import SpawnPlanner
 from sm.sessions.restore import refuse_foreign_process
 from sm.state.accounts import account_hold
-from sm.state.budgets import stopping_budget
+from sm.state.budget_holds import stopping_budget
 from sm.state.messages import send
 from sm.store import Store, Transaction
 from sm.terminals.base import Lifecycle, Pane

@@ -23,7 +23,7 @@ from sm.sessions.pause import check_not_paused
 from sm.sessions.plan import SpawnPlanner
 from sm.sessions.spawn import NOT_STARTED, START_WAIT_S, Spawner, as_payload
 from sm.sessions.tree import SessionTree
-from sm.state.budgets import check_within_budget
+from sm.state.budget_holds import check_within_budget
 from sm.state.endings import LossCause
 from sm.state.messages import finish_unread
 from sm.state.sessions import move

@@ -32,7 +32,7 @@ from sm.sessions.pause import check_not_paused
 from sm.sessions.plan import SpawnPlan, SpawnPlanner
 from sm.sessions.workdir import allowed_workspace
 from sm.state.accounts import account_hold
-from sm.state.budgets import check_within_budget
+from sm.state.budget_holds import check_within_budget
 from sm.state.sessions import move
 from sm.store import Effect, Store, Transaction
 

@@ -1,6 +1,6 @@
 """Charges budgets, and carries out what follows. Functions of a transaction; `policy.budgets` decides."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,13 +10,12 @@ from sm.core.budget_wording import (
     budget_reason,
     ended_text,
     limit_text,
-    raise_hint,
     raised_text,
     report_text,
     request_arguments,
     soft_text,
 )
-from sm.core.budgets import DAILY, Amounts, Budget, BudgetState, Spent, binding
+from sm.core.budgets import DAILY, Amounts, Budget, BudgetState, Spent
 from sm.core.effects import EffectKind
 from sm.core.labels import short_label
 from sm.core.lifecycle import is_live
@@ -29,14 +28,14 @@ from sm.core.statuses import Status
 from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import later
 from sm.core.usage import Usage
-from sm.errors import IllegalState
 from sm.policy.budgets import BudgetStep, as_much_again, is_spent, next_step, only_lowers
 from sm.providers.base import Provider
 from sm.state.messages import send
 from sm.state.notices import Notices
 from sm.state.pauses import Pauses
 from sm.state.requests import NewRequest, finish_request, open_of, open_request
-from sm.store import Open, Transaction
+from sm.state.spending import added_spending, priced
+from sm.store import Transaction
 
 _AT_WORK = frozenset({Status.RUNNING, Status.WAITING_INPUT})
 
@@ -329,7 +328,7 @@ class Budgets:
             session = tx.find(session_id) or removed.get(session_id)
             provider = None if session is None else self._providers.get(session.provider)
             if provider is not None:
-                spent += _priced(used, provider.cost_usd)
+                spent += priced(used, provider.cost_usd)
         return spent
 
     async def end(self, tx: Transaction, budget: Budget, by: str) -> None:
@@ -397,62 +396,6 @@ def _changed_by(by: str) -> str:
 def _is_stopped(session: Session) -> bool:
     """True for a paused session, unless a soft pause lets it work on."""
     return session.paused is not None and not session.paused.soft
-
-
-def added_spending(
-    stored: Mapping[str, Usage],
-    usages: Iterable[Usage],
-    cost_usd: Callable[[Sequence[Usage]], float | None],
-) -> Spent:
-    """The spending that `usages` add to the stored ones. As in the database, the larger output of a message counts.
-
-    Spending never shrinks, also if a transcript is written anew with less usage.
-    """
-    known, total = dict(stored), Spent()
-    for used in usages:
-        before = known.get(used.message_id)
-        if before is not None and used.output < before.output:
-            continue
-        known[used.message_id] = used
-        added = _priced(used, cost_usd)
-        total += added if before is None else added.beyond(_priced(before, cost_usd))
-    return total
-
-
-def _priced(used: Usage, cost_usd: Callable[[Sequence[Usage]], float | None]) -> Spent:
-    cost = cost_usd([used])
-    tokens = used.input + used.output
-    if cost is None:
-        return Spent(tokens=tokens, unpriced=used.context)
-    return Spent(usd=cost, tokens=tokens)
-
-
-def stopping_budget(session: Session, find: Callable[[str], Session | None], open: Open) -> Budget | None:
-    """The nearest budget that lets the session start no turn and no agent; None: none does."""
-    if not any(budget.stops for budget in open.budgets.values()):
-        return None
-    return next((b for b in binding(session, find, open.budgets) if b.stops), None)
-
-
-def budget_hold(
-    session: Session, find: Callable[[str], Session | None], open: Open, message_id: int | None
-) -> str | None:
-    """Why a message waits for a budget of the session; None: it does not. The order to report does not wait."""
-    budget = stopping_budget(session, find, open)
-    if budget is None or (message_id is not None and message_id == budget.reports.get(session.id)):
-        return None
-    return budget_reason(budget, find(budget.id))
-
-
-def check_within_budget(tx: Transaction, session: Session) -> None:
-    """Raise IllegalState if a spent budget stops the session from starting an agent or from being started."""
-    budget = stopping_budget(session, tx.find, tx.mail.open)
-    if budget is not None:
-        owner = tx.find(budget.id)
-        request = tx.mail.open.requests.get(budget.request or 0)
-        more = as_much_again(budget, tx.budgets.spent_now(budget))
-        hint = raise_hint(owner, more) if request is None else f"sm approve {request.name}"
-        raise IllegalState(f"{budget_reason(budget, owner)}: no agent can start", hint)
 
 
 def _takes_messages(session: Session) -> bool:

@@ -1,0 +1,35 @@
+"""Computes the spending that usage adds to budgets. Pure."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from sm.core.budgets import Spent
+from sm.core.usage import Usage
+
+
+def added_spending(
+    stored: Mapping[str, Usage],
+    usages: Iterable[Usage],
+    cost_usd: Callable[[Sequence[Usage]], float | None],
+) -> Spent:
+    """The spending that `usages` add to the stored ones. As in the database, the larger output of a message counts.
+
+    Spending never shrinks, also if a transcript is written anew with less usage.
+    """
+    known, total = dict(stored), Spent()
+    for used in usages:
+        before = known.get(used.message_id)
+        if before is not None and used.output < before.output:
+            continue
+        known[used.message_id] = used
+        added = priced(used, cost_usd)
+        total += added if before is None else added.beyond(priced(before, cost_usd))
+    return total
+
+
+def priced(used: Usage, cost_usd: Callable[[Sequence[Usage]], float | None]) -> Spent:
+    """The spending of one message. `cost_usd`: as `Provider.cost_usd`."""
+    cost = cost_usd([used])
+    tokens = used.input + used.output
+    if cost is None:
+        return Spent(tokens=tokens, unpriced=used.context)
+    return Spent(usd=cost, tokens=tokens)
