@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from tests.fixtures import context_fixture
@@ -389,6 +390,24 @@ def test_archive_is_written_once_when_the_daemon_is_killed_at_any_step(point: st
         assert "dunnart" in (archives / session / "terminal.txt").read_text()
         assert found(instance, "dunnart", "--type", "terminal") == [(session, "terminal")]
         assert [e["type"] for e in instance.events(session)].count("error") == 1
+
+
+def test_completed_session_is_archived_while_its_process_lives_and_again_when_that_ends(
+    instance: Instance, tmp_path: Path
+) -> None:
+    command = "echo the bettong; sm complete 'all done' > o.txt 2>&1; read -r line; exec sleep 1000"
+    session = instance.spawn("Sh", command)["session_id"]
+    until(lambda: instance.session(session)["status"] == "completed", "it has reported")
+    wait_outbox(instance)
+    archive = archive_of(instance, session)
+    assert orjson.loads((archive / "session.json").read_text())["completion_message"] == "all done"
+    assert (archive / "terminal.txt").read_text() == "the bettong\n"
+    assert (session, "terminal") in found(instance, "bettong")
+    instance.sm("export", session, str(tmp_path / "a.tar.gz"))
+    assert instance.session(session)["pid"] is not None
+    instance.tmux("send-keys", "-t", instance.session(session)["tmux_session"], "and more", "Enter")
+    until(lambda: "and more" in instance.sm("output", session), "more is shown")
+    assert "and more" in (killed(instance, session) / "terminal.txt").read_text()
 
 
 def test_process_of_a_completed_session_ends_after_the_configured_time_and_only_then() -> None:

@@ -85,7 +85,7 @@ class Reports:
         before = tx.session(session_id)
         after = await move(tx, self._manager.notices, session_id, signal)
         after = await self._manager.endings.ended_without_process(tx, before, after)
-        await self._manager.endings.kill_completed(tx, after)
+        await self._manager.endings.clean_up_completed(tx, after)
         return after
 
     async def _correct(self, tx: Transaction, session: Session, signal: Signal) -> Session:

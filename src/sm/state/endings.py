@@ -141,25 +141,31 @@ class Endings:
         await return_messages(tx, self._notices, session)
         await cancel_requests(tx, session, at, f"session {short_label(session)} has ended")
         await self._release_children(tx, session, at)
-        payload: dict[str, Any] = {"terminal": session.terminal, "began": session.started_at or at}
         is_archived = self._cleanup.auto_archive_transcript
-        if is_archived:
-            await tx.effect(EffectKind.ARCHIVE, session.id, payload, at)
+        await self._archive(tx, session)
         if self._cleanup.close_tmux_session:
-            await tx.effect(EffectKind.CLOSE, session.id, {**payload, "archived": is_archived}, at)
+            payload = {**_terminal_of(session, at), "archived": is_archived}
+            await tx.effect(EffectKind.CLOSE, session.id, payload, at)
 
-    async def kill_completed(self, tx: Transaction, session: Session) -> None:
-        """Kill the process of a completed session, now or later, as `cleanup:` says."""
+    async def _archive(self, tx: Transaction, session: Session) -> None:
+        if self._cleanup.auto_archive_transcript:
+            await tx.effect(EffectKind.ARCHIVE, session.id, _terminal_of(session, tx.now), tx.now)
+
+    async def clean_up_completed(self, tx: Transaction, session: Session) -> None:
+        """Archive a completed session whose process lives, and kill the process, now or later, as `cleanup:` says."""
         done = session.status is Status.COMPLETED and session.exit is None
         if self._cleanup.auto_kill_on_complete and done:
             payload = {"force": False, "by": "cleanup.auto_kill_on_complete"}
-            await tx.effect(EffectKind.KILL, session.id, payload, tx.now)
-        elif self._cleanup.reap_completed_after is not None and done:
-            after_s = float(self._cleanup.reap_completed_after)
-            facts = {"completed_at": session.completed_at}
-            tx.timers.set(
-                Timer(session.id, TimerKind.REAP, later(tx.now, after_s), within_s=after_s, data=facts)
-            )
+            await tx.effect(EffectKind.KILL, session.id, payload, tx.now)  # its end is archived
+        elif done:
+            await self._archive(tx, session)
+            if self._cleanup.reap_completed_after is not None:
+                after_s = float(self._cleanup.reap_completed_after)
+                facts = {"completed_at": session.completed_at}
+                timer = Timer(
+                    session.id, TimerKind.REAP, later(tx.now, after_s), within_s=after_s, data=facts
+                )
+                tx.timers.set(timer)
 
     async def _release_children(self, tx: Transaction, session: Session, at: str) -> None:
         if self._on_parent_end == "keep":
@@ -176,7 +182,13 @@ class Endings:
                 await tx.effect(EffectKind.INTERRUPT, child.id, {}, at)
                 signal = Signal(SignalKind.PARENT_ENDED, "parent", reason, at)
                 after = await move(tx, self._notices, child.id, signal)
-                await self.ended_without_process(tx, child, after)
+                after = await self.ended_without_process(tx, child, after)
+                if after.exit is None:
+                    await self._archive(tx, after)
+
+
+def _terminal_of(session: Session, at: str) -> dict[str, Any]:
+    return {"terminal": session.terminal, "began": session.started_at or at}
 
 
 async def set_parent(

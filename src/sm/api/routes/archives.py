@@ -7,6 +7,7 @@ from aiohttp import web
 from sm.api.context import ApiRequest
 from sm.api.route import RouteTable
 from sm.core.labels import short_label
+from sm.core.lifecycle import is_live
 from sm.errors import ExternalError, IllegalState, NotFound
 from sm.policy.access import Action
 from sm.wire import PROTOCOL, PROTOCOL_HEADER
@@ -27,10 +28,10 @@ async def export(request: ApiRequest) -> web.StreamResponse:
         _DUE_WITHIN_S,
     )
     if not await asyncio.to_thread(archives.has, session.id):
-        if session.exit is None:
+        if is_live(session.status):
             raise IllegalState(
-                f"session {short_label(session)} is {session.status} and its process runs: it has no archive yet",
-                "a session is archived when its process ends",
+                f"session {short_label(session)} is {session.status}: it has no archive yet",
+                "a session is archived when it ends",
             )
         if (full := archives.lack_of_space(session.id)) is not None:
             raise full
