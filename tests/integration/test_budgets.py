@@ -80,6 +80,17 @@ def at_work(stage: Stage, *arguments: str, **options: Any) -> Agent:
     return agent
 
 
+def orphan_of(stage: Stage, state: str, budget: str) -> tuple[Agent, Agent]:
+    """An agent that has ended with its budget in that state, and its child, which has spent one dollar of it."""
+    top = at_work(stage, "--budget", budget)
+    child = at_work(stage, "--parent", top.id)
+    spend(child, 1)
+    in_state(stage, top.id, state)
+    stage.sm("kill", top.id)
+    until(lambda: stage.session(child.id)["parent_session_id"] is None, "the child is adopted")
+    return top, child
+
+
 def budget_of(stage: Stage, session_id: str) -> Any:
     return stage.json("budget", session_id)["budget"]
 
@@ -168,39 +179,26 @@ def test_session_that_moves_below_a_spent_budget_is_stopped(stage: Stage) -> Non
 
 
 def test_spent_budget_lets_nobody_fork_its_sessions(stage: Stage) -> None:
-    top = at_work(stage, "--budget", "usd=1")
-    child = at_work(stage, "--parent", top.id)
-    spend(child, 1)
-    in_state(stage, top.id, "stopped")
-    stage.sm("kill", top.id)
-    until(lambda: stage.session(child.id)["parent_session_id"] is None, "the child is adopted")
+    top, child = orphan_of(stage, "stopped", "usd=1")
     for original in (top, child):
         assert "no agent can start" in stage.refused("fork", original.id, exit_code=4)
 
 
 def test_fork_of_a_session_stays_bound_by_the_budget_of_its_ended_parent(stage: Stage) -> None:
-    top = at_work(stage, "--budget", "usd=5")
-    child = at_work(stage, "--parent", top.id)
-    spend(child, 1)
-    stage.sm("kill", top.id)
-    until(lambda: stage.session(child.id)["parent_session_id"] is None, "the child is adopted")
+    top, child = orphan_of(stage, "ok", "usd=5")
     fork = stage.json("fork", child.id)["session_id"]
     assert [entry["session_id"] for entry in stage.json("budget", fork)["above"]] == [top.id]
 
 
 def test_removal_of_a_session_closes_its_request(stage: Stage) -> None:
-    top = at_work(stage, "--budget", "usd=1")
-    child = at_work(stage, "--parent", top.id)
-    spend(child, 1)
-    in_state(stage, top.id, "stopped")
-    stage.sm("kill", top.id)
-    until(lambda: stage.session(child.id)["parent_session_id"] is None, "the child is adopted")
+    top, child = orphan_of(stage, "stopped", "usd=1")
     (request,) = requests_of(stage, top.id)
     stage.sm("reparent", child.id, at_work(stage).id)
     closed = stage.json("requests", request["request_id"])
     assert (closed["state"], closed["reason"]) == ("cancelled", f"{child.id} was moved")
     stage.sm("rm", top.id)
-    assert "is not paused" not in stage.sm("resume", child.id)
+    stage.sm("resume", child.id)
+    assert paused(stage, child.id) is None
 
 
 # What a budget counts
