@@ -269,10 +269,14 @@ class Budgeting:
 
     async def begin(self) -> None:
         """Follow the configuration when the daemon starts: the daily budget, and another `on_limit`."""
+        budgets = self._store.mail.open.budgets
+        has_daily = self._settings.daily_usd is not None or DAILY in budgets
+        if not has_daily and all(budget.state is not BudgetState.TOLD for budget in budgets.values()):
+            return
         try:
             async with self._store.transaction() as tx:
                 await self._manager.budgets.bind_told(tx)
-                if self._settings.daily_usd is not None or tx.budgets.find(DAILY) is not None:
+                if has_daily:
                     await self._manager.budgets.begin_day(tx)
         except StorageFull as error:  # a full disk must not keep the daemon from starting
             log.warning("could not apply the configuration of budgets: %s", error.message)
