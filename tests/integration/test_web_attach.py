@@ -329,6 +329,8 @@ async def test_killed_server_leaves_no_tmux_client(
     agent = instance.spawn("Sh", SHELL)["session_id"]
     async with terminal_page(http, server, await token_of(http, server), agent) as page:
         await page.frame()
+        await page.type("echo $((6 * 7))attached\r")
+        await page.shows("42attached")  # `attached` comes before the client of tmux has started
         assert len(clients(instance)) == 1
         server.kill()
         await no_client_is_left(instance)
