@@ -384,14 +384,15 @@ def test_status_is_waiting_input_when_one_of_two_sub_agents_asks(
     echo = "[[then]]".join(tool("Bash", command=f"echo {number}") for number in range(4))
     works = tool("Agent", description="w", prompt=f"works-2 {echo}", subagent_type="general-purpose")
     asks = tool("Agent", description="a", prompt=f"asks-2 {ASKS}", subagent_type="general-purpose")
-    since = last_seq(claudes, editor)
     claudes.prompt(editor, f"both-1 {asks}{works}[[then]][[text:all]]")
+    # The state file may report the dialog before its hook does, and a hook of the other sub-agent come in between.
     claudes.says(editor, "waiting_input", "claude asks for permission: Bash: python3 -c pass")
+    since = last_seq(claudes, editor)
     wait_answers(api, "works-2", 5)
     assert claudes.session(editor)["status"] == "waiting_input"
-    assert moves(claudes, editor, since) == ["running", "waiting_input"]
+    assert moves(claudes, editor, since) == []
     claudes.answer_dialog(editor, "Enter")
-    assert idle_again(claudes, editor, since) == ["running", "waiting_input", "running", "idle"]
+    assert idle_again(claudes, editor, since) == ["running", "idle"]
 
 
 def test_hooks_are_off_as_the_warning_says_when_a_project_disables_them(api: ScriptedApi) -> None:
