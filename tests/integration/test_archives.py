@@ -410,6 +410,18 @@ def test_completed_session_is_archived_while_its_process_lives_and_again_when_th
     assert "and more" in (killed(instance, session) / "terminal.txt").read_text()
 
 
+def test_abandoned_session_is_archived_while_its_process_lives() -> None:
+    with Instance("child_agents: {on_parent_end: abandon}") as instance:
+        parent = instance.spawn("Sleeper")["session_id"]
+        child = instance.spawn("Sh", "trap '' INT; echo the bilby; exec sleep 1000", "--parent", parent)
+        until(lambda: "bilby" in instance.sm("output", child["session_id"]), "its output is shown")
+        instance.sm("kill", parent)
+        instance.in_status(child["session_id"], "abandoned")
+        wait_outbox(instance)
+        saved = (archive_of(instance, child["session_id"]) / "terminal.txt").read_text()
+        assert saved.startswith("the bilby\n")  # and the Ctrl-C of sm
+
+
 def test_process_of_a_completed_session_ends_after_the_configured_time_and_only_then() -> None:
     with Instance("child_agents: {cleanup: {reap_completed_after: 1}}") as instance:
         session = instance.spawn("Sh", "sm complete 'all done' > o.txt 2>&1; exec sleep 1000")

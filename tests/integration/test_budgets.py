@@ -657,6 +657,8 @@ def test_rejected_request_leaves_the_sessions_paused_until_the_budget_is_raised(
     assert "add more" in stage.refused("approve", request["request_id"], "usd=0.25", exit_code=2)
     stage.sm("reject", request["request_id"])
     assert paused(stage, agent.id) is not None
+    hint = hint_of(stage.refused("resume", agent.id, exit_code=4))
+    assert hint == f"sm budget {agent.id} --add usd=1"
     stage.sm("budget", agent.id, "--add", "usd=1")
     assert paused(stage, agent.id) is None
 

@@ -330,3 +330,15 @@ def test_third_export_at_the_same_time_is_refused(archived: Path) -> None:
         pass
     with archives.export(), archives.export():
         pass
+
+
+async def test_output_of_a_process_that_still_runs_is_not_all_that_is_to_be_kept(archived: Path) -> None:
+    records = FixedRecords()
+    archives = Archives(str(archived), cast(Screen, FixedScreen()), records)
+    for exit, is_kept in ((None, False), ({"code": 0, "signal": None}, True)):
+        records.contents = ArchiveContents({"session.json": {"exit": exit}})
+        assert await archives.keep(ID, "claude-1", time.time()) is None
+        assert await archives.read(ID, 10, 0) == ["the output of claude-1"]
+        assert await archives.is_kept(ID, 0) is is_kept
+    (archived / ID / "session.json").write_text("{")
+    assert await archives.is_kept(ID, 0)

@@ -12,7 +12,7 @@ from sm.monitor.transcripts import FILES_MAX, Root, archive_names, files_of, ope
 from sm.monitor.usage import UsageMeter
 from sm.sessions.manager import Manager
 from sm.store import Store, durable
-from sm.terminals.archive_writer import ArchiveContents, OpenFile
+from sm.terminals.archive_writer import SESSION, ArchiveContents, OpenFile
 
 _SECRET = frozenset({"token_hash"})
 
@@ -36,7 +36,7 @@ class ArchiveRecords:
         described = {name: value for name, value in asdict(session).items() if name not in _SECRET}
         files: dict[str, Any] = {
             **records,
-            "session.json": {**described, "prompt": await self._store.spawn_prompt(session_id)},
+            SESSION: {**described, "prompt": await self._store.spawn_prompt(session_id)},
             "usage.json": {"models": [asdict(u) for u in usage], "tools": tools},
         }
         reader = provider.readers.transcripts

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sm.config import Config
 from sm.core.budget_lines import amount_text, amounts_to_type
-from sm.core.budget_wording import raise_hint, spent_text
+from sm.core.budget_wording import spent_text
 from sm.core.budgets import (
     DAILY,
     UNITS,
@@ -20,7 +20,7 @@ from sm.core.budgets import (
     parse_amounts,
     parse_change,
 )
-from sm.core.labels import name_to_type, short_label
+from sm.core.labels import name_to_type
 from sm.core.models import Caller, RequestKey, Session
 from sm.core.requests import Request
 from sm.core.text import folded
@@ -206,7 +206,9 @@ class Budgeting:
     async def _new(self, tx: Transaction, session: Session) -> Budget:
         """A budget without limits. It has spent what all sessions that it binds have spent, also the removed ones."""
         sessions = {s.id: s for s in tx.all_sessions()}
-        members = {s.id: s for s in sessions.values() if session in above(s, sessions.get)}
+        members = {
+            s.id: s for s in sessions.values() if any(a.id == session.id for a in above(s, sessions.get))
+        }
         removed = {s.id: s for s in await tx.summed.removed() if s.heir in members}
         usages = {**await tx.measured.usage_of(members), **await tx.summed.removed_usage(removed)}
         spenders: list[Session | RemovedSums] = [*members.values(), *removed.values()]
@@ -352,22 +354,3 @@ def _amounts(text: str, where: str, hint: str) -> Amounts:
         return parse_amounts(text)
     except InvalidAmounts as error:
         raise UsageError(f"invalid amount for {where}: {folded(str(error), 200)}", hint) from None
-
-
-def stopped_error(tx: Transaction, session: Session) -> IllegalState:
-    """The error for a paused session that a spent budget keeps from going on, with the command that raises it."""
-    budget = next(b for b in tx.budgets.binding(session) if b.stops)
-    request = tx.mail.open.requests.get(budget.request or 0)
-    more = as_much_again(budget, tx.budgets.spent_now(budget))
-    hint = raise_hint(tx.find(budget.id), more)
-    return IllegalState(
-        f"session {short_label(session)} is paused because a budget is spent: raise the budget to let it go on",
-        hint if request is None else f"sm approve {request.name}",
-    )
-
-
-def is_held_by_budget(tx: Transaction, session: Session) -> bool:
-    """True if a spent budget keeps the session paused."""
-    return session.paused is not None and any(
-        budget.state is BudgetState.STOPPED for budget in tx.budgets.binding(session)
-    )

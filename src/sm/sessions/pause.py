@@ -16,10 +16,9 @@ from sm.core.timestamps import epoch_s, iso, later
 from sm.core.wording import subject
 from sm.errors import IllegalState, NotPermitted, SmError, UsageError
 from sm.policy.access import Action
-from sm.sessions.budgets import is_held_by_budget, stopped_error
 from sm.sessions.manager import Manager
 from sm.sessions.tree import SessionTree
-from sm.state.budget_holds import stopping_budget
+from sm.state.budget_holds import is_held_by_budget, stopped_error, stopping_budget
 from sm.state.pauses import PRESSES_MAX, interrupt
 from sm.store import Store, Transaction
 

@@ -3,8 +3,10 @@
 from collections.abc import Callable
 
 from sm.core.budget_wording import budget_reason, raise_hint
-from sm.core.budgets import Budget, binding
+from sm.core.budgets import Budget, BudgetState, binding
+from sm.core.labels import short_label
 from sm.core.models import Session
+from sm.core.requests import Request
 from sm.errors import IllegalState
 from sm.policy.budgets import as_much_again
 from sm.store import Open, Transaction
@@ -27,12 +29,39 @@ def budget_hold(
     return budget_reason(budget, find(budget.id))
 
 
+def open_request_of(tx: Transaction, budget: Budget) -> Request | None:
+    """The open request for more of the budget."""
+    request = tx.mail.open.requests.get(budget.request or 0)
+    return request if request is not None and request.open else None
+
+
+def command_to_raise(tx: Transaction, budget: Budget) -> str:
+    """The command with which a person lets the sessions of a spent budget go on."""
+    request = open_request_of(tx, budget)
+    if request is not None:
+        return f"sm approve {request.name}"
+    return raise_hint(tx.find(budget.id), as_much_again(budget, tx.budgets.spent_now(budget)))
+
+
+def is_held_by_budget(tx: Transaction, session: Session) -> bool:
+    """True if a spent budget keeps the session paused."""
+    return session.paused is not None and any(
+        budget.state is BudgetState.STOPPED for budget in tx.budgets.binding(session)
+    )
+
+
+def stopped_error(tx: Transaction, session: Session) -> IllegalState:
+    """The error for a paused session that a spent budget keeps from going on."""
+    budget = next(b for b in tx.budgets.binding(session) if b.stops)
+    return IllegalState(
+        f"session {short_label(session)} is paused because a budget is spent: raise the budget to let it go on",
+        command_to_raise(tx, budget),
+    )
+
+
 def check_within_budget(tx: Transaction, session: Session) -> None:
     """Raise IllegalState if a spent budget stops the session from starting an agent or from being started."""
     budget = stopping_budget(session, tx.find, tx.mail.open)
     if budget is not None:
-        owner = tx.find(budget.id)
-        request = tx.mail.open.requests.get(budget.request or 0)
-        more = as_much_again(budget, tx.budgets.spent_now(budget))
-        hint = raise_hint(owner, more) if request is None else f"sm approve {request.name}"
-        raise IllegalState(f"{budget_reason(budget, owner)}: no agent can start", hint)
+        reason = budget_reason(budget, tx.find(budget.id))
+        raise IllegalState(f"{reason}: no agent can start", command_to_raise(tx, budget))

@@ -22,7 +22,6 @@ from sm.core.lifecycle import is_live
 from sm.core.local_days import day_after, day_start, local_day
 from sm.core.messages import SM_ITSELF
 from sm.core.models import Session, ancestors
-from sm.core.requests import Request
 from sm.core.states import EventType, MessageState, RequestKind, RequestState
 from sm.core.statuses import Status
 from sm.core.timers import Timer, TimerKind
@@ -30,6 +29,7 @@ from sm.core.timestamps import later
 from sm.core.usage import Usage
 from sm.policy.budgets import BudgetStep, as_much_again, is_spent, next_step, only_lowers
 from sm.providers.base import Provider
+from sm.state.budget_holds import open_request_of
 from sm.state.messages import send
 from sm.state.notices import Notices
 from sm.state.pauses import Pauses
@@ -130,7 +130,8 @@ class Budgets:
             s for s in members if s.status in _AT_WORK and not _is_stopped(s) and s.id not in now.reports
         ]
         asked = {s.id: send(tx, s.id, SM_ITSELF, text) for s in sorted(at_work, key=lambda s: s.id)}
-        tx.budgets.put(replace(now, reports={**now.reports, **asked}))
+        if asked:
+            tx.budgets.put(replace(now, reports={**now.reports, **asked}))
         return asked
 
     async def stop(self, tx: Transaction, budget: Budget, by: Session | None = None) -> None:
@@ -265,7 +266,7 @@ class Budgets:
             tx.budgets.put(after)
             if owner is not None:
                 await self._record(tx, after, spent, owner, raised_text(after, spent, owner, by))
-            request = self._open_request(tx, now)
+            request = open_request_of(tx, now)
             if request is not None:
                 more = as_much_again(after, spent)
                 arguments = request_arguments(after, spent, more, tx.find(budget.id))
@@ -343,16 +344,12 @@ class Budgets:
 
     async def _cancel_request(self, tx: Transaction, budget: Budget, reason: str) -> bool:
         """Cancel the open request for more; False: there is none."""
-        request = self._open_request(tx, budget)
+        request = open_request_of(tx, budget)
         session = None if request is None else tx.find(request.session_id)
         if request is None or session is None:
             return False
         await finish_request(tx, session, request, tx.now, state=RequestState.CANCELLED, reason=reason)
         return True
-
-    def _open_request(self, tx: Transaction, budget: Budget) -> Request | None:
-        request = tx.mail.open.requests.get(budget.request or 0)
-        return request if request is not None and request.open else None
 
     async def _release(self, tx: Transaction, budget: Budget, by: str) -> None:
         """Resume the sessions that the budget has paused, unless another one stops them too."""

@@ -18,6 +18,7 @@ TERMINAL = "terminal.txt"
 """The output of the newest process."""
 _EARLIER_NAME = "terminal-{}.txt"
 _EARLIER = re.compile(r"terminal-([0-9]{1,9})\.txt")
+SESSION = "session.json"
 _CUT = "cut.json"
 _TRANSCRIPTS_MAX_BYTES = 256 * 2**20
 _SHARE_OF_FREE_SPACE = 4
@@ -120,6 +121,18 @@ def saved_output(path: str, since_s: float) -> str | None:
         if at_s is not None and at_s >= since_s:
             return file
     return None
+
+
+def is_complete(path: str) -> bool:
+    """False for the archive of a session whose process lived when it was written, so that more output follows."""
+    try:
+        with (
+            regular_file(f"{path}/{SESSION}") as descriptor,
+            open(descriptor, encoding="utf-8", closefd=False) as file,
+        ):
+            return json.load(file)["exit"] is not None
+    except (OSError, ValueError, KeyError, TypeError):  # of an older version, or changed by somebody
+        return True
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from sm.terminals.archive_writer import (
     TERMINAL,
     ArchiveContents,
     delete,
+    is_complete,
     is_directory,
     saved_output,
     write_archive,
@@ -149,12 +150,16 @@ class Archives:
         return self._full(session_id) if session_id in self._without_space else None
 
     async def is_kept(self, session_id: str, since_s: float) -> bool:
-        """True if the output was saved after `since_s` (seconds since the epoch): a restore makes it outdated."""
-        saved = await asyncio.to_thread(saved_output, self.path(session_id), since_s - _CLOCK_STEP_S)
-        return saved is not None
+        """True if all output of the process was saved after `since_s`, its start in seconds since the epoch."""
+        path = self.path(session_id)
+        saved = await asyncio.to_thread(saved_output, path, since_s - _CLOCK_STEP_S)
+        return saved is not None and await asyncio.to_thread(is_complete, path)
 
     async def read(self, session_id: str, lines: int, since_s: float) -> list[str] | None:
-        """The last `lines` saved lines; None unless `is_kept`. Raises ExternalError for an unreadable file."""
+        """The last `lines` lines that were saved after `since_s`; None: nothing was saved then.
+
+        Raises ExternalError for an unreadable file.
+        """
         try:
             return await asyncio.to_thread(_read, self.path(session_id), lines, since_s)
         except OSError as error:

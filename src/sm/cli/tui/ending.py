@@ -28,14 +28,14 @@ def end_with_terminal(app: App[Any]) -> None:
 
     def look() -> None:
         if not sys.stdin.isatty():
+            looks.stop()  # a second call would begin the time of the first one again
             end(signal.SIGHUP, None)
 
     # Not `add_signal_handler`: its handlers wait for the loop. When the terminal is gone, or nobody reads it, the
     # thread that writes to it ends or waits, and then the loop waits for room in the queue of that thread.
     for number in (signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, end)
-    if sys.stdin.isatty():
-        app.set_interval(_LOOK_EVERY_S, look)
+    looks = app.set_interval(_LOOK_EVERY_S, look, pause=not sys.stdin.isatty())
 
 
 def end_at_last(exit_code: int) -> None:
