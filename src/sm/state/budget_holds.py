@@ -35,11 +35,7 @@ def open_request_of(tx: Transaction, budget: Budget) -> Request | None:
     return request if request is not None and request.open else None
 
 
-def command_to_raise(tx: Transaction, budget: Budget) -> str:
-    """The command with which a person lets the sessions of a spent budget go on."""
-    request = open_request_of(tx, budget)
-    if request is not None:
-        return f"sm approve {request.name}"
+def _raise_hint(tx: Transaction, budget: Budget) -> str:
     return raise_hint(tx.find(budget.id), as_much_again(budget, tx.budgets.spent_now(budget)))
 
 
@@ -53,9 +49,10 @@ def is_held_by_budget(tx: Transaction, session: Session) -> bool:
 def stopped_error(tx: Transaction, session: Session) -> IllegalState:
     """The error for a paused session that a spent budget keeps from going on."""
     budget = next(b for b in tx.budgets.binding(session) if b.stops)
+    request = open_request_of(tx, budget)
     return IllegalState(
         f"session {short_label(session)} is paused because a budget is spent: raise the budget to let it go on",
-        command_to_raise(tx, budget),
+        _raise_hint(tx, budget) if request is None else f"sm approve {request.name}",
     )
 
 
@@ -63,5 +60,8 @@ def check_within_budget(tx: Transaction, session: Session) -> None:
     """Raise IllegalState if a spent budget stops the session from starting an agent or from being started."""
     budget = stopping_budget(session, tx.find, tx.mail.open)
     if budget is not None:
-        reason = budget_reason(budget, tx.find(budget.id))
-        raise IllegalState(f"{reason}: no agent can start", command_to_raise(tx, budget))
+        request = open_request_of(tx, budget)
+        raise IllegalState(
+            f"{budget_reason(budget, tx.find(budget.id))}: no agent can start",
+            _raise_hint(tx, budget) if request is None else f"sm approve {request.name}",
+        )
