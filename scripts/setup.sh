@@ -91,13 +91,34 @@ find_python() {
     done
 }
 
+# Print the Python of the operating system, if it is new enough.
+find_system_python() {
+    for candidate in /usr/bin/python3.11 /usr/bin/python3; do
+        if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            printf '%s\n' "$candidate"
+            return
+        fi
+    done
+}
+
+# $1: "system" prefers the Python of the operating system to a newer one in PATH, as the checks do: they run on the
+# oldest Python that users of this system have.
 setup_system() {
     [ "$(uname -s)" = Linux ] || fail "sm runs on Linux only (WSL2 included), and this is $(uname -s)"
     missing=""
     for need in tmux git; do
         have $need || missing="$missing $need"
     done
-    python=$(find_python)
+    if [ "${1:-}" = system ]; then
+        python=$(find_system_python)
+        if [ -n "$python" ] && ! "$python" -c 'import ensurepip, venv' 2>/dev/null && ! (install venv) 2>/dev/null; then
+            say "$python cannot create virtual environments, so the checks use another Python"
+            python=""
+        fi
+        [ -n "$python" ] || python=$(find_python)
+    else
+        python=$(find_python)
+    fi
     if [ -z "$python" ]; then
         missing="$missing python"
     elif ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
@@ -107,7 +128,7 @@ setup_system() {
         fail "the packages could not be installed" "check the network"
     # An older system may offer a newer Python as a separate package.
     for version in 3.13 3.12 3.11; do
-        python=$(find_python)
+        [ -n "$python" ] || python=$(find_python)
         [ -z "$python" ] || break
         install "python$version" || say "this system has no package python$version"
     done
@@ -117,7 +138,10 @@ setup_system() {
     esac
 }
 
-# $1: the extra of sm to install: dev, or tui.
+# $1: a Python. Print its full version.
+version_of() { "$1" -c 'import platform; print("Python", platform.python_version())'; }
+
+# $1: the extra of sm to install: dev, or tui. With dev, the environment has the version of $python.
 setup_venv() {
     venv=.venv
     [ -w . ] || fail "you cannot write to $PWD" "run this as its owner, or in a copy"
@@ -128,6 +152,9 @@ setup_venv() {
         if [ "$place" != "$PWD" ] ||
             ! $venv/bin/python -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
             say "removing $venv, which no longer works"
+            rm -rf $venv
+        elif [ "$1" = dev ] && [ "$(version_of $venv/bin/python)" != "$(version_of "$python")" ]; then
+            say "removing $venv, which has $(version_of $venv/bin/python) and not $(version_of "$python") of $python"
             rm -rf $venv
         fi
     fi

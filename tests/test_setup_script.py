@@ -1,7 +1,9 @@
 """scripts/setup.sh: output of foreign programs, and the link to sm."""
 
 import os
+import platform
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -54,3 +56,29 @@ def test_offer_link_keeps_another_program_and_accepts_its_own_link(tmp_path: Pat
     place.unlink()
     place.symlink_to(tmp_path / ".venv" / "bin" / "sm")
     assert shell("venv=.venv; offer_link", tmp_path) == ""
+
+
+def test_find_system_python_ignores_a_python_that_comes_first_in_path(tmp_path: Path) -> None:
+    (tmp_path / "python3").write_text("#!/bin/sh\nexit 0\n")
+    (tmp_path / "python3").chmod(0o755)
+    found = shell(f"PATH={tmp_path}:$PATH; find_system_python", tmp_path).strip()
+    assert found in ("", "/usr/bin/python3", "/usr/bin/python3.11")
+
+
+def test_setup_venv_replaces_an_environment_of_another_version_for_the_checks(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    old = tmp_path / ".venv" / "bin" / "python"
+    old.parent.mkdir(parents=True)
+    old.write_text('#!/bin/sh\ncase "$2" in *platform*) echo Python 3.99.0 ;; esac\n')
+    old.chmod(0o755)
+    code = f"""
+        python={sys.executable}
+        quietly() {{ :; }}
+        setup_venv dev
+    """
+    out = subprocess.run(
+        ["sh", "-uc", f". {SCRIPT}\n{code}"], cwd=tmp_path, capture_output=True, text=True, check=False
+    ).stdout
+    version = platform.python_version()
+    assert f"removing .venv, which has Python 3.99.0 and not Python {version}" in out
+    assert not old.exists()

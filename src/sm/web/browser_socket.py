@@ -26,7 +26,7 @@ from sm.web.client_frames import (
 )
 from sm.web.frames import hello_fields
 from sm.web.services import WebServices
-from sm.web.sockets import FRAME_INVALID, FULL, LoginSocket, SocketClosed, SocketLogins
+from sm.web.sockets import FRAME_INVALID, FULL, LoginSocket, SocketClosed, SocketLogins, first_closed
 from sm.web.tab import Tab
 
 _FRAME_EVERY_S = 0.1
@@ -73,6 +73,7 @@ class _Connection:
         hub = self._services.hub
         await self._socket.send(self._hello())
         hub.add(self._tab)
+        closed: SocketClosed | None = None
         try:
             self._tab.wake()
             async with asyncio.TaskGroup() as tasks:
@@ -82,14 +83,15 @@ class _Connection:
                 sending.cancel()
                 watching.cancel()
         except* SocketClosed as group:
-            closed = next(error for error in group.exceptions if isinstance(error, SocketClosed))
-            raise SocketClosed(closed.code, closed.reason) from None
+            closed = first_closed(group)
         except* (ConnectionError, TimeoutError):
             pass  # the browser has gone, or does not read
         finally:
             hub.remove(self._tab)
             for stack, _ in self._views.values():
                 await stack.aclose()
+        if closed is not None:
+            raise SocketClosed(closed.code, closed.reason)
 
     def _hello(self) -> bytes:
         return orjson.dumps(

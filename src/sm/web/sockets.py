@@ -34,6 +34,15 @@ class SocketClosed(Exception):
         self.reason = reason
 
 
+def first_closed(group: BaseExceptionGroup[SocketClosed]) -> SocketClosed:
+    """The first SocketClosed in a group, which may contain other groups."""
+    found: BaseException = group
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    assert isinstance(found, SocketClosed)
+    return found
+
+
 class LoginSocket:
     """The socket of a browser, and its login."""
 

@@ -37,6 +37,7 @@ from sm.web.sockets import (
     LoginSocket,
     SocketClosed,
     SocketLogins,
+    first_closed,
 )
 
 log = logging.getLogger(__name__)
@@ -132,6 +133,7 @@ class _Terminal:
         row = self._services.hub.live.table.rows.get(self._session_id)
         label = self._session_id if row is None else row.label
         await _tell(self._socket, "attached", session=self._session_id, label=label)
+        closed = SocketClosed(OVER)
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._logins.watch(self._socket.login))
@@ -139,12 +141,12 @@ class _Terminal:
                 tasks.create_task(self._send_output())
                 tasks.create_task(self._watch_session())
                 await self._take_frames()
-                raise SocketClosed(OVER)
+                raise closed
         except* SocketClosed as group:
-            closed = next(error for error in group.exceptions if isinstance(error, SocketClosed))
-            raise SocketClosed(closed.code, closed.reason) from None
+            closed = first_closed(group)
         except* (ConnectionError, TimeoutError):
-            raise SocketClosed(OVER) from None
+            pass  # the browser has gone, or does not read
+        raise SocketClosed(closed.code, closed.reason)
 
     async def _send_output(self) -> None:
         while True:
