@@ -2,7 +2,7 @@
 
 import contextlib
 import subprocess
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -31,12 +31,12 @@ class ServedInstance(Protocol):
 
 
 class WebServer:
-    """The process `sm web`. `link` is the first printed link."""
+    """The process `sm web`. `link` is the first printed link. `launcher`: a command that executes its arguments."""
 
-    def __init__(self, instance: ServedInstance, *arguments: str) -> None:
+    def __init__(self, instance: ServedInstance, *arguments: str, launcher: Sequence[str] = ()) -> None:
         self.instance = instance
         self.process = subprocess.Popen(
-            [SM, "web", "--port", "0", *arguments],
+            [*launcher, SM, "web", "--port", "0", *arguments],
             env=instance.env,
             cwd=instance.work,
             stdin=subprocess.DEVNULL,
@@ -76,8 +76,10 @@ class WebServer:
 
 
 @contextlib.contextmanager
-def web_server(instance: ServedInstance, *arguments: str) -> Iterator[WebServer]:
-    server = WebServer(instance, *arguments)
+def web_server(
+    instance: ServedInstance, *arguments: str, launcher: Sequence[str] = ()
+) -> Iterator[WebServer]:
+    server = WebServer(instance, *arguments, launcher=launcher)
     try:
         yield server
     finally:

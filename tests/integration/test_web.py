@@ -1,5 +1,6 @@
 """`sm web` with a real daemon: acts and their lines in the audit log, crashes, logins, and callers that are refused."""
 
+import contextlib
 import json
 import signal
 import socket
@@ -293,6 +294,28 @@ async def test_server_with_a_certificate_speaks_https(instance: Instance) -> Non
             with pytest.raises(aiohttp.ClientError):
                 await http.get(plain)
         assert instance.sm("web", "link").startswith(f"{server.origin}/#")
+
+
+async def test_page_answers_during_1100_requests_that_are_half_sent(
+    instance: Instance, http: aiohttp.ClientSession
+) -> None:
+    """The server may open 1,024 files, which is the usual limit."""
+    instance.sm("all")
+    output = instance.work / "web.log"
+    launcher = ("sh", "-c", 'ulimit -n 1024 && exec "$@" 2>>"$0"', str(output))
+    with web_server(instance, launcher=launcher) as server, contextlib.ExitStack() as stack:
+        for _ in range(1100):
+            stranger = stack.enter_context(socket.create_connection(("127.0.0.1", server.address.port)))
+            stranger.sendall(b"GET / HTTP/1.1\r\nX-Slow: ")
+        async with http.get(server.origin) as answer:
+            assert answer.status == 200
+        async with browser(
+            http, server.origin, (await logged_in(http, server.origin, server.code))["token"]
+        ) as tab:
+            assert tab.hello["scope"] == "all"
+        descriptors = len(list(Path(f"/proc/{server.process.pid}/fd").iterdir()))
+        assert descriptors < 200
+    assert len(output.read_text().splitlines()) <= 3, output.read_text()[:2000]
 
 
 def test_another_address_is_refused_without_a_certificate(instance: Instance) -> None:

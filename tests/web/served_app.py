@@ -2,6 +2,7 @@
 
 import contextlib
 import socket
+import ssl
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from aiohttp import web
 
 from sm.client.http import Client
 from sm.web.app import SERVICES, web_app
+from sm.web.connections import STRANGERS_MAX, WebSite
 from sm.web.hosts import HostRules
 from sm.web.login_store import LoginStore
 from sm.web.logins import WebScope
@@ -36,18 +38,25 @@ class ServedApp:
 
 
 @contextlib.asynccontextmanager
-async def served_app(home: Path) -> AsyncIterator[ServedApp]:
+async def served_app(
+    home: Path, *, certificate: ssl.SSLContext | None = None, strangers_max: int = STRANGERS_MAX
+) -> AsyncIterator[ServedApp]:
     store = LoginStore(str(home / "web"))
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
         client = Client(str(home / "sm.sock"))
-        async with web_app(client, store, HostRules(port, ("sm.example.net",))) as app:
+        scheme = "https" if certificate else "http"
+        rules = HostRules(port, ("sm.example.net",), is_secure=certificate is not None)
+        async with web_app(client, store, rules) as app:
             runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
             await runner.setup()
-            await web.SockSite(runner, listener).start()
+            site = WebSite(
+                runner, listener, certificate=certificate, backlog=256, strangers_max=strangers_max
+            )
+            await site.start()
             try:
                 async with aiohttp.ClientSession() as http:
-                    yield ServedApp(f"http://127.0.0.1:{port}", app[SERVICES], store, http)
+                    yield ServedApp(f"{scheme}://127.0.0.1:{port}", app[SERVICES], store, http)
             finally:
                 await runner.cleanup()

@@ -25,6 +25,7 @@ from sm.web import relay
 from sm.web.browser_socket import BrowserSockets
 from sm.web.channels import Channels
 from sm.web.client_frames import FRAME_MAX_BYTES
+from sm.web.connections import HEAD_WITHIN_S, note_login
 from sm.web.daemon_link import DaemonLink
 from sm.web.hosts import HostRules
 from sm.web.hub import Hub
@@ -118,6 +119,7 @@ async def _answer(services: WebServices, request: web.Request, handler: Handler)
         _check_page(services.hosts, request)
         if request.path.startswith("/api/"):
             request[LOGIN] = _authenticate(services.logins, request)
+            note_login(request)
         return await handler(request)
     except SmError as error:
         return _refusal(error)
@@ -166,9 +168,15 @@ def _login_handler(services: WebServices) -> Handler:
     async def login(request: web.Request) -> web.StreamResponse:
         if request.content_type != "application/json":
             raise UsageError("the content must be application/json")
-        traded = await services.logins.redeem(_code(await request.read()))
+        try:
+            async with asyncio.timeout(HEAD_WITHIN_S):
+                content = await request.read()
+        except TimeoutError:
+            raise web.HTTPRequestTimeout from None
+        traded = await services.logins.redeem(_code(content))
         if traded is None:
             raise Unauthenticated("the code is wrong, used or too old", "for a new link: sm web link")
+        note_login(request)
         token, entry = traded
         log.info("a browser logged in as %s", entry.name)
         return _json({"token": token, "name": entry.name, "scope": entry.scope.value})

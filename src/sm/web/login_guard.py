@@ -16,8 +16,8 @@ _LOOK_EVERY_S = 2.0
 class LoginGuard:
     """The logins of a running server.
 
-    A right token always passes, because it cannot be guessed: else anybody on this machine could lock the operator
-    out. Codes do not pass while the limit is reached.
+    A right token and a right code always pass, because nobody can guess them: otherwise anybody on this machine could
+    lock the operator out.
     """
 
     def __init__(self, store: LoginStore) -> None:
@@ -56,14 +56,12 @@ class LoginGuard:
 
         Raises LimitReached, and OSError and ConfigError if the logins cannot be read or written.
         """
-        # Checked and counted before the wait, so that parallel guesses do not pass.
-        if self._codes.is_reached(time.monotonic()):
-            raise LimitReached("too many wrong codes", "wait a minute")
-        self._codes.count(time.monotonic())
-        traded = await asyncio.to_thread(self._store.redeem, code, time.time())
-        if traded is not None:
-            self._codes.forgive()
-        return traded
+        if not self._store.has_code(code, time.time()):
+            if self._codes.is_reached(time.monotonic()):
+                raise LimitReached("too many wrong codes", "wait a minute")
+            self._codes.count(time.monotonic())
+            return None
+        return await asyncio.to_thread(self._store.redeem, code, time.time())
 
     def is_valid(self, login: WebLogin) -> bool:
         """Return whether the login still exists."""

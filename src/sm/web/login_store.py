@@ -70,6 +70,10 @@ class LoginStore:
             return None
         return login
 
+    def has_code(self, code: str, now_s: float) -> bool:
+        """Return whether a code is valid, and write nothing. Raises OSError and ConfigError."""
+        return find_code(self.read().codes, code, now_s) is not None
+
     def is_valid(self, login: WebLogin) -> bool:
         """Return whether a login still exists."""
         try:

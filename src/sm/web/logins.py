@@ -100,11 +100,6 @@ class GuessLimit:
             self._wrong.popleft()
         return len(self._wrong) >= _GUESSES
 
-    def forgive(self) -> None:
-        """Take the last guess back: it was right."""
-        if self._wrong:
-            self._wrong.pop()
-
     def count(self, clock_s: float) -> None:
         if not self.is_reached(clock_s):
             self._wrong.append(clock_s)

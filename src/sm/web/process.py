@@ -15,6 +15,7 @@ from sm.errors import ExternalError
 from sm.web.address import WebAddress, server_lock, write_address
 from sm.web.app import web_app
 from sm.web.binding import WebBinding
+from sm.web.connections import WebSite
 from sm.web.login_store import LoginStore
 
 _SHUTDOWN_S = 2.0
@@ -59,8 +60,7 @@ async def _serve(
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_S)
         await runner.setup()
         try:
-            site = web.SockSite(runner, listener, ssl_context=binding.certificate, backlog=_BACKLOG)
-            await site.start()
+            await WebSite(runner, listener, certificate=binding.certificate, backlog=_BACKLOG).start()
             ready(address, store)
             await ended.wait()
         finally:

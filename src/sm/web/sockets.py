@@ -7,6 +7,7 @@ from aiohttp import WSMsgType, web
 
 from sm.errors import LimitReached, Unauthenticated
 from sm.web.client_frames import FRAME_MAX_BYTES, InvalidFrame, auth_frame
+from sm.web.connections import note_login
 from sm.web.login_guard import LoginGuard
 from sm.web.logins import WebLogin
 
@@ -22,7 +23,6 @@ FIRST_FRAME_WITHIN_S = 5.0
 _PING_EVERY_S = 20.0
 _SEND_WITHIN_S = 30.0
 _CLOSE_WITHIN_S = 2.0
-_STRANGERS_MAX = 50
 
 
 class SocketClosed(Exception):
@@ -66,31 +66,24 @@ class LoginSocket:
 
 
 class SocketLogins:
-    """Lets sockets in. The number of those without a login is limited."""
+    """Lets sockets in."""
 
     def __init__(self, logins: LoginGuard) -> None:
         self._logins = logins
-        self._strangers = 0
 
     async def open(self, request: web.Request) -> tuple[web.WebSocketResponse, LoginSocket | None]:
-        """Open the socket of a request whose Host and Origin have been checked. None: refused, it is closed.
-
-        Raises LimitReached.
-        """
-        if self._strangers >= _STRANGERS_MAX:
-            raise LimitReached("too many sockets wait for a login", "try again in a moment")
+        """Open the socket of a request whose Host and Origin have been checked. None: refused, it is closed."""
         socket = web.WebSocketResponse(
             max_msg_size=FRAME_MAX_BYTES, heartbeat=_PING_EVERY_S, compress=False, timeout=1.0
         )
-        self._strangers += 1
         try:
             await socket.prepare(request)
-            return socket, LoginSocket(request, socket, await self._login(socket))
+            login = await self._login(socket)
         except SocketClosed as closed:
             await _close(socket, closed)
             return socket, None
-        finally:
-            self._strangers -= 1
+        note_login(request)
+        return socket, LoginSocket(request, socket, login)
 
     async def _login(self, socket: web.WebSocketResponse) -> WebLogin:
         try:
