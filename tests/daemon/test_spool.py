@@ -9,8 +9,9 @@ from typing import Any, cast
 
 import pytest
 
-from sm.core.models import Caller, RequestKey, Session, digest
+from sm.core.models import Caller, Exit, RequestKey, Session, digest
 from sm.core.states import TrustLevel
+from sm.core.statuses import Status
 from sm.daemon.spool import replay
 from sm.errors import RateLimited
 from sm.messaging import Messages
@@ -68,6 +69,24 @@ async def test_replay_keeps_reports_over_the_rate_limit_for_later(paths: Instanc
     end = spool(paths.spool, 3, "complete", {"message": "done"})
     assert await replayed(paths, SESSION) == ["note 0", "done"]
     assert [path.exists() for path in (*notes, end)] == [False, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("status", "completed_at", "is_carried_out"),
+    [
+        (Status.KILLED, "2001-01-01T00:00:00.000Z", False),
+        (Status.KILLED, "2999-01-01T00:00:00.000Z", True),
+        (Status.ERROR, "2001-01-01T00:00:00.000Z", True),
+    ],
+)
+async def test_replay_refuses_report_that_was_written_after_the_kill_of_its_session(
+    paths: InstancePaths, status: Status, completed_at: str, is_carried_out: bool
+) -> None:
+    """The emission time in the report, which the session chooses, does not matter."""
+    ended = replace(SESSION, status=status, completed_at=completed_at, exit=Exit(signal=9))
+    path = spool(paths.spool, 1, "note", {"text": "late"})
+    assert await replayed(paths, ended) == (["late"] if is_carried_out else [])
+    assert not path.exists()
 
 
 # Containers

@@ -113,15 +113,46 @@ def test_caller_is_refused_when_only_its_session_id_names_a_session(instance: In
     assert instance.session(session_id)["status"] == "running"
 
 
-def test_detached_process_of_an_agent_is_identified_by_its_token(instance: Instance) -> None:
-    # The shell ends first, so that neither an ancestor nor a terminal names the session.
+def detached_note(command: str) -> str:
+    """A script of an agent: a process without its ancestors and its terminal waits for a file, and then notes."""
     detached = "until test -e go; do sleep 0.1; done; sm note detached > said 2>&1; echo $? > done"
-    script = f"setsid sh -c '{detached}' & exec sleep 0.2"
-    session_id = instance.spawn("Sh", script)["session_id"]
-    instance.ended(session_id)
+    return f"(setsid sh -c '{detached}' &) ; {command}"
+
+
+def test_detached_process_of_an_agent_is_identified_by_its_token(instance: Instance) -> None:
+    session_id = instance.spawn("Sh", detached_note("exec sleep 600"))["session_id"]
     (instance.work / "go").touch()
     assert wait_line(instance.work / "done") == "0\n"
     assert instance.session(session_id)["note"] == "detached"
+
+
+def test_token_of_an_ended_session_is_refused_when_a_process_of_it_lives(instance: Instance) -> None:
+    session_id = instance.spawn("Sh", detached_note("exit 0"))["session_id"]
+    instance.ended(session_id)
+    (instance.work / "go").touch()
+    assert wait_line(instance.work / "done") == "5\n"
+    assert "has ended, so its token is no longer valid" in (instance.work / "said").read_text()
+    assert instance.session(session_id)["note"] is None
+
+
+def test_token_of_a_killed_session_gives_no_access(instance: Instance) -> None:
+    session_id = instance.spawn("Sleeper", "x")["session_id"]
+    token = instance.work / "token"
+    token.write_bytes((instance.state / "launch" / f"{session_id}.token").read_bytes())
+    environment = {"SM_SESSION_ID": session_id, "SM_TOKEN_FILE": str(token)}
+    before = {"SM_SESSION_ID": session_id}
+    instance.sm("note", "before", env=before)
+    instance.sm("kill", session_id, "--force")
+    for words in (
+        ("note", "after"),
+        ("checkpoint", "after"),
+        ("send", session_id, "after"),
+        ("me",),
+        ("ls",),
+    ):
+        said = instance.refused(*words, exit_code=5, env=environment)
+        assert "has ended, so its token is no longer valid" in said, words
+    assert instance.session(session_id)["note"] == "before"
 
 
 def test_session_can_kill_and_read_only_its_descendants(instance: Instance) -> None:

@@ -89,11 +89,18 @@ class Identity:
                 "unset SM_SESSION_ID, or set SM_SOCKET to the socket of its daemon",
             )
         only_mark = [mark for mark, named_id in marks.items() if named_id] == [_VARIABLE]
-        if only_mark and not _is_token_of(self._index.sessions[session_id], _token_hash(headers)):
-            raise NotPermitted(
-                f"only {_VARIABLE} names session {session_id}, and the request has no valid token of that session",
-                "run sm inside the agent, where its token is set",
-            )
+        if only_mark:
+            session = self._index.sessions[session_id]
+            if not _is_token_of(session, _token_hash(headers)):
+                raise NotPermitted(
+                    f"only {_VARIABLE} names session {session_id}, and the request has no valid token of that session",
+                    "run sm inside the agent, where its token is set",
+                )
+            if not _is_running(session):
+                raise NotPermitted(
+                    f"the process of session {session_id} has ended, so its token is no longer valid",
+                    f"to start its agent again: sm restore {session_id}",
+                )
         return Caller(CallerKind.SESSION, session_id)
 
     def _by_ancestry(self, pid: int) -> str | None:

@@ -16,8 +16,13 @@ JsonObject = Mapping[str, Any]
 
 # C0 except tab, DEL, C1, surrogates; bidirectional marks, overrides and isolates, which change the displayed order.
 _CONTROLS = "[\x00-\x08\x0a-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
-# JSON does not escape DEL and C1; a terminal reads U+009B as the start of an escape sequence.
-_JSON_CONTROLS = {number: f"\\u{number:04x}" for number in range(0x7F, 0xA0)}
+# JSON does not escape DEL and C1, of which a terminal reads U+009B as the start of an escape sequence. Nor does it
+# escape direction marks, which change the displayed order, and line separators, where some readers start a new line.
+_JSON_CONTROLS = {
+    number: f"\\u{number:04x}"
+    for numbers in (range(0x7F, 0xA0), (0x61C, 0x200E, 0x200F), range(0x2028, 0x202F), range(0x2066, 0x206A))
+    for number in numbers
+}
 
 
 def line(text: object, limit: int = 500) -> str:

@@ -23,9 +23,10 @@ from pydantic import AfterValidator, BaseModel, Field, StrictStr
 from sm.api.body import fingerprint
 from sm.core.models import Caller, RequestKey, Session, digest
 from sm.core.states import CallerKind, TrustLevel
+from sm.core.statuses import Status
 from sm.core.timestamps import iso
 from sm.errors import RateLimited, SmError, StorageFull, UsageError
-from sm.linux.files import directory_below, read_file
+from sm.linux.files import Content, directory_below, read_file
 from sm.messaging import Messages
 from sm.monitor import Observer
 from sm.paths import InstancePaths
@@ -71,6 +72,8 @@ class Report(BaseModel):
 
     spool: Spool
     name: str
+    written_at: float
+    """The time of the file's last change, in seconds of Unix time; by the kernel, so the session cannot choose it."""
     key: StrictStr
     token: StrictStr = Field(repr=False)
     emitted_at: Annotated[str, AfterValidator(_time)]
@@ -105,6 +108,11 @@ async def replay(
                 "refused a spooled report without the session's token",
                 extra={"sm_session": report.session_id},
             )
+        elif session is not None and _is_after_kill(report, session):
+            log.warning(
+                "refused a spooled report that is newer than the kill of its session",
+                extra={"sm_session": report.session_id},
+            )
         else:
             try:
                 await _carry_out(report, reports, messages, observer)
@@ -123,6 +131,13 @@ async def replay(
             except Exception:
                 log.exception("failed to carry out a spooled report", extra={"sm_session": report.session_id})
         _remove(report.spool, report.name)
+
+
+def _is_after_kill(report: Report, session: Session) -> bool:
+    """True if a process of a killed session wrote the report after the kill: its token is no longer valid."""
+    if session.status is not Status.KILLED or session.exit is None or session.completed_at is None:
+        return False
+    return report.written_at > datetime.fromisoformat(session.completed_at).timestamp()
 
 
 async def _carry_out(report: Report, reports: Reports, messages: Messages, observer: Observer) -> None:
@@ -210,9 +225,11 @@ def _of_session(spool: Spool, directory: int) -> Iterator[Report]:
         if not _NAME.fullmatch(file.name) or file.is_dir(follow_symlinks=False):
             continue
         try:
-            text = _content(file.name, left_bytes, directory)
+            content = _content(file.name, left_bytes, directory)
+            text, written_at = (content.data, content.status.st_ctime) if content else (b"", 0.0)
             left_bytes -= len(text)
-            yield Report.model_validate({**orjson.loads(text), "spool": spool, "name": file.name})
+            known = {"spool": spool, "name": file.name, "written_at": written_at}
+            yield Report.model_validate({**orjson.loads(text), **known})
         except (ValueError, TypeError, OverflowError):
             log.warning(
                 "removed a spooled report that could not be read", extra={"sm_session": spool.session_id}
@@ -220,12 +237,12 @@ def _of_session(spool: Spool, directory: int) -> Iterator[Report]:
             _remove(spool, file.name)
 
 
-def _content(name: str, limit_bytes: int, directory: int) -> bytes:
-    """The beginning of a regular file; empty when it cannot be read."""
+def _content(name: str, limit_bytes: int, directory: int) -> Content | None:
+    """The beginning of a regular file; None when it cannot be read."""
     try:
-        return read_file(name, limit_bytes, directory=directory).data
+        return read_file(name, limit_bytes, directory=directory)
     except OSError:
-        return b""
+        return None
 
 
 def _remove(spool: Spool, name: str) -> None:

@@ -1,5 +1,6 @@
 """Safe lines of text, and ages."""
 
+import json
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -107,6 +108,15 @@ def test_event_line_keeps_forged_headers_on_its_line() -> None:
 
 def test_json_text_escapes_control_characters() -> None:
     assert json_text('{"a":"\x9b31m\x7fü"}') == '{"a":"\\u009b31m\\u007fü"}'
+
+
+@pytest.mark.parametrize("character", "\u061c\u200e\u200f\u2028\u2029\u202a\u202e\u2066\u2069")
+def test_json_text_escapes_direction_marks_and_line_separators_without_a_change_of_the_value(
+    character: str,
+) -> None:
+    text = json_text(f'{{"a":"x{character}y ü"}}')
+    assert text == f'{{"a":"x\\u{ord(character):04x}y ü"}}'
+    assert json.loads(text) == {"a": f"x{character}y ü"}
 
 
 @pytest.mark.parametrize("mark", ["\u061c", "\u200e", "\u200f"])
