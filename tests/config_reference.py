@@ -95,6 +95,7 @@ _UNITS = {
     "last": "terminals",
     "restart_max": "restarts",
     "after": "seconds",
+    "within_s": "seconds",
     "tool_after": "seconds",
     "failures": "calls",
     "limit": "unit in the description",

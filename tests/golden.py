@@ -1,6 +1,6 @@
-"""Writes `tests/data/v10.db`, a database of the current schema version: `python -m tests.golden`.
+"""Writes `tests/data/v11.db`, a database of the current schema version: `python -m tests.golden`.
 
-Run only until version 10 is released. After that the file never changes, so that later versions prove they can read it.
+Run only until version 11 is released. After that the file never changes, so that later versions prove they can read it.
 """
 
 import asyncio
@@ -219,7 +219,7 @@ async def write(path: str) -> None:
 
 
 def main() -> None:
-    target = Path(__file__).parent / "data" / "v10.db"
+    target = Path(__file__).parent / "data" / "v11.db"
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "sm.db")
         asyncio.run(write(path))

@@ -735,7 +735,7 @@ async def test_database_of_version_1_is_migrated_after_a_backup(path: str) -> No
         await commit(store, lambda tx: tx.mail.add_notice(notice(1, session_id="aaaa2222")))
         assert store.mail.open.messages == {1: message(1, "aaaa1111")}
     assert version(path) == len(MIGRATIONS)
-    assert sorted(backups(path)) == [f"{path}.v{n}.backup" for n in range(1, len(MIGRATIONS))]
+    assert sorted(backups(path)) == sorted(f"{path}.v{n}.backup" for n in range(1, len(MIGRATIONS)))
     assert version(f"{path}.v1.backup") == 1
     with sqlite3.connect(f"{path}.v1.backup") as other:
         assert other.execute("SELECT id, status FROM sessions ORDER BY id").fetchall() == [
@@ -780,7 +780,7 @@ async def test_database_of_version_2_still_opens(path: str) -> None:
         assert await store.mail.lost() == 0
         # New numbers do not repeat old numbers.
         assert [store.mail.numbers[t] for t in ("messages", "requests", "notices", "outbox")] == [4, 2, 2, 1]
-    assert sorted(backups(path)) == [f"{path}.v{n}.backup" for n in range(2, len(MIGRATIONS))]
+    assert sorted(backups(path)) == sorted(f"{path}.v{n}.backup" for n in range(2, len(MIGRATIONS)))
 
 
 async def test_transaction_rejected_by_the_database_does_not_affect_others(store: Store) -> None:
@@ -802,7 +802,7 @@ async def test_database_of_version_5_still_opens(path: str) -> None:
     async with await Store.open(path) as store:
         assert store.mail.open.requests == {1: golden.OFFERED}
         assert await store.mail.request(2) == golden.RULED
-    assert sorted(backups(path)) == [f"{path}.v{n}.backup" for n in range(5, len(MIGRATIONS))]
+    assert sorted(backups(path)) == sorted(f"{path}.v{n}.backup" for n in range(5, len(MIGRATIONS)))
 
 
 async def test_database_of_version_6_still_opens(path: str) -> None:
@@ -812,7 +812,7 @@ async def test_database_of_version_6_still_opens(path: str) -> None:
         assert store.workspaces["night"] == golden.SUPERVISED
         assert store.mail.open.requests == {1: golden.OFFERED, 3: golden.FOUND}
         assert store.mail.open.timers == {timer.key: timer for timer in golden.TIMERS}
-    assert sorted(backups(path)) == [f"{path}.v{n}.backup" for n in range(6, len(MIGRATIONS))]
+    assert sorted(backups(path)) == sorted(f"{path}.v{n}.backup" for n in range(6, len(MIGRATIONS)))
 
 
 async def test_request_is_found_by_the_key_of_its_hook(store: Store) -> None:

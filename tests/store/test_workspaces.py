@@ -82,7 +82,7 @@ async def test_database_of_version_4_still_opens(tmp_path: Path) -> None:
         assert dict(store.sessions) == {s.id: s for s in (golden.RUNNING, golden.COMPLETED)}
         assert dict(store.workspaces) == {w.slug: w for w in golden.WORKSPACES}
     backups = sorted(p.name for p in tmp_path.glob("*.backup"))
-    assert backups == [f"sm.db.v{n}.backup" for n in range(4, len(MIGRATIONS))]
+    assert backups == sorted(f"sm.db.v{n}.backup" for n in range(4, len(MIGRATIONS)))
 
 
 async def test_migration_maps_older_names_of_trust_levels(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sm.core.budget_lines import budget_request
+from sm.core.exchanges import exchange_request
 from sm.core.quotation import visible
 from sm.core.statuses import Status
 from sm.core.text import tool_use
@@ -87,5 +88,7 @@ def request_words(request: Mapping[str, Any]) -> str:
             return shown(texts)
         case "budget":
             return shown(budget_request(request["arguments"]))
+        case "exchange":
+            return shown(exchange_request(request["arguments"]))
         case _:
             return shown(tool_use(request["tool"], request["arguments"]))

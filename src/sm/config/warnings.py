@@ -99,6 +99,24 @@ class Silent(_Rule):
     """As for loop."""
 
 
+class PingPong(Section):
+    """Two agents at work on one task exchange a few messages; a dozen without any work between them is a chat."""
+
+    limit: int = Field(default=12, ge=2, le=1000)
+    """Messages between the same two agents in which neither does anything but send, read or wait. Several messages of
+    one without an answer count once."""
+    within_s: float = Field(default=300, ge=1, le=86_400, allow_inf_nan=False)
+    """Seconds in which that many messages are exchanged."""
+    do: Literal["slow", "notice", "off"] = "slow"
+    """slow: tell the nearest ancestor of both, delay each further message (10, 30, then 120 s), and hold them from
+    twice the limit on until that ancestor or a person lets them go on. notice: tell only. off: nothing."""
+
+    @field_validator("do", mode="before")
+    @classmethod
+    def _read_off(cls, value: object) -> object:
+        return "off" if value is False else value  # YAML reads a plain `off` as false
+
+
 class WarningsSection(Section):
     """Each warning is reported once, ends by itself with its cause, and may come again then."""
 
@@ -120,3 +138,5 @@ class WarningsSection(Section):
     """The agent is idle and has not reported."""
     silent: Silent = Silent()
     """No source reports anything while the agent's process works."""
+    ping_pong: PingPong = PingPong()
+    """Two agents only answer each other."""

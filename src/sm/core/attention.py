@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from sm.core.budget_lines import budget_request
+from sm.core.exchanges import exchange_request
 from sm.core.models import Session
 from sm.core.requests import Request
 from sm.core.states import RequestKind
@@ -92,6 +93,8 @@ def _request_text(requests: Sequence[Request]) -> str:
             what = first.text
         case RequestKind.BUDGET:
             what = budget_request(first.arguments)
+        case RequestKind.EXCHANGE:
+            what = exchange_request(first.arguments)
         case _:
             what = f"asks for permission: {tool_use(first.tool, first.arguments)}"
     return f"{first.name} {what}" + (f" (and {more} more)" if more else "")

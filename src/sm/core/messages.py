@@ -36,6 +36,8 @@ class Message:
     submitted_at: str | None = None
     acknowledged_at: str | None = None
     expires_at: str | None = None
+    held_until: str | None = None
+    """The time from which a queued message may be delivered; empty: when somebody allows it; None: now."""
 
     @property
     def open(self) -> bool:

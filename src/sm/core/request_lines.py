@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from sm.core.budget_lines import amounts_to_type, budget_facts, budget_request
+from sm.core.exchanges import exchange_request
 from sm.core.lines import JsonObject, age, line
 from sm.core.quotation import argument_lines, question_lines, quotation, wrapped_at_blanks
 from sm.core.session_lines import label, name_to_type
@@ -74,6 +75,8 @@ def _subject(request: JsonObject) -> str:
         subject = quoted(request["questions"][0]["question"])  # an agent may have named the directory
     elif request["kind"] == "budget":
         subject = budget_request(request["arguments"])
+    elif request["kind"] == "exchange":
+        subject = line(exchange_request(request["arguments"]))
     elif request["kind"] == "completion":
         words = " ".join(question["question"] for question in request["questions"])
         subject = f"done: {quoted(words)}" if words else "done"
@@ -213,6 +216,8 @@ def request_body(request: JsonObject, width: int | None = None, *, commands: boo
         lines.append(f"Asked by:  sub-agent {line(request['agent'])}")
     if request["kind"] == "budget":
         lines += budget_facts(request["arguments"])
+    if request["kind"] == "exchange":
+        lines.append(line(exchange_request(request["arguments"])))
     elif request["kind"] == "permission":
         lines.append(f"Tool:      {line(request['tool'] or 'unknown')}")
         plan = _plan(request)

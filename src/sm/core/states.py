@@ -154,6 +154,8 @@ class RequestKind(Tolerant):
     """A first-start dialog of an agent. Only the operator may answer."""
     BUDGET = "budget"
     """A budget is spent, and its sessions are paused: an approval adds to it."""
+    EXCHANGE = "exchange"
+    """Two sessions only answer each other, and their messages are held: an approval lets them go on."""
 
 
 class RequestState(Tolerant):

@@ -49,6 +49,10 @@ class TimerKind(Tolerant):
     """The process of a completed session ends."""
     COMPACTED = "compacted"
     """sm compacted the conversation of a session long ago: it may do so again."""
+    HELD_MESSAGE = "held_message"
+    """The wait of a message (the subject is its number) is over."""
+    EXCHANGE = "exchange"
+    """Two sessions (`FIRST/SECOND`) have stopped answering each other, or wait for a decision."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,8 @@ class CallStart:
     at: str
     waits: bool = False
     """The call waits for something, such as `sleep 60` or `sm wait`: to repeat it is no loop."""
+    is_own: bool = False
+    """The call only uses sm: it sends, reads, reports or waits."""
 
 
 @dataclass(frozen=True, slots=True)

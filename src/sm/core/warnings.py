@@ -26,6 +26,8 @@ class WarningKind(Tolerant):
     """The agent is idle and has not reported after its last reminder."""
     SILENT = "silent"
     """No source reports anything while the agent's own process uses the processor."""
+    PING_PONG = "ping_pong"
+    """The agent and another one only answer each other."""
 
 
 OF_WORK = (WarningKind.NO_PROGRESS, WarningKind.BURN, WarningKind.SILENT)

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import assert_never
 
 from sm.core.budget_lines import amounts_to_type, budget_request
+from sm.core.exchanges import exchange_request
 from sm.core.faults import Fault, fault_reason
 from sm.core.labels import label, label_of, name_to_type, short_label
 from sm.core.messages import Message
@@ -141,6 +142,7 @@ _WARNING_WORDS = {
     WarningKind.CRASH_LOOP: "has crashed",
     WarningKind.REPORT_MISSING: "is idle and has not reported",
     WarningKind.SILENT: "reports nothing, but its process is busy",
+    WarningKind.PING_PONG: "takes part in an exchange of messages without work",
 }
 _WARNING_ACTS = {"interrupt": "sm interrupted its turn; ", "pause": "sm paused the session; "}
 _WARNING_COMMANDS = {
@@ -149,6 +151,7 @@ _WARNING_COMMANDS = {
     WarningKind.CRASH_LOOP: "look with: sm output {id}",
     WarningKind.REPORT_MISSING: "look with: sm tail {id}",
     WarningKind.SILENT: "look with: sm attach {id}",
+    WarningKind.PING_PONG: "look with: sm log {id}; stop with: sm pause {id}",
 }
 
 
@@ -288,6 +291,11 @@ def request_notice(session: Session, request: Request, plan: str | None = None) 
                 f"{who} {asks}; answer with: sm approve {name}, or for another amount: sm approve {name} "
                 f"'{amounts_to_type(request.arguments)}', or: sm deny {name}"
             )
+        case RequestKind.EXCHANGE:
+            return (
+                f"{who}: {exchange_request(request.arguments)}; let them go on with: sm approve {name}, "
+                f"or stop them with: sm deny {name}"
+            )
         case RequestKind.SETUP:
             return (
                 f"{who} waits in a first-start dialog: {quote_session(session, request.text, 400)}; "
@@ -341,6 +349,8 @@ def request_opened_event(session: Session, request: Request, plan: str | None = 
             what = f"waits in a first-start dialog: {quoted(request.text)}"
         case RequestKind.BUDGET:
             what = budget_request(request.arguments)
+        case RequestKind.EXCHANGE:
+            what = exchange_request(request.arguments)
         case _:
             what = (
                 f"asks for permission to use {quoted(tool_use(request.tool, request.arguments))}"

@@ -32,6 +32,7 @@ from sm.messaging import (
     MailTimers,
     Messages,
 )
+from sm.messaging.exchange_timers import ExchangeTimers
 from sm.monitor import AgentListener, CutOffSessions, Monitor, Observer, Summary, UsageMeter, Watcher
 from sm.monitor.archive_records import ArchiveRecords
 from sm.monitor.completions import Completions, TurnReader
@@ -233,6 +234,7 @@ class DaemonParts:
         self.dialogs = dialogs = Dialogs(store, manager, terminals)
         self.setup_dialogs = setup_dialogs = SetupDialogs(store, manager, terminals, kills)
         self.messages = messages = Messages(store, manager, dialogs)
+        exchange_timers = ExchangeTimers(store, manager)
         receipts = DeliveryReceipts(store, manager)
         for listener in (
             receipts,
@@ -275,6 +277,8 @@ class DaemonParts:
                 TimerKind.DIGEST: digests.send,
                 TimerKind.RESTART: restarter.restart,
                 TimerKind.REAP: Reaper(store).reap,
+                TimerKind.HELD_MESSAGE: exchange_timers.release,
+                TimerKind.EXCHANGE: exchange_timers.look,
                 TimerKind.BUDGET: budgets.minutes_due,
                 TimerKind.BUDGET_STOP: budgets.grace_over,
                 TimerKind.BUDGET_DAY: budgets.day_over,

@@ -138,7 +138,11 @@ class DeliveryWorker:
         if session is None or not self._types_to(session):
             return None
         queued = self._store.mail.queued().get(session_id, ())
-        able = [m for m in queued if m.mode not in _HELD_UNTIL_IDLE or session.status is Status.IDLE]
+        able = [
+            m
+            for m in queued
+            if m.held_until is None and (m.mode not in _HELD_UNTIL_IDLE or session.status is Status.IDLE)
+        ]
         # The order to report what an agent has comes before the messages that wait for its budget.
         budget = stopping_budget(session, self._store.sessions.get, self._store.mail.open)
         first = None if budget is None else budget.reports.get(session_id)

@@ -172,6 +172,7 @@ class Messages:
             reason=why,
             expires_at=later(tx.now, TTL_S if ttl_s is None else ttl_s),
         )
+        message = await self._manager.exchanges.admit(tx, tx.find(caller.session_id), session, message)
         tx.mail.add_message(message, text)
         return message
 
@@ -349,7 +350,7 @@ def _within_budget(
 
 
 def _select_takeable(queued: Collection[Message], idle: bool) -> list[Message]:
-    takeable = [m for m in queued if idle or m.mode is not MessageMode.IDLE]
+    takeable = [m for m in queued if m.held_until is None and (idle or m.mode is not MessageMode.IDLE)]
     return sorted(takeable, key=lambda m: (m.mode is not MessageMode.URGENT, m.id))
 
 

@@ -72,6 +72,8 @@ def follow(state: Mapping[str, Any], item: CallItem) -> dict[str, Any]:
             if item.id not in after["seen"]:
                 begun = [item.name, item.digest, item.shown, item.at, item.waits]
                 after["open"] = dict([*after["open"].items(), (item.id, begun)][-_OPEN_MAX:])
+                if not item.is_own:
+                    after["worked_at"] = max(str(after.get("worked_at", "")), item.at)
         case CallEnd():
             if item.id in after["open"]:
                 opened = dict(after["open"])

@@ -225,6 +225,12 @@ class Requests:
             if reply.approved:
                 await self._budgets.answer(tx, caller, request, message)
             return done
+        if request.kind is RequestKind.EXCHANGE:
+            done = await finish_request(
+                tx, session, request, tx.now, **_decided(caller, answer), taken_at=tx.now
+            )
+            await self._manager.exchanges.answer(tx, caller, done, approved=reply.approved)
+            return done
         if request.kind is not RequestKind.COMPLETION:
             return await decide(tx, self._dialogs, session, request, answer, caller)
         done = await finish_request(tx, session, request, tx.now, **_decided(caller, answer), taken_at=tx.now)

@@ -17,6 +17,7 @@ from sm.providers.base import Provider
 from sm.sessions.tree import SessionTree
 from sm.state.budgets import Budgets
 from sm.state.endings import Endings, LossCause
+from sm.state.exchanges import Exchanges
 from sm.state.faults import Faults
 from sm.state.notices import Notices, withdraw
 from sm.state.pauses import Pauses
@@ -57,6 +58,7 @@ class Manager:
         self.pauses = Pauses(providers)
         self.budgets = Budgets(config, self.notices, self.pauses, providers)
         self.warnings = Warnings(config.warnings, self.notices, self.pauses, providers)
+        self.exchanges = Exchanges(config.warnings.ping_pong, self.notices)
         self.quota = Quota(config.limits)
         compaction = self._compaction if config.on_context_full == "compact" else lambda _session: None
         self.faults = Faults(RetryLimits(config.retry.max, config.retry.backoff_s), self.notices, compaction)

@@ -160,6 +160,12 @@ class Notices:
             tx, session, None, NoticeKind.WARNING, f"{occasion}/operator", text, EventType.WARNING
         )
 
+    async def add_for_exchange(self, tx: Transaction, session: Session, warning: SessionWarning) -> None:
+        """Report that the session only answers another one, to its parent or else to the operator."""
+        recipient, text = notice_recipient(tx, session), warning_notice(session, warning)
+        occasion = warning_occasion(warning)
+        await self._add(tx, session, recipient, NoticeKind.WARNING, occasion, text, EventType.WARNING)
+
     def _reports_idle(self, tx: Transaction, session: Session, answer: str | None) -> bool:
         if session.paused is not None:  # the pause has ended its turn
             return False

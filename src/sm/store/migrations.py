@@ -578,7 +578,24 @@ _V10: tuple[str, ...] = (
     *_V10_SEARCH,
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_V1, _V2, _V3, _V4, _V5, _V6, _V7, _V8, _V9, _V10)
+_V11_EXCHANGES: tuple[str, ...] = (
+    # What sm did about two sessions that only answer each other; first < second.
+    """CREATE TABLE exchanges (
+        first TEXT NOT NULL,
+        second TEXT NOT NULL,
+        after_id INTEGER NOT NULL,
+        owner TEXT,
+        request INTEGER,
+        is_refused INTEGER NOT NULL DEFAULT 0,
+        PRIMARY KEY (first, second)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX exchanges_of_requests ON exchanges (request) WHERE request IS NOT NULL",
+    "ALTER TABLE messages ADD COLUMN held_until TEXT",
+)
+
+_V11: tuple[str, ...] = (*_V11_EXCHANGES,)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_V1, _V2, _V3, _V4, _V5, _V6, _V7, _V8, _V9, _V10, _V11)
 """Step n brings a database of version n to n + 1 (`PRAGMA user_version`)."""
 
 

@@ -20,6 +20,7 @@ from sm.errors import IllegalState, InternalError, NotFound, SmError
 from sm.store.accounts import AccountWrites
 from sm.store.budgets import BudgetWrites
 from sm.store.connection import Script, Statement
+from sm.store.exchanges import ExchangeWrites
 from sm.store.idempotency import IdempotencyKey
 from sm.store.messages import MailWrites, Open
 from sm.store.pairings import PairingWrites
@@ -112,6 +113,7 @@ class Transaction:
         self.chat_preferences = PreferenceWrites(self)
         self.telegram_texts = TextWrites(self)
         self.pairings = PairingWrites(self)
+        self.exchanges = ExchangeWrites(self)
         self.budgets = BudgetWrites(self)
 
     async def recall(self, caller: Caller | None, key: RequestKey | None) -> None:
@@ -260,6 +262,7 @@ class Transaction:
         self.timers.remove(session.id)
         self.budgets.remove(session.id)
         self.warnings.forget(session.id)
+        self.exchanges.forget(session.id)
         self.telegram.forget(session.id)
         self.chat_preferences.forget(session.id)
         self.removed.add(session.id)

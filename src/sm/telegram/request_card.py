@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from html import escape
 
 from sm.core.budget_lines import budget_facts
+from sm.core.exchanges import exchange_request
 from sm.core.labels import label, name_to_type
 from sm.core.models import Session
 from sm.core.quotation import argument_lines, question_lines, quotation
@@ -39,6 +40,7 @@ _VERBS = {
     RequestKind.COMPLETION: "proposes its completion",
     RequestKind.SETUP: "waits in a first-start dialog",
     RequestKind.BUDGET: "asks for more budget",
+    RequestKind.EXCHANGE: "only exchanges messages",
 }
 _UNTOUCHED = CardDraft("", 0)
 
@@ -144,6 +146,9 @@ def _quoted_lines(request: Request, plan: str | None) -> Iterator[str]:
         return
     if request.kind is RequestKind.BUDGET:
         yield from budget_facts(request.arguments)
+        return
+    if request.kind is RequestKind.EXCHANGE:
+        yield exchange_request(request.arguments)
         return
     for number in range(len(request.questions)):
         yield from _question_lines(request, number)

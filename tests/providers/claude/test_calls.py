@@ -82,3 +82,28 @@ def test_call_that_does_not_wait(command: str) -> None:
 @pytest.mark.parametrize("name", ["BashOutput", "AskUserQuestion", "mcp__sm__wait_for_sessions"])
 def test_tool_that_waits(name: str) -> None:
     assert start(use("x", name)).waits
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["sm send bob 'run make; then tell me'", "sm inbox --take --wait", 'sm send bob "a && b" && sm wait bob',
+     "sleep 5; /opt/sm/bin/sm inbox", "cd /tmp && sm note done", "sm ls | sm send bob -", "echo hi"],
+)  # fmt: skip
+def test_call_that_only_uses_sm(command: str) -> None:
+    assert start(use(command)).is_own
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["make", "sm send bob hi; make", "sm send bob \"$(make)\"", "smoke test", "echo `make`", "sm send bob hi &\nmake",
+     "git log | sm send bob -", "echo $(make)", "echo x > file"],
+)  # fmt: skip
+def test_call_that_does_other_work(command: str) -> None:
+    assert not start(use(command)).is_own
+
+
+@pytest.mark.parametrize(
+    ("name", "is_own"), [("mcp__sm__send_message", True), ("mcp__smart__x", False), ("Read", False)]
+)
+def test_tool_of_sm_is_no_work(name: str, is_own: bool) -> None:
+    assert start(use("sm", name)).is_own is is_own
