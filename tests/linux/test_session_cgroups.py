@@ -1,0 +1,166 @@
+"""Cgroups of sessions: real ones, in both versions."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from sm.linux.processes import is_alive
+from sm.linux.session_cgroups import Freeze, SessionCgroups, find_bases, highest_writable, probe
+from tests.linux.child_process import IDLE, Start, python
+from tests.linux.session_cgroups import cgroups
+from tests.load import until
+
+__all__ = ["cgroups"]
+
+SESSION, OTHER = "1a2b3c4d", "5e6f7a8b"
+LEAVES_THE_TREE = python(
+    "import os, time\n"
+    "if not os.fork():\n"
+    "    os.setsid()\n"
+    "    if os.fork(): os._exit(0)\n"
+    "    print('ready', os.getpid())\n"
+    "    time.sleep(1e6)\n"
+    "time.sleep(1e6)\n"
+)
+"""Waits for a line, then starts a process that leaves its tree and its kernel session."""
+WAITS = python("print('ready'); input()\n" + LEAVES_THE_TREE[-1])
+FORKS = python("import os\nprint('ready'); input()\nwhile True:\n    if os.fork(): os._exit(0)\n")
+"""Changes its pid for ever: each process forks and ends."""
+
+
+@pytest.mark.processes
+def test_cgroup_of_a_session_has_what_left_the_process_tree(start: Start, cgroups: SessionCgroups) -> None:
+    cgroup = cgroups.create(SESSION)
+    child = start(*WAITS)
+    cgroup.enter(child.pid)
+    assert child.popen.stdin is not None and child.popen.stdout is not None
+    child.popen.stdin.write(b"\n")
+    child.popen.stdin.flush()
+    left = int(child.popen.stdout.readline().split()[1])
+    until(lambda: {p.pid for p in cgroup.processes()} == {child.pid, left}, "both members")
+    assert cgroups.session_of(left) == SESSION
+    assert cgroup.has(left)
+    assert cgroups.of(SESSION) == cgroup
+    assert cgroups.all() == {SESSION: cgroup}
+    assert not cgroup.remove()
+    os.kill(left, signal.SIGKILL)
+
+
+@pytest.mark.processes
+async def test_kill_ends_frozen_processes(start: Start, cgroups: SessionCgroups) -> None:
+    cgroup, child = cgroups.create(SESSION), start(*IDLE)
+    cgroup.enter(child.pid)
+    assert cgroup.state() is Freeze.THAWED
+    cgroup.freeze()
+    until(lambda: cgroup.state() is Freeze.FROZEN, "frozen")
+    assert await cgroup.kill() == []
+    assert not is_alive(child.process)
+    child.popen.wait()
+    assert cgroup.remove() and not cgroup.exists()
+    assert cgroup.state() is None
+    assert cgroup.members() == []
+    assert cgroup.remove()
+
+
+@pytest.mark.processes
+async def test_thaw_lets_the_processes_go_on(start: Start, cgroups: SessionCgroups) -> None:
+    cgroup, child = cgroups.create(SESSION), start(*python("print('ready')\nwhile True: print(input())"))
+    cgroup.enter(child.pid)
+    cgroup.freeze()
+    until(lambda: cgroup.state() is Freeze.FROZEN, "frozen")
+    assert child.popen.stdin is not None and child.popen.stdout is not None
+    child.popen.stdin.write(b"hello\n")
+    child.popen.stdin.flush()
+    cgroup.thaw()
+    assert child.popen.stdout.readline() == b"hello\n"
+    assert cgroup.state() is Freeze.THAWED
+    await cgroup.kill()
+
+
+@pytest.mark.processes
+async def test_kill_ends_processes_that_fork_for_ever(start: Start, cgroups: SessionCgroups) -> None:
+    cgroup, child = cgroups.create(SESSION), start(*FORKS)
+    cgroup.enter(child.pid)
+    assert child.popen.stdin is not None
+    child.popen.stdin.write(b"\n")
+    child.popen.stdin.flush()
+    child.popen.wait()
+    assert await cgroup.kill() == []
+    assert cgroup.processes() == []
+
+
+@pytest.mark.processes
+async def test_kill_spares_processes_and_other_sessions(start: Start, cgroups: SessionCgroups) -> None:
+    cgroup, other = cgroups.create(SESSION), cgroups.create(OTHER)
+    victim, spared, neighbour = start(*IDLE), start(*IDLE), start(*IDLE)
+    cgroup.enter(victim.pid)
+    cgroup.enter(spared.pid)
+    other.enter(neighbour.pid)
+    assert await cgroup.kill(lambda: {spared.pid}) == []
+    assert not is_alive(victim.process)
+    assert is_alive(spared.process)
+    assert is_alive(neighbour.process)
+    assert cgroup.processes() == [spared.process]
+    await cgroup.kill()
+    await other.kill()
+    for child in (victim, spared, neighbour):
+        child.popen.wait()
+
+
+@pytest.mark.processes
+def test_cgroups_of_an_earlier_daemon_are_found_by_name(cgroups: SessionCgroups) -> None:
+    cgroup = cgroups.create(SESSION)
+    moved = SessionCgroups(cgroups.base + "/elsewhere", cgroups.version, ((cgroups.base, cgroups.version),))
+    assert moved.of(SESSION) == cgroup
+    assert moved.all() == {SESSION: cgroup}
+    assert moved.of(OTHER).path == f"{cgroups.base}/elsewhere/{OTHER}"
+
+
+def test_cgroups_refuse_a_name_that_is_no_id() -> None:
+    with pytest.raises(ValueError, match="not the id of a session"):
+        SessionCgroups("/nowhere", 2).of("../../1a2b")
+
+
+def test_no_process_is_in_a_cgroup_that_does_not_exist() -> None:
+    nowhere = SessionCgroups("/nowhere", 2)
+    assert nowhere.all() == {}
+    assert nowhere.session_of(os.getpid()) is None
+    assert nowhere.of(SESSION).state() is None
+    assert not nowhere.of(SESSION).has(os.getpid())
+
+
+def test_warm_up_changes_no_cgroup(cgroups: SessionCgroups) -> None:
+    before = Path("/proc/self/cgroup").read_text()
+    cgroups.warm_up()
+    assert Path("/proc/self/cgroup").read_text() == before
+
+
+def test_probe_says_where_the_cgroups_are_or_why_there_are_none() -> None:
+    found = probe("fedcba98-7654")
+    if found.cgroups is not None:
+        assert found.cgroups.base.endswith("/sm-fedcba98")
+        os.rmdir(found.cgroups.base)
+    assert found.reason
+
+
+def test_highest_writable_stops_at_the_first_directory_of_somebody_else(tmp_path: Path) -> None:
+    own = tmp_path / "a/b/c"
+    own.mkdir(parents=True)
+    assert highest_writable(str(own), str(tmp_path)) is None
+    for folder in (own, own.parent):
+        (folder / "cgroup.procs").touch()
+    assert highest_writable(str(own), str(tmp_path)) == str(own.parent)
+    (own.parent.parent / "cgroup.procs").touch()
+    (tmp_path / "cgroup.procs").touch()
+    assert highest_writable(str(own), str(own.parent)) == str(own.parent)
+    assert highest_writable(str(own), str(tmp_path)) == str(tmp_path)
+
+
+def test_find_bases_finds_every_directory_with_the_name(tmp_path: Path) -> None:
+    for folder in ("v2/a/sm-1", "v2/b/c/sm-1/sm-1", "v2/sm-2", "v1/sm-1"):
+        (tmp_path / folder).mkdir(parents=True)
+    mounts = {"": (f"{tmp_path}/v2", "/"), "freezer": (f"{tmp_path}/v1", "/")}
+    found = {(path.removeprefix(str(tmp_path)), version) for path, version in find_bases("sm-1", mounts)}
+    assert found == {("/v2/a/sm-1", 2), ("/v2/b/c/sm-1", 2), ("/v1/sm-1", 1)}
