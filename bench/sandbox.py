@@ -191,6 +191,9 @@ def _first(url: str, image: str, times: int) -> Iterator[Row]:
     yield pairs.row("first container", "docker run -d, same options", Judged.RATIO, 1.2, None)
 
 
+async def _record_nothing(*_: object) -> None: ...
+
+
 async def _containers(url: str, image: str, home: Path, work: Path, times: int) -> Pairs:
     """Make the container as the daemon does, in turn with the command."""
     paths = InstancePaths(f"{home}/config.yaml", f"{home}/state")
@@ -199,7 +202,13 @@ async def _containers(url: str, image: str, home: Path, work: Path, times: int) 
     settings: Callable[[Workspace | None], Any] = partial(sandbox_for, config)
     engine = Engine(url)
     containers = Containers(
-        engine, paths, _INSTANCE, settings, {"shop": workspace}.get, partial(write_client, paths)
+        engine,
+        paths,
+        _INSTANCE,
+        settings,
+        {"shop": workspace}.get,
+        partial(write_client, paths),
+        _record_nothing,
     )
     measured = []
     try:

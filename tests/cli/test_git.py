@@ -18,6 +18,9 @@ def test_git_is_killed_when_the_time_limit_is_over(tmp_path: Path, monkeypatch: 
     hangs.write_text("#!/bin/sh\nexec sleep 1000\n")
     hangs.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    for directory in ("objects", "refs"):
+        (tmp_path / ".git" / directory).mkdir(parents=True)
+    (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
     with time_limit(0.01):
         for _ in range(2):
             with pytest.raises(ExternalError, match="git diff did not finish within"):

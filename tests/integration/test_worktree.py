@@ -401,8 +401,7 @@ def test_worktree_is_kept_when_the_result_of_the_spawn_is_unknown(instance: Inst
     refusal = error("name_taken", "name login is already used by a live session", 409)
     with Peer(str(instance.socket)) as peer:
         peer.script("GET /v1/me", answer(sample(working_dir=str(repo))))
-        peer.script("GET /v1/sessions", answer([]))
-        peer.script("GET /v1/workspaces", answer([]))
+        peer.script("POST /v1/sandbox/writable", answer({"writable": []}))
         peer.script("POST /v1/sessions", HANG_UP, refusal)
         command = ("spawn", "Sleeper", "x", "--worktree", "--name", "login")
         ended = instance.run(*command, cwd=repo, env={"SM_SESSION_ID": "11111111", "SM_SOCKET": peer.path})
@@ -417,8 +416,8 @@ def test_worktree_is_kept_after_a_failed_spawn_when_a_session_uses_it(instance: 
     owner = sample(worktree={"path": str(made), "branch": "sm/login"})
     with Peer(str(instance.socket)) as peer:
         peer.script("GET /v1/me", answer(sample(working_dir=str(repo))))
-        peer.script("GET /v1/sessions", answer([]), answer([owner]))
-        peer.script("GET /v1/workspaces", answer([]))
+        peer.script("POST /v1/sandbox/writable", answer({"writable": []}))
+        peer.script("GET /v1/sessions", answer([owner]))
         peer.script("POST /v1/sessions", error("usage", "no", 400))
         done = instance.run(
             "spawn", "Sleeper", "x", "--worktree", "--name", "login", cwd=repo,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sm.config import SandboxSection
 from sm.core.messages import INBOX, SM_ITSELF, Message, Notice
 from sm.core.models import Caller, Exit
 from sm.core.requests import Answer, Question, Request
@@ -17,6 +18,7 @@ from sm.sessions.archive import Records
 from sm.sessions.kill import Kills
 from sm.sessions.manager import Manager
 from sm.sessions.waits import WaitingSessions
+from sm.sessions.writable_paths import WritablePaths
 from sm.state.messages import finish
 from sm.state.requests import NewRequest, finish_request, open_request
 from sm.store import Store
@@ -141,13 +143,17 @@ async def test_notice_is_not_sent_again_when_its_request_was_closed_meanwhile(ma
     assert await mail.inbox() == [ending.text]
 
 
+def records(mail: Mail) -> Records:
+    return Records(mail.store, mail.manager, WritablePaths(mail.store, lambda _: SandboxSection()))
+
+
 async def test_notices_of_a_removed_session_leave_the_inbox_of_the_caller_who_removed_it(mail: Mail) -> None:
     await mail.add(ROOT, None)
     await mail.add(ROOT, None, NoticeKind.UNDELIVERED)
     await mail.send()
     await mail.add(CHILD, None)
     await mail.send()
-    await Records(mail.store, mail.manager).remove(OPERATOR, ROOT, None)
+    await records(mail).remove(OPERATOR, ROOT, None)
     assert await mail.inbox() == [f"ending of {CHILD}"]
 
 
@@ -159,7 +165,7 @@ async def test_parent_still_gets_the_ending_when_the_operator_removes_the_child(
         await mail.add(CHILD, PARENT, kind)
     if sent:
         await mail.send(PARENT)
-    await Records(mail.store, mail.manager).remove(OPERATOR, CHILD, None)
+    await records(mail).remove(OPERATOR, CHILD, None)
     if not sent:
         await mail.send(PARENT)
     assert await mail.inbox(PARENT) == [f"ending of {CHILD}"]
@@ -169,7 +175,7 @@ async def test_notice_of_a_removed_session_keeps_its_text_when_another_one_is_wi
     await mail.add(CHILD, PARENT)
     await mail.add(ROOT, PARENT)
     await mail.send(PARENT)
-    await Records(mail.store, mail.manager).remove(OPERATOR, CHILD, None)
+    await records(mail).remove(OPERATOR, CHILD, None)
     await mail.manager.acknowledge_endings(Caller(CallerKind.SESSION, PARENT), [ROOT])
     assert await mail.inbox(PARENT) == [f"ending of {CHILD}"]
 

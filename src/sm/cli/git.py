@@ -1,26 +1,59 @@
 """Runs git for commands.
 
-Git runs here, as the caller, and never in the daemon: a repository's configuration names programs for git to run, and
-an agent may be able to write it. Git does not run at all where a sandboxed agent may have written that configuration.
+Git runs here, as the caller, and never in the daemon. It never reads the configuration of a repository, which could
+name programs for git to run: it gets the one of `own_git_directory`. It enters no submodule. Where a sandboxed session
+could ever write something that git uses, it does not run at all: `is_sandboxed`.
 """
 
 import os
 import subprocess
+import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from sm.cli.own_git_directory import PREFIX, own_git_directory
 from sm.client.http import Client
 from sm.core.text import folded
-from sm.core.worktrees import do_overlap
-from sm.errors import ExternalError
+from sm.errors import ExternalError, NotFound
+from sm.linux.repositories import (
+    Repository,
+    UnreadableRepository,
+    find_repository,
+    places_of,
+)
 
 _TIMEOUT_S = 120
-_GIT_OPTIONS = (
-    *("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"),
-    *("-c", "status.showUntrackedFiles=normal"),  # `worktree remove` goes by what status shows
-)
+_SETTINGS = (
+    "core.hooksPath=/dev/null", "core.fsmonitor=false", "core.sshCommand=false", "core.askPass=false",
+    "core.editor=:", "sequence.editor=:", "credential.helper=", "protocol.allow=never",
+    "core.alternateRefsCommand=false", "safe.bareRepository=explicit",
+    "submodule.recurse=false", "diff.ignoreSubmodules=dirty", "diff.submodule=short",
+    "status.submoduleSummary=false", "worktree.useRelativePaths=false",
+    # It would leave its results in a directory that is removed, or change what is not its business.
+    "gc.auto=0", "maintenance.auto=false", "rerere.enabled=false",
+    "log.showSignature=false",  # in an output that sm reads
+    "status.showUntrackedFiles=normal",  # `worktree remove` goes by what status shows
+)  # fmt: skip
+"""Beside the configuration of `own_git_directory`, also against that of the user: git runs nothing by itself."""
+_FORCED = {
+    "diff": ("--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty", "--submodule=short"),
+    "status": ("--ignore-submodules=dirty",),
+}
+"""Options of commands. A file `.gitmodules` could set `--ignore-submodules` otherwise, and git would enter one."""
+_VARIABLES = {
+    "LC_ALL": "C",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_EDITOR": ":",
+    "GIT_SEQUENCE_EDITOR": ":",
+    "GIT_ASKPASS": "false",
+    "SSH_ASKPASS_REQUIRE": "never",
+}
 _OPERATION_FILES = (
     "rebase-merge", "rebase-apply", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "sequencer", "BISECT_LOG",
 )  # fmt: skip
@@ -41,23 +74,24 @@ def time_limit(limit_s: float) -> Iterator[None]:
 
 
 def git(directory: str, *arguments: str, variables: Mapping[str, str] | None = None) -> str:
-    """Run git and return its output. Raises ExternalError with git's own message."""
+    """Run git and return its output. Raises ExternalError with git's own message, and as `prepared`."""
     limit_s, end = _limit.get() or (_TIMEOUT_S, time.monotonic() + _TIMEOUT_S)
-    try:
-        done = subprocess.run(
-            command_line(directory, arguments),
-            env={**environment(), **(variables or {})},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=max(0.0, end - time.monotonic()),
-            check=False,
-        )
-    except FileNotFoundError:
-        raise ExternalError("git is not installed", "sudo apt-get install git") from None
-    except subprocess.TimeoutExpired:
-        raise ExternalError(f"git {arguments[0]} did not finish within {limit_s:g} s") from None
+    with prepared(directory, arguments) as (argv, environment):
+        try:
+            done = subprocess.run(
+                argv,
+                env={**environment, **(variables or {})},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=max(0.0, end - time.monotonic()),
+                check=False,
+            )
+        except FileNotFoundError:
+            raise ExternalError("git is not installed", "sudo apt-get install git") from None
+        except subprocess.TimeoutExpired:
+            raise ExternalError(f"git {_command_of(arguments)} did not finish within {limit_s:g} s") from None
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"git exited with code {done.returncode}"]
         why = next((line for line in lines if line.startswith(("fatal: ", "error: "))), lines[-1])
@@ -65,19 +99,108 @@ def git(directory: str, *arguments: str, variables: Mapping[str, str] | None = N
     return done.stdout.strip()
 
 
-def command_line(directory: str, arguments: Sequence[str]) -> list[str]:
-    return ["git", *_GIT_OPTIONS, "-C", directory, *arguments]
+@contextmanager
+def prepared(directory: str, arguments: Sequence[str]) -> Iterator[tuple[list[str], dict[str, str]]]:
+    """The command line and the environment for one command of git in the repository around a directory.
+
+    Raises IllegalState for a repository that needs programs of its own configuration; ExternalError.
+    """
+    command = _command_of(arguments)
+    if command == "version":
+        yield _command_line("/", arguments), environment()
+        return
+    repository = repository_around(directory)
+    with own_git_directory(repository, command, lambda own: _user_settings(repository, own)[0]) as own:
+        in_git_directory = os.path.realpath(directory) in (repository.own, repository.common)
+        place = repository.top if in_git_directory and repository.top is not None else directory
+        yield _command_line(place, arguments), environment() | _directories(repository, own)
+
+
+def repository_around(directory: str) -> Repository:
+    """The repository around a directory. Raises ExternalError if there is none, or if it cannot be read."""
+    try:
+        found = find_repository(directory)
+    except UnreadableRepository as error:
+        raise ExternalError(folded(str(error), 4096)) from None
+    except OSError as error:
+        raise ExternalError(f"{folded(directory, 4096)} cannot be read: {error.strerror}") from None
+    if found is None:
+        raise ExternalError("not a git repository (or any of the parent directories): .git")
+    return found
 
 
 def environment() -> dict[str, str]:
-    """The caller's environment without the variables that select another repository, as git sets them in a hook."""
+    """The caller's environment without the variables that direct git, as git sets them in a hook."""
     mine = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    return mine | {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"}
+    return mine | _VARIABLES
 
 
 def common_of(directory: str) -> str:
     """Return the real path of the git directory that all worktrees of a repository share."""
-    return os.path.realpath(os.path.join(directory, git(directory, "rev-parse", "--git-common-dir")))
+    return repository_around(directory).common
+
+
+def add_worktree(directory: str, path: str, branch: str, start: str) -> None:
+    """Make a worktree at `path` on a new branch. Raises ExternalError and IllegalState, with nothing left behind."""
+    common = common_of(directory)
+    git(directory, "worktree", "add", "--quiet", "--no-track", "--no-checkout", "-b", branch, path, start)
+    try:
+        # git wrote the path of the directory that it got.
+        with open(f"{path}/.git", encoding="utf-8", errors="surrogateescape") as file:
+            name = os.path.basename(file.read().rstrip("\n"))
+        own = f"{common}/worktrees/{name}"
+        _write(f"{own}/gitdir", f"{path}/.git\n")
+        _write(f"{path}/.git", f"gitdir: {own}\n")
+        git(path, "reset", "--quiet", "--hard")
+    except (OSError, ExternalError) as error:
+        git(common, "worktree", "remove", "--force", path)
+        git(common, "update-ref", "-d", f"refs/heads/{branch}", start)
+        raise ExternalError(str(error)) from None
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(text)
+
+
+def _command_of(arguments: Sequence[str]) -> str:
+    return next(argument for argument in arguments if not argument.startswith("-"))
+
+
+def _command_line(directory: str, arguments: Sequence[str]) -> list[str]:
+    at = arguments.index(command := _command_of(arguments))
+    # Behind the command, so that they come before `--`; among equals the last one counts.
+    options = [a for a in arguments[at + 1 :] if not a.startswith("--ignore-submodules")]
+    settings = [word for setting in _SETTINGS for word in ("-c", setting)]
+    forced = _FORCED.get(command, ())
+    return ["git", *settings, "-C", directory, *arguments[: at + 1], *forced, *options]
+
+
+def _directories(repository: Repository, own: str) -> dict[str, str]:
+    found = {"GIT_DIR": repository.own, "GIT_COMMON_DIR": own}
+    return found if repository.top is None else {**found, "GIT_WORK_TREE": repository.top}
+
+
+def _user_settings(repository: Repository, own: str) -> tuple[list[str], list[str]]:
+    """The keys of the user's own and the system's configuration, and the files that they come from."""
+    done = subprocess.run(
+        ["git", "config", "--list", "--show-origin", "--name-only", "-z"],
+        cwd="/",
+        env=environment() | _directories(repository, own),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=_TIMEOUT_S,
+        check=False,
+    )
+    if done.returncode:
+        raise ExternalError(f"git cannot read its configuration: {folded(os.fsdecode(done.stderr), 300)}")
+    words = os.fsdecode(done.stdout).split("\0")
+    pairs = [
+        (origin.removeprefix("file:"), key)
+        for origin, key in zip(words[::2], words[1::2], strict=False)
+        if origin.startswith("file:") and origin != f"file:{own}/config"
+    ]
+    return [key for _, key in pairs], list(dict.fromkeys(os.path.join("/", path) for path, _ in pairs))
 
 
 def is_in_operation(git_directory: str) -> bool:
@@ -85,14 +208,31 @@ def is_in_operation(git_directory: str) -> bool:
     return any(os.path.lexists(os.path.join(git_directory, name)) for name in _OPERATION_FILES)
 
 
-def is_sandboxed(client: Client, paths: set[str]) -> bool:
-    """True when a sandboxed session could write to one of the paths. The daemon decides `sandboxed` the same way."""
-    workspaces = {w["slug"]: w["working_dir"] for w in client.get("/v1/workspaces", {"deleted": True})}
-    writable = {
-        os.path.realpath(directory)
-        for session in client.get("/v1/sessions", {"archived": True})
-        if session["effective_mode"] != "direct"
-        for directory in (session["working_dir"], workspaces.get(session["workspace"]))
-        if directory is not None
-    }
-    return any(do_overlap(directory, path) for directory in writable for path in paths)
+def is_sandboxed(client: Client, paths: Iterable[str]) -> bool:
+    """True when a sandboxed session of any time could have written something that git would use at the paths.
+
+    Runs no git in a repository. Raises ExternalError for one that cannot be read.
+    """
+    places = dict.fromkeys(map(os.path.realpath, paths))
+    for path in list(places):
+        try:
+            found = find_repository(path) if os.path.isdir(path) else None
+            if found is not None:
+                places.update(dict.fromkeys(places_of(found)))
+                places.update(dict.fromkeys(_user_files(found)))
+        except (UnreadableRepository, OSError) as error:
+            raise ExternalError(f"git does not run in {folded(path, 4096)}: {error}") from None
+    # The directories that git gets from `own_git_directory` are made here.
+    places[os.path.realpath(f"{tempfile.gettempdir()}/{PREFIX}")] = None
+    try:
+        return bool(client.post("/v1/sandbox/writable", {"paths": list(places)})["writable"])
+    except NotFound:  # a socket of sandboxed sessions
+        return True
+
+
+def _user_files(repository: Repository) -> list[str]:
+    try:
+        with own_git_directory(repository, "config", lambda _: ()) as own:
+            return [os.path.realpath(path) for path in _user_settings(repository, own)[1]]
+    except FileNotFoundError:
+        raise ExternalError("git is not installed", "sudo apt-get install git") from None

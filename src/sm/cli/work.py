@@ -11,13 +11,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from sm.cli.git import command_line, common_of, environment, git, is_in_operation, is_sandboxed
+from sm.cli.git import common_of, git, is_in_operation, is_sandboxed, prepared, repository_around
 from sm.client.http import Client, session_path
 from sm.core.lines import JsonObject, plural
 from sm.core.session_lines import label, name_to_type
 from sm.core.text import folded
 from sm.core.worktrees import repository_of
 from sm.errors import ExternalError, IllegalState, NotPermitted
+from sm.linux.repositories import UnreadableRepository, has_commit, repository_at
 
 _SHOWN_MAX = 5
 _DIFF = ("diff", "--no-ext-diff", "--no-textconv")
@@ -30,6 +31,7 @@ class Work:
     `branch`: that of the session's worktree; None if the session works in a directory that others share.
     """
 
+    client: Client
     session: JsonObject
     top: str
     common: str
@@ -38,12 +40,11 @@ class Work:
 
     def show(self, *options: str) -> int:
         """Print the difference as `git diff` does, on a terminal through the user's pager; return git's exit code."""
-        with self._index() as variables:
-            # The repository's own configuration must not choose the program that shows the difference.
-            pager = os.environ.get("GIT_PAGER") or os.environ.get("PAGER") or "less"
-            arguments = command_line(self.top, (*_DIFF, *options, self.base, "--"))
+        pager = os.environ.get("GIT_PAGER") or os.environ.get("PAGER") or "less"
+        with self._index() as variables, prepared(self.top, (*_DIFF, *options, self.base, "--")) as ready:
+            argv, environment = ready
             return subprocess.run(
-                arguments, env=environment() | variables | {"GIT_PAGER": pager}, check=False
+                argv, env=environment | variables | {"GIT_PAGER": pager}, check=False
             ).returncode
 
     def files(self) -> list[JsonObject]:
@@ -66,14 +67,17 @@ class Work:
     def _index(self) -> Iterator[dict[str, str]]:
         """A copy of the index that also lists the new files, so that the difference contains them."""
         with tempfile.TemporaryDirectory(prefix="sm-diff-") as directory:
-            copy, own = f"{directory}/index", git(self.top, "rev-parse", "--git-path", "index")
+            copy, new = f"{directory}/index", f"{directory}/new"
             with suppress(FileNotFoundError):
                 # With its time: git finds a change within the same clock tick only in an index that is not newer.
-                shutil.copy2(os.path.join(self.top, own), copy)
+                shutil.copy2(f"{repository_around(self.top).own}/index", copy)
             variables = {"GIT_INDEX_FILE": copy}
-            # git would add nothing because of one repository without a commit.
-            omitted = [f":(exclude,literal){path}" for path in _empty_repositories(self.top)]
-            git(self.top, "add", "--intent-to-add", "--", ".", *omitted, variables=variables)
+            # By name: with a directory git would look into every submodule, by its configuration.
+            if paths := _new_files(self.top):
+                with open(new, "wb") as file:
+                    file.write(b"".join(os.fsencode(path) + b"\0" for path in paths))
+                options = ("--intent-to-add", "--pathspec-file-nul", f"--pathspec-from-file={new}")
+                git(self.top, "--literal-pathspecs", "add", *options, variables=variables)
             yield variables
 
 
@@ -94,8 +98,8 @@ def work_of(client: Client, reference: str) -> Work:
     directory = os.path.realpath(worktree["path"] if worktree else session["working_dir"])
     if not os.path.isdir(directory):
         raise IllegalState(f"the directory of {label(session)} does not exist: {folded(directory, 4096)}")
-    _refuse_sandboxed(client, session, {directory})
     try:
+        _refuse_sandboxed(client, session, {directory})
         top = os.path.realpath(git(directory, "rev-parse", "--show-toplevel"))
         common = common_of(top)
     except ExternalError as error:
@@ -103,10 +107,9 @@ def work_of(client: Client, reference: str) -> Work:
             f"{label(session)} does not work in a git repository: {error.message}",
             "start agents whose work you want to merge with: sm spawn --worktree",
         ) from None
-    _refuse_sandboxed(client, session, {top, common})
     branch = worktree and str(worktree["branch"])
     base = _start_of_branch(top, common, branch) if branch else _head_at(top, session["created_at"])
-    return Work(session, top, common, branch, base)
+    return Work(client, session, top, common, branch, base)
 
 
 def merge(work: Work, *, squash: bool) -> Merge | None:
@@ -123,19 +126,20 @@ def merge(work: Work, *, squash: bool) -> Merge | None:
             f"sm diff {name_to_type(work.session)}",
         )
     _refuse_unfinished(work, name)
-    if left := _uncommitted(work.top):
+    if left := _uncommitted(work, work.top):
         raise IllegalState(
             f"{name} has uncommitted changes, which a merge would leave behind: {_named(left)}",
             f"sm send {name_to_type(work.session)} 'Commit your work'",
         )
     target = _target(work, main)
+    _refuse_sandboxed(work.client, work.session, {target})
     into = git(target, "rev-parse", "--symbolic-full-name", "HEAD").removeprefix("refs/heads/")
     where = folded(target, 4096)
     if into == "HEAD":
         raise IllegalState(f"no branch is checked out in {where}", f"git -C {where} switch BRANCH")
     if is_in_operation(git(target, "rev-parse", "--absolute-git-dir")):
         raise IllegalState(f"a rebase, merge, cherry-pick or bisect is in progress in {where}")
-    if changed := _uncommitted(target, new_files=False):
+    if changed := _uncommitted(work, target, new_files=False):
         raise IllegalState(
             f"{where} has uncommitted changes: {_named(changed)}", "commit or stash them first"
         )
@@ -209,9 +213,10 @@ def _merge_branch(target: str, work: Work, *, squash: bool) -> None:
 
 def _target(work: Work, main: str) -> str:
     with suppress(ExternalError, FileNotFoundError):
-        here = os.path.realpath(git(os.getcwd(), "rev-parse", "--show-toplevel"))
-        if common_of(here) == work.common and here != work.top:
-            return here
+        here = repository_around(os.getcwd())
+        if here.top is not None and here.common == work.common and here.top != work.top:
+            return here.top
+    _refuse_sandboxed(work.client, work.session, {main})
     return os.path.realpath(git(main, "rev-parse", "--show-toplevel"))
 
 
@@ -219,7 +224,7 @@ def _refuse_sandboxed(client: Client, session: JsonObject, paths: set[str]) -> N
     if session["effective_mode"] != "direct" or is_sandboxed(client, paths):
         raise NotPermitted(
             f"a sandboxed session may have changed the programs that git runs in {folded(min(paths), 4096)}",
-            "look at it inside the sandbox, or run git there yourself",
+            "look at it inside the sandbox, or run git there yourself if you trust its configuration",
         )
 
 
@@ -240,26 +245,47 @@ def _head_at(top: str, at: str) -> str:
         return git(top, "hash-object", "-t", "tree", "/dev/null")
 
 
-def _empty_repositories(top: str) -> list[str]:
-    """The repositories without a commit among the new files."""
+def _new_files(top: str) -> list[str]:
+    """The new files, without repositories that have no commit: git would then add nothing at all."""
     listed = git(top, "ls-files", "--others", "--exclude-standard", "-z").split("\0")
-    return [path for path in listed if path.endswith("/") and not _has_commit(os.path.join(top, path))]
+    return [path for path in listed if path and (not path.endswith("/") or _has_commit(f"{top}/{path}"))]
 
 
-def _has_commit(repository: str) -> bool:
+def _has_commit(directory: str) -> bool:
     try:
-        git(repository, "rev-parse", "--verify", "HEAD")
-    except ExternalError:
+        found = repository_at(os.path.realpath(directory))
+    except UnreadableRepository:
         return False
-    return True
+    return found is not None and has_commit(found)
 
 
-def _uncommitted(top: str, *, new_files: bool = True) -> list[str]:
-    # The repository's configuration could hide the changes of a submodule.
-    listed = git(top, *_DIFF, "--ignore-submodules=none", "--name-only", "-z", "HEAD", "--")
+def _uncommitted(work: Work, top: str, *, new_files: bool = True) -> list[str]:
+    listed = git(top, *_DIFF, "--name-only", "-z", "HEAD", "--")
     if new_files:
         listed += "\0" + git(top, "ls-files", "--others", "--exclude-standard", "-z")
-    return [path for path in listed.split("\0") if path]
+    inside = (path for path in _submodules(top) if _is_changed_inside(work, f"{top}/{path}"))
+    return list(dict.fromkeys((*filter(None, listed.split("\0")), *inside)))
+
+
+def _submodules(top: str) -> Iterator[str]:
+    for entry in git(top, "ls-files", "--stage", "-z").split("\0"):
+        facts, _, path = entry.partition("\t")
+        if facts.startswith("160000 "):
+            yield path
+
+
+def _is_changed_inside(work: Work, directory: str) -> bool:
+    """Look into a submodule as into a repository of its own: git would look by the submodule's configuration."""
+    if os.path.realpath(directory) != directory:
+        return False
+    try:
+        found = repository_at(directory)
+        if found is None or not has_commit(found):
+            return False
+    except UnreadableRepository as error:
+        raise IllegalState(f"git does not run in {folded(directory, 4096)}: {error}") from None
+    _refuse_sandboxed(work.client, work.session, {directory})
+    return bool(_uncommitted(work, directory))
 
 
 def _named(paths: Sequence[str]) -> str:

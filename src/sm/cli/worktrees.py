@@ -6,11 +6,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sm.cli.git import common_of, git, is_in_operation, is_sandboxed
+from sm.cli.git import add_worktree, common_of, git, is_in_operation, is_sandboxed, repository_around
 from sm.client.http import Client, session_path, workspace_path
 from sm.core.text import folded
-from sm.core.worktrees import PLACE, is_name, outer_repository, path_and_branch, repository_of
-from sm.errors import ExternalError, InvalidPath, NotPermitted, SandboxUnavailable, SmError, UsageError
+from sm.core.worktrees import (
+    PLACE,
+    is_name,
+    is_within,
+    outer_repository,
+    path_and_branch,
+    repository_of,
+)
+from sm.errors import (
+    ExternalError,
+    IllegalState,
+    InvalidPath,
+    NotPermitted,
+    SandboxUnavailable,
+    SmError,
+    UsageError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +69,12 @@ def make(client: Client, directory: str, name: str) -> Worktree:
             f"invalid branch name {folded(name, 80)!r}", "use letters a-z, digits, dot, dash and underscore"
         )
     try:
-        top = git(directory, "rev-parse", "--show-toplevel")
+        repository = repository_around(directory)
     except ExternalError as error:
         raise UsageError(f"{folded(directory, 200)} is not in a git repository: {error.message}") from None
-    if not top:
+    common, top = repository.common, repository.top
+    if top is None or not is_within(os.path.realpath(directory), top):
         raise UsageError(f"{folded(directory, 200)} is not in a git worktree")
-    common, top = common_of(directory), os.path.realpath(top)
     main = os.path.dirname(common) if os.path.basename(common) == ".git" else outer_repository(top)
     path, branch = path_and_branch(main, name)
     if os.path.lexists(path):
@@ -74,7 +89,7 @@ def make(client: Client, directory: str, name: str) -> Worktree:
     _hide(common)
     try:
         start = git(directory, "rev-parse", "--verify", "HEAD")
-        git(directory, "worktree", "add", "--quiet", "--no-track", "-b", branch, path, start)
+        add_worktree(directory, path, branch, start)
     except ExternalError as error:
         hint = "choose another --name" if "already exists" in error.message else None
         raise UsageError(f"cannot create worktree {name}: {error.message}", hint) from None
@@ -107,7 +122,7 @@ def clean(session: Mapping[str, Any], *, discard: bool = False) -> str | None:
         if reason is None:
             common = common_of(path)
             git(common, "worktree", "remove", *(["--force"] if discard else []), path)
-    except ExternalError as error:
+    except (ExternalError, IllegalState) as error:
         reason = error.message
     if reason is not None:
         return f"kept the worktree {folded(path, 4096)}: {reason}"

@@ -18,6 +18,7 @@ from sm.sandboxes.docker.engine import Engine
 from sm.sandboxes.docker.image import Images
 from sm.sandboxes.docker.sandbox import ContainerSandbox
 from sm.sandboxes.host import HostSandbox
+from sm.sessions.writable_paths import WritablePaths
 from sm.store import Store
 
 log = logging.getLogger(__name__)
@@ -30,6 +31,7 @@ class SandboxParts:
 
     def __init__(self, config: Config, paths: InstancePaths, store: Store) -> None:
         self._store = store
+        self.writable = WritablePaths(store, lambda workspace: sandbox_for(config, workspace))
         self.engine = Engine(config.sandbox.engine)
         self.images = Images(self.engine, config.sandbox)
         self.containers = Containers(
@@ -39,6 +41,7 @@ class SandboxParts:
             lambda workspace: sandbox_for(config, workspace),
             self._workspace,
             lambda: write_client(paths),
+            self.writable.record,
         )
         self._host = HostSandbox(paths)
         self._container = ContainerSandbox(

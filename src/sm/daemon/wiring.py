@@ -300,7 +300,7 @@ class DaemonParts:
         sessions = Sessions(store, manager, workspaces, spawner, kills, timers, terminals)
         self.services = services = Services(
             sessions=sessions,
-            records=Records(store, manager),
+            records=Records(store, manager, self.sandboxing.writable),
             restorer=restorer,
             adoptions=Adoptions(store, manager, spawner, planner, terminals, providers),
             interrupts=Interrupts(store, manager),

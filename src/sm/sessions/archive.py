@@ -3,7 +3,8 @@
 import asyncio
 import os
 from collections.abc import Collection
-from dataclasses import astuple, dataclass, replace
+from contextlib import suppress
+from dataclasses import astuple, dataclass
 from functools import partial
 
 from sm.core.effects import EffectKind
@@ -14,11 +15,13 @@ from sm.core.models import Caller, RequestKey, Session, ancestors
 from sm.core.names import friendly_name
 from sm.core.states import EventType, NoticeKind, TrustLevel
 from sm.core.wording import subject
-from sm.core.worktrees import do_overlap, is_within, repository_of
+from sm.core.worktrees import is_within, repository_of
 from sm.errors import IllegalState, NameTaken, NotPermitted, UsageError
+from sm.linux.repositories import UnreadableRepository, find_repository, places_of
 from sm.policy.access import Action, is_unrestricted
 from sm.sessions.manager import Manager, describe
 from sm.sessions.tree import SessionTree
+from sm.sessions.writable_paths import WritablePaths
 from sm.state.endings import set_parent
 from sm.state.notices import withdraw
 from sm.store import Store, Transaction
@@ -48,9 +51,10 @@ class WorktreeUse:
 
 
 class Records:
-    def __init__(self, store: Store, manager: Manager) -> None:
+    def __init__(self, store: Store, manager: Manager, writable: WritablePaths) -> None:
         self._store = store
         self._manager = manager
+        self.writable = writable
 
     async def archive(
         self, caller: Caller, reference: str, key: RequestKey | None, *, archived: bool
@@ -121,14 +125,10 @@ class Records:
         """The use of a removed session's worktree by other sessions."""
         if not removed.worktree:
             return WorktreeUse(used=False, sandboxed=False)
-        sessions, workspaces = self._store.sessions.values(), self._store.workspaces
-        living = {s.working_dir for s in sessions if s.exit is None}
-        sandboxed = [s for s in sessions if s.effective_mode is not TrustLevel.DIRECT]
-        teams = {s.workspace for s in sandboxed}
-        writable = {s.working_dir for s in sandboxed}
-        writable |= {w.directory for w in workspaces.values() if w.slug in teams}
-        use = await asyncio.to_thread(_worktree_use, removed, living, writable)
-        return replace(use, sandboxed=use.sandboxed or removed.effective_mode != TrustLevel.DIRECT)
+        living = {s.working_dir for s in self._store.sessions.values() if s.exit is None}
+        used, places = await asyncio.to_thread(_worktree_use, removed, living)
+        sandboxed = removed.effective_mode != TrustLevel.DIRECT or await self.writable.among(places)
+        return WorktreeUse(used, bool(sandboxed))
 
     async def reparent(
         self, caller: Caller, reference: str, parent: str | None, key: RequestKey | None
@@ -217,11 +217,15 @@ def _is_void_after_removal(caller: Caller, notice: Notice) -> bool:
     return notice.recipient == caller.mailbox or not reports_loss
 
 
-def _worktree_use(removed: RemovedSession, living: Collection[str], writable: Collection[str]) -> WorktreeUse:
-    """`living`: directories of live sessions; `writable`: directories that sandboxed sessions can write to."""
+def _worktree_use(removed: RemovedSession, living: Collection[str]) -> tuple[bool, list[str]]:
+    """Whether a session works in the worktree, and every place that git would use there.
+
+    `living`: directories of live sessions.
+    """
     worktree = os.path.realpath(removed.worktree)
-    main = os.path.realpath(repository_of(removed.worktree, removed.branch) or removed.worktree)
-    return WorktreeUse(
-        used=any(is_within(os.path.realpath(directory), worktree) for directory in living),
-        sandboxed=any(do_overlap(os.path.realpath(directory), main) for directory in writable),
-    )
+    places = [worktree, os.path.realpath(repository_of(removed.worktree, removed.branch) or worktree)]
+    for directory in list(places):
+        with suppress(UnreadableRepository, OSError):  # the client will find that too, and run no git
+            if (repository := find_repository(directory)) is not None:
+                places += places_of(repository)
+    return any(is_within(os.path.realpath(directory), worktree) for directory in living), places

@@ -42,6 +42,7 @@ from sm.store.telegram_preferences import PreferenceReads
 from sm.store.transaction import ALONE, SHARED, Transaction
 from sm.store.usage import MeasureReads
 from sm.store.work_clock import RunClock, WorkClock
+from sm.store.writable_paths import WritablePathReads
 from sm.store.write_ahead_log import WriteAheadLog
 
 log = logging.getLogger(__name__)
@@ -117,6 +118,7 @@ class Store:
         self.measures = MeasureReads(self._read)
         self.search = SearchReads(self._read)
         self.records = RecordReads(self._read)
+        self.writable = WritablePathReads(self._read)
         self.budgets = BudgetReads(
             lambda: self.mail.open.budgets,
             lambda session_id: self.index.sessions.get(session_id),

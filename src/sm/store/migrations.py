@@ -593,7 +593,31 @@ _V11_EXCHANGES: tuple[str, ...] = (
     "ALTER TABLE messages ADD COLUMN held_until TEXT",
 )
 
-_V11: tuple[str, ...] = (*_V11_EXCHANGES,)
+_V11_WRITABLE: tuple[str, ...] = (
+    # Paths of this machine that a container could write. No row is ever deleted: sessions, workspaces and settings may
+    # be gone, and what was written there stays.
+    """CREATE TABLE writable_paths (
+        path TEXT PRIMARY KEY,
+        workspace TEXT,
+        at TEXT NOT NULL
+    ) WITHOUT ROWID""",
+    """INSERT OR IGNORE INTO writable_paths (path, workspace, at)
+        SELECT working_dir, workspace, min(created_at) FROM sessions
+        WHERE effective_mode <> 'direct' GROUP BY working_dir""",
+    """INSERT OR IGNORE INTO writable_paths (path, workspace, at)
+        SELECT directory, slug, created_at FROM workspaces
+        WHERE slug IN (SELECT workspace FROM sessions WHERE effective_mode <> 'direct')""",
+    """INSERT OR IGNORE INTO writable_paths (path, workspace, at)
+        SELECT substr(m.value, 1, length(m.value) - 3), slug, created_at
+        FROM workspaces, json_each(workspaces.sandbox, '$.mounts') AS m
+        WHERE m.value LIKE '/%:rw'
+            AND slug IN (SELECT workspace FROM sessions WHERE effective_mode <> 'direct')""",
+)
+
+_V11: tuple[str, ...] = (
+    *_V11_EXCHANGES,
+    *_V11_WRITABLE,
+)
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (_V1, _V2, _V3, _V4, _V5, _V6, _V7, _V8, _V9, _V10, _V11)
 """Step n brings a database of version n to n + 1 (`PRAGMA user_version`)."""

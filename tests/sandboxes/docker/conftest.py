@@ -7,7 +7,7 @@ import secrets
 import shutil
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from sm.paths import InstancePaths
 from sm.sandboxes.docker.container import Container
 from sm.sandboxes.docker.containers import ContainerEventKind, Containers
 from sm.sandboxes.docker.engine import Engine
+from sm.sandboxes.path_map import Mount
 from tests.load import scaled, until_async
 
 USER = 1000
@@ -39,6 +40,7 @@ class Sandboxes:
         self.workspaces: dict[str, Workspace] = {}
         self.events: list[tuple[ContainerEventKind, Container]] = []
         self.client_writes = 0
+        self.writable = set[str]()
         self.engine = Engine(engine)
         self.containers = self.open()
         self._running: asyncio.Task[None] | None = None
@@ -52,9 +54,13 @@ class Sandboxes:
             self.settings_of,
             self.workspaces.get,
             self._write_client,
+            self._record_mounts,
         )
         containers.listen(lambda kind, container: self.events.append((kind, container)))
         return containers
+
+    async def _record_mounts(self, workspace: str | None, mounts: Iterable[Mount]) -> None:
+        self.writable |= {mount.source for mount in mounts if mount.writable}
 
     def _write_client(self) -> None:
         launcher = Path(self.paths.client, "bin/sm")

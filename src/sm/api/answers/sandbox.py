@@ -93,6 +93,12 @@ class CommandView(TypedDict):
     argv: Annotated[list[str], doc("The command to run in a terminal.")]
 
 
+class WritableView(TypedDict):
+    """Paths that a sandboxed session of any time could write, wholly or in part, or replace."""
+
+    writable: list[str]
+
+
 class UnusedView(TypedDict):
     """A thing that nothing uses."""
 

@@ -10,6 +10,7 @@ from sm.api.answers.sandbox import (
     DoneView,
     SandboxView,
     UnusedView,
+    WritableView,
     image_view,
     sandbox_view,
     unused_view,
@@ -19,9 +20,11 @@ from sm.api.context import ApiRequest
 from sm.api.fields import Present, count, doc
 from sm.api.query import Query, WaitQuery
 from sm.api.route import RouteTable
+from sm.errors import UsageError
 from sm.sandboxes.docker.image import ImageBuild
 from sm.sessions.sandboxing import PruneScope
 
+_PATHS_MAX = 1000
 routes = RouteTable()
 
 
@@ -46,6 +49,12 @@ class ForceBody(Body):
 
 class EnterBody(Body):
     login: Annotated[str | None, doc("`claude` or `codex`: the login of this agent. Null: a shell.")] = None
+
+
+class PathsBody(Body):
+    paths: Annotated[list[str], doc("Absolute paths of this machine.", maxItems=_PATHS_MAX)] = Field(
+        default_factory=list
+    )
 
 
 class UnusedQuery(Query):
@@ -100,6 +109,17 @@ async def enter_container(request: ApiRequest, body: EnterBody) -> CommandView:
     """Start a container, and name the command for a shell or a login in it."""
     argv = await request.services.sandboxing.enter(request.caller, request.name, body.login)
     return {"argv": argv}
+
+
+@routes.route("POST", "/v1/sandbox/writable", agents=False)
+async def writable_paths(request: ApiRequest, body: PathsBody) -> WritableView:
+    """Tell which of these paths a sandboxed session of any time could write, also an ended or removed one.
+
+    Git must not run where it would read or write one of them. Every caller of the operator's socket may ask.
+    """
+    if len(body.paths) > _PATHS_MAX or not all(path.startswith("/") for path in body.paths):
+        raise UsageError(f"give at most {_PATHS_MAX} absolute paths")
+    return {"writable": list(await request.services.records.writable.among(body.paths))}
 
 
 @routes.route("GET", "/v1/sandbox/unused", agents=False, audit="prune")

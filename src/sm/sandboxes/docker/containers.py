@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
@@ -16,7 +16,7 @@ from typing import Final
 
 from sm.config import SandboxSection
 from sm.core.models import Workspace
-from sm.errors import IllegalState, NotFound, SandboxUnavailable, SmError
+from sm.errors import IllegalState, NotFound, SandboxUnavailable, SmError, StorageFull
 from sm.linux.cgroups import container_of
 from sm.linux.processes import is_alive
 from sm.paths import InstancePaths
@@ -27,6 +27,7 @@ from sm.sandboxes.docker.engine import Engine
 from sm.sandboxes.docker.events import EngineEvent, follow
 from sm.sandboxes.docker.maker import CHANGE_S, ContainerEnded, ContainerMaker, drift_warning
 from sm.sandboxes.docker.spec import ContainerSpec, build_spec, network_name
+from sm.sandboxes.path_map import Mount
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +42,8 @@ class ContainerEventKind(StrEnum):
 
 
 Listener = Callable[[ContainerEventKind, Container], None]
+RecordMounts = Callable[[str | None, Iterable[Mount]], Awaitable[None]]
+"""Stores the mounts of the container of a workspace."""
 
 
 class Containers:
@@ -57,14 +60,19 @@ class Containers:
         settings: Callable[[Workspace | None], SandboxSection],
         workspace_of: Callable[[str], Workspace | None],
         write_client: Callable[[], object],
+        record_mounts: RecordMounts,
     ) -> None:
-        """`settings`: of the container of a workspace. `write_client`: blocks; makes the directory `paths.client`."""
+        """`settings`: of the container of a workspace. `write_client`: blocks; makes the directory `paths.client`.
+
+        `record_mounts`: is awaited before a container is made or started; no container is made if it fails.
+        """
         self._engine = engine
         self._paths = paths
         self._instance = instance
         self._settings = settings
         self._workspace_of = workspace_of
         self._write_client = write_client
+        self._record_mounts = record_mounts
         self._known: dict[str | None, Container] = {}
         self._maker = ContainerMaker(engine, paths, instance)
         self._crashes = Crashes()
@@ -108,6 +116,11 @@ class Containers:
         before = dict(self._known)
         records = await self._engine.call(partial(calls.find_all, labels=self._labels))
         self._used.set()
+        for record in records:  # an earlier version may have made it
+            try:
+                await self._record_mounts(record.key, record.mounts)
+            except StorageFull as error:
+                log.warning("could not store what container %s can write: %s", record.name, error.message)
         alive = {record.key: found for record in records if (found := record.running()) is not None}
         for key in {*before, *alive}:
             known, found = before.get(key), alive.get(key)
@@ -294,6 +307,7 @@ class Containers:
         if key not in self._known:
             await self._crashes.wait(key)
         self._check_open()
+        await self._record_mounts(key, spec.mounts)
         try:
             found = await self._maker.bring_up(workspace, spec, anew=self._crashes.has_crashed(key))
         except ContainerEnded:
