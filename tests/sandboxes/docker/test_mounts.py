@@ -124,10 +124,47 @@ def test_linked_worktree_sees_the_git_directory_of_its_repository(
         f"{tree}/.git": False,
         str(common): True,
         f"{common}/hooks": False,
-        f"{common}/worktrees": True,
+        f"{common}/worktrees": False,
         str(own): True,
         f"{own}/commondir": False,
+        f"{own}/gitdir": False,
     }
+
+
+def test_protected_files_of_a_writable_mount_and_of_submodules_are_read_only(
+    paths: InstancePaths, shop: Workspace, tmp_path: Path
+) -> None:
+    library, bare = tmp_path / "library", tmp_path / "bare.git"
+    inner = library / ".git/modules/vendor/zlib"
+    for directory in (library / ".git", inner, inner / "modules/deep", bare):
+        for name in ("hooks", "info", "objects"):
+            (directory / name).mkdir(parents=True)
+        for name in ("HEAD", "config"):
+            (directory / name).touch()
+    mounts = (f"{library}:rw", f"{bare}:rw")
+    for workspace in (shop, None):
+        targets = found(workspace, paths, mounts=mounts)
+        read_only = {os.path.relpath(t, tmp_path) for t, (_, writable) in targets.items() if not writable}
+        assert {path for path in read_only if path.startswith(("library", "bare"))} == {
+            f"{directory}/{name}"
+            for directory in (
+                "library/.git",
+                "library/.git/modules/vendor/zlib",
+                "library/.git/modules/vendor/zlib/modules/deep",
+                "bare.git",
+            )
+            for name in ("config", "hooks", "info")
+        }
+        assert targets[f"{library}/.git/modules"] == (f"{library}/.git/modules", True)
+        # Only a writable mount has anything to protect.
+        assert not [t for t in found(workspace, paths, mounts=(str(library),)) if t.startswith(f"{library}/")]
+
+
+def test_all_modules_are_read_only_when_there_are_too_many(paths: InstancePaths, shop: Workspace) -> None:
+    for number in range(101):
+        (Path(shop.directory) / f".git/modules/{number}/objects").mkdir(parents=True)
+        (Path(shop.directory) / f".git/modules/{number}/HEAD").touch()
+    assert found(shop, paths)[f"{shop.directory}/.git/modules"][1] is False
 
 
 # ----------------------------------------------------------------------------------------------------------- refusals

@@ -56,7 +56,9 @@ def test_protection_covers_the_repository_of_a_linked_worktree(shop: Path, workt
         "feature/.git",
         "shop/.git/config",
         "shop/.git/hooks",
+        "shop/.git/worktrees",
         "shop/.git/worktrees/feature/commondir",
+        "shop/.git/worktrees/feature/gitdir",
     ]
 
 

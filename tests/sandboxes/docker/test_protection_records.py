@@ -27,35 +27,35 @@ def shop(tmp_path: Path) -> Path:
 
 
 def test_file_that_appeared_is_named_after_a_restart_of_the_daemon(paths: InstancePaths, shop: Path) -> None:
-    ProtectionRecords(paths).remember(ID, str(shop), PROTECT)
+    ProtectionRecords(paths).remember(ID, [str(shop)], PROTECT)
     (shop / ".mcp.json").touch()
     (shop / ".envrc").touch()
     mounts = (Mount(f"{shop}/.envrc", f"{shop}/.envrc"),)
     records = ProtectionRecords(paths)
-    assert records.appeared(ID, str(shop), PROTECT, mounts) == (f"{shop}/.mcp.json",)
+    assert records.appeared(ID, [str(shop)], PROTECT, mounts) == (f"{shop}/.mcp.json",)
 
 
 def test_next_start_of_a_session_counts_from_its_own_beginning(paths: InstancePaths, shop: Path) -> None:
     records = ProtectionRecords(paths)
-    records.remember(ID, str(shop), PROTECT)
+    records.remember(ID, [str(shop)], PROTECT)
     (shop / ".envrc").touch()
-    records.remember(ID, str(shop), PROTECT)
-    assert records.appeared(ID, str(shop), PROTECT, ()) == ()
+    records.remember(ID, [str(shop)], PROTECT)
+    assert records.appeared(ID, [str(shop)], PROTECT, ()) == ()
 
 
 def test_session_without_a_record_has_no_changes(paths: InstancePaths, shop: Path) -> None:
     records = ProtectionRecords(paths)
     (shop / ".envrc").touch()
-    assert records.appeared(ID, str(shop), PROTECT, ()) == ()
-    records.remember(ID, str(shop), PROTECT)
+    assert records.appeared(ID, [str(shop)], PROTECT, ()) == ()
+    records.remember(ID, [str(shop)], PROTECT)
     (shop / ".mcp.json").touch()
     for _ in range(2):
         records.forget(ID)
-    assert records.appeared(ID, str(shop), PROTECT, ()) == ()
+    assert records.appeared(ID, [str(shop)], PROTECT, ()) == ()
     assert os.listdir(paths.launch) == []
 
 
 def test_record_is_private(paths: InstancePaths, shop: Path) -> None:
-    ProtectionRecords(paths).remember(ID, str(shop), PROTECT)
+    ProtectionRecords(paths).remember(ID, [str(shop)], PROTECT)
     (file,) = Path(paths.launch).iterdir()
     assert file.stat().st_mode & 0o777 == 0o600

@@ -20,7 +20,7 @@ from sm.paths import (
 )
 from sm.policy.mounts import is_within
 from sm.sandboxes.docker.git_directory import linked_worktree
-from sm.sandboxes.docker.protection import is_mountable, protected_paths
+from sm.sandboxes.docker.protection import is_mountable, protected_paths, writable_within
 from sm.sandboxes.docker.refusals import Host, MountPath, check_directory, check_path, homes_of
 from sm.sandboxes.path_map import Mount
 
@@ -40,17 +40,28 @@ def mounts_of(
         Mount(own.socket_dir, INSIDE_SOCKET_DIR),
         Mount(paths.client, INSIDE_CLIENT),
     ]
+    configured = list(_configured(workspace, settings, paths, host))
+    directories = [mount.source for mount in configured if mount.writable and os.path.isdir(mount.source)]
     if workspace is not None:
-        found += _of_workspace(workspace, settings, paths, host)
+        of_workspace = list(_of_workspace(workspace, paths, host))
+        found += of_workspace
+        directories.insert(0, of_workspace[0].source)
     elif settings.vault is not None:
         # Its own path comes first: `PathMap.to_inside` prefers it.
         named = MountPath(settings.vault, "sandbox.vault", "change sandbox.vault in config.yaml")
         vault = check_directory(named, paths, host)
         found += [Mount(vault, vault), Mount(vault, INSIDE_VAULT)]
+    found += _protected(directories, settings.protect, [mount.source for mount in (*found, *configured)])
     taken = {mount.target for mount in found}
-    configured = _configured(workspace, settings, paths, host)
     found += [mount for mount in configured if mount.target not in taken]
     return tuple(sorted(found, key=lambda mount: mount.target.count("/")))
+
+
+def writable_directories(workspace: Workspace | None, settings: SandboxSection) -> tuple[str, ...]:
+    """The directories with protected files: that of the workspace, and the writable ones of `sandbox.mounts`."""
+    mounts = (split_mount(mount) for mount in settings.mounts)
+    found = [os.path.realpath(path) for path, writable in mounts if writable and os.path.isdir(path)]
+    return tuple(dict.fromkeys((*([] if workspace is None else [workspace.directory]), *found)))
 
 
 def make_directories(workspace: Workspace | None, paths: InstancePaths, user: tuple[int, int]) -> None:
@@ -80,9 +91,7 @@ def _give(path: str, user: tuple[int, int]) -> None:
     os.chown(path, *user, follow_symlinks=False)
 
 
-def _of_workspace(
-    workspace: Workspace, settings: SandboxSection, paths: InstancePaths, host: Host
-) -> Iterator[Mount]:
+def _of_workspace(workspace: Workspace, paths: InstancePaths, host: Host) -> Iterator[Mount]:
     name = f"the directory of workspace {workspace.slug}"
     try:
         owner = os.stat(workspace.directory).st_uid
@@ -96,14 +105,20 @@ def _of_workspace(
         name = f"the git directory of workspace {workspace.slug}"
         common = check_directory(MountPath(worktree.common, name, other), paths, host)
         yield Mount(common, common, writable=True)
-    yield from _protected(directory, settings.protect)
 
 
-def _protected(directory: str, protect: Sequence[str]) -> Iterator[Mount]:
-    mountable = [found for found in protected_paths(directory, protect) if is_mountable(found)]
-    read_only = {found.path for found in mountable}
-    parents = {parent for found in mountable for parent in found.parents}
-    writable = [parent for parent in parents if not any(is_within(parent, path) for path in read_only)]
+def _protected(directories: Sequence[str], protect: Sequence[str], visible: Sequence[str]) -> Iterator[Mount]:
+    """`directories`: those with protected files, which may be in other ones. `visible`: all that are mounted."""
+    found = [path for directory in directories for path in protected_paths(directory, protect)]
+    # The repository of a linked worktree is mounted for the workspace only.
+    mountable = [
+        path for path in found if is_mountable(path) and any(is_within(path.path, d) for d in visible)
+    ]
+    read_only = {path.path for path in mountable}
+    parents = {parent for path in mountable for parent in path.parents}
+    writable = {parent for parent in parents if not any(is_within(parent, path) for path in read_only)}
+    own = (writable_within(directory) for directory in directories)
+    writable |= {path for path in own if path is not None and os.path.dirname(path) in read_only}
     yield from (Mount(parent, parent, writable=True) for parent in sorted(writable))
     yield from (Mount(path, path) for path in sorted(read_only))
 

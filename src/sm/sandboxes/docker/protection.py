@@ -19,8 +19,10 @@ from sm.sandboxes.docker.git_directory import LinkedWorktree, linked_worktree
 from sm.sandboxes.path_map import Mount, PathMap
 
 _ENTRIES_MAX = 1000
-_GIT_ALSO = ("commondir", "config.worktree")
-"""With these files git uses another directory, or more settings."""
+_GIT_ALSO = ("commondir", "config.worktree", "info")
+"""With the files git uses another directory, or more settings; `info/attributes` names filters for files."""
+_MODULES_MAX = 100
+_MODULES_DEPTH = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,15 @@ def protected_paths(directory: str, protect: Sequence[str]) -> tuple[Protected, 
     names = [name.removeprefix(".git/") for name in protect if _is_of_git(name)]
     if names:
         found += _of_git(directory, worktree, (*names, *_GIT_ALSO))
+        if is_git_directory(directory):  # of a mount; a workspace has its files around one
+            found += _of_git_directory(directory, directory, (*names, *_GIT_ALSO))
     return tuple(dict.fromkeys(found))
+
+
+def writable_within(directory: str) -> str | None:
+    """The directory that agents must be able to write below a protected one: that of their own linked worktree."""
+    worktree = linked_worktree(directory)
+    return None if worktree is None else worktree.own
 
 
 def _is_of_git(name: str) -> bool:
@@ -56,12 +66,51 @@ def _of_git(directory: str, worktree: LinkedWorktree | None, names: Sequence[str
     if worktree is None:
         if not _is_directory(f"{directory}/.git"):
             yield Protected(directory, f"{directory}/.git")  # a file could name another repository
-        yield from (Protected(directory, f"{directory}/.git/{name}") for name in names)
+        yield from _of_git_directory(directory, f"{directory}/.git", names)
         return
     # An agent could make git use another repository with these files.
     yield Protected(directory, f"{directory}/.git")
-    yield from (Protected(worktree.common, f"{worktree.own}/{name}") for name in _GIT_ALSO)
-    yield from (Protected(worktree.common, f"{worktree.common}/{name}") for name in names)
+    # The files of other worktrees: their agents may run on the host.
+    yield Protected(worktree.common, f"{worktree.common}/worktrees")
+    for name in (*_GIT_ALSO[:2], "gitdir"):
+        yield Protected(worktree.common, f"{worktree.own}/{name}")
+    yield from _of_modules(worktree.common, f"{worktree.own}/modules", names)
+    yield from _of_git_directory(worktree.common, worktree.common, names)
+
+
+def _of_git_directory(base: str, git_directory: str, names: Sequence[str]) -> Iterator[Protected]:
+    yield from (Protected(base, f"{git_directory}/{name}") for name in names)
+    yield from _of_modules(base, f"{git_directory}/modules", names)
+
+
+def _of_modules(base: str, modules: str, names: Sequence[str]) -> Iterator[Protected]:
+    """The same in the git directories of submodules; all of `modules` when there are too many."""
+    found = list(islice(_git_directories(modules, _MODULES_DEPTH), _MODULES_MAX + 1))
+    if None in found or len(found) > _MODULES_MAX:
+        yield Protected(base, modules)
+        return
+    yield from (Protected(base, f"{directory}/{name}") for directory in found for name in names)
+
+
+def _git_directories(directory: str, depth: int) -> Iterator[str | None]:
+    """The git directories below a directory, without links. None: there may be more of them deeper."""
+    if depth == 0:
+        yield None
+        return
+    with suppress(OSError), os.scandir(directory) as entries:
+        for entry in islice(entries, _ENTRIES_MAX):
+            if not entry.is_dir(follow_symlinks=False):
+                continue
+            if is_git_directory(entry.path):
+                yield entry.path
+                yield from _git_directories(f"{entry.path}/modules", depth - 1)
+            else:
+                yield from _git_directories(entry.path, depth - 1)
+
+
+def is_git_directory(path: str) -> bool:
+    """Return whether git would take the directory for one of its own."""
+    return os.path.lexists(f"{path}/HEAD") and _is_directory(f"{path}/objects")
 
 
 def _is_directory(path: str) -> bool:

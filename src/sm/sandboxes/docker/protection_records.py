@@ -20,21 +20,25 @@ class ProtectionRecords:
     def __init__(self, paths: InstancePaths) -> None:
         self._directory = paths.launch
 
-    def remember(self, session_id: str, directory: str, protect: Sequence[str]) -> None:
-        """Replace the record of the session. `directory`: that of the workspace. Raises OSError."""
+    def remember(self, session_id: str, directories: Sequence[str], protect: Sequence[str]) -> None:
+        """Replace the record of the session. `directories`: those that it can write. Raises OSError."""
         os.makedirs(self._directory, 0o700, exist_ok=True)
         # ASCII, so that a name that is not UTF-8 comes back as it was.
-        replace_private(self._file(session_id), json.dumps(fingerprints(directory, protect)).encode("ascii"))
+        found = dict[str, str]()
+        for directory in directories:
+            found |= fingerprints(directory, protect)
+        replace_private(self._file(session_id), json.dumps(found).encode("ascii"))
 
     def appeared(
-        self, session_id: str, directory: str, protect: Sequence[str], mounts: Sequence[Mount]
+        self, session_id: str, directories: Sequence[str], protect: Sequence[str], mounts: Sequence[Mount]
     ) -> tuple[str, ...]:
         """The paths that were made or changed since `remember`; empty for a session without a record."""
         try:
             at_start = json.loads(read_or_empty(self._file(session_id), _BYTES_MAX))
         except ValueError:
             return ()
-        return appeared(directory, protect, at_start, mounts)
+        found = (appeared(directory, protect, at_start, mounts) for directory in directories)
+        return tuple(dict.fromkeys(path for paths in found for path in paths))
 
     def forget(self, session_id: str) -> None:
         """Idempotent."""

@@ -30,6 +30,7 @@ from sm.sandboxes.docker.agent_process import AgentSearch, cgroup_of_container, 
 from sm.sandboxes.docker.container import Container
 from sm.sandboxes.docker.engine import Engine
 from sm.sandboxes.docker.image import Images
+from sm.sandboxes.docker.mounts import writable_directories
 from sm.sandboxes.docker.protection_records import ProtectionRecords
 from sm.sandboxes.docker.start_report import (
     FOLDER,
@@ -144,8 +145,7 @@ class ContainerSandbox:
         setup = (*_SETUP, *_scratch_directory(launch.working_dir))
         text = launches.script(marked_launch, report_inside(session_id), mark="$_sm_start", setup=setup)
         workspace = self._workspace_of(session)
-        if workspace is not None:
-            await asyncio.to_thread(self._remember_protected, session_id, workspace)
+        await asyncio.to_thread(self._remember_protected, session_id, workspace)
         container = await self._containers.ensure(workspace)
         # The kernel knows it before the event of the engine arrives.
         await self._unpause(container.init, cgroup_of_container(container.init))
@@ -164,11 +164,11 @@ class ContainerSandbox:
             *("/bin/sh", "-c", _IN_CONTAINER, "sh", f"{INSIDE_LAUNCH}/{session_id}"),
         )
 
-    def _remember_protected(self, session_id: str, workspace: Workspace) -> None:
-        with launches.full_disk(session_id, self._paths.launch):
-            self._records.remember(
-                session_id, workspace.directory, sandbox_for(self._config, workspace).protect
-            )
+    def _remember_protected(self, session_id: str, workspace: Workspace | None) -> None:
+        settings = sandbox_for(self._config, workspace)
+        if directories := writable_directories(workspace, settings):
+            with launches.full_disk(session_id, self._paths.launch):
+                self._records.remember(session_id, directories, settings.protect)
 
     async def wait_started(self, session: Session, pid: int) -> Process | None:
         """As in `Sandbox`. The agent runs once it has left the launch script, at most 30 s after this call."""
@@ -276,11 +276,15 @@ class ContainerSandbox:
         """As in `Sandbox`. Empty when the container is gone: nothing tells then what it could write to."""
         workspace = None if session.workspace is None else self._workspace(session.workspace)
         container = self._containers.find(session.workspace)
-        if workspace is None or container is None:
+        if container is None or (session.workspace is not None and workspace is None):
             return ()
-        protect = sandbox_for(self._config, workspace).protect
+        settings = sandbox_for(self._config, workspace)
         return await asyncio.to_thread(
-            self._records.appeared, session.id, workspace.directory, protect, container.mounts
+            self._records.appeared,
+            session.id,
+            writable_directories(workspace, settings),
+            settings.protect,
+            container.mounts,
         )
 
     def ended(self, session: Session) -> None:
