@@ -16,8 +16,9 @@ from sm.core.models import Workspace
 from sm.errors import SandboxUnavailable
 from sm.paths import InstancePaths
 from sm.sandboxes.docker.maker import ContainerMaker
-from sm.sandboxes.docker.mounts import changed, make_directories
+from sm.sandboxes.docker.mounts import changed, make_directories, present
 from sm.sandboxes.docker.spec import ContainerSpec, build_spec
+from sm.sandboxes.path_map import Mount
 from tests.load import scaled
 from tests.sandboxes.docker.conftest import Sandboxes
 
@@ -144,18 +145,63 @@ def test_git_works_in_a_linked_worktree(containers: Containers, tmp_path: Path) 
     main = repository(tmp_path / "main")
     tree = tmp_path / "tree"
     git("worktree", "add", "-q", tree, where=main)
+    git("worktree", "add", "-q", tmp_path / "direct", where=main)
     subprocess.run(["chown", "-R", f"{USER}:{USER}", str(main)], check=True)
     with containers.started(containers.spec(given(tree))) as inside:
         assert inside.output(f"cd {tree} && {COMMIT} && git log --format=%s") == "second\nfirst"
+        for command in (
+            "git stash list",
+            "git checkout -q -b other",
+            "git rebase -q HEAD~1",
+            "git pack-refs --all",
+        ):
+            assert inside.succeeds(f"cd {tree} && {command}"), command
         assert inside.output(f"ls -A {main}") == ".git"
         for command in (
             f"echo gitdir: /tmp > {tree}/.git",
             f"echo /tmp > {main}/.git/worktrees/tree/commondir",
             f"mv {main}/.git/worktrees {main}/.git/other",
             f"touch {main}/.git/hooks/pre-commit",
+            f"echo '* filter=x' > {main}/.git/info/attributes",
+            f"echo /tmp > {main}/.git/worktrees/direct/commondir",
+            f"rm {main}/.git/worktrees/direct/HEAD",
+            f"mv {main}/.git/worktrees/direct {main}/.git/worktrees/other",
+            f"mv {main}/.git/worktrees/tree {main}/.git/worktrees/other",
+            f"cd {tree} && git worktree add -q /tmp/other",
             f"cd {tree} && git config core.pager sh",
         ):
             assert not inside.succeeds(command), command
+
+
+def test_repository_of_a_writable_mount_keeps_its_configuration(
+    containers: Containers, tmp_path: Path
+) -> None:
+    shop, library = tmp_path / "shop", repository(tmp_path / "library")
+    shop.mkdir()
+    subprocess.run(["chown", "-R", f"{USER}:{USER}", str(library)], check=True)
+    with containers.started(containers.spec(given(shop), mounts=(f"{library}:rw",))) as inside:
+        assert inside.succeeds(f"cd {library} && touch file && {COMMIT}")
+        for command in (
+            "git config filter.x.clean sh",
+            "touch .git/hooks/pre-commit",
+            "touch .git/info/attributes",
+            "mv .git other",
+        ):
+            assert not inside.succeeds(f"cd {library} && {command}"), command
+
+
+def test_protection_of_a_file_that_the_host_replaces_is_known_to_be_gone(
+    containers: Containers, tmp_path: Path
+) -> None:
+    """The kernel removes the mount at the file's old name, so the container can write the new file."""
+    shop = repository(tmp_path / "a shop")
+    spec = containers.spec(given(shop))
+    config = f"{shop}/.git/config"
+    with containers.started(spec) as inside:
+        before = present(spec.mounts, inside.pid)
+        assert config in {mount.target for mount in before}
+        git("config", "remote.origin.url", "/elsewhere", where=shop)
+        assert set(before) - set(present(spec.mounts, inside.pid)) == {Mount(config, config)}
 
 
 def test_agent_can_replace_neither_its_socket_nor_its_client(containers: Containers, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Decides which files and directories of this machine a container sees, and where."""
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -23,6 +24,9 @@ from sm.sandboxes.docker.git_directory import linked_worktree
 from sm.sandboxes.docker.protection import is_mountable, protected_paths, writable_within
 from sm.sandboxes.docker.refusals import Host, MountPath, check_directory, check_path, homes_of
 from sm.sandboxes.path_map import Mount
+
+_OCTAL = re.compile(rb"\\([0-7]{3})")
+_MOUNTINFO_MAX = 16 << 20
 
 
 def mounts_of(
@@ -143,6 +147,22 @@ def changed(mounts: Sequence[Mount], pid: int) -> tuple[str, ...]:
     such a mount must be removed. Not found: a link to a place that has the same file under the path of the source.
     """
     return tuple(mount.target for mount in mounts if not _is_same(mount, root_directory(pid)))
+
+
+def present(mounts: Sequence[Mount], pid: int) -> tuple[Mount, ...]:
+    """The mounts that the container of a process still has.
+
+    When a program of the host replaces a mounted file, as git does with its configuration, the kernel removes the mount
+    from the container, and agents can write the new file.
+    """
+    try:
+        with open(f"/proc/{pid}/mountinfo", "rb") as file:
+            lines = file.read(_MOUNTINFO_MAX).splitlines()
+    except OSError:  # it has ended
+        return tuple(mounts)
+    found = {fields[4] for fields in map(bytes.split, lines) if len(fields) > 4}
+    targets = {os.fsdecode(_OCTAL.sub(lambda code: bytes([int(code[1], 8)]), field)) for field in found}
+    return tuple(mount for mount in mounts if mount.target in targets)
 
 
 def _is_same(mount: Mount, root: str) -> bool:

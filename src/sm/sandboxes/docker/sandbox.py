@@ -30,7 +30,7 @@ from sm.sandboxes.docker.agent_process import AgentSearch, cgroup_of_container, 
 from sm.sandboxes.docker.container import Container
 from sm.sandboxes.docker.engine import Engine
 from sm.sandboxes.docker.image import Images
-from sm.sandboxes.docker.mounts import writable_directories
+from sm.sandboxes.docker.mounts import present, writable_directories
 from sm.sandboxes.docker.protection_records import ProtectionRecords
 from sm.sandboxes.docker.start_report import (
     FOLDER,
@@ -279,13 +279,13 @@ class ContainerSandbox:
         if container is None or (session.workspace is not None and workspace is None):
             return ()
         settings = sandbox_for(self._config, workspace)
-        return await asyncio.to_thread(
-            self._records.appeared,
-            session.id,
-            writable_directories(workspace, settings),
-            settings.protect,
-            container.mounts,
-        )
+
+        def find() -> tuple[str, ...]:
+            directories = writable_directories(workspace, settings)
+            mounts = present(container.mounts, container.init.pid)
+            return self._records.appeared(session.id, directories, settings.protect, mounts)
+
+        return await asyncio.to_thread(find)
 
     def ended(self, session: Session) -> None:
         """As in `Sandbox`: the container may be idle from now on."""
