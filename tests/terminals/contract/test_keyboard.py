@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from sm.core.models import Exit
 from sm.errors import NoTerminal
 from sm.terminals.base import Terminals
-from tests.terminals.contract.samples import ID, NAME, ends_with, gone, line_of
+from tests.terminals.contract.samples import FOREVER, ID, NAME, ends_with, gone, line_of
 from tests.terminals.world import World, sh, until, until_async
 
 
@@ -98,6 +99,54 @@ async def test_call_raises_no_terminal_when_the_process_has_ended(terminals: Ter
     await terminals.exit_status(pane)
     with pytest.raises(NoTerminal):
         await getattr(terminals, call)(NAME, *["anybody?"] * (call in ("paste", "type_line")))
+
+
+@pytest.mark.parametrize("text", ["too late", "x" * 5_000, ""])
+async def test_type_line_types_nothing_when_the_process_ends_after_the_look_up(
+    terminals: Terminals, world: World, text: str
+) -> None:
+    """`paste-buffer` into a pane whose process has ended crashes tmux 3.3a, with all terminals."""
+    pane = await terminals.open(ID, NAME, "/", sh("read line; exit 3"))
+    other = await terminals.open("99999999", "command-99999999", "/", FOREVER)
+    found = await terminals.running(NAME)
+    await terminals.type_line(NAME, "end")
+    await gone(pane.pid)
+    assert await terminals.exit_status(pane) == Exit(3)
+    with pytest.raises(NoTerminal):
+        await terminals.type_line(NAME, text, found)
+    assert world.server_pid() == pane.server_pid
+    assert (await terminals.running("command-99999999")).pid == other.pid
+    assert world.tmux("list-buffers") == []
+
+
+async def test_type_line_types_nothing_when_another_process_has_replaced_the_one_that_was_found(
+    terminals: Terminals, world: World
+) -> None:
+    pane = await terminals.open(ID, NAME, "/", FOREVER)
+    found = await terminals.running(NAME)
+    world.tmux("respawn-pane", "-k", "-t", pane.pane_id, "sh -c 'echo ready; exec cat'")
+    await until_async(lambda: ends_with(terminals, "ready"))
+    with pytest.raises(NoTerminal):
+        await terminals.type_line(NAME, "for the other process", found)
+    assert (await terminals.capture(NAME, 5)) == ["ready"]
+
+
+async def test_person_cannot_paste_into_a_terminal_whose_process_has_ended(
+    terminals: Terminals, world: World
+) -> None:
+    pane = await terminals.open(ID, NAME, "/", sh("echo last words; exit 3"))
+    await gone(pane.pid)
+    await until(
+        lambda: (
+            world.tmux("display-message", "-p", "-t", pane.pane_id, "#{pane_dead} #{pane_dead_status}")
+            == ["1 3"]
+        )
+    )
+    world.tmux("set-buffer", "pasted by a person")
+    world.tmux("paste-buffer", "-p", "-t", pane.pane_id)
+    assert world.server_pid() == pane.server_pid
+    assert await terminals.exit_status(pane) == Exit(3)
+    assert await terminals.capture(NAME, 5) == ["last words"]
 
 
 async def test_enter_if_unsent_presses_enter_once_when_the_screen_shows_the_text(

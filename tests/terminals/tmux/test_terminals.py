@@ -8,9 +8,12 @@ import pytest
 
 from sm.config.model import TmuxSection
 from sm.core.models import Exit
-from sm.errors import NoServer, TerminalError
+from sm.errors import NoServer, NoTerminal, TerminalError, TerminalUnreachable
+from sm.terminals.base import Pane
+from sm.terminals.tmux.keys import TmuxKeyboard
+from sm.terminals.tmux.lookup import Finder
 from sm.terminals.tmux.terminals import Tmux
-from tests.terminals.contract.samples import FOREVER, ID, NAME
+from tests.terminals.contract.samples import FOREVER, ID, NAME, ends_with
 from tests.terminals.world import INSTANCE, World, ended, sh, until, until_async
 
 HOSTILE = {
@@ -312,3 +315,57 @@ async def test_retire_keeps_the_keeper_session_when_terminals_are_left(world: Wo
         await tmux.open(ID, NAME, "/", FOREVER)
         await tmux.retire()
     assert {NAME, "sm-0b5e55ed"} <= set(world.sessions())
+
+
+@pytest.mark.parametrize("call", ["paste", "press"])
+async def test_nothing_is_typed_when_the_process_ends_between_the_look_up_and_the_key(
+    world: World, tmux: Tmux, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """`paste-buffer` into a pane whose process has ended crashes tmux 3.3a, with all terminals."""
+    pane = await tmux.open(ID, NAME, "/", sh("stty -echo; printf half; read line; exit 3"))
+    await until_async(lambda: ends_with(tmux, "half"))
+    find = Finder.find_running
+
+    async def find_and_wait(finder: Finder, name: str) -> Pane:
+        found = await find(finder, name)
+        world.tmux("send-keys", "-t", pane.pane_id, "Enter")
+        await tmux.exit_status(found)
+        return found
+
+    monkeypatch.setattr(Finder, "find_running", find_and_wait)
+    with pytest.raises(NoTerminal):
+        await getattr(tmux, call)(NAME, "Enter" if call == "press" else "half")
+    assert world.server_pid() == pane.server_pid
+    assert await tmux.capture(NAME, 5) == ["half"]
+
+
+async def test_type_line_is_unreachable_when_the_process_ends_between_the_text_and_enter(
+    world: World, tmux: Tmux, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pane = await tmux.open(ID, NAME, "/", sh("read line; exit 3"))
+
+    async def end_the_process(keyboard: TmuxKeyboard, text: str) -> None:
+        world.tmux("send-keys", "-t", pane.pane_id, "Enter")
+        await tmux.exit_status(pane)
+
+    monkeypatch.setattr(TmuxKeyboard, "_settle", end_the_process)
+    with pytest.raises(TerminalUnreachable, match="has ended, after the text was pasted"):
+        await tmux.type_line(NAME, "text")
+
+
+async def test_input_of_kept_panes_is_off_when_an_older_version_left_them(world: World) -> None:
+    async with world.terminals() as tmux:
+        pane = await tmux.open(ID, NAME, "/", sh("exit 3"))
+        await tmux.exit_status(pane)
+        await until_async(lambda: input_is_off(world, pane))
+        world.tmux("select-pane", "-e", "-t", pane.pane_id)
+    async with world.terminals() as next_daemon:
+        await next_daemon.snapshot()
+        await until_async(lambda: input_is_off(world, pane))
+        world.tmux("select-pane", "-e", "-t", pane.pane_id)
+        assert await next_daemon.exit_status(pane) == Exit(3)
+        await until_async(lambda: input_is_off(world, pane))
+
+
+async def input_is_off(world: World, pane: Pane) -> bool:
+    return world.tmux("display-message", "-p", "-t", pane.pane_id, "#{pane_input_off}") == ["1"]

@@ -51,10 +51,7 @@ class PaneAdopter:
         show: Command = ("display-message", "-p", *to, f"{tag} {panes.ROW}")
         kept = panes.FOREIGN if foreign else panes.OWN
         # A shell's pane closes with its shell, as before. An agent's dead pane stays: it holds the exit status.
-        stay: tuple[Command, ...] = (
-            ("set-option", "-p", *to, "remain-on-exit", "on"),
-            ("set-option", "-p", "-q", *to, "remain-on-exit-format", panes.DEAD_NOTE),
-        )
+        stay = panes.keep_on_exit(pane.pane_id)
         try:
             ((line,),) = await self._server.ask(show)
             if f" {pane.pane_id} {pane.pid} " not in line:

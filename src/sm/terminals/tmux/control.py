@@ -28,6 +28,8 @@ _FROM_CLIENT = 1
 
 Command = Sequence[str]
 
+_IF = "if-shell"
+
 
 class Refused(TerminalUnreachable):
     """tmux answered `%error`. `outputs` holds what the commands before it on the line printed."""
@@ -55,11 +57,31 @@ def quote(text: str) -> str:
     return "'" + text.replace("'", "'\\''").replace("\n", "'\\n'") + "'"
 
 
+def unless(condition: str, target: str, command: Command, otherwise: Command) -> Command:
+    """The command that runs `command` unless the format `condition` is true for the pane `target`, else `otherwise`.
+
+    tmux runs a command line without interruption, so nothing changes between the check and `command`. The outputs have
+    one more entry: that of the command that ran. Only the last command of a line may be conditional: when tmux refuses
+    `command`, it still runs the rest of the line.
+    """
+    return (_IF, "-F", "-t", target, condition, _join(otherwise), _join(command))
+
+
+def _join(command: Command) -> str:
+    return " ".join(quote(word) for word in command)
+
+
+def _count_blocks(commands: Sequence[Command]) -> int:
+    """The number of blocks that answer a line: the command that `if-shell` chooses has a block of its own."""
+    assert all(command[0] != _IF for command in commands[:-1])
+    return len(commands) + (commands[-1][0] == _IF)
+
+
 @dataclass(slots=True)
 class Reply:
-    """A pending reply to one command line: one block per command, fewer when tmux refuses a command."""
+    """A pending reply to one command line. tmux sends fewer blocks when it refuses a command."""
 
-    commands: int
+    blocks: int
     future: asyncio.Future[list[list[str]]]
     fence: bytes | None = None
     """Set when the block may hold text of an agent; see `Replies`."""
@@ -155,7 +177,7 @@ class Replies:
                 answer.future.set_exception(Refused("\n".join(output), answer.outputs))
             return
         answer.outputs.append(output)
-        if len(answer.outputs) == answer.commands:
+        if len(answer.outputs) == answer.blocks:
             self.waiting.popleft()
             if not answer.future.done():
                 answer.future.set_result(answer.outputs)
@@ -245,12 +267,12 @@ class Control(asyncio.SubprocessProtocol):
     def _send(self, commands: Sequence[Command], fence: bytes | None = None) -> Reply:
         if not self.alive or self._stdin is None:
             raise TerminalUnreachable(self._why)
-        line = " ; ".join(" ".join(quote(word) for word in command) for command in commands)
+        line = " ; ".join(map(_join, commands))
         future: asyncio.Future[list[list[str]]] = asyncio.get_running_loop().create_future()
         # Retrieve the outcome, or asyncio complains about an unretrieved exception (`send_nowait`, or a cancelled
         # caller, whose answer stays in the queue because the reply still comes).
         future.add_done_callback(lambda done: done.cancelled() or done.exception())
-        answer = Reply(len(commands), future, fence)
+        answer = Reply(_count_blocks(commands), future, fence)
         self._replies.waiting.append(answer)
         self._stdin.write(line.encode(errors="surrogateescape") + b"\n")
         return answer

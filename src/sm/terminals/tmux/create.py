@@ -180,8 +180,7 @@ class PaneCreator:
             # From here on the window's current pane is the empty one. A hook may have made more than the placeholder.
             ("kill-pane", "-a", *window),
             *(("set-hook", "-u", *session, hook) for hook in hooks),
-            ("set-option", "-p", *window, "remain-on-exit", "on"),
-            ("set-option", "-p", "-q", *window, "remain-on-exit-format", panes.DEAD_NOTE),
+            *panes.keep_on_exit(f"{session_id}:{window_id}"),
             ("set-option", "-w", *window, "window-size", "latest"),
             ("set-option", "-w", *window, "allow-rename", "off"),
             ("display-message", "-p", *window, "#{pane_id}"),

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from sm.errors import TerminalBusy, TerminalUnreachable
+from sm.errors import NoTerminal, TerminalBusy, TerminalUnreachable
 from sm.linux.ttys import has_unread_input
 from sm.terminals.base import Pane
 from sm.terminals.tmux import panes
-from sm.terminals.tmux.control import Refused
-from sm.terminals.tmux.lookup import Finder, translate_refusal
+from sm.terminals.tmux.control import Command, Refused
+from sm.terminals.tmux.lookup import Finder, process_ended, translate_refusal
 from sm.terminals.tmux.server import TmuxServer
 
 SETTLE_S: Final = 0.02
@@ -44,32 +44,48 @@ class TmuxKeyboard:
 
     async def type_line(self, name: str, text: str, pane: Pane | None = None) -> None:
         pane = pane or await self.running(name)
-        with translate_refusal(name):
-            if text:
+        if text:
+            with translate_refusal(name):
                 await self._paste(pane, text)
-            await asyncio.sleep(SETTLE_S + len(text) * _SETTLE_S_PER_CHARACTER)
+        await self._settle(text)
+        try:
             # A separate line: sent together with the paste, Enter would be text.
-            await self._server.ask(
-                ("copy-mode", "-q", "-t", pane.pane_id), ("send-keys", "-t", pane.pane_id, "Enter")
-            )
+            await self._press(pane, "Enter")
+        except NoTerminal as error:
+            if not text:
+                raise
+            raise TerminalUnreachable(f"{error.message}, after the text was pasted") from None
 
-    async def _paste(self, pane: Pane, text: str) -> None:
-        """Paste bracketed (-p) and unchanged (-r), from a buffer that tmux then deletes (-d).
+    async def _settle(self, text: str) -> None:
+        await asyncio.sleep(SETTLE_S + len(text) * _SETTLE_S_PER_CHARACTER)
+
+    async def _type(self, pane: Pane, command: Command, *before: Command) -> None:
+        """Run `before`, and then `command` if the pane still runs the same process. Raises NoTerminal, Refused.
 
         First leave copy mode or another mode, in which a key is a command.
         """
-        buffer = f"sm-{secrets.token_hex(6)}"
         leave = ("copy-mode", "-q", "-t", pane.pane_id)
+        *_, printed = await self._server.ask(leave, *before, panes.unless_gone(pane, command))
+        if printed == [panes.GONE]:
+            raise process_ended(pane.name)
+
+    async def _press(self, pane: Pane, key: str) -> None:
+        with translate_refusal(pane.name):
+            await self._type(pane, ("send-keys", "-t", pane.pane_id, key))
+
+    async def _paste(self, pane: Pane, text: str) -> None:
+        """Paste bracketed (-p) and unchanged (-r), from a buffer that tmux then deletes (-d)."""
+        buffer = f"sm-{secrets.token_hex(6)}"
         paste = ("paste-buffer", "-p", "-r", "-d", "-b", buffer, "-t", pane.pane_id)
         try:
             if len(text.encode()) <= _COMMAND_MAX_BYTES:
-                await self._server.ask(leave, ("set-buffer", "-b", buffer, "--", text), paste)
+                await self._type(pane, paste, ("set-buffer", "-b", buffer, "--", text))
                 return
             with tempfile.NamedTemporaryFile("wb", prefix="sm-paste-", dir=self._scratch) as file:  # 0600
                 file.write(text.encode())
                 file.flush()
-                await self._server.ask(leave, ("load-buffer", "-b", buffer, file.name), paste)
-        except Refused:
+                await self._type(pane, paste, ("load-buffer", "-b", buffer, file.name))
+        except (Refused, NoTerminal):
             self._server.send_nowait(("delete-buffer", "-b", buffer))
             raise
 
@@ -83,16 +99,13 @@ class TmuxKeyboard:
             # Include history, because a long line may have scrolled; join lines, because it may be wrapped.
             shown = ("capture-pane", "-p", "-J", *to, "-S", "-100", "-E", cursor)
             lines = await self._server.ask_for_text(shown)
-            if not text or not lines or not lines[-1].rstrip().endswith(text.rstrip()):
-                return False
-            await self._server.ask(("send-keys", *to, "Enter"))
+        if not text or not lines or not lines[-1].rstrip().endswith(text.rstrip()):
+            return False
+        await self._press(pane, "Enter")
         return True
 
     async def press(self, name: str, key: str) -> None:
-        pane = await self.running(name)
-        to = ("-t", pane.pane_id)
-        with translate_refusal(name):
-            await self._server.ask(("copy-mode", "-q", *to), ("send-keys", *to, panes.word(key)))
+        await self._press(await self.running(name), panes.word(key))
 
     async def key_pause_s(self, name: str) -> float:
         pane = await self._finder.find_running(name)

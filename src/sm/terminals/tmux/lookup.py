@@ -53,7 +53,7 @@ class Finder:
         """As `pane`. Raises NoTerminal also when the process has ended."""
         pane = await self.pane(name)
         if pane.dead:
-            raise NoTerminal(f"the process in terminal {name} has ended")
+            raise process_ended(name)
         return pane
 
     def remember(self, row: panes.Row) -> Pane:
@@ -88,3 +88,7 @@ def translate_refusal(name: str) -> Iterator[None]:
 
 def no_terminal(name: str) -> NoTerminal:
     return NoTerminal(f"terminal {name} does not exist")
+
+
+def process_ended(name: str) -> NoTerminal:
+    return NoTerminal(f"the process in terminal {name} has ended")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sm.core.models import Exit
 from sm.errors import TerminalError, TerminalUnreachable
 from sm.terminals.base import Pane
-from sm.terminals.tmux.control import Command
+from sm.terminals.tmux.control import Command, unless
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _FORMAT_SIGN = re.compile(r"(#+)(\[?)")
@@ -18,11 +18,38 @@ OWN = "own"
 # (remain-on-exit-format; tmux 3.2 uses its own text). It is not output of the agent.
 DEAD_NOTE = "[sm] the agent has ended"
 DEAD_NOTE_3_2 = "Pane is dead ("
+GONE = "gone"
+"""The output of `unless_gone` when the command did not run."""
 # `x` keeps a field from being empty. The session's name comes last: it may hold spaces.
 ROW = (
     "#{pid} #{pane_id} #{pane_pid} #{pane_tty} x#{pane_dead} x#{pane_dead_status} x#{pane_dead_signal}"
     " #{window_activity} x#{@sm_adopted} x#{pane_dead_time} #{window_active_clients} #{session_name}"
 )
+
+
+def keep_on_exit(pane_id: str) -> tuple[Command, ...]:
+    """The commands that keep a pane when its process ends, with its output and exit status, and without its input.
+
+    tmux 3.3a crashes when a person pastes (`prefix ]`) into a pane whose process has ended, but not if the input of the
+    pane is off. tmux runs the hook before any command of a client.
+    """
+    to = ("-p", "-t", pane_id)
+    return (
+        ("set-option", *to, "remain-on-exit", "on"),
+        ("set-option", "-q", *to, "remain-on-exit-format", DEAD_NOTE),
+        ("set-hook", *to, "pane-died", "select-pane -d"),
+    )
+
+
+def input_off(pane_id: str) -> Command:
+    return ("select-pane", "-d", "-t", pane_id)
+
+
+def dead_with_input(instance: str) -> Command:
+    """The command that lists the kept panes whose input is still on: an older version of sm left them."""
+    kept = f"#{{&&:#{{m:{instance} *,#{{@sm_agent}}}},#{{!=:#{{@sm_adopted}},{FOREIGN}}}}}"
+    where = f"#{{&&:#{{&&:#{{pane_dead}},#{{!=:#{{pane_input_off}},1}}}},{kept}}}"
+    return ("list-panes", "-a", "-f", where, "-F", "#{pane_id}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +95,16 @@ def panes(where: str) -> Command:
 def pane(pane_id: str) -> Command:
     """The command that prints one pane; `row_of` parses its output."""
     return ("display-message", "-p", "-t", pane_id, f"#{{@sm_agent}} {ROW}")
+
+
+def unless_gone(pane: Pane, command: Command) -> Command:
+    """`command` on a condition: the pane still runs the process that was found in it. Otherwise prints GONE.
+
+    `paste-buffer` into a pane whose process has ended crashes tmux 3.3a, with all agents. The process may end between
+    two command lines, so the check is part of the line.
+    """
+    gone = f"#{{||:#{{pane_dead}},#{{!=:#{{pane_pid}},{pane.pid}}}}}"
+    return unless(gone, pane.pane_id, command, ("display-message", "-p", GONE))
 
 
 def row_of(line: str, tag: str) -> Row | None:

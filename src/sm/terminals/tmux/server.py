@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from sm.errors import NoServer, TerminalError, TerminalUnreachable
+from sm.terminals.tmux import panes
 from sm.terminals.tmux.control import Command, Control, Refused, output_of
 
 log = logging.getLogger(__name__)
@@ -247,9 +248,9 @@ class TmuxServer:
         """
         # All panes of the session, because a hook may have opened others.
         show = "#{pid} #{pane_id} x#{@sm_instance} #{pane_start_command}"
-        (panes,) = await control.ask(("list-panes", "-s", "-t", session, "-F", show))
-        pid, pane, owner, _ = panes[0].split(" ", 3)
-        if owner != f"x{self.instance}" and not (owner == "x" and any(p.endswith(keeper) for p in panes)):
+        (lines,) = await control.ask(("list-panes", "-s", "-t", session, "-F", show))
+        pid, pane, owner, _ = lines[0].split(" ", 3)
+        if owner != f"x{self.instance}" and not (owner == "x" and any(p.endswith(keeper) for p in lines)):
             raise TerminalError(
                 f"a tmux session named {self._keeper} exists, and sm did not create it",
                 f"tmux -S {self.socket_path()} rename-session -t ={self._keeper} something-else",
@@ -261,6 +262,9 @@ class TmuxServer:
             ("set-option", "-t", session, "detach-on-destroy", "on"),
         )
         await self._remove_idle(control, session)
+        (left,) = await control.ask(panes.dead_with_input(self.instance))
+        for pane_id in left:
+            control.send_nowait(panes.input_off(pane_id))
         self._pid = int(pid)
         self._session = session
         self._pane = pane

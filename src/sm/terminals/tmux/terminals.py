@@ -153,6 +153,8 @@ class Tmux:
             if now is None:
                 raise NoTerminal(f"terminal {pane.name} no longer exists")
             if now.exit not in (None, Exit()):
+                if not pane.foreign:  # an older version of sm made the pane without the hook that does this
+                    self._server.send_nowait(panes.input_off(pane.pane_id))
                 return now.exit
             if pane.foreign or loop.time() > deadline:
                 return Exit()
