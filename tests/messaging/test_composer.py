@@ -22,6 +22,7 @@ from sm.messaging.composer_timing import (
     QUIET_S,
     RETURNS_WITHIN_S,
     SHOWS_AT_ALL_S,
+    SHOWS_WITHIN_S,
     TOOL_SETTLES_S,
     TOOL_WAITS_S,
 )
@@ -952,6 +953,15 @@ async def test_deliver_fails_or_is_unconfirmed_when_the_process_ends_during_deli
     world.agent.after[when] = world.becomes(dead=True)
     assert (await world.deliver()).end is end
     assert world.enters == (when == "Enter")
+
+
+async def test_deliver_is_unconfirmed_when_the_terminal_closes_after_a_late_enter(world: World) -> None:
+    world.agent.reports_after_s = None
+    world.agent.shows_after_s = SHOWS_WITHIN_S + 1
+    world.message.is_gone = lambda: False  # type: ignore[method-assign]  # the daemon sees the end later
+    world.agent.after["Enter"] = world.becomes(dead=True)
+    assert (await world.deliver()).end is DeliveryEnd.UNCONFIRMED
+    assert world.enters == 1
 
 
 async def test_deliver_presses_no_enter_when_a_shell_has_replaced_the_agent(world: World) -> None:

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from sm.core.messages import QUEUED_BY_AGENT, TERMINAL, Message
+from sm.core.models import Exit
 from sm.core.states import MessageMode, MessageState
 from sm.core.statuses import Status
 from sm.core.timestamps import iso
@@ -58,3 +59,32 @@ async def test_delivery_is_behind_the_agents_queue_only_just_after_a_turn(
         cast(Any, ClaudeBoxReader()), "second", None,
     )  # fmt: skip
     assert await delivery.is_behind_queue() is expected
+
+
+@pytest.mark.parametrize(
+    ("outcome", "expected"),
+    [
+        (MessageState.FAILED, MessageState.FAILED),
+        (MessageState.QUEUED, MessageState.FAILED),
+        (MessageState.UNCONFIRMED, MessageState.UNCONFIRMED),
+    ],
+)
+async def test_message_that_was_provably_not_typed_has_failed_although_its_session_ended_first(
+    opened: tuple[Store, Manager], outcome: MessageState, expected: MessageState
+) -> None:
+    """The end of the agent is recorded while tmux still answers the paste."""
+    store, manager = opened
+    record = DeliveryRecord(store, manager)
+    queued = Message(57, ID, "operator", MessageMode.AUTO, MessageState.QUEUED, samples.AT, samples.AT)
+    async with store.transaction() as tx:
+        await tx.insert(samples.session(ID, status=Status.IDLE), samples.LAUNCH, None)
+        tx.mail.add_message(queued, "run the tests")
+    assert await record.take(queued) is not None
+    await manager.process_ended(ID, None, Exit(None, 9))
+    assert (await store.mail.message(57)).state is MessageState.UNCONFIRMED
+    await record.finish(queued, outcome, "the process in terminal t has ended")
+    found = await store.mail.message(57)
+    assert found.state is expected
+    (notice,) = [n for n in store.mail.open.notices.values() if n.occasion == "message:57"]
+    proven = "failed: the process in terminal t has ended" in notice.text
+    assert proven is (expected is MessageState.FAILED)

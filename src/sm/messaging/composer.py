@@ -98,7 +98,7 @@ class ComposerDriver(AgentListener):
         entered = 0
         try:
             async with state.lock:
-                state.overtaken = state.over_a_draft = state.mixed = False
+                state.overtaken = state.over_a_draft = state.mixed = state.entered = False
                 state.shown = ""
                 outcome = await self._gate.hold_reason(delivery, state) or await self._gate.put_aside(
                     delivery, state
@@ -124,7 +124,8 @@ class ComposerDriver(AgentListener):
         except TerminalBusy as error:
             return held(error.message)
         except (NoTerminal, NoServer) as error:
-            return DeliveryOutcome(DeliveryEnd.UNCONFIRMED if entered else DeliveryEnd.FAILED, error.message)
+            end = DeliveryEnd.UNCONFIRMED if state.entered else DeliveryEnd.FAILED
+            return DeliveryOutcome(end, error.message)
 
     async def resume(self, delivery: ComposerDelivery) -> DeliveryOutcome:
         """Finish a delivery of an earlier daemon: the message is entered if the box holds it, and never pasted."""
@@ -163,7 +164,7 @@ class ComposerDriver(AgentListener):
 
         `is_drawn`: the box shows all keys that a person has pressed.
         """
-        return (
+        pressed = (
             timing.now() >= state.rests_s
             and await delivery.proof(0) is Proof.NONE
             and not await delivery.is_behind_queue()
@@ -172,6 +173,8 @@ class ComposerDriver(AgentListener):
             and not state.overtaken
             and await self._box.press(delivery, "Enter")
         )
+        state.entered |= pressed
+        return pressed
 
     async def _follow(
         self,

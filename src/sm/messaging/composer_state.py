@@ -138,6 +138,8 @@ class ComposerState:
     """The time since which the screen has been unknown. A time in the future: the screen was redrawn."""
     shown: str = ""
     """The draft that the box showed for the current message."""
+    entered: bool = False
+    """Enter was pressed for the current message."""
     mixed: bool = False
     """The box has shown other text since the paste."""
     left: str = ""

@@ -18,7 +18,7 @@ from sm.messaging.holds import busy_reason
 from sm.messaging.receipts import DeliveryReceipts
 from sm.providers.base import BoxReader
 from sm.sessions.manager import Manager
-from sm.state.messages import finish
+from sm.state.messages import disprove, finish
 from sm.state.sessions import move
 from sm.store import Store, durable
 
@@ -67,8 +67,10 @@ class DeliveryRecord:
         notices = self._manager.notices
         async with self._store.transaction() as tx:
             now = tx.mail.open.messages.get(message.id)
-            if now is None:
-                return  # the end of the session has finished the message
+            if now is None:  # the end of the session has finished the message
+                if state in (MessageState.FAILED, MessageState.QUEUED):
+                    await disprove(tx, notices, await tx.mail.message(message.id), reason)
+                return
             if state is MessageState.QUEUED:
                 tx.mail.move_message(now, state, tx.now, reason=reason)
             elif now.state is MessageState.QUEUED:  # nothing was typed

@@ -70,6 +70,20 @@ async def finish(
     return after
 
 
+async def disprove(tx: Transaction, notices: Notices, message: Message, reason: str) -> None:
+    """Record that nothing of an unconfirmed message was submitted: proof that came after the end of its session.
+
+    Does not touch the notices in a message of sm itself: they have another recipient already.
+    """
+    if message.state is not MessageState.UNCONFIRMED or message.submitted_at is not None:
+        return
+    after = tx.mail.move_message(message, MessageState.FAILED, tx.now, reason=reason)
+    await _record(tx, after)
+    session = tx.find(message.session_id)
+    if session is not None:
+        await notices.add_for_undelivered(tx, session, after)
+
+
 async def _withdraw_go_on(tx: Transaction, notices: Notices, session: Session, command: Message) -> None:
     """Withdraw the message to go on behind a compaction that may not have run: its turn would fail, or interrupt it."""
     compaction = tx.timers.find(session.id, TimerKind.COMPACTED)

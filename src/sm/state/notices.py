@@ -250,23 +250,26 @@ class Notices:
         await self._add(tx, session, None, NoticeKind.BUDGET, occasion, text, EventType.BUDGET)
 
     async def add_for_undelivered(self, tx: Transaction, session: Session, message: Message) -> None:
-        """Notify the sender of `message` that `session` did not get it, or may not have."""
+        """Notify the sender of `message` that `session` did not get it, or may not have.
+
+        A later state replaces the text of a notice that its recipient has not got yet.
+        """
         if message.sender == SM_ITSELF:
             return
         sender = tx.find(message.sender)
         if message.sender != "operator" and (sender is None or sender.exit is not None):
             return
-        await tx.mail.add_notice(
-            Notice(
-                id=tx.mail.new_id("notices"),
-                session_id=session.id,
-                recipient=None if sender is None else sender.id,
-                kind=NoticeKind.UNDELIVERED,
-                occasion=f"message:{message.id}",
-                text=undelivered_notice(session, message),
-                created_at=tx.now,
-            )
+        notice = Notice(
+            id=tx.mail.new_id("notices"),
+            session_id=session.id,
+            recipient=None if sender is None else sender.id,
+            kind=NoticeKind.UNDELIVERED,
+            occasion=f"message:{message.id}",
+            text=undelivered_notice(session, message),
+            created_at=tx.now,
         )
+        if not await tx.mail.add_notice(notice):
+            tx.mail.reword_notice(notice.session_id, notice.occasion, notice.text)
 
     async def add_for_compaction(self, tx: Transaction, session: Session, command: Message) -> None:
         """Notify the operator and the parent that the compaction of `session` by sm may not have run."""

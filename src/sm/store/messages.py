@@ -229,6 +229,15 @@ class MailWrites(MailLookup):
         after = replace(notice, recipient=recipient)
         self.open = replace(self.open, notices=_with(self.open.notices, after, keep=True))
 
+    def reword_notice(self, session_id: str, occasion: str, text: str) -> None:
+        """Change the text of a pending notice. A notice that is part of a message stays unchanged."""
+        for notice in self.open.notices.values():
+            if (notice.session_id, notice.occasion) == (session_id, occasion) and notice.text != text:
+                self._tx.write("UPDATE notices SET text = ? WHERE id = ?", (text, notice.id))
+                after = replace(notice, text=text)
+                self.open = replace(self.open, notices=_with(self.open.notices, after, keep=True))
+                return
+
     def forget(self, session_id: str) -> None:
         """Erase the texts of a removed session. Pending notices about the session keep their text."""
         for statement in (

@@ -66,7 +66,7 @@ def set_up_claude(home: Path, *, settings: dict[str, object] = ACCEPTED, **chang
 @pytest.fixture
 def machine(run: Sm, home: Path) -> Sm:
     """A machine with fake programs as its PATH."""
-    tool(home, "tmux", "echo tmux 3.3a")
+    tool(home, "tmux", "echo tmux 3.5a")
     tool(home, "sm", "exit 1")
     tool(home, "claude", '[ "$*" = --version ] && echo "2.1.197 (Claude Code)"')
     set_up_claude(home)
@@ -82,7 +82,7 @@ def test_doctor_finds_no_problem_on_a_complete_machine(machine: Sm, home: Path) 
     for part in (
         "Python 3",
         "Linux",
-        "tmux 3.3a at ",
+        "tmux 3.5a at ",
         "configuration: ",
         "state directory",
         "socket path",
@@ -108,6 +108,17 @@ def test_doctor_names_the_install_command_when_tmux_is_missing_or_old(
     (line,) = problems(machine("doctor", code=9))
     assert line.startswith(f"problem  {problem}  -> ")
     assert line.endswith("apt-get install tmux")
+
+
+@pytest.mark.parametrize(
+    ("version", "warns"), [("3.2a", True), ("3.3a", True), ("3.4", False), ("3.10", False)]
+)
+def test_doctor_warns_of_a_tmux_that_crashes_when_somebody_pastes_into_a_dead_pane(
+    machine: Sm, home: Path, version: str, warns: bool
+) -> None:
+    tool(home, "tmux", f"echo tmux {version}")
+    lines = [line for line in machine("doctor").out.splitlines() if "crashes with all sessions" in line]
+    assert [line.startswith(f"warning  tmux {version} ") for line in lines] == [True] * warns
 
 
 def test_doctor_reports_state_directory_mode_and_long_socket_path(machine: Sm, state: Path) -> None:

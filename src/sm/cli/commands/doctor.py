@@ -35,6 +35,8 @@ from sm.errors import ExternalError, NotPermitted, SmError
 from sm.paths import SOCKET_PATH_MAX_BYTES, InstancePaths
 
 _TMUX_MIN = (3, 2)
+_TMUX_SAFE_PASTE = (3, 4)
+"""The crash was measured with 3.3a. tmux mended it in February 2024, after 3.3a (tmux/tmux pull request 3830)."""
 _SANDBOX_FREE_BYTES = 2 * 10**9
 """A build of the image needs this much."""
 _CLOCK_MAX_S = 60
@@ -110,8 +112,17 @@ def _tmux() -> Iterator[Check]:
     if version is not None and version < _TMUX_MIN:
         needed = ".".join(map(str, _TMUX_MIN))
         yield Check(False, f"{output} is too old, sm needs tmux {needed} or newer", _install("tmux"))
-    else:
-        yield Check(True, f"{output} at {path}")
+        return
+    yield Check(True, f"{output} at {path}")
+    if version is not None and version < _TMUX_SAFE_PASTE:
+        fault = "crashes with all sessions when somebody pastes into a pane whose process has ended"
+        yield Check(
+            False,
+            f"{output} {fault}: sm does not, and turns off the input of its kept terminals, but your own panes with"
+            " remain-on-exit stay open to a paste",
+            "upgrade tmux to 3.5 or newer",
+            needed=False,
+        )
 
 
 def _install(package: str) -> str:
