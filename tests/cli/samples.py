@@ -96,6 +96,7 @@ def message(id: int | None = 57, **more: Any) -> dict[str, Any]:
         "submitted_at": None,
         "acknowledged_at": None,
         "expires_at": "2026-01-28T15:10:00Z",
+        "settled": more.get("status", "queued") not in ("queued", "delivering"),
     } | more
 
 

@@ -108,6 +108,10 @@ class Agent:
         """Write the line that claude writes after each turn, also after one that failed, and let the daemon read it."""
         self._write("system", None, subtype="turn_duration", durationMs=1)
 
+    def write_line(self, type: str, **line: object) -> None:
+        """Write any line into the transcript, and let the daemon read it."""
+        self._write(type, None, **line)
+
     def _write(self, type: str, at: datetime | None, **line: object) -> None:
         self._append(type, at, **line)
         self.send_event("Notification")  # the daemon reads the transcript after each event

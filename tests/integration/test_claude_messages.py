@@ -457,6 +457,10 @@ def test_message_is_not_reported_as_submitted_when_a_users_prompt_hook_refuses_i
     number = answer["message_id"]
     if queued:
         api.release(name)
+    elif verdict != "stop":  # then the conversation keeps the prompt
+        assert (sent.returncode, answer["status"]) == (4, status), (
+            "the report of the hook of sm is no arrival"
+        )
     refused = until(
         lambda: (found := find_message(claudes, refusing, number))["status"] == status and found, "its status"
     )

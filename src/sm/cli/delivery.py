@@ -95,7 +95,7 @@ def deliver(
     interrupted = False
     try:
         for index, message in enumerate(messages):
-            messages[index] = _follow(client, message, deadline)
+            messages[index] = _follow(client, message, deadline, settled=options.wait is not None)
     except KeyboardInterrupt:  # the daemon delivers the messages anyway
         interrupted = True
     for message in messages:
@@ -115,13 +115,17 @@ def deliver(
     return INTERRUPTED if interrupted else failures.code
 
 
-def _follow(client: Client, message: JsonObject, deadline: float) -> JsonObject:
-    """Return the message when its status is final, or at the deadline."""
-    while message["status"] in OPEN_STATES:
+def _follow(client: Client, message: JsonObject, deadline: float, *, settled: bool) -> JsonObject:
+    """Return the message when its status is final, or at the deadline.
+
+    `settled`: the report of the agent's prompt hook alone does not count. A hook of the user may refuse the prompt.
+    """
+    query = {"settled": 1} if settled else {}
+    while message["status"] in OPEN_STATES or (settled and not message.get("settled", True)):
         left_s = deadline - time.monotonic()
         if left_s <= 0:
             break
         # The daemon takes whole seconds. Rounding up may wait up to a second past the deadline.
         wait_s = int(min(left_s, _HELD_S)) + 1
-        message = client.get(f"/v1/messages/{message['message_id']}", {"wait_s": wait_s})
+        message = client.get(f"/v1/messages/{message['message_id']}", {"wait_s": wait_s, **query})
     return message

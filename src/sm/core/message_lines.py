@@ -11,12 +11,18 @@ _ARRIVED = (MessageState.SUBMITTED, MessageState.ACKNOWLEDGED)
 def outcome(message: JsonObject, *, must_arrive: bool) -> str:
     """Describe a message's outcome in one line.
 
-    Raises IllegalState for a message that failed, and WaitTimeout when `must_arrive` and the message is still open.
+    Raises IllegalState for a message that failed, and WaitTimeout when `must_arrive` and the message is still open or
+    not settled.
     """
     number, reason, name = message["message_id"], line(message["reason"] or ""), label(message)
     status = message["status"]
     if message.get("request_id"):
         return f"Answered {message['request_id']} of session {name}: {reason}"
+    if status in _ARRIVED and must_arrive and not message.get("settled", True):
+        raise WaitTimeout(
+            f"message {number} is not in the conversation of session {name} yet: only its prompt hook has reported it",
+            f"sm log {name_to_type(message)}",
+        )
     if status in _ARRIVED:
         return f"Input sent to session {name}"
     if status == MessageState.UNCONFIRMED and not must_arrive:

@@ -14,6 +14,12 @@ IN_CONVERSATION = "its transcript"
 """Evidence that the conversation of the agent contains a message, so that a restored agent has the message too."""
 QUEUED_BY_AGENT = "its transcript: queued"
 """Evidence that the agent CLI has queued a message, which the agent has not read yet."""
+_HOOK = " hook"
+
+
+def hook_evidence(hook: str) -> str:
+    """Evidence that this hook of an agent reported a message."""
+    return f"its {hook}{_HOOK}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,15 @@ class Message:
     @property
     def open(self) -> bool:
         return self.state in OPEN_STATES
+
+    @property
+    def settled(self) -> bool:
+        """True if the state is final, and rests on more than the report of the agent's prompt hook.
+
+        A hook of the user may still refuse the prompt. The conversation of the agent has the prompt after that.
+        """
+        hooked = self.mode is not MessageMode.COMMAND and (self.evidence or "").endswith(_HOOK)
+        return not self.open and not (self.state is MessageState.SUBMITTED and hooked)
 
 
 @dataclass(frozen=True, slots=True)

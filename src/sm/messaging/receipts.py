@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sm.core.messages import IN_CONVERSATION, QUEUED_BY_AGENT, SM_ITSELF, TERMINAL, Message
+from sm.core.messages import IN_CONVERSATION, QUEUED_BY_AGENT, SM_ITSELF, TERMINAL, Message, hook_evidence
 from sm.core.observation import Source
 from sm.core.states import MessageMode, MessageState
 from sm.core.statuses import Status
@@ -364,5 +364,5 @@ async def _typed_to(tx: Transaction, number: int, session_id: str) -> Message | 
 
 def _evidence(accepted: AcceptedInput, source: Source) -> str:
     if source is Source.HOOK:
-        return f"its {accepted.hook} hook"
+        return hook_evidence(accepted.hook)
     return QUEUED_BY_AGENT if accepted.queued else IN_CONVERSATION

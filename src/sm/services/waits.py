@@ -249,14 +249,29 @@ class Waits:
         open = self._store.mail.open.messages
         return any(message_id in open for message_id in message_ids)
 
-    async def message(self, caller: Caller, message: Message, long_poll: LongPoll, wait_s: float) -> Message:
-        """The message when it is final, or after `wait_s`. A caller that gets a failure here gets no notice of it."""
-        if not await long_poll(lambda: message.id not in self._store.mail.open.messages, wait_s):
-            return await self._store.mail.message(message.id)
-        message = await self._store.mail.message(message.id)
+    async def message(
+        self, caller: Caller, message: Message, long_poll: LongPoll, wait_s: float, *, settled: bool = False
+    ) -> Message:
+        """The message when it is final, or after `wait_s`. A caller that gets a failure here gets no notice of it.
+
+        `settled`: also wait until the message is settled (`Message.settled`).
+        """
+        loop = asyncio.get_running_loop()
+        until_s, store = loop.time() + wait_s, self._store
+        await long_poll(lambda: message.id not in store.mail.open.messages, wait_s)
+        while True:
+            changes = store.changes
+            message = await store.mail.message(message.id)
+            if not settled or message.open or message.settled:
+                break
+            if not await long_poll(self._changed_since(changes), until_s - loop.time()):
+                break
         if message.state in _NOT_ARRIVED:
             await self._messages.acknowledge(caller, message)
         return message
+
+    def _changed_since(self, changes: int) -> Callable[[], bool]:
+        return lambda: self._store.changes != changes
 
     async def inbox(
         self,

@@ -105,7 +105,7 @@ def test_send_with_wait_exits_4_when_message_is_unconfirmed(run: Sm, peer: Peer)
         "",
         "sm: message 57 to session 1a2b3c4d is unconfirmed: no evidence came\n",
     )
-    assert peer.received[1].query == "wait_s=21", "the wait of a request is limited to 21 s"
+    assert peer.received[1].query == "wait_s=21&settled=1", "the wait of a request is limited to 21 s"
 
 
 def test_send_with_wait_asks_again_until_message_is_submitted(run: Sm, peer: Peer) -> None:
@@ -114,6 +114,40 @@ def test_send_with_wait_asks_again_until_message_is_submitted(run: Sm, peer: Pee
     peer.script("GET /v1/messages/57", answer(message()), delivering, answer(message(status="submitted")))
     assert run("send", "x", "hello", "--wait", "100").out == "Input sent to session 1a2b3c4d\n"
     assert len(peer.received) == 4
+
+
+HOOKED = message(status="submitted", reason=None, evidence="its UserPromptSubmit hook", settled=False)
+
+
+@pytest.mark.parametrize(
+    ("after", "code", "said"),
+    [
+        (message(status="submitted", evidence="its transcript"), 0, "Input sent to session 1a2b3c4d\n"),
+        (message(status="failed", reason="a hook of the user refused the message: no"), 4, ""),
+    ],
+)
+def test_send_with_wait_asks_again_when_only_the_prompt_hook_has_reported_the_message(
+    run: Sm, peer: Peer, after: dict[str, Any], code: int, said: str
+) -> None:
+    peer.script("POST /v1/messages", answer(message()))
+    peer.script("GET /v1/messages/57", answer(HOOKED), answer(after))
+    assert run("send", "x", "hello", "--wait", "100", code=code).out == said
+
+
+def test_send_with_wait_exits_10_when_only_the_prompt_hook_has_reported_the_message(
+    run: Sm, peer: Peer
+) -> None:
+    peer.script("POST /v1/messages", answer(HOOKED))
+    done = run("send", "x", "hello", "--wait", "0", code=10)
+    assert "message 57 is not in the conversation of session 1a2b3c4d yet" in done.err
+
+
+def test_send_without_wait_does_not_ask_again_when_the_prompt_hook_has_reported_the_message(
+    run: Sm, peer: Peer
+) -> None:
+    peer.script("POST /v1/messages", answer(HOOKED))
+    assert run("send", "x", "hello").out == "Input sent to session 1a2b3c4d\n"
+    assert len(peer.received) == 1
 
 
 def test_send_with_wait_exits_10_when_time_is_over(run: Sm, peer: Peer) -> None:

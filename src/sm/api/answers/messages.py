@@ -35,6 +35,12 @@ class MessageView(_Sender):
     submitted_at: Annotated[Time | None, doc("When the recipient confirmed the message.")]
     acknowledged_at: Time | None
     expires_at: Time | None
+    settled: Annotated[
+        bool,
+        doc(
+            "False: not final, or only the agent's prompt hook has reported the message, and a hook may refuse it."
+        ),
+    ]
 
 
 class SentView(MessageView):

@@ -6,7 +6,7 @@ from sm.api.answers.messages import LetterView, LoggedView, MessageView, SentVie
 from sm.api.answers.sessions import SessionView
 from sm.api.body import Body
 from sm.api.context import ApiRequest
-from sm.api.fields import NeededText, Seconds, WholeNumber, choice, doc, schema
+from sm.api.fields import NeededText, Present, Seconds, WholeNumber, choice, doc, schema
 from sm.api.query import LISTED, Limit, Query, Recursive, SessionName, WaitQuery, WorkspaceName
 from sm.api.route import RouteTable
 from sm.api.routes.sessions import WaitS
@@ -25,6 +25,10 @@ routes = RouteTable()
 class LogQuery(Query):
     session: SessionName | None = None
     limit: Limit = LISTED
+
+
+class MessageQuery(WaitQuery):
+    settled: Annotated[Present, doc("Present: `wait_s` also waits until the message is `settled`.")] = False
 
 
 class InboxQuery(Query):
@@ -81,12 +85,12 @@ async def messages(request: ApiRequest, query: LogQuery) -> list[LoggedView]:
 
 
 @routes.route("GET", "/v1/messages/{id}", agents=True)
-async def message(request: ApiRequest, query: WaitQuery) -> MessageView:
+async def message(request: ApiRequest, query: MessageQuery) -> MessageView:
     """Show a message."""
     services, caller = request.services, request.caller
     message = await services.messages.read(caller, _number(request.name))
     return request.views.message(
-        await services.waits.message(caller, message, request.long_poll, query.wait_s)
+        await services.waits.message(caller, message, request.long_poll, query.wait_s, settled=query.settled)
     )
 
 
@@ -140,6 +144,7 @@ def _sent_view(views: Views, request: Request) -> SentView:
         "submitted_at": request.state_at,
         "acknowledged_at": None,
         "expires_at": None,
+        "settled": True,
         "request_id": request.name,
     }
 

@@ -1,7 +1,8 @@
 """Send a message to agents.
 
 If TEXT is -, it is read from stdin. The command waits up to 5 seconds for the message to arrive, then prints its
-state.
+state. With --wait, a message has arrived when the agent's conversation or queue has it: a prompt hook of yours may
+still refuse what the agent's own hook has reported.
 
 If the agent has exactly one open question, TEXT from you or from the agent's parent answers it. While a dialog is
 open in the agent's terminal, or somebody types there, the message is held. sm answer, sm approve and sm deny close

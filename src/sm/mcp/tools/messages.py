@@ -46,7 +46,11 @@ async def send_message(call: ToolCall) -> Result:
     )
     if isinstance(sent, Message):
         sent = await call.services.waits.message(
-            call.caller, sent, call.exchange.hold, values.get("wait_s", _WAIT_S)
+            call.caller,
+            sent,
+            call.exchange.hold,
+            values.get("wait_s", _WAIT_S),
+            settled="wait_s" in values,
         )
     return _sent(sent, len(values["message"]))
 
