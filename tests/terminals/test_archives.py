@@ -14,7 +14,7 @@ from typing import cast
 import pytest
 
 from sm.errors import LimitReached, StorageFull
-from sm.terminals import archive_writer
+from sm.terminals import archive_transcripts
 from sm.terminals.archive_writer import ArchiveContents, write_archive
 from sm.terminals.archives import Archives
 from sm.terminals.base import Screen
@@ -99,14 +99,15 @@ async def test_keep_raises_storage_full_and_leaves_no_partial_file_when_the_disk
     assert kept.written_bytes > 0
 
 
+@pytest.mark.parametrize("end", [".new", ".ready"])
 def test_earlier_archive_comes_back_when_the_new_one_cannot_take_its_place(
-    archived: Path, monkeypatch: pytest.MonkeyPatch
+    archived: Path, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
     write_archive(str(archived), ID, ArchiveContents({"a.json": 1}), ["first"])
     rename = os.rename
 
     def fails(source: str, target: str) -> None:
-        if source.endswith(".new"):
+        if source.endswith(end):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         rename(source, target)
 
@@ -170,7 +171,7 @@ async def test_output_stays_when_its_terminal_is_gone(archived: Path) -> None:
 def test_transcripts_of_an_archive_share_a_limit_and_the_end_of_the_file_above_it_stays(
     tmp_path: Path, archived: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archive_writer, "_TRANSCRIPTS_MAX_BYTES", 10)
+    monkeypatch.setattr(archive_transcripts, "_TRANSCRIPTS_MAX_BYTES", 10)
     contents = transcripts(tmp_path, newest="123456", before="abcdefgh", oldest="xyz", empty="")
     write_archive(str(archived), ID, contents, [])
     found = {p.name: p.read_text() for p in (archived / ID / "transcripts").iterdir()}
@@ -228,7 +229,7 @@ async def test_transcripts_cut_for_want_of_free_space_are_a_failure_and_the_arch
 async def test_transcripts_cut_at_the_limit_of_an_archive_are_no_failure(
     tmp_path: Path, archived: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archive_writer, "_TRANSCRIPTS_MAX_BYTES", 3)
+    monkeypatch.setattr(archive_transcripts, "_TRANSCRIPTS_MAX_BYTES", 3)
     set_free_bytes(monkeypatch, 12)
     records = FixedRecords()
     records.contents = transcripts(tmp_path, only="abcdefgh")

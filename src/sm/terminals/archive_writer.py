@@ -1,4 +1,8 @@
-"""Writes the directory of an archive beside its place, and renames it. Every function blocks."""
+"""Writes the directory of an archive beside its place, and renames it. Every function blocks.
+
+A crash may leave several directories of a session: `ID` is complete, `ID.new` is being written, `ID.ready` is complete
+and about to take the place of `ID`, which becomes `ID.old` first. `recover` finishes the renames.
+"""
 
 import errno
 import json
@@ -6,29 +10,22 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 from sm.core.archive_retention import OUTPUTS_MAX
 from sm.linux.files import regular_file
+from sm.terminals.archive_files import copy, new_file, write_record
+from sm.terminals.archive_rows import merge_records
+from sm.terminals.archive_transcripts import OpenFile, write_transcripts
 
 TERMINAL = "terminal.txt"
 """The output of the newest process."""
 _EARLIER_NAME = "terminal-{}.txt"
 _EARLIER = re.compile(r"terminal-([0-9]{1,9})\.txt")
 SESSION = "session.json"
-_CUT = "cut.json"
-_TRANSCRIPTS_MAX_BYTES = 256 * 2**20
-_SHARE_OF_FREE_SPACE = 4
-"""An archive takes at most this part of the free space, so that a few of them do not fill the disk."""
-_PIECE_BYTES = 8 * 2**20
-_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
-OpenFile: TypeAlias = Callable[[], AbstractContextManager[int | None]]
-"""Opens a file for reading, as a descriptor; None: it is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,47 +45,82 @@ def write_archive(
     lines: Sequence[str] | None,
     since_s: float = 0.0,
 ) -> int:
-    """Write `directory/SESSION_ID/` in place of an earlier one.
+    """Write `directory/SESSION_ID/` in place of an earlier one, and keep what only the earlier one has.
 
     `lines`: the output of the process that began at `since_s` (seconds since the epoch); None: its terminal is gone.
-    The outputs of earlier processes stay. Agents decide how large their transcripts are, so all of them get
-    `_TRANSCRIPTS_MAX_BYTES`, or less on an almost full disk; `cut.json` names the files of which only the end is kept,
-    or which cannot be read.
+    The outputs of earlier processes stay. For transcripts see `write_transcripts`.
 
-    Returns the bytes of transcripts that were left out because there was too little free space. Raises OSError.
+    Returns the bytes of transcripts that were left out because there was too little free space. Raises OSError: the
+    earlier archive is unchanged.
     """
     os.makedirs(directory, 0o700, exist_ok=True)
     if os.path.islink(directory):
         raise OSError(errno.ELOOP, "it is a link", directory)
     path = f"{directory}/{session_id}"
-    new, old = f"{path}.new", f"{path}.old"
-    delete(new)
+    recover(path)
+    new = f"{path}.new"
     try:
         os.mkdir(new, 0o700)
         for name, record in contents.records.items():
-            _write_record(f"{new}/{name}", record)
-        missing = _write_transcripts(new, contents.transcripts)
+            write_record(f"{new}/{name}", merge_records(f"{path}/{name}", record))
+        missing = write_transcripts(new, path, contents.transcripts)
         if lines is not None:
             with (
-                _new_file(f"{new}/{TERMINAL}") as descriptor,
+                new_file(f"{new}/{TERMINAL}") as descriptor,
                 open(descriptor, "w", encoding="utf-8", errors="replace", closefd=False) as file,
             ):
                 file.writelines(f"{line}\n" for line in lines)
-        _keep_outputs(path if os.path.lexists(path) else old, new, f"{path}.txt", since_s)
-        if os.path.lexists(path):
-            delete(old)
-            os.rename(path, old)
-        os.rename(new, path)
+        _keep_outputs(path, new, f"{path}.txt", since_s)
+        os.rename(new, f"{path}.ready")
     except OSError:
         delete(new)  # a partial archive would only keep the disk full
+        raise
+    try:
+        _replace(path)
+    except OSError:
+        delete(f"{path}.ready")
         if not os.path.lexists(path):
             with suppress(OSError):
-                os.rename(old, path)
+                os.rename(f"{path}.old", path)
         raise
-    delete(old)
     with suppress(OSError):  # of an older version
         os.unlink(f"{path}.txt")
     return missing
+
+
+def recover(path: str) -> None:
+    """Finish what a crash interrupted between two renames, and delete what it left. Raises OSError.
+
+    Something else than a directory in the archive's place is deleted.
+    """
+    delete(f"{path}.new")
+    if os.path.lexists(path) and not is_directory(path):
+        delete(path)
+    if is_directory(f"{path}.ready"):
+        _replace(path)
+    else:
+        delete(f"{path}.ready")
+    if not os.path.lexists(path) and is_directory(f"{path}.old"):
+        os.rename(f"{path}.old", path)
+    delete(f"{path}.old")
+
+
+def _replace(path: str) -> None:
+    """Move the complete new archive to its place."""
+    if os.path.lexists(path):
+        delete(f"{path}.old")
+        os.rename(path, f"{path}.old")
+    os.rename(f"{path}.ready", path)
+    _sync(os.path.dirname(path))
+    delete(f"{path}.old")
+
+
+def _sync(directory: str) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def delete(path: str) -> OSError | None:
@@ -135,76 +167,6 @@ def is_complete(path: str) -> bool:
         return True
 
 
-@contextmanager
-def _new_file(path: str) -> Iterator[int]:
-    descriptor = os.open(path, _NEW_FILE, 0o600)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _write_record(path: str, record: Any) -> None:
-    with (
-        _new_file(path) as descriptor,
-        open(descriptor, "w", encoding="utf-8", errors="replace", closefd=False) as file,
-    ):
-        if path.endswith(".jsonl"):
-            file.writelines(f"{json.dumps(row, ensure_ascii=False)}\n" for row in record)
-        else:
-            file.write(json.dumps(record, ensure_ascii=False, indent=2) + "\n")
-
-
-def _write_transcripts(archive: str, transcripts: Mapping[str, OpenFile]) -> int:
-    """Return the bytes that were left out because there was too little free space."""
-    disk = os.statvfs(archive)
-    left = min(_TRANSCRIPTS_MAX_BYTES, disk.f_bavail * disk.f_frsize // _SHARE_OF_FREE_SPACE)
-    wanted, room = 0, left
-    cut = dict[str, Any]()
-    for name, opened in transcripts.items():
-        with ExitStack() as stack:
-            try:
-                source = stack.enter_context(opened())
-            except OSError as error:  # the agent decides who may read the file
-                cut[f"transcripts/{name}"] = {"kept_bytes": 0, "error": error.strerror}
-                continue
-            if source is None:
-                continue
-            target = f"{archive}/transcripts/{name}"
-            os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
-            size = os.fstat(source).st_size
-            kept = min(size, left)
-            _copy(source, size - kept, size, target)
-        left -= kept
-        wanted += size
-        if kept < size:
-            cut[f"transcripts/{name}"] = {"kept_bytes": kept, "bytes": size}
-    if cut:
-        _write_record(f"{archive}/{_CUT}", cut)
-    return max(0, min(wanted, _TRANSCRIPTS_MAX_BYTES) - room)
-
-
-def _copy(source: int, start: int, end: int, path: str) -> None:
-    """Copy these bytes of a file to a new file. Holes stay holes, which take no room (lseek(2), SEEK_DATA)."""
-    with _new_file(path) as target:
-        position = start
-        while position < end:
-            try:
-                position = os.lseek(source, position, os.SEEK_DATA)
-            except OSError as error:
-                if error.errno == errno.ENXIO:  # there is no data up to the end
-                    break
-                raise
-            data_end = min(os.lseek(source, position, os.SEEK_HOLE), end)
-            os.lseek(target, position - start, os.SEEK_SET)
-            while position < data_end:
-                sent = os.sendfile(target, source, position, min(data_end - position, _PIECE_BYTES))
-                if not sent:  # the file has become shorter
-                    return
-                position += sent
-        os.ftruncate(target, end - start)
-
-
 def _keep_outputs(before: str, archive: str, old_version: str, since_s: float) -> None:
     """Take the outputs of earlier processes over from the archive `before`, with their times.
 
@@ -222,8 +184,8 @@ def _keep_outputs(before: str, archive: str, old_version: str, since_s: float) -
             continue
         if not os.path.lexists(f"{archive}/{TERMINAL}"):
             _copy_output(path, f"{archive}/{TERMINAL}")
-        elif at_s < since_s:
-            outputs.append((number + 1, path))
+        elif at_s < since_s or _count_lines(path) > _count_lines(f"{archive}/{TERMINAL}"):
+            outputs.append((number + 1, path))  # a terminal that was cleared has less of the same process
         break
     for number, path in outputs[1 - OUTPUTS_MAX :]:
         if _saved_at(path) is not None:
@@ -234,8 +196,14 @@ def _copy_output(path: str, target: str) -> None:
     """Copy the file with its time."""
     with regular_file(path) as source:
         state = os.fstat(source)
-        _copy(source, 0, state.st_size, target)
+        with new_file(target) as descriptor:
+            copy(source, 0, state.st_size, descriptor)
     os.utime(target, ns=(state.st_atime_ns, state.st_mtime_ns))
+
+
+def _count_lines(path: str) -> int:
+    with regular_file(path) as descriptor, open(descriptor, "rb", closefd=False) as file:
+        return sum(1 for _ in file)
 
 
 def _names_in(directory: str) -> list[str]:

@@ -312,6 +312,6 @@ def _set_aside(path: str) -> OSError | None:
 
 def _remove(path: str) -> OSError | None:
     """Return an error if something is left."""
-    ends = ("", ".new", ".old", ".txt", _SET_ASIDE, f".txt{_SET_ASIDE}")
+    ends = ("", ".new", ".ready", ".old", ".txt", _SET_ASIDE, f".txt{_SET_ASIDE}")
     errors = [error for end in ends if (error := delete(path + end)) is not None]
     return errors[0] if errors else None
