@@ -1,5 +1,7 @@
 """The archive of the real Claude Code: its words are found and read when its process and its files are gone."""
 
+import json
+import shutil
 import tarfile
 from pathlib import Path
 
@@ -50,3 +52,98 @@ def test_words_of_an_ended_agent_are_found_exported_and_read_without_its_files(
         names = exported.getnames()
         assert f"{session_id}/transcripts/{transcript.name}" in names
         assert f"{session_id}/terminal.txt" in names
+
+
+def finished(claudes: ClaudeInstance, session_id: str, tokens: int) -> Path:
+    """Wait until the transcript has the end of the turn, and return the transcript."""
+    def counted() -> bool:
+        used = claudes.progress(session_id)["tokens"]
+        return used is not None and used["output"] == tokens
+
+    until(counted, "its transcript")
+    claudes.idle(session_id)
+    return claudes.transcript(conversation(claudes, session_id))
+
+
+def ended(claudes: ClaudeInstance, session_id: str) -> Path:
+    """Kill the session, and return its archive."""
+    claudes.sm("kill", session_id)
+    wait_outbox(claudes)
+    return claudes.state / "archives" / session_id
+
+
+def knows(claudes: ClaudeInstance, api: ScriptedApi, session_id: str, prompt: str, *words: str) -> list[bool]:
+    """Send a prompt, and return whether the model gets these words of the conversation before it."""
+    claudes.idle(session_id)
+    claudes.prompt(session_id, prompt)
+    request = api.wait_for(lambda: next(iter(api.turns(prompt)), None), prompt)
+    text = json.dumps(request.body["messages"])
+    return [word in text for word in words]
+
+
+def test_restore_and_fork_give_claude_the_transcript_back_that_it_has_deleted(
+    claudes: ClaudeInstance, api: ScriptedApi
+) -> None:
+    session_id = claudes.spawn("Plain", "numbat-1 [[text:first]]")["session_id"]
+    transcript = finished(claudes, session_id, 5)
+    archive = ended(claudes, session_id)
+    kept = (archive / "transcripts" / transcript.name).read_bytes()
+    transcript.unlink()
+    fork_id = claudes.json("fork", session_id)["session_id"]
+    assert knows(claudes, api, fork_id, "numbat-fork", "numbat-1") == [True]
+    ended(claudes, fork_id)
+    transcript.unlink()
+    assert claudes.sm("restore", session_id).strip().startswith("Restored plain-")
+    assert knows(claudes, api, session_id, "numbat-2", "numbat-1") == [True]
+    assert transcript.read_bytes().startswith(kept)
+
+
+def test_transcript_of_a_live_agent_that_was_deleted_does_not_cost_the_archive(
+    claudes: ClaudeInstance, api: ScriptedApi
+) -> None:
+    session_id = claudes.spawn("Plain", "bilby-1 [[text:first]]")["session_id"]
+    transcript = finished(claudes, session_id, 5)
+    ended(claudes, session_id)
+    claudes.sm("restore", session_id)
+    claudes.idle(session_id)
+    transcript.unlink()
+    assert knows(claudes, api, session_id, "bilby-2", "bilby-1") == [True]  # from its memory
+    finished(claudes, session_id, 10)
+    archive = ended(claudes, session_id)
+    assert "bilby-1" not in transcript.read_text()
+    texts = [path.read_text() for path in archive.rglob(transcript.name)]
+    assert sorted("bilby-1" in text for text in texts) == [False, True]
+    shown = claudes.sm("restore", session_id)
+    assert "is lost" not in shown
+    assert knows(claudes, api, session_id, "bilby-3", "bilby-1", "bilby-2") == [True, True]
+
+
+def test_restore_and_fork_say_what_is_lost_when_no_archive_has_it(
+    claudes: ClaudeInstance, api: ScriptedApi
+) -> None:
+    session_id = claudes.spawn("Plain", "quoll-1 [[text:first]]")["session_id"]
+    transcript = finished(claudes, session_id, 5)
+    transcript.unlink()
+    problem = claudes.refused("fork", session_id, exit_code=4)
+    assert "cannot be copied: the transcript" in problem and "is gone, and no archive has it" in problem
+    assert len(claudes.json("ls", "-a")) == len({s["session_id"] for s in claudes.json("ls", "-a")})
+    claudes.prompt(session_id, "quoll-2")
+    finished(claudes, session_id, 10)
+    archive = ended(claudes, session_id)
+    shown = claudes.sm("restore", session_id)
+    assert "; the conversation before 20" in shown and "is lost" in shown
+    told = [
+        e["message"]
+        for e in claudes.events(session_id)
+        if e["type"] == "warning" and "is lost" in e["message"]
+    ]
+    assert len(told) == 1
+    assert knows(claudes, api, session_id, "quoll-3", "quoll-1", "quoll-2") == [False, True]
+    ended(claudes, session_id)
+    before = claudes.session(session_id)
+    transcript.unlink()
+    shutil.rmtree(archive)
+    problem = claudes.refused("restore", session_id, exit_code=4)
+    assert "cannot be resumed: the transcript" in problem and "is gone, and no archive has it" in problem
+    assert claudes.session(session_id) == before
+    assert not archive.exists()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import sqlite3
 from contextlib import closing
@@ -13,7 +14,7 @@ from sm.linux import platform, processes
 from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
-from tests.integration.ended_agents import gone
+from tests.integration.ended_agents import gone, wait_outbox
 from tests.load import option
 from tests.scripted_api import Request, ScriptedApi, tool
 
@@ -329,7 +330,9 @@ def test_restore_fails_when_claude_does_not_find_the_conversation(claudes: Claud
     wait_output_tokens(claudes, session_id)
     transcript = claudes.transcript(conversation(claudes, session_id))
     claudes.sm("kill", session_id)
-    transcript.unlink()
+    wait_outbox(claudes)
+    shutil.rmtree(claudes.state / "archives" / session_id)
+    transcript.write_text('{"type": "of another version"}\n')
     done = claudes.run("restore", session_id)
     # A busy machine may need more time than a restore waits. Then the command must not claim a success.
     too_slow = "it is not known yet whether the agent accepts its conversation" in done.stdout

@@ -15,6 +15,7 @@ from sm.core.usage import ActionLine, Todo
 from sm.providers.readers import (
     AcceptedInput,
     Dialog,
+    Entry,
     HookEvent,
     Readers,
     SetupDialog,
@@ -107,6 +108,10 @@ class ScriptedTranscripts:
             todo=tuple(todo),
             accepted=tuple(AcceptedInput(text, 1.0) for text in prompts if text),
         )
+
+    def entries(self, lines: Sequence[bytes]) -> Sequence[Entry]:
+        found = [fields for line in lines if _text((fields := _object(line)).get("id"))]
+        return [Entry(_text(e["id"]), _text(e.get("follows")) or None, _text(e.get("at"))) for e in found]
 
     def actions(self, lines: Sequence[bytes], count: int, working_dir: str) -> Sequence[ActionLine]:
         prompts = [_text(_object(line).get("prompt")) for line in lines]

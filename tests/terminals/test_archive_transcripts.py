@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sm.terminals import archive_transcripts
+from sm.terminals import archive_files, archive_transcripts
 from sm.terminals.archive_rows import merge_rows, merge_usage
 from sm.terminals.archive_writer import ArchiveContents, recover, write_archive
 
@@ -91,7 +91,7 @@ def test_second_archive_has_all_that_the_first_one_had_when_the_transcript_is(
 @pytest.mark.parametrize("second", [True, False])
 def test_transcript_that_the_session_no_longer_names_stays(bench: Bench, second: bool) -> None:
     bench.write(conversation=FIRST)
-    bench.write(**({"other": "new\n"} if second else {}))
+    bench.write(other="new\n") if second else bench.write()
     assert bench.files()[f"transcripts/{C}"] == FIRST
 
 
@@ -115,7 +115,7 @@ def test_transcript_that_shrinks_while_it_is_copied_does_not_cost_the_earlier_co
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.write(conversation=FIRST)
-    copy = archive_transcripts.copy
+    copy = archive_files.copy
 
     def shrinks(source: int, start: int, end: int, target: int) -> None:
         (bench.live / C).write_text("one")

@@ -12,6 +12,7 @@ from sm.api.answers.messages import LetterView, MessageView
 from sm.api.answers.requests import RequestView
 from sm.api.answers.sessions import (
     FailureView,
+    LossView,
     PausedView,
     RestartsView,
     SessionView,
@@ -275,6 +276,10 @@ def nest(
         if descendants or session.id in wanted:
             nested.append({**view(session), "children": descendants})
     return nested
+
+
+def losses_json(done: RestoreResult) -> list[LossView]:
+    return [{"session_id": session_id, "message": loss} for session_id, loss in done.losses]
 
 
 def failures_json(done: RestoreResult) -> list[FailureView]:

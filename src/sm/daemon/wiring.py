@@ -67,6 +67,7 @@ from sm.sessions.archive import Records
 from sm.sessions.archive_retention import ArchiveRetention, Reaper
 from sm.sessions.budgets import Budgeting
 from sm.sessions.cleanup import TerminalCleanup
+from sm.sessions.conversation_files import ConversationFiles
 from sm.sessions.home_files import HomeFiles
 from sm.sessions.interrupt import Interrupts
 from sm.sessions.kill import Kills
@@ -183,14 +184,20 @@ class DaemonParts:
         self.manager = manager = Manager(config, store, providers, audit.record, now)
         agreements = Agreements(paths.agreements)
         has_program = self.sandboxing.has_program
-        planner = SpawnPlanner(config, paths, providers, store, agreements, sandbox, now, has_program)
+        home_of = homes(paths)
+        files = ConversationFiles(
+            store,
+            home_of,
+            lambda session_id: self.archives.path(session_id),
+            lambda workspace: (containment or self.sandboxing.containment).user(workspace),
+        )
+        planner = SpawnPlanner(config, paths, providers, store, agreements, sandbox, now, files, has_program)
         spawner = Spawner(store, manager, planner, sandbox)
         kills = Kills(store, manager, lambda: terminals.trouble)
         self.reports = reports = Reports(store, manager)
         restorer = Restorer(store, manager, spawner, planner, sandbox, terminals)
         self.waiting = waiting = WaitingSessions(store, manager)
         cleanup = config.child_agents.cleanup
-        home_of = homes(paths)
         usage = UsageMeter(store, config, now, home_of, budgets=manager.budgets)
         archive_records = ArchiveRecords(store, manager, usage)
         self.archives = archives = Archives(

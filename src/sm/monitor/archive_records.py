@@ -12,7 +12,8 @@ from sm.monitor.transcripts import FILES_MAX, Root, archive_names, files_of, ope
 from sm.monitor.usage import UsageMeter
 from sm.sessions.manager import Manager
 from sm.store import Store, durable
-from sm.terminals.archive_writer import SESSION, ArchiveContents, OpenFile
+from sm.terminals.archive_transcripts import OpenFile
+from sm.terminals.archive_writer import SESSION, ArchiveContents
 
 _SECRET = frozenset({"token_hash"})
 

@@ -140,6 +140,17 @@ class TranscriptDelta:
 
 
 @dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry of a conversation, as its transcript names it."""
+
+    id: str
+    follows: str | None
+    """The id of the entry before it; None: the conversation begins with it."""
+    at: str
+    """ISO 8601; empty: unknown."""
+
+
+@dataclass(frozen=True, slots=True)
 class StartProblem:
     """The reason why an agent does not start, and the command to type."""
 
@@ -227,6 +238,9 @@ class TranscriptReader(Protocol):
 
         `todo`, `failed`: the list, and `TranscriptDelta.failed`, before these lines.
         """
+
+    def entries(self, lines: Sequence[bytes]) -> Sequence[Entry]:
+        """The entries of the conversation in these lines, in their order."""
 
     def actions(self, lines: Sequence[bytes], count: int, working_dir: str) -> Sequence[ActionLine]:
         """The last `count` actions in these lines for a person to read, oldest first."""

@@ -36,6 +36,7 @@ from sm.sessions.container import (
     require_program,
     unknown_program,
 )
+from sm.sessions.conversation_files import ConversationFiles
 from sm.sessions.conversations import ConversationSource, is_unbegun, source_of
 from sm.sessions.effective_mode import TrustDecisions
 from sm.sessions.environment import (
@@ -46,6 +47,7 @@ from sm.sessions.environment import (
     without,
 )
 from sm.sessions.setup_checks import account_of_agent, require_ready, session_warnings
+from sm.sessions.transcript_recovery import Recovery
 from sm.sessions.workdir import WorkDirectories, allowed_workspace, require_directory, worktree
 from sm.store import Store
 
@@ -65,6 +67,18 @@ class SpawnPlan:
     """None: that of an existing session, or unknown."""
     no_park: bool = False
     budget: SpawnBudget = NO_BUDGET
+    recovery: Recovery = field(default_factory=Recovery)
+    """Of the conversation that a fork copies."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestorePlan:
+    """A new process of an existing session."""
+
+    launch: Launch
+    token: str = field(repr=False)
+    warnings: tuple[str, ...] = ()
+    recovery: Recovery = field(default_factory=Recovery)
 
 
 class SpawnPlanner:
@@ -79,9 +93,11 @@ class SpawnPlanner:
         agreements: Agreements,
         sandbox: Sandbox,
         now: Callable[[], str],
+        files: ConversationFiles,
         has_program: ProgramCheck = unknown_program,
     ) -> None:
         """`has_program`: a look into the image of a container."""
+        self._files = files
         self._config = config
         self._paths = paths
         self._providers = providers
@@ -191,11 +207,11 @@ class SpawnPlanner:
         warnings = (*warnings, *budget.warnings, *unpriced)
         return SpawnPlan(session, launch, prompt, token, warnings, account, request.no_park, budget)
 
-    async def plan_restore(self, session: Session) -> tuple[Launch, str, tuple[str, ...]]:
-        """Plan a new process that resumes the session's conversation: its launch, token and warnings.
+    async def plan_restore(self, session: Session) -> RestorePlan:
+        """Plan a new process that resumes the session's conversation. Writes nothing.
 
-        A program without conversations starts as before. Raises IllegalState without a conversation, InvalidPath when
-        the directory is gone, UsageError for an invalid file of MCP servers.
+        A program without conversations starts as before. Raises IllegalState without a conversation or when nothing of
+        it can be read, InvalidPath when the directory is gone, UsageError for an invalid file of MCP servers.
         """
         place = self._directories.workspace_of(session)
         if place is not None and place.deleted_at is not None:
@@ -207,13 +223,21 @@ class SpawnPlanner:
         launch, token = await self._store.launch(session.id), secrets.token_hex(32)
         if not self._providers[session.provider].has_turns:
             environment = self._environments.restored(session, launch.environment)
-            return replace(launch, environment=environment), token, ()
+            return RestorePlan(replace(launch, environment=environment), token)
         parent = self._store.sessions.get(session.parent_id or "")
-        source = await source_of(
-            session, launch, self._providers[session.provider], self._store, self._home_of(session)
-        )
+        provider = self._providers[session.provider]
+        source = await source_of(session, launch, provider, self._store, self._home_of(session))
+        if source.prompt is not None and await self._files.is_archived(session):
+            source = ConversationSource(source.id, copied=False)
         resumed, _, warnings = await self._resumed(session, parent, launch, source)
-        return resumed, token, warnings
+        if source.prompt is not None:
+            return RestorePlan(resumed, token, warnings)
+        recovery = await self._files.recovery(session, provider, resumed, source.id, copied=source.copied)
+        return RestorePlan(resumed, token, warnings, recovery)
+
+    async def give_back(self, session: Session, recovery: Recovery) -> None:
+        """Give the agent CLI its transcript back. Raises StorageFull, IllegalState; then nothing is changed."""
+        await self._files.give_back(session, recovery)
 
     async def check_restart(self, session: Session) -> bool:
         """Check the place of a session that is about to start again; True if it begins with its prompt again.
@@ -270,7 +294,12 @@ class SpawnPlanner:
         budget = plan_budget(self._config, self._store.budgets, session, None, of_type)
         warnings = (*warnings, *budget.warnings)
         session = replace(session, conversation=plan.conversation)
-        return SpawnPlan(session, forked, None, token, warnings, budget=budget)
+        recovery = Recovery()
+        if provider.has_turns:
+            recovery = await self._files.recovery(original, provider, forked, id, copied=True)
+        if recovery.loss is not None:
+            warnings = (*warnings, recovery.loss)
+        return SpawnPlan(session, forked, None, token, warnings, budget=budget, recovery=recovery)
 
     async def _require_place(self, session: Session, workspace: Workspace | None) -> None:
         """Require the directory and, for a sandboxed session, the sandbox of an earlier process.

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from weakref import WeakValueDictionary
 
 from sm.core.effects import EffectKind
@@ -48,6 +48,16 @@ class RestoreResult:
     failed: tuple[tuple[str, SmError], ...] = ()
     continued: tuple[str, ...] = ()
     """The ids of the sessions that go on with a turn."""
+    losses: tuple[tuple[str, str], ...] = ()
+    """The ids of sessions whose conversation is not whole, with what is lost, as the end of a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """`goes_on`: the agent is told to go on with its turn."""
+
+    goes_on: bool
+    loss: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,9 +95,11 @@ class Restorer:
         """
         session = self._manager.find(caller, reference, Action.RESTORE)
         if not tree:
-            continued = await self._begin_restart(caller, session.id, key, await self._panes(), go_on=go_on)
+            begun = await self._begin_restart(caller, session.id, key, await self._panes(), go_on=go_on)
             restored = await self._wait_for_agent(caller, session.id, is_connected)
-            return RestoreResult((restored,), continued=(session.id,) if continued else ())
+            continued = (session.id,) if begun.goes_on else ()
+            losses = () if begun.loss is None else ((session.id, begun.loss),)
+            return RestoreResult((restored,), continued=continued, losses=losses)
 
         def ended(tx: Transaction) -> list[Session]:
             session_tree = SessionTree({s.id: s for s in tx.all_sessions()})
@@ -139,18 +151,14 @@ class Restorer:
             else:
                 wanted = tx.replayed.split()
         panes = await self._panes() if wanted else {}
-        begun: list[str] = []
-        continued: list[str] = []
+        begun: dict[str, _Begun] = {}
         failed: dict[str, SmError] = {}
         for session_id in wanted:
             part = None if key is None else RequestKey(f"{key.text}/{session_id}", key.fingerprint)
             try:
-                if await self._begin_restart(caller, session_id, part, panes, go_on=go_on):
-                    continued.append(session_id)
+                begun[session_id] = await self._begin_restart(caller, session_id, part, panes, go_on=go_on)
             except SmError as error:
                 failed[session_id] = error
-            else:
-                begun.append(session_id)
 
         async def started(session_id: str) -> Session | None:
             try:
@@ -163,7 +171,8 @@ class Restorer:
         return RestoreResult(
             tuple(session for session in running if session is not None),
             tuple((s, failed[s]) for s in wanted if s in failed),
-            tuple(s for s in continued if s not in failed),
+            tuple(s for s, each in begun.items() if each.goes_on and s not in failed),
+            tuple((s, each.loss) for s, each in begun.items() if each.loss is not None and s not in failed),
         )
 
     async def _wait_for_agent(
@@ -195,14 +204,14 @@ class Restorer:
         panes: Mapping[str, Pane],
         *,
         go_on: bool,
-    ) -> bool:
+    ) -> _Begun:
         """Commit the restart, once for each `key`; the outbox starts the process.
 
-        Returns True if the agent is told to go on with its turn.
+        Until everything is checked, nothing is written.
         """
         async with self._store.transaction(caller, key) as tx:
             if tx.replayed is not None:
-                return tx.replayed.endswith(_GOES_ON)
+                return _Begun(tx.replayed.endswith(_GOES_ON))
         if (starter := self._manager.caller_session(caller)) is not None:
             check_not_paused(starter)
         session = self._store.sessions.get(session_id)
@@ -212,21 +221,24 @@ class Restorer:
         await self._wait_for_kill(session)
         pane = panes.get(session_id)
         refuse_foreign_process(session, pane)
-        launch, token, warnings = await self._planner.plan_restore(session)
+        plan = await self._planner.plan_restore(session)
+        launch, token, recovery = plan.launch, plan.token, plan.recovery
         # The second of two concurrent restores must not overwrite the token of the first.
         lock = self._locks.setdefault(session_id, asyncio.Lock())
         async with lock:
             async with self._store.transaction(caller, key) as tx:
                 if tx.replayed is not None:
-                    return tx.replayed.endswith(_GOES_ON)
+                    return _Begun(tx.replayed.endswith(_GOES_ON))
                 self._check_restorable(tx, caller, session_id)
+            await self._planner.give_back(session, recovery)
             # Writing the token file before the commit is safe: the process with the old token is gone.
             await self._sandbox.prepare(session, launch, token)
             async with self._store.transaction(caller, key) as tx:
                 now = self._check_restorable(tx, caller, session_id)
                 # A prompt that is sent again needs no word to go on.
                 goes_on = go_on and not launch.has_prompt and await self._was_cut_off(tx, now)
-                await self._restart(tx, now, caller, digest(token), warnings)
+                losses = () if recovery.loss is None else (recovery.loss,)
+                await self._restart(tx, now, caller, digest(token), (*plan.warnings, *losses))
                 # The outbox closes the old terminal first. Its process identifies the terminal, because a start
                 # repeated after a crash finds the new terminal, possibly dead, under the same id.
                 payload = {
@@ -239,7 +251,7 @@ class Restorer:
                 if goes_on:
                     _send_go_on(tx, now, caller)
                 tx.remember(session_id + (_GOES_ON if goes_on else ""))
-                return goes_on
+                return _Begun(goes_on, recovery.loss)
 
     async def _was_cut_off(self, tx: Transaction, session: Session) -> bool:
         """True if the agent had a turn when its process ended."""
@@ -289,8 +301,10 @@ class Restorer:
 
     async def restored_launch(self, session_id: str) -> Launch:
         """The launch of a restored session, for the outbox. Raises the errors of `restore`."""
-        launch, *_ = await self._planner.plan_restore(self._store.sessions[session_id])
-        return launch
+        session = self._store.sessions[session_id]
+        plan = await self._planner.plan_restore(session)
+        await self._planner.give_back(session, plan.recovery)
+        return plan.launch
 
     async def _panes(self) -> Mapping[str, Pane]:
         try:
@@ -322,8 +336,9 @@ class Restorer:
     ) -> SessionResult:
         """Start a session from a copy of another session's conversation, under its nearest live ancestor.
 
-        Raises UsageError for an agent without conversations, IllegalState for one that has not begun any, and the
-        errors of a spawn.
+        Returns when the agent has accepted the copy, as `restore` does. Raises UsageError for an agent without
+        conversations, IllegalState for one that has not begun any or whose conversation cannot be read,
+        AgentStartFailed when the agent has ended at its start, and the errors of a spawn.
         """
         original = self._manager.find(caller, reference, Action.FORK)
         async with self._store.transaction(caller, key) as tx:
@@ -332,7 +347,11 @@ class Restorer:
         living = (a for a in ancestors(original, self._store.sessions.get) if a.exit is None)
         parent = next(living, None)
         planned = await self._planner.plan_fork(caller, original, parent, name)
-        return await self._spawner.begin(caller, planned, key, START_WAIT_S, is_connected)
+        await self._planner.give_back(original, planned.recovery)
+        begun = await self._spawner.begin(caller, planned, key, START_WAIT_S, is_connected)
+        if begun.session.process is None:  # its account is parked, or it has ended
+            return begun
+        return replace(begun, session=await self._wait_for_agent(caller, begun.session.id, is_connected))
 
 
 def _send_go_on(tx: Transaction, session: Session, caller: Caller) -> None:

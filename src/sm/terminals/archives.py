@@ -36,6 +36,7 @@ _CLOCK_STEP_S = 0.02
 _EXPORTS_MAX = 2
 """Exports at the same time. Each compresses in a thread, and the threads are few."""
 _BLOCK_BYTES = 512
+STORAGE_FULL = (errno.ENOSPC, errno.EDQUOT)
 _SET_ASIDE = ".deleted"
 """The end of the name of an archive that is being deleted."""
 _SLASHES = re.compile(r"(/\.?)+\Z")
@@ -135,7 +136,7 @@ class Archives:
         reason = self.set_trouble(
             session_id, f"its archive could not be saved in {self._directory}: {error.strerror}"
         )
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in STORAGE_FULL:
             raise self._full(session_id) from None
         return reason
 

@@ -157,18 +157,27 @@ class KilledView(SessionView):
     killed_too: Annotated[list[SessionView], doc("The killed descendants.")]
 
 
+class LossView(TypedDict):
+    """A session whose conversation is not whole."""
+
+    session_id: str
+    message: Annotated[str, doc("What the agent does not know, as the end of a sentence.")]
+
+
 class RestoredView(SessionView):
     """A restored session, and every session that was restored with it."""
 
     restored: Annotated[list[str], doc("The ids of all restored sessions.")]
     restored_too: Annotated[list[SessionView], doc("The restored descendants.")]
     continued: Annotated[list[str], doc("The ids of the sessions that were told to go on with their turn.")]
+    losses: Annotated[list[LossView], doc("The restored sessions whose conversation is not whole.")]
     failed: list[FailureView]
 
 
 class AllRestoredView(TypedDict):
     restored: list[SessionView]
     continued: Annotated[list[str], doc("As in RestoredView.")]
+    losses: Annotated[list[LossView], doc("As in RestoredView.")]
     failed: list[FailureView]
 
 

@@ -26,7 +26,7 @@ from sm.api.fields import LongText, NeededText, NeededTexts, Present, Seconds, c
 from sm.api.query import WAIT_MAX_S, ListQuery, Recursive
 from sm.api.route import RouteTable
 from sm.api.sums import session_sums_json
-from sm.api.views import failures_json, nest
+from sm.api.views import failures_json, losses_json, nest
 from sm.core.attention import attention, current_task
 from sm.core.lifecycle import is_ended
 from sm.core.models import RequestKey, Session, SpawnRequest
@@ -296,6 +296,7 @@ async def restore(request: ApiRequest, body: RestoreBody, key: RequestKey | None
         "restored": [s.id for s in done.sessions],
         "restored_too": request.views.sessions(s for s in done.sessions if s.id != target.id),
         "continued": list(done.continued),
+        "losses": losses_json(done),
         "failed": failures_json(done),
     }
 
@@ -309,6 +310,7 @@ async def restore_all(request: ApiRequest, body: RestoreAllBody, key: RequestKey
     return {
         "restored": request.views.sessions(done.sessions),
         "continued": list(done.continued),
+        "losses": losses_json(done),
         "failed": failures_json(done),
     }
 

@@ -4,6 +4,9 @@ The new agent has the same conversation so far, the same directory and the same 
 ancestor). The other agent does not change. It may be running or ended. A program that is not a coding agent has
 no conversation and cannot be forked.
 
+The command waits until the new agent has accepted the conversation. As with sm restore, claude gets a transcript back
+that it has deleted, and the command says if a part of the conversation is lost.
+
 \b
 Examples:
   sm fork engineer-login --name login-other-way

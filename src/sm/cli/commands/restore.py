@@ -7,6 +7,10 @@ is unarchived.
 The command waits until each coding agent has accepted its conversation. If an agent ends at its start, the command
 fails. If the agent takes longer than 20 seconds, the command says that the result is not known yet.
 
+If claude has deleted its transcript, or it is shorter than its copy in the archive of the session, claude gets that
+copy back. If a part of a conversation is lost, the command says which. If nothing of it can be read, the session is
+not restored.
+
 An agent that never began its first turn, such as one that ended in a dialog of its start, gets its prompt again.
 
 With --continue, an agent whose turn was cut off gets a message that tells it to check its work and go on. An agent that
@@ -95,8 +99,10 @@ def _print(answer: JsonObject, *, every: bool) -> None:
     else:
         first = [answer] if answer["session_id"] in answer["restored"] else []
         restored = [*first, *answer["restored_too"]]
+    losses = {loss["session_id"]: line(loss["message"]) for loss in answer.get("losses", ())}
     for session in restored:
         going = "; it goes on with its turn" if session["session_id"] in answer["continued"] else ""
-        click.echo(f"Restored {label(session)}{going}{_doubt(session)}")
+        lost = f"; {losses[session['session_id']]}" if session["session_id"] in losses else ""
+        click.echo(f"Restored {label(session)}{going}{lost}{_doubt(session)}")
     if every and not restored and not answer["failed"]:
         click.echo("no sessions to restore")

@@ -58,7 +58,8 @@ async def control_session(call: ToolCall) -> Result:
                 caller, target.id, key, tree=tree, go_on=False, is_connected=call.exchange.is_connected
             )
             failed = [{"session_id": s, "message": error.message} for s, error in restored.failed]
-            return {**_changed(restored.sessions), "failed": failed or None}
+            losses = [{"session_id": s, "message": loss} for s, loss in restored.losses]
+            return {**_changed(restored.sessions), "failed": failed or None, "losses": losses or None}
         case _:
             return _changed([await services.records.archive(caller, reference, key, archived=True)])
 

@@ -1,0 +1,245 @@
+"""Decides what a new process gets of a conversation: its transcript, or more from the archives. Blocks.
+
+An agent CLI writes each entry of a conversation with the entry that it follows, and a new process goes back from the
+last entry. A transcript is poorer than an archive if it has less of that chain: it is gone, shorter, or begins in the
+middle. The archive then gives its lines back, before those of the transcript. A transcript whose chain is whole stays,
+whatever the archive has.
+"""
+
+import errno
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from sm.core.text import folded
+from sm.linux.files import NotRegular, read_file, regular_file
+from sm.linux.placed_files import PlacedFile
+from sm.providers.readers import Entry, TranscriptReader
+from sm.terminals.archive_transcripts import read_cuts, transcripts_of
+
+_COMPARED_MAX_BYTES = 64 * 2**20
+"""Larger transcripts are given back whole when they are gone, but not compared."""
+_PIECE_BYTES = 2**20
+_DAY_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What happens to a transcript before the new process starts."""
+
+    place: PlacedFile | None = None
+    pieces: Callable[[], Iterable[bytes]] | None = None
+    """What to write; None: nothing."""
+    replaced: os.stat_result | None = None
+    aside: str | None = None
+    """A new name for a replaced file that has lines which nobody can read."""
+    touched: bool = False
+    """The file is old: agent CLIs delete old ones at their start."""
+    loss: str | None = None
+    """What the new process will not know, as the end of a sentence."""
+    refusal: str | None = None
+    """Why no process can continue the conversation."""
+
+    def carry_out(self) -> None:
+        """Raises OSError; then nothing is changed."""
+        if self.place is None:
+            return
+        if self.pieces is not None:
+            self.place.write(self.pieces(), self.replaced, self.aside)
+        elif self.touched:
+            self.place.touch()
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """A transcript in an archive, or at another place."""
+
+    path: str
+    begins_at: int = 0
+    data: bytes | None = field(default=None, repr=False)
+    """None: it is too large to compare."""
+
+    def pieces(self) -> Iterator[bytes]:
+        with regular_file(self.path) as file:
+            position = 0
+            while piece := os.pread(file, _PIECE_BYTES, position):
+                yield piece
+                position += len(piece)
+
+
+@dataclass(frozen=True, slots=True)
+class _Version:
+    """One possible content of the transcript. `chain`: its last entries, newest first."""
+
+    data: bytes = field(repr=False)
+    ids: frozenset[str] = frozenset()
+    chain: tuple[Entry, ...] = ()
+    whole: bool = False
+    """The chain goes back to the beginning."""
+
+    @property
+    def begins(self) -> str:
+        return self.chain[-1].at if self.chain else ""
+
+
+def recovery_of(
+    place: PlacedFile,
+    conversation: str,
+    reader: TranscriptReader,
+    archives: Sequence[str],
+    elsewhere: Sequence[str] = (),
+    *,
+    living: bool = False,
+    now_s: float = 0.0,
+) -> Recovery:
+    """`archives`: directories, the most important first. `elsewhere`: other places at which the transcript may be.
+
+    `living`: another process writes to the transcript, so it must not be replaced. Raises no OSError.
+    """
+    copies, unreadable = _copies(conversation, archives, elsewhere)
+    try:
+        found = place.read(_COMPARED_MAX_BYTES)
+    except OSError as error:
+        if error.errno != errno.ENOENT or isinstance(error, NotRegular):
+            reason = folded(error.strerror or str(error), 200)
+            loss = f"its transcript cannot be compared with its archive ({reason})" if copies else None
+            return Recovery(loss=loss)
+        found = None
+    if found is not None and found.cut:
+        return Recovery(place, touched=_is_old(found.status, now_s))
+    compared = [copy for copy in copies if copy.data is not None]
+    if found is None and not compared and copies:
+        return Recovery(place, copies[-1].pieces)
+    live = _Version(b"") if found is None else _version(found.data, reader)
+    readable = live.data if live.ids else b""
+    extra = [copy for copy in compared if not _includes(live.data, copy)]
+    if found is not None and live.data and not extra:
+        return Recovery(place, touched=_is_old(found.status, now_s), loss=_broken(live))
+    versions = [_version(copy.data or b"", reader) for copy in compared]
+    joined = _version(_join([*(copy.data or b"" for copy in compared), readable]), reader)
+    if live.ids:
+        assert found is not None
+        is_cut = any((copy.data or b"").startswith(live.data) for copy in extra) and joined.ids > live.ids
+        if living or not (is_cut or _is_richer(joined, live)):
+            loss = _broken(live) or _lack(live, versions)
+            return Recovery(place, touched=not living and _is_old(found.status, now_s), loss=loss)
+        return Recovery(place, lambda: [joined.data], found.status, loss=_broken(joined))
+    newest_first = [joined, *reversed(versions)]
+    richest = next((version for version in newest_first if version.whole), None)
+    richest = richest or max(newest_first, key=lambda version: len(version.chain))
+    if not richest.ids:
+        if found is not None and found.data:  # in a form that this version does not know
+            return Recovery(place)
+        what = "is empty" if found is not None else "is gone"
+        why = f"its archive cannot be read ({unreadable})" if unreadable else "no archive has it"
+        if compared:
+            why = "its archive has no readable entry of it"
+        return Recovery(refusal=f"the transcript {folded(place.path, 4096)} {what}, and {why}")
+    if living and found is not None:
+        return Recovery(place, loss="its transcript has no readable entry")
+    aside = None if found is None or not found.data else f"{place.parts[-1]}.{os.urandom(4).hex()}.damaged"
+    replaced = None if found is None else found.status
+    loss = _broken(richest) or _lack(richest, versions)
+    return Recovery(place, lambda: [richest.data], replaced, aside, loss=loss)
+
+
+def _is_richer(one: _Version, other: _Version) -> bool:
+    return not other.whole and (one.whole or len(one.chain) > len(other.chain))
+
+
+def _lack(version: _Version, others: Sequence[_Version]) -> str | None:
+    """What only the others have."""
+    lacks = frozenset[str]().union(*(other.ids for other in others)) - version.ids
+    if not lacks:
+        return None
+    more = "1 more entry" if len(lacks) == 1 else f"{len(lacks)} more entries"
+    return f"its archive has {more}; sm export writes them to a file"
+
+
+def has_copy(conversation: str, archives: Sequence[str]) -> bool:
+    """True if an archive has a transcript of the conversation. Blocks."""
+    return any(_is_of(conversation, name) for archive in archives for name in transcripts_of(archive))
+
+
+def _is_of(conversation: str, name: str) -> bool:
+    return name.rpartition("/")[2] == f"{conversation}.jsonl" and "/subagents/" not in name
+
+
+def _copies(
+    conversation: str, archives: Sequence[str], elsewhere: Sequence[str]
+) -> tuple[list[_Copy], str | None]:
+    """The readable copies, oldest first, and why one cannot be read."""
+    found, unreadable = list[_Copy](), None
+    for archive in reversed(archives):
+        cuts = read_cuts(archive)
+        names = [name for name in transcripts_of(archive) if _is_of(conversation, name)]
+        for name in reversed(names):
+            entry = cuts.get(name)
+            try:
+                found.append(_read(f"{archive}/{name}", _begins_at(entry)))
+            except OSError as error:
+                unreadable = folded(error.strerror or str(error), 200)
+    for path in elsewhere:
+        try:
+            found.append(_read(path))
+        except OSError as error:
+            if error.errno != errno.ENOENT:
+                unreadable = folded(error.strerror or str(error), 200)
+    return found, unreadable
+
+
+def _begins_at(entry: object) -> int:
+    if not isinstance(entry, dict):
+        return 0
+    whole, kept = entry.get("bytes"), entry.get("kept_bytes")
+    return max(0, whole - kept) if isinstance(whole, int) and isinstance(kept, int) else 0
+
+
+def _read(path: str, begins_at: int = 0) -> _Copy:
+    content = read_file(path, _COMPARED_MAX_BYTES)
+    return _Copy(path, begins_at, None if content.cut else content.data)
+
+
+def _includes(live: bytes, copy: _Copy) -> bool:
+    data = copy.data or b""
+    return live[copy.begins_at : copy.begins_at + len(data)] == data
+
+
+def _version(data: bytes, reader: TranscriptReader) -> _Version:
+    entries = reader.entries([line for line in data.split(b"\n") if line])
+    by_id = {entry.id: entry for entry in entries}
+    chain, seen = list[Entry](), set[str]()
+    entry = entries[-1] if entries else None
+    while entry is not None and entry.id not in seen:
+        seen.add(entry.id)
+        chain.append(entry)
+        entry = by_id.get(entry.follows or "")
+    return _Version(data, frozenset(by_id), tuple(chain), bool(chain) and not chain[-1].follows)
+
+
+def _join(parts: Iterable[bytes]) -> bytes:
+    """The lines of all parts, each once, in their order. A last line that was cut off is left out."""
+    lines = dict.fromkeys(line for part in parts for line in _whole_lines(part))
+    return b"".join(line + b"\n" for line in lines)
+
+
+def _whole_lines(part: bytes) -> list[bytes]:
+    *lines, last = part.split(b"\n")
+    try:
+        json.loads(last or b"x")
+    except (ValueError, RecursionError):
+        pass
+    else:
+        lines.append(last)
+    return [line for line in lines if line]
+
+
+def _broken(version: _Version) -> str | None:
+    if version.whole or not version.chain:
+        return None
+    return f"the conversation before {version.begins} is lost: its transcript begins there"
+
+
+def _is_old(status: os.stat_result, now_s: float) -> bool:
+    return now_s - status.st_mtime > _DAY_S
