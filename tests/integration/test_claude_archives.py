@@ -56,6 +56,7 @@ def test_words_of_an_ended_agent_are_found_exported_and_read_without_its_files(
 
 def finished(claudes: ClaudeInstance, session_id: str, tokens: int) -> Path:
     """Wait until the transcript has the end of the turn, and return the transcript."""
+
     def counted() -> bool:
         used = claudes.progress(session_id)["tokens"]
         return used is not None and used["output"] == tokens

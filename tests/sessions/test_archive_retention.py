@@ -14,6 +14,9 @@ import pytest
 
 from sm.config.model import ArchiveSettings
 from sm.core.states import EventType
+from sm.core.timestamps import epoch_s, iso
+from sm.core.usage import FilePosition
+from sm.sessions import archive_retention
 from sm.sessions.archive_retention import ArchiveRetention
 from sm.store import Store
 from sm.terminals.archives import Archives
@@ -70,6 +73,7 @@ class Bench:
     store: Store
     archives: Archives
     retention: ArchiveRetention
+    at_s: float = epoch_s(AT)
 
     @property
     def archive(self) -> Path:
@@ -91,15 +95,102 @@ class Bench:
 @pytest.fixture
 async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     archives = Archives(str(tmp_path / "archives"), NOTHING)
-    async with open_manager(tmp_path, lambda: AT) as (store, manager):
+    benches = list[Bench]()
+
+    def now() -> str:
+        return iso(benches[0].at_s) if benches else AT
+
+    async with open_manager(tmp_path, now) as (store, manager):
         async with store.transaction() as tx:
             await tx.insert(ENDED, LAUNCH, None)
             tx.search.set_terminal(ENDED.id, "process", ["quokkaburrow"], AT)
         await store.log.merge_search_index()
         retention = ArchiveRetention(ArchiveSettings(keep_days=1), store, manager, archives)
         made = Bench(tmp_path, store, archives, retention)
+        benches.append(made)
         made.make_archive()
         yield made
+
+
+def put_conversation(bench: Bench, text: str = "one\n") -> Path:
+    """Make the archive hold a conversation. Return the place of the same transcript outside of it."""
+    kept = bench.archive / "transcripts" / "c.jsonl"
+    kept.parent.mkdir()
+    kept.write_text(text)
+    os.utime(bench.archive, (1, 1))
+    return bench.directory / "c.jsonl"
+
+
+async def inbox(bench: Bench) -> list[str]:
+    return [n.text for n in bench.store.mail.open.notices.values() if n.recipient is None]
+
+
+async def test_only_copy_of_a_conversation_is_deleted_a_day_after_its_notice(bench: Bench) -> None:
+    put_conversation(bench)
+    for hours, exists in ((0, True), (1, True), (23, True), (24, False)):
+        bench.at_s = epoch_s(AT) + hours * 3600
+        await bench.retention.delete_surplus()
+        assert bench.archive.exists() is exists, hours
+        assert bench.retention.status is not None
+        assert bench.retention.status.held == exists
+        (told,) = await inbox(bench)
+        assert f"keep it with: sm export {ENDED.id} FILE" in told
+    assert list(bench.archive.parent.iterdir()) == []
+
+
+async def test_archive_that_was_written_again_after_its_notice_gets_another_one(bench: Bench) -> None:
+    put_conversation(bench)
+    await bench.retention.delete_surplus()
+    os.utime(bench.archive, (2, 2))
+    bench.at_s += 86_400
+    await bench.retention.delete_surplus()
+    assert bench.archive.exists()
+    assert len(await inbox(bench)) == 2
+
+
+@pytest.mark.parametrize(
+    ("live", "is_deleted"),
+    [("one\n", True), ("one\ntwo\n", True), ("on", False), ("two\n", False), (None, False)],
+)
+async def test_archive_is_deleted_at_once_when_the_transcript_has_all_of_it(
+    bench: Bench, live: str | None, is_deleted: bool
+) -> None:
+    place = put_conversation(bench)
+    if live is not None:
+        place.write_text(live)
+    async with bench.store.transaction() as tx:
+        tx.measures.set_position(ENDED.id, str(place), FilePosition(1, 1))
+    await bench.retention.delete_surplus()
+    assert bench.archive.exists() is not is_deleted
+    assert bool(await inbox(bench)) is not is_deleted
+
+
+async def test_notice_is_not_repeated_when_the_daemon_ended_before_it_wrote_the_time(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_conversation(bench)
+
+    def refused(*arguments: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(archive_retention, "announce", refused)
+        await bench.retention.delete_surplus()
+    await bench.retention.delete_surplus()
+    assert len(await inbox(bench)) == 1
+    assert bench.archive.exists()
+
+
+async def test_only_copies_of_unknown_sessions_wait_for_a_day_too(bench: Bench) -> None:
+    unknown = bench.archive.parent / "0badcafe"
+    (unknown / "transcripts").mkdir(parents=True)
+    (unknown / "transcripts" / "c.jsonl").write_text("one\n")
+    os.utime(unknown, (1, 1))
+    await bench.retention.delete_surplus()
+    assert unknown.exists()
+    bench.at_s += 86_400
+    await bench.retention.delete_surplus()
+    assert not unknown.exists()
 
 
 async def test_words_of_a_deleted_archive_are_erased_from_the_files(bench: Bench) -> None:

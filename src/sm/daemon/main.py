@@ -166,6 +166,7 @@ async def run(
                 "setup dialogs": parts.setup_dialogs.run(),
                 "cleanup": parts.cleanup.run(),
                 "archives": parts.retention.run(),
+                "transcripts": parts.transcript_watch.run(),
                 "upkeep": upkeep(paths, store, parts.reports, parts.messages, parts.observer),
                 "telegram": parts.telegram.run(),
                 "web": parts.web.run(),

@@ -80,6 +80,7 @@ from sm.sessions.restart import Restarter
 from sm.sessions.restore import Restorer
 from sm.sessions.sandboxing import Sandboxing
 from sm.sessions.spawn import Spawner
+from sm.sessions.transcript_watch import TranscriptWatch
 from sm.sessions.waits import WaitingSessions
 from sm.sessions.workspaces import Workspaces
 from sm.store import Store
@@ -204,6 +205,9 @@ class DaemonParts:
             cleanup.archive_path or paths.archives, terminals, archive_records
         )
         self.retention = ArchiveRetention(config.archives, store, manager, archives)
+        self.transcript_watch = TranscriptWatch(
+            store, manager, home_of, is_archiving=cleanup.auto_archive_transcript, clock=wall
+        )
         self.cleanup = TerminalCleanup(cleanup, store, manager, terminals, archives)
 
         every_s, off = config.child_agents.progress.snapshot_interval, config.daemon.ignore_evidence
@@ -341,6 +345,7 @@ class DaemonParts:
             store=Reads(store),
             search=Search(store, sessions),
             archives=archives,
+            retention=self.retention,
             accounts=accounts,
             pairings=Pairings(store, manager, audit.record, map(telegram_user, owners)),
             telegram=Telegram(store, manager, audit.record, link, owners),

@@ -223,6 +223,15 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class TranscriptRetention:
+    """After how many days without a new line an agent CLI deletes a transcript."""
+
+    days: int
+    source: str | None = None
+    """The file that sets it; None: it is the default of the agent CLI."""
+
+
+@dataclass(frozen=True, slots=True)
 class TrustEntry:
     """The entry with which an agent CLI trusts a directory and does not ask."""
 
@@ -260,6 +269,11 @@ class Setup(Protocol):
         `environment`: that of the agent's process. `home`: the home directory of its container, which holds the user's
         settings.
         """
+
+    def retention(
+        self, environment: Mapping[str, str], working_dir: str, home: ContainerHome | None
+    ) -> TranscriptRetention:
+        """How long the transcripts of an agent are kept. Arguments: as for `session_warnings`."""
 
     def checks(self, environ: Mapping[str, str], current_dir: str) -> Iterable[Finding]:
         """Check everything that may block an agent when it starts in `current_dir`."""

@@ -24,6 +24,7 @@ from sm.services.waits import LongPoll, TeamWaitResult, WaitEnd, WaitResult, Wai
 from sm.sessions.accounts import Accounts
 from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
+from sm.sessions.archive_retention import ArchiveRetention
 from sm.sessions.budgets import Budgeting
 from sm.sessions.interrupt import Interrupts
 from sm.sessions.pairings import Pairings
@@ -123,6 +124,7 @@ class Services:
     store: Reads
     search: Search
     archives: Archives
+    retention: ArchiveRetention
     accounts: Accounts
     pairings: Pairings
     telegram: Telegram

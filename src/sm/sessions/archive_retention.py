@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from dataclasses import dataclass
 
 from sm.config.model import ArchiveSettings
 from sm.core.archive_retention import MB, ArchiveEntry, surplus
@@ -10,11 +11,13 @@ from sm.core.lifecycle import is_live
 from sm.core.states import EventType
 from sm.core.statuses import Status
 from sm.core.timers import Timer
-from sm.core.timestamps import epoch_s
+from sm.core.timestamps import epoch_s, iso
 from sm.core.wording import subject
 from sm.errors import SmError
 from sm.sessions.manager import Manager
 from sm.store import Store
+from sm.terminals.archive_announcements import announce, announced_at
+from sm.terminals.archive_transcripts import has_only_copy
 from sm.terminals.archives import Archives
 
 log = logging.getLogger(__name__)
@@ -24,14 +27,33 @@ _LOOKED_EVERY_S = 60.0
 _GROWN_PART = 10
 """New archives are counted at once when they take this part of the limit, so that no hour of them fills the disk."""
 _EVENTS_LOOKED_AT = 50
+_ANNOUNCED_S = 86_400.0
+_ANNOUNCED_AT_ONCE = 50
+"""Notices in one pass. The rest waits for the next one."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionStatus:
+    """`held`: archives that are due, but have the only copy of a conversation, until their deletion was announced for
+    a day.
+    """
+
+    size_bytes: int
+    keep_days: int | None
+    max_mb: int | None
+    held: int
 
 
 class ArchiveRetention:
+    """Never deletes the only copy of a conversation before a notice of it is a day old."""
+
     def __init__(self, settings: ArchiveSettings, store: Store, manager: Manager, archives: Archives) -> None:
         self._settings = settings
         self._store = store
         self._manager = manager
         self._archives = archives
+        self.status: RetentionStatus | None = None
+        """After the last look; None: there was none yet."""
         self._undeleted: set[str] = set()
         """Sessions whose archives could not be deleted, so that the log gets one warning for each."""
 
@@ -60,9 +82,50 @@ class ArchiveRetention:
         now_s = epoch_s(self._manager.now())
         limits = self._settings
         old = surplus(entries, live, now_s, keep_days=limits.keep_days, max_mb=limits.max_mb)
-        recorded = [entry for entry in old if await self._delete(entry)]
+        recorded, held, announced = False, 0, 0
+        for entry in old:
+            if await self._has_only_copy(entry):
+                path = self._archives.path(entry.session_id)
+                at_s = await asyncio.to_thread(announced_at, path, entry.at_s)
+                if at_s is None and announced < _ANNOUNCED_AT_ONCE:
+                    announced += 1
+                    await self._announce(entry, now_s)
+                if at_s is None or now_s - at_s < _ANNOUNCED_S:
+                    held += 1
+                    continue
+            recorded |= await self._delete(entry)
+        self.status = RetentionStatus(
+            sum(entry.size_bytes for entry in entries), limits.keep_days, limits.max_mb, held
+        )
         if recorded:
             await self._store.log.scrub()
+
+    async def _has_only_copy(self, entry: ArchiveEntry) -> bool:
+        session = self._store.sessions.get(entry.session_id)
+        paths = list(await self._store.measures.positions(entry.session_id))
+        if session is not None and session.transcript is not None:
+            paths.append(session.transcript)
+        others = {path.rpartition("/")[2]: path for path in paths}
+        path = self._archives.path(entry.session_id)
+        return await asyncio.to_thread(has_only_copy, path, others)
+
+    async def _announce(self, entry: ArchiveEntry, now_s: float) -> None:
+        """Tell the operator that the archive will be deleted: once, also if the daemon ends in the middle."""
+        until = iso(now_s + _ANNOUNCED_S)
+        async with self._store.transaction() as tx:
+            session = tx.find(entry.session_id)
+            if session is not None:
+                await self._manager.notices.add_for_archive(tx, session, entry.at_s, until)
+        if session is None:
+            log.warning(
+                "will delete the archive of an unknown session, with the only copy of its conversation, after %s",
+                until,
+                extra={"sm_session": entry.session_id},
+            )
+        try:
+            await asyncio.to_thread(announce, self._archives.path(entry.session_id), entry.at_s, now_s)
+        except OSError as error:  # it is announced again
+            log.warning("could not write when an archive is deleted: %s", error.strerror)
 
     async def _delete(self, entry: ArchiveEntry) -> bool:
         """Return True if the deletion is recorded, False if it is not possible."""

@@ -16,7 +16,7 @@ from sm.core.text import folded
 from sm.linux.files import NotRegular, read_file, regular_file
 from sm.linux.placed_files import PlacedFile
 from sm.providers.readers import Entry, TranscriptReader
-from sm.terminals.archive_transcripts import read_cuts, transcripts_of
+from sm.terminals.archive_transcripts import begins_at, read_cuts, transcripts_of
 
 _COMPARED_MAX_BYTES = 64 * 2**20
 """Larger transcripts are given back whole when they are gone, but not compared."""
@@ -177,7 +177,7 @@ def _copies(
         for name in reversed(names):
             entry = cuts.get(name)
             try:
-                found.append(_read(f"{archive}/{name}", _begins_at(entry)))
+                found.append(_read(f"{archive}/{name}", begins_at(entry)))
             except OSError as error:
                 unreadable = folded(error.strerror or str(error), 200)
     for path in elsewhere:
@@ -187,13 +187,6 @@ def _copies(
             if error.errno != errno.ENOENT:
                 unreadable = folded(error.strerror or str(error), 200)
     return found, unreadable
-
-
-def _begins_at(entry: object) -> int:
-    if not isinstance(entry, dict):
-        return 0
-    whole, kept = entry.get("bytes"), entry.get("kept_bytes")
-    return max(0, whole - kept) if isinstance(whole, int) and isinstance(kept, int) else 0
 
 
 def _read(path: str, begins_at: int = 0) -> _Copy:

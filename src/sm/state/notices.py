@@ -20,6 +20,7 @@ from sm.core.states import EventType, MessageState, NoticeKind, RequestKind
 from sm.core.statuses import Status
 from sm.core.warnings import SessionWarning
 from sm.core.wording import (
+    archive_notice,
     checkpoint_notice,
     compaction_notice,
     ending_notice,
@@ -27,6 +28,7 @@ from sm.core.wording import (
     idle_notice,
     late_answer_notice,
     request_notice,
+    transcript_notice,
     unclear_notice,
     undelivered_notice,
     warning_notice,
@@ -165,6 +167,28 @@ class Notices:
         recipient, text = notice_recipient(tx, session), warning_notice(session, warning)
         occasion = warning_occasion(warning)
         await self._add(tx, session, recipient, NoticeKind.WARNING, occasion, text, EventType.WARNING)
+
+    async def add_for_archive(self, tx: Transaction, session: Session, at_s: float, until: str) -> None:
+        """Tell the operator that the only copy of a conversation will be deleted. `at_s`: the time of the archive."""
+        text, occasion = archive_notice(session, until), f"archive:{at_s}"
+        await self._add(tx, session, None, NoticeKind.WARNING, occasion, text, EventType.WARNING)
+
+    async def add_for_transcript(
+        self, tx: Transaction, session: Session, occasion: str, trouble: str
+    ) -> bool:
+        """Report trouble with the transcript of a live session to the parent and to the operator, once.
+
+        Returns False if it was reported before.
+        """
+        if await tx.mail.has_notice(session.id, f"{occasion}/operator"):
+            return False
+        recipient, text = notice_recipient(tx, session), transcript_notice(session, trouble)
+        if recipient is not None:
+            await self._add(tx, session, recipient, NoticeKind.WARNING, occasion, text, None)
+        await self._add(
+            tx, session, None, NoticeKind.WARNING, f"{occasion}/operator", text, EventType.WARNING
+        )
+        return True
 
     def _reports_idle(self, tx: Transaction, session: Session, answer: str | None) -> bool:
         if session.paused is not None:  # the pause has ended its turn

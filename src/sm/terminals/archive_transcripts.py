@@ -61,11 +61,7 @@ class _Archive:
 
     def begins_at(self, name: str) -> int:
         """The first byte of the transcript that its copy in the earlier archive has."""
-        entry = self.cut_before.get(name)
-        if not isinstance(entry, dict):
-            return 0
-        whole, kept = entry.get("bytes"), entry.get("kept_bytes")
-        return max(0, whole - kept) if isinstance(whole, int) and isinstance(kept, int) else 0
+        return begins_at(self.cut_before.get(name))
 
     @property
     def room_bytes(self) -> int:
@@ -170,6 +166,38 @@ def _drop_included(archive: _Archive, name: str, target: int, start: int) -> Non
             archive.kept_bytes -= os.fstat(part).st_size
             archive.files -= 1
             archive.cut.pop(generation, None)
+
+
+def has_only_copy(archive: str, others: Mapping[str, str]) -> bool:
+    """True if a conversation in the archive exists nowhere else. `others`: transcripts, by the name of their file.
+
+    The transcripts of sub-agents are not counted.
+    """
+    cuts = read_cuts(archive)
+    for name in transcripts_of(archive):
+        if "/subagents/" in name:
+            continue
+        other = others.get(name.rpartition("/")[2])
+        try:
+            with regular_file(f"{archive}/{name}") as part:
+                if not os.fstat(part).st_size:
+                    continue
+                if other is None:
+                    return True
+                with regular_file(other) as whole:
+                    if not holds(whole, begins_at(cuts.get(name)), part):
+                        return True
+        except OSError:
+            return True
+    return False
+
+
+def begins_at(cut: object) -> int:
+    """The first byte of the transcript that a copy has. `cut`: the entry of the copy in `cut.json`."""
+    if not isinstance(cut, dict):
+        return 0
+    whole, kept = cut.get("bytes"), cut.get("kept_bytes")
+    return max(0, whole - kept) if isinstance(whole, int) and isinstance(kept, int) else 0
 
 
 def read_cuts(archive: str) -> Mapping[str, Any]:

@@ -19,6 +19,7 @@ from weakref import WeakValueDictionary
 from sm.core.archive_retention import ArchiveEntry
 from sm.errors import ExternalError, LimitReached, NoServer, NoTerminal, StorageFull
 from sm.linux.files import regular_file
+from sm.terminals.archive_announcements import SUFFIX
 from sm.terminals.archive_writer import (
     TERMINAL,
     ArchiveContents,
@@ -313,6 +314,6 @@ def _set_aside(path: str) -> OSError | None:
 
 def _remove(path: str) -> OSError | None:
     """Return an error if something is left."""
-    ends = ("", ".new", ".ready", ".old", ".txt", _SET_ASIDE, f".txt{_SET_ASIDE}")
+    ends = ("", ".new", ".ready", ".old", ".txt", _SET_ASIDE, f".txt{_SET_ASIDE}", SUFFIX)
     errors = [error for end in ends if (error := delete(path + end)) is not None]
     return errors[0] if errors else None

@@ -1,14 +1,15 @@
-"""The route that exports the archive of a session as a file."""
+"""The routes of archives: the room that they take, and the export of one as a file."""
 
 import asyncio
 
 from aiohttp import web
 
+from sm.api.answers.daemon import ArchivesView
 from sm.api.context import ApiRequest
 from sm.api.route import RouteTable
 from sm.core.labels import short_label
 from sm.core.lifecycle import is_live
-from sm.errors import ExternalError, IllegalState, NotFound
+from sm.errors import ExternalError, IllegalState, NotFound, NotPermitted
 from sm.policy.access import Action
 from sm.wire import PROTOCOL, PROTOCOL_HEADER
 
@@ -16,6 +17,22 @@ _DUE_WITHIN_S = 10.0
 """The process of the session may have ended just now."""
 _PIECE_BYTES = 256 * 1024
 routes = RouteTable()
+
+
+@routes.route("GET", "/v1/archives", agents=False)
+async def archives(request: ApiRequest) -> ArchivesView:
+    """Show the room that archives take, and their limits."""
+    if request.services.sessions.principal(request.caller) is not None:
+        raise NotPermitted("only the operator may see the room of archives")
+    status = request.services.retention.status
+    if status is None:  # the daemon has just started
+        return {"bytes": None, "keep_days": None, "max_mb": None, "held": 0}
+    return {
+        "bytes": status.size_bytes,
+        "keep_days": status.keep_days,
+        "max_mb": status.max_mb,
+        "held": status.held,
+    }
 
 
 @routes.route("GET", "/v1/sessions/{ref}/export", agents=False)

@@ -224,6 +224,32 @@ def _daemon(instance: Instance) -> Iterator[Check]:
     yield from _agreements(client)
     yield from _telegram(client)
     yield from _web(instance)
+    yield from _archives(client)
+
+
+def _archives(client: Client) -> Iterator[Check]:
+    """Check that archives take no more room than they may."""
+    try:
+        status = client.get("/v1/archives", timeout_s=5.0)
+    except SmError as error:
+        yield Check(False, f"archives: {error.message}", error.hint, needed=False)
+        return
+    if status["bytes"] is None:
+        return
+    mb, most, held = status["bytes"] / 1_000_000, status["max_mb"], status["held"]
+    limit = "no limit of room" if most is None else f"at most {most:,} MB"
+    days = "without a limit of time" if status["keep_days"] is None else f"{status['keep_days']} days"
+    yield Check(True, f"archives: {mb:,.1f} MB ({limit}), kept {days}")
+    if held:
+        over = f"archives take more than archives.max_mb, {most:,} MB: " if most and mb > most else ""
+        have = "has" if held == 1 else "have"
+        yield Check(
+            False,
+            f"{over}{plural(held, 'archive')} {have} the only copy of a conversation, and will be deleted a day after "
+            "the notice of it",
+            "sm inbox names them; sm export SESSION FILE keeps one; archives: in config.yaml sets the limits",
+            needed=False,
+        )
 
 
 def _web(instance: Instance) -> Iterator[Check]:

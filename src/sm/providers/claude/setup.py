@@ -17,7 +17,7 @@ from sm.core.worktrees import is_within
 from sm.errors import ExternalError, UsageError
 from sm.linux.files import read_file
 from sm.paths import INSIDE_SCRATCH
-from sm.providers.base import Finding, Login, TrustEntry
+from sm.providers.base import Finding, Login, TranscriptRetention, TrustEntry
 from sm.providers.claude.container import read_object as read_contained
 from sm.providers.claude.container import require_login
 from sm.providers.claude.home import ClaudeHome, read_object
@@ -39,6 +39,7 @@ from sm.providers.claude.readiness import (
     read_settings,
     require_ready,
 )
+from sm.providers.claude.retention import retention
 from sm.providers.claude.trouble import INSTALL
 from sm.providers.claude.trust import accept_bypass, trust
 from sm.providers.readers import SetupQuestion
@@ -95,6 +96,11 @@ class ClaudeSetup:
         off = _hooks_off_in(ClaudeHome(environment), working_dir, home)
         return () if off is None else (_hooks_off(off),)
 
+    def retention(
+        self, environment: Mapping[str, str], working_dir: str, home: ContainerHome | None
+    ) -> TranscriptRetention:
+        return retention(environment, working_dir, home)
+
     def _agent_environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """The variables of an agent spawned from this shell. Its claude may use other files than the operator's."""
         return {name: value for name, value in environ.items() if name in self._inherited} | self._claude.env
@@ -133,6 +139,7 @@ class ClaudeSetup:
         off = _hooks_off_in(home, current_dir)
         if off is not None:
             yield Finding(False, f"claude: {_hooks_off(off)}", f"remove disableAllHooks from {off}")
+        yield _retention(retention(given, current_dir))
         yield _login(home, state, settings, given, environ)
         yield _trust(state, given, current_dir)
         yield from self._bypass(given, accepted=accepts_bypass(state, settings))
@@ -192,6 +199,15 @@ def _version(path: str) -> Finding:
         return Finding(False, too_old, f"{INSTALL}@latest")
     note = "" if version == _MEASURED else f"; sm was tested with {_MEASURED}"
     return Finding(True, f"claude {version} at {path}{note}")
+
+
+def _retention(kept: TranscriptRetention) -> Finding:
+    where = "is not set" if kept.source is None else f"in {kept.source}"
+    days = "1 day" if kept.days == 1 else f"{kept.days} days"
+    return Finding(
+        True,
+        f"claude deletes a transcript {days} after its last line (cleanupPeriodDays {where}); archives of sm keep it",
+    )
 
 
 def _hooks_off(path: str) -> str:
