@@ -38,7 +38,7 @@ class Agent:
     def __init__(self, stage: "Stage", session_id: str) -> None:
         self.stage = stage
         self.id = session_id
-        self.transcript = stage.home / ".claude" / "projects" / "work" / f"{session_id}.jsonl"
+        self.transcript = stage.home / ".claude" / "projects" / session_id / f"{ID}.jsonl"
         self._hooks: list[HookCaller] = []
         self._events = self.hook()
         self._uses = 0
@@ -60,6 +60,8 @@ class Agent:
         return {"provider": "claude", "emitted_at": at, "payload": payload}
 
     def send_event(self, name: str, **more: object) -> None:
+        if name == "UserPromptSubmit" and not self.transcript.exists():
+            self._append("mode", None)
         self.begin_event(name, **more)
         self.end_event()
 

@@ -141,6 +141,7 @@ def use_read_routes(operator: ApiClient, proxy: str) -> None:
     assert not operator.get("/v1/sandbox")["engine"]["available"]
     operator.post("/v1/sandbox/build", agents=["claude"])
     operator.get("/v1/status")
+    assert operator.get("/v1/archives")["held"] == 0
     assert {"Sh", "Plain"} <= {a["name"] for a in operator.get("/v1/agents")["agents"]}
     assert [s["title"] for s in operator.get("/v1/sessions", status="running", search="way in")] == [
         "the way in"

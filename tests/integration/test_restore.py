@@ -474,7 +474,9 @@ def test_fork_is_refused_when_there_is_no_conversation(shared: Instance) -> None
 CONVERSATION = "0f0e0d0c-0b0a-4908-8706-050403020100"
 FAKE = """
 state=$HOME/.claude/sessions/$$.json
-mkdir -p "$HOME/.claude/sessions"
+project=$HOME/.claude/projects/$(pwd | tr -c 'A-Za-z0-9\n' - )
+mkdir -p "$HOME/.claude/sessions" "$project"
+echo '{"type": "user", "uuid": "u1", "parentUuid": null}' > "$project/TALK.jsonl"
 say() {
     about='{"pid": %s, "sessionId": "%s", "status": "%s", "statusUpdatedAt": %s}'
     printf "$about" $$ TALK "$1" "$(date +%s%3N < /dev/null)" > "$state.new"

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from sm.cli.git import common_of, git, is_in_operation, is_sandboxed, prepared, repository_around
+from sm.cli.submodules import changed_links, is_available, links_between, refuse_unpublished
 from sm.client.http import Client, session_path
 from sm.core.lines import JsonObject, plural
 from sm.core.session_lines import label, name_to_type
@@ -89,6 +90,8 @@ class Merge:
     top: str
     commit: str
     commits: int
+    submodules: tuple[str, ...] = ()
+    """The paths of the submodules that it points to other commits."""
 
 
 def work_of(client: Client, reference: str) -> Work:
@@ -151,8 +154,10 @@ def merge(work: Work, *, squash: bool) -> Merge | None:
             f"the merge would overwrite files that git does not track in {where}: {_named(lost)}",
             "move them away first",
         )
+    refuse_unpublished(name, work.top, target, f"refs/heads/{work.branch}")
+    moved = tuple(changed_links(target, f"refs/heads/{work.branch}"))
     _merge_branch(target, work, squash=squash)
-    return Merge(into, target, git(target, "rev-parse", "--short", "HEAD"), commits)
+    return Merge(into, target, git(target, "rev-parse", "--short", "HEAD"), commits, moved)
 
 
 def _refuse_unfinished(work: Work, name: str) -> None:
@@ -200,6 +205,7 @@ def _merge_branch(target: str, work: Work, *, squash: bool) -> None:
             git(target, "commit", "--quiet", "--no-edit")
         else:
             git(target, "merge", "--no-edit", f"refs/heads/{work.branch}")
+        _check_submodules(target, work, before)
     except ExternalError as error:
         conflicts = git(target, "diff", "--name-only", "--diff-filter=U", "-z").split("\0")
         git(target, "reset", "--merge", before)
@@ -209,6 +215,13 @@ def _merge_branch(target: str, work: Work, *, squash: bool) -> None:
             f"cannot merge {work.branch} in {folded(target, 4096)}: {problem}; nothing was changed",
             f"git -C {folded(target, 4096)} merge {option}{work.branch}",
         ) from None
+
+
+def _check_submodules(target: str, work: Work, before: str) -> None:
+    """Look again after the merge. Raises ExternalError if a commit of a submodule has gone meanwhile."""
+    for path, commit in links_between(target, before, "HEAD").items():
+        if not is_available(path, commit, work.top, target):
+            raise ExternalError(f"the commit {commit[:12]} of the submodule {folded(path, 200)} is gone")
 
 
 def _target(work: Work, main: str) -> str:

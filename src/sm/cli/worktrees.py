@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sm.cli.git import add_worktree, common_of, git, is_in_operation, is_sandboxed, repository_around
+from sm.cli.submodules import only_copies, submodules, uncommitted_submodule
 from sm.client.http import Client, session_path, workspace_path
 from sm.core.text import folded
 from sm.core.worktrees import (
@@ -52,7 +53,7 @@ class Worktree:
             sessions = client.get("/v1/sessions", {"archived": True})
             if any((session["worktree"] or {}).get("path") == self.path for session in sessions):
                 return
-            git(self.common, "worktree", "remove", self.path)
+            git(self.common, "worktree", "remove", *_force(self.path), self.path)
             git(self.common, "update-ref", "-d", f"refs/heads/{self.branch}", self.start)
         except SmError:
             return
@@ -121,12 +122,23 @@ def clean(session: Mapping[str, Any], *, discard: bool = False) -> str | None:
                 reason = f"{work}; to delete it: git -C {main} worktree remove --force {shlex.quote(path)}"
         if reason is None:
             common = common_of(path)
-            git(common, "worktree", "remove", *(["--force"] if discard else []), path)
+            git(common, "worktree", "remove", *(["--force"] if discard else _force(path)), path)
     except (ExternalError, IllegalState) as error:
         reason = error.message
     if reason is not None:
         return f"kept the worktree {folded(path, 4096)}: {reason}"
     return _remove_branch(common, branch, discard=discard)
+
+
+def may_run_git(client: Client, session: Mapping[str, Any]) -> bool:
+    """False if a sandboxed session may have changed the programs that git runs in the worktree of this one."""
+    path, branch = str(session["worktree"]["path"]), str(session["worktree"]["branch"])
+    main = repository_of(path, branch)
+    if session["effective_mode"] != "direct" or main is None or not os.path.isdir(path):
+        return False
+    if os.path.realpath(path) != path:
+        return False
+    return not is_sandboxed(client, {main, path})
 
 
 def _prune(main: str | None, branch: str, *, discard: bool) -> str | None:
@@ -186,7 +198,18 @@ def _reason_to_keep(path: str, branch: str) -> str | None:
         path, "for-each-ref", "--count=1", "--contains=HEAD", "refs/heads", "refs/tags"
     ):
         return "it has commits that no branch or tag contains"
-    return "it has uncommitted or untracked files" if git(path, "status", "--porcelain") else None
+    if git(path, "status", "--porcelain"):
+        return "it has uncommitted or untracked files"
+    if (changed := uncommitted_submodule(path)) is not None:
+        return f"its submodule {folded(changed, 200)} has uncommitted or untracked files"
+    if copies := only_copies(path, branch):
+        return f"it has commits that exist nowhere else: {copies[0]}"
+    return None
+
+
+def _force(path: str) -> list[str]:
+    """The option without which git removes no worktree with a submodule, even an empty one."""
+    return ["--force"] if submodules(path) else []
 
 
 def _is_main(main: str, common: str) -> bool:

@@ -54,11 +54,12 @@ async def is_unbegun(
 ) -> bool:
     """True if nothing shows that the agent has ever stored the conversation with which the session was started.
 
-    The daemon's reading position shows a transcript that somebody has deleted.
+    The daemon's reading position shows a transcript that somebody has deleted. A position at the beginning shows only
+    that a hook has named the file.
     """
     if session.conversation not in launch.argv:
         return False
-    if await store.measures.positions(session.id):
+    if any(position.offset for position in (await store.measures.positions(session.id)).values()):
         return False
     return not await _is_stored(session, launch, readers, home)
 

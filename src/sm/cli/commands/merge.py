@@ -5,7 +5,8 @@ With --squash, all changes become one commit.
 
 The command changes nothing, and says why, if the agent has uncommitted changes, commits that are not on its branch or
 an unfinished rebase or merge, if your directory has uncommitted changes to tracked files or no branch, if the merge
-would overwrite files that git does not track, or if it has conflicts. git runs as you, without the repository's hooks,
+would overwrite files that git does not track, if it would point a submodule to a commit that was not published and that
+the submodule of your directory does not have, or if it has conflicts. git runs as you, without the repository's hooks,
 and not at all where a sandboxed agent could have configured it.
 
 If the agent still works, the command merges its commits and warns that more may follow.
@@ -17,6 +18,8 @@ Examples:
   sm diff engineer-login && sm merge engineer-login
   sm merge engineer-login --squash
 """
+
+import shlex
 
 import click
 
@@ -41,6 +44,12 @@ def command(session: str, squash: bool, call: Call) -> None:
     if status not in ENDED and status != Status.IDLE:
         name = label(work.session)
         print_warnings([f"{name} still works ({line(status)}): merge again when it has finished"])
+    if done is not None and done.submodules:
+        paths = ", ".join(line(path) for path in done.submodules)
+        update = f"git -C {shlex.quote(line(done.top))} submodule update --init"
+        print_warnings(
+            [f"the merge moves submodules, whose files are not updated: {paths}; to update: {update}"]
+        )
     document = {
         "session_id": work.session["session_id"],
         "branch": work.branch,

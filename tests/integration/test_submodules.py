@@ -1,0 +1,213 @@
+"""Submodules in the worktree of an agent: nothing that exists only there is merged or deleted without a word."""
+
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures import context_fixture
+from tests.instance import Instance
+from tests.integration.test_worktree import git
+
+shared = context_fixture("module", Instance)
+
+IDENTITY = ("-c", "user.name=x", "-c", "user.email=x@localhost", "-c", "protocol.file.allow=always")
+
+
+@dataclass
+class Bench:
+    """A repository with the submodule `libs/x`, and a session in a worktree of it."""
+
+    shared: Instance
+    library: Path
+    repo: Path
+    session_id: str
+    worktree: Path
+    spawned: str
+
+    @property
+    def inside(self) -> Path:
+        return self.worktree / "libs" / "x"
+
+    def fill(self) -> None:
+        git(self.worktree, *IDENTITY, "submodule", "--quiet", "update", "--init")
+
+    def commit_inside(self, text: str = "new\n") -> str:
+        """Commit in the submodule, and the new commit of the submodule in the worktree."""
+        (self.inside / "x.txt").write_text(text)
+        git(self.inside, *IDENTITY, "commit", "-qam", "a change inside")
+        git(self.worktree, *IDENTITY, "commit", "-qam", "bump x")
+        return git(self.inside, "rev-parse", "HEAD")
+
+
+def make_repository(path: Path, **files: str) -> None:
+    path.mkdir(parents=True)
+    git(path, "init", "-q", "-b", "main")
+    git(path, "config", "user.name", "x")
+    git(path, "config", "user.email", "x@localhost")
+    for name, text in files.items():
+        (path / f"{name}.txt").write_text(text)
+    git(path, "add", ".")
+    git(path, "commit", "-q", "-m", "first")
+
+
+@pytest.fixture
+def bench(shared: Instance, request: pytest.FixtureRequest) -> Bench:
+    base: Path = shared.work / request.node.name.replace("[", "-").rstrip("]")
+    library, repo = base / "library", base / "repo"
+    make_repository(library, x="x\n")
+    git(library, "config", "receive.denyCurrentBranch", "ignore")
+    make_repository(repo, a="a\n")
+    git(repo, *IDENTITY, "submodule", "--quiet", "add", str(library), "libs/x")
+    git(repo, "commit", "-qm", "add x")
+    done = shared.run("spawn", "Sleeper", "x", "--worktree", "--json", cwd=repo)
+    assert done.returncode == 0, done.stderr
+    session = json.loads(done.stdout)
+    return Bench(shared, library, repo, session["session_id"], Path(session["worktree"]["path"]), done.stderr)
+
+
+def end(bench: Bench) -> None:
+    bench.shared.sm("kill", bench.session_id, "--force")
+
+
+def test_spawn_says_that_the_submodules_of_a_new_worktree_are_empty(bench: Bench) -> None:
+    assert "1 submodule is empty in the new worktree: libs/x" in bench.spawned
+    assert f"git -C {bench.worktree} submodule update --init" in bench.spawned
+    assert os.listdir(bench.inside) == []
+
+
+def test_merge_is_refused_while_the_commit_of_a_submodule_exists_only_in_the_worktree(bench: Bench) -> None:
+    bench.fill()
+    commit = bench.commit_inside()
+    before = git(bench.repo, "rev-parse", "HEAD")
+    problem = bench.shared.refused("merge", bench.session_id, exit_code=4, cwd=bench.repo)
+    assert f"points the submodule libs/x to the commit {commit[:12]}" in problem
+    assert "nobody could check it out" in problem
+    assert git(bench.repo, "rev-parse", "HEAD") == before
+    git(bench.inside, "push", "-q", "origin", "HEAD:refs/heads/work")
+    done = bench.shared.run("merge", bench.session_id, cwd=bench.repo)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Merged ")
+    assert "the merge moves submodules, whose files are not updated: libs/x" in done.stderr
+    git(bench.repo, *IDENTITY, "submodule", "--quiet", "update")
+    assert (bench.repo / "libs" / "x" / "x.txt").read_text() == "new\n"
+
+
+def test_merge_accepts_a_commit_that_the_submodule_of_the_target_has(bench: Bench) -> None:
+    bench.fill()
+    bench.commit_inside()
+    git(bench.repo / "libs" / "x", *IDENTITY, "fetch", "-q", str(bench.inside), "HEAD")
+    assert bench.shared.sm("merge", bench.session_id, cwd=bench.repo).startswith("Merged ")
+
+
+def test_merge_accepts_a_commit_that_somebody_else_has_published(bench: Bench) -> None:
+    # The worktree's own submodule stays empty: the agent only merges what others have done.
+    (bench.library / "x.txt").write_text("theirs\n")
+    git(bench.library, "commit", "-qam", "theirs")
+    theirs = git(bench.library, "rev-parse", "HEAD")
+    git(bench.worktree, "update-index", "--cacheinfo", f"160000,{theirs},libs/x")
+    git(bench.worktree, *IDENTITY, "commit", "-qm", "bump x upstream")
+    problem = bench.shared.refused("merge", bench.session_id, exit_code=4, cwd=bench.repo)
+    assert "nobody could check it out" in problem
+    git(bench.repo, "update-ref", "refs/remotes/origin/main", git(bench.worktree, "rev-parse", "HEAD"))
+    assert bench.shared.sm("merge", bench.session_id, cwd=bench.repo).startswith("Merged ")
+
+
+def test_rm_refuses_while_a_commit_of_a_submodule_exists_nowhere_else(bench: Bench) -> None:
+    bench.fill()
+    commit = bench.commit_inside()
+    git(bench.worktree, *IDENTITY, "commit", "-q", "--amend", "-m", "bump x, not merged")
+    end(bench)
+    problem = bench.shared.refused("rm", bench.session_id, exit_code=4)
+    assert f"submodule libs/x: {commit[:7]} a change inside" in problem
+    assert f"sm rm {bench.session_id} --discard" in problem or "--discard" in problem
+    assert bench.shared.session(bench.session_id)["status"] == "killed"
+    problem = bench.shared.refused("rm", bench.session_id, "--discard", exit_code=4)
+    assert f"--discard would delete commits that exist only in the worktree {bench.worktree}" in problem
+    assert "sm rm --discard --yes" in problem
+    assert git(bench.inside, "rev-parse", "HEAD") == commit
+    bench.shared.sm("rm", bench.session_id, "--discard", "--yes")
+    assert not bench.worktree.exists()
+
+
+def test_agent_may_not_discard_the_only_copy(bench: Bench) -> None:
+    bench.fill()
+    commit = bench.commit_inside()
+    lead = bench.shared.spawn("Sleeper")["session_id"]
+    bench.shared.sm("reparent", bench.session_id, lead)
+    end(bench)
+    problem = bench.shared.refused(
+        "rm", bench.session_id, "--discard", "--yes", exit_code=5, env=bench.shared.as_session(lead)
+    )
+    assert "only the operator may delete commits that exist only in the worktree" in problem
+    assert git(bench.inside, "rev-parse", "HEAD") == commit
+
+
+def test_rm_of_several_sessions_keeps_only_the_one_with_an_only_copy(bench: Bench) -> None:
+    bench.fill()
+    bench.commit_inside()
+    end(bench)
+    other = bench.shared.spawn("Sh", "true")["session_id"]
+    bench.shared.ended(other)
+    done = bench.shared.run("rm", bench.session_id, other)
+    assert done.returncode == 4
+    assert "Removed" in done.stdout
+    assert "commits that exist only in the worktree" in done.stderr
+    assert bench.inside.exists()
+
+
+def test_rm_ended_skips_a_session_with_an_only_copy(bench: Bench) -> None:
+    bench.fill()
+    commit = bench.commit_inside()
+    end(bench)
+    done = bench.shared.run("rm", "--ended", "--yes")
+    assert done.returncode == 0
+    assert "skipped: " in done.stderr and "commits that exist only in the worktree" in done.stderr
+    assert git(bench.inside, "rev-parse", "HEAD") == commit
+    assert bench.shared.session(bench.session_id)["status"] == "killed"
+
+
+@pytest.mark.parametrize("state", ["empty", "filled", "pushed", "in the main repository"])
+def test_rm_deletes_a_worktree_whose_submodules_have_nothing_of_their_own(bench: Bench, state: str) -> None:
+    if state != "empty":
+        bench.fill()
+    if state in ("pushed", "in the main repository"):
+        bench.commit_inside()
+        git(bench.inside, "push", "-q", "origin", "HEAD:refs/heads/work")
+        git(bench.repo, "merge", "-q", "--ff-only", f"sm/{bench.worktree.name}")
+    if state == "in the main repository":
+        git(bench.repo / "libs" / "x", *IDENTITY, "fetch", "-q", str(bench.inside), "HEAD:refs/heads/work")
+        git(bench.inside, "update-ref", "-d", "refs/remotes/origin/work")
+    end(bench)
+    done = bench.shared.run("rm", bench.session_id)
+    assert (done.returncode, done.stderr.strip()) == (0, "")
+    assert not bench.worktree.exists()
+
+
+@pytest.mark.parametrize("change", ["changed", "new", "files without a repository"])
+def test_rm_keeps_a_worktree_with_changes_in_a_submodule(bench: Bench, change: str) -> None:
+    if change == "files without a repository":
+        (bench.inside / "mine.txt").write_text("mine\n")
+    else:
+        bench.fill()
+        # The files of the project must not be able to hide it.
+        git(bench.worktree, "config", "submodule.libs/x.ignore", "all")
+        name = "x.txt" if change == "changed" else "mine.txt"
+        (bench.inside / name).write_text("mine\n")
+    end(bench)
+    done = bench.shared.run("rm", bench.session_id)
+    assert "kept the worktree" in done.stderr
+    assert list(bench.inside.glob("*.txt"))
+
+
+def test_submodule_with_a_git_directory_elsewhere_is_not_deleted(bench: Bench, tmp_path: Path) -> None:
+    make_repository(tmp_path / "evil", y="y\n")
+    shutil.rmtree(bench.inside)
+    bench.inside.mkdir()
+    (bench.inside / ".git").write_text(f"gitdir: {tmp_path}/evil/.git\n")
+    end(bench)
+    problem = bench.shared.refused("rm", bench.session_id, exit_code=4)
+    assert "its git directory is elsewhere" in problem
