@@ -79,6 +79,14 @@ def test_spawn_says_that_the_submodules_of_a_new_worktree_are_empty(bench: Bench
     assert os.listdir(bench.inside) == []
 
 
+def test_diff_names_a_submodule_with_changes_that_it_does_not_show(bench: Bench) -> None:
+    assert bench.shared.run("diff", bench.session_id).stderr == ""
+    bench.fill()
+    (bench.inside / "x.txt").write_text("new\n")
+    done = bench.shared.run("diff", bench.session_id)
+    assert f"are not shown: libs/x; to see them: git -C {bench.inside} diff HEAD" in done.stderr
+
+
 def test_merge_is_refused_while_the_commit_of_a_submodule_exists_only_in_the_worktree(bench: Bench) -> None:
     bench.fill()
     commit = bench.commit_inside()

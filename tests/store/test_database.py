@@ -9,6 +9,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -453,6 +454,25 @@ async def test_backup_is_neither_replaced_nor_removed_for_one_with_fewer_session
     assert len(backups(path)) == 2
     async with await Store.open(f"{path}.2026-01-05.backup") as copy:
         assert set(copy.sessions) == {"bbbb2222"}
+
+
+async def test_backup_is_neither_replaced_nor_removed_for_one_with_fewer_events(tmp_path: Path) -> None:
+    path = str(tmp_path / "sm.db")
+    async with await Store.open(path) as store:
+        await insert(store, session("aaaa1111"))
+        async with store.transaction() as tx:
+            for number in range(3):
+                await tx.event(EventType.NOTE, tx.session("aaaa1111"), tx.now, f"note {number}", {})
+        await store.backup("2026-01-01", keep=1)
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("DELETE FROM events")
+        db.execute("DELETE FROM sqlite_sequence WHERE name = 'events'")
+    async with await Store.open(path) as store:
+        await store.backup("2026-01-01", keep=1)
+        await store.backup("2026-01-02", keep=1)
+    assert [Path(p).name for p in backups(path)] == ["sm.db.2026-01-02.backup", "sm.db.2026-01-01.backup.gz"]
+    async with await Store.open(path) as store:
+        assert await store.events(sessions=["aaaa1111"]) == []
 
 
 async def test_backup_fails_and_leaves_no_files_when_the_database_was_removed(

@@ -5,7 +5,9 @@ only as it was when the operator agreed. A file in the state directory keeps a d
 """
 
 import logging
+import os
 import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
 
 import orjson
@@ -38,12 +40,26 @@ class Agreements:
     def agree(self, items: Iterable[ProjectItem]) -> None:
         """Agree to the items with their present content. Raises OSError."""
         with self._writing:
-            agreed = dict(self._read())
+            agreed = dict(self._kept())
             for item in items:
                 agreed.pop(item.key, None)
                 agreed[item.key] = item.id
             kept = list(agreed.items())[-_AGREED_MAX:]
             replace_private(self._path, orjson.dumps({"version": 1, "agreed": dict(kept)}))
+
+    def _kept(self) -> Mapping[str, str]:
+        """What the file has, before it is written again. A file that cannot be read gets another name first."""
+        agreed = self._read()
+        if not agreed and os.path.lexists(self._path) and not self._is_readable():
+            os.replace(self._path, f"{self._path}.{int(time.time())}.damaged")
+        return agreed
+
+    def _is_readable(self) -> bool:
+        try:
+            value = orjson.loads(read_file(self._path, _FILE_MAX).data)
+            return bool(value["version"] == 1 and isinstance(value["agreed"], dict))
+        except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
+            return False
 
     def _read(self) -> Mapping[str, str]:
         try:

@@ -182,19 +182,30 @@ def _has(directory: str, commit: str, common: str) -> bool:
         return False
 
 
-def uncommitted_submodule(top: str) -> str | None:
-    """A submodule of the worktree with uncommitted or untracked files. Raises ExternalError."""
+def uncommitted_submodules(top: str) -> Iterator[str]:
+    """The submodules of the worktree with uncommitted or untracked files. Raises ExternalError."""
     for path in submodules(top):
         directory = os.path.join(top, path)
         if not os.path.lexists(os.path.join(directory, ".git")):
             if os.path.isdir(directory) and os.listdir(directory):
-                return path
+                yield path
             continue
         if git(directory, "status", "--porcelain", variables=_OFFLINE):
-            return path
-        if (inner := uncommitted_submodule(directory)) is not None:
-            return os.path.join(path, inner)
-    return None
+            yield path
+        yield from (os.path.join(path, inner) for inner in uncommitted_submodules(directory))
+
+
+def hidden_changes_warning(top: str) -> str | None:
+    """Say which submodules have changes that a difference of the worktree does not show; None: none has."""
+    try:
+        paths = list(uncommitted_submodules(top))
+    except ExternalError:
+        return None
+    if not paths:
+        return None
+    inside = shlex.quote(folded(os.path.join(top, paths[0]), 4096))
+    names = ", ".join(folded(path, 200) for path in paths[:_SHOWN_MAX])
+    return f"uncommitted changes inside of a submodule are not shown: {names}; to see them: git -C {inside} diff HEAD"
 
 
 def has_own_repository(directory: str, common: str) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sm.cli.git import add_worktree, common_of, git, is_in_operation, is_sandboxed, repository_around
-from sm.cli.submodules import only_copies, submodules, uncommitted_submodule
+from sm.cli.submodules import only_copies, submodules, uncommitted_submodules
 from sm.client.http import Client, session_path, workspace_path
 from sm.core.text import folded
 from sm.core.worktrees import (
@@ -200,7 +200,7 @@ def _reason_to_keep(path: str, branch: str) -> str | None:
         return "it has commits that no branch or tag contains"
     if git(path, "status", "--porcelain"):
         return "it has uncommitted or untracked files"
-    if (changed := uncommitted_submodule(path)) is not None:
+    if (changed := next(uncommitted_submodules(path), None)) is not None:
         return f"its submodule {folded(changed, 200)} has uncommitted or untracked files"
     if copies := only_copies(path, branch):
         return f"it has commits that exist nowhere else: {copies[0]}"

@@ -1,7 +1,8 @@
 """Files of the database: writes, chooses and restores backups, and sets files aside. Blocking: call in a thread.
 
-A backup is never replaced or pruned in favour of one with fewer sessions: a database that lost its content must not
-remove the copy of the content. `sm rm` keeps an empty row, so the number of rows never falls in normal use.
+A backup is never replaced or pruned in favour of one with fewer sessions or events: a database that lost its content
+must not remove the copy of the content. `sm rm` keeps an empty row and the events, so neither number falls in normal
+use.
 
 All backups but the newest are compressed, because they are needed only when the newest one is damaged too.
 """
@@ -13,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import closing, suppress
+from typing import NamedTuple
 from urllib.parse import quote
 
 from sm.store.compression import SUFFIX, compress, copy_file, uncompressed
@@ -56,13 +58,33 @@ def is_newer(path: str) -> bool:
         return False
 
 
+class Content(NamedTuple):
+    """How much a database has."""
+
+    sessions: int = 0
+    newest_event: int = 0
+
+    def includes(self, other: "Content") -> bool:
+        return self.sessions >= other.sessions and self.newest_event >= other.newest_event
+
+
 def count_sessions(path: str) -> int | None:
     """The number of sessions, removed ones included; None for a file that is damaged or no database of sm."""
+    content = count_content(path)
+    return None if content is None else content.sessions
+
+
+def count_content(path: str) -> Content | None:
+    """As `count_sessions`, with the number of the newest event, which only grows."""
     try:
         with uncompressed(path) as plain, closing(_open(plain, "ro")) as db:
             if db.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
                 return None
-            return int(db.execute("SELECT count(*) FROM sessions").fetchone()[0])
+            sessions = int(db.execute("SELECT count(*) FROM sessions").fetchone()[0])
+            newest = 0
+            with suppress(sqlite3.OperationalError):  # no such table
+                newest = int(db.execute("SELECT max(seq) FROM events").fetchone()[0] or 0)
+            return Content(sessions, newest)
     except (sqlite3.Error, OSError):
         return None
 
@@ -71,7 +93,7 @@ def write_backup(path: str, name: str, keep: int) -> None:
     """Write a consistent copy of the database as PATH.NAME.backup, and keep the newest `keep` backups.
 
     Compresses the others, as PATH.NAME.backup.gz.
-    Keeps an existing PATH.NAME.backup with more sessions instead. Raises the errors of `refusal`.
+    Keeps an existing PATH.NAME.backup with more sessions or events instead. Raises the errors of `refusal`.
     """
     target = f"{path}.{name}.backup"
     new = target + ".new"
@@ -80,14 +102,14 @@ def write_backup(path: str, name: str, keep: int) -> None:
     try:
         with closing(_open(path, "rw")) as db:
             db.execute("VACUUM INTO ?", (new,))
-        count = count_sessions(new)
-        if count is None:
+        content = count_content(new)
+        if content is None:
             raise sqlite3.OperationalError("the copy of the database is damaged")
-        if max(count_sessions(file) or 0 for file in (target, target + SUFFIX)) > count:
-            log.warning("kept the backup %s: the database has fewer sessions", target)
+        if not all(content.includes(count_content(file) or Content()) for file in (target, target + SUFFIX)):
+            log.warning("kept the backup %s: the database has fewer sessions or events", target)
         else:
             os.rename(new, target)
-            _prune(backups(path)[keep:], count)
+            _prune(backups(path)[keep:], content)
             _compress(backups(path)[1:])
     except sqlite3.Error as error:
         raise refusal(path, error) from error
@@ -96,10 +118,10 @@ def write_backup(path: str, name: str, keep: int) -> None:
             os.unlink(new)
 
 
-def _prune(old: Sequence[str], count: int) -> None:
-    """Delete the backups that hold at most `count` sessions."""
+def _prune(old: Sequence[str], content: Content) -> None:
+    """Delete the backups that hold no more than `content`."""
     for backup in old:
-        if (count_sessions(backup) or 0) <= count:
+        if content.includes(count_content(backup) or Content()):
             os.unlink(backup)
 
 

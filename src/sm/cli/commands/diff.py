@@ -3,7 +3,7 @@
 Shows commits, uncommitted changes and new files that git does not ignore: for an agent with a worktree
 (sm spawn --worktree) since its branch began, for other agents since the commit that was checked out when they were
 created. Agents that share a directory share its changes too. A new git repository inside the directory is left out
-until it has a commit.
+until it has a commit. A submodule is shown by its commit; the command warns if there are changes inside.
 
 On a terminal, the output goes through your pager (PAGER, GIT_PAGER). Elsewhere it is a patch for git apply. git runs
 as you, and not at all where a sandboxed agent could have configured it.
@@ -31,11 +31,15 @@ from sm.wire import encode
 @click.option("--name-only", is_flag=True, help="Show only the names of the changed files.")
 @json_option
 def command(session: str, stat: bool, name_only: bool, call: Call) -> int:
+    from sm.cli.display.errors import print_warnings
+    from sm.cli.submodules import hidden_changes_warning
     from sm.cli.work import work_of
 
     if stat + name_only + call.as_json > 1:
         raise UsageError("give only one of --stat, --name-only and --json")
     work = work_of(call.client, session)
+    if (warning := hidden_changes_warning(work.top)) is not None:
+        print_warnings([warning])
     if not call.as_json:
         return work.show(*(["--stat"] if stat else []), *(["--name-only"] if name_only else []))
     shown = {"session_id": work.session["session_id"], "directory": work.top, "branch": work.branch}
