@@ -15,13 +15,13 @@ from sm.core.usage import ActionLine, Todo
 from sm.providers.readers import (
     AcceptedInput,
     Dialog,
-    Entry,
     HookEvent,
     Readers,
     SetupDialog,
     SetupQuestion,
     StartProblem,
     TranscriptDelta,
+    TranscriptEntry,
 )
 
 _ACTIVITIES = {"idle": Activity.IDLE, "busy": Activity.BUSY, "asks": Activity.BLOCKED}
@@ -109,9 +109,12 @@ class ScriptedTranscripts:
             accepted=tuple(AcceptedInput(text, 1.0) for text in prompts if text),
         )
 
-    def entries(self, lines: Sequence[bytes]) -> Sequence[Entry]:
+    def entries(self, lines: Sequence[bytes]) -> Sequence[TranscriptEntry]:
         found = [fields for line in lines if _text((fields := _object(line)).get("id"))]
-        return [Entry(_text(e["id"]), _text(e.get("follows")) or None, _text(e.get("at"))) for e in found]
+        return [
+            TranscriptEntry(_text(e["id"]), _text(e.get("follows")) or None, _text(e.get("at")))
+            for e in found
+        ]
 
     def actions(self, lines: Sequence[bytes], count: int, working_dir: str) -> Sequence[ActionLine]:
         prompts = [_text(_object(line).get("prompt")) for line in lines]

@@ -1,4 +1,4 @@
-"""What `sm restore` and `sm fork` make of each state of a transcript. docs/lifecycle.md has the table."""
+"""The transcript of a new process, for each state of the old one. docs/lifecycle.md has the table."""
 
 import json
 import os

@@ -48,7 +48,7 @@ class Agreements:
             replace_private(self._path, orjson.dumps({"version": 1, "agreed": dict(kept)}))
 
     def _kept(self) -> Mapping[str, str]:
-        """What the file has, before it is written again. A file that cannot be read gets another name first."""
+        """The content of the file before it is written again. A file that cannot be read gets another name first."""
         agreed = self._read()
         if not agreed and os.path.lexists(self._path) and not self._is_readable():
             os.replace(self._path, f"{self._path}.{int(time.time())}.damaged")

@@ -140,7 +140,7 @@ class TranscriptDelta:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TranscriptEntry:
     """An entry of a conversation, as its transcript names it."""
 
     id: str
@@ -239,7 +239,7 @@ class TranscriptReader(Protocol):
         `todo`, `failed`: the list, and `TranscriptDelta.failed`, before these lines.
         """
 
-    def entries(self, lines: Sequence[bytes]) -> Sequence[Entry]:
+    def entries(self, lines: Sequence[bytes]) -> Sequence[TranscriptEntry]:
         """The entries of the conversation in these lines, in their order."""
 
     def actions(self, lines: Sequence[bytes], count: int, working_dir: str) -> Sequence[ActionLine]:

@@ -20,7 +20,7 @@ from sm.terminals.archives import STORAGE_FULL
 
 _DIRECTORIES_MAX = 2_000
 _LOOKED_AT = 20
-"""How many other sessions with the same conversation are looked at."""
+"""The number of other sessions with the same conversation whose archives are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class ConversationFiles:
     async def recovery(
         self, session: Session, provider: Provider, launch: Launch, conversation: str, *, copied: bool = False
     ) -> Recovery:
-        """What a process with this launch finds of the conversation. Writes nothing.
+        """Compare the transcript that a process with this launch finds with all copies. Writes nothing.
 
         `copied`: the process makes a copy, and does not continue the conversation. Raises IllegalState when nothing of
         the conversation can be read anywhere.

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from sm.core.text import folded
 from sm.linux.files import NotRegular, read_file, regular_file
 from sm.linux.placed_files import PlacedFile
-from sm.providers.readers import Entry, TranscriptReader
+from sm.providers.readers import TranscriptEntry, TranscriptReader
 from sm.terminals.archive_transcripts import begins_at, read_cuts, transcripts_of
 
 _COMPARED_MAX_BYTES = 64 * 2**20
@@ -26,20 +26,20 @@ _DAY_S = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What happens to a transcript before the new process starts."""
+    """The change of a transcript before the new process starts."""
 
     place: PlacedFile | None = None
     pieces: Callable[[], Iterable[bytes]] | None = None
-    """What to write; None: nothing."""
+    """The new content; None: the file stays."""
     replaced: os.stat_result | None = None
     aside: str | None = None
     """A new name for a replaced file that has lines which nobody can read."""
     touched: bool = False
     """The file is old: agent CLIs delete old ones at their start."""
     loss: str | None = None
-    """What the new process will not know, as the end of a sentence."""
+    """The part that the new process will not know, as the end of a sentence."""
     refusal: str | None = None
-    """Why no process can continue the conversation."""
+    """The reason why no process can continue the conversation."""
 
     def carry_out(self) -> None:
         """Raises OSError; then nothing is changed."""
@@ -74,7 +74,7 @@ class _Version:
 
     data: bytes = field(repr=False)
     ids: frozenset[str] = frozenset()
-    chain: tuple[Entry, ...] = ()
+    chain: tuple[TranscriptEntry, ...] = ()
     whole: bool = False
     """The chain goes back to the beginning."""
 
@@ -149,7 +149,7 @@ def _is_richer(one: _Version, other: _Version) -> bool:
 
 
 def _lack(version: _Version, others: Sequence[_Version]) -> str | None:
-    """What only the others have."""
+    """Name the entries that only the others have, as the end of a sentence."""
     lacks = frozenset[str]().union(*(other.ids for other in others)) - version.ids
     if not lacks:
         return None
@@ -202,7 +202,7 @@ def _includes(live: bytes, copy: _Copy) -> bool:
 def _version(data: bytes, reader: TranscriptReader) -> _Version:
     entries = reader.entries([line for line in data.split(b"\n") if line])
     by_id = {entry.id: entry for entry in entries}
-    chain, seen = list[Entry](), set[str]()
+    chain, seen = list[TranscriptEntry](), set[str]()
     entry = entries[-1] if entries else None
     while entry is not None and entry.id not in seen:
         seen.add(entry.id)

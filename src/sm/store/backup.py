@@ -58,13 +58,13 @@ def is_newer(path: str) -> bool:
         return False
 
 
-class Content(NamedTuple):
-    """How much a database has."""
+class DatabaseContent(NamedTuple):
+    """Two numbers of a database that never fall in normal use."""
 
     sessions: int = 0
     newest_event: int = 0
 
-    def includes(self, other: "Content") -> bool:
+    def includes(self, other: "DatabaseContent") -> bool:
         return self.sessions >= other.sessions and self.newest_event >= other.newest_event
 
 
@@ -74,7 +74,7 @@ def count_sessions(path: str) -> int | None:
     return None if content is None else content.sessions
 
 
-def count_content(path: str) -> Content | None:
+def count_content(path: str) -> DatabaseContent | None:
     """As `count_sessions`, with the number of the newest event, which only grows."""
     try:
         with uncompressed(path) as plain, closing(_open(plain, "ro")) as db:
@@ -84,7 +84,7 @@ def count_content(path: str) -> Content | None:
             newest = 0
             with suppress(sqlite3.OperationalError):  # no such table
                 newest = int(db.execute("SELECT max(seq) FROM events").fetchone()[0] or 0)
-            return Content(sessions, newest)
+            return DatabaseContent(sessions, newest)
     except (sqlite3.Error, OSError):
         return None
 
@@ -105,7 +105,9 @@ def write_backup(path: str, name: str, keep: int) -> None:
         content = count_content(new)
         if content is None:
             raise sqlite3.OperationalError("the copy of the database is damaged")
-        if not all(content.includes(count_content(file) or Content()) for file in (target, target + SUFFIX)):
+        if not all(
+            content.includes(count_content(file) or DatabaseContent()) for file in (target, target + SUFFIX)
+        ):
             log.warning("kept the backup %s: the database has fewer sessions or events", target)
         else:
             os.rename(new, target)
@@ -118,10 +120,10 @@ def write_backup(path: str, name: str, keep: int) -> None:
             os.unlink(new)
 
 
-def _prune(old: Sequence[str], content: Content) -> None:
+def _prune(old: Sequence[str], content: DatabaseContent) -> None:
     """Delete the backups that hold no more than `content`."""
     for backup in old:
-        if content.includes(count_content(backup) or Content()):
+        if content.includes(count_content(backup) or DatabaseContent()):
             os.unlink(backup)
 
 

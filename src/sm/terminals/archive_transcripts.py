@@ -22,7 +22,7 @@ CUT = "cut.json"
 GENERATION = re.compile(r"transcripts-([0-9]{1,9})")
 _TRANSCRIPTS_MAX_BYTES = 256 * 2**20
 _ARCHIVE_MAX_BYTES = 1024 * 2**20
-"""What all transcripts of an archive may take, those of earlier archives included. A full archive keeps what it has."""
+"""The limit for all transcripts of an archive, with those of earlier ones. A full archive takes nothing new."""
 _FILES_MAX = 2_000
 _SHARE_OF_FREE_SPACE = 4
 """An archive takes at most this part of the free space, so that a few of them do not fill the disk."""
@@ -45,8 +45,6 @@ class _Archive:
     generation: int = 1
     cut: dict[str, Any] = field(default_factory=dict)
     cut_before: Mapping[str, Any] = field(default_factory=dict)
-    missing_bytes: int = 0
-    """What new copies lack for want of room."""
 
     def keep(self, name: str, as_name: str | None = None) -> None:
         """Take a file of the earlier archive over. `name`: as `transcripts/...`."""

@@ -29,7 +29,7 @@ from sm.providers.claude.faults import read_fault
 from sm.providers.claude.home import config_dir
 from sm.providers.claude.todos import TodoList, apply_change
 from sm.providers.claude.values import seconds_of
-from sm.providers.readers import ANSWER_MAX, AcceptedInput, Entry, ToolEnd, TranscriptDelta
+from sm.providers.readers import ANSWER_MAX, AcceptedInput, ToolEnd, TranscriptDelta, TranscriptEntry
 
 _SAID_MAX = 4_000
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9]")
@@ -83,14 +83,14 @@ class ClaudeTranscriptReader:
             calls_of(facts),
         )
 
-    def entries(self, lines: Sequence[bytes]) -> Sequence[Entry]:
+    def entries(self, lines: Sequence[bytes]) -> Sequence[TranscriptEntry]:
         """Every line with a `uuid`, also that of a compaction, which follows nothing."""
         return [entry for line in lines if (entry := _entry(line)) is not None]
 
     actions = staticmethod(last_actions)
 
 
-def _entry(line: bytes) -> Entry | None:
+def _entry(line: bytes) -> TranscriptEntry | None:
     if b'"uuid"' not in line:
         return None
     try:
@@ -100,7 +100,7 @@ def _entry(line: bytes) -> Entry | None:
     if not isinstance(value, dict) or not isinstance(value.get("uuid"), str):
         return None
     follows, at = value.get("parentUuid"), value.get("timestamp")
-    return Entry(
+    return TranscriptEntry(
         value["uuid"],
         follows if isinstance(follows, str) and follows else None,
         folded(at, 40) if isinstance(at, str) else "",
