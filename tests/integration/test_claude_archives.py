@@ -148,3 +148,19 @@ def test_restore_and_fork_say_what_is_lost_when_no_archive_has_it(
     assert "cannot be resumed: the transcript" in problem and "is gone, and no archive has it" in problem
     assert claudes.session(session_id) == before
     assert not archive.exists()
+
+
+def test_doctor_shows_how_long_claude_and_sm_keep_conversations(claudes: ClaudeInstance) -> None:
+    claudes.sm("daemon", "start")
+    settings = claudes.claude_home / "settings.json"
+    before = json.loads(settings.read_text()) if settings.exists() else {}
+    settings.write_text(json.dumps({**before, "cleanupPeriodDays": 11}))
+    try:
+        shown = claudes.run("doctor").stdout
+    finally:
+        settings.write_text(json.dumps(before))
+    assert (
+        f"claude deletes a transcript 11 days after its last line (cleanupPeriodDays in {settings})" in shown
+    )
+    until(lambda: "archives: " in claudes.run("doctor").stdout, "the archives were counted")
+    assert "MB (at most 2,000 MB), kept 90 days" in claudes.run("doctor").stdout
