@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -105,6 +106,26 @@ class Agent:
         """Write the line with which claude ends a turn that a person has interrupted."""
         text = {"type": "text", "text": "[Request interrupted by user]"}
         self._write("user", None, message={"role": "user", "content": [text]})
+
+    def publish(self, status: str) -> None:
+        """Write the state file of the agent, as claude does when its status changes."""
+        pid = self.stage.session(self.id)["pid"]
+        file = self.stage.home / ".claude" / "sessions" / f"{pid}.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        state = {"pid": pid, "status": status, "statusUpdatedAt": time.time_ns() // 1_000_000}
+        new = file.with_suffix(".new")
+        new.write_text(json.dumps(state))
+        new.rename(file)
+
+    def append_turn(self, text: str) -> None:
+        """Write the lines of a turn that ends with `text` into the transcript, without its end."""
+        self._append("user", None, promptId="p", message={"role": "user", "content": "go on"})
+        content = [{"type": "text", "text": text}]
+        self._append("assistant", None, message={"role": "assistant", "model": "m", "content": content})
+
+    def append_turn_end(self) -> None:
+        """Write the line that claude writes after the hooks of the end of a turn."""
+        self._append("system", None, subtype="turn_duration", durationMs=1)
 
     def write_turn_end(self) -> None:
         """Write the line that claude writes after each turn, also after one that failed, and let the daemon read it."""

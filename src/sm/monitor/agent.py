@@ -108,6 +108,10 @@ class Agent:
     start_words: str = ""
     """The text on the screen at the last read before the agent was ready."""
     uses: ToolUses = field(default_factory=ToolUses)
+    kept_end_s: float | None = None
+    """The time of the turn's end that is stored because the status does not follow it yet; None: none is stored."""
+    may_have_missed_end: bool = False
+    """A turn may have ended while no daemon ran, and no source has reported the end to this daemon."""
     tools_used: int = 0
     """Uses of tools since the last prompt, as far as this daemon has seen their hooks."""
 

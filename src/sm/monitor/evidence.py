@@ -152,6 +152,12 @@ class Ledger:
         last = max(ends, key=lambda observation: observation.at, default=None)
         return last if last is not None and last.fault is not None else None
 
+    @property
+    def finish(self) -> Observation | None:
+        """The report of a source other than the agent's hooks that the agent finished its last turn; None: none."""
+        entry = self._entries.get(Source.TRANSCRIPT)
+        return entry.observation if entry is not None and entry.observation.finished else None
+
     def mark_read(self, source: Source, now: float) -> None:
         """Note that the source was read without a change."""
         if (entry := self._entries.get(source)) is not None:

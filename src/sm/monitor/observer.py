@@ -17,14 +17,15 @@ from sm.core.lifecycle import is_live
 from sm.core.models import Process
 from sm.core.observation import Activity, Observation, Source
 from sm.core.statuses import Status
-from sm.core.timestamps import epoch_s, iso
+from sm.core.timestamps import epoch_s, is_later, iso
+from sm.core.turn_ends import ReportedEnd
 from sm.errors import SmError, StorageFull
 from sm.monitor.agent import Agent
 from sm.monitor.completions import TurnReader
 from sm.monitor.evidence import Ledger
 from sm.monitor.files import FileEvents, changes
 from sm.monitor.listeners import AgentListener, AgentListeners
-from sm.monitor.recorder import Recorder, outdated_s
+from sm.monitor.recorder import Recorder, is_unread_end, outdated_s
 from sm.monitor.sources import Sources
 from sm.monitor.usage import UsageMeter
 from sm.providers.readers import HookEvent
@@ -134,6 +135,7 @@ class Observer:
             session_id, provider.readers, Ledger(self._off), self._clock(), fork_in=provider.fork_in
         )
         agent.ready = session.status not in (Status.SPAWNED, Status.STARTING)
+        agent.may_have_missed_end = agent.ready
         agent.lost_before = session.status_source == Source.PROCESS and agent.ready
         self._agents[session_id] = agent
         return agent
@@ -286,6 +288,25 @@ class Observer:
         if session is not None and observation.opens:
             await self._recorder.reopen(session, "hook", iso(observation.at))
         await self._decide(agent)
+        await self._keep_end(agent, observation)
+
+    async def _keep_end(self, agent: Agent, observation: Observation) -> None:
+        """Store the end of a turn that the status does not follow yet: the agent will not report the end again.
+
+        The next turn makes the stored end void.
+        """
+        if observation.who:
+            return
+        session = self._store.sessions.get(agent.session_id)
+        if observation.activity is Activity.BUSY and agent.kept_end_s is not None:
+            ended_at, agent.kept_end_s = iso(agent.kept_end_s), None
+            if session is not None and is_later(ended_at, session.turn_ended_at, self._manager.now()):
+                await self._recorder.forget_end(agent.session_id)
+        elif session is not None and is_unread_end(session, observation, self._manager.now()):
+            await self._recorder.keep_end(
+                ReportedEnd(session.id, session.runs, observation, agent.tools_used)
+            )
+            agent.kept_end_s = observation.at
 
     # Sweeps
 
@@ -375,7 +396,9 @@ class Observer:
         if (wait_s := outdated_s(session, verdict.observation, now)) > 0:
             return agent.pause_s(now, min(wait_s, agent.ledger.next_look(now) or wait_s))
         if is_live(session.status):
-            await self._recorder.follow(session, verdict, agent.tools_used, agent.ledger.failure)
+            await self._recorder.follow(
+                session, verdict, agent.tools_used, agent.ledger.failure, agent.ledger.finish
+            )
         elif not agent.hook_seen and verdict.observation.source in (Source.STATE_FILE, Source.TRANSCRIPT):
             # Without hooks no event reports a new prompt; but the agent was idle, and works again.
             since = agent.ledger.entries[verdict.observation.source].since

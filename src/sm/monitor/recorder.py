@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sm.core.faults import Fault, FaultKind
-from sm.core.lifecycle import is_ended
+from sm.core.lifecycle import is_ended, is_live
 from sm.core.messages import INBOX, TERMINAL
 from sm.core.models import Session, Signal
 from sm.core.observation import Activity, Observation, Source
@@ -12,6 +12,7 @@ from sm.core.states import SignalKind
 from sm.core.statuses import Status
 from sm.core.timers import TimerKind
 from sm.core.timestamps import epoch_s, is_later, iso
+from sm.core.turn_ends import ReportedEnd
 from sm.core.turns import FinishedTurn
 from sm.core.wording import compaction_text, retry_text
 from sm.monitor.completions import TurnReader
@@ -45,6 +46,15 @@ def outdated_s(session: Session, observation: Observation, now: float) -> float:
     return max(0.0, epoch_s(session.status_at) + REOPENED_S - now)
 
 
+def is_unread_end(session: Session, observation: Observation, now: str) -> bool:
+    """True for the end of a turn that the status of the live session does not follow yet."""
+    if not is_live(session.status):
+        return False
+    if observation.fault is not None:
+        return session.status is not Status.IDLE
+    return observation.finished and is_later(iso(observation.at), session.turn_ended_at, now)
+
+
 class Recorder:
     """Records changes of sessions. Every call returns when the change is on disk."""
 
@@ -71,12 +81,16 @@ class Recorder:
         verdict: Verdict,
         tools_used: int = 0,
         failure: Observation | None = None,
+        finish: Observation | None = None,
     ) -> None:
         """Make the status follow the verdict.
 
         `tools_used`: uses of tools in the turn that the verdict ends. `failure`: the report that the last turn failed.
+        `finish`: the report that it finished, if the source of the verdict may not know of the end.
         """
         observation = verdict.observation
+        if finish is not None and observation.activity is Activity.IDLE and observation.answer is None:
+            observation = finish
         # A source that only shows that the agent is idle may be faster than the one that knows why.
         late = failure if observation.activity is Activity.IDLE and observation.fault is None else None
         if late is not None and session.status is Status.IDLE:
@@ -122,6 +136,17 @@ class Recorder:
         if observation.fault is None or retry is None:
             return observation.reason
         return f"{observation.reason}; {retry_text(retry)}"
+
+    @durable
+    async def keep_end(self, end: ReportedEnd) -> None:
+        async with self._store.transaction() as tx:
+            if tx.find(end.session_id) is not None:
+                tx.turn_ends.keep(end)
+
+    @durable
+    async def forget_end(self, session_id: str) -> None:
+        async with self._store.transaction() as tx:
+            tx.turn_ends.remove(session_id)
 
     @durable
     async def record_fault(self, session_id: str, observation: Observation) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sm.core.labels import name_to_type
-from sm.core.models import Process
+from sm.core.lifecycle import is_live
+from sm.core.models import Process, Session
 from sm.core.observation import Activity, Observation, Source
 from sm.core.text import folded
 from sm.core.timestamps import iso
@@ -16,9 +17,10 @@ from sm.linux.processes import namespace_pid
 from sm.monitor.agent import Agent
 from sm.monitor.files import FileEvents, content
 from sm.monitor.listeners import AgentListeners
-from sm.monitor.recorder import Recorder
+from sm.monitor.recorder import Recorder, is_unread_end
+from sm.monitor.transcripts import Root, read_last
 from sm.monitor.usage import UsageMeter
-from sm.providers.readers import FIRST_TURN_S, StartProblem
+from sm.providers.readers import FIRST_TURN_S, StartProblem, TranscriptReader
 from sm.sandboxes.home import ContainerHome, HomeOf
 from sm.sessions.conversations import is_unbegun
 from sm.sessions.interrupt import explain_input_loss
@@ -26,6 +28,9 @@ from sm.store import Store, Transaction
 from sm.terminals.base import Screen
 
 _LOOK_AGAIN_S = 1.0
+_TURN_LINES = 200
+_TURN_MAX_BYTES = 512 * 1024
+"""How much of a transcript to search for the end of its last turn. What follows an end is short."""
 _WORDS_MAX = 200
 """docs/protocol.md: a reason quotes at most this many characters of an agent."""
 _LOST_FOR_S = 2.0
@@ -62,6 +67,7 @@ class Sources:
             agent.real_dir = session.working_dir
             if agent.home is None:
                 agent.real_dir = await asyncio.to_thread(os.path.realpath, session.working_dir)
+            await self._recall_end(agent, session)
         state = agent.readers.state
         if state is not None and agent.state_file is None and agent.process is not None:
             agent.published = await asyncio.to_thread(_published, agent.process, agent.home)
@@ -69,6 +75,15 @@ class Sources:
             agent.state_file = path if agent.home is None else agent.home.host_path(path)
             if agent.state_file is not None:
                 self._files.listen(agent.state_file, agent.session_id, lambda: agent.poke(state=True))
+
+    async def _recall_end(self, agent: Agent, session: Session) -> None:
+        """Add the end of a turn that an earlier daemon stored, if the status does not follow it yet."""
+        end = await self._store.turn_ends.find(session.id)
+        if end is None or end.runs != session.runs:
+            return
+        if is_unread_end(session, end.observation, iso(self._clock())):
+            agent.tools_used, agent.kept_end_s = end.tools_used, end.observation.at
+            agent.add(end.observation, self._clock())
 
     async def read_due(self, agent: Agent) -> None:
         now = self._clock()
@@ -160,6 +175,27 @@ class Sources:
         )
         for observation in observations:
             agent.add(observation, self._clock())
+        if agent.may_have_missed_end:
+            await self._find_missed_end(agent, path, reader, below)
+
+    async def _find_missed_end(self, agent: Agent, path: str, reader: TranscriptReader, below: Root) -> None:
+        """Add the end of the last turn in the transcript if no report of the end has arrived.
+
+        The hook that reported the end may have been lost with the daemon that it reported to.
+        """
+        lines = await asyncio.to_thread(read_last, path, _TURN_LINES, _TURN_MAX_BYTES, below=below)
+        last = await asyncio.to_thread(reader.last_turn, lines)
+        agent.may_have_missed_end = last is None and not agent.hook_seen
+        session, hook = self._store.sessions.get(agent.session_id), agent.ledger.entries.get(Source.HOOK)
+        if last is None or session is None or not is_live(session.status):
+            return
+        told_at = max(session.turn_ended_at or "", session.started_at or "", session.created_at)
+        if iso(last.answered_at) <= told_at:
+            return
+        if hook is not None and hook.observation.at >= last.answered_at and _tells_of_turns(hook.observation):
+            return
+        agent.tools_used = max(agent.tools_used, last.tools_used)
+        agent.add(last.observation, self._clock())
 
     async def _screen(self, agent: Agent) -> None:
         session, reader = self._store.sessions.get(agent.session_id), agent.readers.screen
@@ -225,6 +261,11 @@ class Sources:
         reason = "; hint: ".join(explain_input_loss(name, loss))
         final = loss.kind is not NoInput.LINE_MODE  # then the agent works on, but reads no input
         agent.add(Observation(Source.PROCESS, Activity.BLOCKED, now, reason, final=final), now)
+
+
+def _tells_of_turns(observation: Observation) -> bool:
+    """True for the end of a turn, and for activity in one."""
+    return observation.activity is not Activity.IDLE or observation.answer is not None
 
 
 def _shows_no_box(observation: Observation | None) -> bool:

@@ -151,6 +151,19 @@ class TranscriptEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class LastTurn:
+    """The last turn of a conversation, which the agent has finished."""
+
+    observation: Observation
+    """The end of the turn, with the final message as its answer."""
+    answered_at: float
+    """The time of the agent's last words or tool use in the turn, in seconds since the epoch: before each report of
+    the end."""
+    tools_used: int
+    """Uses of tools in the part of the turn that was read."""
+
+
+@dataclass(frozen=True, slots=True)
 class StartProblem:
     """The reason why an agent does not start, and the command to type."""
 
@@ -241,6 +254,12 @@ class TranscriptReader(Protocol):
 
     def entries(self, lines: Sequence[bytes]) -> Sequence[TranscriptEntry]:
         """The entries of the conversation in these lines, in their order."""
+
+    def last_turn(self, lines: Sequence[bytes]) -> LastTurn | None:
+        """The last turn in these lines, the end of a transcript.
+
+        None: the turn is under way, failed, was interrupted, or left background agents at work.
+        """
 
     def actions(self, lines: Sequence[bytes], count: int, working_dir: str) -> Sequence[ActionLine]:
         """The last `count` actions in these lines for a person to read, oldest first."""

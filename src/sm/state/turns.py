@@ -23,6 +23,7 @@ _OF_TURNS = (TimerKind.COMPLETION, TimerKind.UNCLEAR, TimerKind.REMINDER, TimerK
 async def turn_ended(tx: Transaction, notices: Notices, session: Session, turn: FinishedTurn) -> Session:
     """Set the timers and open the question of an idle session. Returns the session with the reason of its status."""
     session = await tx.update(session, turn_ended_at=turn.ended_at)
+    tx.turn_ends.remove(session.id, turn.ended_at)
     tx.timers.remove(session.id, *_OF_TURNS)
     if turn.follow_up is None:
         return session
@@ -45,6 +46,7 @@ async def work_resumed(tx: Transaction, session: Session) -> None:
     if not is_live(session.status):
         end_row(tx, session.id)
         tx.timers.remove(session.id, TimerKind.COMPACTED)
+        tx.turn_ends.remove(session.id)
     reason = "the session works again" if is_live(session.status) else "the session has ended"
     for request in open_of(tx.mail.open.requests, session.id, list(RequestKind)):
         if request.evidence == FROM_COMPLETION:

@@ -40,6 +40,7 @@ from sm.store.sums import SumReads
 from sm.store.telegram import TelegramReads
 from sm.store.telegram_preferences import PreferenceReads
 from sm.store.transaction import ALONE, SHARED, Transaction
+from sm.store.turn_ends import TurnEndReads
 from sm.store.usage import MeasureReads
 from sm.store.work_clock import RunClock, WorkClock
 from sm.store.writable_paths import WritablePathReads
@@ -116,6 +117,7 @@ class Store:
         self._read = functools.partial(rows, reader)
         self.mail = MailReads(self._read)
         self.measures = MeasureReads(self._read)
+        self.turn_ends = TurnEndReads(self._read)
         self.search = SearchReads(self._read)
         self.records = RecordReads(self._read)
         self.writable = WritablePathReads(self._read)

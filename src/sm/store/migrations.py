@@ -614,9 +614,21 @@ _V11_WRITABLE: tuple[str, ...] = (
             AND slug IN (SELECT workspace FROM sessions WHERE effective_mode <> 'direct')""",
 )
 
+_V11_ENDINGS: tuple[str, ...] = (
+    # The end of a session's last turn, from its report until the session's status follows it.
+    """CREATE TABLE turn_ends (
+        session_id TEXT PRIMARY KEY REFERENCES sessions (id),
+        at TEXT NOT NULL,
+        runs INTEGER NOT NULL,
+        tools_used INTEGER NOT NULL,
+        observation TEXT NOT NULL
+    )""",
+)
+
 _V11: tuple[str, ...] = (
     *_V11_EXCHANGES,
     *_V11_WRITABLE,
+    *_V11_ENDINGS,
 )
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (_V1, _V2, _V3, _V4, _V5, _V6, _V7, _V8, _V9, _V10, _V11)

@@ -39,6 +39,7 @@ from sm.store.telegram import TelegramWrites
 from sm.store.telegram_preferences import PreferenceWrites
 from sm.store.telegram_texts import TextWrites
 from sm.store.timers import TimerWrites
+from sm.store.turn_ends import TurnEndWrites
 from sm.store.usage import MeasureReads, MeasureWrites
 from sm.store.warnings import WarningWrites
 from sm.store.work_clock import RunClock, WorkClock
@@ -107,6 +108,7 @@ class Transaction:
         self.summed = SumReads(self.read)
         self.search = SearchWrites(self.write, self.write_rows)
         self.timers = TimerWrites(self)
+        self.turn_ends = TurnEndWrites(self)
         self.warnings = WarningWrites(self)
         self.accounts = AccountWrites(self)
         self.telegram = TelegramWrites(self)
@@ -260,6 +262,7 @@ class Transaction:
         self.measures.forget(session.id)
         self.mail.forget(session.id)
         self.timers.remove(session.id)
+        self.turn_ends.remove(session.id)
         self.budgets.remove(session.id)
         self.warnings.forget(session.id)
         self.exchanges.forget(session.id)

@@ -29,7 +29,14 @@ from sm.providers.claude.faults import read_fault
 from sm.providers.claude.home import config_dir
 from sm.providers.claude.todos import TodoList, apply_change
 from sm.providers.claude.values import seconds_of
-from sm.providers.readers import ANSWER_MAX, AcceptedInput, ToolEnd, TranscriptDelta, TranscriptEntry
+from sm.providers.readers import (
+    ANSWER_MAX,
+    AcceptedInput,
+    LastTurn,
+    ToolEnd,
+    TranscriptDelta,
+    TranscriptEntry,
+)
 
 _SAID_MAX = 4_000
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9]")
@@ -87,6 +94,11 @@ class ClaudeTranscriptReader:
         """Every line with a `uuid`, also that of a compaction, which follows nothing."""
         return [entry for line in lines if (entry := _entry(line)) is not None]
 
+    def last_turn(self, lines: Sequence[bytes]) -> LastTurn | None:
+        timed = [(at, fact) for fact in facts_of(lines) if (at := _time_of(fact)) is not None]
+        timed.sort(key=lambda item: item[0])  # the first flush of a file can put an answer before its prompt
+        return _last_turn(timed)
+
     actions = staticmethod(last_actions)
 
 
@@ -105,6 +117,49 @@ def _entry(line: bytes) -> TranscriptEntry | None:
         follows if isinstance(follows, str) and follows else None,
         folded(at, 40) if isinstance(at, str) else "",
     )
+
+
+def _time_of(fact: Fact) -> float | None:
+    """The time of a fact about the agent itself; None: about a sub-agent, or without a time."""
+    if isinstance(fact, TodoList) or getattr(fact, "sidechain", False) or not fact.at:
+        return None
+    return seconds_of(fact.at)
+
+
+_BEGINNINGS = frozenset({MarkKind.PROMPT, MarkKind.CONSUMED})
+_NO_FINISH = frozenset({MarkKind.INTERRUPTED, MarkKind.API_ERROR, MarkKind.REJECTED})
+
+
+def _last_turn(timed: Sequence[tuple[float, Fact]]) -> LastTurn | None:
+    """`timed`: the facts with their times, in the order of the times."""
+    ended_at, answered_at, answer, tools = None, None, "", 0
+    is_last_message = True
+    for at, fact in reversed(timed):
+        kind = fact.kind if isinstance(fact, Mark) else None
+        works = kind is MarkKind.TEXT or isinstance(fact, (ToolUse, ToolResult, Usage))
+        if ended_at is None:
+            if works or kind in _BEGINNINGS or kind in _NO_FINISH:
+                return None
+            if isinstance(fact, Mark) and kind is MarkKind.TURN_FINISHED:
+                if fact.background:
+                    return None
+                ended_at = at
+            continue
+        if kind in _BEGINNINGS or kind is MarkKind.TURN_FINISHED:
+            break
+        if kind in _NO_FINISH and answered_at is None:
+            return None
+        if works and answered_at is None:
+            answered_at = at
+        if isinstance(fact, (ToolUse, ToolResult)):
+            is_last_message = False
+            tools += isinstance(fact, ToolUse)
+        if isinstance(fact, Mark) and kind is MarkKind.TEXT and is_last_message:
+            answer = answer or fact.text
+    if ended_at is None or answered_at is None:
+        return None
+    end = Observation(Source.TRANSCRIPT, Activity.IDLE, ended_at, "the turn finished", final=True)
+    return LastTurn(replace(end, answer=answer, finished=True), answered_at, tools)
 
 
 def _tool_end(fact: Fact) -> ToolEnd | None:

@@ -1,0 +1,15 @@
+"""The end of a turn as an agent reported it, before the session's status follows it. Pure data."""
+
+from dataclasses import dataclass
+
+from sm.core.observation import Observation
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedEnd:
+    """The end of a turn that was reported in the `runs`-th run of the session (`Session.runs`)."""
+
+    session_id: str
+    runs: int
+    observation: Observation
+    tools_used: int

@@ -1,0 +1,175 @@
+"""Ends of turns around the end of the daemon: each is read, and told exactly once.
+
+The test plays an agent whose user has a Stop hook: the agent publishes that it works until that hook is over.
+"""
+
+import os
+import random
+import re
+import sqlite3
+import threading
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+
+import pytest
+
+from tests.fixtures import context_fixture
+from tests.instance import until
+from tests.integration.played_claude import BOX, Agent, Stage
+from tests.integration.test_completions import completed, notices, open_request, told
+from tests.load import scaled
+
+LONG = os.environ.get("SM_LONG") == "1"
+SEED = int(os.environ.get("SM_SEED", "1"))
+SETTINGS = """
+child_agents: {auto_complete: {completion_quiet_s: 0.2, idle_timeout: 1000}}
+daemon: {ignore_evidence: [screen, title]}
+"""
+DONE = "Done. All 12 tests pass."
+QUESTION = "Which database should I use, sqlite or postgres?"
+FAILED = "I could not fix the login page: the build fails with 14 errors."
+
+stage = context_fixture("module", Stage, SETTINGS, BOX)
+
+
+def begin_turn(agent: Agent) -> None:
+    agent.publish("busy")
+    agent.send_event("UserPromptSubmit", prompt="go on", prompt_id=os.urandom(4).hex())
+
+
+def end_turn(agent: Agent, text: str) -> None:
+    """End the turn with `text`. The user's Stop hook still runs."""
+    agent.append_turn(text)
+    agent.send_event("Stop", last_assistant_message=text)
+
+
+def leave_turn(agent: Agent) -> None:
+    """Let the user's Stop hook end."""
+    agent.append_turn_end()
+    agent.publish("idle")
+
+
+def is_completed(stage: Stage, agent: Agent) -> None:
+    assert completed(stage, agent)["completion_message"] == DONE
+    assert len(told(stage, agent, "completed")) == 1
+
+
+def has_question(stage: Stage, agent: Agent) -> None:
+    assert open_request(stage, agent, "question")["questions"][0]["question"] == QUESTION
+
+
+def has_failed(stage: Stage, agent: Agent) -> None:
+    until(lambda: told(stage, agent, ""), "the failure is told")
+    session = stage.session(agent.id)
+    assert (session["status"], FAILED[:30] in session["status_reason"]) == ("idle", True)
+
+
+ENDS = [(DONE, is_completed), (QUESTION, has_question), (FAILED, has_failed)]
+
+
+@pytest.mark.parametrize(("text", "check"), ENDS)
+def test_turn_whose_end_was_reported_to_a_killed_daemon_is_read(
+    stage: Stage, text: str, check: Callable[[Stage, Agent], None]
+) -> None:
+    agent = stage.agent("Plain", "--parent", stage.spawn("Sh", "sleep 1000")["session_id"])
+    begin_turn(agent)
+    end_turn(agent, text)
+    stage.kill_daemon()
+    leave_turn(agent)
+    stage.run("daemon", "start")
+    check(stage, agent)
+
+
+@pytest.mark.parametrize(("text", "check"), ENDS)
+def test_turn_whose_end_no_hook_reported_is_read_from_the_transcript(
+    stage: Stage, text: str, check: Callable[[Stage, Agent], None]
+) -> None:
+    agent = stage.agent("Plain", "--parent", stage.spawn("Sh", "sleep 1000")["session_id"])
+    begin_turn(agent)
+    stage.kill_daemon()
+    agent.append_turn(text)
+    leave_turn(agent)
+    stage.run("daemon", "start")
+    check(stage, agent)
+
+
+def test_end_that_was_told_is_not_told_again_by_the_transcript(stage: Stage) -> None:
+    agent = stage.agent()
+    begin_turn(agent)
+    end_turn(agent, QUESTION)
+    leave_turn(agent)
+    request = open_request(stage, agent, "question")
+    stage.sm("deny", request["request_id"])
+    stage.restart()
+    until(lambda: "idle" in stage.sm("why", agent.id), "the new daemon has read its sources")
+    other = stage.agent()  # its end shows that the new daemon has had the time to read the first one
+    begin_turn(other)
+    end_turn(other, DONE)
+    leave_turn(other)
+    completed(stage, other)
+    assert [r["state"] for r in stage.json("requests", "--all") if r["session_id"] == agent.id] != ["open"]
+    assert len(told(stage, agent, "")) == 1
+
+
+def test_stored_end_is_void_when_the_turn_goes_on(stage: Stage) -> None:
+    """A user's Stop hook that blocks the end makes the turn go on."""
+    agent = stage.agent()
+    begin_turn(agent)
+    end_turn(agent, DONE)
+    agent.send_event("PreToolUse", tool_name="Bash", tool_input={"command": "make"}, tool_use_id="t1")
+    with closing(sqlite3.connect(stage.state / "sm.db")) as db:
+        assert db.execute("SELECT * FROM turn_ends WHERE session_id = ?", (agent.id,)).fetchall() == []
+    stage.restart()
+    agent.send_event("PostToolUse", tool_name="Bash", tool_input={"command": "make"}, tool_use_id="t1")
+    end_turn(agent, QUESTION)
+    leave_turn(agent)
+    has_question(stage, agent)
+    assert told(stage, agent, "completed") == []
+
+
+@pytest.mark.timeout(3000 if LONG else 200)
+def test_every_end_of_a_turn_is_told_once_when_the_daemon_is_killed_around_it() -> None:
+    """Each round kills the daemon at a random moment around the ends of turns; 200 rounds with SM_LONG=1."""
+    rounds, dice = 200 if LONG else 6, random.Random(SEED)
+    kinds = {
+        "done": "Done. I fixed the login page and all tests pass (part {n}).",
+        "question": "I read the code. Which of the two databases should I use for part {n}?",
+        "failed": "I could not finish part {n}: the build fails with 14 errors.",
+    }
+    with Stage(SETTINGS, BOX) as stage:
+        agents = {kind: stage.agent() for kind in kinds}
+        for agent in agents.values():
+            begin_turn(agent)
+        for number in range(rounds):
+            moment_s = scaled(dice.uniform(0, 0.3))
+            killing = threading.Timer(moment_s, stage.kill_daemon)
+            killing.start()
+            for kind, agent in agents.items():
+                text = kinds[kind].format(n=number)
+                agent.append_turn(text)
+                agent.begin_event("Stop", last_assistant_message=text)
+                if dice.random() < 0.5:  # otherwise the user's hook lasts longer than the daemon
+                    leave_turn(agent)
+            killing.join()
+            for agent in agents.values():
+                leave_turn(agent)
+            stage.run("daemon", "start")
+            for kind, agent in agents.items():
+                agent.end_event()
+                until(partial(_is_told, stage, agent, number), f"end {number} ({kind}) is told", 60)
+                begin_turn(agent)
+        counts = Counter(text for text in notices(stage) if " part " in text or "(part " in text)
+        for agent in agents.values():
+            agent.end()
+    wanted = rounds * len(kinds)
+    print(  # noqa: T201 - shown in the output of the run
+        f"\n{rounds} kills around the ends of {wanted} turns, seed {SEED}: {len(counts)} ends told, "
+        f"{wanted - len(counts)} lost, {sum(counts.values()) - len(counts)} told twice"
+    )
+    assert (len(counts), set(counts.values())) == (wanted, {1})
+
+
+def _is_told(stage: Stage, agent: Agent, number: int) -> bool:
+    return any(re.search(rf"part {number}\b", line) for line in told(stage, agent, ""))
