@@ -77,6 +77,7 @@ def folded(text: str, limit: int = QUOTE_MAX) -> str:
 
 MARK = "[sm]"
 """Prefix of the daemon's own lines."""
+_HEADER_OF_SM = re.compile(rf"{re.escape(MARK)} from sm, message ([1-9][0-9]{{0,14}})(?:\n|$)")
 _LINE_ENDS = re.compile("([\n\u2028\u2029])")
 _CLAIMS_IN_ASCII = re.compile(r"^([ \t]*\[sm\])", re.IGNORECASE | re.MULTILINE)
 _LOOKED_AT = 500
@@ -112,6 +113,12 @@ def escape_marks(text: str) -> str:
 def message_header(sender: str, message_id: int) -> str:
     """First line of a message. `sender` is `operator`, `sm`, or a session as `name (id)`."""
     return f"{MARK} from {folded(sender, 200)}, message {message_id}"
+
+
+def header_of_sm(text: str) -> int | None:
+    """The number of the message of sm itself that `text` begins with; None: it begins otherwise."""
+    found = _HEADER_OF_SM.match(text)
+    return None if found is None else int(found[1])
 
 
 def render_message(sender: str, message_id: int, text: str) -> str:

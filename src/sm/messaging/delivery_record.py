@@ -4,8 +4,7 @@ import asyncio
 import time
 from dataclasses import dataclass
 
-from sm.core.lifecycle import is_ended
-from sm.core.messages import QUEUED_BY_AGENT, TERMINAL, Message
+from sm.core.messages import QUEUED_BY_AGENT, SM_ITSELF, TERMINAL, Message
 from sm.core.models import Process, Signal
 from sm.core.states import MessageState, SignalKind
 from sm.core.statuses import Status
@@ -18,7 +17,8 @@ from sm.messaging.holds import busy_reason
 from sm.messaging.receipts import DeliveryReceipts
 from sm.providers.base import BoxReader
 from sm.sessions.manager import Manager
-from sm.state.messages import disprove, finish
+from sm.state.messages import disprove, finish, pass_on_notices
+from sm.state.notices import has_ended_alive
 from sm.state.sessions import move
 from sm.store import Store, durable
 
@@ -41,7 +41,10 @@ class DeliveryRecord:
             session = tx.find(message.session_id)
             if now is None or now.state is not MessageState.QUEUED or session is None:
                 return None
-            if is_ended(session.status) and session.exit is None:
+            if has_ended_alive(session):
+                if now.sender == SM_ITSELF:  # only work that somebody sends reopens a session
+                    await pass_on_notices(tx, self._manager.notices, session)
+                    return None
                 signal = Signal(SignalKind.REOPENED, TERMINAL, "the agent got a message", tx.now)
                 await move(tx, self._manager.notices, session.id, signal)
             return tx.mail.move_message(

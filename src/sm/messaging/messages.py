@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sm.core.labels import name_to_type, short_label
 from sm.core.lifecycle import is_ended, is_live
-from sm.core.messages import INBOX, Message
+from sm.core.messages import INBOX, SM_ITSELF, Message
 from sm.core.models import Caller, RequestKey, Session, Signal
 from sm.core.pauses import PAUSED
 from sm.core.requests import Answer, Request
@@ -277,7 +277,9 @@ class Messages:
             for m in _select_takeable(queued, self._idle(caller, idle))[:limit]
         ]
         if taken:
-            if caller_session is not None:
+            # Only work that somebody sends reopens a session.
+            ends = caller_session is not None and is_ended(tx.session(caller_session.id).status)
+            if caller_session is not None and not (ends and all(m.sender == SM_ITSELF for m in taken)):
                 await self._start_work(tx, caller_session)
             tx.remember(",".join(str(m.id) for m in taken))
         return taken

@@ -16,7 +16,7 @@ from sm.sessions.kill import Kills
 from sm.sessions.manager import Manager
 from sm.sessions.waits import WaitingSessions, WaitKind
 from sm.state.messages import finish
-from sm.state.notices import notice_recipient, request_occasion
+from sm.state.notices import has_ended_alive, leave_in_log, notice_recipient, request_occasion
 from sm.state.requests import finish_request, send_outcome
 from sm.store import Open, Store, Transaction
 
@@ -128,7 +128,9 @@ class MailTimers:
             notices = [tx.mail.open.notices[n] for n in sorted(notice_ids) if n in tx.mail.open.notices]
             notices = [n for n in notices if n.recipient == recipient]
             session = tx.find(recipient)
-            if recipient is not None and (session is None or session.exit is not None):
+            if recipient is not None and (session is None or is_ended(session.status)):
+                if session is not None and has_ended_alive(session):
+                    leave_in_log(tx, session, [notice.text for notice in notices])
                 heir = None if session is None else notice_recipient(tx, session)
                 await self._manager.notices.readdress(tx, notices, heir)
                 return

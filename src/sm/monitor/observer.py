@@ -286,7 +286,8 @@ class Observer:
             agent.expects_turn = False
         await self._recorder.record_fault(agent.session_id, observation)
         if session is not None and observation.opens:
-            await self._recorder.reopen(session, "hook", iso(observation.at))
+            prompt = "" if event.accepted is None else event.accepted.text
+            await self._recorder.reopen(session, "hook", iso(observation.at), prompt)
         await self._decide(agent)
         await self._keep_end(agent, observation)
 

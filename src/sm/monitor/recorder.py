@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from sm.core.faults import Fault, FaultKind
-from sm.core.lifecycle import is_ended, is_live
-from sm.core.messages import INBOX, TERMINAL
+from sm.core.lifecycle import is_live
+from sm.core.messages import INBOX, SM_ITSELF, TERMINAL
 from sm.core.models import Session, Signal
 from sm.core.observation import Activity, Observation, Source
 from sm.core.states import SignalKind
 from sm.core.statuses import Status
+from sm.core.text import header_of_sm, render_message
 from sm.core.timers import TimerKind
 from sm.core.timestamps import epoch_s, is_later, iso
 from sm.core.turn_ends import ReportedEnd
@@ -20,6 +21,7 @@ from sm.monitor.evidence import Verdict
 from sm.monitor.usage import UsageMeter
 from sm.sessions.manager import Manager
 from sm.state.compactions import is_compacting
+from sm.state.notices import has_ended_alive
 from sm.state.turns import turn_ended
 from sm.store import Store, Transaction, durable
 
@@ -162,11 +164,20 @@ class Recorder:
                 tx, session_id, observation.fault, observation.at, observation.turn, observation.source
             )
 
-    async def reopen(self, session: Session, source: str, at: str) -> None:
-        """Reopen an ended session whose process got a new task."""
+    async def reopen(self, session: Session, source: str, at: str, prompt: str = "") -> None:
+        """Reopen an ended session whose process got a new task. `prompt`: the task, if it is known."""
         is_new = is_later(at, session.status_at, self._manager.now())
-        if is_ended(session.status) and session.exit is None and is_new:
+        if has_ended_alive(session) and is_new and not await self._is_of_sm(session, prompt):
             await self._observe(session.id, SignalKind.REOPENED, source, "the agent got a new task", at)
+
+    async def _is_of_sm(self, session: Session, prompt: str) -> bool:
+        """True if the prompt is a message of sm itself, which the agent had in its queue before the session ended."""
+        number, reader = header_of_sm(prompt), self._manager.provider(session).box_reader
+        if number is None or reader is None:
+            return False
+        texts = await self._store.mail.texts([number])
+        message = render_message(SM_ITSELF, number, texts.get(number, ""))
+        return reader.accepted_form(prompt) == reader.accepted_form(message)
 
     async def learn(
         self, session_id: str, conversation: str | None, transcript: str | None, model: str | None

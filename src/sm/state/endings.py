@@ -11,7 +11,7 @@ from sm.core.budgets import DAILY
 from sm.core.effects import EffectKind
 from sm.core.labels import label, short_label
 from sm.core.lifecycle import is_live
-from sm.core.models import Exit, Session, Signal
+from sm.core.models import Exit, Session, Signal, ancestors
 from sm.core.session_index import oldest_first
 from sm.core.states import EventType, SignalKind
 from sm.core.statuses import Status
@@ -21,7 +21,7 @@ from sm.core.wording import subject
 from sm.policy.restarts import GiveUp, Restart, after_end, is_between_processes, is_waiting, last_exit
 from sm.providers.base import Provider
 from sm.state.messages import return_messages
-from sm.state.notices import Notices, notice_recipient
+from sm.state.notices import Notices
 from sm.state.requests import cancel_requests
 from sm.state.restarts import crash_signal, plan_restart, why_ended
 from sm.state.sessions import move
@@ -177,7 +177,7 @@ class Endings:
                 # The end of a parent must not free its children from the budgets that bind the parent.
                 binds = any(budget.id != DAILY for budget in tx.budgets.binding(session))
                 bound_to = child.bound_to or (session.id if binds else None)
-                await set_parent(tx, child, notice_recipient(tx, session), at, reason, bound_to=bound_to)
+                await set_parent(tx, child, _running_ancestor(tx, session), at, reason, bound_to=bound_to)
             elif is_live(child.status):
                 await tx.effect(EffectKind.INTERRUPT, child.id, {}, at)
                 signal = Signal(SignalKind.PARENT_ENDED, "parent", reason, at)
@@ -185,6 +185,11 @@ class Endings:
                 after = await self.ended_without_process(tx, child, after)
                 if after.exit is None:
                     await self._archive(tx, after)
+
+
+def _running_ancestor(tx: Transaction, session: Session) -> str | None:
+    """The nearest ancestor whose process runs; None: the operator."""
+    return next((ancestor.id for ancestor in ancestors(session, tx.find) if ancestor.exit is None), None)
 
 
 def _terminal_of(session: Session, at: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from sm.core.models import Session
 from sm.core.states import EventType, MessageMode, MessageState
 from sm.core.timers import TimerKind
 from sm.core.wording import TOLD_AGAIN, message_finished_event
-from sm.state.notices import Notices
+from sm.state.notices import Notices, unread_reason
 from sm.store import Transaction
 
 _IN_QUEUE = "the message was still in the agent's own queue"
@@ -116,6 +116,21 @@ async def return_messages(tx: Transaction, notices: Notices, session: Session) -
         await notices.add_for_undelivered(tx, session, after)
     unclaimed += await finish_unread(tx, notices, session, reason)
     await notices.return_notices(tx, session, unclaimed)
+
+
+async def pass_on_notices(tx: Transaction, notices: Notices, session: Session) -> None:
+    """Give up the messages of sm itself to an ended session whose process runs: none of them is work for it.
+
+    Its notices go to its nearest ancestor that has not ended. The messages stay in its log, unread.
+    """
+    own = [
+        message
+        for message in tx.mail.open.messages.values()
+        if (message.session_id, message.sender, message.state) == (session.id, SM_ITSELF, MessageState.QUEUED)
+    ]
+    for message in own:
+        tx.mail.move_message(message, MessageState.EXPIRED, tx.now, reason=unread_reason(session))
+    await notices.pass_on(tx, session, [message.id for message in own])
 
 
 async def keep_messages(tx: Transaction, notices: Notices, session: Session) -> None:

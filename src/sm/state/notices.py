@@ -12,11 +12,12 @@ from sm.config import Config
 from sm.core.budgets import DAILY, Budget
 from sm.core.effects import EffectKind
 from sm.core.faults import Fault
+from sm.core.labels import short_label
 from sm.core.lifecycle import Decision, is_ended, is_live
 from sm.core.messages import SM_ITSELF, Message, Notice
 from sm.core.models import Checkpoint, Session, ancestors
 from sm.core.requests import Request
-from sm.core.states import EventType, MessageState, NoticeKind, RequestKind
+from sm.core.states import EventType, MessageMode, MessageState, NoticeKind, RequestKind
 from sm.core.statuses import Status
 from sm.core.warnings import SessionWarning
 from sm.core.wording import (
@@ -47,8 +48,33 @@ a budget and of a warning.
 
 
 def notice_recipient(tx: Transaction, session: Session) -> str | None:
-    """The nearest ancestor whose process lives; None: the operator."""
-    return next((ancestor.id for ancestor in ancestors(session, tx.find) if ancestor.exit is None), None)
+    """The nearest ancestor that has not ended; None: the operator."""
+    return next((a.id for a in ancestors(session, tx.find) if a.exit is None and is_live(a.status)), None)
+
+
+def has_ended_alive(session: Session) -> bool:
+    """True for an ended session whose process runs: a message would make it work again."""
+    return is_ended(session.status) and session.exit is None
+
+
+def leave_in_log(tx: Transaction, session: Session, texts: Iterable[str]) -> None:
+    """Add notices to the log of an ended session, unread: they are no work, so they must not open it again."""
+    for text in texts:
+        message = Message(
+            id=tx.mail.new_id("messages"),
+            session_id=session.id,
+            sender=SM_ITSELF,
+            mode=MessageMode.AUTO,
+            state=MessageState.EXPIRED,
+            created_at=tx.now,
+            state_at=tx.now,
+            reason=unread_reason(session),
+        )
+        tx.mail.add_message(message, text)
+
+
+def unread_reason(session: Session) -> str:
+    return f"session {short_label(session)} has ended ({session.status})"
 
 
 def late_answer_occasion(request: Request) -> str:
@@ -281,7 +307,7 @@ class Notices:
         if message.sender == SM_ITSELF:
             return
         sender = tx.find(message.sender)
-        if message.sender != "operator" and (sender is None or sender.exit is not None):
+        if message.sender != "operator" and (sender is None or not is_live(sender.status)):
             return
         notice = Notice(
             id=tx.mail.new_id("notices"),
@@ -311,7 +337,7 @@ class Notices:
         """
         sender = tx.find(answered_by)
         recipient = None if sender is None else sender.id
-        if sender is not None and sender.exit is not None:
+        if sender is not None and not is_live(sender.status):
             recipient = notice_recipient(tx, session)
         notice = Notice(
             id=tx.mail.new_id("notices"),
@@ -332,8 +358,17 @@ class Notices:
         pending = [n for n in tx.mail.open.notices.values() if n.recipient == session.id]
         await self.readdress(tx, pending, notice_recipient(tx, session))
 
+    async def pass_on(self, tx: Transaction, session: Session, message_ids: Collection[int]) -> None:
+        """Address the notices for a session that has ended to its ancestor, and leave them in its log.
+
+        `message_ids`: its unread messages, whose notices are in the log already.
+        """
+        pending = [n for n in tx.mail.open.notices.values() if n.recipient == session.id]
+        leave_in_log(tx, session, [notice.text for notice in pending])
+        await self.return_notices(tx, session, message_ids)
+
     async def readdress(self, tx: Transaction, notices: Iterable[Notice], heir: str | None) -> None:
-        """Address notices to `heir` in place of a session whose process is gone. None: the operator."""
+        """Address notices to `heir` in place of a session that has ended. None: the operator."""
         for notice in list(notices):
             # The notice of an undelivered message concerns only its sender.
             sender_only = notice.kind is NoticeKind.UNDELIVERED
@@ -367,7 +402,12 @@ class Notices:
         event: EventType | None,
     ) -> None:
         notice = Notice(tx.mail.new_id("notices"), session.id, recipient, kind, occasion, text, tx.now)
-        if await tx.mail.add_notice(notice) and recipient is None:
+        if not await tx.mail.add_notice(notice):
+            return
+        parent = tx.find(session.parent_id)
+        if parent is not None and has_ended_alive(parent) and recipient == notice_recipient(tx, session):
+            leave_in_log(tx, parent, [text])
+        if recipient is None:
             await self._tell_operator(tx, session, notice, event)
 
     async def _tell_operator(

@@ -9,7 +9,8 @@ from sm.core.models import Process, Session, Signal
 from sm.core.statuses import Status
 from sm.core.wording import move_event
 from sm.state import pauses, restarts, warning_rows
-from sm.state.notices import Notices
+from sm.state.messages import pass_on_notices
+from sm.state.notices import Notices, has_ended_alive
 from sm.state.turns import turn_ended, work_resumed
 from sm.store import Open, Transaction
 
@@ -39,6 +40,8 @@ async def move(tx: Transaction, notices: Notices, session_id: str, signal: Signa
     if turn is not None:
         after = await turn_ended(tx, notices, after, turn)
     await notices.add_for_move(tx, after, decision)
+    if has_ended_alive(after) and not is_ended(decision.before):
+        await pass_on_notices(tx, notices, after)
     if decision.event is not None:
         metadata: dict[str, Any] = {"source": signal.source, "reason": signal.reason}
         if is_ended(decision.after) and not is_ended(decision.before):
