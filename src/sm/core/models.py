@@ -216,6 +216,8 @@ class Session:
     """The start of the work that is under way; None: the session does not work."""
     bound_to: str | None = None
     """A former parent whose budget, and those above it, still bind the session: it ended, and sm moved the session."""
+    lost_parent: str | None = None
+    """The parent that a loss of terminals took from the session: its restore makes it the parent again."""
     paired_user: str | None = None
     """The paired user of a chat network who started the session or an ancestor of it, as `BridgeUser.name`."""
     shares_name: bool = field(default=False, compare=False)

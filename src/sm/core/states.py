@@ -179,3 +179,5 @@ class NoticeKind(Tolerant):
     """A message or an answer of the recipient did not arrive."""
     WARNING = "warning"
     """Something goes wrong in a session."""
+    RESTORED = "restored"
+    """A session that ended with a loss of terminals runs again, or cannot be restored."""

@@ -272,6 +272,13 @@ def retry_text(retry: Timer) -> str:
     return f"retry {retry.data['number']} of {retry.data['max']} at {due:%H:%M:%S}"
 
 
+def restored_notice(session: Session, why_not: str | None) -> str:
+    """Entry of a notice about the restore of a session that a loss ended. `why_not`: why it failed."""
+    if why_not is None:
+        return f"{notice_subject(session)} was restored, and is your child as before"
+    return f"{notice_subject(session)} could not be restored: {folded(why_not)}"
+
+
 def checkpoint_notice(session: Session, text: str) -> str:
     return f"{notice_subject(session)} reports: {quote_session(session, text)}"
 

@@ -77,7 +77,7 @@ class Restarter:
             ):
                 return _AGAIN_S
             if tx.timers.take(timer):
-                await _order_start(tx, now, timer, pane, begins_again=begins_again)
+                await _order_start(tx, self._manager, now, timer, pane, begins_again=begins_again)
         return None
 
     def _is_out_of_budget(self, session: Session) -> bool:
@@ -99,9 +99,16 @@ class Restarter:
 
 
 async def _order_start(
-    tx: Transaction, session: Session, timer: Timer, pane: Pane | None, *, begins_again: bool
+    tx: Transaction,
+    manager: Manager,
+    session: Session,
+    timer: Timer,
+    pane: Pane | None,
+    *,
+    begins_again: bool,
 ) -> None:
     """Write the effect that ends the rest of the old process, and starts the next one."""
+    session = await manager.endings.rejoin(tx, session)
     assert session.restarts is not None
     why, hold = timer.data["why"], account_hold(tx.mail.open, session, epoch_s(tx.now))
     reason = f"{timer.data['words']} waits: {hold}" if hold is not None else f"{timer.data['words']} ({why})"

@@ -167,6 +167,7 @@ class Restorer:
                 failed[session_id] = error
                 return None
 
+        await self._report_failures(caller, {s: failed[s].message for s in wanted if s in failed})
         running = await asyncio.gather(*map(started, begun))
         return RestoreResult(
             tuple(session for session in running if session is not None),
@@ -174,6 +175,16 @@ class Restorer:
             tuple(s for s, each in begun.items() if each.goes_on and s not in failed),
             tuple((s, each.loss) for s, each in begun.items() if each.loss is not None and s not in failed),
         )
+
+    async def _report_failures(self, caller: Caller, failed: Mapping[str, str]) -> None:
+        """Tell the parents of the sessions that could not be restored, which did not hear of their ends."""
+        if not failed:
+            return
+        async with self._store.transaction() as tx:
+            for session_id, why in failed.items():
+                session = tx.find(session_id)
+                if session is not None and _is_over(session):
+                    await self._manager.notices.add_for_restored(tx, session, caller.name, why)
 
     async def _wait_for_agent(
         self, caller: Caller, session_id: str, is_connected: Callable[[], bool]
@@ -288,6 +299,8 @@ class Restorer:
             archived=False,
             restarts=None if session.restarts is None else Restarts(session.restarts.max),
         )
+        after = await self._manager.endings.rejoin(tx, after)
+        await self._manager.notices.add_for_restored(tx, after, caller.name)
         # Messages of an earlier version of sm, which left them submitted at the end of the process.
         own = await finish_unread(
             tx, self._manager.notices, after, f"session {short_label(after)} was restored"

@@ -13,7 +13,7 @@ from sm.core.labels import label, short_label
 from sm.core.lifecycle import is_live
 from sm.core.models import Exit, Session, Signal, ancestors
 from sm.core.session_index import oldest_first
-from sm.core.states import EventType, SignalKind
+from sm.core.states import EventType, SignalKind, TrustLevel
 from sm.core.statuses import Status
 from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import later
@@ -96,7 +96,8 @@ class Endings:
         after = await move(tx, self._notices, session.id, signal, exit=exit)
         if after.exit is None:
             return
-        await self.process_gone(tx, after)
+        after = await _join_lost_parent(tx, session, after, signal)
+        await self.process_gone(tx, after, signal)
         if after.token_hash is None:  # adopted: the terminal belongs to a person, who keeps using it
             await tx.effect(EffectKind.RELEASE, after.id, {"terminal": after.terminal}, tx.now)
 
@@ -135,12 +136,15 @@ class Endings:
             await self.process_gone(tx, session)
         return session
 
-    async def process_gone(self, tx: Transaction, session: Session) -> None:
-        """Return the messages, cancel the requests, release the children and close the terminal."""
+    async def process_gone(self, tx: Transaction, session: Session, signal: Signal | None = None) -> None:
+        """Return the messages, cancel the requests, release the children and close the terminal.
+
+        `signal`: how the process ended; None: it has never run, or ended before.
+        """
         at = tx.now
         await return_messages(tx, self._notices, session)
         await cancel_requests(tx, session, at, f"session {short_label(session)} has ended")
-        await self._release_children(tx, session, at)
+        await self._release_children(tx, session, at, signal)
         is_archived = self._cleanup.auto_archive_transcript
         await self._archive(tx, session)
         if self._cleanup.close_tmux_session:
@@ -167,24 +171,112 @@ class Endings:
                 )
                 tx.timers.set(timer)
 
-    async def _release_children(self, tx: Transaction, session: Session, at: str) -> None:
+    async def _release_children(
+        self, tx: Transaction, session: Session, at: str, signal: Signal | None
+    ) -> None:
+        """Give the children to an ancestor, or abandon them, as `on_parent_end` says.
+
+        Children that end by the same loss keep their parent: both may be restored.
+        """
         if self._on_parent_end == "keep":
             return
         reason = f"the parent {short_label(session)} has ended"
         children = [s for s in tx.unfinished_sessions() if s.parent_id == session.id and s.exit is None]
         for child in sorted(children, key=oldest_first):
+            if signal is not None and _shares_loss(session, child, signal):
+                continue
             if self._on_parent_end == "adopt":
-                # The end of a parent must not free its children from the budgets that bind the parent.
-                binds = any(budget.id != DAILY for budget in tx.budgets.binding(session))
-                bound_to = child.bound_to or (session.id if binds else None)
-                await set_parent(tx, child, _running_ancestor(tx, session), at, reason, bound_to=bound_to)
+                is_lost = signal is not None and _is_loss(session, signal)
+                await _give_to_ancestor(tx, child, session, at, reason, is_lost=is_lost)
             elif is_live(child.status):
                 await tx.effect(EffectKind.INTERRUPT, child.id, {}, at)
-                signal = Signal(SignalKind.PARENT_ENDED, "parent", reason, at)
-                after = await move(tx, self._notices, child.id, signal)
+                signal_of_child = Signal(SignalKind.PARENT_ENDED, "parent", reason, at)
+                after = await move(tx, self._notices, child.id, signal_of_child)
                 after = await self.ended_without_process(tx, child, after)
                 if after.exit is None:
                     await self._archive(tx, after)
+
+    async def rejoin(self, tx: Transaction, session: Session) -> Session:
+        """Give a session that starts again its place in the tree: under its parent, above the children it lost.
+
+        Without its parent it belongs to an ancestor, until the parent is restored too.
+        """
+        lost = tx.find(session.lost_parent)
+        if lost is not None and lost.exit is None and not _is_above(tx, session, lost):
+            session = await _put_back(tx, session, lost)
+        parent = tx.find(session.parent_id)
+        if parent is not None and parent.exit is not None and self._on_parent_end != "keep":
+            reason = f"the parent {short_label(parent)} is not restored"
+            session = await _give_to_ancestor(tx, session, parent, tx.now, reason, is_lost=True)
+        left = [s for s in tx.unfinished_sessions() if s.lost_parent == session.id]
+        for child in sorted(left, key=oldest_first):
+            if not _is_above(tx, child, session):
+                await self._notices.add_for_restored(tx, await _put_back(tx, child, session), None)
+        return session
+
+
+_ONE_BLOW_S = 15.0
+"""How far apart the ends of two agents may be recorded whose container has ended."""
+_LOST_TOGETHER = frozenset({LossCause.SERVER, LossCause.MACHINE, LossCause.ENGINE})
+
+
+def _is_loss(session: Session, signal: Signal) -> bool:
+    """True if the session ended with others: with the machine, the tmux server, or perhaps its container."""
+    if signal.kind is SignalKind.TERMINAL_LOST:
+        return signal.source in _LOST_TOGETHER
+    return signal.kind is SignalKind.CRASHED and session.effective_mode is TrustLevel.SANDBOXED
+
+
+def _shares_loss(session: Session, child: Session, signal: Signal) -> bool:
+    """True if the loss that ended the session ends the child too, whose end may be recorded later."""
+    if signal.kind is not SignalKind.TERMINAL_LOST:
+        return False
+    match signal.source:
+        case LossCause.SERVER:
+            return True
+        case LossCause.MACHINE:  # the child may have been restored since
+            return None in (session.process, child.process) or _boot(child) == _boot(session)
+        case LossCause.ENGINE:
+            return child.effective_mode is TrustLevel.SANDBOXED
+        case _:
+            return False
+
+
+def _boot(session: Session) -> str | None:
+    return None if session.process is None else session.process.started.partition("/")[0]
+
+
+async def _join_lost_parent(tx: Transaction, before: Session, session: Session, signal: Signal) -> Session:
+    """Put an ended session back under the parent that ended just before by the same loss."""
+    parent = tx.find(session.lost_parent)
+    if parent is None or parent.exit is None or not _is_loss(before, signal):
+        return session
+    if parent.status is not Status.ERROR or later(parent.status_at, _ONE_BLOW_S) < tx.now:
+        return session
+    return session if _is_above(tx, session, parent) else await _put_back(tx, session, parent)
+
+
+async def _put_back(tx: Transaction, child: Session, parent: Session) -> Session:
+    bound_to = None if child.bound_to == parent.id else child.bound_to
+    reason = f"both ended by one loss, or {short_label(parent)} was restored"
+    return await set_parent(tx, child, parent.id, tx.now, reason, bound_to=bound_to)
+
+
+async def _give_to_ancestor(
+    tx: Transaction, child: Session, parent: Session, at: str, reason: str, *, is_lost: bool
+) -> Session:
+    """Move a child of an ended parent to an ancestor. `is_lost`: a restore of the parent takes the child back."""
+    # The end of a parent must not free its children from the budgets that bind the parent.
+    binds = any(budget.id != DAILY for budget in tx.budgets.binding(parent))
+    bound_to = child.bound_to or (parent.id if binds else None)
+    lost_parent = child.lost_parent or (parent.id if is_lost else None)
+    heir = _running_ancestor(tx, parent)
+    return await set_parent(tx, child, heir, at, reason, bound_to=bound_to, lost_parent=lost_parent)
+
+
+def _is_above(tx: Transaction, session: Session, other: Session) -> bool:
+    """True if `session` is `other`, or an ancestor of it."""
+    return session.id == other.id or any(a.id == session.id for a in ancestors(other, tx.find))
 
 
 def _running_ancestor(tx: Transaction, session: Session) -> str | None:
@@ -204,11 +296,12 @@ async def set_parent(
     reason: str,
     *,
     bound_to: str | None = None,
+    lost_parent: str | None = None,
 ) -> Session:
-    """Give the session another parent; None: the operator. `bound_to`: as in Session."""
+    """Give the session another parent; None: the operator. `bound_to`, `lost_parent`: as in Session."""
     await tx.budgets.settle(child)
     child = tx.session(child.id)
-    after = await tx.update(child, parent_id=parent_id, bound_to=bound_to)
+    after = await tx.update(child, parent_id=parent_id, bound_to=bound_to, lost_parent=lost_parent)
     for budget in (*tx.budgets.binding(child), *tx.budgets.binding(after)):
         tx.budgets.set_timer(budget)
     parent = tx.find(parent_id)

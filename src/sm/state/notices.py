@@ -29,6 +29,7 @@ from sm.core.wording import (
     idle_notice,
     late_answer_notice,
     request_notice,
+    restored_notice,
     transcript_notice,
     unclear_notice,
     undelivered_notice,
@@ -40,7 +41,14 @@ WAITS_FOR_SESSIONS = "wait"
 """Source of an idle status that causes no notice: other sessions will wake the session."""
 
 _NOT_FOR_THE_OPERATOR = frozenset(
-    {NoticeKind.IDLE, NoticeKind.CHECKPOINT, NoticeKind.FAULT, NoticeKind.BUDGET, NoticeKind.WARNING}
+    {
+        NoticeKind.IDLE,
+        NoticeKind.CHECKPOINT,
+        NoticeKind.FAULT,
+        NoticeKind.BUDGET,
+        NoticeKind.WARNING,
+        NoticeKind.RESTORED,
+    }
 )
 """Notices of a parent that do not go to the operator when the parent has ended: the operator has its own of a fault, of
 a budget and of a warning.
@@ -272,6 +280,20 @@ class Notices:
             if account is not None and other is not None and other.account == account:
                 continue  # it would read the notice after the reset, and could do nothing before
             await self._add(tx, session, recipient, NoticeKind.FAULT, f"{occasion}/{recipient}", text, None)
+
+    async def add_for_restored(
+        self, tx: Transaction, session: Session, by: str | None, why_not: str | None = None
+    ) -> None:
+        """Tell a running parent that the session runs again, once for each run, unless the parent restored it.
+
+        `by`: the caller (`Caller.name`). `why_not`: why it could not be restored.
+        """
+        parent = tx.find(session.parent_id)
+        if parent is None or parent.exit is not None or not is_live(parent.status) or parent.id == by:
+            return
+        occasion = f"{'restored' if why_not is None else 'not-restored'}:{session.runs}/{parent.runs}"
+        text = restored_notice(session, why_not)
+        await self._add(tx, session, parent.id, NoticeKind.RESTORED, occasion, text, None)
 
     async def add_for_checkpoint(self, tx: Transaction, session: Session, checkpoint: Checkpoint) -> None:
         if self._settings.notify_parent_on_checkpoint and notice_recipient(tx, session) is not None:

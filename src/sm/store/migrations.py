@@ -623,6 +623,7 @@ _V11_ENDINGS: tuple[str, ...] = (
         tools_used INTEGER NOT NULL,
         observation TEXT NOT NULL
     )""",
+    "ALTER TABLE sessions ADD COLUMN lost_parent TEXT",
 )
 
 _V11: tuple[str, ...] = (
