@@ -26,6 +26,7 @@ from sm.core.states import (
 from sm.core.statuses import Status
 from sm.core.timers import TimerKind
 from sm.core.timestamps import iso
+from sm.core.turns import TurnWork
 from sm.core.warnings import WarningKind
 from sm.errors import IllegalTransition, NoTerminal
 from sm.monitor.completions import Completions, TurnReader
@@ -80,7 +81,9 @@ class World:
             Source.HOOK, Activity.IDLE, self.now_s, "the turn ended", final=True, answer=text, finished=True,
             background=background,
         )  # fmt: skip
-        await self.recorder.follow(self.session(session_id), Verdict(ended, {}), tools_used)
+        await self.recorder.follow(
+            self.session(session_id), Verdict(ended, {}), TurnWork(tools_used=tools_used, whole=True)
+        )
 
     def timer(self, kind: TimerKind = TimerKind.COMPLETION, session_id: str = CHILD) -> Any:
         return self.store.mail.open.timers.get((session_id, kind))

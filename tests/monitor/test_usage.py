@@ -207,7 +207,7 @@ async def test_new_conversation_resets_its_facts_and_keeps_the_totals(bench: Ben
     append(bench.main(), task_created("1", "old"), message("m1", input_tokens=100))
     await bench.read()
     assert set(await bench.facts()) == {
-        "transcript", "todo", "context_tokens", "model", "calls", "grew_at",
+        "transcript", "todo", "context_tokens", "model", "calls", "grew_at", "work",
     }  # fmt: skip
     await bench.read("two")  # the file does not exist yet
     assert await bench.facts() == {"transcript": str(bench.main("two")), "model": OPUS}

@@ -11,6 +11,7 @@ from sm.core.models import Process
 from sm.core.observation import Activity, Observation, Source
 from sm.core.requests import Request
 from sm.core.states import RequestKind
+from sm.core.turns import TurnWork
 from sm.core.usage import ActionLine, Todo
 from sm.providers.readers import (
     AcceptedInput,
@@ -24,6 +25,7 @@ from sm.providers.readers import (
     TranscriptEntry,
 )
 
+_NO_WORK = TurnWork()
 _ACTIVITIES = {"idle": Activity.IDLE, "busy": Activity.BUSY, "asks": Activity.BLOCKED}
 
 
@@ -96,17 +98,24 @@ class ScriptedTranscripts:
         return f"{self.root(environment)}/{conversation}"
 
     def delta(
-        self, lines: Sequence[bytes], *, sidechain: bool, todo: Sequence[Todo], failed: bool = False
+        self,
+        lines: Sequence[bytes],
+        *,
+        sidechain: bool,
+        todo: Sequence[Todo],
+        failed: bool = False,
+        work: TurnWork = _NO_WORK,
     ) -> TranscriptDelta:
         prompts = [_text(_object(line).get("prompt")) for line in lines]
         if sidechain:
-            return TranscriptDelta(todo=tuple(todo))
+            return TranscriptDelta(todo=tuple(todo), work=work)
         return TranscriptDelta(
             tuple(
                 Observation(Source.TRANSCRIPT, Activity.BUSY, 1.0, "a turn began") for text in prompts if text
             ),
             todo=tuple(todo),
             accepted=tuple(AcceptedInput(text, 1.0) for text in prompts if text),
+            work=work,
         )
 
     def entries(self, lines: Sequence[bytes]) -> Sequence[TranscriptEntry]:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from sm.core.observation import Observation
+from sm.core.turns import TurnWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,4 +13,5 @@ class ReportedEnd:
     session_id: str
     runs: int
     observation: Observation
-    tools_used: int
+    work: TurnWork
+    """In the turn, by its hooks."""

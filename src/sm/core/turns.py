@@ -1,9 +1,9 @@
 """The end of a turn: its facts, and what its final message says. Pure data."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 from sm.core.timers import TimerKind
 
@@ -38,7 +38,7 @@ class TurnFacts:
 
     tools_used: int = 0
     errors: int = 0
-    """Uses of tools that ended with an error."""
+    """Uses of tools that ended with an error or were refused."""
     last_tool_failed: bool = False
     open_tasks: int = 0
     """Entries of the agent's list of tasks that are not completed."""
@@ -52,6 +52,66 @@ class TurnFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class TurnWork:
+    """What an agent did in its current turn so far, by its hooks or by its transcript. Sub-agents do not count."""
+
+    task: str = field(default="", repr=False)
+    """The task of the turn's prompt, or of an earlier one, shortened; empty: unknown."""
+    added_task: str = field(default="", repr=False)
+    """The task of the last message that reached the agent within the turn."""
+    tools_used: int = 0
+    errors: int = 0
+    """Uses of tools that ended with an error or were refused."""
+    last_tool_failed: bool | None = None
+    """None: no use of a tool has ended."""
+    whole: bool = False
+    """The turn was seen from its beginning on."""
+
+    def begin(self, task: str | None) -> Self:
+        """The work of a new turn. `task`: None for a prompt that gives no task: the one before stays."""
+        return replace(
+            self,
+            task=task or self.last_task,
+            added_task="",
+            tools_used=0,
+            errors=0,
+            last_tool_failed=None,
+            whole=True,
+        )
+
+    @property
+    def last_task(self) -> str:
+        return self.added_task or self.task
+
+    def add_task(self, task: str | None) -> Self:
+        """The turn goes on with another task, if the text gives one."""
+        return self if task is None else replace(self, added_task=task)
+
+    def start_tool(self) -> Self:
+        return replace(self, tools_used=self.tools_used + 1)
+
+    def end_tool(self, *, failed: bool) -> Self:
+        return replace(self, errors=self.errors + failed, last_tool_failed=failed)
+
+    def completed_by(self, other: Self) -> Self:
+        """This work, as the hooks told it, with what the transcript (`other`) knows of the same turn.
+
+        Hooks do not report messages that reach the agent within a turn, and miss the turns of another daemon.
+        """
+        if self.whole and self.task:
+            return replace(self, added_task=other.added_task if other.task == self.task else "")
+        if self.whole:
+            return replace(self, task=other.task, added_task=other.added_task)
+        failed = other.last_tool_failed if self.last_tool_failed is None else self.last_tool_failed
+        return replace(
+            other,
+            tools_used=max(self.tools_used, other.tools_used),
+            errors=max(self.errors, other.errors),
+            last_tool_failed=failed,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Classification:
     """An ending, the rule that decided, and the words of the message that the rule rests on."""
 
@@ -60,6 +120,14 @@ class Classification:
     """A stable identifier, such as `done-statement`."""
     quote: str
     """At most 120 characters of the message, on one line of it. Empty if the rule rests on facts."""
+    later: "Classification | None" = None
+    """The ending without the facts that can change before the next turn: children, background tasks, open tasks and
+    requests. None: the classification does not rest on them."""
+
+    @property
+    def settled(self) -> "Classification":
+        """The ending when no work of others is left."""
+        return self.later or self
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,12 @@ from dataclasses import asdict, dataclass, field, replace
 
 from sm.core.models import Process, Session
 from sm.core.observation import Observation
+from sm.core.turns import TurnWork
 from sm.linux.jobs import InputLoss
 from sm.monitor.evidence import Ledger
 from sm.monitor.transcripts import Root
 from sm.providers.base import Fork
-from sm.providers.readers import Readers
+from sm.providers.readers import HookEvent, Readers
 from sm.sandboxes.home import ContainerHome
 
 log = logging.getLogger(__name__)
@@ -112,8 +113,8 @@ class Agent:
     """The time of the turn's end that is stored because the status does not follow it yet; None: none is stored."""
     may_have_missed_end: bool = False
     """A turn may have ended while no daemon ran, and no source has reported the end to this daemon."""
-    tools_used: int = 0
-    """Uses of tools since the last prompt, as far as this daemon has seen their hooks."""
+    work: TurnWork = field(default_factory=TurnWork)
+    """The work since the last prompt, as far as this daemon has seen its hooks."""
 
     def add(self, observation: Observation, now: float) -> bool:
         """Record an observation; False for a stale one. tests/monitor/test_recorded.py can replay the log."""
@@ -125,6 +126,16 @@ class Agent:
             }
             log.debug("observed", extra={"sm_session": self.session_id, **fields})
         return self.ledger.add(observation, now)
+
+    def follow_work(self, event: HookEvent) -> None:
+        """Count what a hook reports of the work in the current turn."""
+        observation = event.observation
+        if observation is not None and observation.opens:
+            self.work = self.work.begin(event.task)
+        if event.tool_started is not None and observation is not None and not observation.who:
+            self.work = self.work.start_tool()
+        if event.tool_failed is not None:
+            self.work = self.work.end_tool(failed=event.tool_failed)
 
     def has_begun(self, session: Session, transcript: str) -> bool:
         """True if the session itself began the conversation in this file, so that all of its lines are its own."""

@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 
 from sm.core.observation import Activity, Observation
 from sm.core.tool_calls import TurnBreak
+from sm.core.turns import TurnWork
 from sm.core.usage import FilePosition, Todo, ToolUse
 from sm.monitor.transcripts import Root, read_new
 from sm.providers.readers import TranscriptDelta, TranscriptReader
 
 BLOCK_MAX_BYTES = 256 * 1024
 _LONGEST_BYTES = 4 * 1024 * 1024
+_NO_WORK = TurnWork()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +43,16 @@ def read_block(
     sidechain: bool,
     since: str,
     failed: bool = False,
+    work: TurnWork = _NO_WORK,
 ) -> TranscriptBlock:
     """Read about `BLOCK_MAX_BYTES`, and more if that ends in a failure: the next lines may say that it is over.
 
-    Usage and tools from before `since` belong to another session. `failed`: as for `TranscriptReader.delta`.
+    Usage and tools from before `since` belong to another session. `failed`, `work`: as for `TranscriptReader.delta`.
     """
     limit_bytes = BLOCK_MAX_BYTES
     while True:
         new = read_new(path, position, limit_bytes, below=below)
-        delta = reader.delta(new.lines, sidechain=sidechain, todo=todo, failed=failed)
+        delta = reader.delta(new.lines, sidechain=sidechain, todo=todo, failed=failed, work=work)
         ends_in_failure = bool(delta.observations) and delta.observations[-1].fault is not None
         if not (new.more and ends_in_failure) or limit_bytes >= _LONGEST_BYTES:
             break

@@ -13,9 +13,10 @@ from sm.core.pauses import PAUSED
 from sm.core.statuses import Status
 from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import iso
-from sm.core.turns import FinishedTurn, TurnEnd, TurnFacts
+from sm.core.turns import FinishedTurn, TurnEnd, TurnFacts, TurnWork
 from sm.errors import TerminalError
 from sm.monitor.completion import classify, summary
+from sm.monitor.usage import work_of
 from sm.policy.completion import (
     CompletionRules,
     TerminalUse,
@@ -64,16 +65,33 @@ class TurnReader:
         self._patterns = tuple(map(CompletionPattern, config.child_agents.auto_complete.completion_patterns))
         self._store = store
 
-    async def read(self, session: Session, observation: Observation, tools_used: int) -> FinishedTurn:
-        """Read the end of a turn of `session`, in which the agent used tools `tools_used` times."""
+    async def read(self, session: Session, observation: Observation, work: TurnWork) -> FinishedTurn:
+        """Read the end of a turn of `session`. `work`: in this turn, as far as its hooks told it."""
         text = observation.answer or ""
-        # Children, tasks and shells may end without another turn, so they only delay a completion (`Completions`).
-        facts = TurnFacts(tools_used=tools_used)
-        task = await self._store.spawn_prompt(session.id) or ""
+        measured = await self._store.measures.facts(session.id)
+        work = work.completed_by(work_of(measured))
+        task = work.last_task or await self._store.spawn_prompt(session.id) or ""
+        facts = self._facts(session.id, work, measured, observation.background)
         said = await asyncio.to_thread(classify, text, task, facts, self._patterns)
         turn = TurnEnd(said, summary(text), observation.background)
         follow_up = after_turn(session.mode, self._rules, turn, session.reminders)
         return FinishedTurn(iso(observation.at), follow_up)
+
+    def _facts(
+        self, session_id: str, work: TurnWork, measured: Mapping[str, Any], background: int
+    ) -> TurnFacts:
+        """All that the daemon knows of the turn that has ended. It neither failed nor was interrupted."""
+        unfinished, open = self._store.index.unfinished.values(), self._store.mail.open
+        left = unfinished_work(unfinished, open, session_id, background=background)
+        return TurnFacts(
+            tools_used=work.tools_used,
+            errors=work.errors,
+            last_tool_failed=bool(work.last_tool_failed),
+            open_tasks=len(open_tasks(measured)),
+            pending_question=bool(left.requests),
+            live_children=left.children,
+            background=left.background,
+        )
 
 
 def _next_look_s() -> float:

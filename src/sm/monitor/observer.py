@@ -248,11 +248,20 @@ class Observer:
             if agent.home is not None and event.transcript is not None:
                 event = replace(event, transcript=agent.home.host_path(event.transcript))
             late = agent.ledger.is_late(Source.HOOK, at, self._clock())
+            if event.turn_finished and not (late or agent.work.whole):
+                await self._read_missed_turn(agent)
             await self._take(agent, event, late=late)
         agent.poke(state=True, transcript=True)
         if not late and (event.turn_finished or (event.observation is not None and event.observation.final)):
             agent.uses.end_turn()
         await self._listeners.hook(agent, event, at)
+
+    async def _read_missed_turn(self, agent: Agent) -> None:
+        """Read the transcript for the facts of a turn whose beginning no hook has told this daemon."""
+        try:
+            await self._sources.transcript(agent)
+        except Exception:
+            log.exception("failed to read the transcript of a turn", extra={"sm_session": agent.session_id})
 
     async def _take(self, agent: Agent, event: HookEvent, *, late: bool) -> None:
         agent.hook_seen = True
@@ -271,9 +280,7 @@ class Observer:
             await self._usage.set_ending(agent.session_id, event.ending)
         if event.activity is not None:
             agent.activity = event.activity
-        if observation is not None and observation.opens:
-            agent.tools_used = 0
-        agent.tools_used += event.tool_started is not None
+        agent.follow_work(event)
         if not late:
             await self._recorder.learn(agent.session_id, event.conversation, event.transcript, event.model)
         added = observation is not None and agent.add(observation, self._clock())
@@ -304,9 +311,7 @@ class Observer:
             if session is not None and is_later(ended_at, session.turn_ended_at, self._manager.now()):
                 await self._recorder.forget_end(agent.session_id)
         elif session is not None and is_unread_end(session, observation, self._manager.now()):
-            await self._recorder.keep_end(
-                ReportedEnd(session.id, session.runs, observation, agent.tools_used)
-            )
+            await self._recorder.keep_end(ReportedEnd(session.id, session.runs, observation, agent.work))
             agent.kept_end_s = observation.at
 
     # Sweeps
@@ -398,7 +403,7 @@ class Observer:
             return agent.pause_s(now, min(wait_s, agent.ledger.next_look(now) or wait_s))
         if is_live(session.status):
             await self._recorder.follow(
-                session, verdict, agent.tools_used, agent.ledger.failure, agent.ledger.finish
+                session, verdict, agent.work, agent.ledger.failure, agent.ledger.finish
             )
         elif not agent.hook_seen and verdict.observation.source in (Source.STATE_FILE, Source.TRANSCRIPT):
             # Without hooks no event reports a new prompt; but the agent was idle, and works again.

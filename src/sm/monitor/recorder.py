@@ -14,7 +14,7 @@ from sm.core.text import header_of_sm, render_message
 from sm.core.timers import TimerKind
 from sm.core.timestamps import epoch_s, is_later, iso
 from sm.core.turn_ends import ReportedEnd
-from sm.core.turns import FinishedTurn
+from sm.core.turns import FinishedTurn, TurnWork
 from sm.core.wording import compaction_text, retry_text
 from sm.monitor.completions import TurnReader
 from sm.monitor.evidence import Verdict
@@ -32,6 +32,7 @@ _STATUSES = {
 }
 
 
+_NO_WORK = TurnWork()
 REOPENED_S = 15.0
 """How long sm may need to type the message that reopened a session. The last verdict is about the turn before."""
 
@@ -81,13 +82,13 @@ class Recorder:
         self,
         session: Session,
         verdict: Verdict,
-        tools_used: int = 0,
+        work: TurnWork = _NO_WORK,
         failure: Observation | None = None,
         finish: Observation | None = None,
     ) -> None:
         """Make the status follow the verdict.
 
-        `tools_used`: uses of tools in the turn that the verdict ends. `failure`: the report that the last turn failed.
+        `work`: in the turn that the verdict ends, by its hooks. `failure`: the report that the last turn failed.
         `finish`: the report that it finished, if the source of the verdict may not know of the end.
         """
         observation = verdict.observation
@@ -108,7 +109,7 @@ class Recorder:
         wanted, signal = _STATUSES[observation.activity]
         turn, now = None, self._manager.now()
         if observation.finished and is_later(iso(observation.at), session.turn_ended_at, now):
-            turn = await self._turns.read(session, observation, tools_used)
+            turn = await self._turns.read(session, observation, work)
         if session.status is not wanted:
             at = iso(observation.at)
             at = at if is_later(at, session.status_at, now) else session.status_at

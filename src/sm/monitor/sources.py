@@ -82,7 +82,7 @@ class Sources:
         if end is None or end.runs != session.runs:
             return
         if is_unread_end(session, end.observation, iso(self._clock())):
-            agent.tools_used, agent.kept_end_s = end.tools_used, end.observation.at
+            agent.work, agent.kept_end_s = end.work, end.observation.at
             agent.add(end.observation, self._clock())
 
     async def read_due(self, agent: Agent) -> None:
@@ -194,7 +194,7 @@ class Sources:
             return
         if hook is not None and hook.observation.at >= last.answered_at and _tells_of_turns(hook.observation):
             return
-        agent.tools_used = max(agent.tools_used, last.tools_used)
+        agent.work = replace(agent.work, tools_used=max(agent.work.tools_used, last.tools_used))
         agent.add(last.observation, self._clock())
 
     async def _screen(self, agent: Agent) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import replace
+from dataclasses import asdict, fields, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -13,6 +13,7 @@ from sm.config import Config
 from sm.core.models import Session
 from sm.core.observation import Observation
 from sm.core.tool_calls import TurnBreak
+from sm.core.turns import TurnWork
 from sm.core.usage import ActionLine, FilePosition, SaidText, Todo, ToolUse, Usage, is_same_model
 from sm.monitor.anomalies import CallStep, follow, steps_of
 from sm.monitor.blocks import TranscriptBlock, condense, read_block
@@ -31,7 +32,8 @@ _PROMPT_LINES = 500
 _UNREAD = FilePosition(0, 0)
 """No file has this inode."""
 _NO_TOOL = {"timestamp": ""}
-_CONVERSATION_FACTS = frozenset({"todo", "failed", "context_tokens", "answer", "calls", "grew_at"})
+_CONVERSATION_FACTS = frozenset({"todo", "failed", "context_tokens", "answer", "calls", "grew_at", "work"})
+_WORK = tuple(field.name for field in fields(TurnWork))
 """Facts to drop when the session starts another conversation."""
 
 
@@ -108,7 +110,7 @@ class UsageMeter:
             while more:
                 todo = await self._todo(session.id)
                 current = path == transcript
-                failed = current and bool((await self._facts_of(session.id)).get("failed"))
+                facts = await self._facts_of(session.id) if current else {}
                 position = positions.get(path)
                 block = await asyncio.to_thread(
                     read_block,
@@ -119,7 +121,8 @@ class UsageMeter:
                     below=below,
                     sidechain=_is_sub_agents(path, below),
                     since=since,
-                    failed=failed,
+                    failed=bool(facts.get("failed")),
+                    work=work_of(facts),
                 )
                 more = block.more
                 if block.position is None or block.position == position:
@@ -197,6 +200,7 @@ class UsageMeter:
             facts.pop("failed", None)
             if delta.failed:
                 facts["failed"] = True
+            facts["work"] = asdict(delta.work)
             facts["todo"] = [{"content": t.content, "status": t.status, "id": t.id} for t in delta.todo]
             if delta.answer is not None:
                 facts["answer"] = delta.answer
@@ -388,6 +392,12 @@ class UsageMeter:
     async def _todo(self, session_id: str) -> list[Todo]:
         facts = await self._facts_of(session_id)
         return [Todo(t["content"], t["status"], t.get("id")) for t in facts.get("todo", ())]
+
+
+def work_of(facts: Mapping[str, Any]) -> TurnWork:
+    """The agent's work in its last turn, by its transcript. `facts`: measured facts of the session."""
+    stored = facts.get("work", {})
+    return TurnWork(**{name: stored[name] for name in _WORK if name in stored})
 
 
 def _is_sub_agents(path: str, below: Root) -> bool:

@@ -57,7 +57,9 @@ def after_turn(mode: Mode, rules: CompletionRules, turn: TurnEnd, reminders: int
         return None
     if not rules.reads_messages:
         turn = TurnEnd(_NOT_READ, "", turn.background)
-    said = turn.classification
+    said = (
+        turn.classification.settled
+    )  # what is left only delays the completion: it may end without another turn
     words = quoted(said.quote, 120) if said.quote else ""
     match said.ending:
         case Ending.DONE:

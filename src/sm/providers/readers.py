@@ -14,6 +14,7 @@ from sm.core.observation import Observation
 from sm.core.requests import Question, Request
 from sm.core.states import RequestKind
 from sm.core.tool_calls import CallItem
+from sm.core.turns import TurnWork
 from sm.core.usage import ActionLine, SaidText, Todo, ToolUse, Usage
 
 FIRST_TURN_S = 30.0
@@ -21,6 +22,8 @@ FIRST_TURN_S = 30.0
 
 CONFIRM_KEY = "Enter"
 """The key that confirms the selected option of a `SetupDialog`."""
+
+_NO_WORK = TurnWork()
 
 ANSWER_MAX = 500
 """Characters of an agent's last words that are kept."""
@@ -108,6 +111,10 @@ class HookEvent:
     """A digest of the tool that begins, or that a dialog asks about, and of its arguments."""
     tool_ended: str | None = None
     """The id of a tool use that is over, because the tool ran: no dialog asks about it any more."""
+    tool_failed: bool | None = None
+    """A tool use of the agent itself has failed or was denied (True), or succeeded (False). None: none has ended."""
+    task: str | None = field(default=None, repr=False)
+    """The task that the prompt of this event gives (`core.task_text`)."""
     turn_finished: bool = False
     """The agent finished the turn for the input it accepted; False after a turn that failed or was interrupted."""
 
@@ -137,6 +144,8 @@ class TranscriptDelta:
     """The tool uses that have a result or were refused, in order. A use may occur twice."""
     calls: tuple[CallItem, ...] = ()
     """The starts and ends of tool calls of the agent itself, and the ends of turns, in order."""
+    work: TurnWork = _NO_WORK
+    """The agent's work in its last turn after these lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,11 +254,17 @@ class TranscriptReader(Protocol):
         """The expected path of a transcript until a hook reports one. `working_dir`: without links."""
 
     def delta(
-        self, lines: Sequence[bytes], *, sidechain: bool, todo: Sequence[Todo], failed: bool = False
+        self,
+        lines: Sequence[bytes],
+        *,
+        sidechain: bool,
+        todo: Sequence[Todo],
+        failed: bool = False,
+        work: TurnWork = _NO_WORK,
     ) -> TranscriptDelta:
         """Interpret complete lines. `sidechain`: of a sub-agent's transcript.
 
-        `todo`, `failed`: the list, and `TranscriptDelta.failed`, before these lines.
+        `todo`, `failed`, `work`: the list, `TranscriptDelta.failed` and `TranscriptDelta.work` before these lines.
         """
 
     def entries(self, lines: Sequence[bytes]) -> Sequence[TranscriptEntry]:

@@ -620,7 +620,7 @@ _V11_ENDINGS: tuple[str, ...] = (
         session_id TEXT PRIMARY KEY REFERENCES sessions (id),
         at TEXT NOT NULL,
         runs INTEGER NOT NULL,
-        tools_used INTEGER NOT NULL,
+        work TEXT NOT NULL,
         observation TEXT NOT NULL
     )""",
     "ALTER TABLE sessions ADD COLUMN lost_parent TEXT",

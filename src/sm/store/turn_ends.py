@@ -10,6 +10,7 @@ from sm.core.faults import Fault, FaultKind
 from sm.core.observation import Activity, Observation, Source
 from sm.core.timestamps import iso
 from sm.core.turn_ends import ReportedEnd
+from sm.core.turns import TurnWork
 from sm.store.connection import Read
 from sm.store.rows import decode_json, encode_json
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from sm.store.transaction import Transaction
 
 _FIELDS = frozenset(f.name for f in fields(Observation))
+_OF_WORK = frozenset(f.name for f in fields(TurnWork))
 
 
 class TurnEndWrites:
@@ -26,13 +28,13 @@ class TurnEndWrites:
     def keep(self, end: ReportedEnd) -> None:
         """Store the end in place of an earlier one of the session."""
         self._tx.write(
-            "INSERT OR REPLACE INTO turn_ends (session_id, at, runs, tools_used, observation)"
+            "INSERT OR REPLACE INTO turn_ends (session_id, at, runs, work, observation)"
             " VALUES (?, ?, ?, ?, ?)",
             (
                 end.session_id,
                 iso(end.observation.at),
                 end.runs,
-                end.tools_used,
+                encode_json(asdict(end.work)),
                 encode_json(asdict(end.observation)),
             ),
         )
@@ -50,11 +52,15 @@ class TurnEndReads:
 
     async def find(self, session_id: str) -> ReportedEnd | None:
         rows = await self._read(
-            "SELECT runs, tools_used, observation FROM turn_ends WHERE session_id = ?", (session_id,)
+            "SELECT runs, work, observation FROM turn_ends WHERE session_id = ?", (session_id,)
         )
         if not rows:
             return None
-        return ReportedEnd(session_id, rows[0][0], _observation(rows[0][2]), rows[0][1])
+        return ReportedEnd(session_id, rows[0][0], _observation(rows[0][2]), _work(rows[0][1]))
+
+
+def _work(text: str) -> TurnWork:
+    return TurnWork(**{name: known for name, known in decode_json(text).items() if name in _OF_WORK})
 
 
 def _observation(text: str) -> Observation:

@@ -305,3 +305,29 @@ def test_long_final_message_keeps_both_ends() -> None:
     assert len(observation.answer) == FINAL_MESSAGE_MAX
     assert observation.answer.startswith("a" * 20_000)
     assert observation.answer.endswith("z" * 20_000)
+
+
+@pytest.mark.parametrize(
+    ("name", "failed"),
+    [
+        ("PreToolUse", None),
+        ("PostToolUse", False),
+        ("PostToolUseFailure", True),
+        ("PermissionDenied", True),
+        ("PermissionRequest", None),
+    ],
+)
+def test_tool_hook_of_the_agent_itself_tells_whether_the_tool_failed(name: str, failed: bool | None) -> None:
+    use: dict[str, Any] = {"tool_name": "Bash", "tool_use_id": "toolu_1"}
+    assert read_event(name, **use).tool_failed is failed
+    assert read_event(name, **use, agent_id="a1").tool_failed is None
+
+
+def test_prompt_hook_tells_the_task() -> None:
+    assert (
+        read_event("UserPromptSubmit", prompt="[sm] from a, message 7\nFix the parser").task
+        == "Fix the parser"
+    )
+    assert read_event("UserPromptSubmit", prompt="x y " * 30_000).task is not None
+    for payload in ({"prompt": "continue"}, {"prompt": 7}, {"prompt": "Fix the parser", "agent_id": "a1"}):
+        assert read_event("UserPromptSubmit", **payload).task is None

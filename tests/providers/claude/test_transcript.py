@@ -7,6 +7,7 @@ import pytest
 
 from sm.core.faults import FaultKind
 from sm.core.observation import Activity
+from sm.core.turns import TurnWork
 from sm.providers.claude.transcript import ClaudeTranscriptReader
 from sm.providers.readers import AcceptedInput, ToolEnd
 
@@ -193,3 +194,32 @@ def test_end_of_a_failed_turn_is_no_success_when_it_is_read_after_the_failure() 
     assert READER.delta([], sidechain=False, todo=(), failed=True).failed
     again = READER.delta([PROMPT, ENDED], sidechain=False, todo=(), failed=True)
     assert (again.turn_finished is not None, again.failed) == (True, False)
+
+
+def tool_use(id: str, **more: Any) -> bytes:
+    block = {"type": "tool_use", "id": id, "name": "Bash", "input": {"command": "make"}}
+    return line("assistant", message={"id": f"m{id}", "model": "claude", "content": [block]}, **more)
+
+
+def prompt(text: str, **more: Any) -> bytes:
+    return line("user", message={"content": text}, promptSource="typed", **more)
+
+
+def test_delta_follows_the_work_of_the_last_turn_over_several_reads() -> None:
+    failed = result("b", block={"is_error": True})
+    work = READER.delta([prompt("Fix the parser"), tool_use("a"), result("a")], sidechain=False, todo=()).work
+    assert work == TurnWork("Fix the parser", "", 1, 0, last_tool_failed=False, whole=True)
+    work = READER.delta([tool_use("b"), failed], sidechain=False, todo=(), work=work).work
+    assert work == TurnWork("Fix the parser", "", 2, 1, last_tool_failed=True, whole=True)
+    queued = line("attachment", attachment={"type": "queued_command", "prompt": "Also push it"})
+    assert READER.delta([queued], sidechain=False, todo=(), work=work).work.last_task == "Also push it"
+    next_turn = READER.delta([prompt("continue")], sidechain=False, todo=(), work=work).work
+    assert next_turn == TurnWork("Fix the parser", whole=True)
+
+
+def test_work_goes_on_when_a_sub_agent_ends_and_leaves_out_its_tools() -> None:
+    work = TurnWork("Fix the parser", tools_used=1, whole=True)
+    notified = prompt("a sub-agent has ended its work", origin={"kind": "task-notification"})
+    lines = [notified, tool_use("c", isSidechain=True), result("c", isSidechain=True)]
+    assert READER.delta(lines, sidechain=False, todo=(), work=work).work == work
+    assert READER.delta([tool_use("d")], sidechain=True, todo=(), work=work).work == work

@@ -1,6 +1,7 @@
 """Decides what the final message of a turn says about the session's task."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sm.core.completion_pattern import CompletionPattern
 from sm.core.turns import Classification, Ending, TurnFacts
@@ -22,11 +23,17 @@ def classify(
     would end a session that is not done. `patterns` are hints of the user and never enough alone.
     """
     turn = JudgedTurn.of(text, task, facts, patterns)
+    now: Classification | None = None
     for rule in RULES:
-        if rule.yields and turn.support.probability >= CERTAIN:
+        if (rule.yields and turn.support.probability >= CERTAIN) or (rule.passes and now is not None):
             continue
         quote = rule.find(turn)
-        if quote is not None:
-            return Classification(rule.ending, rule.name, quote)
+        if quote is None:
+            continue
+        found = Classification(rule.ending, rule.name, quote)
+        if not rule.passes:
+            return found if now is None else replace(now, later=found)
+        now = found
     told = turn.message.sentences
-    return Classification(Ending.UNCLEAR, "nothing-decides", turn.message.quote(told[0]) if told else "")
+    found = Classification(Ending.UNCLEAR, "nothing-decides", turn.message.quote(told[0]) if told else "")
+    return found if now is None else replace(now, later=found)

@@ -59,3 +59,5 @@ class EndingRule:
     find: Callable[[JudgedTurn], str | None]
     yields: bool = False
     """The rule does not decide if the model is certain that the task is done."""
+    passes: bool = False
+    """The rule rests on work or a request that may end without another turn of the agent."""

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from sm.core.faults import fault_reason
 from sm.core.observation import Activity, Observation, Source
+from sm.core.task_text import task_of
 from sm.core.text import folded
 from sm.core.turns import FINAL_MESSAGE_MAX
 from sm.core.usage import ToolUse
@@ -69,7 +70,10 @@ def read_hook(payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> H
             whole = len(prompt) < _PROMPT_CUT_AT
             accepted = AcceptedInput(prompt, at, hook=name) if is_input and whole and not sub else None
             return replace(
-                here, observation=observe(Activity.BUSY, "a turn began", opens=is_input), accepted=accepted
+                here,
+                observation=observe(Activity.BUSY, "a turn began", opens=is_input),
+                accepted=accepted,
+                task=task_of(prompt) if is_input and not sub else None,
             )
         case "PreToolUse" | "PostToolUse" | "PostToolUseFailure" | "PermissionDenied":
             tool = tool_of(values.string(payload.get("tool_name")), payload.get("tool_input"))
@@ -83,6 +87,7 @@ def read_hook(payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> H
                 tool_ended=use
                 if name.startswith("Post")
                 else None,  # the transcript shows who denied the use
+                tool_failed=None if begins or sub else name != "PostToolUse",
             )
         case "PermissionRequest":
             blocked = observe(Activity.BLOCKED, _permission_reason(payload))

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field, replace
 
 from sm.core.faults import fault_reason
 from sm.core.observation import Activity, Observation, Source
+from sm.core.task_text import task_of
 from sm.core.text import folded
+from sm.core.turns import TurnWork
 from sm.core.usage import SaidText, Todo, ToolUse, Usage
 from sm.providers.claude.actions import last_actions
 from sm.providers.claude.calls import calls_of
@@ -39,6 +41,7 @@ from sm.providers.readers import (
 )
 
 _SAID_MAX = 4_000
+_NO_WORK = TurnWork()
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9]")
 
 
@@ -52,7 +55,13 @@ class ClaudeTranscriptReader:
         return f"{self.root(environment)}/{slug}/{conversation}.jsonl"
 
     def delta(
-        self, lines: Sequence[bytes], *, sidechain: bool, todo: Sequence[Todo], failed: bool = False
+        self,
+        lines: Sequence[bytes],
+        *,
+        sidechain: bool,
+        todo: Sequence[Todo],
+        failed: bool = False,
+        work: TurnWork = _NO_WORK,
     ) -> TranscriptDelta:
         facts = facts_of(lines)
         usage = [fact for fact in facts if isinstance(fact, Usage)]
@@ -73,7 +82,9 @@ class ClaudeTranscriptReader:
         ended = tuple(end for fact in facts if (end := _tool_end(fact)) is not None)
         said = _said(facts)
         if sidechain:
-            return TranscriptDelta((), tuple(usage), tools, todos, context, said=said, tools_ended=ended)
+            return TranscriptDelta(
+                (), tuple(usage), tools, todos, context, said=said, tools_ended=ended, work=work
+            )
         turns = _read_turns(facts, failed=failed)
         return TranscriptDelta(
             tuple(turns.observations),
@@ -88,6 +99,7 @@ class ClaudeTranscriptReader:
             said,
             ended,
             calls_of(facts),
+            _work(facts, work),
         )
 
     def entries(self, lines: Sequence[bytes]) -> Sequence[TranscriptEntry]:
@@ -172,6 +184,28 @@ def _tool_end(fact: Fact) -> ToolEnd | None:
             return ToolEnd(fact.tool_use_id, allowed, None if fact.at is None else seconds_of(fact.at))
         case _:
             return None
+
+
+_TASK_NOTIFICATION = "task-notification"
+
+
+def _work(facts: Sequence[Fact], work: TurnWork) -> TurnWork:
+    """The agent's work in the last turn of these facts. `work`: in the turn before them."""
+    for fact in facts:
+        match fact:
+            case ToolUse() if not fact.sidechain:
+                work = work.start_tool()
+            case ToolResult() if not fact.sidechain:
+                work = work.end_tool(failed=fact.is_error)
+            case Mark() if fact.sidechain or fact.detail == _TASK_NOTIFICATION:
+                pass  # a sub-agent has ended: the work for the same prompt goes on
+            case Mark(MarkKind.PROMPT):
+                work = work.begin(task_of(fact.text))
+            case Mark(MarkKind.CONSUMED):
+                work = work.add_task(task_of(fact.text))
+            case _:
+                pass
+    return work
 
 
 def _accepted(fact: Fact) -> AcceptedInput | None:
