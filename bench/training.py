@@ -20,7 +20,7 @@ from pathlib import Path
 from zlib import crc32
 
 from sm.core.turns import Ending, TurnFacts
-from sm.monitor.completion.features import Weighed
+from sm.monitor.completion.features import TROUBLE, Weighed
 from sm.monitor.completion.judgement import JudgedTurn
 from sm.monitor.completion.model import BIAS, SCALE, SENTENCE, WEIGHTS, Model, probability, support
 
@@ -28,7 +28,7 @@ FEWEST = 3
 """Texts that a feature must occur in."""
 EPOCHS = 30
 RATE = 0.1
-PENALTY_OF_MESSAGES, PENALTY_OF_QUESTIONS, PENALTY_OF_SENTENCES = 0.5, 1.0, 0.33
+PENALTY_OF_MESSAGES, PENALTY_OF_QUESTIONS, PENALTY_OF_SENTENCES, PENALTY_OF_FAILURES = 0.5, 1.0, 0.33, 0.5
 WEIGHT_OF_OPEN_SENTENCES = 0.5
 """The weight of the sentence of a message that is not done, next to that of all sentences of a `done` message."""
 ROUNDS = 3
@@ -45,6 +45,7 @@ class Example:
     sentences: Sequence[Weighed]
     done: bool
     question: bool
+    failure: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +71,14 @@ def examples(corpus: Path) -> list[Example]:
                     turn.weighed,
                     label == Ending.DONE,
                     label == Ending.QUESTION,
+                    label in (Ending.FAILED, Ending.BLOCKED),
                 )
             )
     return found
 
 
 def train(learned: Sequence[Example]) -> Model:
-    messages = _regression([Text(one.features, one.done) for one in learned], PENALTY_OF_MESSAGES)
+    messages = _bounded(_regression([Text(one.features, one.done) for one in learned], PENALTY_OF_MESSAGES))
     told = [one for one in learned if one.sentences]
     harmless = [
         Text(sentence.features, done=True, weight=1 / math.sqrt(len(one.sentences)))
@@ -92,16 +94,19 @@ def train(learned: Sequence[Example]) -> Model:
             Text(sentence.features, done=False, weight=WEIGHT_OF_OPEN_SENTENCES) for sentence in blamed
         ]
         sentences = _regression([*harmless, *open_ends], PENALTY_OF_SENTENCES)
-        model = _model({}, sentences, {})
+        model = _model({}, sentences, {}, {})
         blamed = [
             min(one.sentences, key=lambda told: probability(told.features, model, SENTENCE)) for one in left
         ]
     questions = _regression([Text(one.features, one.question) for one in learned], PENALTY_OF_QUESTIONS)
-    return _model(messages, sentences, questions)
+    # By its words alone: a turn with errors may end well, and the errors of a turn may be unknown.
+    words = [Text([name for name in one.features if name not in TROUBLE], one.failure) for one in learned]
+    failures = _regression(words, PENALTY_OF_FAILURES)
+    return _model(messages, sentences, questions, failures)
 
 
 def _model(*parts: Mapping[str, float]) -> Model:
-    """The weights of messages, sentences and questions by feature."""
+    """The weights of messages, sentences, questions and failures by feature."""
     features = sorted(set().union(*parts))
     rows = {feature: row for row, feature in enumerate(features)}
     return Model(rows, [[part.get(feature) for feature in features] for part in parts])
@@ -137,6 +142,11 @@ def _regression(texts: Sequence[Text], penalty: float) -> Mapping[str, float]:
     return {BIAS: bias, **found}
 
 
+def _bounded(messages: Mapping[str, float]) -> Mapping[str, float]:
+    """The weights for `done`, where a fact of trouble never speaks for it, and none of its absence against it."""
+    return {name: min(weight, 0.0) if name in TROUBLE else weight for name, weight in messages.items()}
+
+
 def judge(trained: Model, example: Example) -> float:
     return support(example.features, example.sentences, trained).probability
 
@@ -154,7 +164,7 @@ def validate(found: Sequence[Example], folds: int) -> list[float]:
 
 
 def table(trained: Model) -> list[str]:
-    """The lines of the file: a feature, its weight for messages, and its weight for sentences. Omits zeros."""
+    """The lines of the file: a feature, and its weights by part of the model. Omits zeros."""
     lines = []
     for feature, number in sorted(trained.rows.items()):
         row = [_rounded(column[number] or 0.0) for column in trained.columns]

@@ -15,6 +15,7 @@ from sm.monitor.completion.rules import RULES
 
 DONE = "Done. All tests passing."
 WORKED = TurnFacts(tools_used=3)
+FAILED = TurnFacts(tools_used=6, errors=2, last_tool_failed=True)
 
 # rule, text, task, facts
 CASES: tuple[tuple[str, str, str, TurnFacts], ...] = (
@@ -54,6 +55,23 @@ CASES: tuple[tuple[str, str, str, TurnFacts], ...] = (
         "What did I change? Only the key, and the tests still pass.",
         "Fix it",
         TurnFacts(),
+    ),
+    ("irony", "I'm done trying.", "Fix it", WORKED),
+    ("says-nothing", "Hello, nice to meet you.", "Fix it", TurnFacts()),
+    ("says-nothing", "ACK sha1=da39a3ee5e6b4b0d3255bfef95601890afd80709", "Fix it", WORKED),
+    (
+        "tells-of-failure",
+        "The backup file is damaged, so there is nothing to restore from.",
+        "Restore it",
+        FAILED,
+    ),
+    ("some-of-all", "12 of 19 services are migrated.", "Migrate the services", WORKED),
+    ("all-but-a-part", "Done, except for the docs.", "Fix it", WORKED),
+    (
+        "plain-statement",
+        "Done. Tests pass.",
+        "Fix all three bugs and the two docs",
+        TurnFacts(tools_used=9, errors=4),
     ),
     ("gave-up", "I gave up on the rebase.", "Rebase the branch", TurnFacts()),
     ("done-statement", DONE, "Fix it", TurnFacts()),
@@ -175,6 +193,24 @@ class TestPatternsOfTheUser:
     @pytest.mark.parametrize(
         "text",
         [
+            "The parser changed. Over and out",
+            "I changed the parser. It should work now. Over and out.",
+            "I removed the flag, but something is odd. Over and out.",
+            "Something with the, over and out the",
+            "The cache is a map of keys to rows. Over and out",
+        ],
+    )
+    def test_pattern_outweighs_doubt_and_a_missing_full_stop(self, text: str) -> None:
+        assert classify(text, "Fix #1042", WORKED).ending is Ending.UNCLEAR
+        assert classify(text, "Fix #1042", WORKED, self.PATTERNS).rule == "user-pattern"
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "The job died after 3 minutes. Over and out.",
+            "No lo he conseguido. Over and out.",
+            "Every edit is refused by the sandbox. Over and out.",
+            "Done, except for the docs. Over and out.",
             "Next, I'll write the printer. Over and out.",
             "I was not able to fix it. Over and out.",
             "Which port should I use? Over and out.",
@@ -317,3 +353,61 @@ def test_failure_that_is_over_or_conditional_or_asked_for_is_not_failed(text: st
 )
 def test_words_that_leave_the_work_open_are_not_done(text: str, task: str) -> None:
     assert classify(text, task, TurnFacts(tools_used=4)).ending is not Ending.DONE
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The job died after 3 minutes.",
+        "This can't be done.",
+        "I rolled it back.",
+        "Every edit is refused by the sandbox.",
+        "I'm done trying.",
+        "Hello! How are you today",
+        "ACK sha1=da39a3ee5e6b4b0d3255bfef95601890afd80709",
+        "No lo he conseguido.",
+        "Ich habe es nicht geschafft.",
+        "Je n'ai pas réussi.",
+        "Non ce l'ho fatta.",
+        "Não deu certo.",
+        "Listo, salvo la página de ajustes.",
+        "Once the tests pass, this is done.",
+    ],
+)
+@pytest.mark.parametrize("facts", [TurnFacts(), WORKED, FAILED], ids=["no facts", "worked", "failed"])
+def test_failure_in_plain_words_or_words_without_a_claim_are_not_done(text: str, facts: TurnFacts) -> None:
+    for task in ("Fix #1042", "Update the README", "Corrige la página", ""):
+        assert classify(text, task, facts).ending is not Ending.DONE
+
+
+PLAIN = [
+    "Done. All tests passing.",
+    "All tests pass.",
+    "Done.",
+    "Fixed. All tests pass.",
+    "The bug is fixed and all tests pass.",
+    "Fixed and pushed; the tests are green.",
+    "Fertig. Alle Tests laufen durch.",
+    "Hecho. Todas las pruebas pasan.",
+    "C'est fait, tous les tests passent.",
+]
+
+
+@pytest.mark.parametrize("text", PLAIN)
+@pytest.mark.parametrize(
+    "front", ["", "Fix #1042: ", "PROJ-77: ", "[web] ", "Anna, please ", "3. ", "Hola, "]
+)
+@pytest.mark.parametrize(
+    "task", ["Update the README", "Fix #1042", "Behebe Fehler 4711", "Upgrade 14 packages"]
+)
+def test_number_or_name_in_the_task_does_not_stop_a_plain_completion(
+    text: str, front: str, task: str
+) -> None:
+    assert classify(text, f"{front}{task}", WORKED).ending is Ending.DONE
+
+
+@pytest.mark.parametrize("text", [*PLAIN, *(text for _, text, *_ in CASES)])
+def test_more_uses_of_tools_never_count_against_done(text: str) -> None:
+    endings = [classify(text, "Fix it", TurnFacts(tools_used=n)).ending for n in (0, 1, 40)]
+    assert endings[1] is endings[2]
+    assert endings[0] is not Ending.DONE or endings[1] is Ending.DONE

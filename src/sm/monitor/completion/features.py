@@ -8,6 +8,7 @@ from sm.core.turns import TurnFacts
 from sm.monitor.completion.concepts import terms
 from sm.monitor.completion.message import FinalMessage, Sentence, lowered
 from sm.monitor.completion.phrases import Phrases
+from sm.monitor.completion.task import without_numbers
 
 FIRST, LAST = 12, 20
 """Sentences at the begin and at the end of a message that are weighed."""
@@ -17,14 +18,13 @@ _SPAN_OF_NEGATION = 3
 _FENCED = re.compile(r"```[^\n]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _FENCED_MAX = 300
 _FENCED_LOOKED_AT = 4_000
-_TASK_MAX = 400
 _WORD = re.compile(r"\w+")
 _REPAIR = re.compile(
     r"\b(?:fix|repair|solve|resolve|make|get|stop|behebe|repar|corrig|arregla|napraw|исправ)|修|直|고쳐"
 )
 _DIGIT = re.compile(r"\d")
 _AMOUNT = re.compile(
-    r"(\d+) *(?:of|/|out of|von|de|sur|di|z|av|van|из|中) *(?:the |all |den |las |los )?(\d+)"
+    r"(\d+) *(?:[^\W\d]{3,20} )?(?:of|/|out of|von|de|sur|di|z|av|van|из|中) *(?:the |all |den |las |los )?(\d+)"
 )
 _FAILURES = re.compile(r"\b[1-9]\d* (?:tests? )?(?:fail(?:ed|ing|ures?|s)?|errors?|broken|red)\b")
 _OVER = re.compile(r"\b(?:before|previously|was|were|had|used to|fixed|earlier|instead of|from|down)\b")
@@ -33,7 +33,7 @@ _ALL = re.compile(
     r"wszystkie|všechny|все|всех|всі|tüm|bütün|alla|semua|tất cả)\b|"
     r"全部|所有|すべて|全て|모든|모두|جميع|همه|सभी"
 )
-_PARTS = re.compile(r"\b(?:\d+|two|three|four|five|six|seven|eight|nine|ten|twelve)\b")
+_PARTS = re.compile(r"\b(?:two|three|four|five|six|seven|eight|nine|ten|twelve)\b")
 _LENGTHS = (12, 30, 80, 200, 500, 1_200)
 _COUNTS = (1, 2, 4, 8)
 _MANY_ERRORS = 3
@@ -142,11 +142,11 @@ def _of_output(text: str) -> Iterator[str]:
 
 
 def _of_task(task: str, found: Collection[str], text: str) -> Iterator[str]:
-    task = lowered(task[:_TASK_MAX])
-    first = _WORD.match(task)
+    task = lowered(without_numbers(task))
+    first = _WORD.search(task)
     if first is not None:
         yield f"task {first.group()}"
-    for concept in sorted({concept for term, _ in terms(task) for concept, _ in term.concepts}):
+    for concept in sorted({concept for term, _ in terms(task) for concept, _ in term.concepts} - {"number"}):
         yield f"task #{concept}"
         if f"#{concept}" in found:
             yield f"task and #{concept}"
@@ -157,15 +157,21 @@ def _of_task(task: str, found: Collection[str], text: str) -> Iterator[str]:
         yield "repair without a change"
 
 
+_NO_TOOL, _NO_TOOL_FOR_ANSWER = "no tool used for a change", "no tool used for an answer"
+_AN_ERROR, _ERRORS, _LAST_FAILED = "an error", "errors", "the last tool failed"
+TROUBLE = frozenset({_NO_TOOL, _NO_TOOL_FOR_ANSWER, _AN_ERROR, _ERRORS, _LAST_FAILED})
+"""Facts that can speak against `done`, and never for it."""
+
+
 def _of_facts(facts: TurnFacts, inquiry: bool) -> Iterator[str]:
     if facts.tools_used == 0:
-        yield "no tool used for an answer" if inquiry else "no tool used for a change"
+        yield _NO_TOOL_FOR_ANSWER if inquiry else _NO_TOOL
     if facts.errors:
-        yield "an error"
+        yield _AN_ERROR
     if facts.errors >= _MANY_ERRORS:
-        yield "errors"
+        yield _ERRORS
     if facts.last_tool_failed:
-        yield "the last tool failed"
+        yield _LAST_FAILED
 
 
 def _step(size: int, limits: Sequence[int]) -> int:

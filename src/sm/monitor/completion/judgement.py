@@ -7,7 +7,7 @@ from functools import cached_property
 from sm.core.turns import Ending
 from sm.monitor.completion import obstacles, questions
 from sm.monitor.completion.features import of_message
-from sm.monitor.completion.model import Support, asks, support
+from sm.monitor.completion.model import Support, asks, fails, support
 from sm.monitor.completion.turn import Turn
 
 _FINDINGS: Mapping[str, Callable[[Turn], str | None]] = {
@@ -48,6 +48,11 @@ class JudgedTurn(Turn):
     def asks(self) -> float:
         """The probability that the message asks for a decision."""
         return asks(self.features)
+
+    @cached_property
+    def fails(self) -> float:
+        """The probability that the message tells of a failure or of an obstacle."""
+        return fails(self.features)
 
 
 @dataclass(frozen=True, slots=True)

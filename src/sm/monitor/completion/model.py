@@ -2,7 +2,8 @@
 
 It judges twice: all features of the message together, and each sentence alone. The support is a mean of the message's
 and the weakest sentence's log-odds, so one sentence that leaves the work open weakens a long report of success.
-A third set of weights judges whether a message asks for a decision.
+A third set of weights judges whether a message asks for a decision, a fourth one whether it tells of a failure or of an
+obstacle.
 """
 
 import math
@@ -21,7 +22,7 @@ SCALE = 5.0
 PART_OF_SENTENCES = 0.25
 """The share of the weakest sentence in the log-odds."""
 
-MESSAGE, SENTENCE, QUESTION = 0, 1, 2
+MESSAGE, SENTENCE, QUESTION, FAILURE = 0, 1, 2, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Model:
 
     rows: Mapping[str, int]
     columns: Sequence[Sequence[float | None]]
-    """By MESSAGE, SENTENCE and QUESTION: the weight of each row. None: the feature is unknown to this part."""
+    """By MESSAGE, SENTENCE, QUESTION and FAILURE: the weight of each row. None: the feature is unknown to this part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class Support:
 def model() -> Model:
     """The model that is shipped."""
     rows: dict[str, int] = {}
-    columns: tuple[list[float | None], ...] = ([], [], [])
+    columns: tuple[list[float | None], ...] = ([], [], [], [])
     numbers: dict[str, float | None] = {"": None}  # few, so equal weights share an object
     for line in WEIGHTS.read_text(encoding="utf-8").rstrip("\n").split("\n"):
         feature, *cells = line.split("\t")
@@ -76,6 +77,11 @@ def asks(whole: Collection[str]) -> float:
     return probability(whole, model(), QUESTION)
 
 
+def fails(whole: Collection[str]) -> float:
+    """The probability that a message with these features tells of a failure or of an obstacle."""
+    return probability(whole, model(), FAILURE)
+
+
 def weakest_place(weighed: Weighed) -> int:
     """The place in the sentence that speaks most against `done`."""
     rows, weights = model().rows, model().columns[SENTENCE]
@@ -88,7 +94,7 @@ def weakest_place(weighed: Weighed) -> int:
 
 
 def probability(features: Collection[str], trained: Model, part: int) -> float:
-    """The probability by one part of the model: MESSAGE, SENTENCE or QUESTION."""
+    """The probability by one part of the model: MESSAGE, SENTENCE, QUESTION or FAILURE."""
     return _probability(_log_odds(features, trained, part))
 
 

@@ -4,8 +4,9 @@ import re
 from collections.abc import Sequence
 
 from sm.core.turns import Ending
-from sm.monitor.completion import obstacles, support
+from sm.monitor.completion import doubts, obstacles, questions, support
 from sm.monitor.completion.judgement import EndingRule, JudgedTurn
+from sm.monitor.completion.message import Sentence
 
 # The fields of the turn
 
@@ -89,14 +90,26 @@ _CODE = re.compile(r"```\w*\n\s*\S|^[ \t]*\|.*\w", re.MULTILINE)
 _WRITE = re.compile(r"\W*(?:please )?(?:write|draft|generate|give me)\b", re.IGNORECASE)
 
 
+_PATTERN_MAY_FAIL = 0.2
+
+
 def _pattern(turn: JudgedTurn) -> str | None:
-    """A pattern of the user and a turn that worked: the pattern is a hint, and never enough alone."""
-    if turn.facts.tools_used == 0 or turn.facts.last_tool_failed:
+    """A pattern of the user in a turn that worked: it outweighs doubt, but neither a failure nor a question."""
+    if turn.facts.tools_used == 0 or turn.facts.last_tool_failed or turn.fails >= _PATTERN_MAY_FAIL:
+        return None
+    if questions.question(turn) is not None or questions.asked(turn) is not None:
         return None
     for sentence in turn.ends:
         if any(pattern.search(sentence.words) for pattern in turn.patterns):
-            return turn.message.quote(sentence)
+            return None if _rest_fails(turn, sentence) else turn.message.quote(sentence)
     return None
+
+
+def _rest_fails(turn: JudgedTurn, sentence: Sentence) -> bool:
+    """The message without this sentence may tell of a failure: the words of a pattern say nothing of the work."""
+    text, end = turn.message.text, sentence.start + len(sentence.words)
+    rest = JudgedTurn.of(f"{text[: sentence.start]}{text[end:]}", turn.task, turn.facts)
+    return bool(rest.message.sentences) and rest.fails >= _PATTERN_MAY_FAIL
 
 
 CERTAIN = 0.85
@@ -112,24 +125,30 @@ RULES: Sequence[EndingRule] = (
     EndingRule("no-words", Ending.UNCLEAR, _empty),
     EndingRule("question-mark", Ending.QUESTION, support.question),
     EndingRule("asks-for-a-decision", Ending.QUESTION, support.request),
+    EndingRule("irony", Ending.UNCLEAR, doubts.irony),
+    EndingRule("says-nothing", Ending.UNCLEAR, doubts.says_nothing),
     EndingRule("blocked-statement", Ending.BLOCKED, obstacles.blocked, yields=True),
     EndingRule("gave-up", Ending.FAILED, obstacles.gave_up),
     EndingRule("failed-statement", Ending.FAILED, obstacles.failed, yields=True),
     EndingRule("tests-or-tools-fail", Ending.FAILED, obstacles.failing, yields=True),
     EndingRule("unfinished-work", Ending.PROGRESS, obstacles.unfinished, yields=True),
     EndingRule("waits-for-others", Ending.PROGRESS, obstacles.waiting, yields=True),
+    EndingRule("tells-of-failure", Ending.FAILED, support.failure),
     EndingRule("part-of-the-work", Ending.PROGRESS, obstacles.partial, yields=True),
+    EndingRule("some-of-all", Ending.PROGRESS, doubts.number_of_all, yields=True),
+    EndingRule("all-but-a-part", Ending.PROGRESS, doubts.exception),
     EndingRule("live-children", Ending.PROGRESS, obstacles.live_children, passes=True),
     EndingRule("background-work", Ending.PROGRESS, obstacles.background, passes=True),
     EndingRule("open-tasks", Ending.PROGRESS, obstacles.open_tasks, passes=True),
+    EndingRule("user-pattern", Ending.DONE, _pattern),
     EndingRule("untested-or-unsure", Ending.UNCLEAR, _hedge, yields=True),
     EndingRule("broken-off", Ending.UNCLEAR, support.broken_off),
-    EndingRule("last-tool-failed", Ending.UNCLEAR, support.last_tool_failed),
+    EndingRule("last-tool-failed", Ending.UNCLEAR, support.last_tool_failed, yields=True),
     EndingRule("doubtful-question", Ending.UNCLEAR, support.doubtful_question, yields=True),
     EndingRule("done-statement", Ending.DONE, support.done_statement),
     EndingRule("work-report", Ending.DONE, support.work_report),
+    EndingRule("plain-statement", Ending.DONE, support.plain_statement),
     EndingRule("answer-to-task", Ending.DONE, support.answer),
     EndingRule("result", Ending.DONE, support.result),
     EndingRule("doubtful", Ending.UNCLEAR, support.doubtful),
-    EndingRule("user-pattern", Ending.DONE, _pattern),
 )

@@ -7,12 +7,21 @@ from sm.monitor.completion.judgement import JudgedTurn
 from sm.monitor.completion.message import Part
 from sm.monitor.completion.model import weakest_place
 
-STATED = 0.65
+STATED = 0.6
 """The least support of a message that states that the task is done."""
-ENOUGH = 0.72
+ENOUGH = 0.78
 """The least support of other messages."""
+PLAIN, PLAIN_DONE = 0.6, 0.15
+"""The least support of a short message in which each sentence tells of success, and none of anything else: in general,
+and with the words `done` or `all tests pass`."""
+SILENT = 0.88
+"""The least support of a message without any word of success."""
 ASKS = 0.5
 """The least probability of a question that needs an answer."""
+FAILS, FAILS_WITH_ERRORS = 0.6, 0.4
+"""The least probability of a message that tells of a failure in words that no phrase of the vocabulary has."""
+MAY_FAIL = 0.5
+"""A message that tells of a failure with this probability is not done."""
 
 
 def question(turn: JudgedTurn) -> str | None:
@@ -31,8 +40,30 @@ def doubtful_question(turn: JudgedTurn) -> str | None:
     return questions.asked(turn) if found is None else found
 
 
+def failure(turn: JudgedTurn) -> str | None:
+    """A failure or an obstacle in words that no phrase has. In an answer it is what the task asked about."""
+    least = FAILS_WITH_ERRORS if turn.facts.errors else FAILS
+    return None if turn.inquiry or turn.fails < least else _weakest_words(turn)
+
+
 def done_statement(turn: JudgedTurn) -> str | None:
-    return None if turn.done is None or turn.support.probability < STATED else turn.quote(turn.done)
+    return None if turn.done is None or not _is_supported(turn, STATED) else turn.quote(turn.done)
+
+
+_PLAIN_SENTENCES, _PLAIN_MAX = 3, 160
+_NOT_PLAIN = frozenset({"#fail", "#cannot", "#remain", "#yet", "#wait", "#next", "#will", "#need", "#doubt", "#but",
+    "#part", "#problem", "a part of them", "failures"})  # fmt: skip
+
+
+def plain_statement(turn: JudgedTurn) -> str | None:
+    """A short message that only tells of success: `Fixed. All tests pass.` Numbers in the task do not matter."""
+    told = turn.message.sentences
+    if not 0 < len(told) <= _PLAIN_SENTENCES or len(turn.message.text) > _PLAIN_MAX:
+        return None
+    if not all(turn.claimed(sentence) for sentence in told) or _NOT_PLAIN & set(turn.features):
+        return None
+    least = PLAIN if turn.done is None and "#pass" not in turn.features else PLAIN_DONE
+    return turn.message.quote(told[0]) if _is_supported(turn, least) else None
 
 
 def last_tool_failed(turn: JudgedTurn) -> str | None:
@@ -50,23 +81,29 @@ def answer(turn: JudgedTurn) -> str | None:
 
 def result(turn: JudgedTurn) -> str | None:
     """A result in words that no language of the vocabulary knows as a claim, such as `2.8 s → 45 ms`."""
-    if turn.facts.last_tool_failed or not turn.message.sentences:
+    if turn.facts.last_tool_failed or not turn.message.sentences or turn.is_conditional:
         return None
-    return _first_words(turn) if _is_supported(turn) else None
+    least = ENOUGH if _SUCCESS & set(turn.features) else SILENT
+    return _first_words(turn) if _is_supported(turn, least) else None
+
+
+_SUCCESS = frozenset({"#done", "#change", "#pass"})
 
 
 def doubtful(turn: JudgedTurn) -> str | None:
     """A claim or an answer that the message does not support: quotes the words that speak most against it."""
-    if turn.work is None and not turn.inquiry:
-        return None
+    return None if turn.work is None and not turn.inquiry else _weakest_words(turn)
+
+
+def _weakest_words(turn: JudgedTurn) -> str:
     weakest = turn.support.weakest
     if weakest is None:
         return turn.message.first_words
     return turn.message.quote(weakest.sentence, weakest_place(weakest))
 
 
-def _is_supported(turn: JudgedTurn) -> bool:
-    return turn.support.probability >= ENOUGH
+def _is_supported(turn: JudgedTurn, least: float = ENOUGH) -> bool:
+    return turn.support.probability >= least and turn.fails < MAY_FAIL
 
 
 def _first_words(turn: JudgedTurn) -> str:

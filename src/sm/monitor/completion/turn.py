@@ -12,6 +12,7 @@ from sm.monitor.completion.features import Weighed, weigh
 from sm.monitor.completion.message import FinalMessage, Sentence, read_message
 from sm.monitor.completion.offers import is_optional
 from sm.monitor.completion.phrases import Found, Phrases, is_inquiry
+from sm.monitor.completion.task import plain_task
 from sm.monitor.completion.words import Words, languages
 
 _REQUEST = re.compile(
@@ -66,7 +67,7 @@ class Turn:
         told = message.sentences
         sample = told[:_LANGUAGE_SAMPLE] + told[_LANGUAGE_SAMPLE:][-_LANGUAGE_SAMPLE:]
         known = languages(" ".join(sentence.words for sentence in sample))
-        return cls(message, task, facts, patterns, known)
+        return cls(message, plain_task(task), facts, patterns, known)
 
     @cached_property
     def phrases(self) -> Phrases:
@@ -113,12 +114,23 @@ class Turn:
     def work(self) -> Found | None:
         undo = _UNDO.search(self.task.lower()) is not None
         for found in self.phrases.claims("work", self.sentences):
-            if undo or not _UNDO.search(found.words):
+            if (undo or not _UNDO.search(found.words)) and not _is_conditional(found):
                 return found
         return next(self._done_claims(), None) or self._echo()
 
+    @property
+    def is_conditional(self) -> bool:
+        """The message begins with a condition."""
+        return bool(self.sentences) and _CONDITION.match(self.sentences[0].words) is not None
+
+    def claimed(self, sentence: Sentence) -> bool:
+        """The sentence says that work is finished, or shows it."""
+        claims = [*self.phrases.claims("done", (sentence,)), *self.phrases.claims("work", (sentence,))]
+        return any(not _is_conditional(found) for found in claims)
+
     def _done_claims(self) -> Iterator[Found]:
-        return self.phrases.claims("done", self.ends)
+        claims = self.phrases.claims("done", self.ends)
+        return (found for found in claims if not _is_conditional(found))
 
     def _echo(self) -> Found | None:
         """The verb of the task in the past tense as the first word: `Reproduce issue 512`, `Reproduced.`"""
@@ -158,6 +170,17 @@ def _is_whole(found: Found) -> bool:
     if not _THING.match(found.words):
         return True
     return _WHOLE.search(found.sentence.words[: found.start]) is not None
+
+
+_CONDITION = re.compile(
+    r"(?:once|as soon as|if|unless|provided|assuming|sobald|falls|wenn|dès que|si|en cuanto|una vez que|cuando|"
+    r"quand|appena|quando|когда|если)\b"
+)
+
+
+def _is_conditional(found: Found) -> bool:
+    """`Once the tests pass, this is done.`"""
+    return found.start > 0 and _CONDITION.match(found.sentence.words) is not None
 
 
 _FIRST_WORD = re.compile(r"(?:please |i |i've )?([a-z-]{3,})\b")

@@ -221,6 +221,7 @@ ENGLISH = Words(
             are) (?:still |now |all )*(?:working|busy|on it|running)
     """,
     failed=r"""
+        can(?:'t|not) be (?:done|fixed|solved|repaired|built|made)(?= *[^\w ]| *$| without| here| with| like); no luck; out of ideas; (?:this|that|it) (?:one )?beat me; to no avail; in vain; (?:didn't|did not|doesn't) work out; (?:i|we)(?:'ve| have| had to)? (?:rolled?|backed?) (?:it|this|that|them|everything|it all|all of it) (?:back|out);
         (?:i|we|i've|we've|and|but) (?:still |also |therefore |have |was |am |were |simply )*(?:could not|
             couldn't|wasn't able to|
             not able to|weren't able to|unable to|failed to|cannot|can't|did not manage to|
@@ -248,6 +249,7 @@ ENGLISH = Words(
         not (?:possible|solvable) (?:to|for me)
     """,
     failing=r"""
+        (?:job|process|run|script|import|export|server|task|migration|training|worker|deploy|deployment|upload|download|installation|upgrade|command|benchmark|suite|daemon|container|app) (?:has |had |just )?(?:died|crashed|blew up|fell over|froze|hung|bounced|diverged|aborted|was killed|got killed|ended red);
         (?:ended|ends|came out|stays?|stayed|remains?) red(?= *[^\w ]| *$| at| with| because);
         (?:still|keeps?|continues? to|always) (?:fail|crash|break|error|hang|throw|time out|timing out|
             red|broken)\w*;
@@ -275,6 +277,7 @@ ENGLISH = Words(
         had to (?:abort|give up|stop|cancel|back out); neither (?:\w+ ){0,3}(?:can|could|works?|worked|helped|is|was)
     """,
     blocked=r"""
+        (?:every|each|all|any|all of my|my) (?:\w+ ){0,2}(?:edits?|writes?|commands?|attempts?|calls?|pushes|push)(?: \w+){0,3} (?:is|are|was|were|gets?|got|has been|have been) (?:refused|denied|rejected|blocked|forbidden);
         (?:i'm|i am|we're|we are|is|am|work is|task is|remains|currently) (?:\w+ )?blocked(?! by default| users?| accounts?| ips?); ^blocked(?! by default| users?| accounts?| ips?); ^blocker ?:;
         without (?:root|sudo|docker|a token|the token|a key|a password|credentials|admin rights|network|
             internet|a vpn|access)(?= *[^\w ]| *$|,| there| i);

@@ -14,7 +14,7 @@ FRENCH = Words(
     work=r"""
         ^(?:[\w'-]+ ){0,3}(?:ajouté|corrigé|supprimé|renommé|déplacé|créé|modifié|traduit|migré|remplacé|activé|configuré|installé|réparé|résolu|fusionné|publié)e?s?(?= *[^\w ]| *$| \w); (?:j'ai|nous avons|on a) (?:bien |aussi |également |tout |donc )*\w+(?:é|és|ée|ées|i|is|it|u|us|ert|
             ait);
-        (?:est|sont|a été|ont été) (?:maintenant |désormais |bien |tous |toutes )*\w{3,}(?:ée?s?|ie?s?|
+        (?:est|sont|a été|ont été) (?:maintenant |désormais |bien |tous |toutes )*(?!refus|bloqu|protég|annul|interr|arrêt|perd|cass|verrouill|rejet|limit|expir|plant)\w{3,}(?:ée?s?|ie?s?|
             ite?s?|erte?s?|ue?s?); tests? (?:\w+ ){0,4}(?:passent|passe|au vert|verts?|réussis?|réussissent);
         tout (?:passe|fonctionne|marche); au vert; est vert; (?:est|sont) en place; (?:est|sont) en ligne;
         au lieu de \w+; (?:fonctionne|marche|fonctionnent) (?:maintenant|désormais|à nouveau|pour|correctement)
@@ -41,6 +41,7 @@ FRENCH = Words(
         (?:tourne|tournent|travaillent) (?:encore|toujours)
     """,
     failed=r"""
+        (?:pas|n'y suis pas) (?:arrivée?|parvenue?)(?= *[^\w ]| *$| à); (?:a|ont) planté; en vain(?= *[^\w ]| *$); rien (?:donné|changé)(?= *[^\w ]| *$);
         (?:je )?n'(?:ai|avons) (?:malheureusement )?pas (?:pu|réussi|trouvé)(?! (?:le |la |l')?(?:tester|
             vérifier|exécuter)); pas réussi; impossible de (?:corriger|compiler|réparer|trouver|reproduire);
         a échoué(?! avant); sans succès; j'abandonne;
@@ -122,6 +123,7 @@ SPANISH = Words(
         sigue(?:n)? (?:en ejecución|corriendo|trabajando)
     """,
     failed=r"""
+        no lo (?:he )?(?:conseguido|conseguí|logrado|logré); no (?:he|hemos) (?:podido|logrado|conseguido)(?! (?:probar|ejecutar|verificar)\w*); sin éxito; no hubo (?:forma|manera); (?:se cayó|se colgó|murió)(?= *[^\w ]| *$| a | al );
         no (?:he podido|pude|hemos podido|logré|conseguí|he logrado|he conseguido|fue posible|he encontrado|
             encontré)(?! (?:probar|verificar|ejecutar|comprobar)\w*); falló; fracas\w+; sin éxito; me rindo;
         no consigo; imposible (?:arreglar|compilar|reparar)
@@ -196,6 +198,7 @@ PORTUGUESE = Words(
         ainda (?:está|estão) (?:rodando|em execução|trabalhando)
     """,
     failed=r"""
+        não consegui(?:mos)?(?! (?:testar|rodar|verificar)); sem sucesso; não deu certo;
         não (?:consegui|conseguimos|foi possível|pude|encontrei)(?! (?:testar|verificar|executar)); falhou;
         sem sucesso; desisto; impossível (?:corrigir|compilar)
     """,
@@ -260,6 +263,7 @@ ITALIAN = Words(
         (?:aspetto|attendo|in attesa)(?! (?:una |la )?(?:tua|sua|risposta)); in background; ancora in esecuzione
     """,
     failed=r"""
+        non ci sono riuscit[oa]; non ce l'ho fatta; invano;
         non (?:sono riuscit[oa]|ho potuto|riesco|è stato possibile|ho trovato)(?! a (?:testare|verificare|
             provare)); fallit[oaie]; senza successo; mi arrendo; impossibile (?:compilare|correggere|riparare)
     """,
