@@ -1,0 +1,81 @@
+"""Runs everything that `sm` does with git, on the work of a session: `python -m tests.cli.git_operations DIR [UID]`.
+
+A program of its own, so that a test can run it as another user. The daemon is a fake that knows one direct session and
+says that no sandboxed session could write anything: the attacks must fail without its help. Prints one JSON line for
+each operation, with its error or null.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sm.cli.work import merge, work_of
+from sm.cli.worktrees import clean, make
+from sm.errors import SmError
+
+
+class FakeDaemon:
+    def __init__(self, session: Mapping[str, Any]) -> None:
+        self._session = session
+
+    def get(self, path: str, query: object = None) -> Any:
+        if path == "/v1/sessions":
+            return [self._session]
+        return [] if path == "/v1/workspaces" else self._session
+
+    def post(self, path: str, body: object = None) -> Any:
+        assert path == "/v1/sandbox/writable"
+        return {"writable": []}
+
+
+def main(directory: str, uid: int | None = None) -> None:
+    if uid is not None:  # now, because that user may not be able to read the modules
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+    with open(f"{directory}/session.json", encoding="utf-8") as file:
+        given = json.load(file)
+    session: dict[str, Any] = {
+        "session_id": "aaaa1111",
+        "label": "engineer-x",
+        "friendly_name": "engineer-x",
+        "status": "idle",
+        "created_at": "2026-01-01T00:00:00Z",
+        "effective_mode": "direct",
+        "workspace": None,
+        **given["session"],
+    }
+    client: Any = FakeDaemon(session)
+    os.environ.update(given["environment"])
+    os.chdir(given["cwd"])
+    removed = {**session, "used": False, "sandboxed": False}
+
+    def spawn() -> None:
+        made = make(client, given["repository"], "other")
+        made.roll_back(client, SmError("no"))
+
+    operations: dict[str, Callable[[], object]] = {
+        "diff": lambda: work_of(client, "x").show(),
+        "diff --stat": lambda: work_of(client, "x").show("--stat"),
+        "diff --json": lambda: work_of(client, "x").files(),
+        "digest": lambda: work_of(client, "x").commits(),
+        "spawn --worktree": spawn,
+        "merge": lambda: merge(work_of(client, "x"), squash=False),
+        "merge --squash": lambda: merge(work_of(client, "x"), squash=True),
+    }
+    if session["worktree"]:
+        operations["rm"] = lambda: clean(removed)
+        operations["rm --discard"] = lambda: clean(removed, discard=True)
+    for name, operation in operations.items():
+        error = None
+        try:
+            operation()
+        except SmError as raised:
+            error = raised.message
+        sys.stderr.write(json.dumps({"operation": name, "error": error}) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], *map(int, sys.argv[2:]))
