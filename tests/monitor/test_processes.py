@@ -30,6 +30,7 @@ from sm.terminals.base import Pane
 from sm.terminals.tmux.terminals import Tmux
 from tests import samples
 from tests.load import scaled, until_async
+from tests.sandboxes.terminal import without_cgroups
 from tests.session_manager import open_manager
 from tests.terminals.world import World
 
@@ -41,7 +42,7 @@ class NotingSandbox(HostSandbox):
     """Notes the status of each session whose end it is told."""
 
     def __init__(self, paths: InstancePaths) -> None:
-        super().__init__(paths)
+        super().__init__(paths, without_cgroups())
         self.ends: list[Status] = []
 
     def ended(self, session: Session) -> None:

@@ -7,7 +7,16 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from sm.linux.session_cgroups import Probe
+from sm.sandboxes.session_processes import SessionProcesses
 from tests.load import scaled
+
+
+def without_cgroups() -> SessionProcesses:
+    """`SessionProcesses` as where no cgroup can be made."""
+    found = SessionProcesses("none", "/nowhere", dict)
+    found.__dict__["probed"] = Probe(None, "not in this test")
+    return found
 
 
 class Terminal:

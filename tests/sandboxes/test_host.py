@@ -20,6 +20,7 @@ from sm.sandboxes import host
 from sm.sandboxes import launch as launches
 from sm.sandboxes.host import HostSandbox
 from tests import samples
+from tests.sandboxes.terminal import without_cgroups
 
 pytestmark = pytest.mark.processes
 
@@ -34,7 +35,7 @@ def state(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def sandbox(state: Path) -> AsyncIterator[HostSandbox]:
-    sandbox = HostSandbox(InstancePaths("/nowhere/config.yaml", str(state)))
+    sandbox = HostSandbox(InstancePaths("/nowhere/config.yaml", str(state)), without_cgroups())
     yield sandbox
     sandbox.close()
 

@@ -33,7 +33,7 @@ from sm.sandboxes.host import HostSandbox
 from tests import samples
 from tests.load import scaled
 from tests.sandboxes.docker.real_container import USER, RealContainers, pid_inside
-from tests.sandboxes.terminal import Terminal
+from tests.sandboxes.terminal import Terminal, without_cgroups
 
 pytestmark = pytest.mark.processes
 
@@ -123,7 +123,7 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         shell = str(tmp_path / "sh")
         os.symlink(SHELLS[request.param], shell)
     paths = InstancePaths(str(tmp_path / "config.yaml"), str(tmp_path / "st'ate"))
-    sandbox = HostSandbox(paths, scaled(), shell=shell)
+    sandbox = HostSandbox(paths, without_cgroups(), scaled(), shell=shell)
     seen = paths.agent_paths(ID, sandboxed=False)
     yield Place(sandbox, samples.session(ID), Path(paths.launch), seen, tmp_path, sys.executable)
     sandbox.close()

@@ -7,7 +7,6 @@ is marked as taken before it runs. A taken effect that a crash interrupted becom
 
 import asyncio
 import logging
-import os
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -38,8 +37,7 @@ from sm.errors import (
     TerminalUnreachable,
     UsageError,
 )
-from sm.linux.platform import boot_id
-from sm.linux.processes import ancestry, environ_value, process_tree
+from sm.linux.processes import is_alive
 from sm.messaging import LimitDialogs
 from sm.monitor import Watcher
 from sm.notifiers.base import Notifier, NotifyFailed
@@ -289,7 +287,7 @@ class Outbox:
         return any(e.session_id == session_id and e.kind == EffectKind.KILL for e in effects)
 
     async def _end_old_process(self, session: Session, payload: Mapping[str, Any]) -> None:
-        """End the orphan processes of a restored session's old process, and close its terminal.
+        """End what is left of a restored session's old process, and close its terminal.
 
         An orphan would act in the session's name and take its messages. The pid of the pane distinguishes the old
         terminal from the new one. With a new terminal this start is repeated, so all processes with the session's mark
@@ -299,13 +297,7 @@ class Outbox:
         if pane is not None and pane.pid != payload.get("pane_pid"):
             return
         if payload.get("process") is not None:
-            old = process_of(payload["process"])
-            await self._sandbox.end(session, old, force=False)
-            orphans = await asyncio.to_thread(find_orphans, session.id, old, dict(self._store.sessions))
-            ends = (self._sandbox.end(session, process, force=False) for process in orphans)
-            for result in await asyncio.gather(*ends, return_exceptions=True):
-                if isinstance(result, BaseException):
-                    raise result
+            await self._sandbox.end(session, process_of(payload["process"]), force=False)
         if pane is not None:
             if self._is_archiving and not await self._archives.is_kept(session.id, _began_s(payload)):
                 with suppress(StorageFull):  # the next process matters more than the words of the old one
@@ -352,10 +344,16 @@ class Outbox:
                 return f"the prompt may not have been typed: {error.message}"
         return None
 
-    async def _kill(self, effect: Effect) -> None:
+    async def _kill(self, effect: Effect) -> str | None:
         session = self._store.sessions[effect.session_id]
+        left: ExternalError | None = None
         if session.process is not None:
-            await self._sandbox.end(session, session.process, force=bool(effect.payload.get("force")))
+            try:
+                await self._sandbox.end(session, session.process, force=bool(effect.payload.get("force")))
+            except ExternalError as error:
+                if is_alive(session.process):
+                    return error.message
+                left = error  # the agent has ended, but not everything that it started
             # The watcher records the end. It recognises a kill by this effect, which must still be pending.
             sessions = self._store.sessions
             await self._store.wait_until(
@@ -365,6 +363,7 @@ class Outbox:
             await self._manager.terminal_lost(
                 session.id, None, LossCause.TERMINAL, "the session had no process", process_gone=True
             )
+        return None if left is None else left.message
 
     async def _archive(self, effect: Effect) -> str | None:
         terminal, began_s = str(effect.payload["terminal"]), _began_s(effect.payload)
@@ -433,23 +432,3 @@ class Outbox:
                     extra={"sm_session": effect.session_id},
                 )
             await asyncio.sleep(backoff.next_s())
-
-
-def find_orphans(session_id: str, process: Process, sessions: Mapping[str, Session]) -> list[Process]:
-    """Find orphan processes, which carry this session's mark and started after its `process`. Blocks.
-
-    An orphan may have left the process tree (setsid(2)). The result excludes this daemon and the ancestors of other
-    sessions' agents, such as a terminal server.
-    """
-    boot, _, began = process.started.partition("/")
-    if boot != boot_id():
-        return []
-    living = [s.process.pid for s in sessions.values() if s.process is not None and s.exit is None]
-    spared = {ancestor for pid in (os.getpid(), *living) for ancestor in ancestry(pid)}
-    return [
-        candidate
-        for candidate in process_tree(Process(0, f"{boot}/0"))  # 0: the root of all processes
-        if int(candidate.started.partition("/")[2]) >= int(began)
-        and candidate.pid not in spared
-        and environ_value(candidate.pid, "SM_SESSION_ID") == session_id
-    ]

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from sm.api.auth import Containment
 from sm.config import Config, sandbox_for
-from sm.core.models import Workspace
+from sm.core.models import Process, Workspace
 from sm.core.states import TrustLevel
 from sm.daemon.client_files import write_client
 from sm.errors import SandboxUnavailable
@@ -18,6 +18,7 @@ from sm.sandboxes.docker.engine import Engine
 from sm.sandboxes.docker.image import Images
 from sm.sandboxes.docker.sandbox import ContainerSandbox
 from sm.sandboxes.host import HostSandbox
+from sm.sandboxes.session_processes import SessionProcesses
 from sm.sessions.writable_paths import WritablePaths
 from sm.store import Store
 
@@ -43,12 +44,17 @@ class SandboxParts:
             lambda: write_client(paths),
             self.writable.record,
         )
-        self._host = HostSandbox(paths)
+        self.session_processes = SessionProcesses(store.instance, paths.launch, self._agents)
+        self._host = HostSandbox(paths, self.session_processes)
         self._container = ContainerSandbox(
             self.engine, self.containers, self.images, config, paths, self._workspace
         )
         self.sandboxes = Sandboxes(self._host, self._container)
         self.containment = Containment(self._contains, self._user)
+
+    def _agents(self) -> dict[str, Process]:
+        sessions = self._store.sessions.values()
+        return {s.id: s.process for s in list(sessions) if s.process is not None and s.exit is None}
 
     def _workspace(self, slug: str) -> Workspace | None:
         found = self._store.workspaces.get(slug)
@@ -89,4 +95,5 @@ class SandboxParts:
         await self.images.close()
         self._container.close()
         self._host.close()
+        self.session_processes.close()
         self.engine.close()

@@ -91,6 +91,21 @@ def ancestry(pid: int) -> list[int]:
     return line
 
 
+def descendants(pids: Iterable[int]) -> set[int]:
+    """The pids of all processes below these."""
+    children: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit() and (stat := read_stat(int(name))) is not None:
+            children.setdefault(stat.parent, []).append(stat.process.pid)
+    found: set[int] = set()
+    left = list(pids)
+    while left:
+        below = [pid for pid in children.get(left.pop(), ()) if pid not in found]
+        found.update(below)
+        left += below
+    return found
+
+
 def environ_value(pid: int, name: str) -> str | None:
     """Variable `name` in the initial environment of `pid`; None when unset or not readable.
 

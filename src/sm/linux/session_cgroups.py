@@ -200,7 +200,7 @@ class SessionCgroups:
     """Other directories with cgroups of this instance, and their versions: the daemon ran in another cgroup before."""
 
     def create(self, session_id: str) -> SessionCgroup:
-        """The cgroup of a session, made if it has none. Idempotent. Raises OSError."""
+        """The cgroup of a session, made with its directory if it has none. Idempotent. Raises OSError."""
         cgroup = self.of(session_id)
         cgroup.create()
         return cgroup
@@ -230,6 +230,12 @@ class SessionCgroups:
                     name = path[len(base) + 1 :].partition("/")[0]
                     return name if _SESSION.fullmatch(name) else None
         return None
+
+    def close(self) -> None:
+        """Remove the directory of the instance if no session has a cgroup in it. Idempotent."""
+        for name in (f"{self.base}/daemon", self.base):
+            with contextlib.suppress(OSError):
+                os.rmdir(name)
 
     def warm_up(self) -> None:
         """Make the kernel begin the wait that the next `enter` needs. Blocks for 10 to 20 ms, and changes nothing.
@@ -280,6 +286,18 @@ def probe(instance: str) -> Probe:
         earlier = tuple(found for found in find_bases(name, mounts) if found[0] != base)
         return Probe(SessionCgroups(base, version, earlier), f"{label}, {base}")
     return Probe(None, "; ".join(why))
+
+
+def leave_session_cgroup(cgroups: SessionCgroups) -> None:
+    """Move this process out of the cgroup of a session, also of another instance, so that it does not end with it.
+
+    An agent may have started this daemon, and what the daemon starts stays with the daemon.
+    """
+    inside = (path for path in _directories(os.getpid(), _mounts()) if path is not None)
+    if any(re.search(r"/sm-[0-9a-f]{8}/[0-9a-f]{8}(?=/|\Z)", path) for path in inside):
+        with contextlib.suppress(OSError):
+            os.makedirs(f"{cgroups.base}/daemon", exist_ok=True)
+            _write(f"{cgroups.base}/daemon/cgroup.procs", str(os.getpid()))
 
 
 def highest_writable(own: str, mount: str) -> str | None:

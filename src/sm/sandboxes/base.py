@@ -1,9 +1,11 @@
 """The contract of sandboxes: where the process of an agent runs."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
 from sm.core.models import Exit, Launch, Process, Session, Workspace
+from sm.errors import ExternalError
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +15,15 @@ class ProcessEnding:
     exit: Exit
     reason: str | None = None
     """A cause that the exit does not show, such as a lack of memory."""
+
+
+def did_not_end(left: Iterable[Process]) -> ExternalError:
+    """The error of `Sandbox.end` for processes that are left."""
+    pids = ", ".join(str(process.pid) for process in left)
+    return ExternalError(
+        f"process {pids} did not end: it is stuck in the kernel, or belongs to another user",
+        f"ps -o pid,user,stat,args -p {pids.replace(' ', '')}",
+    )
 
 
 class Sandbox(Protocol):
@@ -46,7 +57,10 @@ class Sandbox(Protocol):
         """
 
     async def end(self, session: Session, process: Process, *, force: bool) -> None:
-        """End the process and all its descendants: terminate them, and kill them after a grace time."""
+        """End the process and every other process of the session: terminate them, and kill them after a grace time.
+
+        The process may be gone. Returns when all of them are gone. Raises ExternalError when one is left.
+        """
 
     async def ending(self, session: Session, terminal: Exit) -> ProcessEnding:
         """Return how the agent's process ended. `terminal`: how the process of its terminal ended."""

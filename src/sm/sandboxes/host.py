@@ -1,19 +1,23 @@
 """Runs agents on this host as the user of the daemon: without isolation, but in a separate environment.
 
 The terminal runs `env -i TERM=... sh state/launch/ID`, and the agent becomes the terminal's own process. The script is
-removed when the agent runs.
+removed when the agent runs. Meanwhile the daemon moves the process to the cgroup of its session.
 """
 
 import asyncio
+import logging
 import subprocess
+from collections.abc import Callable
 
 from sm.core.models import Exit, Launch, Process, Session, Workspace
-from sm.errors import ExternalError
 from sm.linux import processes
 from sm.paths import InstancePaths
 from sm.sandboxes import launch as launches
-from sm.sandboxes.base import ProcessEnding
+from sm.sandboxes.base import ProcessEnding, did_not_end
 from sm.sandboxes.launch import FAILED, HostFiles, LaunchWatch, parse_failure
+from sm.sandboxes.session_processes import SessionProcesses
+
+log = logging.getLogger(__name__)
 
 _ENV = "/usr/bin/env"
 _PROBE_S = 10.0
@@ -45,12 +49,21 @@ class HostSandbox:
     `grace_s`: the time between SIGTERM and SIGKILL. `shell`: the absolute path of a POSIX shell.
     """
 
-    def __init__(self, paths: InstancePaths, grace_s: float = 5.0, *, shell: str = "/bin/sh") -> None:
+    def __init__(
+        self,
+        paths: InstancePaths,
+        session_processes: SessionProcesses,
+        grace_s: float = 5.0,
+        *,
+        shell: str = "/bin/sh",
+    ) -> None:
         self._paths = paths
+        self._session_processes = session_processes
         self._grace_s = grace_s
         self._shell = shell
         self._way_in: tuple[str, ...] | None = None
         self._watch = LaunchWatch()
+        self._running: set[asyncio.Future[object]] = set()
 
     def _script_of(self, session_id: str) -> str:
         return f"{self._paths.launch}/{session_id}"
@@ -62,6 +75,8 @@ class HostSandbox:
     async def prepare(self, session: Session, launch: Launch, token: str | None = None) -> tuple[str, ...]:
         """As in `Sandbox`. Raises StorageFull, with nothing half-written, and UsageError as `launch.script`."""
         session_id = session.id
+        # The terminal opens within milliseconds, and its process then enters the cgroup of the session.
+        self._in_thread(self._session_processes.warm_up)
         script = self._script_of(session_id)
         text = launches.script(launch, script + FAILED)
         if self._way_in is None:
@@ -74,6 +89,9 @@ class HostSandbox:
         """As in `Sandbox`. The agent runs once `pid` has left the launch script, at most 10 s after this call."""
         script = self._script_of(session.id)
         process: Process | None = None
+        if (pane := processes.identify(pid)) is not None:
+            # Nobody waits for it: the kernel may need longer than the agent. The next daemon repeats it.
+            self._in_thread(self._session_processes.enter, session.id, pane)
 
         def is_over() -> bool:
             nonlocal process
@@ -93,13 +111,15 @@ class HostSandbox:
 
     async def end(self, session: Session, process: Process, *, force: bool) -> None:
         """As in `Sandbox`. Raises ExternalError when a process does not end."""
-        left = await processes.end_tree(process, self._grace_s, force=force)
+
+        def others() -> list[Process]:
+            return self._session_processes.of(session.id, process)
+
+        await asyncio.to_thread(self._session_processes.thaw, session.id)
+        left = await processes.end_tree(process, self._grace_s, force=force, others=others)
+        left += await self._session_processes.kill_cgroup(session.id)  # what forks faster than it is seen
         if left:
-            pids = ", ".join(str(stuck.pid) for stuck in left)
-            raise ExternalError(
-                f"process {pids} did not end: it is stuck in the kernel, or belongs to another user",
-                f"ps -o pid,user,stat,args -p {pids.replace(' ', '')}",
-            )
+            raise did_not_end(left)
 
     async def ending(self, session: Session, terminal: Exit) -> ProcessEnding:
         """As in `Sandbox`: the agent is the process of its terminal."""
@@ -114,6 +134,16 @@ class HostSandbox:
 
     async def forget(self, session_id: str) -> None:
         launches.remove_files(session_id, self._paths.launch)
+
+    def _in_thread(self, function: Callable[..., object], *arguments: object) -> None:
+        future = asyncio.get_running_loop().run_in_executor(None, function, *arguments)
+        self._running.add(future)
+        future.add_done_callback(self._finished)
+
+    def _finished(self, future: "asyncio.Future[object]") -> None:
+        self._running.discard(future)
+        if not future.cancelled() and (error := future.exception()) is not None:
+            log.error("failed to move an agent to its cgroup", exc_info=error)
 
     def close(self) -> None:
         """Stop watching files. Idempotent; agents keep running."""

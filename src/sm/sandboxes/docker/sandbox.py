@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from sm.config import Config, sandbox_for
 from sm.core.models import Exit, Launch, Process, Session, Workspace
-from sm.errors import AgentStartFailed, ExternalError, SandboxBusy, SandboxUnavailable, UsageError
+from sm.errors import AgentStartFailed, SandboxBusy, SandboxUnavailable, UsageError
 from sm.linux import processes
 from sm.linux.cgroups import Cgroup, container_of
 from sm.linux.process_root import ProcessRoot
 from sm.paths import INSIDE_HOME, INSIDE_LAUNCH, INSIDE_SCRATCH, InstancePaths, SandboxPaths
 from sm.sandboxes import launch as launches
-from sm.sandboxes.base import ProcessEnding
+from sm.sandboxes.base import ProcessEnding, did_not_end
 from sm.sandboxes.docker.admission import gib, shortage, usage_of
 from sm.sandboxes.docker.agent_process import AgentSearch, cgroup_of_container, exec_pid, marked
 from sm.sandboxes.docker.container import Container
@@ -242,11 +242,7 @@ class ContainerSandbox:
         await self._unpause(first, cgroup)
         left = await processes.end_tree(process, self._grace_s, force=force, others=others)
         if left:
-            pids = ", ".join(str(stuck.pid) for stuck in left)
-            raise ExternalError(
-                f"process {pids} did not end: it is stuck in the kernel, or belongs to another user",
-                f"ps -o pid,user,stat,args -p {pids.replace(' ', '')}",
-            )
+            raise did_not_end(left)
 
     async def _unpause(self, member: Process, cgroup: Cgroup | None) -> None:
         """Continue the container of a process, if it is paused. Raises SandboxUnavailable."""

@@ -1,0 +1,158 @@
+"""Finds every process that was started for a session on this host, also one that left the tree of its agent.
+
+A process belongs to a session by evidence only: it is in the cgroup of the session, or it started after the agent with
+the session's `SM_SESSION_ID` and token file in its environment. Without cgroups, a process that left the tree and
+dropped its environment is not found.
+"""
+
+import contextlib
+import errno
+import logging
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cached_property
+
+from sm.core.models import Process
+from sm.linux import processes
+from sm.linux.platform import boot_id
+from sm.linux.session_cgroups import Freeze, Probe, SessionCgroup, SessionCgroups, leave_session_cgroup, probe
+
+log = logging.getLogger(__name__)
+
+_SESSION, _TOKEN = b"SM_SESSION_ID=", b"SM_TOKEN_FILE="
+
+
+class SessionProcesses:
+    """The processes of the sessions of one instance. Every method blocks, so call it in a thread.
+
+    `launch`: the directory of the instance's launch files. `agents`: the agents of all sessions that may live, by the
+    id of the session.
+    """
+
+    def __init__(self, instance: str, launch: str, agents: Callable[[], Mapping[str, Process]]) -> None:
+        self._instance = instance
+        self._launch = launch
+        self._agents = agents
+
+    @cached_property
+    def probed(self) -> Probe:
+        """Where the cgroups of sessions are; found at the first use."""
+        found = probe(self._instance)
+        if found.cgroups is not None:
+            leave_session_cgroup(found.cgroups)
+        return found
+
+    @property
+    def cgroups(self) -> SessionCgroups | None:
+        return self.probed.cgroups
+
+    def close(self) -> None:
+        """Remove what was made for cgroups, as far as no session needs it. Agents keep running."""
+        if "probed" in self.__dict__ and self.cgroups is not None:
+            self.cgroups.close()
+
+    def cgroup(self, session_id: str) -> SessionCgroup | None:
+        """The cgroup of a session; None where no cgroups can be made. It need not exist."""
+        return None if self.cgroups is None else self.cgroups.of(session_id)
+
+    def warm_up(self) -> None:
+        """Prepare an `enter` that follows within milliseconds."""
+        if self.cgroups is not None:
+            self.cgroups.warm_up()
+
+    def enter(self, session_id: str, agent: Process) -> bool:
+        """Move an agent and all processes of its session into the cgroup of the session. Idempotent.
+
+        False when the agent is gone, there are no cgroups, or the kernel does not permit it.
+        """
+        if self.cgroups is None or not processes.is_alive(agent):
+            return False
+        cgroup = self.cgroups.of(session_id)
+        try:
+            if not cgroup.has(agent.pid):
+                cgroup.create()
+                cgroup.enter(agent.pid)
+                self._enter_started_before(cgroup, session_id, agent)
+        except OSError as error:
+            if error.errno != errno.ESRCH:  # it ended meanwhile
+                log.warning(
+                    "could not move an agent to its cgroup: %s", error, extra={"sm_session": session_id}
+                )
+            return False
+        return True
+
+    def _enter_started_before(self, cgroup: SessionCgroup, session_id: str, agent: Process) -> None:
+        """Move what the agent started before it entered its cgroup. What starts from now on follows by itself."""
+        moved, found = {agent}, [agent]
+        while found:
+            for process in found:
+                if not cgroup.has(process.pid):
+                    with contextlib.suppress(ProcessLookupError):
+                        cgroup.enter(process.pid)
+            moved.update(found)
+            all = (*processes.process_tree(agent), *self._marked(session_id, agent))
+            found = [process for process in all if process not in moved]
+
+    def of(self, session_id: str, agent: Process) -> list[Process]:
+        """The live processes that belong to the session by evidence, perhaps with some of its agent's own tree.
+
+        `agent`: the newest process of the session, which may be gone.
+        """
+        cgroup = self.cgroup(session_id)
+        members = [] if cgroup is None else cgroup.processes()
+        found = dict.fromkeys((*members, *self._marked(session_id, agent)))
+        if not found:
+            return []
+        spared = self._spared(session_id, [process.pid for process in found])
+        return [process for process in found if process.pid not in spared]
+
+    def thaw(self, session_id: str) -> None:
+        """Let the processes of a session run, so that they handle signals. Idempotent."""
+        cgroup = self.cgroup(session_id)
+        with contextlib.suppress(OSError):
+            if cgroup is not None and cgroup.state() not in (None, Freeze.THAWED):
+                cgroup.thaw()
+
+    async def kill_cgroup(self, session_id: str) -> list[Process]:
+        """End what is left in the cgroup of a session with SIGKILL, and remove the cgroup; as `SessionCgroup.kill`.
+
+        Does not block.
+        """
+        cgroup = self.cgroup(session_id)
+        if cgroup is None:
+            return []
+        left = await cgroup.kill(lambda: self._spared(session_id, cgroup.members()))
+        if not left:
+            cgroup.remove()
+        return left
+
+    def _marked(self, session_id: str, agent: Process) -> list[Process]:
+        """The processes that started after the agent with the mark of the session in their environment."""
+        boot, _, began = agent.started.partition("/")
+        if boot != boot_id():
+            return []
+        marks = {_SESSION + session_id.encode(), _TOKEN + f"{self._launch}/{session_id}.token".encode()}
+        found = []
+        for pid in _pids():
+            environment = processes.read_proc(f"/proc/{pid}/environ") or b""
+            if marks <= set(environment.split(b"\0")):
+                stat = processes.read_stat(pid)
+                if stat is not None and not stat.gone and stat.start >= int(began):
+                    found.append(stat.process)
+        return found
+
+    def _spared(self, session_id: str, pids: Sequence[int]) -> Collection[int]:
+        """The processes that must not end with the session: this daemon, and those on which other agents depend.
+
+        An agent may have started the terminal server in which other agents live. Then it, and everything below it,
+        stays.
+        """
+        others = [agent.pid for other, agent in self._agents().items() if other != session_id]
+        needed = {ancestor for pid in (os.getpid(), *others) for ancestor in processes.ancestry(pid)}
+        inside = needed.intersection(pids)
+        return needed | processes.descendants(inside) if inside else needed
+
+
+def _pids() -> Iterable[int]:
+    own = os.getpid()
+    return (pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if pid != own)

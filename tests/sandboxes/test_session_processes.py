@@ -1,0 +1,168 @@
+"""Processes of sessions outside of the process tree, found by their cgroup or their environment."""
+
+import os
+import secrets
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import pytest
+
+from sm.core.models import Process
+from sm.linux import processes
+from sm.linux.session_cgroups import Probe
+from sm.sandboxes.session_processes import SessionProcesses
+from tests.linux.child_process import IDLE, Start, start
+from tests.load import until
+
+__all__ = ["start"]
+
+pytestmark = pytest.mark.processes
+
+# Not the ids of other tests: the search finds the processes of tests that run in parallel.
+ID, OTHER = secrets.token_hex(4), secrets.token_hex(4)
+LAUNCH = "/nowhere/launch"
+MARKS = {"SM_SESSION_ID": ID, "SM_TOKEN_FILE": f"{LAUNCH}/{ID}.token"}
+
+Make = Callable[..., SessionProcesses]
+
+
+def identified(pid: int) -> Process:
+    process = processes.identify(pid)
+    assert process is not None
+    return process
+
+
+@pytest.fixture
+def make() -> Iterator[Make]:
+    """Makes `SessionProcesses` of the same instance. `cgroups` False: as where no cgroup can be made."""
+    instance = secrets.token_hex(16)
+    made: list[SessionProcesses] = []
+
+    def make(agents: dict[str, Process] | None = None, *, cgroups: bool = False) -> SessionProcesses:
+        found = SessionProcesses(instance, LAUNCH, lambda: agents or {})
+        if not cgroups:
+            found.__dict__["probed"] = Probe(None, "not in this test")
+        elif found.cgroups is None:
+            pytest.skip(f"no cgroup can be made here: {found.probed.reason}")
+        made.append(found)
+        return found
+
+    yield make
+    for found in made:
+        if found.cgroups is None:
+            continue
+        for cgroup in found.cgroups.all().values():
+            for pid in cgroup.members():
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            until(cgroup.remove, "an empty cgroup")
+        with suppress(FileNotFoundError):
+            os.rmdir(found.cgroups.base)
+
+
+@pytest.fixture
+def old() -> Iterator[Process]:
+    with subprocess.Popen(["sleep", "1000"]) as child:
+        yield identified(child.pid)
+        child.kill()
+
+
+@pytest.fixture
+def left(old: Process) -> Iterator[tuple[Process, Process]]:
+    """A shell with the marks of the session outside of its process tree, and its child."""
+    shell = subprocess.Popen(
+        ["sh", "-c", "sleep 1000 & echo $!; wait"],
+        env={"PATH": "/usr/bin:/bin", **MARKS},
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    with shell:
+        assert shell.stdout is not None
+        child_of_shell = identified(int(shell.stdout.readline()))
+        yield identified(shell.pid), child_of_shell
+        processes.signal_process(child_of_shell, 9)
+        shell.kill()
+
+
+def test_marked_processes_are_found_outside_the_process_tree(
+    make: Make, old: Process, left: tuple[Process, Process]
+) -> None:
+    assert set(make().of(ID, old)) == set(left)
+    assert make().of(OTHER, old) == []
+
+
+def test_marked_processes_of_another_instance_are_not_found(
+    make: Make, old: Process, left: tuple[Process, Process]
+) -> None:
+    other = SessionProcesses("other", "/elsewhere", dict)
+    other.__dict__["probed"] = Probe(None, "not in this test")
+    assert other.of(ID, old) == []
+
+
+def test_older_processes_and_those_of_other_boots_are_not_found(
+    make: Make, old: Process, left: tuple[Process, Process]
+) -> None:
+    boot, _, ticks = left[1].started.partition("/")
+    assert make().of(ID, Process(1, f"{boot}/{int(ticks) + 1}")) == []
+    assert make().of(ID, Process(old.pid, f"another/{ticks}")) == []
+
+
+def test_processes_that_run_another_live_session_are_spared(
+    make: Make, old: Process, left: tuple[Process, Process]
+) -> None:
+    """The ended agent may have started the terminal server, and with it all other sessions."""
+    shell, child_of_shell = left
+    assert make({OTHER: child_of_shell}).of(ID, old) == []
+    assert set(make({ID: child_of_shell}).of(ID, old)) == {shell, child_of_shell}
+
+
+async def test_cgroup_has_what_left_the_tree_and_dropped_its_environment(make: Make, start: Start) -> None:
+    agent = start(*IDLE)
+    found = make(cgroups=True)
+    assert found.enter(ID, agent.process)
+    assert found.enter(ID, agent.process)
+    stray = start("env", "-i", *IDLE)
+    assert stray.process not in found.of(ID, agent.process)
+    assert found.cgroups is not None
+    found.cgroups.of(ID).enter(stray.pid)
+    assert set(found.of(ID, agent.process)) == {agent.process, stray.process}
+    assert set(make(cgroups=True).of(ID, agent.process)) == {agent.process, stray.process}  # the next daemon
+    assert await found.kill_cgroup(ID) == []
+    assert not processes.is_alive(stray.process)
+    assert not processes.is_alive(agent.process)
+    assert found.cgroups.all() == {}
+
+
+def test_what_an_agent_starts_before_it_enters_its_cgroup_enters_too(make: Make, start: Start) -> None:
+    agent = start("sh", "-c", "env -i sleep 1000 & echo $!; wait")
+    child = identified(int(agent.printed[0]))
+    marked = start(*IDLE, env={"PATH": os.environ["PATH"], **MARKS})
+    found = make(cgroups=True)
+    assert found.enter(ID, agent.process)
+    assert found.cgroups is not None
+    assert {child, marked.process, agent.process} <= set(found.cgroups.of(ID).processes())
+
+
+def test_agent_that_is_gone_enters_no_cgroup(make: Make, old: Process) -> None:
+    found = make(cgroups=True)
+    assert not found.enter(ID, Process(old.pid, "another/1"))
+    assert found.cgroups is not None
+    assert found.cgroups.all() == {}
+
+
+async def test_kill_of_a_cgroup_spares_a_terminal_server_of_other_agents(make: Make, start: Start) -> None:
+    agent = start(*IDLE)
+    server = start("sh", "-c", "sleep 1000 & echo $!; sleep 1000 & echo $!; wait")
+    other_agent = identified(int(server.printed[0]))
+    found = make({OTHER: other_agent}, cgroups=True)
+    assert found.enter(ID, agent.process)
+    assert found.cgroups is not None
+    for pid in processes.descendants([server.pid]) | {server.pid}:
+        found.cgroups.of(ID).enter(pid)
+    assert found.of(ID, agent.process) == [agent.process]
+    assert await found.kill_cgroup(ID) == []
+    assert not processes.is_alive(agent.process)
+    assert processes.is_alive(server.process)
+    assert processes.is_alive(other_agent)
