@@ -101,7 +101,7 @@ def test_live_sessions_that_may_wait_come_first() -> None:
     ]
     found = live_entries(sessions)
     assert [e.session_id[-1] for e in found] == ["3", "2", "1", "4"]
-    assert (found[-1].status, found[-1].text) == ("paused (running)", "budget reached")
+    assert (found[-1].status, found[-1].text) == ("pausing (running)", "budget reached")
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_live_sessions_that_may_wait_come_first() -> None:
 def test_text_of_a_live_session_is_its_pause_its_note_or_its_reason(
     paused: str | None, note: str | None, reason: str, text: str
 ) -> None:
-    pause = None if paused is None else Pause(AFTER, "sm", paused)
+    pause = None if paused is None else Pause(AFTER, "sm", paused, settled_at=AFTER)
     live = replace(session("aaaa0001", status=Status.IDLE), paused=pause, note=note, status_reason=reason)
     (found,) = live_entries([live])
     assert (found.text, found.status) == (text, "idle" if paused is None else "paused (idle)")

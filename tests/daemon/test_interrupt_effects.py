@@ -9,6 +9,7 @@ import pytest
 from sm.core.effects import Effect, EffectKind
 from sm.core.models import Process, Session
 from sm.core.statuses import Status
+from sm.daemon.freezer import Freezer
 from sm.daemon.interrupt_effects import InterruptEffects
 from tests.samples import AT, LAUNCH, session
 from tests.session_manager import open_manager
@@ -37,6 +38,6 @@ async def test_program_that_starts_processes_for_ever_does_not_keep_the_effect_f
         async with store.transaction() as tx:
             await tx.insert(PROGRAM, LAUNCH, None)
             await manager.pauses.pause(tx, tx.session(PROGRAM.id), by="operator", reason="a test")
-        effects = Growing(store, manager, UNUSED, UNUSED)
+        effects = Growing(store, manager, UNUSED, UNUSED, Freezer(lambda: None))
         await effects.suspend(Effect(1, EffectKind.SUSPEND, PROGRAM.id, {}))
         assert len(effects.looks) > 1

@@ -185,3 +185,21 @@ def test_limit_that_is_still_spent_is_named() -> None:
 def test_limit_of_nothing_is_reached_at_once() -> None:
     budget = Budget("s", Amounts(minutes=0.0))
     assert next_step(budget, Spent()) is BudgetStep.LIMIT
+
+
+@pytest.mark.parametrize(
+    ("spent", "step"),
+    [
+        (Spent(11.9, 1190, 10**6), NONE),  # minutes have no such bound
+        (Spent(12), BudgetStep.HARD),
+        (Spent(0, 1200), BudgetStep.HARD),
+        (Spent(1e9, 10**15), BudgetStep.HARD),
+    ],
+)
+def test_far_spent_budget_ends_the_grace_time(spent: Spent, step: BudgetStep) -> None:
+    assert next_step(Budget("s", LIMITS, state=BudgetState.GRACE), spent, 120) is step
+    assert next_step(Budget("s", LIMITS, state=BudgetState.TOLD), spent, 120) is NONE
+    assert next_step(Budget("s", LIMITS, state=BudgetState.STOPPED), spent, 120) is NONE
+    assert (
+        next_step(Budget("s", Amounts(minutes=10), state=BudgetState.GRACE), Spent(0, 0, 10**9), 120) is NONE
+    )

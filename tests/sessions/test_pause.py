@@ -1,64 +1,221 @@
-"""The looks at paused agents after their interrupt, on a real SQLite file."""
+"""The looks at paused agents, on a real SQLite file: what they order, and what they tell."""
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
 from sm.core.effects import EffectKind
-from sm.core.models import Process, Session
-from sm.core.states import EventType
+from sm.core.models import Exit, Process, Session
+from sm.core.pauses import Held, Pause, PauseState
+from sm.core.states import EventType, NoticeKind
 from sm.core.statuses import Status
 from sm.core.timers import TimerKind
+from sm.core.timestamps import later
+from sm.core.usage import Usage
+from sm.policy.pauses import FORCE_AFTER_S, PRESSES_MAX, QUIET_S
 from sm.sessions.manager import Manager
 from sm.sessions.pause import Pausing
-from sm.state.pauses import PRESSES_MAX
 from sm.store import Store
 from tests.samples import AT, LAUNCH, session
 from tests.session_manager import open_manager
 
-WORKER = replace(session("aaaa1111", status=Status.RUNNING), provider="claude", process=Process(7, "b/1"))
+PARENT = session("bbbb2222", status=Status.IDLE)
+WORKER = replace(
+    session("aaaa1111", status=Status.RUNNING),
+    provider="claude",
+    process=Process(7, "b/1"),
+    parent_id=PARENT.id,
+    conversation="c",
+    token_hash="t",
+)
 KEY = (WORKER.id, TimerKind.PAUSE)
 
-Parts = tuple[Store, Manager]
+
+@dataclass
+class Scene:
+    """A session, a clock, and what a look at its agent finds."""
+
+    store: Store
+    manager: Manager
+    clock: list[str]
+    works: bool | None = True
+    agents: int = 3
+    frozen: bool = False
+    pausing: Pausing = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pausing = Pausing(self.store, self.manager, _Sight(self))
+
+    @property
+    def pause(self) -> Pause:
+        pause = self.store.sessions[WORKER.id].paused
+        assert pause is not None
+        return pause
+
+    def orders(self, kind: EffectKind) -> int:
+        return sum(e.kind == kind for e in self.store.mail.open.effects.values())
+
+    async def order(self) -> None:
+        async with self.store.transaction() as tx:
+            await self.manager.pauses.pause(tx, tx.session(WORKER.id), by="operator", reason="a test")
+
+    async def pass_time(self, seconds: float) -> None:
+        """Run the looks that are due until then."""
+        end = later(self.clock[0], seconds)
+        while (timer := self.store.mail.open.timers.get(KEY)) is not None and timer.due_at <= end:
+            self.clock[0] = max(timer.due_at, self.clock[0])
+            await self.pausing.look_again(timer)
+        self.clock[0] = end
+
+    async def use(self, at: str) -> None:
+        async with self.store.transaction() as tx:
+            usage = [Usage(f"m{at}", "claude-haiku-4-5", at, output=10)]
+            await self.manager.budgets.add_usage(tx, WORKER.id, usage)
+
+    async def told(self) -> list[str | None]:
+        """The recipients of notices about the session."""
+        notices = self.store.mail.open.notices.values()
+        found = [n.recipient for n in notices if n.kind is NoticeKind.WARNING and n.session_id == WORKER.id]
+        return sorted(found, key=str)
+
+
+@dataclass
+class _Sight:
+    scene: Scene
+
+    async def is_frozen(self, session: Session) -> bool:
+        return self.scene.frozen
+
+    async def works(self, session_id: str) -> bool | None:
+        return self.scene.works
+
+    def background_agents(self, session_id: str) -> int:
+        return self.scene.agents
 
 
 @pytest.fixture
-async def parts(tmp_path: Path) -> AsyncIterator[Parts]:
-    async with open_manager(tmp_path, lambda: AT) as (store, manager):
+async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
+    clock = [AT]
+    async with open_manager(tmp_path, lambda: clock[0]) as (store, manager):
         async with store.transaction() as tx:
+            await tx.insert(PARENT, LAUNCH, None)
             await tx.insert(WORKER, LAUNCH, None)
-        yield store, manager
+        yield Scene(store, manager, clock)
 
 
-async def paused(store: Store, manager: Manager) -> Session:
-    async with store.transaction() as tx:
-        return await manager.pauses.pause(tx, tx.session(WORKER.id), by="operator", reason="a test")
+async def test_agent_that_works_on_is_interrupted_then_forced_and_told_of_once(scene: Scene) -> None:
+    await scene.order()
+    await scene.pass_time(FORCE_AFTER_S - 0.1)
+    assert scene.orders(EffectKind.INTERRUPT) == PRESSES_MAX
+    assert scene.orders(EffectKind.SUSPEND) == 0
+    assert scene.pause.spends == ("3 background agents",)
+    await scene.pass_time(60)
+    assert scene.orders(EffectKind.INTERRUPT) == PRESSES_MAX
+    assert scene.orders(EffectKind.SUSPEND) == 1
+    assert scene.pause.state is PauseState.PAUSING
+    assert await scene.told() == [None, PARENT.id]
+    warnings = [e for e in await scene.store.events(sessions=[WORKER.id]) if e.type is EventType.WARNING]
+    assert ["3 background agents still spend" in event.message for event in warnings] == [True]
 
 
-def presses(store: Store) -> int:
-    return sum(e.kind == EffectKind.INTERRUPT for e in store.mail.open.effects.values())
+async def test_agent_that_stops_is_paused_after_its_quiet_time(scene: Scene) -> None:
+    await scene.order()
+    await scene.pass_time(1)
+    scene.works = False
+    await scene.pass_time(QUIET_S - 0.1)
+    assert scene.pause.state is PauseState.PAUSING
+    await scene.pass_time(1)
+    assert (scene.pause.state, scene.pause.held) == (PauseState.PAUSED, Held.TOLD)
+    assert KEY not in scene.store.mail.open.timers
+    assert await scene.told() == []
 
 
-async def test_agent_that_works_on_is_interrupted_a_few_times_and_then_warned_of(parts: Parts) -> None:
-    store, manager = parts
-    await paused(store, manager)
-    looks = 0
-    while (timer := store.mail.open.timers.get(KEY)) is not None:
-        await Pausing(store, manager).look_again(timer)
-        looks += 1
-    assert (presses(store), looks) == (PRESSES_MAX, PRESSES_MAX)
-    warnings = [e for e in await store.events(sessions=[WORKER.id]) if e.type is EventType.WARNING]
-    assert ["seems to work on" in event.message for event in warnings] == [True]
+async def test_usage_that_comes_after_all_is_told_and_stopped_anew(scene: Scene) -> None:
+    await scene.order()
+    scene.works = False
+    await scene.pass_time(10)
+    assert scene.pause.state is PauseState.PAUSED
+    before = scene.orders(EffectKind.INTERRUPT)
+    await scene.use(AT)  # from before the order, and read late
+    assert scene.pause.state is PauseState.PAUSED
+    await scene.use(scene.clock[0])
+    assert scene.pause.state is PauseState.PAUSING
+    assert scene.orders(EffectKind.INTERRUPT) == before + 1
+    for _ in range(5):
+        await scene.use(scene.clock[0])
+    assert await scene.told() == [None, PARENT.id]
+    await scene.pass_time(60)
+    assert scene.pause.state is PauseState.PAUSED
 
 
-async def test_agent_that_has_resumed_is_not_interrupted_again(parts: Parts) -> None:
-    store, manager = parts
-    await paused(store, manager)
-    timer = store.mail.open.timers[KEY]
-    async with store.transaction() as tx:
-        await manager.pauses.resume(tx, tx.session(WORKER.id), "operator")
-    await Pausing(store, manager).look_again(timer)
-    assert presses(store) == 1
-    assert KEY not in store.mail.open.timers
+async def test_missing_report_of_a_running_agent_is_no_evidence(scene: Scene) -> None:
+    await scene.order()
+    scene.works = None
+    await scene.pass_time(60)
+    assert scene.pause.state is PauseState.PAUSING
+
+
+async def test_frozen_session_is_paused_at_once_and_looked_at_again(scene: Scene) -> None:
+    await scene.order()
+    scene.frozen = True
+    await scene.pass_time(0.1)
+    assert (scene.pause.state, scene.pause.held) == (PauseState.PAUSED, Held.FROZEN)
+    scene.frozen = False
+    await scene.pass_time(60)
+    assert scene.pause.state is PauseState.PAUSING
+    async with scene.store.transaction() as tx:
+        frozen = replace(scene.pause, held=Held.FROZEN)
+        await scene.manager.pauses.resume(
+            tx, await tx.update(tx.session(WORKER.id), paused=frozen), "operator"
+        )
+    assert scene.orders(EffectKind.CONTINUE) == 1
+
+
+async def test_process_that_a_pause_has_ended_starts_again_only_after_it(scene: Scene) -> None:
+    await scene.order()
+    async with scene.store.transaction() as tx:
+        assert await scene.manager.pauses.end_process(tx, tx.session(WORKER.id)) is None
+        await scene.manager.endings.process_ended(tx, tx.session(WORKER.id), Exit(143, None), ())
+    ended = scene.store.sessions[WORKER.id]
+    assert (ended.status, ended.process, ended.exit) == (Status.STARTING, None, None)
+    assert ended.parent_id == PARENT.id and ended.restarts is not None and ended.restarts.times == ()
+    await scene.pass_time(1)
+    assert (scene.pause.state, scene.pause.held) == (PauseState.PAUSED, Held.ENDED)
+    assert (WORKER.id, TimerKind.RESTART) in scene.store.mail.open.timers
+    assert await scene.told() == []
+
+
+@pytest.mark.parametrize("lacks", [{"conversation": None}, {"token_hash": None}])
+async def test_process_that_could_not_go_on_is_not_ended(scene: Scene, lacks: dict[str, None]) -> None:
+    await scene.order()
+    async with scene.store.transaction() as tx:
+        other = await tx.update(tx.session(WORKER.id), **lacks)
+        assert await scene.manager.pauses.end_process(tx, other) is not None
+    assert scene.orders(EffectKind.KILL) == 0
+
+
+async def test_agent_that_has_resumed_is_not_interrupted_again(scene: Scene) -> None:
+    await scene.order()
+    timer = scene.store.mail.open.timers[KEY]
+    async with scene.store.transaction() as tx:
+        await scene.manager.pauses.resume(tx, tx.session(WORKER.id), "operator")
+    await scene.pausing.look_again(timer)
+    assert scene.orders(EffectKind.INTERRUPT) == 1
+    assert KEY not in scene.store.mail.open.timers
+
+
+async def test_harder_pause_is_verified_anew_and_another_end_is_not(scene: Scene) -> None:
+    async with scene.store.transaction() as tx:
+        await scene.manager.pauses.pause(tx, tx.session(WORKER.id), by="o", reason="a", soft=True)
+    scene.works = False
+    await scene.pass_time(20)
+    assert scene.pause.state is PauseState.PAUSED and scene.orders(EffectKind.INTERRUPT) == 0
+    await scene.order()
+    assert scene.pause.state is PauseState.PAUSING
+    await scene.pass_time(20)
+    settled = scene.pause.settled_at
+    assert settled is not None
+    await scene.order()
+    assert (scene.pause.settled_at, scene.pause.state) == (settled, PauseState.PAUSED)

@@ -121,7 +121,7 @@ async def test_no_agent_starts_below_a_spent_budget(tmp_path: Path) -> None:
 
 async def test_session_that_moves_while_others_report_is_told_to_report_once(tmp_path: Path) -> None:
     config = Config()
-    budgets = Budgets(config, Notices(config), Pauses({}), {})
+    budgets = Budgets(config, Notices(config), Pauses(Notices(config), {}), {})
     async with await Store.open(str(tmp_path / "sm.db")) as store, store.transaction() as tx:
         for each in SESSIONS.values():
             await tx.insert(replace(each, status=Status.RUNNING), LAUNCH, None)
@@ -137,7 +137,7 @@ async def test_session_that_moves_while_others_report_is_told_to_report_once(tmp
 async def test_budget_of_the_day_counts_removed_sessions(tmp_path: Path) -> None:
     config = Config(budgets=BudgetSettings(daily_usd=5.0))
     providers = {name: make(config) for name, make in PROVIDERS.items()}
-    budgets = Budgets(config, Notices(config), Pauses(providers), providers)
+    budgets = Budgets(config, Notices(config), Pauses(Notices(config), providers), providers)
     ended = replace(TOP, provider="claude", status=Status.KILLED, exit=Exit(0, None))
     async with await Store.open(str(tmp_path / "sm.db")) as store:
         async with store.transaction() as tx:
@@ -157,6 +157,6 @@ async def test_reported_budget_binds_after_a_change_of_the_configuration(tmp_pat
         tx.budgets.put(spent)
         for on_limit, state in ("notice", TOLD), ("kill", STOPPED), ("kill", STOPPED):
             config = Config(budgets=BudgetSettings.model_validate({"on_limit": on_limit, "grace_s": 0}))
-            await Budgets(config, Notices(config), Pauses({}), {}).bind_told(tx)
+            await Budgets(config, Notices(config), Pauses(Notices(config), {}), {}).bind_told(tx)
             budget = tx.budgets.find(TOP.id)
             assert budget is not None and budget.state is state

@@ -35,7 +35,7 @@ async def warn(store: Store, about: Session, act: str) -> SessionWarning | None:
     """Warn of no progress of the session. `act`: as in `warnings.no_progress.do`."""
     config = Config.model_validate({"warnings": {"no_progress": {"do": act}}})
     providers = {name: make(config) for name, make in PROVIDERS.items()}
-    notices, pauses = Notices(config), Pauses(providers)
+    notices, pauses = Notices(config), Pauses(Notices(config), providers)
     warnings = Warnings(config.warnings, notices, pauses, providers)
     return await commit(
         store,

@@ -16,6 +16,7 @@ def budget_json(status: BudgetStatus) -> BudgetView:
         "left": amounts_json(status.left),
         "percent": min(int(100 * share(budget.limits, status.spent) + 1e-6), 1_000_000),
         "state": budget.state,
+        "unstopped": status.unstopped,
         "state_at": budget.state_at,
         "soft_percent": budget.soft_percent,
         "unpriced_tokens": status.spent.unpriced,

@@ -254,8 +254,12 @@ def session_json(
         exit_code=exit.code if exit else None,
         exit_signal=exit.signal if exit else None,
         last_activity_at=session.status_at if activity_s is None else max(session.status_at, iso(activity_s)),
-        paused=None if session.paused is None else build_view(PausedView, session.paused),
-        restarts=None if session.restarts is None else build_view(RestartsView, session.restarts),
+        paused=None
+        if session.paused is None
+        else build_view(PausedView, session.paused, spends=list(session.paused.spends)),
+        restarts=None
+        if session.restarts is None or not session.restarts.max
+        else build_view(RestartsView, session.restarts),
         budget=None if budget is None else budget_json(budget),
         worktree=None if session.worktree is None else {"path": session.worktree, "branch": session.branch},
         children=[],

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sm.board.words import dollars, shown, status_word
 from sm.core.lines import plural
-from sm.core.session_lines import fallback_mark
+from sm.core.session_lines import fallback_mark, pause_state
 from sm.core.statuses import ENDED, Status
 from sm.core.timestamps import epoch_s, span
 
@@ -68,7 +68,8 @@ class BoardRow:
 
     def badges(self) -> list[str]:
         """Marks of a session that is not as others."""
-        paused = "paused" if self.data.get("paused") else ""  # an older daemon has no pauses
+        pause = self.data.get("paused")  # an older daemon has no pauses
+        paused = pause_state(pause) if pause else ""
         open = self.data.get("warnings", [])  # nor warnings
         warned = plural(len(open), "warning") if open else ""
         marks = [

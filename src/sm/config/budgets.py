@@ -33,6 +33,9 @@ class BudgetSettings(Section):
     budgets."""
     grace_s: float = Field(default=60, ge=0, le=3600, allow_inf_nan=False)
     """Seconds in which the agents of a spent budget report what they have, before they are stopped."""
+    hard_percent: int = Field(default=120, ge=100, le=10_000)
+    """The spent part of a budget in usd or tokens, in per cent, at which its agents are stopped at once, without the
+    rest of `grace_s`. With `on_limit: notice` there is no such bound."""
     on_limit: Literal["ask", "pause", "kill", "notice"] = "ask"
     """The step when a budget is spent. ask: pause its sessions, and open a request for more. pause: only pause them.
     kill: end them. notice: only report that it is spent."""

@@ -56,9 +56,9 @@ def limit_text(
     used = spent_text(budget.limits, spent)
     if owner is None:
         return f"Your budget is spent: {used}. It counts your own work and that of all agents below you."
-    verb = {"kill": "killed", None: None}.get(on_limit, "paused")
-    first = "its agents report what they have, then they are" if at_work else "its sessions are"
-    then = "" if verb is None else f"; {first} {verb}"
+    verb = {"kill": "kills", None: None}.get(on_limit, "pauses")
+    first = "its agents report what they have, then sm" if at_work else "sm"
+    then = "" if verb is None else f"; {first} {verb} them" if at_work else f"; {first} {verb} its sessions"
     return f"{_whose(budget, owner)} has spent its budget: {used}{then}; see: {_command(budget)}"
 
 

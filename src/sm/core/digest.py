@@ -89,7 +89,7 @@ def live_entries(sessions: Iterable[Session]) -> list[DigestEntry]:
         DigestEntry(
             s.id,
             label(s),
-            s.status if s.paused is None else f"paused ({s.status})",
+            s.status if s.paused is None else f"{s.paused.state} ({s.status})",
             s.status_at,
             (s.paused.reason if s.paused is not None else None) or s.note or s.status_reason or "",
             _look(s),

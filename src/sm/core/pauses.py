@@ -1,6 +1,29 @@
-"""Pauses of sessions. Pure data."""
+"""Pauses of sessions. Pure data.
 
+An order to pause is not its effect: `Pause.state` is `paused` only when sm has seen that the session spends nothing.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+
+
+class PauseState(StrEnum):
+    PAUSING = "pausing"
+    """Ordered: something may still spend."""
+    PAUSED = "paused"
+    """sm has seen that nothing spends."""
+
+
+class Held(StrEnum):
+    """What keeps a paused session from spending. The values are stored in the database, so they never change."""
+
+    TOLD = "told"
+    """The agent was told to stop, and reports that nothing runs."""
+    FROZEN = "frozen"
+    """Its processes are frozen in a cgroup of the session."""
+    ENDED = "ended"
+    """Its process was ended. The end of the pause starts it again in its conversation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +45,39 @@ class Pause:
     """The agent has no turns: its processes are stopped."""
     budget: str | None = None
     """The subject of the spent budget that paused the session; None: it was paused otherwise."""
+    settled_at: str | None = None
+    """The time at which sm saw that the session spends nothing; None: that was not seen yet."""
+    held: str | None = None
+    """A `Held`, or the unknown text of a newer version; None: not settled."""
+    quiet_since: str | None = None
+    """From this time on the agent has reported that nothing runs, and no usage came; None: something runs."""
+    used_at: str | None = None
+    """The last time since the order at which usage came; None: none has."""
+    ordered_at: str = ""
+    """The last time at which the session was seen to spend although nothing had been ordered, so that it was stopped
+    anew; empty: `at`."""
+    presses: int = 0
+    """How often the interrupt key was ordered since then."""
+    spends: tuple[str, ...] = ()
+    """What still spends, for people: `its turn`, `3 background agents`."""
+    told: bool = False
+    """Parent and operator were told that the spending goes on after this order."""
+
+    @property
+    def state(self) -> PauseState:
+        return PauseState.PAUSING if self.settled_at is None else PauseState.PAUSED
 
 
 GO_ON = "You were paused in the middle of your work. Go on where you were interrupted."
 """The message to an agent whose turn a pause has interrupted."""
+
+
+def spending_words(spends: Sequence[str]) -> str:
+    """`3 background agents still spend`, `its turn still spends`."""
+    words = " and ".join(spends) or "it may"
+    many = len(spends) > 1 or words.endswith("s")
+    return f"{words} still spend{'s' if spends and not many else ''}"
+
+
 PAUSED = "the session is paused"
 """The reason why its messages and its completion wait."""

@@ -21,7 +21,8 @@ class Restarts:
     """The restarts of a session that sm starts again after a crash. Times are ISO 8601 UTC with `Z`."""
 
     max: int = RESTARTS_MAX
-    """Restarts within the window of `policy.restarts`; after the next crash, sm gives up."""
+    """Restarts within the window of `policy.restarts`; after the next crash, sm gives up. 0: only the end of a pause
+    starts the session again."""
     times: tuple[str, ...] = ()
     """The crashes in the window that were followed by a restart."""
     row: int = 0

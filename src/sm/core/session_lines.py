@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from sm.core.lines import JsonObject, age, agent_line, clock, line, seconds_since
+from sm.core.pauses import spending_words
 from sm.core.statuses import ENDED, Status
 from sm.core.timestamps import span
 
@@ -15,6 +16,10 @@ COLOURS: dict[str, str] = {
     Status.WAITING_INPUT: "yellow",
     Status.ABANDONED: "yellow",
     Status.COMPLETED: "dim",
+}
+_HELD = {
+    "frozen": "; its processes are frozen",
+    "ended": "; its process was ended, and sm resume starts it again",
 }
 
 
@@ -45,17 +50,28 @@ def name_to_type(source: JsonObject) -> str:
 def status_of(session: JsonObject, now: datetime) -> str:
     """Format a status. A stale status has a question mark and its age: `running? (4m)`."""
     status = line(session["status"])
-    if session.get("paused"):  # an older daemon has no pauses
-        return f"paused ({status})"
+    if pause := session.get("paused"):  # an older daemon has no pauses
+        return f"{pause_state(pause)} ({status})"
     if not session.get("status_stale"):
         return status
     return f"{status}? ({span(seconds_since(session['status_at'], now)).replace('min', 'm')})"
 
 
+def pause_state(pause: JsonObject) -> str:
+    """`pausing` until sm has seen that nothing spends any more, then `paused`."""
+    return line(pause.get("state") or "paused")  # an older daemon says nothing of it
+
+
+def _spending(pause: JsonObject) -> str:
+    """`3 background agents still spend: `; empty when nothing is known to."""
+    spends = pause.get("spends") or ()
+    return f"{line(spending_words(spends))}: " if spends else ""
+
+
 def last_words(session: JsonObject) -> str:
     """Return the session's quoted result, the reason for its pause or its status, or its note."""
     if pause := session.get("paused"):
-        return line(pause["reason"])
+        return _spending(pause) + line(pause["reason"])
     result = session["completion_message"]
     if result and result != session["status_reason"]:  # else the daemon wrote the result
         return f'"{line(result)}"'
@@ -122,7 +138,9 @@ def paused_words(session: JsonObject, now: datetime) -> str | None:
     if not pause:
         return None
     until = f", until {clock(pause['until'], now)}" if pause["until"] else ""
-    return f"{age(pause['at'], now)} by {line(pause['by'])}{until}: {line(pause['reason'])}"
+    state = f"; {line(spending_words(pause.get('spends', ())))}" if pause_state(pause) == "pausing" else ""
+    how = _HELD.get(pause.get("held") or "", "")
+    return f"{age(pause['at'], now)} by {line(pause['by'])}{until}: {line(pause['reason'])}{state}{how}"
 
 
 def restart_words(session: JsonObject) -> str | None:

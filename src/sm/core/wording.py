@@ -10,6 +10,7 @@ from sm.core.faults import Fault, fault_reason
 from sm.core.labels import label, label_of, name_to_type, short_label
 from sm.core.messages import Message
 from sm.core.models import Session, Signal
+from sm.core.pauses import Pause, spending_words
 from sm.core.requests import BY_RULE, BY_TERMINAL, Question, Request
 from sm.core.states import EventType, MessageState, RequestKind, SignalKind, TrustLevel
 from sm.core.statuses import Status
@@ -185,6 +186,20 @@ def warning_goes_on_event(session: Session, warning: SessionWarning) -> str:
 def warning_ended_event(session: Session, warning: SessionWarning) -> str:
     """Text of the event for a warning whose cause has ended."""
     return f"{subject(session)}: the warning {warning.kind.value} has ended"
+
+
+def paused_spends_event(session: Session, pause: Pause) -> str:
+    """Text of the event for a session that spends after the order to pause."""
+    return f"{subject(session)} was paused, and {spending_words(pause.spends or ('something',))}"
+
+
+def paused_spends_notice(session: Session, pause: Pause) -> str:
+    """Entry of a notice about such a session, with the command to type."""
+    words = spending_words(pause.spends or ("something",))
+    return (
+        f"{notice_subject(session)} was paused {folded(pause.reason, 100)!r}, and {words}; sm tries on; "
+        f"look with: sm status {session.id}; end it with: sm kill {session.id}"
+    )
 
 
 def unanswered_evidence(request: Request, seconds: float) -> str:

@@ -6,8 +6,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from sm.core.models import Process, Session
-from sm.core.states import TrustLevel
+from sm.core.pauses import Held
+from sm.core.states import EventType, TrustLevel
 from sm.core.statuses import Status
+from sm.core.wording import subject
+from sm.daemon.freezer import Freezer
 from sm.errors import NoServer, NoTerminal, SmError
 from sm.linux.processes import process_tree, signal_process
 from sm.messaging import ComposerDriver
@@ -28,6 +31,7 @@ class InterruptEffects:
     manager: Manager
     terminals: Terminals
     driver: ComposerDriver
+    freezer: Freezer
 
     async def interrupt(self, effect: Effect) -> str | None:
         """Press the agent's interrupt key once, or continue a suspended agent."""
@@ -46,6 +50,9 @@ class InterruptEffects:
                 return None  # the turn has ended meanwhile, so the key could have another meaning
         try:
             async with self.driver.hold_for_interrupt(session.id):
+                if effect.payload.get("pause"):  # before the turn, which may begin again when its agents stop
+                    for key in provider.stop_background_keys:
+                        await self.terminals.press(session.terminal, key)
                 await self.terminals.press(session.terminal, provider.interrupt_key)
         except (NoTerminal, NoServer):
             pass  # nothing to interrupt
@@ -66,7 +73,37 @@ class InterruptEffects:
         return True
 
     async def suspend(self, effect: Effect) -> None:
-        """Stop the processes of a paused session, also those that they start meanwhile."""
+        """Stop the processes of a paused session, also those that they start meanwhile.
+
+        They are frozen if that is possible. An agent with turns that does not stop otherwise (`force`) is ended.
+        """
+        session = self.store.sessions.get(effect.session_id)
+        if session is None or session.paused is None:
+            return
+        if await self.freezer.freeze(session):
+            async with self.store.transaction() as tx:
+                now = tx.find(session.id)
+                if now is not None:
+                    await self.manager.pauses.settle(tx, now, Held.FROZEN)
+            return
+        if effect.payload.get("force"):
+            await self._end(session.id)
+        else:
+            await self._stop_all(effect)
+
+    async def _end(self, session_id: str) -> None:
+        """End the process of an agent that still spends, if it can go on in its conversation later."""
+        async with self.store.transaction() as tx:
+            session = tx.find(session_id)
+            if session is None or session.paused is None:
+                return
+            why = await self.manager.pauses.end_process(tx, session)
+            if why is not None and not session.paused.told:
+                text = f"{subject(session)} is paused, but works on: {why}; look at its terminal"
+                await tx.event(EventType.WARNING, session, tx.now, text, {})
+                await tx.update(session, paused=replace(session.paused, told=True))
+
+    async def _stop_all(self, effect: Effect) -> None:
         stopped: set[int] = set()
         for _ in range(_LOOKS_MAX):
             session = self.store.sessions.get(effect.session_id)
@@ -85,6 +122,7 @@ class InterruptEffects:
         session = self.store.sessions.get(effect.session_id)
         if session is None or session.paused is not None:
             return
+        await self.freezer.thaw(session)
         for process in await self._processes(session):
             with suppress(PermissionError):
                 signal_process(process, signal.SIGCONT)

@@ -357,7 +357,11 @@ class Outbox:
             # The watcher records the end. It recognises a kill by this effect, which must still be pending.
             sessions = self._store.sessions
             await self._store.wait_until(
-                lambda: session.id not in sessions or sessions[session.id].exit is not None
+                lambda: (
+                    session.id not in sessions
+                    or sessions[session.id].exit is not None
+                    or sessions[session.id].process != session.process
+                )
             )
         elif session.exit is None:
             await self._manager.terminal_lost(

@@ -18,6 +18,7 @@ from sm.core.pairing import telegram_user
 from sm.core.timers import TimerKind
 from sm.core.timestamps import iso
 from sm.daemon.due_timers import DueTimers
+from sm.daemon.freezer import AgentSight, freezer_of
 from sm.daemon.interrupt_effects import InterruptEffects
 from sm.daemon.outbox import Outbox
 from sm.daemon.sandboxing import SandboxParts
@@ -225,7 +226,8 @@ class DaemonParts:
         use_of_terminal = TerminalLooks(terminals, manager).use_of
         completions = Completions(config, store, manager, reports, use_of_terminal)
         retries = Retries(store, use_of_terminal)
-        pausing = Pausing(store, manager)
+        freezer = freezer_of(store.instance)
+        pausing = Pausing(store, manager, AgentSight(freezer, observer))
         self.budgets = budgets = Budgeting(config, store, manager)
         accounts = Accounts(store, manager, config.quota.stagger_s)
         restarter = Restarter(store, manager, planner, terminals)
@@ -379,6 +381,6 @@ class DaemonParts:
             restorer,
             self.agent_sockets,
             home_files,
-            InterruptEffects(store, manager, terminals, composer),
+            InterruptEffects(store, manager, terminals, composer, freezer),
             LimitDialogs(store, manager, terminals, composer),
         )

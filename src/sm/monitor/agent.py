@@ -26,6 +26,7 @@ _UNCHANGED_FOR_S = 2.0
 _FIRST_LOOK_S = 0.1
 _LOOKS_AGAIN = 5
 USES_MAX = 200
+_HELPER_FOR_S = 60.0
 _NOT_LOGGED = ("reason", "answer")
 """Fields of an observation that hold words of the agent."""
 
@@ -56,6 +57,31 @@ class ToolUses:
         """The id of this use; None when the use is unknown or ambiguous."""
         ids = [id for id, use in self._begun.items() if digest and use == (agent, digest)]
         return ids[0] if len(ids) == 1 else None
+
+
+class Helpers:
+    """The sub-agents that were seen at work, by their ids, with the time of their last report."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, float] = {}
+        self._most: int | None = None
+        """How many run in the background, as the agent said at the end of its last turn; None: unknown."""
+
+    def follow(self, event: HookEvent, who: str, now: float) -> None:
+        if event.sub_agents is not None:
+            self._most = event.sub_agents
+            if not event.sub_agents:
+                self._seen.clear()
+        if who:
+            self._seen.pop(who, None)
+            self._seen[who] = now
+            if len(self._seen) > USES_MAX:
+                del self._seen[next(iter(self._seen))]
+        if event.sub_agent_ended:
+            self._seen.pop(event.sub_agent_ended, None)
+
+    def at_work(self, now: float) -> int:
+        return max(sum(now - at < _HELPER_FOR_S for at in self._seen.values()), self._most or 0)
 
 
 @dataclass
@@ -115,6 +141,7 @@ class Agent:
     """A turn may have ended while no daemon ran, and no source has reported the end to this daemon."""
     work: TurnWork = field(default_factory=TurnWork)
     """The work since the last prompt, as far as this daemon has seen its hooks."""
+    helpers: Helpers = field(default_factory=Helpers)
 
     def add(self, observation: Observation, now: float) -> bool:
         """Record an observation; False for a stale one. tests/monitor/test_recorded.py can replay the log."""

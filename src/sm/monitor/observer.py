@@ -199,6 +199,23 @@ class Observer:
         current = await self._current_observation(session_id)
         return current is not None and current.activity is Activity.BUSY
 
+    async def works(self, session_id: str) -> bool | None:
+        """True if a turn or a background agent runs, by the agent's own report now. None: it reports nothing.
+
+        Orders another read of its transcripts, whose last usage may be unread.
+        """
+        agent = self._agents.get(session_id)
+        if agent is None:
+            return None
+        agent.poke(state=True, transcript=True)
+        current = await self._current_observation(session_id)
+        return None if current is None else current.activity is Activity.BUSY
+
+    def background_agents(self, session_id: str) -> int:
+        """The number of background agents that were seen at work lately."""
+        agent = self._agents.get(session_id)
+        return 0 if agent is None else agent.helpers.at_work(self._clock())
+
     async def _current_observation(self, session_id: str) -> Observation | None:
         agent = self._agents.get(session_id)
         if agent is None:
@@ -281,6 +298,7 @@ class Observer:
         if event.activity is not None:
             agent.activity = event.activity
         agent.follow_work(event)
+        agent.helpers.follow(event, observation.who if observation is not None else "", self._clock())
         if not late:
             await self._recorder.learn(agent.session_id, event.conversation, event.transcript, event.model)
         added = observation is not None and agent.add(observation, self._clock())

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from enum import StrEnum
 
 from sm.core.budget_lines import amount_text
@@ -18,6 +19,8 @@ class BudgetStep(StrEnum):
     """Tell that most of it is spent."""
     LIMIT = "limit"
     """Stop its sessions."""
+    HARD = "hard"
+    """Stop its sessions now: too much was spent while they were to report what they have."""
 
 
 def share(limits: Amounts, spent: Spent) -> float:
@@ -42,12 +45,19 @@ def reached_units(limits: Amounts, spent: Spent) -> list[str]:
     return [unit for unit, limit in limits.items() if spent.get(unit) >= limit * (1 - _ROUNDING)]
 
 
-def next_step(budget: Budget, spent: Spent) -> BudgetStep:
-    """`spent`: with the work that is under way."""
+def is_far_spent(limits: Amounts, spent: Spent, hard_percent: float) -> bool:
+    """True if so much of a limit was spent, in usd or tokens, that no time is left to report."""
+    return share(replace(limits, minutes=None), spent) >= hard_percent / 100 - _ROUNDING
+
+
+def next_step(budget: Budget, spent: Spent, hard_percent: float = math.inf) -> BudgetStep:
+    """`spent`: with the work that is under way. `hard_percent`: as in the settings."""
     spent_share = share(budget.limits, spent)
     # First, because each message of an agent asks.
     if spent_share < budget.soft_percent / 100 - _ROUNDING:
         return BudgetStep.NONE
+    if budget.state is BudgetState.GRACE and is_far_spent(budget.limits, spent, hard_percent):
+        return BudgetStep.HARD
     if budget.state not in (BudgetState.OK, BudgetState.SOFT):
         return BudgetStep.NONE
     if spent_share >= 1 - _ROUNDING:

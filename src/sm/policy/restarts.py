@@ -60,7 +60,13 @@ def after_end(
     exit code 130), if it was killed, or if its terminal was closed. An adopted agent belongs to a person.
     """
     before = session.restarts
-    if before is None or before.next_at is not None or signal.kind not in _FAILURES or closed:
+    if (
+        before is None
+        or before.max == 0
+        or before.next_at is not None
+        or signal.kind not in _FAILURES
+        or closed
+    ):
         return None
     if not is_live(session.status) or session.paused is not None or session.token_hash is None:
         return None
@@ -88,6 +94,13 @@ def after_end(
         exit_signal=exit.signal,
     )
     return Restart(delay_s, after)
+
+
+def after_pause(session: Session, exit: Exit, now: str) -> Restart:
+    """The restart of a session whose process a pause has ended. It does not count as one after a crash."""
+    before = session.restarts or Restarts(max=0)
+    after = replace(before, total=before.total + 1, next_at=now, exit_code=exit.code, exit_signal=exit.signal)
+    return Restart(0.0, after)
 
 
 def restarts_of(requested: str | None, of_type: str, most: int) -> Restarts | None:

@@ -328,6 +328,9 @@ class Provider(Protocol):
     interrupt_key: str
     """The key (tmux(1), send-keys) that interrupts an agent."""
 
+    stop_background_keys: tuple[str, ...] = ()
+    """The keys that stop all its background agents, and do nothing without one; empty: there are none."""
+
     install_hint: str | None = None
     """The command that installs its program; None: unknown."""
 

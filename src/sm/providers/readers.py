@@ -115,6 +115,10 @@ class HookEvent:
     """A tool use of the agent itself has failed or was denied (True), or succeeded (False). None: none has ended."""
     task: str | None = field(default=None, repr=False)
     """The task that the prompt of this event gives (`core.task_text`)."""
+    sub_agents: int | None = None
+    """At the end of a turn: the number of sub-agents that go on in the background."""
+    sub_agent_ended: str = ""
+    """The id of a sub-agent that has ended."""
     turn_finished: bool = False
     """The agent finished the turn for the input it accepted; False after a turn that failed or was interrupted."""
 

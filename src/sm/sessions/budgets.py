@@ -21,7 +21,9 @@ from sm.core.budgets import (
     parse_change,
 )
 from sm.core.labels import name_to_type
+from sm.core.lifecycle import is_live
 from sm.core.models import Caller, RequestKey, Session
+from sm.core.pauses import PauseState
 from sm.core.requests import Request
 from sm.core.text import folded
 from sm.core.timers import Timer
@@ -52,6 +54,8 @@ class BudgetStatus:
 
     budget: Budget
     spent: Spent
+    unstopped: int = 0
+    """Sessions of a stopped budget that were not seen to have stopped yet."""
 
     @property
     def left(self) -> Amounts:
@@ -86,7 +90,16 @@ class Budgeting:
     def status(self, subject: str) -> BudgetStatus | None:
         """The budget of a subject as committed; None: it has none."""
         budget = self._store.budgets.find(subject)
-        return None if budget is None else BudgetStatus(budget, self._store.budgets.spent_now(budget))
+        if budget is None:
+            return None
+        return BudgetStatus(budget, self._store.budgets.spent_now(budget), self._unstopped(budget))
+
+    def _unstopped(self, budget: Budget) -> int:
+        if budget.state is not BudgetState.STOPPED:
+            return 0
+        live = (s for s in self._store.sessions.values() if is_live(s.status))
+        going = (s for s in live if s.paused is None or s.paused.state is PauseState.PAUSING)
+        return sum(any(b.id == budget.id for b in self._store.budgets.binding(s)) for s in going)
 
     def report(self, caller: Caller, reference: str) -> BudgetReport:
         """The budgets that bind a session. Of those above it, the caller gets only the rest."""

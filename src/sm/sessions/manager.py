@@ -55,7 +55,7 @@ class Manager:
         self.naming = config.sessions.naming
         self.notices = Notices(config)
         self.endings = Endings(config, self.notices, providers)
-        self.pauses = Pauses(providers)
+        self.pauses = Pauses(self.notices, providers)
         self.budgets = Budgets(config, self.notices, self.pauses, providers)
         self.warnings = Warnings(config.warnings, self.notices, self.pauses, providers)
         self.exchanges = Exchanges(config.warnings.ping_pong, self.notices)

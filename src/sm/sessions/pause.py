@@ -2,27 +2,30 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from sm.core.budget_wording import budget_reason
+from sm.core.effects import EffectKind
 from sm.core.labels import name_to_type, short_label
 from sm.core.lifecycle import is_live
 from sm.core.messages import SM_ITSELF
 from sm.core.models import Caller, RequestKey, Session
-from sm.core.states import EventType, TrustLevel
+from sm.core.pauses import Held, PauseState
+from sm.core.states import TrustLevel
 from sm.core.statuses import Status
 from sm.core.text import NOTE_MAX, folded, validate_text
 from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import epoch_s, iso, later
-from sm.core.wording import subject
 from sm.errors import IllegalState, NotPermitted, SmError, UsageError
 from sm.policy.access import Action
+from sm.policy.pauses import Seen
 from sm.sessions.manager import Manager
 from sm.sessions.tree import SessionTree
 from sm.state.budget_holds import is_held_by_budget, stopped_error, stopping_budget
-from sm.state.pauses import PRESSES_MAX, interrupt
 from sm.store import Store, Transaction
 
-_STOPPED_WITHIN_S = 5.0
+WAIT_S = 10.0
+WAIT_MAX_S = 3600.0
 _LONGEST_S = 366 * 86_400.0
 PROGRAM_RUNS = (
     "its program keeps running, because tmux continues it; the processes that it started are stopped"
@@ -39,6 +42,8 @@ class PauseRequest:
     until: str | None = None
     """ISO 8601 with a time zone."""
     reason: str | None = None
+    wait_s: float = WAIT_S
+    """How long to wait until nothing spends any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +52,35 @@ class PauseResult:
 
     sessions: Sequence[Session]
     working: Sequence[str] = ()
-    """The ids of sessions whose turn is still under way."""
+    """The ids of sessions that may still spend."""
     warnings: Sequence[str] = ()
+
+
+class Sight(Protocol):
+    """Looks at the agents themselves."""
+
+    async def is_frozen(self, session: Session) -> bool:
+        """True if the session's cgroup says that its process and all others in it are frozen."""
+
+    async def works(self, session_id: str) -> bool | None:
+        """The agent's own report now: a turn or a background agent runs. None: there is none."""
+
+    def background_agents(self, session_id: str) -> int:
+        """The number of its background agents that were seen at work lately."""
 
 
 class Pausing:
     """Use cases of pauses, within the permissions of the caller."""
 
-    def __init__(self, store: Store, manager: Manager) -> None:
+    def __init__(self, store: Store, manager: Manager, sight: Sight) -> None:
         self._store = store
         self._manager = manager
+        self._sight = sight
 
     async def pause(
         self, caller: Caller, reference: str, wanted: PauseRequest, key: RequestKey | None
     ) -> PauseResult:
-        """Pause a session, with `tree` also its live descendants; return when their turns are interrupted.
+        """Pause a session, with `tree` also its live descendants; return when they spend nothing, or the wait is over.
 
         Changes the end and the reason of a pause that has begun already, unless only others may end it. Raises
         IllegalState if no session of these is live, NotPermitted for a pause of others, and UsageError for an end in
@@ -99,11 +118,11 @@ class Pausing:
         self._manager.record_allowed(caller, Action.PAUSE, [m for m in members if m.id != session.id])
         ids = [member.id for member in members]
         if not wanted.soft:
-            await self._store.wait_until(lambda: not self._working(ids), _STOPPED_WITHIN_S)
+            await self._store.wait_until(lambda: not self._pausing(ids), wanted.wait_s)
         known = self._store.sessions
         paused = [known[i] for i in ids if i in known]
         warnings = [*_sentences(kept), *self._warnings(paused, wanted)]
-        return PauseResult(paused, self._working(ids), warnings)
+        return PauseResult(paused, self._pausing(ids), warnings)
 
     async def resume(
         self, caller: Caller, reference: str, *, tree: bool, key: RequestKey | None
@@ -164,13 +183,9 @@ class Pausing:
         descendants = list(session_tree.descendants(session.id))
         return [now, *self._manager.filter_allowed(caller, Action.PAUSE, descendants, session_tree)]
 
-    def _working(self, session_ids: Sequence[str]) -> list[str]:
+    def _pausing(self, session_ids: Sequence[str]) -> list[str]:
         known = self._store.sessions
-        return [i for i in session_ids if i in known and self._is_working(known[i])]
-
-    def _is_working(self, session: Session) -> bool:
-        pause = session.paused
-        return pause is not None and not pause.suspends and session.status is Status.RUNNING
+        return [i for i in session_ids if i in known and _is_pausing(known[i])]
 
     def _warnings(self, paused: Sequence[Session], wanted: PauseRequest) -> list[str]:
         if wanted.soft:
@@ -180,6 +195,7 @@ class Pausing:
             for s in paused
             if s.paused is not None
             and s.paused.suspends
+            and s.paused.held != Held.FROZEN
             and s.effective_mode is TrustLevel.DIRECT
             and s.exit is None
             and s.process is not None
@@ -200,18 +216,32 @@ class Pausing:
         return None
 
     async def look_again(self, timer: Timer) -> float | None:
-        """Interrupt a paused agent again that still works: a key that comes as a turn begins may be lost."""
+        """Look what a paused session still spends, and carry out the next step."""
+        session = self._store.sessions.get(timer.subject)
+        seen = None if session is None or session.paused is None else await self._look(session)
         async with self._store.transaction() as tx:
             session = tx.find(timer.subject)
-            if not tx.timers.take(timer) or session is None or not self._is_working(session):
-                return None
-            presses = int(timer.data.get("presses", 1))
-            if presses < PRESSES_MAX:
-                await interrupt(tx, session, presses + 1)
-            else:
-                text = f"{subject(session)} is paused, but seems to work on: look at its terminal"
-                await tx.event(EventType.WARNING, session, tx.now, text, {})
+            if tx.timers.take(timer) and session is not None and seen is not None:
+                await self._manager.pauses.follow_look(tx, session, seen)
         return None
+
+    async def _look(self, session: Session) -> Seen:
+        if session.process is None or session.exit is not None:
+            return Seen(works=False, has_process=False)
+        if await self._sight.is_frozen(session):
+            return Seen(works=False, frozen=True)
+        if not self._manager.provider(session).has_turns:
+            effects = self._store.mail.open.effects.values()
+            stops = any(e.session_id == session.id and e.kind == EffectKind.SUSPEND for e in effects)
+            return Seen(works=False, still=not stops, tells=False)
+        works = await self._sight.works(session.id)
+        if works is None and session.status is Status.RUNNING:
+            works = True  # an absence is no evidence
+        return Seen(works=works, agents=self._sight.background_agents(session.id))
+
+
+def _is_pausing(session: Session) -> bool:
+    return session.paused is not None and session.paused.state is PauseState.PAUSING
 
 
 async def _leave_to_budget(tx: Transaction, session: Session) -> None:

@@ -27,7 +27,7 @@ from sm.core.statuses import Status
 from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import later
 from sm.core.usage import Usage
-from sm.policy.budgets import BudgetStep, as_much_again, is_spent, next_step, only_lowers
+from sm.policy.budgets import BudgetStep, as_much_again, is_far_spent, is_spent, next_step, only_lowers
 from sm.providers.base import Provider
 from sm.state.budget_holds import open_request_of
 from sm.state.messages import send
@@ -63,6 +63,8 @@ class Budgets:
         `stored`: the stored usage of these messages, by id; None: read it.
         """
         session = tx.find(session_id)
+        if session is not None:
+            await self._pauses.follow_usage(tx, session, usages)
         if session is None or not usages or not (bound := tx.budgets.binding(session)):
             return
         if stored is None:
@@ -70,7 +72,7 @@ class Budgets:
             stored = await tx.measured.usage_of_messages(session_id, ids)
         spent = added_spending(stored, usages, self._providers[session.provider].cost_usd)
         for budget in tx.budgets.charge(bound, spent):
-            if next_step(budget, tx.budgets.spent_now(budget)) is not BudgetStep.NONE:
+            if self._next_step(budget, tx.budgets.spent_now(budget)) is not BudgetStep.NONE:
                 await self.check(tx, budget.id, session)
 
     async def check(self, tx: Transaction, subject: str, by: Session | None = None) -> None:
@@ -79,13 +81,19 @@ class Budgets:
         if budget is None:
             return
         spent = tx.budgets.spent_now(budget)
-        match next_step(budget, spent):
+        match self._next_step(budget, spent):
             case BudgetStep.SOFT:
                 await self._warn(tx, budget, spent, by)
             case BudgetStep.LIMIT:
                 await self._reach(tx, budget, spent, by)
+            case BudgetStep.HARD:
+                tx.timers.remove(budget.id, TimerKind.BUDGET_STOP)
+                await self.stop(tx, budget, by)
             case BudgetStep.NONE:
                 pass
+
+    def _next_step(self, budget: Budget, spent: Spent) -> BudgetStep:
+        return next_step(budget, spent, self._settings.hard_percent)
 
     async def _warn(self, tx: Transaction, budget: Budget, spent: Spent, by: Session | None) -> None:
         after = self._move(tx, budget, BudgetState.SOFT)
@@ -114,7 +122,8 @@ class Budgets:
             on_limit = self._settings.on_limit
             text = limit_text(after, spent, owner, on_limit, at_work=bool(at_work))
             await self._tell(tx, after, spent, owner, text)
-        if at_work and grace_s > 0:
+        is_far_spent_now = is_far_spent(after.limits, spent, self._settings.hard_percent)
+        if at_work and grace_s > 0 and not is_far_spent_now:
             due_at = later(tx.now, grace_s)
             tx.timers.set(Timer(budget.id, TimerKind.BUDGET_STOP, due_at, grace_s))
         else:

@@ -12,16 +12,26 @@ from sm.core.effects import EffectKind
 from sm.core.labels import label, short_label
 from sm.core.lifecycle import is_live
 from sm.core.models import Exit, Session, Signal, ancestors
+from sm.core.restarts import RESTART
 from sm.core.session_index import oldest_first
 from sm.core.states import EventType, SignalKind, TrustLevel
 from sm.core.statuses import Status
 from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import later
 from sm.core.wording import subject
-from sm.policy.restarts import GiveUp, Restart, after_end, is_between_processes, is_waiting, last_exit
+from sm.policy.restarts import (
+    GiveUp,
+    Restart,
+    after_end,
+    after_pause,
+    is_between_processes,
+    is_waiting,
+    last_exit,
+)
 from sm.providers.base import Provider
 from sm.state.messages import return_messages
 from sm.state.notices import Notices
+from sm.state.pauses import ENDED_BY_PAUSE
 from sm.state.requests import cancel_requests
 from sm.state.restarts import crash_signal, plan_restart, why_ended
 from sm.state.sessions import move
@@ -85,6 +95,9 @@ class Endings:
             signal = Signal(SignalKind.KILLED, EffectKind.KILL, reason, tx.now, exit)
         if exit is not None:
             closed = signal.source == LossCause.TERMINAL
+            if kill is not None and kill.payload.get("pause") and session.paused is not None:
+                await self._end_for_pause(tx, session, signal, exit)
+                return
             follow_up = after_end(session, signal, exit, tx.now, tx.ran_s(session), closed=closed)
             if isinstance(follow_up, Restart):
                 await self._restart(tx, session, replace(signal, exit=exit), follow_up)
@@ -114,6 +127,24 @@ class Endings:
             restarts=restart.restarts,
         )
         await plan_restart(tx, self._notices, session, after, restart, why_ended(crash))
+
+    async def _end_for_pause(self, tx: Transaction, session: Session, end: Signal, exit: Exit) -> None:
+        """Record the end of a process that a pause has ended. The end of the pause starts the next one."""
+        restart = after_pause(session, exit, tx.now)
+        reason = f"{ENDED_BY_PAUSE}; sm resume starts it again"
+        after = await move(
+            tx,
+            self._notices,
+            session.id,
+            Signal(SignalKind.RESTART_PLANNED, RESTART, reason, end.emitted_at, exit),
+            process=None,
+            started_at=None,
+            runs=session.runs + 1,
+            restarts=restart.restarts,
+        )
+        await plan_restart(
+            tx, self._notices, session, after, restart, ENDED_BY_PAUSE, words="the restart after the pause"
+        )
 
     async def start_failed(self, tx: Transaction, session_id: str, signal: Signal) -> None:
         """Record that the session will never have a process, or not again."""

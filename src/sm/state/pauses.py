@@ -1,36 +1,41 @@
-"""Pauses and resumes sessions. Functions of a transaction.
+"""Pauses and resumes sessions, and follows what a paused session still spends. Functions of a transaction.
 
 A pause does not change the status. `messaging.holds` holds the messages of a paused session, and the timers of turns
 wait until it resumes.
+
+An order is not its effect: until sm has seen that a session spends nothing, its pause is `pausing`. A timer looks again
+and again, so that a restart of the daemon ends no look. `policy.pauses` decides on what was seen.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_ended
 from sm.core.messages import SM_ITSELF
 from sm.core.models import Session
-from sm.core.pauses import GO_ON, Pause
+from sm.core.pauses import GO_ON, Held, Pause
 from sm.core.states import EventType
 from sm.core.statuses import Status
 from sm.core.text import folded
 from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import later
-from sm.core.wording import subject
+from sm.core.usage import Usage
+from sm.core.wording import paused_spends_event, paused_spends_notice, subject
+from sm.policy.pauses import FROZEN_LOOK_S, LOOK_S, SOFT_LOOK_S, PauseStep, Seen, after_look
 from sm.providers.base import Provider
 from sm.state.messages import send
+from sm.state.notices import Notices
 from sm.state.warning_rows import after_move as follow_warnings
 from sm.store import Transaction
 
-LOOK_AGAIN_S = 5.0
-"""An agent that still works after this time is interrupted again."""
-PRESSES_MAX = 3
-"""The key presses for one turn: a status that is wrong must not let sm press the key for ever."""
+ENDED_BY_PAUSE = "its pause has ended the process"
+"""The reason of such an end, for people and for the agent."""
 
 
 class Pauses:
-    def __init__(self, providers: Mapping[str, Provider]) -> None:
+    def __init__(self, notices: Notices, providers: Mapping[str, Provider]) -> None:
+        self._notices = notices
         self._providers = providers
 
     async def pause(
@@ -53,8 +58,18 @@ class Pauses:
         before = session.paused
         suspends = not self._providers[session.provider].has_turns
         pause = Pause(tx.now, by, reason, until, soft, suspends=suspends, budget=budget)
+        is_order = before is None or (before.soft and not soft)
         if before is not None:
-            pause = replace(pause, at=before.at, soft=soft and before.soft, cut_off=before.cut_off)
+            kept = before if not is_order else replace(before, settled_at=None, held=None, ordered_at=tx.now)
+            pause = replace(
+                kept,
+                by=by,
+                reason=reason,
+                until=until,
+                soft=soft and before.soft,
+                budget=budget,
+                suspends=suspends,
+            )
         after = await tx.update(session, paused=pause)
         await follow_warnings(tx, after)
         tx.timers.remove(session.id, TimerKind.RESUME)
@@ -67,8 +82,10 @@ class Pauses:
         if suspends:
             if not soft:
                 await tx.effect(EffectKind.SUSPEND, after.id, {}, tx.now)
-        elif after.status is Status.RUNNING and not soft:
-            await interrupt(tx, after)
+        elif after.status is Status.RUNNING and not soft and (is_order or pause.settled_at is None):
+            after = await interrupt(tx, after)
+        if is_order:
+            look(tx, after, 0.0)
         return after
 
     async def resume(self, tx: Transaction, session: Session, by: str) -> Session:
@@ -80,18 +97,110 @@ class Pauses:
         after = await tx.update(session, paused=None)
         await follow_warnings(tx, after)
         await tx.event(EventType.RESUMED, after, tx.now, f"{subject(after)} resumed", {"by": by})
-        if pause.suspends:
+        if pause.suspends or pause.held == Held.FROZEN or tx.has_open(EffectKind.SUSPEND, after.id):
             await tx.effect(EffectKind.CONTINUE, after.id, {}, tx.now)
-        if pause.cut_off:
+        if pause.cut_off and pause.held != Held.ENDED:  # the restart of its process tells it
             send(tx, after.id, SM_ITSELF, GO_ON)
         return after
 
+    # What it still spends
 
-async def interrupt(tx: Transaction, session: Session, presses: int = 1) -> None:
-    """Order the interrupt of a paused agent's turn, and another look at it. `presses`: with this one."""
+    async def follow_look(self, tx: Transaction, session: Session, seen: Seen) -> Session:
+        """Carry out what a look at a paused session asks for, and set the timer of the next one."""
+        pause = session.paused
+        if pause is None or is_ended(session.status):
+            return session
+        step, pause = after_look(pause, seen, tx.now)
+        after = session if pause == session.paused else await tx.update(session, paused=pause)
+        match step:
+            case PauseStep.PRESS:
+                after = await interrupt(tx, after)
+            case PauseStep.FORCE if not tx.has_open(EffectKind.SUSPEND, after.id) and not tx.has_open(
+                EffectKind.KILL, after.id
+            ):
+                await tx.effect(EffectKind.SUSPEND, after.id, {"force": True}, tx.now)
+            case _:
+                pass
+        if seen.goes_on_after(pause, tx.now):
+            after = await self._tell(tx, after)
+        if pause.settled_at is None:
+            look(tx, after, SOFT_LOOK_S if pause.soft else LOOK_S)
+        elif pause.held == Held.FROZEN:
+            look(tx, after, FROZEN_LOOK_S)
+        return after
+
+    async def follow_usage(self, tx: Transaction, session: Session, usages: Sequence[Usage]) -> None:
+        """Follow usage that the transaction is about to store: a settled session that spends is stopped anew."""
+        pause = session.paused
+        if pause is None or pause.soft or not usages:
+            return
+        newest = min(max(used.at for used in usages), tx.now)  # the agent has written the times
+        if newest <= (pause.settled_at or pause.at):
+            return  # from before, and read late
+        if pause.settled_at is None:
+            await tx.update(session, paused=replace(pause, used_at=tx.now))
+            return
+        again = replace(
+            pause,
+            settled_at=None,
+            held=None,
+            quiet_since=None,
+            used_at=tx.now,
+            ordered_at=tx.now,
+            presses=0,
+            spends=(),
+        )
+        after = await self._tell(tx, await tx.update(session, paused=again))
+        if after.status is Status.RUNNING and not pause.suspends:
+            after = await interrupt(tx, after)
+        look(tx, after, LOOK_S)
+
+    async def settle(self, tx: Transaction, session: Session, held: Held) -> None:
+        """Note that the session was seen to spend nothing."""
+        if session.paused is not None:
+            settled = replace(session.paused, settled_at=tx.now, held=held, spends=())
+            after = await tx.update(session, paused=settled)
+            tx.timers.remove(session.id, TimerKind.PAUSE)
+            if held is Held.FROZEN:
+                look(tx, after, FROZEN_LOOK_S)
+
+    async def end_process(self, tx: Transaction, session: Session) -> str | None:
+        """Order the end of a paused agent's process, which the end of the pause starts again in its conversation.
+
+        Returns the reason why that is not possible.
+        """
+        if session.conversation is None or not self._providers[session.provider].has_turns:
+            return "it has no conversation in which it could go on"
+        if session.token_hash is None:
+            return "it was adopted, so its process belongs to a person"
+        if session.process is not None and not tx.has_open(EffectKind.KILL, session.id):
+            payload = {"force": False, "by": SM_ITSELF, "reason": ENDED_BY_PAUSE, "pause": True}
+            await tx.effect(EffectKind.KILL, session.id, payload, tx.now)
+        return None
+
+    async def _tell(self, tx: Transaction, session: Session) -> Session:
+        """Tell parent and operator that a session spends after the order to pause: once for the pause."""
+        pause = session.paused
+        if pause is None or pause.told:
+            return session
+        after = await tx.update(session, paused=replace(pause, told=True))
+        metadata = {"paused": pause.at, "spends": list(pause.spends)}
+        await tx.event(EventType.WARNING, after, tx.now, paused_spends_event(after, pause), metadata)
+        await self._notices.add_for_spending(tx, after, pause.at, paused_spends_notice(after, pause))
+        return after
+
+
+def look(tx: Transaction, session: Session, after_s: float) -> None:
+    """Set the timer of the next look at what a paused session spends."""
+    tx.timers.set(Timer(session.id, TimerKind.PAUSE, later(tx.now, after_s), after_s))
+
+
+async def interrupt(tx: Transaction, session: Session) -> Session:
+    """Order the interrupt of all work of a paused agent."""
     await tx.effect(EffectKind.INTERRUPT, session.id, {"pause": True}, tx.now)
-    due_at, data = later(tx.now, LOOK_AGAIN_S), {"presses": presses}
-    tx.timers.set(Timer(session.id, TimerKind.PAUSE, due_at, LOOK_AGAIN_S, data))
+    if session.paused is None:
+        return session
+    return await tx.update(session, paused=replace(session.paused, presses=session.paused.presses + 1))
 
 
 async def after_move(tx: Transaction, before: Status, session: Session) -> Session:
@@ -104,5 +213,9 @@ async def after_move(tx: Transaction, before: Status, session: Session) -> Sessi
         return await tx.update(session, paused=None)
     goes_on = pause.soft and before is Status.WAITING_INPUT  # the turn that was under way
     if session.status is Status.RUNNING and not pause.suspends and not goes_on:
-        await interrupt(tx, session)
+        begun = replace(
+            pause, settled_at=None, held=None, quiet_since=None, ordered_at=tx.now, presses=0, spends=()
+        )
+        session = await interrupt(tx, await tx.update(session, paused=begun))
+        look(tx, session, LOOK_S)
     return session

@@ -37,11 +37,18 @@ def crash_signal(crash: Signal, restart: Restart) -> Signal:
 
 
 async def plan_restart(
-    tx: Transaction, notices: Notices, before: Session, session: Session, restart: Restart, why: str
+    tx: Transaction,
+    notices: Notices,
+    before: Session,
+    session: Session,
+    restart: Restart,
+    why: str,
+    *,
+    words: str | None = None,
 ) -> None:
     """Set the timer of the restart. `before`: the session with its process; `session`: after the crash.
 
-    `why`: how the process ended, for its agent.
+    `why`: how the process ended, for its agent. `words`: what the restart is, if it follows no crash.
     """
     await keep_messages(tx, notices, session)
     await cancel_questions(tx, session, tx.now, "the process has ended")
@@ -50,12 +57,13 @@ async def plan_restart(
     data = {
         "process": None if process is None else {"pid": process.pid, "started": process.started},
         "began": before.started_at,
-        "words": restart.words,
+        "words": words or restart.words,
         "why": why,
     }
     due_at = later(tx.now, restart.after_s)
     tx.timers.set(Timer(session.id, TimerKind.RESTART, due_at, restart.after_s, data))
-    await _warn(tx, notices, session, restart)
+    if words is None:
+        await _warn(tx, notices, session, restart)
 
 
 async def _warn(tx: Transaction, notices: Notices, session: Session, restart: Restart) -> None:

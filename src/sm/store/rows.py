@@ -149,6 +149,8 @@ def _pause(text: str | None) -> Pause | None:
         return None
     given = decode_json(text)
     known = {f.name: given[f.name] for f in fields(Pause) if f.name in given}
+    spends = known.get("spends")
+    known["spends"] = tuple(map(str, spends)) if isinstance(spends, list) else ()
     # A session whose pause cannot be read stays paused.
     return Pause(**{"at": "", "by": SM_ITSELF, "reason": "unknown", **known})
 

@@ -35,8 +35,12 @@ class BudgetView(TypedDict):
         BudgetState,
         doc(
             "`ok`; `soft`: most of it is spent; `grace`: it is spent, agents report what they have; `stopped`: it is "
-            "spent, and its sessions are stopped; `told`: it is spent, and binds nobody."
+            "spent, and its sessions are stopped, except `unstopped`; `told`: it is spent, and binds nobody."
         ),
+    ]
+    unstopped: Annotated[
+        int,
+        doc("Sessions of a `stopped` budget that sm has not seen to have stopped yet: they may still spend."),
     ]
     state_at: Time
     soft_percent: int

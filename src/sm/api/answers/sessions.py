@@ -8,6 +8,7 @@ from sm.api.answers.budgets import BudgetView
 from sm.api.answers.usage import SessionSumsView
 from sm.api.fields import Time, doc
 from sm.core.attention import Attention, TaskKind
+from sm.core.pauses import PauseState
 from sm.core.states import Mode, TrustLevel
 from sm.core.statuses import Status
 
@@ -30,6 +31,16 @@ class PausedView(TypedDict):
     by: Annotated[str, doc("`operator`, the id of a session, a user such as `telegram:4711`, or `sm`.")]
     reason: str
     until: Annotated[Time | None, doc("The session resumes then by itself.")]
+    state: Annotated[PauseState, doc("`paused`: sm has seen that the session spends nothing.")]
+    settled_at: Annotated[Time | None, doc("When sm has seen that.")]
+    held: Annotated[
+        str | None,
+        doc(
+            "What keeps it from spending: `told`, its agent reports that nothing runs; `frozen`, its processes are "
+            "frozen; `ended`, its process was ended, and the end of the pause starts it again."
+        ),
+    ]
+    spends: Annotated[list[str], doc("What still spends, for people.")]
 
 
 class RestartsView(TypedDict):
@@ -196,7 +207,7 @@ class PauseView(BareSessionView):
 
     sessions: Annotated[list[str], doc("The ids of all sessions that were paused or resumed.")]
     too: Annotated[list[SessionView], doc("The descendants among them.")]
-    working: Annotated[list[str], doc("The ids of the sessions whose turn has not ended yet.")]
+    working: Annotated[list[str], doc("The ids of the sessions that may still spend.")]
     warnings: Annotated[list[str], doc("Sentences for people.")]
 
 

@@ -35,7 +35,7 @@ from sm.core.states import TrustLevel
 from sm.core.statuses import ENDED_OF_ANY_KIND, Status
 from sm.core.text import folded
 from sm.monitor.monitor import Glance
-from sm.sessions.pause import PauseRequest, PauseResult
+from sm.sessions.pause import WAIT_S, PauseRequest, PauseResult
 
 WaitS = Annotated[Seconds | None, doc(f"How long to wait for news, in seconds, at most {WAIT_MAX_S:.0f}.")]
 Trust = Annotated[str | None, doc("`direct` or `sandboxed`; null: the level of the configuration.")]
@@ -123,6 +123,9 @@ class PauseBody(Body):
     for_s: Annotated[float | None, doc("The duration in seconds; null: until it is resumed.")] = None
     until: Annotated[str | None, doc("The end, in place of a duration: ISO 8601 with a time zone.")] = None
     reason: Annotated[str | None, doc("One line for lists.")] = None
+    wait_s: Annotated[
+        float | None, doc("How long to wait until nothing spends any more, at most 3600; null: 10.")
+    ] = None
 
 
 class ResumeBody(Body):
@@ -325,8 +328,12 @@ async def interrupt(request: ApiRequest, body: EmptyBody, key: RequestKey | None
 
 @routes.route("POST", "/v1/sessions/{ref}/pause", agents=True)
 async def pause(request: ApiRequest, body: PauseBody, key: RequestKey | None) -> PauseView:
-    """Pause a session: its turn is interrupted, and its messages are held until it is resumed."""
-    wanted = PauseRequest(bool(body.tree), bool(body.soft), body.for_s, body.until, body.reason)
+    """Pause a session: all its work is stopped, and its messages are held until it is resumed.
+
+    `paused.state` says whether sm has seen that it spends nothing any more.
+    """
+    wait_s = WAIT_S if body.wait_s is None else body.wait_s
+    wanted = PauseRequest(bool(body.tree), bool(body.soft), body.for_s, body.until, body.reason, wait_s)
     done = await request.services.pausing.pause(request.caller, request.name, wanted, key)
     return pause_view(request, done)
 

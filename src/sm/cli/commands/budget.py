@@ -61,12 +61,19 @@ def command(session: str | None, limits: str | None, more: str | None, call: Cal
         call.post(path, _lines, {"set": limits, "add": more})
 
 
+def _state(budget: JsonObject) -> str:
+    unstopped = budget.get("unstopped", 0)  # an older daemon says nothing of it
+    if budget["state"] == "stopped" and unstopped:
+        return f"spent: its sessions are being stopped, {unstopped} may still spend"
+    return _STATES.get(budget["state"], line(budget["state"]))
+
+
 def _lines(report: JsonObject) -> list[str]:
     name, budget = line(report["label"]), report["budget"]
     lines = [f"{name}: no budget" if budget is None else f"{name}: {amounts_text(budget['limits'])}"]
     if budget is not None:
         lines.append(f"Spent:     {spent_words(budget['limits'], budget['spent'])} ({budget['percent']}%)")
         request = f" (sm requests {budget['request_id']})" if budget["request_id"] else ""
-        lines.append(f"State:     {_STATES.get(budget['state'], line(budget['state']))}{request}")
+        lines.append(f"State:     {_state(budget)}{request}")
     above = (f"Above:     {line(b['label'])} has {amounts_text(b['left'])} left" for b in report["above"])
     return [*lines, *above]

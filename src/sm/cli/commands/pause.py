@@ -1,17 +1,23 @@
 """Pause agents: no new turn, and messages wait.
 
-Interrupts the turn that is under way; with --soft, the turn may end. A turn that begins later is interrupted too. A
-paused session starts no agent, gets no reminder, and is not completed by sm. Its requests stay open, and its end is
-reported as usual.
+Stops the turn that is under way and the agent's background agents; with --soft, the turn may end. A turn that begins
+later is interrupted too. A paused session starts no agent, gets no reminder, and is not completed by sm. Its requests
+stay open, and its end is reported as usual.
 
-An agent type that runs a command has no turns: sm stops the processes that its program started (SIGSTOP), and in a
-container also the program. With --soft, sm stops none of them.
+"Paused" is said when sm has seen that nothing spends any more: the agent reports that nothing runs and no usage came
+for 5 s, or its processes are frozen or gone. The command waits 10 s for that, then says what still spends. With --wait
+it waits longer, and exits with 10 if something still spends then. What goes on for 6 s is frozen; where that is not
+possible, sm ends the process, keeps its conversation, and "sm resume" starts it again.
+
+An agent type that runs a command has no turns: sm freezes its processes or, where that is not possible, stops those
+that its program started (SIGSTOP), and in a container also the program. With --soft, sm stops none of them.
 
 "sm resume" ends the pause, delivers the messages, and tells an agent whose turn was interrupted to go on. Pausing a
 paused session changes the end and the reason of its pause. Agents can pause only their descendants.
 
 With --all: every live session; from an agent, only its descendants. With --account, pause an account in place of
-sessions: its agents start no turn, and new agents stay in the status spawned. A turn that is under way goes on.
+sessions: its agents start no turn, and new agents stay in the status spawned. A turn that is under way goes on: pause
+its sessions too to stop that.
 
 \b
 Examples:
@@ -29,10 +35,13 @@ from sm.cli.bulk import act_on_each
 from sm.cli.call import Call, json_option
 from sm.cli.options import account_option, running_sessions, sessions_argument, workspace_option
 from sm.cli.selection import check, running_trees, seconds_of
-from sm.client.http import account_path
+from sm.client.http import TIMEOUT_S, account_path
 from sm.core.lines import JsonObject, clock, line
+from sm.core.pauses import Held, PauseState, spending_words
 from sm.core.session_lines import label
-from sm.errors import UsageError
+from sm.errors import UsageError, WaitTimeout
+
+_WAIT_MAX_S = 3600
 
 
 @click.command(help=__doc__)
@@ -44,6 +53,12 @@ from sm.errors import UsageError
 @click.option("--soft", is_flag=True, help="Let the turn that is under way end.")
 @click.option("--for", "duration", metavar="TIME", help="Resume after this time, such as 30m, 2h or 1d.")
 @click.option("--until", metavar="TIME", help="Resume at this local time, such as 06:00 or 2026-11-27T06:00.")
+@click.option(
+    "--wait",
+    metavar="SECONDS",
+    type=click.FloatRange(0, _WAIT_MAX_S),
+    help="Wait so long until nothing spends any more; exit code 10 if something does.",
+)
 @click.option("--reason", metavar="TEXT", help="The reason that lists show.")
 @workspace_option
 @account_option
@@ -55,28 +70,41 @@ def command(
     soft: bool,
     duration: str | None,
     until: str | None,
+    wait: float | None,
     reason: str | None,
     workspace: str | None,
     account: str | None,
     call: Call,
 ) -> int:
     if account is not None:
-        if sessions or every or tree or soft or duration or until or reason or workspace:
+        if sessions or every or tree or soft or duration or until or reason or workspace or wait is not None:
             raise UsageError(
                 "--account takes no sessions and no other options", f"sm pause --account {account}"
             )
         document = call.client.text("POST", account_path(account, "/pause"), body={})
-        call.show(document, lambda _: [f"Paused account {line(account)}"])
+        call.show(document, lambda _: [f"Paused account {line(account)}: it starts no new turn"])
         return 0
+    if wait is not None and soft:
+        raise UsageError("--soft lets the turn end: there is nothing to wait for", "sm wait SESSION")
     check(sessions, "--all", every=every, workspace=workspace)
-    body = {"tree": tree or every, "soft": soft, "reason": reason, **_end(duration, until)}
+    body: dict[str, object] = {"tree": tree or every, "soft": soft, "reason": reason, **_end(duration, until)}
     if every:
         trees = running_trees(call.client, workspace, call.instance.session_id)
         if not trees and not call.as_json:
             click.echo("no sessions to pause", err=True)
             return 0
         sessions = tuple(session["session_id"] for session in trees)
-    return act_on_each(call, sessions, "pause", _paused, body, chosen=every)
+    if wait is not None:
+        body["wait_s"] = wait
+    unsettled: list[str] = []
+
+    def done(answer: JsonObject) -> str:
+        unsettled.extend(answer["working"])
+        return _paused(answer)
+
+    timeout_s = TIMEOUT_S + (wait or 0.0)
+    code = act_on_each(call, sessions, "pause", done, body, timeout_s=timeout_s, chosen=every)
+    return WaitTimeout.exit_code if code == 0 and wait is not None and unsettled else code
 
 
 def _end(duration: str | None, until: str | None) -> dict[str, object]:
@@ -97,6 +125,20 @@ def _paused(answer: JsonObject) -> str:
     for session in (*own, *answer["too"]):
         pause = session["paused"]
         until = f" until {clock(pause['until'], datetime.now(UTC))}" if pause and pause["until"] else ""
-        works = "; its turn has not ended yet" if session["session_id"] in answer["working"] else ""
-        lines.append(f"Paused {label(session)}{until}{works}")
+        lines.append(f"{_state(session, answer)} {label(session)}{until}{_note(pause)}")
     return "\n".join(lines)
+
+
+def _state(session: JsonObject, answer: JsonObject) -> str:
+    return "Pausing" if session["session_id"] in answer["working"] else "Paused"
+
+
+def _note(pause: JsonObject | None) -> str:
+    """What still spends, or what becomes of the process."""
+    if not pause or "state" not in pause:  # an older daemon
+        return ""
+    if pause["held"] == Held.ENDED:
+        return ": its process was ended and its conversation is kept; sm resume starts it again"
+    if pause["state"] == PauseState.PAUSED:
+        return ""
+    return f": {line(spending_words(pause['spends']))}"

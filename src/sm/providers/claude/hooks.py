@@ -97,7 +97,8 @@ def read_hook(payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> H
         case "Notification":
             return HookEvent(name, _notified(payload, observe))
         case "Stop" if not sub:
-            return replace(here, observation=_stopped(payload, observe), turn_finished=True)
+            left = _sub_agents(payload)
+            return replace(here, observation=_stopped(payload, observe), turn_finished=True, sub_agents=left)
         case "StopFailure" if not sub:
             fault = read_fault(payload.get("error"), payload.get("last_assistant_message"), at)
             failed = replace(observe(Activity.IDLE, fault_reason(fault, at), final=True), answer="")
@@ -105,6 +106,8 @@ def read_hook(payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> H
         case "SubagentStart":
             kind = folded(values.string(payload.get("agent_type")) or "unnamed", 60)
             return HookEvent(name, observe(Activity.BUSY, f"a sub-agent started: {kind}"))
+        case "SubagentStop":
+            return HookEvent(name, sub_agent_ended=sub)
         case "PreCompact":
             compacting = observe(Activity.BUSY, "claude is compacting the conversation")
             return replace(here, observation=compacting, accepted=_compact_command(payload, at))
@@ -173,16 +176,24 @@ def _notified(payload: Mapping[str, Any], observe: _Observe) -> Observation | No
 
 
 def _stopped(payload: Mapping[str, Any], observe: _Observe) -> Observation:
-    tasks = values.blocks(payload.get("background_tasks"))
-    running = [task for task in tasks if task.get("status") == "running"]
-    agents = sum(task.get("type") == "subagent" for task in running)
+    agents = _sub_agents(payload)
     if agents:
         return observe(Activity.BUSY, f"the turn ended, sub-agents in the background: {agents}")
-    shells = len(running)
+    shells = len(_running(payload))
     left = f", shells in the background: {shells}" if shells else ""
     ended = observe(Activity.IDLE, f"the turn ended{left}", final=True)
     message = values.string(payload.get("last_assistant_message"))
     return replace(ended, answer=_cut(message), finished=True, background=shells)
+
+
+def _running(payload: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The tasks in the background at the end of a turn."""
+    tasks = values.blocks(payload.get("background_tasks"))
+    return [task for task in tasks if task.get("status") == "running"]
+
+
+def _sub_agents(payload: Mapping[str, Any]) -> int:
+    return sum(task.get("type") == "subagent" for task in _running(payload))
 
 
 def _cut(message: str) -> str:

@@ -81,6 +81,12 @@ class ClaudeProvider(Provider):
     prices_as_of = PRICES_AS_OF
     has_turns = True
     interrupt_key = "Escape"
+    stop_background_keys = (
+        "C-x",
+        "C-k",
+        "C-x",
+        "C-k",
+    )  # twice within 3 s (measured); Escape stops only the turn
     never_inherited = _NEVER_INHERITED
     sandbox_environment: Mapping[str, str] = MappingProxyType(
         # The program belongs to the image, which is read-only.
