@@ -35,7 +35,8 @@ def measure(effort: Effort) -> Iterator[Row]:
 async def _measured(path: str, times: int) -> Pairs:
     config = Config()
     providers = {name: make(config) for name, make in PROVIDERS.items()}
-    budgets, numbers = Budgets(config, Notices(config), Pauses(providers), providers), itertools.count()
+    notices = Notices(config)
+    budgets, numbers = Budgets(config, notices, Pauses(notices, providers), providers), itertools.count()
     ours, floor = list[float](), list[float]()
     async with await Store.open(path) as store:
         bound, free = await _prepare(store)

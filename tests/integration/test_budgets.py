@@ -329,7 +329,7 @@ def test_approval_does_not_end_the_pause_of_a_person(stage: Stage) -> None:
 
 def test_pause_whose_time_ends_while_a_budget_stops_the_session_ends_with_the_approval(stage: Stage) -> None:
     agent = at_work(stage, "--budget", "usd=1")
-    stage.sm("pause", agent.id, "--for", "1h")
+    stage.run("pause", agent.id, "--for", "1h", "--wait", "0")
     spend(agent, 1)
     in_state(stage, agent.id, "stopped")
     stage.kill_daemon()

@@ -49,6 +49,12 @@ def interrupts(stage: Stage, agent: Agent) -> int:
         return int(db.execute(query, (agent.id,)).fetchone()[0])
 
 
+def order_pause(stage: Stage, agent: Agent) -> None:
+    """Pause an agent that works, and do not wait for the effect: the test plays it."""
+    done = stage.run("pause", agent.id, "--wait", "0")
+    assert done.returncode == 10 and "its turn still spends" in done.stdout, (done.stdout, done.stderr)
+
+
 def find(stage: Stage, agent: Agent, number: int) -> dict[str, Any]:
     return next(m for m in stage.json("log", agent.id) if m["message_id"] == number)
 
@@ -120,7 +126,7 @@ def test_stopped_child_of_a_paused_program_is_killed_with_it(stage: Stage) -> No
 def test_running_agent_is_interrupted_and_told_to_go_on(stage: Stage, agent: Agent) -> None:
     begin_turn(agent)
     stage.in_status(agent.id, "running")
-    stage.sm("pause", agent.id)
+    order_pause(stage, agent)
     agent.write_interruption()
     stage.in_status(agent.id, "idle")
     assert GO_ON not in stage.messages(agent)
@@ -219,7 +225,8 @@ def test_parent_hears_of_the_end_of_a_paused_child_but_not_that_it_is_idle(stage
     parent = stage.spawn("Sh", "sleep 1000")["session_id"]
     child = stage.agent("Plain", "--parent", parent)
     begin_turn(child)
-    stage.sm("pause", child.id)
+    stage.in_status(child.id, "running")
+    order_pause(stage, child)
     child.write_interruption()
     stage.in_status(child.id, "idle")
     with closing(sqlite3.connect(stage.state / "sm.db")) as db:  # of the transaction of the status

@@ -48,7 +48,6 @@ class Scene:
     def __post_init__(self) -> None:
         self.pausing = Pausing(self.store, self.manager, _Sight(self))
 
-    @property
     def pause(self) -> Pause:
         pause = self.store.sessions[WORKER.id].paused
         assert pause is not None
@@ -110,11 +109,11 @@ async def test_agent_that_works_on_is_interrupted_then_forced_and_told_of_once(s
     await scene.pass_time(FORCE_AFTER_S - 0.1)
     assert scene.orders(EffectKind.INTERRUPT) == PRESSES_MAX
     assert scene.orders(EffectKind.SUSPEND) == 0
-    assert scene.pause.spends == ("3 background agents",)
+    assert scene.pause().spends == ("3 background agents",)
     await scene.pass_time(60)
     assert scene.orders(EffectKind.INTERRUPT) == PRESSES_MAX
     assert scene.orders(EffectKind.SUSPEND) == 1
-    assert scene.pause.state is PauseState.PAUSING
+    assert scene.pause().state is PauseState.PAUSING
     assert await scene.told() == [None, PARENT.id]
     warnings = [e for e in await scene.store.events(sessions=[WORKER.id]) if e.type is EventType.WARNING]
     assert ["3 background agents still spend" in event.message for event in warnings] == [True]
@@ -125,9 +124,9 @@ async def test_agent_that_stops_is_paused_after_its_quiet_time(scene: Scene) -> 
     await scene.pass_time(1)
     scene.works = False
     await scene.pass_time(QUIET_S - 0.1)
-    assert scene.pause.state is PauseState.PAUSING
+    assert scene.pause().state is PauseState.PAUSING
     await scene.pass_time(1)
-    assert (scene.pause.state, scene.pause.held) == (PauseState.PAUSED, Held.TOLD)
+    assert (scene.pause().state, scene.pause().held) == (PauseState.PAUSED, Held.TOLD)
     assert KEY not in scene.store.mail.open.timers
     assert await scene.told() == []
 
@@ -136,37 +135,37 @@ async def test_usage_that_comes_after_all_is_told_and_stopped_anew(scene: Scene)
     await scene.order()
     scene.works = False
     await scene.pass_time(10)
-    assert scene.pause.state is PauseState.PAUSED
+    assert scene.pause().state is PauseState.PAUSED
     before = scene.orders(EffectKind.INTERRUPT)
     await scene.use(AT)  # from before the order, and read late
-    assert scene.pause.state is PauseState.PAUSED
+    assert scene.pause().state is PauseState.PAUSED
     await scene.use(scene.clock[0])
-    assert scene.pause.state is PauseState.PAUSING
+    assert scene.pause().state is PauseState.PAUSING
     assert scene.orders(EffectKind.INTERRUPT) == before + 1
     for _ in range(5):
         await scene.use(scene.clock[0])
     assert await scene.told() == [None, PARENT.id]
     await scene.pass_time(60)
-    assert scene.pause.state is PauseState.PAUSED
+    assert scene.pause().state is PauseState.PAUSED
 
 
 async def test_missing_report_of_a_running_agent_is_no_evidence(scene: Scene) -> None:
     await scene.order()
     scene.works = None
     await scene.pass_time(60)
-    assert scene.pause.state is PauseState.PAUSING
+    assert scene.pause().state is PauseState.PAUSING
 
 
 async def test_frozen_session_is_paused_at_once_and_looked_at_again(scene: Scene) -> None:
     await scene.order()
     scene.frozen = True
     await scene.pass_time(0.1)
-    assert (scene.pause.state, scene.pause.held) == (PauseState.PAUSED, Held.FROZEN)
+    assert (scene.pause().state, scene.pause().held) == (PauseState.PAUSED, Held.FROZEN)
     scene.frozen = False
     await scene.pass_time(60)
-    assert scene.pause.state is PauseState.PAUSING
+    assert scene.pause().state is PauseState.PAUSING
     async with scene.store.transaction() as tx:
-        frozen = replace(scene.pause, held=Held.FROZEN)
+        frozen = replace(scene.pause(), held=Held.FROZEN)
         await scene.manager.pauses.resume(
             tx, await tx.update(tx.session(WORKER.id), paused=frozen), "operator"
         )
@@ -182,7 +181,7 @@ async def test_process_that_a_pause_has_ended_starts_again_only_after_it(scene: 
     assert (ended.status, ended.process, ended.exit) == (Status.STARTING, None, None)
     assert ended.parent_id == PARENT.id and ended.restarts is not None and ended.restarts.times == ()
     await scene.pass_time(1)
-    assert (scene.pause.state, scene.pause.held) == (PauseState.PAUSED, Held.ENDED)
+    assert (scene.pause().state, scene.pause().held) == (PauseState.PAUSED, Held.ENDED)
     assert (WORKER.id, TimerKind.RESTART) in scene.store.mail.open.timers
     assert await scene.told() == []
 
@@ -211,11 +210,11 @@ async def test_harder_pause_is_verified_anew_and_another_end_is_not(scene: Scene
         await scene.manager.pauses.pause(tx, tx.session(WORKER.id), by="o", reason="a", soft=True)
     scene.works = False
     await scene.pass_time(20)
-    assert scene.pause.state is PauseState.PAUSED and scene.orders(EffectKind.INTERRUPT) == 0
+    assert scene.pause().state is PauseState.PAUSED and scene.orders(EffectKind.INTERRUPT) == 0
     await scene.order()
-    assert scene.pause.state is PauseState.PAUSING
+    assert scene.pause().state is PauseState.PAUSING
     await scene.pass_time(20)
-    settled = scene.pause.settled_at
+    settled = scene.pause().settled_at
     assert settled is not None
     await scene.order()
-    assert (scene.pause.settled_at, scene.pause.state) == (settled, PauseState.PAUSED)
+    assert (scene.pause().settled_at, scene.pause().state) == (settled, PauseState.PAUSED)

@@ -33,6 +33,10 @@ ENDED_BY_PAUSE = "its pause has ended the process"
 """The reason of such an end, for people and for the agent."""
 
 
+_UNTIL_SEEN = ("its turn",)
+"""What spends before the first look at a session that works."""
+
+
 class Pauses:
     def __init__(self, notices: Notices, providers: Mapping[str, Provider]) -> None:
         self._notices = notices
@@ -83,7 +87,7 @@ class Pauses:
             if not soft:
                 await tx.effect(EffectKind.SUSPEND, after.id, {}, tx.now)
         elif after.status is Status.RUNNING and not soft and (is_order or pause.settled_at is None):
-            after = await interrupt(tx, after)
+            after = await interrupt(tx, await tx.update(after, paused=replace(pause, spends=_UNTIL_SEEN)))
         if is_order:
             look(tx, after, 0.0)
         return after
@@ -214,7 +218,13 @@ async def after_move(tx: Transaction, before: Status, session: Session) -> Sessi
     goes_on = pause.soft and before is Status.WAITING_INPUT  # the turn that was under way
     if session.status is Status.RUNNING and not pause.suspends and not goes_on:
         begun = replace(
-            pause, settled_at=None, held=None, quiet_since=None, ordered_at=tx.now, presses=0, spends=()
+            pause,
+            settled_at=None,
+            held=None,
+            quiet_since=None,
+            ordered_at=tx.now,
+            presses=0,
+            spends=_UNTIL_SEEN,
         )
         session = await interrupt(tx, await tx.update(session, paused=begun))
         look(tx, session, LOOK_S)
