@@ -17,6 +17,7 @@ from sm.providers.readers import (
     AcceptedInput,
     Dialog,
     HookEvent,
+    LastTurn,
     Readers,
     SetupDialog,
     SetupQuestion,
@@ -124,6 +125,14 @@ class ScriptedTranscripts:
             TranscriptEntry(_text(e["id"]), _text(e.get("follows")) or None, _text(e.get("at")))
             for e in found
         ]
+
+    def last_turn(self, lines: Sequence[bytes]) -> LastTurn | None:
+        """The turn that a last line with an `answer` ends."""
+        answer = _text(_object(lines[-1]).get("answer")) if lines else ""
+        if not answer:
+            return None
+        end = Observation(Source.TRANSCRIPT, Activity.IDLE, 1.0, "a turn ended", answer=answer, finished=True)
+        return LastTurn(end, 1.0, 0)
 
     def actions(self, lines: Sequence[bytes], count: int, working_dir: str) -> Sequence[ActionLine]:
         prompts = [_text(_object(line).get("prompt")) for line in lines]
