@@ -52,7 +52,7 @@ def empty_submodules_warning(top: str) -> str | None:
     """Say that the submodules of a new worktree are empty; None: there are none, or git cannot say."""
     try:
         paths = [path for path in submodules(top) if not os.path.lexists(os.path.join(top, path, ".git"))]
-    except ExternalError:
+    except (ExternalError, IllegalState):
         return None
     if not paths:
         return None
@@ -118,7 +118,7 @@ def is_available(path: str, commit: str, top: str, target: str) -> bool:
             contains = ("for-each-ref", "--count=1", f"--contains={commit}", "refs/remotes")
             if git(directory, *contains, variables=_OFFLINE):
                 return True
-        except ExternalError:
+        except (ExternalError, IllegalState):
             continue
     # Somebody else may have moved the submodule, in a branch that the agent has merged.
     try:
@@ -134,7 +134,7 @@ def is_available(path: str, commit: str, top: str, target: str) -> bool:
                 path,
             )
         )
-    except ExternalError:
+    except (ExternalError, IllegalState):
         return False
 
 
@@ -166,7 +166,7 @@ def _only_copies(top: str, main: str, common: str, above: str) -> Iterator[OnlyC
                     directory, "log", "--max-count=1", "--format=%h %s", lost[0], "--", variables=_OFFLINE
                 )
                 yield OnlyCopy(shown, len(lost), folded(newest, 100))
-        except ExternalError as error:
+        except (ExternalError, IllegalState) as error:
             yield OnlyCopy(shown, None, f"git cannot list its commits: {error.message}")
             continue
         yield from _only_copies(directory, os.path.join(main, path), common, shown)
@@ -178,7 +178,7 @@ def _has(directory: str, commit: str, common: str) -> bool:
         return False
     try:
         return not git(directory, "rev-list", "--max-count=1", commit, "--not", "--all", variables=_OFFLINE)
-    except ExternalError:  # it does not have the commit
+    except (ExternalError, IllegalState):  # it does not have the commit
         return False
 
 
@@ -199,7 +199,7 @@ def hidden_changes_warning(top: str) -> str | None:
     """Say which submodules have changes that a difference of the worktree does not show; None: none has."""
     try:
         paths = list(uncommitted_submodules(top))
-    except ExternalError:
+    except (ExternalError, IllegalState):
         return None
     if not paths:
         return None

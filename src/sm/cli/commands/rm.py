@@ -110,7 +110,7 @@ def _refuse_only_copy(call: Call, reference: str, *, discard: bool, yes: bool) -
 
     try:
         copies = session_copies(session, sandboxed=not may_run_git(call.client, session))
-    except ExternalError:  # no repository is left: nothing can be deleted
+    except (ExternalError, IllegalState):  # where git does not run, the worktree is kept
         return
     if not copies:
         return
