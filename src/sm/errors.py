@@ -11,7 +11,8 @@
     ├── NotFound                 3  no such session or request
     ├── IllegalState             4  not possible in this state
     │   ├── IllegalTransition
-    │   └── ShownChanged             a request is no longer as the person saw it
+    │   ├── ShownChanged             a request is no longer as the person saw it
+    │   └── AnswersQuestion          a text would answer a question, and its sender wants to be asked before
     ├── NotPermitted             5
     │   └── Unauthenticated          the token belongs to no session
     ├── LimitReached             6
@@ -101,6 +102,14 @@ class IllegalTransition(IllegalState, code="illegal_transition"): ...
 class ShownChanged(IllegalState, code="shown_changed"): ...
 
 
+class AnswersQuestion(IllegalState, code="answers_question"):
+    """`request_id` is the name of the question, such as r57."""
+
+    def __init__(self, message: str, hint: str | None = None, *, request_id: str = "") -> None:
+        super().__init__(message, hint)
+        self.request_id = request_id
+
+
 class NotPermitted(SmError, code="not_permitted", http_status=403, exit_code=5): ...
 
 
@@ -187,7 +196,12 @@ class WaitTimeout(SmError, code="not_in_time", http_status=504, exit_code=10): .
 
 
 def from_wire(
-    code: str, message: str, hint: str | None, retry_after_s: object = None, directory: object = None
+    code: str,
+    message: str,
+    hint: str | None,
+    retry_after_s: object = None,
+    directory: object = None,
+    request_id: object = None,
 ) -> SmError:
     """The error for the daemon's error code; an unknown code gives a plain `SmError`."""
     error = BY_CODE.get(code, SmError)(message, hint)
@@ -195,4 +209,6 @@ def from_wire(
         error.retry_after_s = float(retry_after_s)
     if isinstance(error, DirectoryNotTrusted) and isinstance(directory, str):
         error.directory = directory
+    if isinstance(error, AnswersQuestion) and isinstance(request_id, str):
+        error.request_id = request_id
     return error

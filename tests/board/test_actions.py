@@ -121,6 +121,7 @@ def test_broadcast_is_one_message_to_each_live_session_of_the_workspace() -> Non
     assert [(body["to"], body["text"]) for body in call.bodies] == [
         *(("1a2b3c4d", "pull"), ("5e6f7a8b", "pull")),
     ]
+    assert {body["answer"] for body in call.bodies} == {"message"}, "a broadcast answers no question"
     ask = ACTIONS["broadcast"].question
     assert ask is not None
     assert ask(TEAM) == "Send to 2 live sessions of workspace shop?"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sm.client.http import Client
-from sm.errors import IllegalState
+from sm.errors import AnswersQuestion, IllegalState
 from tests.api_client import ApiClient
 from tests.fixtures import context_fixture
 from tests.instance import SM, Instance, until
@@ -315,6 +315,37 @@ def test_send_answers_the_only_open_question(home: Instance) -> None:
     assert home.sm("send", asker, "yes") == f"Answered {request['request_id']} of session {asker}: yes\n"
     until(lambda: (home.work / "yes-or-no").read_text() == "yes\n", "the answer")
     assert log_of(home, asker) == []
+
+
+def test_message_and_broadcast_leave_the_only_open_question_open(home: Instance) -> None:
+    script = "sm ask 'Which database should we use?' --wait 60 > database; exec sleep 1000"
+    asker = home.spawn("Sh", script)["session_id"]
+    home.in_status(asker, "waiting_input")
+    (request,) = home.json("requests", asker)
+    home.sm("broadcast", "The API changed: pull before you continue", "--no-wait")
+    home.sm("send", asker, "and again", "--message", "--no-wait")
+    assert [m["text"] for m in log_of(home, asker)] == [
+        "The API changed: pull before you continue",
+        "and again",
+    ]
+    assert [r["request_id"] for r in home.json("requests", asker)] == [request["request_id"]]
+    client = Client(str(home.socket))
+    asks = {"to": asker, "text": "sqlite", "answer": "ask"}
+    with pytest.raises(
+        AnswersQuestion, match=r'this answers r[0-9]+ "Which database should we use[?]"'
+    ) as refused:
+        client.post("/v1/messages", asks)
+    assert refused.value.request_id == request["request_id"]
+    with pytest.raises(IllegalState, match="has no open question r99"):
+        client.post("/v1/messages", asks | {"answer": "answer", "request_id": "r99"})
+    answered = home.sm("send", asker, "sqlite", "--answer")
+    assert answered == f"Answered {request['request_id']} of session {asker}: sqlite\n"
+    until(lambda: (home.work / "database").read_text() == "sqlite\n", "the answer")
+    assert "has no question that a text can answer" in home.refused(
+        "send", asker, "postgres", "--answer", exit_code=4
+    )
+    assert client.post("/v1/messages", asks)["status"] == "queued", "without a question it is a message"
+    home.sm("kill", asker)
 
 
 def test_answer_comes_as_a_message_when_the_asker_does_not_wait(home: Instance) -> None:

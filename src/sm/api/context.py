@@ -14,7 +14,7 @@ from sm.api.auth import invalid_token
 from sm.api.query import WAIT_MAX_S
 from sm.api.views import Views
 from sm.core.models import Caller, Session
-from sm.errors import DirectoryNotTrusted, RateLimited, SmError, Unauthenticated
+from sm.errors import AnswersQuestion, DirectoryNotTrusted, RateLimited, SmError, Unauthenticated
 from sm.policy.access import Action
 from sm.services import Services
 
@@ -126,6 +126,8 @@ def refusal(error: SmError, status: int | None = None) -> web.Response:
         headers["Retry-After"] = str(math.ceil(error.retry_after_s))  # whole seconds (RFC 9110, 10.2.3)
     if isinstance(error, DirectoryNotTrusted):
         body["directory"] = _sendable(error.directory)
+    if isinstance(error, AnswersQuestion):
+        body["request_id"] = error.request_id
     if isinstance(error, Unauthenticated):
         headers["WWW-Authenticate"] = "Bearer"  # RFC 9110, 11.6.1
     response = json_answer({"error": body})

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Callable, Mapping
 
 from sm.board.board_action import ActionInput, ApiCall, BoardAction, FieldKind, InputField, Target
+from sm.core.states import TextUse
 
 _KEPT = "its worktree and branch stay if they have work that exists nowhere else"
 
@@ -179,7 +180,12 @@ def _spawn_directory(target: Target) -> str:
 
 
 def _broadcast(target: Target, words: ActionInput) -> ApiCall:
-    body = {"text": words.fields.get("text", ""), "mode": "auto", "wait_s": 0}
+    body = {
+        "text": words.fields.get("text", ""),
+        "mode": "auto",
+        "wait_s": 0,
+        "answer": TextUse.MESSAGE.value,
+    }
     return ApiCall("/v1/messages", body, recipients=target.audience)
 
 

@@ -1,5 +1,6 @@
 """Sends a text to sessions, follows the messages and prints their outcome, for `sm send` and `broadcast`."""
 
+import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -11,11 +12,11 @@ from sm.cli.display.errors import Failures
 from sm.cli.display.output import print_json
 from sm.cli.options import rate_wait_option, seconds_option
 from sm.client.http import Client
-from sm.core.lines import JsonObject
+from sm.core.lines import JsonObject, line
 from sm.core.message_lines import outcome
 from sm.core.session_lines import label
-from sm.core.states import OPEN_STATES
-from sm.errors import SmError, UsageError
+from sm.core.states import OPEN_STATES, TextUse
+from sm.errors import AnswersQuestion, IllegalState, SmError, UsageError
 from sm.wire import encode
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -39,13 +40,18 @@ class DeliveryOptions(NamedTuple):
     def wait_s(self) -> float:
         return 0.0 if self.no_wait else DEFAULT_WAIT_S if self.wait is None else self.wait
 
-    def body(self, text: str) -> dict[str, object]:
-        """Build the request body without the recipient. Raises UsageError for options that exclude each other."""
+    def body(self, text: str, use: str | None) -> dict[str, object]:
+        """Build the request body without the recipient; `use`: a value of TextUse, or None.
+
+        Raises UsageError for options that exclude each other.
+        """
         if self.no_wait and self.wait is not None:
             raise UsageError("--wait and --no-wait cannot be used together")
         if self.urgent and self.mode == "idle":
             raise UsageError("--mode idle and --urgent cannot be used together")
-        return {"text": text, "mode": "urgent" if self.urgent else self.mode, "ttl_s": self.ttl}
+        mode = "urgent" if self.urgent else self.mode
+        body: dict[str, object] = {"text": text, "mode": mode, "ttl_s": self.ttl}
+        return body if use is None else {**body, "answer": use}
 
 
 def delivery_options(command: Command) -> Command:
@@ -77,16 +83,22 @@ def delivery_options(command: Command) -> Command:
 
 
 def deliver(
-    call: Call, sessions: Sequence[str], text: str, options: DeliveryOptions, *, several: bool
+    call: Call,
+    sessions: Sequence[str],
+    text: str,
+    options: DeliveryOptions,
+    *,
+    several: bool,
+    use: TextUse | None = None,
 ) -> int:
     """Send the text to each session, print the outcome of each message, and return the exit code."""
-    body = options.body(text)
+    body = options.body(text, None if use is None else use.value)
     client = call.instance.client(rate_wait_s=options.rate_wait_s)
     messages: list[JsonObject] = []
     failures = Failures()
     for session in sessions:
         try:
-            messages.append(client.post("/v1/messages", {**body, "to": session}))
+            messages.append(_send(client, {**body, "to": session}))
         except SmError as error:
             if not several:
                 raise
@@ -113,6 +125,37 @@ def deliver(
     if call.as_json:
         print_json(encode(messages if several else messages[0]))
     return INTERRUPTED if interrupted else failures.code
+
+
+def _send(client: Client, body: dict[str, object]) -> JsonObject:
+    """Send a text; if the body says so, ask before the text answers a question. Raises SmError."""
+    try:
+        sent: JsonObject = client.post("/v1/messages", body)
+    except AnswersQuestion as question:
+        use = _choose_use(question)
+        chosen = {"answer": use.value, "request_id": question.request_id if use is TextUse.ANSWER else None}
+        sent = client.post("/v1/messages", {**body, **chosen})
+    return sent
+
+
+def _choose_use(question: AnswersQuestion) -> TextUse:
+    """Let a person at a terminal choose between an answer, the default, and a message. Raises IllegalState."""
+    words = line(question.message, 400)
+    click.echo(f"{words[:1].upper()}{words[1:]}. Send as the answer? [Y/n/m(essage)] ", nl=False, err=True)
+    try:
+        said = sys.stdin.readline()
+    except KeyboardInterrupt:
+        said = ""
+    if not said.endswith("\n"):  # the end of the input is no answer
+        click.echo(err=True)
+        raise IllegalState("cancelled")
+    match said.strip().lower():
+        case "" | "y" | "yes":
+            return TextUse.ANSWER
+        case "m" | "message":
+            return TextUse.MESSAGE
+        case _:
+            raise IllegalState("cancelled")
 
 
 def _follow(client: Client, message: JsonObject, deadline: float, *, settled: bool) -> JsonObject:

@@ -383,5 +383,5 @@ def refusal_of(status: int, body: bytes) -> SmError:
         return SmError(f"the daemon answered with HTTP status {status}", "sm daemon logs")
     if code == DaemonUnavailable.code:
         return DaemonAway(message, hint)  # the daemon is stopping
-    more = error.get("retry_after_s"), error.get("directory")
+    more = error.get("retry_after_s"), error.get("directory"), error.get("request_id")
     return from_wire(code, message, None if hint is None else str(hint), *more)

@@ -146,6 +146,16 @@ SENT_MODES = (MessageMode.AUTO, MessageMode.IDLE, MessageMode.URGENT)
 """The modes that a sender may choose."""
 
 
+class TextUse(StrEnum):
+    """Whether a text to a session with one open question answers it. A sender without a wish answers."""
+
+    ANSWER = "answer"
+    """Refuse the text if it answers no question."""
+    MESSAGE = "message"
+    ASK = "ask"
+    """Refuse the text if it would answer a question, so that the sender can choose."""
+
+
 class RequestKind(Tolerant):
     PERMISSION = "permission"
     QUESTION = "question"

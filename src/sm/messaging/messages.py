@@ -11,12 +11,12 @@ from sm.core.messages import INBOX, SM_ITSELF, Message
 from sm.core.models import Caller, RequestKey, Session, Signal
 from sm.core.pauses import PAUSED
 from sm.core.requests import Answer, Request
-from sm.core.states import MessageMode, MessageState, NoticeKind, RequestKind, SignalKind
+from sm.core.states import MessageMode, MessageState, NoticeKind, RequestKind, SignalKind, TextUse
 from sm.core.statuses import Status
 from sm.core.text import MESSAGE_MAX, render_line, render_message, validate_text
 from sm.core.timestamps import later
-from sm.core.wording import sender_label
-from sm.errors import IllegalState, LimitReached, UsageError
+from sm.core.wording import quote_session, sender_label
+from sm.errors import AnswersQuestion, IllegalState, LimitReached, UsageError
 from sm.messaging.holds import check_runs, hold_reason, is_restored
 from sm.policy.access import Action, is_unrestricted, may
 from sm.policy.restarts import is_waiting
@@ -39,6 +39,9 @@ LOGGED_MAX = 2_000
 """The characters of each text that a log shows."""
 BATCH_MAX = 50
 """The most messages that one call takes."""
+
+_QUESTION_MAX = 80
+"""The characters of a question that the refusal of a text shows."""
 
 _NUMBER_WIDTH = 10_000_000_000  # so that a header with any later number fits
 
@@ -69,18 +72,24 @@ class Messages:
         mode: MessageMode,
         ttl_s: float | None,
         key: RequestKey | None,
+        use: TextUse | None = None,
+        request: str | None = None,
     ) -> Message | Request:
         """Store a message for the session that `reference` names, or answer its one open question with the text.
+
+        `use`: the sender's wish; None: answer the question if there is one. `request`: the name of the only question
+        that TextUse.ANSWER may answer.
 
         A text that is a command of the agent CLI answers no question. It needs a permission of its own.
         An urgent message interrupts a session with a terminal input, so the caller needs the permission to interrupt.
         Returns the message or the answered request.
 
         Raises InvalidText, NotFound, NotPermitted, LimitReached, RateLimited; IllegalState when the message cannot
-        arrive, or when the answered dialog takes no answer.
+        arrive, when the answered dialog takes no answer, or when the text must answer and cannot; AnswersQuestion.
         """
         target = self._manager.find(caller, reference, Action.SEND)
-        command = self._manager.provider(target).input_command(text)
+        answers = use is TextUse.ANSWER
+        command = None if answers else self._manager.provider(target).input_command(text)
         if command is not None:
             if mode is MessageMode.URGENT:
                 raise UsageError(
@@ -106,10 +115,19 @@ class Messages:
             session = tx.session(target.id)
             if tx.replayed is not None:
                 done = await _earlier_result(tx, tx.replayed)
-            elif command is None and (request := self._answered_by(tx, caller, session)) is not None:
-                answer = Answer(True, resolve_options(request, [words]))
-                done = await decide(tx, self._dialogs, session, request, answer, caller)
-                tx.remember(request.name)
+            elif (
+                command is None
+                and use is not TextUse.MESSAGE
+                and (asked := self._answered_by(tx, caller, session)) is not None
+                and request in (None, asked.name)
+            ):
+                if use is TextUse.ASK:
+                    raise _would_answer(session, asked)
+                answer = Answer(True, resolve_options(asked, [words]))
+                done = await decide(tx, self._dialogs, session, asked, answer, caller)
+                tx.remember(asked.name)
+            elif answers:
+                raise _answers_nothing(session, request)
             else:
                 done = await self._queue(tx, caller, session, words, mode, ttl_s)
                 tx.remember(str(done.id))
@@ -354,6 +372,21 @@ def _within_budget(
 def _select_takeable(queued: Collection[Message], idle: bool) -> list[Message]:
     takeable = [m for m in queued if m.held_until is None and (idle or m.mode is not MessageMode.IDLE)]
     return sorted(takeable, key=lambda m: (m.mode is not MessageMode.URGENT, m.id))
+
+
+def _would_answer(session: Session, request: Request) -> AnswersQuestion:
+    words = quote_session(session, request.questions[0].question, _QUESTION_MAX)
+    return AnswersQuestion(
+        f"this answers {request.name} {words}",
+        f"sm send --answer or --message {name_to_type(session)}",
+        request_id=request.name,
+    )
+
+
+def _answers_nothing(session: Session, request: str | None) -> IllegalState:
+    """The refusal of a text that must answer a question. `request`: the only one that it may answer."""
+    which = "no question that a text can answer" if request is None else f"no open question {request[:20]}"
+    return IllegalState(f"session {short_label(session)} has {which}", "list requests: sm requests")
 
 
 async def _earlier_result(tx: Transaction, result: str) -> Message | Request:

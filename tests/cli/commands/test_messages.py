@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import SESSION, Sm
+from tests.cli.display.test_terminal import screen
 from tests.cli.peer import HANG_UP, SILENCE, Peer, ReceivedRequest, answer, error
 from tests.cli.samples import message, session
 from tests.load import scaled
@@ -184,6 +185,66 @@ def test_send_prints_answered_when_message_answers_a_request(run: Sm, peer: Peer
     assert run("send", "x", "yes").out == "Answered r57 of session 1a2b3c4d: yes, [2Jplease\n"
 
 
+@pytest.mark.parametrize(("words", "use"), [(["--answer"], "answer"), (["--message"], "message")])
+def test_send_passes_the_choice_between_an_answer_and_a_message_to_the_daemon(
+    run: Sm, peer: Peer, words: list[str], use: str
+) -> None:
+    peer.script("POST /v1/messages", answer(message(status="submitted")))
+    run("send", "x", "yes", *words)
+    assert peer.received[0].json["answer"] == use
+    assert "cannot be used together" in run("send", "x", "yes", "--answer", "--message", code=2).err
+
+
+WOULD_ANSWER = answer(
+    {
+        "error": {
+            "code": "answers_question",
+            "message": 'this answers r57 "Which database?"',
+            "hint": None,
+            "request_id": "r57",
+        }
+    },
+    409,
+)
+
+
+@pytest.mark.parametrize(
+    ("typed", "chosen"),
+    [
+        ("\n", {"answer": "answer", "request_id": "r57"}),
+        ("Y\n", {"answer": "answer", "request_id": "r57"}),
+        ("m\n", {"answer": "message", "request_id": None}),
+        ("message\n", {"answer": "message", "request_id": None}),
+    ],
+)
+def test_send_on_a_terminal_asks_before_the_text_answers_a_question(
+    run: Sm, peer: Peer, typed: str, chosen: dict[str, object]
+) -> None:
+    peer.script("POST /v1/messages", WOULD_ANSWER, answer(message(status="submitted")))
+    shown = screen(run, "send", "x", "The API changed", typed=typed)
+    assert 'This answers r57 "Which database?". Send as the answer? [Y/n/m(essage)] ' in shown
+    asked, sent = peer.received
+    assert asked.json["answer"] == "ask"
+    assert {name: sent.json[name] for name in chosen} == chosen
+    assert asked.key != sent.key
+
+
+@pytest.mark.parametrize("typed", ["n\n", "no\n", "what?\n", "\x04"])
+def test_send_on_a_terminal_sends_nothing_when_the_answer_is_no(run: Sm, peer: Peer, typed: str) -> None:
+    peer.script("POST /v1/messages", WOULD_ANSWER)
+    shown = screen(run, "send", "x", "The API changed", typed=typed, code=4)
+    assert shown.endswith("sm: cancelled\n")
+    assert len(peer.received) == 1
+
+
+def test_send_of_an_agent_never_asks(run: Sm, peer: Peer) -> None:
+    """A program in a terminal that nobody watches would wait for ever."""
+    run.environ["SM_SESSION_ID"] = SESSION
+    peer.script("POST /v1/messages", answer(message(status="submitted")))
+    screen(run, "send", "x", "yes", typed="\n")
+    assert "answer" not in peer.received[0].json
+
+
 def test_send_to_several_reports_each_session_and_exits_with_first_failure(run: Sm, peer: Peer) -> None:
     peer.script(
         "POST /v1/messages",
@@ -301,7 +362,7 @@ def test_broadcast_sends_to_every_session_of_the_audience(run: Sm, peer: Peer) -
     audience, *sent = peer.received
     assert audience.query == ""
     assert [received.json for received in sent] == [
-        {"to": to, "text": "Stop", "mode": "urgent", "ttl_s": None} for to in ("a", "b")
+        {"to": to, "text": "Stop", "mode": "urgent", "ttl_s": None, "answer": "message"} for to in ("a", "b")
     ]
 
 

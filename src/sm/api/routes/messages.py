@@ -13,7 +13,7 @@ from sm.api.routes.sessions import WaitS
 from sm.api.views import Views
 from sm.core.models import RequestKey
 from sm.core.requests import Request
-from sm.core.states import SENT_MODES, MessageMode, MessageState
+from sm.core.states import SENT_MODES, MessageMode, MessageState, TextUse
 from sm.core.wording import outcome
 from sm.errors import NotFound
 from sm.policy.access import Action
@@ -46,6 +46,14 @@ class SendBody(Body):
     mode: Annotated[Annotated[str, choice("mode", SENT_MODES, blank=True)] | None, doc("Null: auto.")] = None
     ttl_s: Annotated[Seconds | None, doc("How long the message may wait, in seconds; null: a day.")] = None
     wait_s: WaitS = None
+    answer: Annotated[
+        Annotated[str, choice("answer", tuple(TextUse), blank=True)] | None,
+        doc(
+            "For a session with one open question. `message`: leave the question open; `answer`: answer it, or be"
+            " refused; `ask`: be refused with `answers_question`; null: answer it."
+        ),
+    ] = None
+    request_id: Annotated[str | None, doc("With `answer`: only this question, such as `r57`.")] = None
 
 
 class TakeBody(Body):
@@ -64,7 +72,10 @@ async def send(request: ApiRequest, body: SendBody, key: RequestKey | None) -> S
     """Send a text to a session."""
     services, caller = request.services, request.caller
     mode = MessageMode(body.mode or MessageMode.AUTO)
-    done = await services.messages.send(caller, body.to, body.text, mode, body.ttl_s, key)
+    use = TextUse(body.answer) if body.answer else None
+    done = await services.messages.send(
+        caller, body.to, body.text, mode, body.ttl_s, key, use, body.request_id or None
+    )
     if isinstance(done, Request):
         return _sent_view(request.views, done)
     followed = await services.waits.message(caller, done, request.long_poll, body.wait_s or 0)

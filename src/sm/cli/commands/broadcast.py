@@ -2,7 +2,8 @@
 
 From your shell the message goes to every live agent, with --workspace to those of one workspace. On a terminal, the
 command asks before. From an agent it goes to its live children, without a question. If TEXT is -, it is read from
-stdin. The command waits up to 5 seconds for the messages to arrive.
+stdin. The command waits up to 5 seconds for the messages to arrive. A broadcast answers no question: open
+questions stay open.
 
 The JSON is an array of messages.
 
@@ -29,6 +30,7 @@ from sm.cli.options import TextCommand, workspace_option
 from sm.cli.selection import ask, yes_option
 from sm.cli.stdin import message_text
 from sm.core.lines import JsonObject, line, plural
+from sm.core.states import TextUse
 
 
 @click.command(help=__doc__, cls=TextCommand)
@@ -46,7 +48,7 @@ def command(text: str, recursive: bool, workspace: str | None, yes: bool, call: 
     text = message_text(text)
     ask(f"Send to {_described(audience)}?", yes=yes or call.instance.session_id is not None)
     recipients = [session["session_id"] for session in audience]
-    return deliver(call, recipients, text, DeliveryOptions(**options), several=True)
+    return deliver(call, recipients, text, DeliveryOptions(**options), several=True, use=TextUse.MESSAGE)
 
 
 def _described(sessions: Sequence[JsonObject]) -> str:

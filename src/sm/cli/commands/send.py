@@ -4,7 +4,8 @@ If TEXT is -, it is read from stdin. The command waits up to 5 seconds for the m
 state. With --wait, a message has arrived when the agent's conversation or queue has it: a prompt hook of yours may
 still refuse what the agent's own hook has reported.
 
-If the agent has exactly one open question, TEXT from you or from the agent's parent answers it. While a dialog is
+If the agent has exactly one open question, TEXT from you or from the agent's parent answers it. On a terminal the
+command asks before; --answer and --message decide without it. While a dialog is
 open in the agent's terminal, or somebody types there, the message is held. sm answer, sm approve and sm deny close
 the dialog.
 
@@ -17,16 +18,18 @@ The JSON is the message; with several sessions, an array.
 \b
 Exit codes:
   0   the message arrived; without --wait, also if it is still queued
-  4   the message failed or expired; with --wait, also if it is unconfirmed
+  4   the message failed or expired; with --wait, also if it is unconfirmed; with --answer, no question is open
   10  timed out (only with --wait); the message stays queued
 
 \b
 Examples:
   sm send engineer-login "Add error handling for network failures"
+  sm send engineer-login --message "The tests are green again"
   git diff | sm send reviewer-1 reviewer-2 -
   sm send engineer-login "/compact keep the names of the failing tests"
 """
 
+import sys
 from typing import Any
 
 import click
@@ -35,6 +38,7 @@ from sm.cli.call import Call, json_option
 from sm.cli.delivery import DeliveryOptions, deliver, delivery_options
 from sm.cli.options import TextCommand, running_sessions
 from sm.cli.stdin import message_text
+from sm.core.states import TextUse
 from sm.errors import UsageError
 
 
@@ -42,12 +46,23 @@ from sm.errors import UsageError
 @click.argument(
     "sessions", metavar="SESSION... TEXT", nargs=-1, required=True, shell_complete=running_sessions
 )
+@click.option("--answer", is_flag=True, help="Answer the agent's open question.")
+@click.option("--message", is_flag=True, help="Send a message, and leave the agent's question open.")
 @delivery_options
 @json_option
-def command(sessions: tuple[str, ...], call: Call, **options: Any) -> int:
+def command(sessions: tuple[str, ...], answer: bool, message: bool, call: Call, **options: Any) -> int:
     *named, text = sessions
+    if answer and message:
+        raise UsageError("--answer and --message cannot be used together")
     if not named:
         raise UsageError("SESSION and TEXT are required", "sm send SESSION TEXT")
     recipients = list(dict.fromkeys(named))
     several = len(named) > 1
-    return deliver(call, recipients, message_text(text), DeliveryOptions(**options), several=several)
+    use = TextUse.ANSWER if answer else TextUse.MESSAGE if message else _default_use(call)
+    return deliver(call, recipients, message_text(text), DeliveryOptions(**options), several=several, use=use)
+
+
+def _default_use(call: Call) -> TextUse | None:
+    """Ask a person at a terminal. An agent, whose terminal nobody may watch, answers as a script does."""
+    is_person = call.instance.session_id is None and sys.stdin.isatty() and sys.stderr.isatty()
+    return TextUse.ASK if is_person else None

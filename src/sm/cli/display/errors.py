@@ -10,6 +10,7 @@ from collections.abc import Iterable
 import click
 
 from sm.errors import (
+    AnswersQuestion,
     DirectoryNotTrusted,
     ExternalError,
     InternalError,
@@ -77,6 +78,8 @@ def _format(error: SmError, *, as_json: bool) -> str:
             body["retry_after_s"] = error.retry_after_s
         if isinstance(error, DirectoryNotTrusted):
             body["directory"] = error.directory
+        if isinstance(error, AnswersQuestion):
+            body["request_id"] = error.request_id
         return encode({"error": body}) + "\n"
     from sm.core.text import escape_marks, folded
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from sm.core.messages import Message
 from sm.core.requests import Request
-from sm.core.states import SENT_MODES, MessageMode, MessageState
+from sm.core.states import SENT_MODES, MessageMode, MessageState, TextUse
 from sm.core.text import MESSAGE_MAX
 from sm.core.wording import outcome
 from sm.errors import SmError
@@ -21,8 +21,9 @@ _ARRIVED = (MessageState.SUBMITTED, MessageState.ACKNOWLEDGED)
 @tools.tool(
     arguments(
         {"session_id": text(200), "message": text(MESSAGE_MAX)},
-        mode=choice(SENT_MODES, "auto by default; idle: when it is idle; urgent: interrupts it."),
+        mode=choice(SENT_MODES, "auto by default; idle: once idle; urgent: interrupts it."),
         wait_s=number(0, 30, "5 by default."),
+        answer=flag(),
     ),
     result(
         status="string",
@@ -37,12 +38,13 @@ _ARRIVED = (MessageState.SUBMITTED, MessageState.ACKNOWLEDGED)
     ),
 )
 async def send_message(call: ToolCall) -> Result:
-    """Send a text to an agent of your team. To a child with one open question it is the answer.
+    """Send a text to an agent of your team. It answers a child's only open question.
     Example: {"session_id": "1a2b3c4d", "message": "Use JWT"}"""
     values = call.values
     mode = MessageMode(values.get("mode", MessageMode.AUTO))
+    use = None if "answer" not in values else TextUse.ANSWER if values["answer"] else TextUse.MESSAGE
     sent = await call.services.messages.send(
-        call.caller, values["session_id"], values["message"], mode, None, call.key
+        call.caller, values["session_id"], values["message"], mode, None, call.key, use
     )
     if isinstance(sent, Message):
         sent = await call.services.waits.message(
@@ -60,7 +62,7 @@ async def send_message(call: ToolCall) -> Result:
     result(sent="array", duration_ms="number"),
 )
 async def broadcast(call: ToolCall) -> Result:
-    """Send a text to all your live children. Example: {"message": "The API changed: pull first"}"""
+    """Send a text to all your live children. Example: {"message": "The API changed"}"""
     services, caller, text = call.services, call.caller, call.values["message"]
     key = call.key
     sent: list[tuple[str, Message | Request | SmError]] = []
@@ -68,7 +70,9 @@ async def broadcast(call: ToolCall) -> Result:
         own_key = key and replace(key, text=f"{key.text}/{session.id}")
         done: Message | Request | SmError
         try:
-            done = await services.messages.send(caller, session.id, text, MessageMode.AUTO, None, own_key)
+            done = await services.messages.send(
+                caller, session.id, text, MessageMode.AUTO, None, own_key, TextUse.MESSAGE
+            )
         except SmError as error:
             done = error
         sent.append((session.id, done))
