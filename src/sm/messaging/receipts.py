@@ -41,6 +41,7 @@ _INTERRUPT_WITHIN_S = 2.0
 """How long the detection of an interrupted turn may take."""
 _ENDED_WITHIN_S = 0.3
 """A session that has just become idle may have finished its turn; its messages are acknowledged a moment later."""
+_ARRIVED = frozenset({MessageState.SUBMITTED, MessageState.ACKNOWLEDGED})
 _WAITED_FOR = frozenset({MessageState.QUEUED, MessageState.DELIVERING, MessageState.UNCONFIRMED})
 """Includes QUEUED: a message that counted as not typed may have been typed."""
 
@@ -112,7 +113,7 @@ class DeliveryReceipts(AgentListener):
                 await self._arrive_whole(tx, message, accepted, source)
             for number in sorted(matches.among):
                 if not accepted.withdrawn and (message := await _typed_to(tx, number, session_id)):
-                    await self._arrive_changed(tx, message)
+                    await self._arrive_changed(tx, message, iso(accepted.at))
 
     @durable
     async def _record_command(
@@ -153,8 +154,9 @@ class DeliveryReceipts(AgentListener):
         self._prompts[session_id] = parent, matches.whole
         if before is None or before[0] != parent or before[1] is None:
             return
-        if before[1] != matches.whole and before[1] not in matches.among:
-            await self._put_back(before[1], session_id, _LEFT_OUT, at)
+        if before[1] != matches.whole:
+            why = _CHANGED if before[1] in matches.among else _LEFT_OUT
+            await self._put_back(before[1], session_id, why, at)
 
     async def _arrive_whole(
         self, tx: Transaction, message: Message, accepted: AcceptedInput, source: Source
@@ -177,7 +179,7 @@ class DeliveryReceipts(AgentListener):
         elif is_queued and not accepted.queued:
             tx.mail.move_message(message, message.state, at, evidence=_evidence(accepted, source))
         elif (
-            message.state is MessageState.SUBMITTED
+            message.state in _ARRIVED
             and source is Source.TRANSCRIPT
             and not accepted.queued
             and message.evidence != IN_CONVERSATION
@@ -185,8 +187,21 @@ class DeliveryReceipts(AgentListener):
             # Without this evidence, the end of the process makes the message unconfirmed.
             tx.mail.move_message(message, message.state, message.state_at, evidence=IN_CONVERSATION)
 
-    async def _arrive_changed(self, tx: Transaction, message: Message) -> None:
-        if message.state in _WAITED_FOR and message.state is not MessageState.UNCONFIRMED:
+    async def _arrive_changed(self, tx: Transaction, message: Message, at: str) -> None:
+        """Record that a prompt at `at` holds the message changed, or together with other text.
+
+        An earlier report said that the message arrived unchanged. That prompt is no longer in the conversation if the
+        transcript has never shown it: claude put it back into the box, where a person went on typing.
+        """
+        taken_back = (
+            message.state in _ARRIVED
+            and message.evidence != IN_CONVERSATION
+            and at > (message.submitted_at or message.state_at)
+        )
+        if taken_back:
+            message = _revoke_acknowledgement(tx, message)
+        waited_for = message.state in _WAITED_FOR and message.state is not MessageState.UNCONFIRMED
+        if waited_for or taken_back:
             await finish(tx, self._manager.notices, message, MessageState.UNCONFIRMED, _CHANGED)
 
     async def _refused(self, session_id: str, accepted: AcceptedInput, words: str, matches: _Matches) -> None:
@@ -229,8 +244,7 @@ class DeliveryReceipts(AgentListener):
                 if message is None:
                     continue
                 if message.acknowledged_at is not None and message.acknowledged_at >= since:
-                    state = MessageState.SUBMITTED
-                    message = tx.mail.move_message(message, state, tx.now, acknowledged_at=None)
+                    message = _revoke_acknowledgement(tx, message)
                 waits = message.state in _WAITED_FOR
                 if not waits and (message.state is not MessageState.SUBMITTED or number != whole):
                     continue
@@ -295,7 +309,7 @@ class DeliveryReceipts(AgentListener):
             if message is None or works:
                 return
             if since is not None and message.acknowledged_at is not None and message.acknowledged_at >= since:
-                message = tx.mail.move_message(message, MessageState.SUBMITTED, tx.now, acknowledged_at=None)
+                message = _revoke_acknowledgement(tx, message)
             if message.state is MessageState.SUBMITTED:
                 await finish(tx, self._manager.notices, message, MessageState.UNCONFIRMED, why)
 
@@ -351,6 +365,12 @@ def _matches(text: str, texts: Mapping[int, str], form: Callable[[str], str]) ->
             parts = text[: header.start()], text[header.start() + len(rendered) :]
             rest = " ".join(filter(None, (part.strip() for part in parts)))
     return _Matches(None, frozenset(among), rest)
+
+
+def _revoke_acknowledgement(tx: Transaction, message: Message) -> Message:
+    if message.state is not MessageState.ACKNOWLEDGED:
+        return message
+    return tx.mail.move_message(message, MessageState.SUBMITTED, tx.now, acknowledged_at=None)
 
 
 async def _typed_to(tx: Transaction, number: int, session_id: str) -> Message | None:
