@@ -30,6 +30,16 @@ class FakeDaemon:
         return {"writable": []}
 
 
+def restore(files: Mapping[str, str | None]) -> None:
+    """Give files their content of before, so that a merge is not refused for them; None: remove the file."""
+    for path, content in files.items():
+        if content is None:
+            os.unlink(path)
+        else:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(content)
+
+
 def main(directory: str, uid: int | None = None) -> None:
     if uid is not None:  # now, because that user may not be able to read the modules
         os.setgroups([])
@@ -62,6 +72,7 @@ def main(directory: str, uid: int | None = None) -> None:
         "diff --json": lambda: work_of(client, "x").files(),
         "digest": lambda: work_of(client, "x").commits(),
         "spawn --worktree": spawn,
+        "clean the worktree": lambda: restore(given["restored"]),
         "merge": lambda: merge(work_of(client, "x"), squash=False),
         "merge --squash": lambda: merge(work_of(client, "x"), squash=True),
     }

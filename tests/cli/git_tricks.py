@@ -104,7 +104,9 @@ class Arena:
 
     def finish(self) -> None:
         """Leave a changed and a new file, and make every index look stale, so that git reads all files anew."""
+        restored: dict[str, str | None] = {}
         if self.tree.is_dir():
+            restored = {str(self.tree / "b.txt"): "b\n", str(self.tree / "new.txt"): None}
             (self.tree / "b.txt").write_text("changed\n")
             (self.tree / "new.txt").write_text("new\n")
             for path in (*self.tree.glob("*.txt"), *self.repo.glob("*.txt")):
@@ -119,6 +121,7 @@ class Arena:
                     "environment": self.environment,
                     "cwd": str(self.cwd),
                     "repository": str(self.repo),
+                    "restored": restored,
                 }
             )
         )
@@ -154,8 +157,9 @@ def filter_clean(arena: Arena) -> None:
 
 @trick
 def filter_smudge(arena: Arena) -> None:
+    for where in (arena.repo, arena.tree):
+        arena.commit(".gitattributes", "* filter=evil\n", where)
     arena.filter(smudge=f"{arena.program} cat")
-    arena.attributes()
 
 
 @trick
@@ -504,7 +508,7 @@ _setting("template_directory", "init.templateDir", "commit.template", value="/no
 
 @trick
 def merge_driver(arena: Arena) -> None:
-    arena.attributes("* merge=evil\n")
+    (arena.common / "info/attributes").write_text("* merge=evil\n")
     arena.config("merge.evil.driver", f"{arena.program} %O %A %B")
     arena.config("merge.default", "evil")
     arena.commit("a.txt", "other\n", arena.repo)

@@ -45,6 +45,7 @@ def operate(arena: Arena, *, as_root: bool) -> dict[str, str | None]:
         },
         capture_output=True,
         text=True,
+        errors="replace",
         timeout=scaled(120),
         check=False,
     )
@@ -73,7 +74,5 @@ def test_no_program_that_a_repository_names_runs(root: Path, as_root: bool, name
 def test_arena_without_a_trick_is_compared_and_merged(root: Path, as_root: bool) -> None:
     """The operations of the tests above do their work."""
     results = operate(Arena(root), as_root=as_root)
-    assert {name: error for name, error in results.items() if error is not None} == {
-        "merge": "engineer-x has uncommitted changes, which a merge would leave behind: b.txt, new.txt",
-        "merge --squash": "engineer-x has uncommitted changes, which a merge would leave behind: b.txt, new.txt",
-    }
+    assert {name: error for name, error in results.items() if error is not None} == {}
+    assert len(results) == 10

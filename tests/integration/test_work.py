@@ -108,6 +108,44 @@ def test_diff_does_not_run_programs_that_the_repository_configures(shared: Insta
     assert not ran.exists()
 
 
+def test_git_runs_filters_of_the_user_and_names_those_of_the_repository(shared: Instance, repo: Path) -> None:
+    session_id, path = spawn(shared, repo)
+    (path / ".gitattributes").write_text("*.txt filter=upper\n")
+    (path / "api" / "a.txt").write_text("b\n")
+    git(repo, "config", "filter.upper.clean", "tr a-z A-Z")
+    git(repo, "config", "filter.upper.smudge", "tr A-Z a-z")
+    problem = shared.refused("diff", session_id, exit_code=4)
+    assert (
+        f"git does not run in {path}: its configuration names programs to run: filter.upper.clean" in problem
+    )
+    assert "git config --global --edit" in problem
+    assert problem.splitlines()[0] in shared.refused("merge", session_id, exit_code=4, cwd=repo)
+    assert "filter.upper.clean" in shared.refused(
+        "spawn", "Sleeper", "x", "--worktree", exit_code=4, cwd=repo
+    )
+    (found,) = [f for f in shared.json("digest")["not_compared"] if f["session_id"] == session_id]
+    assert "filter.upper.clean" in found["reason"]
+    own = shared.home / ".gitconfig"
+    own.write_text('[filter "upper"]\n\tclean = tr a-z A-Z\n')
+    try:
+        assert "+B\n" in shared.sm("diff", session_id)
+    finally:
+        own.unlink()
+    shared.sm("kill", session_id)
+    kept = shared.run("rm", session_id, "--discard")
+    assert f"kept the worktree {path}: git does not run in" in kept.stderr
+
+
+def test_settings_of_the_repository_that_run_nothing_still_count(shared: Instance, repo: Path) -> None:
+    session_id, path = spawn(shared, repo)
+    git(repo, "config", "core.autocrlf", "true")
+    git(repo, "config", "core.pager", "false")
+    (path / "api" / "a.txt").write_bytes(b"a\r\n")
+    assert files(shared, session_id) == {}
+    git(repo, "config", "core.autocrlf", "false")
+    assert files(shared, session_id) == {"api/a.txt": (1, 1)}
+
+
 def test_diff_is_refused_when_there_is_no_repository(shared: Instance) -> None:
     session_id = shared.spawn("Sleeper", "x", cwd=shared.home)["session_id"]
     problem = shared.refused("diff", session_id, exit_code=4)
