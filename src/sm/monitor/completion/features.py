@@ -34,6 +34,15 @@ _ALL = re.compile(
     r"全部|所有|すべて|全て|모든|모두|جميع|همه|सभी"
 )
 _PARTS = re.compile(r"\b(?:two|three|four|five|six|seven|eight|nine|ten|twelve)\b")
+_IMPROVED = re.compile(
+    r"\bfrom \d[^.;]{0,40} to \d|\bvon \d[^.;]{0,40} auf \d|\bde \d[^.;]{0,40} (?:à|a) \d|\d[^.;]{0,12}(?:→|->|=>) ?\d|"
+    r"\d[^.;\n]{0,60}\b(?:before|was|were|took|instead of|down from|up from|vorher|statt|zuvor|antes|avant|au lieu)\b"
+)
+_CREATE = re.compile(
+    r"(?:please |bitte |por favor )?(?:write|draft|prepare|create|compile|generate|produce|make|turn|schreib|erstell|"
+    r"bereite|verfass|entwirf|erzeug|rédige|prépare|écri|crée|génère|fais|escrib|prepara|redact|crea|genera|haz)"
+)
+_TASK_LOOKED_AT = 60
 _LENGTHS = (12, 30, 80, 200, 500, 1_200)
 _COUNTS = (1, 2, 4, 8)
 _MANY_ERRORS = 3
@@ -89,6 +98,7 @@ def of_message(
     found.add(f"length {length} of {'an answer' if inquiry else 'a report'}")
     found.add(f"sentences {_step(len(sentences), _COUNTS)}")
     found.update(_of_facts(facts, inquiry))
+    found.update(_of_result(message, task))
     found.update(_of_concepts(found))
     return found
 
@@ -161,6 +171,16 @@ _NO_TOOL, _NO_TOOL_FOR_ANSWER = "no tool used for a change", "no tool used for a
 _AN_ERROR, _ERRORS, _LAST_FAILED = "an error", "errors", "the last tool failed"
 TROUBLE = frozenset({_NO_TOOL, _NO_TOOL_FOR_ANSWER, _AN_ERROR, _ERRORS, _LAST_FAILED})
 """Facts that can speak against `done`, and never for it."""
+
+
+def _of_result(message: FinalMessage, task: str) -> Iterator[str]:
+    """Whether the message tells of an improvement in numbers, or where the new text is that the task asked for."""
+    told = message.sentences
+    if any(_IMPROVED.search(sentence.words) for sentence in told[:3]):
+        yield "an improvement"
+    created = _CREATE.match(lowered(task[:_TASK_LOOKED_AT])) is not None
+    if told and "`" in told[0].words:
+        yield "a new text at a place" if created else "an old thing at a place"
 
 
 def _of_facts(facts: TurnFacts, inquiry: bool) -> Iterator[str]:

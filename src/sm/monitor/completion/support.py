@@ -9,7 +9,7 @@ from sm.monitor.completion.model import weakest_place
 
 STATED = 0.6
 """The least support of a message that states that the task is done."""
-ENOUGH = 0.78
+ENOUGH = 0.82
 """The least support of other messages."""
 PLAIN, PLAIN_DONE = 0.6, 0.15
 """The least support of a short message in which each sentence tells of success, and none of anything else: in general,
@@ -20,7 +20,7 @@ ASKS = 0.5
 """The least probability of a question that needs an answer."""
 FAILS, FAILS_WITH_ERRORS = 0.6, 0.4
 """The least probability of a message that tells of a failure in words that no phrase of the vocabulary has."""
-MAY_FAIL = 0.5
+MAY_FAIL = 0.4
 """A message that tells of a failure with this probability is not done."""
 
 

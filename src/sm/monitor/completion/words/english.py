@@ -221,6 +221,8 @@ ENGLISH = Words(
             are) (?:still |now |all )*(?:working|busy|on it|running)
     """,
     failed=r"""
+        ^(?:fatal|error|gh|curl|npm err|make|bash|sh|git): *;
+        went wrong(?= *[^\w ]| *$);
         can(?:'t|not) be (?:done|fixed|solved|repaired|built|made)(?= *[^\w ]| *$| without| here| with| like); no luck; out of ideas; (?:this|that|it) (?:one )?beat me; to no avail; in vain; (?:didn't|did not|doesn't) work out; (?:i|we)(?:'ve| have| had to)? (?:rolled?|backed?) (?:it|this|that|them|everything|it all|all of it) (?:back|out);
         (?:i|we|i've|we've|and|but) (?:still |also |therefore |have |was |am |were |simply )*(?:could not|
             couldn't|wasn't able to|
@@ -303,6 +305,7 @@ ENGLISH = Words(
             for|here|from)
     """,
     hedge=r"""
+        somewhat; to some extent; (?:a bit|a little|slightly) (?:better|faster|nicer|cleaner)(?= *[^\w ]| *$);
         (?:didn't|did not) get to (?:run|test|try|verify|check)\w*; never (?:actually )?ran(?= *[.,;]| *$| against| on| in);
         (?:had|have|there's|there is|there was) no [^.;]{1,40} to (?:test|try|look|check|run|verify|time|measure) (?:it|this|that|them|with|on|against);
         should (?:now |all |also |hopefully |probably |be able to |again |finally |therefore |then )*(?:work|fix|pass|solve|help|resolve|do it|do the trick|build|compile|

@@ -45,6 +45,7 @@ GERMAN = Words(
         (?:arbeiten|laufen) noch
     """,
     failed=r"""
+        (?:ging|gingen|lief|liefen) (?:leider )?schief; schiefgegangen; (?:nach wie vor|immer noch|weiterhin) (?:falsch|kaputt|defekt|fehlerhaft);
         nicht (?:hinbekommen|geschafft|hingekriegt|lösen können|gelöst bekommen); (?:leider )?(?:erfolglos|vergeblich)(?= *[^\w ]| *$); (?:ist|sind) (?:\w+ ){0,4}(?:abgestürzt|gescheitert)(?! und);
         (?:konnte|konnten) [^.;,:]{0,80}nicht (?!testen|prüfen|verifizieren|ausprobieren|nachstellen)\w+en(?= *[^\w ]| *$);
         (?:konnte|kann|konnten|

@@ -41,6 +41,7 @@ FRENCH = Words(
         (?:tourne|tournent|travaillent) (?:encore|toujours)
     """,
     failed=r"""
+        (?:a|ont) mal tourné;
         (?:pas|n'y suis pas) (?:arrivée?|parvenue?)(?= *[^\w ]| *$| à); (?:a|ont) planté; en vain(?= *[^\w ]| *$); rien (?:donné|changé)(?= *[^\w ]| *$);
         (?:je )?n'(?:ai|avons) (?:malheureusement )?pas (?:pu|réussi|trouvé)(?! (?:le |la |l')?(?:tester|
             vérifier|exécuter)); pas réussi; impossible de (?:corriger|compiler|réparer|trouver|reproduire);
@@ -123,6 +124,7 @@ SPANISH = Words(
         sigue(?:n)? (?:en ejecución|corriendo|trabajando)
     """,
     failed=r"""
+        salió mal; salieron mal;
         no lo (?:he )?(?:conseguido|conseguí|logrado|logré); no (?:he|hemos) (?:podido|logrado|conseguido)(?! (?:probar|ejecutar|verificar)\w*); sin éxito; no hubo (?:forma|manera); (?:se cayó|se colgó|murió)(?= *[^\w ]| *$| a | al );
         no (?:he podido|pude|hemos podido|logré|conseguí|he logrado|he conseguido|fue posible|he encontrado|
             encontré)(?! (?:probar|verificar|ejecutar|comprobar)\w*); falló; fracas\w+; sin éxito; me rindo;
