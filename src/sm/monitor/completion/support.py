@@ -14,6 +14,8 @@ ENOUGH = 0.82
 PLAIN, PLAIN_DONE = 0.6, 0.15
 """The least support of a short message in which each sentence tells of success, and none of anything else: in general,
 and with the words `done` or `all tests pass`."""
+ANSWERED = 0.74
+"""The least support of a text that was the task."""
 SILENT = 0.88
 """The least support of a message without any word of success."""
 ASKS = 0.5
@@ -52,7 +54,7 @@ def done_statement(turn: JudgedTurn) -> str | None:
 
 _PLAIN_SENTENCES, _PLAIN_MAX = 3, 160
 _NOT_PLAIN = frozenset({"#fail", "#cannot", "#remain", "#yet", "#wait", "#next", "#will", "#need", "#doubt", "#but",
-    "#part", "#problem", "a part of them", "failures"})  # fmt: skip
+    "#part", "a part of them", "failures"})  # fmt: skip
 
 
 def plain_statement(turn: JudgedTurn) -> str | None:
@@ -76,7 +78,7 @@ def work_report(turn: JudgedTurn) -> str | None:
 
 def answer(turn: JudgedTurn) -> str | None:
     """A text that was the task, such as an explanation or a plan."""
-    return _first_words(turn) if turn.inquiry and _is_supported(turn) else None
+    return _first_words(turn) if turn.inquiry and _is_supported(turn, ANSWERED) else None
 
 
 def result(turn: JudgedTurn) -> str | None:
@@ -87,7 +89,7 @@ def result(turn: JudgedTurn) -> str | None:
     return _first_words(turn) if _is_supported(turn, least) else None
 
 
-_SUCCESS = frozenset({"#done", "#change", "#pass"})
+_SUCCESS = frozenset({"#done", "#change", "#pass", "an improvement"})
 
 
 def doubtful(turn: JudgedTurn) -> str | None:
