@@ -18,7 +18,6 @@ from sm.errors import ExternalError, IllegalState
 _LINK = "160000 "
 """The mode of a submodule in a tree and in an index."""
 _SHOWN_MAX = 5
-_COMMITS_MAX = 100
 _DEPTH_MAX = 5
 _GITFILE_MAX = 8192
 _OFFLINE = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"}
@@ -146,53 +145,56 @@ def only_copies(path: str, branch: str) -> list[OnlyCopy]:
     return list(_only_copies(path, main, common_of(path), ""))
 
 
-def _only_copies(top: str, main: str, common: str, above: str) -> Iterator[OnlyCopy]:
+def _only_copies(top: str, main: str, common: str, above: str, depth: int = 1) -> Iterator[OnlyCopy]:
     for path in submodules(top):
         directory, shown = os.path.join(top, path), os.path.join(above, path)
         if not os.path.lexists(os.path.join(directory, ".git")):
             continue
-        if not has_own_repository(directory, common) or shown.count("/") > _DEPTH_MAX * 10:
+        if not has_own_repository(directory, common):
             yield OnlyCopy(shown, None, "its git directory is elsewhere, so sm does not look into it")
             continue
+        if depth > _DEPTH_MAX:
+            yield OnlyCopy(shown, None, "it is nested too deeply to look into it")
+            continue
         try:
-            listed = git(directory, "rev-list", "--all", "--not", "--remotes", variables=_OFFLINE).split()
-            lost = [
-                commit
-                for commit in listed[:_COMMITS_MAX]
-                if not _has(os.path.join(main, path), commit, common)
-            ]
+            unpublished = _commits(directory, "--not", "--remotes")
+            known = (
+                set(_commits(os.path.join(main, path))) if unpublished and _is_in(main, path, common) else ()
+            )
+            lost = [commit for commit in unpublished if commit not in known]
             if lost:
-                newest = git(
-                    directory, "log", "--max-count=1", "--format=%h %s", lost[0], "--", variables=_OFFLINE
-                )
-                yield OnlyCopy(shown, len(lost), folded(newest, 100))
+                show = ("log", "--max-count=1", "--format=%h %s", lost[0], "--")
+                yield OnlyCopy(shown, len(lost), folded(git(directory, *show, variables=_OFFLINE), 100))
         except (ExternalError, IllegalState) as error:
             yield OnlyCopy(shown, None, f"git cannot list its commits: {error.message}")
             continue
-        yield from _only_copies(directory, os.path.join(main, path), common, shown)
+        yield from _only_copies(directory, os.path.join(main, path), common, shown, depth + 1)
 
 
-def _has(directory: str, commit: str, common: str) -> bool:
-    """True if a branch or tag of another copy of the submodule contains the commit."""
-    if not has_own_repository(directory, common):
-        return False
-    try:
-        return not git(directory, "rev-list", "--max-count=1", commit, "--not", "--all", variables=_OFFLINE)
-    except (ExternalError, IllegalState):  # it does not have the commit
-        return False
+def _commits(directory: str, *excluded: str) -> list[str]:
+    """The commits of all branches, tags and the stash, the newest first. Raises ExternalError."""
+    return git(directory, "rev-list", "--all", *excluded, variables=_OFFLINE).split()
 
 
-def uncommitted_submodules(top: str) -> Iterator[str]:
-    """The submodules of the worktree with uncommitted or untracked files. Raises ExternalError."""
+def _is_in(main: str, path: str, common: str) -> bool:
+    return has_own_repository(os.path.join(main, path), common)
+
+
+def uncommitted_submodules(top: str, depth: int = 1) -> Iterator[str]:
+    """The submodules of the worktree with uncommitted or untracked files. Raises ExternalError.
+
+    Also those that are nested too deeply to look into them.
+    """
     for path in submodules(top):
         directory = os.path.join(top, path)
         if not os.path.lexists(os.path.join(directory, ".git")):
             if os.path.isdir(directory) and os.listdir(directory):
                 yield path
             continue
-        if git(directory, "status", "--porcelain", variables=_OFFLINE):
+        if depth > _DEPTH_MAX or git(directory, "status", "--porcelain", variables=_OFFLINE):
             yield path
-        yield from (os.path.join(path, inner) for inner in uncommitted_submodules(directory))
+            continue
+        yield from (os.path.join(path, inner) for inner in uncommitted_submodules(directory, depth + 1))
 
 
 def hidden_changes_warning(top: str) -> str | None:
