@@ -60,6 +60,44 @@ def test_agents_go_on_in_new_terminals_when_the_engine_was_killed(
         instance.end()
 
 
+def test_agents_are_restored_when_the_daemon_was_killed_while_it_waited_for_the_engine(
+    live_engine: EngineProcess, sandbox_image: str
+) -> None:
+    instance = open_instance(live_engine.url, sandbox_image)
+    try:
+        before = sleepers(instance, 4)
+        live_engine.kill()
+        for session_id in before:
+            instance.ended(session_id)
+        instance.kill_daemon()
+        live_engine.start()
+        instance.start_daemon()
+        for session_id, pid in before.items():
+            restored(instance, session_id, pid)
+            assert ends_told(instance, session_id) == 1
+    finally:
+        instance.end()
+
+
+def test_agents_are_restored_that_ended_with_the_engine_while_no_daemon_ran(
+    private_engine: EngineProcess, sandbox_image: str
+) -> None:
+    """The engine ends the containers of its predecessor, and nobody sees the agents end."""
+    instance = open_instance(private_engine.url, sandbox_image)
+    try:
+        before = sleepers(instance, 4)
+        private_engine.kill()
+        instance.kill_daemon()
+        private_engine.start()
+        until(lambda: not any(map(processes_of, before)), "the agents have ended")
+        instance.start_daemon()
+        for session_id, pid in before.items():
+            restored(instance, session_id, pid)
+            assert ends_told(instance, session_id) == 1
+    finally:
+        instance.end()
+
+
 def test_agents_end_with_the_engine_when_the_configuration_says_so(
     live_engine: EngineProcess, sandbox_image: str
 ) -> None:

@@ -74,7 +74,7 @@ async def services(tmp_path: Path) -> AsyncIterator[Services]:
             store, manager, tmux, usage, turns=TurnReader(Config(), store), transcripts_every_s=60.0
         )
         sandbox = NotingSandbox(InstancePaths(f"{tmp_path}/config.yaml", str(tmp_path)))
-        watcher = Watcher(store, manager, tmux, observer, sandbox, cut_off=lambda _: None)
+        watcher = Watcher(store, manager, tmux, observer, sandbox)
         yield Services(store, manager, tmux, watcher, sandbox)
         sandbox.close()
         observer.close()

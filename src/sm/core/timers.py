@@ -45,6 +45,8 @@ class TimerKind(Tolerant):
     """A working session is checked for warnings."""
     UNANSWERED = "unanswered"
     """The oldest request of a session may have been open for too long."""
+    CUT_OFF = "cut_off"
+    """The container engine or the machine cut off a session, which is restored; kept until that was long ago."""
     REAP = "reap"
     """The process of a completed session ends."""
     COMPACTED = "compacted"

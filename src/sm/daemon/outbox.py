@@ -47,7 +47,7 @@ from sm.sessions.manager import Manager
 from sm.sessions.restore import Restorer
 from sm.sessions.spawn import Spawner, process_of
 from sm.state.accounts import account_hold
-from sm.state.endings import LossCause
+from sm.state.loss_causes import LossCause
 from sm.store import Effect, Store, durable
 from sm.terminals.archives import Archives
 from sm.terminals.base import ForeignPane, Pane, Terminals

@@ -241,8 +241,8 @@ class DaemonParts:
             steady,
         )
         usage.rules = detector.follow_facts
-        self.cut_off = cut_off = CutOffSessions(config, store, manager, restorer)
-        self.watcher = watcher = Watcher(store, manager, terminals, observer, sandbox, cut_off=cut_off.add)
+        self.cut_off = cut_off = CutOffSessions(store, restorer)
+        self.watcher = watcher = Watcher(store, manager, terminals, observer, sandbox)
         composer = ComposerDriver(terminals, observer)
         self.dialogs = dialogs = Dialogs(store, manager, terminals)
         self.setup_dialogs = setup_dialogs = SetupDialogs(store, manager, terminals, kills)
@@ -289,6 +289,7 @@ class DaemonParts:
                 TimerKind.UNANSWERED: detector.report_unanswered,
                 TimerKind.DIGEST: digests.send,
                 TimerKind.RESTART: restarter.restart,
+                TimerKind.CUT_OFF: cut_off.forget,
                 TimerKind.REAP: Reaper(store).reap,
                 TimerKind.HELD_MESSAGE: exchange_timers.release,
                 TimerKind.EXCHANGE: exchange_timers.look,

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 
 from sm.core.backoff import Backoff
@@ -16,7 +16,7 @@ from sm.linux.ttys import tty_of
 from sm.monitor.observer import Observer
 from sm.sandboxes.base import ProcessEnding, Sandbox
 from sm.sessions.manager import Manager
-from sm.state.endings import CUT_OFF, SERVER_GONE, TERMINAL_CLOSED, LossCause
+from sm.state.loss_causes import CUT_OFF, ENGINE_GONE, SERVER_GONE, TERMINAL_CLOSED, LossCause
 from sm.store import Store
 from sm.terminals.base import Pane, Terminals
 
@@ -52,14 +52,11 @@ class Watcher:
         terminals: Terminals,
         observer: Observer,
         sandbox: Sandbox,
-        cut_off: Callable[[str], None],
     ) -> None:
-        """`cut_off` is called after the end of a session that lost its terminal with the container engine."""
         self._store = store
         self._manager = manager
         self._terminals = terminals
         self._sandbox = sandbox
-        self._cut_off = cut_off
         self._processes = ProcessWatch()
         self._watched: dict[str, _AgentProcess] = {}
         """The newest process of each session."""
@@ -155,13 +152,6 @@ class Watcher:
         await self._observer.read_to_end(session_id)
         await self._manager.terminal_lost(session_id, process, cause, reason, process_gone=True)
         self._observer.forget(session_id)
-        session = self._store.sessions.get(session_id)
-        if (
-            cause is LossCause.MACHINE
-            and session is not None
-            and session.effective_mode is TrustLevel.SANDBOXED
-        ):
-            self._cut_off(session_id)
 
     async def run(self, recovery: Coroutine[None, None, None] | None = None) -> None:
         """Never returns. `recovery`: checks the sessions of an earlier daemon."""
@@ -261,11 +251,12 @@ class Watcher:
         if lost is not None:
             cause, reason = lost
             await self._manager.terminal_lost(session_id, process, cause, reason, process_gone=True)
-            if cause is LossCause.ENGINE:
-                self._cut_off(session_id)
             return
         session = self._store.sessions.get(session_id)
         ending = ProcessEnding(exit) if session is None else await self._sandbox.ending(session, exit)
+        if ending.cut_off:
+            await self._manager.terminal_lost(session_id, process, *ENGINE_GONE, process_gone=True)
+            return
         await self._manager.process_ended(session_id, process, ending.exit, screen, ending.reason)
 
     async def _last_screen(self, session_id: str, pane: Pane) -> list[str]:

@@ -15,6 +15,8 @@ class ProcessEnding:
     exit: Exit
     reason: str | None = None
     """A cause that the exit does not show, such as a lack of memory."""
+    cut_off: bool = False
+    """The place of the process ended or restarted, and with it the process."""
 
 
 def did_not_end(left: Iterable[Process]) -> ExternalError:

@@ -16,9 +16,10 @@ from sm.policy.parking import RetryLimits
 from sm.providers.base import Provider
 from sm.sessions.tree import SessionTree
 from sm.state.budgets import Budgets
-from sm.state.endings import Endings, LossCause
+from sm.state.endings import Endings
 from sm.state.exchanges import Exchanges
 from sm.state.faults import Faults
+from sm.state.loss_causes import LossCause
 from sm.state.notices import Notices, withdraw
 from sm.state.pauses import Pauses
 from sm.state.quota import Quota

@@ -24,7 +24,7 @@ from sm.sessions.plan import SpawnPlanner
 from sm.sessions.spawn import NOT_STARTED, START_WAIT_S, Spawner, as_payload
 from sm.sessions.tree import SessionTree
 from sm.state.budget_holds import check_within_budget
-from sm.state.endings import LossCause
+from sm.state.loss_causes import LossCause
 from sm.state.messages import finish_unread
 from sm.state.sessions import move
 from sm.store import Store, Transaction

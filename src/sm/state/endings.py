@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from enum import StrEnum
 from typing import Any
 
 from sm.config import Config
@@ -29,6 +28,8 @@ from sm.policy.restarts import (
     last_exit,
 )
 from sm.providers.base import Provider
+from sm.state.cut_off import plan_restore as plan_restore_of_cut_off
+from sm.state.loss_causes import LossCause
 from sm.state.messages import return_messages
 from sm.state.notices import Notices
 from sm.state.pauses import ENDED_BY_PAUSE
@@ -40,29 +41,9 @@ from sm.store import Transaction
 log = logging.getLogger(__name__)
 
 
-class LossCause(StrEnum):
-    """The cause of the loss of a terminal. The value is the source of the status."""
-
-    TERMINAL = "terminal"
-    """A person or a program closed the terminal."""
-    SERVER = "tmux server"
-    """The tmux server ended, and with it all terminals."""
-    MACHINE = "machine"
-    """The machine restarted."""
-    ENGINE = "container engine"
-    """The container engine closed the connection to a live agent, for example because it restarted."""
-
-
-TERMINAL_CLOSED = (LossCause.TERMINAL, "the terminal was closed")
-CUT_OFF = (
-    LossCause.ENGINE,
-    "the container engine closed the connection to the agent's terminal, so sm ended the agent",
-)
-SERVER_GONE = (LossCause.SERVER, "the tmux server has ended")
-
-
 class Endings:
     def __init__(self, config: Config, notices: Notices, providers: Mapping[str, Provider]) -> None:
+        self._config = config
         self._on_parent_end = config.child_agents.on_parent_end
         self._cleanup = config.child_agents.cleanup
         self._notices = notices
@@ -87,6 +68,7 @@ class Endings:
         """Record the loss of the terminal. `exit` is None while the process may still run."""
         signal = Signal(SignalKind.TERMINAL_LOST, cause, reason, tx.now, exit)
         await self._end(tx, session, signal, exit)
+        await plan_restore_of_cut_off(tx, self._config, tx.session(session.id))
 
     async def _end(self, tx: Transaction, session: Session, signal: Signal, exit: Exit | None) -> None:
         kill = tx.open_effect(EffectKind.KILL, session.id)

@@ -18,7 +18,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from sm.config import Config, sandbox_for
 from sm.core.models import Exit, Launch, Process, Session, Workspace
-from sm.errors import AgentStartFailed, SandboxBusy, SandboxUnavailable, UsageError
+from sm.errors import (
+    AgentStartFailed,
+    SandboxBusy,
+    SandboxUnavailable,
+    SandboxUnreachable,
+    UsageError,
+)
 from sm.linux import processes
 from sm.linux.cgroups import Cgroup, container_of
 from sm.linux.process_root import ProcessRoot
@@ -254,8 +260,12 @@ class ContainerSandbox:
 
         The engine reports a signal as exit code 128 + n. A kill for lack of memory is named as such.
         """
-        if terminal.code is None or not await self._is_code_of_agent(session):
+        if terminal.code is None:
             return ProcessEnding(Exit())
+        gone = await self._is_engine_gone(session)
+        if gone is not False or words_of_engine(self._words_file(session.id)):
+            # The command of an engine that goes away never reports success.
+            return ProcessEnding(Exit(), cut_off=gone is True and terminal.code != 0)
         if terminal.code <= 128:
             return ProcessEnding(terminal)
         exit = Exit(signal=terminal.code - 128)
@@ -288,17 +298,18 @@ class ContainerSandbox:
         if self._containers.find(session.workspace) is not None:
             self._containers.start_idle_time(session.workspace)
 
-    async def _is_code_of_agent(self, session: Session) -> bool:
-        if words_of_engine(self._words_file(session.id)):
-            return False
+    async def _is_engine_gone(self, session: Session) -> bool | None:
+        """True if the engine that started the agent's process runs no longer; None: it does not answer."""
         try:
             engine = processes.read_stat(await self._engine.ping())
+        except SandboxUnreachable:
+            return None
         except SandboxUnavailable:
-            return False
-        if engine is None or session.process is None:
             return True
+        if engine is None or session.process is None:
+            return False
         boot, _, ticks = session.process.started.partition("/")
-        return engine.process.started.startswith(boot + "/") and engine.start <= int(ticks)
+        return not (engine.process.started.startswith(boot + "/") and engine.start <= int(ticks))
 
     def _count_oom_kills(self, container: Container) -> bool:
         """Return True when the kernel killed a process for lack of memory since the last call for this container."""
