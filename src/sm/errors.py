@@ -30,7 +30,10 @@
     │   │   │   └── BypassNotAccepted
     │   │   └── ProgramMissing       there is no such program
     │   ├── SandboxUnavailable
-    │   │   └── SandboxUnreachable   the engine runs, and its answer did not come
+    │   │   ├── SandboxUnreachable   the engine runs, and its answer did not come
+    │   │   ├── EngineMissing        there is no engine: its socket does not exist
+    │   │   ├── ImageMissing         the engine has no image of sandboxes
+    │   │   └── FallbackOver         a session ran on the host for want of a sandbox, which is there now
     │   ├── PlatformUnsupported
     │   └── TerminalError
     │       ├── NoServer             no tmux server runs
@@ -172,6 +175,15 @@ class SandboxUnavailable(ExternalError, code="sandbox_unavailable"): ...
 
 
 class SandboxUnreachable(SandboxUnavailable, code="sandbox_unreachable"): ...
+
+
+class EngineMissing(SandboxUnavailable, code="engine_missing"): ...
+
+
+class ImageMissing(SandboxUnavailable, code="image_missing"): ...
+
+
+class FallbackOver(SandboxUnavailable, code="fallback_over", http_status=409): ...
 
 
 class PlatformUnsupported(ExternalError, code="platform_unsupported"): ...

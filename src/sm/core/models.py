@@ -227,6 +227,11 @@ class Session:
     def display_name(self) -> str:
         return self.friendly_name or self.name
 
+    @property
+    def fell_back(self) -> bool:
+        """It should be sandboxed and runs directly on this host."""
+        return (self.trust_level, self.effective_mode) == (TrustLevel.SANDBOXED, TrustLevel.DIRECT)
+
 
 def ancestors(session: Session, find: Callable[[str], Session | None]) -> Iterator[Session]:
     """Yield the parent, the grandparent and so on. `find` takes an id. Stops at a cycle of parents."""

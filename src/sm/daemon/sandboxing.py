@@ -3,13 +3,15 @@
 import asyncio
 import logging
 from contextlib import suppress
+from functools import partial
 
 from sm.api.auth import Containment
 from sm.config import Config, sandbox_for
 from sm.core.models import Process, Workspace
+from sm.core.sightings import Sighting
 from sm.core.states import TrustLevel
 from sm.daemon.client_files import write_client
-from sm.errors import SandboxUnavailable
+from sm.errors import SandboxUnavailable, SmError
 from sm.paths import InstancePaths
 from sm.sandboxes import Sandboxes
 from sm.sandboxes.docker import programs
@@ -33,8 +35,8 @@ class SandboxParts:
     def __init__(self, config: Config, paths: InstancePaths, store: Store) -> None:
         self._store = store
         self.writable = WritablePaths(store, lambda workspace: sandbox_for(config, workspace))
-        self.engine = Engine(config.sandbox.engine)
-        self.images = Images(self.engine, config.sandbox)
+        self.engine = Engine(config.sandbox.engine, answered=partial(self._remember, Sighting.ENGINE))
+        self.images = Images(self.engine, config.sandbox, partial(self._remember, Sighting.IMAGE))
         self.containers = Containers(
             self.engine,
             paths,
@@ -55,6 +57,12 @@ class SandboxParts:
     def _agents(self) -> dict[str, Process]:
         sessions = self._store.sessions.values()
         return {s.id: s.process for s in list(sessions) if s.process is not None and s.exit is None}
+
+    async def _remember(self, met: Sighting) -> None:
+        try:
+            await self._store.remember_met(met)
+        except SmError as error:  # such as a full disk; the next answer is remembered
+            log.warning("could not record that a sandbox was met: %s", error.message)
 
     def _workspace(self, slug: str) -> Workspace | None:
         found = self._store.workspaces.get(slug)

@@ -105,8 +105,7 @@ class SpawnPlanner:
         self._directories = WorkDirectories(config, store)
         self._environments = Environments(config, paths)
         self._types = AgentTypes(config, paths, providers, agreements)
-        self._trust = TrustDecisions(config, sandbox)
-        self._sandbox = sandbox
+        self._trust = TrustDecisions(config, sandbox, lambda: store.met)
         self._granter = Granter(_defaults(config), agreements, homes(paths))
         self._now = now
         self._has_program = has_program
@@ -207,11 +206,12 @@ class SpawnPlanner:
         warnings = (*warnings, *budget.warnings, *unpriced)
         return SpawnPlan(session, launch, prompt, token, warnings, account, request.no_park, budget)
 
-    async def plan_restore(self, session: Session) -> RestorePlan:
+    async def plan_restore(self, session: Session, *, is_decided: bool = False) -> RestorePlan:
         """Plan a new process that resumes the session's conversation. Writes nothing.
 
-        A program without conversations starts as before. Raises IllegalState without a conversation or when nothing of
-        it can be read, InvalidPath when the directory is gone, UsageError for an invalid file of MCP servers.
+        A program without conversations starts as before. `is_decided`: a session that fell back may run on this host
+        again. Raises IllegalState without a conversation or when nothing of it can be read, InvalidPath when the
+        directory is gone, UsageError for an invalid file of MCP servers, FallbackOver, SandboxUnavailable, SandboxBusy.
         """
         place = self._directories.workspace_of(session)
         if place is not None and place.deleted_at is not None:
@@ -219,11 +219,11 @@ class SpawnPlanner:
                 f"workspace {place.slug} is deleted: no session can start in it",
                 f"recreate the workspace: sm workspace create {place.slug} --working-dir PATH",
             )
-        await self._require_place(session, place)
+        told = await self._require_place(session, place, is_decided=is_decided)
         launch, token = await self._store.launch(session.id), secrets.token_hex(32)
         if not self._providers[session.provider].has_turns:
             environment = self._environments.restored(session, launch.environment)
-            return RestorePlan(replace(launch, environment=environment), token)
+            return RestorePlan(replace(launch, environment=environment), token, told)
         parent = self._store.sessions.get(session.parent_id or "")
         provider = self._providers[session.provider]
         source = await source_of(session, launch, provider, self._store, self._home_of(session))
@@ -231,24 +231,26 @@ class SpawnPlanner:
             source = ConversationSource(source.id, copied=False)
         resumed, _, warnings = await self._resumed(session, parent, launch, source)
         if source.prompt is not None:
-            return RestorePlan(resumed, token, warnings)
+            return RestorePlan(resumed, token, (*told, *warnings))
         recovery = await self._files.recovery(session, provider, resumed, source.id, copied=source.copied)
-        return RestorePlan(resumed, token, warnings, recovery)
+        return RestorePlan(resumed, token, (*told, *warnings), recovery)
 
     async def give_back(self, session: Session, recovery: Recovery) -> None:
         """Give the agent CLI its transcript back. Raises StorageFull, IllegalState; then nothing is changed."""
         await self._files.give_back(session, recovery)
 
-    async def check_restart(self, session: Session) -> bool:
-        """Check the place of a session that is about to start again; True if it begins with its prompt again.
+    async def check_restart(self, session: Session) -> tuple[bool, tuple[str, ...]]:
+        """Check the place of a session that is about to start again.
 
-        Raises InvalidPath, SandboxUnavailable, SandboxBusy.
+        Returns True if it begins with its prompt again, and warnings. Raises InvalidPath, FallbackOver,
+        SandboxUnavailable, SandboxBusy.
         """
-        await self._require_place(session, self._directories.workspace_of(session))
+        told = await self._require_place(session, self._directories.workspace_of(session))
         provider, launch = self._providers[session.provider], await self._store.launch(session.id)
         if not provider.has_turns:
-            return True
-        return await is_unbegun(session, launch, provider.readers, self._store, self._home_of(session))
+            return True, told
+        unbegun = await is_unbegun(session, launch, provider.readers, self._store, self._home_of(session))
+        return unbegun, told
 
     async def plan_fork(
         self,
@@ -262,7 +264,7 @@ class SpawnPlanner:
         Raises UsageError and IllegalState without a conversation, InvalidPath when the directory is gone.
         """
         provider = self._providers[original.provider]
-        await self._require_place(original, self._directories.workspace_of(original))
+        told = await self._require_place(original, self._directories.workspace_of(original))
         session, token = self._new(
             caller,
             original.agent_type,
@@ -292,7 +294,7 @@ class SpawnPlanner:
         kind = provider.agent_config(original.agent_type)
         of_type = None if kind is None else kind.budget
         budget = plan_budget(self._config, self._store.budgets, session, None, of_type)
-        warnings = (*warnings, *budget.warnings)
+        warnings = (*told, *warnings, *budget.warnings)
         session = replace(session, conversation=plan.conversation)
         recovery = Recovery()
         if provider.has_turns:
@@ -301,15 +303,16 @@ class SpawnPlanner:
             warnings = (*warnings, recovery.loss)
         return SpawnPlan(session, forked, None, token, warnings, budget=budget, recovery=recovery)
 
-    async def _require_place(self, session: Session, workspace: Workspace | None) -> None:
-        """Require the directory and, for a sandboxed session, the sandbox of an earlier process.
+    async def _require_place(
+        self, session: Session, workspace: Workspace | None, *, is_decided: bool = False
+    ) -> tuple[str, ...]:
+        """Require the directory or the sandbox of an earlier process. Returns the warnings of a fallback.
 
-        Raises InvalidPath, SandboxUnavailable, SandboxBusy.
+        Raises InvalidPath, FallbackOver, SandboxUnavailable, SandboxBusy.
         """
-        if session.effective_mode is TrustLevel.SANDBOXED:
-            await self._sandbox.require_available(workspace)
-        else:
+        if session.effective_mode is TrustLevel.DIRECT:
             await require_directory(session.working_dir)
+        return () if is_decided and session.fell_back else await self._trust.again(session, workspace)
 
     async def _resumed(
         self,

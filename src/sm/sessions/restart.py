@@ -7,10 +7,12 @@ from sm.core.effects import EffectKind
 from sm.core.messages import SM_ITSELF
 from sm.core.models import Session, Signal
 from sm.core.restarts import RESTART, TOLD
-from sm.core.states import SignalKind
+from sm.core.states import EventType, SignalKind
 from sm.core.timers import Timer
 from sm.core.timestamps import epoch_s
+from sm.core.wording import subject
 from sm.errors import (
+    FallbackOver,
     NoServer,
     SandboxBusy,
     SandboxUnavailable,
@@ -56,9 +58,12 @@ class Restarter:
         try:
             pane = await self._pane(session)
             refuse_foreign_process(session, pane)
-            begins_again = await self._planner.check_restart(session)
+            begins_again, told = await self._planner.check_restart(session)
         except (TerminalError, StorageFull):
             return _AGAIN_S
+        except FallbackOver as error:  # a person decides where it goes on
+            await self._give_up(timer, error)
+            return None
         except (SandboxUnavailable, SandboxBusy) as error:
             if time.time() - epoch_s(timer.due_at) < _SANDBOX_WITHIN_S:
                 return _AGAIN_S
@@ -78,6 +83,8 @@ class Restarter:
                 return _AGAIN_S
             if tx.timers.take(timer):
                 await _order_start(tx, self._manager, now, timer, pane, begins_again=begins_again)
+                for warning in told:
+                    await tx.event(EventType.WARNING, now, tx.now, f"{subject(now)} - {warning}", {})
         return None
 
     def _is_out_of_budget(self, session: Session) -> bool:
@@ -91,7 +98,8 @@ class Restarter:
             return None
 
     async def _give_up(self, timer: Timer, error: SmError) -> None:
-        reason = f"{timer.data['words']} failed: {error.message}"
+        hint = f" ({error.hint})" if isinstance(error, FallbackOver) else ""
+        reason = f"{timer.data['words']} failed: {error.message}{hint}"
         async with self._store.transaction() as tx:
             if tx.timers.take(timer):
                 signal = Signal(SignalKind.START_FAILED, RESTART, reason, tx.now)

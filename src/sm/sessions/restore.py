@@ -11,12 +11,23 @@ from sm.core.lifecycle import is_ended, is_live
 from sm.core.messages import Message
 from sm.core.models import Caller, Launch, RequestKey, Session, Signal, ancestors, digest
 from sm.core.restarts import Restarts
-from sm.core.states import RESTORE, EventType, MessageMode, MessageState, SignalKind
+from sm.core.states import RESTORE, CallerKind, EventType, MessageMode, MessageState, SignalKind, TrustLevel
 from sm.core.statuses import Status
 from sm.core.wording import subject
-from sm.errors import AgentStartFailed, IllegalState, NameTaken, NoServer, NotFound, SmError, WaitTimeout
+from sm.errors import (
+    AgentStartFailed,
+    IllegalState,
+    NameTaken,
+    NoServer,
+    NotFound,
+    NotPermitted,
+    SmError,
+    UsageError,
+    WaitTimeout,
+)
 from sm.linux import processes
 from sm.policy.access import Action
+from sm.policy.trust import normalize_trust_level
 from sm.sandboxes.base import Sandbox
 from sm.sessions.manager import Manager, SessionResult
 from sm.sessions.pause import check_not_paused
@@ -80,6 +91,7 @@ class Restorer:
         *,
         tree: bool,
         go_on: bool = False,
+        trust: str | None = None,
         is_connected: Callable[[], bool] = lambda: True,
     ) -> RestoreResult:
         """Start an ended session in a new process; return when the agent has accepted its conversation.
@@ -89,11 +101,14 @@ class Restorer:
 
         `tree`: also restore the ended descendants that are not archived, parents before children, even if the
         session itself is live. The named session is unarchived. `go_on`: tell an agent whose turn was cut off to go
-        on. Raises IllegalState when there is nothing to
-        restore, NameTaken, InvalidPath, AgentStartFailed when the agent has ended at its start, and the errors of a
+        on. `trust`: `direct` lets the named session, which fell back, run on this host from now on. Raises
+        IllegalState when there is nothing to restore, NameTaken, InvalidPath, AgentStartFailed when the agent has
+        ended at its start, FallbackOver when there is a sandbox for a session that fell back, and the errors of a
         spawn.
         """
         session = self._manager.find(caller, reference, Action.RESTORE)
+        if trust is not None:
+            await self._give_up_sandbox(caller, session, trust)
         if not tree:
             begun = await self._begin_restart(caller, session.id, key, await self._panes(), go_on=go_on)
             restored = await self._wait_for_agent(caller, session.id, is_connected)
@@ -111,6 +126,29 @@ class Restorer:
             return [now, *descendants] if _is_over(now) else descendants
 
         return await self._restore_each(caller, key, ended, is_connected, go_on=go_on)
+
+    async def _give_up_sandbox(self, caller: Caller, session: Session, trust: str) -> None:
+        """Record that a session which fell back runs directly from now on, because the operator asks for that."""
+        try:
+            level = normalize_trust_level(trust)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        if level is session.effective_mode and not session.fell_back:
+            return
+        if level is not TrustLevel.DIRECT or not session.fell_back:
+            raise UsageError(
+                f"session {short_label(session)} runs {session.effective_mode}: a restore does not move it",
+                f"start another one: sm spawn {session.agent_type} --trust {level}",
+            )
+        if caller.kind is not CallerKind.OPERATOR:
+            raise NotPermitted(
+                f"only the operator may let session {short_label(session)} run without a sandbox"
+            )
+        _check(session)
+        async with self._store.transaction() as tx:
+            after = await tx.update(tx.session(session.id), trust_level=TrustLevel.DIRECT)
+            words = f"{subject(after)} - runs directly on this host from now on, as {caller} asked"
+            await tx.event(EventType.WARNING, after, tx.now, words, {})
 
     async def restore_all(
         self,
@@ -315,7 +353,7 @@ class Restorer:
     async def restored_launch(self, session_id: str) -> Launch:
         """The launch of a restored session, for the outbox. Raises the errors of `restore`."""
         session = self._store.sessions[session_id]
-        plan = await self._planner.plan_restore(session)
+        plan = await self._planner.plan_restore(session, is_decided=True)
         await self._planner.give_back(session, plan.recovery)
         return plan.launch
 

@@ -21,6 +21,7 @@ from sm.core.backoff import Backoff
 from sm.core.effects import Effect, EffectKind
 from sm.core.models import Caller, Checkpoint, Event, Launch, RequestKey, Session, Workspace
 from sm.core.session_index import SessionIndex
+from sm.core.sightings import Sighting
 from sm.core.states import EventType
 from sm.core.timeline import STATUS_EVENTS, StatusEvent
 from sm.core.timestamps import iso, later
@@ -60,6 +61,10 @@ T = TypeVar("T")
 
 def _utc_now() -> str:
     return iso(time.time())
+
+
+def _met(met: Sighting) -> str:
+    return f"met_{met}"
 
 
 def durable(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
@@ -114,6 +119,8 @@ class Store:
         """The sessions as committed."""
         self._by_token: dict[str, str] = {}
         self._workspaces: Mapping[str, Workspace] = {}
+        self.met: frozenset[Sighting] = frozenset()
+        """What this instance has ever met of a sandbox, as on disk."""
         self._read = functools.partial(rows, reader)
         self.mail = MailReads(self._read)
         self.measures = MeasureReads(self._read)
@@ -196,11 +203,28 @@ class Store:
         self.instance = (await self._read("SELECT value FROM meta WHERE name = 'instance'"))[0][0]
         key = (await self._read("SELECT value FROM meta WHERE name = 'account_key'"))[0][0]
         self.account_key = bytes.fromhex(key)
+        await self._load_met()
         await self.mail.load()
         for clock in (self.work, self.runs):
             clock.load(self.index.unfinished.values())
 
+    async def _load_met(self) -> None:
+        rows = await self._read("SELECT name FROM meta")
+        met = {met for met in Sighting if any(row[0] == _met(met) for row in rows)}
+        # Earlier versions of sm kept no such rows, but their sandboxed sessions.
+        if await self._read("SELECT 1 FROM sessions WHERE effective_mode = 'sandboxed' LIMIT 1"):
+            met = {*Sighting}
+        self.met = frozenset(met)
+
     # Writing
+
+    async def remember_met(self, met: Sighting) -> None:
+        """Remember for ever that this instance has met a part of a sandbox. Raises StorageFull."""
+        if met in self.met:
+            return
+        async with self.transaction() as tx:
+            tx.write("INSERT OR IGNORE INTO meta (name, value) VALUES (?, ?)", (_met(met), tx.now))
+        self.met |= {met}
 
     @asynccontextmanager
     async def transaction(

@@ -111,6 +111,10 @@ class KillBody(Body):
 class RestoreBody(Body):
     tree: Annotated[bool | None, doc("Restore the ended descendants too.")] = None
     go_on: Annotated[bool | None, doc("Tell agents whose turn was cut off to go on with it.")] = None
+    trust: Annotated[
+        str | None,
+        doc("`direct`: a session that fell back runs on this host from now on. Only for the operator."),
+    ] = None
 
 
 class RestoreAllBody(Body):
@@ -292,6 +296,7 @@ async def restore(request: ApiRequest, body: RestoreBody, key: RequestKey | None
         key,
         tree=bool(body.tree),
         go_on=bool(body.go_on),
+        trust=body.trust,
         is_connected=request.is_connected,
     )
     return {

@@ -16,6 +16,10 @@ An agent that never began its first turn, such as one that ended in a dialog of 
 With --continue, an agent whose turn was cut off gets a message that tells it to check its work and go on. An agent that
 was idle stays idle.
 
+A session that fell back (should be sandboxed, and ran on this host for want of a sandbox) is restored there with the
+same warning as long as there is none. If there is a sandbox now, the command asks at a terminal whether the session
+goes on without it, and fails elsewhere; --trust direct says yes.
+
 If the command fails for one session, it continues with the next one. The exit code is that of the first failure.
 
 The JSON is the session, with its restored descendants in "restored_too". With several sessions or --all, it is an
@@ -27,6 +31,7 @@ Examples:
   sm restore --all --continue
 """
 
+import sys
 from typing import Any
 
 import click
@@ -35,11 +40,12 @@ from sm.cli.call import Call, json_option
 from sm.cli.display.errors import Failures
 from sm.cli.display.output import print_json
 from sm.cli.options import ended_sessions
+from sm.cli.selection import agrees
 from sm.client.http import START_TIMEOUT_S, session_path
 from sm.core.lines import JsonObject, line
 from sm.core.session_lines import label, name_to_type
 from sm.core.statuses import Status
-from sm.errors import SmError, UsageError, from_wire
+from sm.errors import FallbackOver, SmError, UsageError, from_wire
 from sm.wire import encode
 
 
@@ -53,20 +59,34 @@ from sm.wire import encode
 )
 @click.option("--tree", is_flag=True, help="Restore all ended descendants too, parents before children.")
 @click.option("--continue", "go_on", is_flag=True, help="Tell agents whose turn was cut off to go on.")
+@click.option(
+    "--trust",
+    metavar="LEVEL",
+    help="direct: a session that ran on this host because there was no sandbox goes on here, though there is one now.",
+)
 @json_option
-def command(sessions: tuple[str, ...], every: bool, tree: bool, go_on: bool, call: Call) -> int:
+def command(
+    sessions: tuple[str, ...], every: bool, tree: bool, go_on: bool, trust: str | None, call: Call
+) -> int:
     if bool(sessions) is every:
         raise UsageError("give either SESSION or --all", "sm restore --help")
     if every and tree:
         raise UsageError("--all and --tree cannot be used together: --all includes lost descendants")
+    if every and trust is not None:
+        raise UsageError("--all and --trust cannot be used together: name the sessions")
     client = call.client
     answers: list[Any] = []
     failures = Failures()
     for session in [None] if every else sessions:
         try:
             path = "/v1/restore" if session is None else session_path(session, "/restore")
-            body = {"go_on": go_on} if every else {"tree": tree, "go_on": go_on}
-            answer = client.post(path, body, timeout_s=START_TIMEOUT_S)
+            body = {"go_on": go_on} if every else {"tree": tree, "go_on": go_on, "trust": trust}
+            try:
+                answer = client.post(path, body, timeout_s=START_TIMEOUT_S)
+            except FallbackOver as error:
+                if not _agrees(error, call):
+                    raise
+                answer = client.post(path, {**body, "trust": "direct"}, timeout_s=START_TIMEOUT_S)
         except SmError as error:
             if len(sessions) <= 1:
                 raise
@@ -80,6 +100,13 @@ def command(sessions: tuple[str, ...], every: bool, tree: bool, go_on: bool, cal
     if call.as_json:
         print_json(encode(answers[0] if len(sessions) == 1 else answers))
     return failures.code
+
+
+def _agrees(error: FallbackOver, call: Call) -> bool:
+    """Ask a person at a terminal whether the session goes on without a sandbox."""
+    if call.as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    return agrees(f"{line(error.message)}. Go on without a sandbox?")
 
 
 def _doubt(session: JsonObject) -> str:

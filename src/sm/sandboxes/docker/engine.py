@@ -12,12 +12,12 @@ import pwd
 import socket
 import struct
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sm.errors import SandboxUnavailable, SandboxUnreachable
+from sm.errors import EngineMissing, SandboxUnavailable, SandboxUnreachable
 from sm.linux.processes import open_files_max, program_name
 
 if TYPE_CHECKING:
@@ -69,10 +69,20 @@ class Engine:
     It is SandboxUnreachable when an engine runs and its answer does not come.
     """
 
-    def __init__(self, url: str | None = None, *, ping_s: float = PING_S) -> None:
-        """`url`: None for the engine that DOCKER_HOST names, or the engine of this machine."""
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        ping_s: float = PING_S,
+        answered: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """`url`: None for the engine that DOCKER_HOST names, or the engine of this machine.
+
+        `answered` is awaited after each answer to a ping.
+        """
         self.url: Final = url or os.environ.get("DOCKER_HOST") or DEFAULT_URL
         self._ping_s = ping_s
+        self._answered = answered
         self._threads = asyncio.Semaphore(_THREADS_MAX)
         self._clients = _Clients(self.url)
         self._facts: tuple[int, EngineFacts] | None = None
@@ -103,7 +113,10 @@ class Engine:
         """Return the pid of the process that listens on the engine's socket."""
         async with self._within(self._ping_s), self._connection() as (reader, writer):
             await _request(reader, writer, "/_ping")
-            return _peer_pid(writer)
+            pid = _peer_pid(writer)
+        if self._answered is not None:
+            await self._answered()
+        return pid
 
     async def facts(self) -> EngineFacts:
         """The facts, which are read once for each process of the engine."""
@@ -132,7 +145,8 @@ class Engine:
         except PermissionError:
             raise _not_permitted(self.socket_path) from None
         except FileNotFoundError:
-            raise SandboxUnavailable(
+            # Only here: an engine that crashed leaves its socket, and one that hangs still accepts connections.
+            raise EngineMissing(
                 f"no Docker engine runs: {self.socket_path} does not exist", _START_HINT
             ) from None
         except OSError as error:

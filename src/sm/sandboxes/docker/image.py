@@ -5,14 +5,14 @@ import logging
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sm import __version__
 from sm.config import SandboxSection
-from sm.errors import IllegalState, SandboxUnavailable, SandboxUnreachable, SmError
+from sm.errors import IllegalState, ImageMissing, SandboxUnavailable, SandboxUnreachable, SmError
 from sm.sandboxes.docker.build import (
     BuildLine,
     BuildReader,
@@ -140,11 +140,18 @@ class ImageBuild:
 class Images:
     """The images of sandboxes on one engine. `settings`: the section of config.yaml.
 
-    Every operation raises SandboxUnavailable when the engine does not answer.
+    `found` is awaited when an image was found or built. Every operation raises SandboxUnavailable when the engine does
+    not answer.
     """
 
-    def __init__(self, engine: Engine, settings: SandboxSection) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        settings: SandboxSection,
+        found: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         self._engine = engine
+        self._found = found
         self._settings = settings
         self._build: ImageBuild | None = None
         self._task: asyncio.Task[None] | None = None
@@ -166,12 +173,15 @@ class Images:
 
     async def find(self, name: str) -> ImageFacts | None:
         """The image with this name; None if the engine has none."""
-        return await self._engine.call(lambda client: _find(client, name))
+        image = await self._engine.call(lambda client: _find(client, name))
+        if image is not None and self._found is not None:
+            await self._found()
+        return image
 
     async def require(self, name: str) -> ImageFacts:
-        """The image with this name. Raises SandboxUnavailable if the engine has none."""
+        """The image with this name. Raises ImageMissing if the engine has none."""
         if (image := await self.find(name)) is None:
-            raise SandboxUnavailable(f"the engine has no image {name}", _BUILD)
+            raise ImageMissing(f"the engine has no image {name}", _BUILD)
         return image
 
     async def start_build(self, request: BuildRequest) -> ImageBuild:
@@ -196,6 +206,8 @@ class Images:
             image_id = await self._build_in_thread(build, bundle)
             result = await self._engine.call(lambda client: _tag(client, image_id, self.name))
             log.info("built the image %s", self.name)
+            if self._found is not None:
+                await self._found()
             for listener in self._listeners:
                 listener()
         except SmError as error:

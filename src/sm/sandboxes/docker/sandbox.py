@@ -125,9 +125,10 @@ class ContainerSandbox:
     # ------------------------------------------------------------------------------------------------- start
 
     async def require_available(self, workspace: Workspace | None) -> tuple[str, ...]:
-        """As in `Sandbox`: the command docker, the engine and the image are there, and the container has room."""
-        _docker_command()
+        """As in `Sandbox`: the engine, the image and the command docker are there, and the container has room."""
+        # The engine first: the want of any engine is another answer than the want of the command.
         image = await self._images.require(sandbox_for(self._config, workspace).image)
+        _docker_command()
         warnings = await self._containers.check(workspace)
         container = self._containers.find(None if workspace is None else workspace.slug)
         usage = None if container is None else await asyncio.to_thread(usage_of, container)
