@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from sm.core.timers import TimerKind
+
 DOCUMENTS = sorted([*Path().glob("*.md"), *Path("docs").rglob("*.md")])
 WIDTH = {Path("README.md"): 100}
 WIDTH_MAX = 120
@@ -60,3 +62,21 @@ def test_sandbox_document_names_only_tests_that_exist() -> None:
     }
     assert named
     assert named - defined == set()
+
+
+def test_recovery_document_names_every_timer_queue_and_task_of_the_daemon() -> None:
+    text = Path("docs/recovery.md").read_text(encoding="utf-8")
+    assert [kind.value for kind in TimerKind if kind != "unknown" and f"`{kind}`" not in text] == []
+    owners = set()
+    for path in Path("src/sm").rglob("*.py"):
+        if "cli" not in path.parts:
+            owner = ""
+            for line in path.read_text(encoding="utf-8").splitlines():
+                owner = found[1] if (found := re.match(r"class (\w+)", line)) else owner
+                if "asyncio.Queue(" in line:
+                    owners.add(owner)
+    assert {owner for owner in owners if f"`{owner}." not in text} == set()
+    named = set(re.findall(r"`(test_\w+)`", text))
+    tests = "".join(path.read_text(encoding="utf-8") for path in Path("tests").rglob("test_*.py"))
+    assert {name for name in named if f"def {name}(" not in tests} == set()
+    assert [file for file in re.findall(r"`(tests/[\w/]+\.py)`", text) if not Path(file).exists()] == []

@@ -98,6 +98,27 @@ def test_agents_are_restored_that_ended_with_the_engine_while_no_daemon_ran(
         instance.end()
 
 
+def test_idle_container_is_stopped_by_the_daemon_after_the_one_that_was_killed(
+    engine: str, sandbox_image: str
+) -> None:
+    instance = open_instance(engine, sandbox_image, ", idle_stop_s: 20")
+    try:
+        [session_id] = sleepers(instance, 1)
+        instance.sm("kill", session_id)
+        instance.kill_daemon()
+        [container] = containers_of(engine, instance)
+        shown = ["docker", "-H", engine, "inspect", "-f", "{{.State.Running}}", container]
+
+        def runs() -> bool:
+            return subprocess.run(shown, capture_output=True, check=True).stdout.strip() == b"true"
+
+        assert runs()
+        instance.start_daemon()
+        until(lambda: not runs(), "the idle container is stopped", 120)
+    finally:
+        instance.end()
+
+
 def test_agents_end_with_the_engine_when_the_configuration_says_so(
     live_engine: EngineProcess, sandbox_image: str
 ) -> None:

@@ -168,9 +168,9 @@ class SandboxSection(SandboxOptions):
     vault: AbsolutePath | None = None
     """A directory that sessions without a workspace can read, at /vault and at its own path."""
     fallback: Literal["warn", "never"] = "warn"
-    """Spawns without --trust when no container is available. warn: they run directly on this machine, with a warning.
-    never: they fail. Only for the operator, and only where default_trust is the reason for the sandbox. An engine that
-    runs and does not answer in time is no reason: they fail."""
+    """Spawns without --trust where there never was an engine, or never an image. warn: they run directly on this
+    machine, with a warning. never: they fail. Only for the operator, and only where default_trust is the reason for the
+    sandbox. Every other reason for which no container can be used makes them fail."""
 
     @field_validator("memory_reservation")
     @classmethod

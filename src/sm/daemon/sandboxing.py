@@ -86,10 +86,12 @@ class SandboxParts:
 
     async def adopt(self) -> None:
         """Find the containers of live sandboxed sessions. Returns soon, also while the engine does not answer."""
-        sessions = self._store.sessions.values()
-        if not any(s.exit is None and s.effective_mode is TrustLevel.SANDBOXED for s in sessions):
+        sandboxed = [s for s in self._store.sessions.values() if s.effective_mode is TrustLevel.SANDBOXED]
+        if sandboxed:
+            # Also without a live one: its container is idle, and the last daemon's timer that stops it is gone.
+            self.containers.expect()
+        if all(s.exit is not None for s in sandboxed):
             return
-        self.containers.expect()
         with suppress(TimeoutError):
             async with asyncio.timeout(_ADOPT_WITHIN_S):
                 try:

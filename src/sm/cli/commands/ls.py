@@ -1,7 +1,8 @@
 """List agents: first those that need attention.
 
 An agent needs attention if it waits for an answer, a permission or a dialog. Then come the agents that work, then the
-idle ones. The members of a tree stay together. sm ps is the same command.
+idle ones. The members of a tree stay together. sm ps is the same command. !direct marks an agent that should be
+sandboxed and runs directly on this host.
 
 \b
 Columns:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from sm.core.columns import BRANCHES, columns
 from sm.core.lines import JsonObject, line, seconds_since
-from sm.core.session_lines import label, status_of
+from sm.core.session_lines import fallback_mark, label, status_of
 from sm.core.timestamps import span
 
 _HEADER = ("NAME", "STATUS", "AGE", "MODEL", "CTX", "COST", "TASK")
@@ -78,7 +78,7 @@ def ordered(sessions: Sequence[JsonObject]) -> Iterator[tuple[str, str, JsonObje
 def listing(sessions: Sequence[JsonObject], now: datetime, empty: str = "") -> Listing:
     groups: dict[str, list[Row]] = {}
     for group, indent, session in ordered(sessions):
-        name = label(session)
+        name = label(session) + fallback_mark(session)
         groups.setdefault(group, []).append((indent + name, *_facts(session, now), _task(session)))
     return Listing(_HEADER, [(_HEADINGS[group], rows) for group, rows in groups.items()], empty)
 
