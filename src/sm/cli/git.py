@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from sm.cli.own_git_directory import PREFIX, own_git_directory
 from sm.client.http import Client
 from sm.core.text import folded
-from sm.errors import ExternalError, NotFound
+from sm.errors import ExternalError, NotFound, SmError
 from sm.linux.repositories import (
     Repository,
     UnreadableRepository,
@@ -121,7 +121,7 @@ def repository_around(directory: str) -> Repository:
     try:
         found = find_repository(directory)
     except UnreadableRepository as error:
-        raise ExternalError(folded(str(error), 4096)) from None
+        raise ExternalError(f"git does not run there: {folded(str(error), 4096)}") from None
     except OSError as error:
         raise ExternalError(f"{folded(directory, 4096)} cannot be read: {error.strerror}") from None
     if found is None:
@@ -152,10 +152,10 @@ def add_worktree(directory: str, path: str, branch: str, start: str) -> None:
         _write(f"{own}/gitdir", f"{path}/.git\n")
         _write(f"{path}/.git", f"gitdir: {own}\n")
         git(path, "reset", "--quiet", "--hard")
-    except (OSError, ExternalError) as error:
+    except (OSError, SmError) as error:
         git(common, "worktree", "remove", "--force", path)
         git(common, "update-ref", "-d", f"refs/heads/{branch}", start)
-        raise ExternalError(str(error)) from None
+        raise ExternalError(f"git cannot fill the worktree: {error}") from None
 
 
 def _write(path: str, text: str) -> None:

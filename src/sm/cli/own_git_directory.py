@@ -74,7 +74,7 @@ def _settings(repository: Repository, own: Collection[str]) -> GitSettings:
         shared = parse_git_config(repository.config())
         of_worktree = parse_git_config(repository.worktree_config())
     except UnreadableRepository as error:
-        raise ExternalError(str(error)) from None
+        raise ExternalError(f"git does not run there: {error}") from None
     except ValueError as error:
         raise ExternalError(f"the configuration of {repository.common} cannot be read: {error}") from None
     return choose_git_settings(shared, of_worktree, own)

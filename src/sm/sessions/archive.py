@@ -218,7 +218,7 @@ def _is_void_after_removal(caller: Caller, notice: Notice) -> bool:
 
 
 def _worktree_use(removed: RemovedSession, living: Collection[str]) -> tuple[bool, list[str]]:
-    """Whether a session works in the worktree, and every place that git would use there.
+    """Return True if a session works in the worktree, and every place that git would use there.
 
     `living`: directories of live sessions.
     """

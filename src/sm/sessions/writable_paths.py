@@ -52,7 +52,7 @@ class WritablePaths:
         return tuple(dict.fromkeys(found))
 
     async def among(self, paths: Sequence[str]) -> tuple[str, ...]:
-        """Those of the paths that such a session could write, wholly or in part, or replace."""
+        """Return the paths that such a session could write, wholly or in part, or replace."""
         writable = await self.all()
         return await asyncio.to_thread(_among, paths, writable)
 

@@ -6,7 +6,8 @@ created. Agents that share a directory share its changes too. A new git reposito
 until it has a commit. A submodule is shown by its commit; the command warns if there are changes inside.
 
 On a terminal, the output goes through your pager (PAGER, GIT_PAGER). Elsewhere it is a patch for git apply. git runs
-as you, and not at all where a sandboxed agent could have configured it.
+as you, without programs that the repository names, and not at all where a sandboxed agent could ever write. A submodule
+is shown by its commit.
 
 The JSON has the base and every changed file with its numbers of added and deleted lines.
 

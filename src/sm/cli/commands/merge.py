@@ -6,8 +6,8 @@ With --squash, all changes become one commit.
 The command changes nothing, and says why, if the agent has uncommitted changes, commits that are not on its branch or
 an unfinished rebase or merge, if your directory has uncommitted changes to tracked files or no branch, if the merge
 would overwrite files that git does not track, if it would point a submodule to a commit that was not published and that
-the submodule of your directory does not have, or if it has conflicts. git runs as you, without the repository's hooks,
-and not at all where a sandboxed agent could have configured it.
+the submodule of your directory does not have, or if it has conflicts. git runs as you, without programs that the
+repository names, and not at all where a sandboxed agent could ever write.
 
 If the agent still works, the command merges its commits and warns that more may follow.
 

@@ -1,7 +1,6 @@
 """Decides which files and directories of this machine a container sees, and where."""
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -10,6 +9,7 @@ from sm.config import SandboxSection, split_mount
 from sm.core.models import Workspace
 from sm.errors import SandboxUnavailable
 from sm.linux.files import stat_without_links
+from sm.linux.mount_points import mount_points
 from sm.linux.processes import root_directory
 from sm.paths import (
     INSIDE_CLIENT,
@@ -24,9 +24,6 @@ from sm.sandboxes.docker.git_directory import linked_worktree
 from sm.sandboxes.docker.protection import is_mountable, protected_paths, writable_within
 from sm.sandboxes.docker.refusals import Host, MountPath, check_directory, check_path, homes_of
 from sm.sandboxes.path_map import Mount
-
-_OCTAL = re.compile(rb"\\([0-7]{3})")
-_MOUNTINFO_MAX = 16 << 20
 
 
 def mounts_of(
@@ -155,14 +152,8 @@ def present(mounts: Sequence[Mount], pid: int) -> tuple[Mount, ...]:
     When a program of the host replaces a mounted file, as git does with its configuration, the kernel removes the mount
     from the container, and agents can write the new file.
     """
-    try:
-        with open(f"/proc/{pid}/mountinfo", "rb") as file:
-            lines = file.read(_MOUNTINFO_MAX).splitlines()
-    except OSError:  # it has ended
-        return tuple(mounts)
-    found = {fields[4] for fields in map(bytes.split, lines) if len(fields) > 4}
-    targets = {os.fsdecode(_OCTAL.sub(lambda code: bytes([int(code[1], 8)]), field)) for field in found}
-    return tuple(mount for mount in mounts if mount.target in targets)
+    targets = mount_points(pid)
+    return tuple(mount for mount in mounts if targets is None or mount.target in targets)
 
 
 def _is_same(mount: Mount, root: str) -> bool:
