@@ -1,17 +1,31 @@
-"""Processes that left the process tree of their agent: a kill ends them, and every other ending lists them."""
+"""Processes that left the process tree of their agent: a kill ends them, and every other ending lists them.
 
+Most of the ways to leave the tree also drop the environment, so that only the cgroup of the session finds the process.
+"""
+
+import json
+import os
+import re
+import secrets
+import shutil
+import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from sm.core.models import Process
 from sm.linux.processes import identify
 from sm.linux.session_cgroups import probe
 from tests.instance import Instance, until
 
-# Each is a way to leave the tree of the agent. The shell runs it in the agent, and the process that is left writes its
-# pid to $OUT. All of them drop the environment, so that only the cgroup finds them.
-LEAVES = "env -i setsid sh -c 'cd /; (exec sleep 1000) & echo $! >'$OUT'; exit'"
+leave_tree_file = str(Path(__file__).with_name("leave_tree.py"))
+
+WAYS = re.findall(r"^def by_(\w+)", Path(leave_tree_file).read_text(), re.MULTILINE)
+NEEDED = {"script": "script", "pid_namespace": "unshare", "mount_namespace": "unshare"}
+AS_ROOT = {"other_user", "pid_namespace", "mount_namespace"}
 
 
 @pytest.fixture(scope="module")
@@ -24,15 +38,78 @@ def instance() -> Iterator[Instance]:
         yield instance
 
 
-def left_pid(out: Path) -> int:
-    return until(lambda: int(out.read_text() or 0), "the process that is left")
+class Leaver:
+    """A session, and a process that has left the process tree of its agent."""
+
+    def __init__(self, instance: Instance, way: str, *, drops_environment: bool = True) -> None:
+        if (program := NEEDED.get(way)) is not None and shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed")
+        if way in AS_ROOT and os.getuid():
+            pytest.skip("only root can do that")
+        self.out = instance.work / f"{way}-{secrets.token_hex(4)}"
+        # The agent leaves the tree once its cgroup is known to hold it.
+        gate = f"{self.out}.gate"
+        os.mkfifo(gate)
+        environment = "env -i PATH=$PATH " if drops_environment else ""
+        leave = f"{environment}{sys.executable} {leave_tree_file} {way} {self.out}"
+        self.session = instance.spawn("Sh", f"read -r go <{gate}; {leave}; exec sleep 1000000")
+        self.session_id: str = self.session["session_id"]
+        until(
+            lambda: f"/{self.session_id}" in Path(f"/proc/{self.session['pid']}/cgroup").read_text(), "cgroup"
+        )
+        Path(gate).write_text("go\n")
+        pid = until(lambda: int(self.out.read_text() or 0), "the process that is left")
+        self.process: Process = until(lambda: identify(pid), "the process that is left")
 
 
-def test_kill_ends_what_left_the_process_tree(instance: Instance) -> None:
-    out = instance.work / "double-fork"
-    session = instance.spawn("Sh", f"OUT={out}; sleep 0.1; {LEAVES}; exec sleep 1000")
-    pid = left_pid(out)
-    left = identify(pid)
-    assert left is not None
-    assert instance.sm("kill", session["session_id"]).startswith("Killed")
-    assert identify(pid) != left
+@pytest.mark.parametrize("way", WAYS)
+def test_kill_ends_what_left_the_process_tree(instance: Instance, way: str) -> None:
+    leaver = Leaver(instance, way)
+    assert instance.sm("kill", leaver.session_id).startswith("Killed")
+    assert identify(leaver.process.pid) != leaver.process
+    assert leaver.session_id not in {o["session_id"] for o in orphans(instance)}
+
+
+@pytest.mark.parametrize("way", ["daemon", "terminal_server", "stop", "thread_of_a_dead_leader"])
+def test_crash_lists_what_left_the_process_tree_until_it_is_ended(instance: Instance, way: str) -> None:
+    leaver = Leaver(instance, way)
+    os.kill(leaver.session["pid"], signal.SIGKILL)
+    instance.ended(leaver.session_id)
+    found = [o for o in orphans(instance) if o["session_id"] == leaver.session_id]
+    assert leaver.process.pid in {o["pid"] for o in found}
+    assert all(o["age_s"] >= 0 and o["command"] for o in found)
+    if way != "thread_of_a_dead_leader":  # the kernel counts no memory for it
+        assert all(o["memory_bytes"] > 0 for o in found)
+    shown = f"pid {leaver.process.pid} of "
+    assert shown in instance.sm("status")
+    assert shown in instance.sm("ls", "-a")
+    assert f"Ended {shown}" in instance.sm("kill", "--orphans")
+    assert identify(leaver.process.pid) != leaver.process
+    assert orphans(instance) == []
+    assert "Orphans:      0\n" in instance.sm("status")
+
+
+def test_next_daemon_finds_what_an_agent_left_behind(instance: Instance) -> None:
+    leaver = Leaver(instance, "daemon")
+    instance.kill_daemon()
+    os.kill(leaver.session["pid"], signal.SIGKILL)
+    instance.start_daemon()
+    instance.ended(leaver.session_id)
+    assert leaver.process.pid in {o["pid"] for o in orphans(instance)}
+    assert instance.sm("kill", leaver.session_id).startswith("Killed")
+    assert identify(leaver.process.pid) != leaver.process
+    assert "already ended" in instance.refused("kill", leaver.session_id, exit_code=4)
+
+
+def test_kill_ends_no_process_of_another_session(instance: Instance) -> None:
+    other = instance.spawn("Sh", "setsid sleep 1000000 & exec sleep 1000000")
+    leaver = Leaver(instance, "double_fork")
+    instance.sm("kill", leaver.session_id)
+    assert identify(other["pid"]) is not None
+    assert instance.session(other["session_id"])["status"] == "running"
+    instance.sm("kill", other["session_id"])
+
+
+def orphans(instance: Instance) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(instance.sm("status", "--json"))["orphan_processes"]
+    return found

@@ -7,8 +7,10 @@ from pathlib import Path
 from sm.core.effects import EffectKind
 from sm.core.models import OPERATOR
 from sm.sessions.kill import Kills
+from sm.sessions.leftovers import Leftovers
 from tests.load import scaled
 from tests.samples import AT, LAUNCH, session
+from tests.sandboxes.terminal import without_cgroups
 from tests.session_manager import open_manager
 
 PARENT, CHILD = "aaaa1111", "bbbb2222"
@@ -28,7 +30,10 @@ async def test_kill_of_a_tree_writes_audit_lines_after_the_commit(tmp_path: Path
         async with store.transaction() as tx:
             for inserted in (session(PARENT), session(CHILD, parent=PARENT)):
                 await tx.insert(inserted, LAUNCH, None)
-        kill = Kills(store, manager, lambda: None).kill(OPERATOR, PARENT, None, force=False, tree=True)
+        leftovers = Leftovers(store, manager, without_cgroups())
+        kill = Kills(store, manager, lambda: None, leftovers).kill(
+            OPERATOR, PARENT, None, force=False, tree=True
+        )
         killing = asyncio.create_task(kill)
         async with asyncio.timeout(scaled()):
             await is_written.wait()

@@ -16,6 +16,7 @@ from sm.core.statuses import Status
 from sm.messaging.timers import MailTimers
 from sm.sessions.archive import Records
 from sm.sessions.kill import Kills
+from sm.sessions.leftovers import Leftovers
 from sm.sessions.manager import Manager
 from sm.sessions.waits import WaitingSessions
 from sm.sessions.writable_paths import WritablePaths
@@ -24,6 +25,7 @@ from sm.state.requests import NewRequest, finish_request, open_request
 from sm.store import Store
 from tests import samples
 from tests.load import scaled
+from tests.sandboxes.terminal import without_cgroups
 from tests.session_manager import open_manager
 
 PARENT, CHILD, ROOT = "aaaa1111", "bbbb2222", "cccc3333"
@@ -134,7 +136,14 @@ async def test_notice_is_not_sent_again_when_its_request_was_closed_meanwhile(ma
     async with mail.store.transaction() as tx:
         await finish(tx, mail.manager.notices, sent, MessageState.UNCONFIRMED, "not confirmed")
     waiting = WaitingSessions(mail.store, mail.manager)
-    timers = MailTimers(mail.store, mail.manager, Kills(mail.store, mail.manager, lambda: None), waiting)
+    leftovers = Leftovers(mail.store, mail.manager, without_cgroups())
+    kills = Kills(mail.store, mail.manager, lambda: None, leftovers)
+    timers = MailTimers(
+        mail.store,
+        mail.manager,
+        kills,
+        waiting,
+    )
     running = asyncio.create_task(timers.run())
     try:
         assert await mail.store.wait_until(lambda: not mail.store.mail.open.notices, scaled(20))

@@ -156,6 +156,7 @@ async def run(
                 "watcher": parts.watcher.run(later),
                 "cut off": parts.cut_off.run(),
                 "containers": parts.sandboxing.containers.run(),
+                "cgroups": parts.sandboxing.enter_cgroups(),
                 "store": store.wait_closed(),
                 "delivery": parts.worker.run(),
                 "timers": parts.timers.run(),

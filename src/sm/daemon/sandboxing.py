@@ -46,7 +46,9 @@ class SandboxParts:
             lambda: write_client(paths),
             self.writable.record,
         )
-        self.session_processes = SessionProcesses(store.instance, paths.launch, self._agents)
+        self.session_processes = SessionProcesses(
+            store.instance, paths.launch, self._agents, lambda pid: self.containers.of_pid(pid) is not None
+        )
         self._host = HostSandbox(paths, self.session_processes)
         self._container = ContainerSandbox(
             self.engine, self.containers, self.images, config, paths, self._workspace
@@ -54,9 +56,13 @@ class SandboxParts:
         self.sandboxes = Sandboxes(self._host, self._container)
         self.containment = Containment(self._contains, self._user)
 
-    def _agents(self) -> dict[str, Process]:
-        sessions = self._store.sessions.values()
-        return {s.id: s.process for s in list(sessions) if s.process is not None and s.exit is None}
+    def _agents(self) -> dict[str, Process | None]:
+        return {s.id: s.process for s in list(self._store.sessions.values()) if s.exit is None}
+
+    async def enter_cgroups(self) -> None:
+        """Move the agents of an earlier daemon into the cgroups of their sessions. Never returns."""
+        await asyncio.to_thread(self.session_processes.enter_all)
+        await asyncio.get_running_loop().create_future()
 
     async def _remember(self, met: Sighting) -> None:
         try:

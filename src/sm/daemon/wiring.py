@@ -72,6 +72,7 @@ from sm.sessions.conversation_files import ConversationFiles
 from sm.sessions.home_files import HomeFiles
 from sm.sessions.interrupt import Interrupts
 from sm.sessions.kill import Kills
+from sm.sessions.leftovers import Leftovers
 from sm.sessions.manager import Manager
 from sm.sessions.pairings import Pairings
 from sm.sessions.pause import Pausing
@@ -195,7 +196,8 @@ class DaemonParts:
         )
         planner = SpawnPlanner(config, paths, providers, store, agreements, sandbox, now, files, has_program)
         spawner = Spawner(store, manager, planner, sandbox)
-        kills = Kills(store, manager, lambda: terminals.trouble)
+        leftovers = Leftovers(store, manager, self.sandboxing.session_processes)
+        kills = Kills(store, manager, lambda: terminals.trouble, leftovers)
         self.reports = reports = Reports(store, manager)
         restorer = Restorer(store, manager, spawner, planner, sandbox, terminals)
         self.waiting = waiting = WaitingSessions(store, manager)
@@ -242,7 +244,7 @@ class DaemonParts:
         )
         usage.rules = detector.follow_facts
         self.cut_off = cut_off = CutOffSessions(store, restorer)
-        self.watcher = watcher = Watcher(store, manager, terminals, observer, sandbox)
+        self.watcher = watcher = Watcher(store, manager, terminals, observer, sandbox, leftovers=leftovers)
         composer = ComposerDriver(terminals, observer)
         self.dialogs = dialogs = Dialogs(store, manager, terminals)
         self.setup_dialogs = setup_dialogs = SetupDialogs(store, manager, terminals, kills)
@@ -334,6 +336,7 @@ class DaemonParts:
                     providers[agent].home_files({"HOME": INSIDE_HOME}) if agent in providers else {}
                 ),
             ),
+            leftovers=leftovers,
             reports=reports,
             requests=requests,
             dialogs=dialogs,

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from sm.core.models import Process
 from sm.linux.platform import boot_id, libc
 
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
 
 @dataclass(frozen=True, slots=True)
 class ProcessStat:

@@ -325,8 +325,12 @@ def find_bases(name: str, mounts: Mapping[str, tuple[str, str]]) -> list[tuple[s
     return found
 
 
+def is_session_id(text: str) -> bool:
+    return _SESSION.fullmatch(text) is not None
+
+
 def _require_id(session_id: str) -> None:
-    if not _SESSION.fullmatch(session_id):
+    if not is_session_id(session_id):
         raise ValueError(f"not the id of a session: {session_id!r}")
 
 

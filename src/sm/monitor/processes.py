@@ -6,6 +6,7 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 
 from sm.core.backoff import Backoff
+from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_live
 from sm.core.models import Process
 from sm.core.states import TrustLevel
@@ -15,6 +16,7 @@ from sm.linux.processes import ProcessWatch, identify, is_alive
 from sm.linux.ttys import tty_of
 from sm.monitor.observer import Observer
 from sm.sandboxes.base import ProcessEnding, Sandbox
+from sm.sessions.leftovers import Leftovers, words_of_leftovers
 from sm.sessions.manager import Manager
 from sm.state.loss_causes import CUT_OFF, ENGINE_GONE, SERVER_GONE, TERMINAL_CLOSED, LossCause
 from sm.store import Store
@@ -52,11 +54,13 @@ class Watcher:
         terminals: Terminals,
         observer: Observer,
         sandbox: Sandbox,
+        leftovers: Leftovers,
     ) -> None:
         self._store = store
         self._manager = manager
         self._terminals = terminals
         self._sandbox = sandbox
+        self._leftovers = leftovers
         self._processes = ProcessWatch()
         self._watched: dict[str, _AgentProcess] = {}
         """The newest process of each session."""
@@ -129,6 +133,7 @@ class Watcher:
             self._gone.put_nowait(watched)
         else:
             await self._warn_of_changes(session_id)
+            await self._warn_of_leftovers(session_id)
             self._forget(watched)
 
     def _is_newest(self, watched: _AgentProcess) -> bool:
@@ -219,6 +224,7 @@ class Watcher:
             self.unverified.add(session_id)
             await asyncio.sleep(backoff.next_s())
         await self._warn_of_changes(session_id)
+        await self._warn_of_leftovers(session_id)
         self._forget(watched)
 
     async def _warn_of_changes(self, session_id: str) -> None:
@@ -236,6 +242,21 @@ class Watcher:
                 )
         except Exception:
             log.exception("failed to look for changed files", extra={"sm_session": session_id})
+
+    async def _warn_of_leftovers(self, session_id: str) -> None:
+        """Warn of processes that the agent left behind."""
+        try:
+            left = await self._leftovers.of([session_id])
+            session = self._store.sessions.get(session_id)
+            # A kill, and the next process of a restart, end them.
+            if left and session is not None and session.exit is not None and not self._is_killed(session_id):
+                await self._manager.warn(session_id, words_of_leftovers(left))
+        except Exception:
+            log.exception("failed to look for processes that were left", extra={"sm_session": session_id})
+
+    def _is_killed(self, session_id: str) -> bool:
+        effects = self._store.mail.open.effects.values()
+        return any(e.session_id == session_id and e.kind == EffectKind.KILL for e in effects)
 
     async def _finish_end(self, watched: _AgentProcess) -> None:
         session_id, process, pane = watched.session_id, watched.process, watched.pane

@@ -5,6 +5,7 @@ the session's `SM_SESSION_ID` and token file in its environment. Without cgroups
 dropped its environment is not found.
 """
 
+import asyncio
 import contextlib
 import errno
 import logging
@@ -15,10 +16,20 @@ from functools import cached_property
 from sm.core.models import Process
 from sm.linux import processes
 from sm.linux.platform import boot_id
-from sm.linux.session_cgroups import Freeze, Probe, SessionCgroup, SessionCgroups, leave_session_cgroup, probe
+from sm.linux.session_cgroups import (
+    Freeze,
+    Probe,
+    SessionCgroup,
+    SessionCgroups,
+    is_session_id,
+    leave_session_cgroup,
+    probe,
+)
+from sm.paths import INSIDE_LAUNCH
 
 log = logging.getLogger(__name__)
 
+_NOBODY = Process(0, "gone/0")
 _SESSION, _TOKEN = b"SM_SESSION_ID=", b"SM_TOKEN_FILE="
 
 
@@ -26,13 +37,31 @@ class SessionProcesses:
     """The processes of the sessions of one instance. Every method blocks, so call it in a thread.
 
     `launch`: the directory of the instance's launch files. `agents`: the agents of all sessions that may live, by the
-    id of the session.
+    id of the session; None for one that has no process now. `in_container`: whether a process is in a container of
+    this instance.
     """
 
-    def __init__(self, instance: str, launch: str, agents: Callable[[], Mapping[str, Process]]) -> None:
+    def __init__(
+        self,
+        instance: str,
+        launch: str,
+        agents: Callable[[], Mapping[str, Process | None]],
+        in_container: Callable[[int], bool] = lambda pid: False,
+    ) -> None:
         self._instance = instance
         self._launch = launch
         self._agents = agents
+        self._in_container = in_container
+
+    def enter_all(self) -> None:
+        """Move every live agent on this host that an earlier daemon did not move into its cgroup."""
+        for session_id, agent in self._agents().items():
+            if agent is not None and self._is_marked(session_id, agent.pid):
+                self.enter(session_id, agent)
+
+    def _is_marked(self, session_id: str, pid: int) -> bool:
+        """False for an adopted agent, which stays where its person started it, and for an agent in a container."""
+        return self._token(session_id) in (processes.read_proc(f"/proc/{pid}/environ") or b"").split(b"\0")
 
     @cached_property
     def probed(self) -> Probe:
@@ -113,6 +142,58 @@ class SessionProcesses:
             if cgroup is not None and cgroup.state() not in (None, Freeze.THAWED):
                 cgroup.thaw()
 
+    def left_behind(self) -> dict[str, list[Process]]:
+        """The live processes of sessions that have ended, by the id of the session. Removes empty cgroups of these."""
+        cgroups = {} if self.cgroups is None else self.cgroups.all()
+        marked = self._all_marked()
+        living = (
+            self._agents().keys()
+        )  # after the looks: what was found of a session that starts meanwhile is its own
+        found: dict[str, dict[Process, None]] = {}
+        for session_id, cgroup in cgroups.items():
+            if session_id not in living:
+                found[session_id] = dict.fromkeys(cgroup.processes())
+                if not found[session_id]:
+                    cgroup.remove()
+        for session_id, process in marked:
+            if session_id not in living:
+                found.setdefault(session_id, {})[process] = None
+        spared = self._spared("", [process.pid for some in found.values() for process in some])
+        left = {
+            name: [process for process in some if process.pid not in spared] for name, some in found.items()
+        }
+        return {session_id: some for session_id, some in left.items() if some}
+
+    def _all_marked(self) -> list[tuple[str, Process]]:
+        found = []
+        for pid in _pids():
+            entries = (processes.read_proc(f"/proc/{pid}/environ") or b"").split(b"\0")
+            session_id = next(
+                (e.removeprefix(_SESSION) for e in entries if e.startswith(_SESSION)), b""
+            ).decode("ascii", "replace")
+            if not is_session_id(session_id):
+                continue
+            inside = _TOKEN + f"{INSIDE_LAUNCH}/{session_id}.token".encode()
+            is_ours = self._token(session_id) in entries or (inside in entries and self._in_container(pid))
+            if is_ours and (process := processes.identify(pid)) is not None:
+                found.append((session_id, process))
+        return found
+
+    def _token(self, session_id: str) -> bytes:
+        return _TOKEN + f"{self._launch}/{session_id}.token".encode()
+
+    async def end_left_behind(self, session_id: str, grace_s: float, *, force: bool) -> list[Process]:
+        """End what an ended session left behind; return what is left of it. Does not block."""
+
+        def others() -> list[Process]:
+            return self.left_behind().get(session_id, [])
+
+        await asyncio.to_thread(self.thaw, session_id)
+        left = await processes.end_tree(_NOBODY, grace_s, force=force, others=others)
+        if session_id not in self._agents():
+            left += await self.kill_cgroup(session_id)
+        return left
+
     async def kill_cgroup(self, session_id: str) -> list[Process]:
         """End what is left in the cgroup of a session with SIGKILL, and remove the cgroup; as `SessionCgroup.kill`.
 
@@ -131,7 +212,7 @@ class SessionProcesses:
         boot, _, began = agent.started.partition("/")
         if boot != boot_id():
             return []
-        marks = {_SESSION + session_id.encode(), _TOKEN + f"{self._launch}/{session_id}.token".encode()}
+        marks = {_SESSION + session_id.encode(), self._token(session_id)}
         found = []
         for pid in _pids():
             environment = processes.read_proc(f"/proc/{pid}/environ") or b""
@@ -147,7 +228,8 @@ class SessionProcesses:
         An agent may have started the terminal server in which other agents live. Then it, and everything below it,
         stays.
         """
-        others = [agent.pid for other, agent in self._agents().items() if other != session_id]
+        agents = self._agents().items()
+        others = [agent.pid for other, agent in agents if agent is not None and other != session_id]
         needed = {ancestor for pid in (os.getpid(), *others) for ancestor in processes.ancestry(pid)}
         inside = needed.intersection(pids)
         return needed | processes.descendants(inside) if inside else needed

@@ -27,6 +27,7 @@ from sm.sessions.archive import Records
 from sm.sessions.archive_retention import ArchiveRetention
 from sm.sessions.budgets import Budgeting
 from sm.sessions.interrupt import Interrupts
+from sm.sessions.leftovers import Leftover, Leftovers
 from sm.sessions.pairings import Pairings
 from sm.sessions.pause import Pausing
 from sm.sessions.reports import Reports
@@ -40,6 +41,7 @@ from sm.terminals.base import Screen
 __all__ = [
     "DaemonInfo",
     "Digests",
+    "Leftover",
     "Live",
     "LiveNews",
     "LongPoll",
@@ -110,6 +112,7 @@ class Services:
     budgets: Budgeting
     workspaces: Workspaces
     sandboxing: Sandboxing
+    leftovers: Leftovers
     reports: Reports
     requests: Requests
     dialogs: Dialogs

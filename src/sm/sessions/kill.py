@@ -10,11 +10,13 @@ from sm.core.lifecycle import is_live
 from sm.core.models import OPERATOR, Caller, RequestKey, Session
 from sm.errors import ExternalError, IllegalState
 from sm.policy.access import Action
+from sm.sessions.leftovers import Leftover, Leftovers, listed
 from sm.sessions.manager import Manager
 from sm.sessions.tree import SessionTree
 from sm.store import Store, Transaction
 
-_KILLED_WITHIN_S = 20.0
+_KILLED_WITHIN_S = 30.0
+"""Longer than `Sandbox.end` needs for a process that ignores SIGTERM, and for one that cannot be killed."""
 
 
 class Kills:
@@ -23,8 +25,11 @@ class Kills:
     `trouble`: as `Lifecycle.trouble` of the terminals.
     """
 
-    def __init__(self, store: Store, manager: Manager, trouble: Callable[[], str | None]) -> None:
+    def __init__(
+        self, store: Store, manager: Manager, trouble: Callable[[], str | None], leftovers: Leftovers
+    ) -> None:
         self._store = store
+        self._leftovers = leftovers
         self._manager = manager
         self._trouble = trouble
         self.killing: Counter[tuple[str, str | None]] = Counter()
@@ -36,10 +41,16 @@ class Kills:
         """End the session's process and all processes it started; return when they are gone.
 
         `tree`: also kill the live descendants, even if the session itself has ended, except those that the caller
-        may not see. An ended session whose process still runs keeps its status. Raises IllegalState when no process
-        is left to kill, ExternalError when a process does not end.
+        may not see. An ended session whose process still runs keeps its status. Of an ended session, ends what it left
+        behind. Raises IllegalState when no process is left to kill, ExternalError when a process does not end.
         """
         session = self._manager.find(caller, reference, Action.KILL)
+        cleaned = False
+        if session.exit is not None and await self._leftovers.of([session.id]):
+            done = await self._leftovers.end(caller, force=force, only=[session.id])
+            if done.left:
+                raise _not_all_ended([session], done.left)
+            cleaned = True
         async with self._store.transaction(caller, key) as tx:
             # The tree as of this transaction: after the commit, no session in it can get another child.
             session_tree = SessionTree({s.id: s for s in tx.all_sessions()})
@@ -48,10 +59,13 @@ class Kills:
             victims = [session, *descendants]
             if tx.replayed is None:
                 victims = [s for s in victims if tx.session(s.id).exit is None]
-                await self._order(tx, session, victims, caller, force=force)
+                if victims or not cleaned:
+                    await self._order(tx, session, victims, caller, force=force)
                 tx.remember(session.id)
         self._manager.record_allowed(caller, Action.KILL, descendants)
         await self.wait_until_ended(victims, caller)
+        if cleaned and session not in victims:
+            victims = [session, *victims]
         return [self._store.sessions[v.id] for v in victims if v.id in self._store.sessions]
 
     async def order(self, tx: Transaction, session: Session, caller: Caller) -> None:
@@ -80,6 +94,8 @@ class Kills:
                     f"session {names} did not end within {_KILLED_WITHIN_S:g} s",
                     f"sm kill --force {' '.join(map(name_to_type, left))}",
                 )
+            if left_behind := await self._leftovers.of([victim.id for victim in victims]):
+                raise _not_all_ended(victims, left_behind)
         finally:
             self.killing -= killing
 
@@ -111,5 +127,18 @@ class Kills:
         return killed
 
     def _unkilled(self, victims: Sequence[Session]) -> list[Session]:
-        known = self._store.sessions
-        return [known[v.id] for v in victims if v.id in known and known[v.id].exit is None]
+        """The sessions whose agent lives, or of which sm still ends what the agent started."""
+        known, effects = self._store.sessions, self._store.mail.open.effects.values()
+        ending = {effect.session_id for effect in effects if effect.kind == EffectKind.KILL}
+        return [
+            known[v.id] for v in victims if v.id in known and (known[v.id].exit is None or v.id in ending)
+        ]
+
+
+def _not_all_ended(sessions: Sequence[Session], left: Sequence[Leftover]) -> ExternalError:
+    names = ", ".join(map(short_label, sessions))
+    pids = ",".join(str(leftover.process.pid) for leftover in left)
+    return ExternalError(
+        f"session {names} has ended, but these processes are left: {listed(left)}",
+        f"ps -o pid,user,stat,args -p {pids}",
+    )

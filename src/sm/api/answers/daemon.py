@@ -23,12 +23,44 @@ class HealthView(DaemonView):
     sessions: Annotated[int, doc("The number of live sessions.")]
 
 
+class OrphanProcessView(TypedDict):
+    """A live process that a session left behind when it ended."""
+
+    session_id: str
+    label: Annotated[str, doc("The name of the session; its id if the session was removed.")]
+    pid: int
+    command: str
+    age_s: float
+    memory_bytes: Annotated[int, doc("Resident memory.")]
+
+
+class EndedOrphansView(TypedDict):
+    """The orphan processes that were ended, and those that are left."""
+
+    ended: list[OrphanProcessView]
+    left: list[OrphanProcessView]
+
+
+class CgroupsView(TypedDict):
+    """How the processes of sessions on this host are found."""
+
+    available: Annotated[
+        bool, doc("Whether each session has a cgroup, which also holds what left its process tree.")
+    ]
+    reason: Annotated[str, doc("The place of the cgroups, or why there can be none.")]
+
+
 class StatusOverview(TypedDict):
     """An overview in numbers."""
 
     daemon: DaemonView
     sessions: Annotated[dict[str, int], doc("The number of sessions by status.")]
     orphans: Annotated[int, doc("Live sessions whose parent's process has ended.")]
+    orphan_processes: Annotated[
+        list[OrphanProcessView],
+        doc("Live processes that ended sessions left behind. Ended by `sm kill --orphans`."),
+    ]
+    cgroups: CgroupsView
     dead_letters: Annotated[int, doc("Abandoned effects and undelivered messages.")]
     requests_open: int
     warnings: Annotated[int, doc("The number of open warnings about sessions.")]

@@ -6,7 +6,14 @@ from collections import Counter
 from contextlib import suppress
 
 from sm import __version__
-from sm.api.answers.daemon import DaemonView, HealthView, StatusOverview, StoppedView
+from sm.api.answers.daemon import (
+    DaemonView,
+    EndedOrphansView,
+    HealthView,
+    OrphanProcessView,
+    StatusOverview,
+    StoppedView,
+)
 from sm.api.body import Body
 from sm.api.context import ApiRequest
 from sm.api.query import Query, WorkspaceName
@@ -16,7 +23,7 @@ from sm.core.lifecycle import is_live
 from sm.core.messages import SM_ITSELF
 from sm.errors import SandboxUnavailable
 from sm.messaging.messages import RenderedMessage
-from sm.services import DaemonInfo, SessionFilter
+from sm.services import DaemonInfo, Leftover, SessionFilter
 
 _STATUS_LINES = 5
 routes = RouteTable()
@@ -24,6 +31,10 @@ routes = RouteTable()
 
 class StatusQuery(Query):
     workspace: WorkspaceName | None = None
+
+
+class KillOrphansBody(Body):
+    force: bool | None = None
 
 
 class StopBody(Body):
@@ -48,6 +59,7 @@ async def status(request: ApiRequest, query: StatusQuery) -> StatusOverview:
     services, caller = request.services, request.caller
     visible = services.sessions.visible(caller)
     seen = services.sessions.apply_filter(caller, visible, SessionFilter(workspace=query.workspace))
+    shown = {s.id for s in seen}
     operator = services.sessions.principal(caller) is None
     ids = None if operator else {s.id for s in services.sessions.visible(caller, archived=True)}
     requests = await services.requests.list_requests(caller, all=False, limit=0)
@@ -55,10 +67,17 @@ async def status(request: ApiRequest, query: StatusQuery) -> StatusOverview:
     waiting = await services.messages.render(inbox[:_STATUS_LINES])
     lines = [line for message in waiting for line in _headline(request, message)]
     tmux_silent = [s for s in sorted(services.monitor.unverified) if ids is None or s in ids]
+    has_cgroups, reason = await services.leftovers.cgroups()
     return {
         "daemon": _daemon(services.daemon),
         "sessions": Counter(session.status.value for session in seen),
         "orphans": sum(services.sessions.is_orphan(s) for s in seen),
+        "orphan_processes": [
+            _orphan(request, leftover)
+            for leftover in await services.leftovers.visible(caller)
+            if query.workspace is None or leftover.session_id in shown
+        ],
+        "cgroups": {"available": has_cgroups, "reason": reason},
         "dead_letters": await services.store.dead_letters(ids),
         "requests_open": len(requests),
         "warnings": sum(len(services.store.warnings_of(s.id)) for s in seen),
@@ -69,6 +88,23 @@ async def status(request: ApiRequest, query: StatusQuery) -> StatusOverview:
             *services.daemon.trouble(),
             *(f"tmux does not respond for session {request.views.recipient(s)}" for s in tmux_silent),
         ],
+    }
+
+
+@routes.route("GET", "/v1/orphans", agents=True)
+async def orphans(request: ApiRequest) -> list[OrphanProcessView]:
+    """List the live processes that ended sessions left behind."""
+    found = await request.services.leftovers.visible(request.caller)
+    return [_orphan(request, leftover) for leftover in found]
+
+
+@routes.route("POST", "/v1/orphans/kill", agents=True)
+async def kill_orphans(request: ApiRequest, body: KillOrphansBody) -> EndedOrphansView:
+    """End the processes that ended sessions left behind, and look again."""
+    done = await request.services.leftovers.end(request.caller, force=bool(body.force))
+    return {
+        "ended": [_orphan(request, leftover) for leftover in done.ended],
+        "left": [_orphan(request, leftover) for leftover in done.left],
     }
 
 
@@ -88,6 +124,17 @@ async def stop_daemon(request: ApiRequest, body: StopBody) -> StoppedView:
 def _daemon(daemon: DaemonInfo) -> DaemonView:
     uptime_s = round(time.monotonic() - daemon.started_s, 3)
     return {"pid": os.getpid(), "version": __version__, "uptime_s": uptime_s}
+
+
+def _orphan(request: ApiRequest, leftover: Leftover) -> OrphanProcessView:
+    return {
+        "session_id": leftover.session_id,
+        "label": request.views.recipient(leftover.session_id),
+        "pid": leftover.process.pid,
+        "command": leftover.command,
+        "age_s": round(leftover.age_s, 1),
+        "memory_bytes": leftover.memory_bytes,
+    }
 
 
 def _headline(request: ApiRequest, rendered: RenderedMessage) -> list[str]:

@@ -219,6 +219,7 @@ def _daemon(instance: Instance) -> Iterator[Check]:
         )
         return
     client = instance.client(start=False)
+    yield from _cgroups(client)
     yield from _mcp(instance)
     yield from _sandbox(client)
     yield from _agreements(client)
@@ -250,6 +251,20 @@ def _archives(client: Client) -> Iterator[Check]:
             "sm inbox names them; sm export SESSION FILE keeps one; archives: in config.yaml sets the limits",
             needed=False,
         )
+
+
+def _cgroups(client: Client) -> Iterator[Check]:
+    """Check how the daemon finds processes that left the process tree of their agent."""
+    try:
+        cgroups = client.get("/v1/status", timeout_s=5.0)["cgroups"]
+    except (SmError, KeyError):  # another check tells
+        return
+    if cgroups["available"]:
+        yield Check(True, f"processes of sessions: by cgroup ({cgroups['reason']})")
+    else:
+        todo = "docs/lifecycle.md, Leftovers: start tmux and the daemon where your user may make cgroups"
+        what = f"processes of sessions: without cgroups, so not all are found ({cgroups['reason']})"
+        yield Check(False, what, todo, needed=False)
 
 
 def _web(instance: Instance) -> Iterator[Check]:

@@ -10,6 +10,8 @@ Columns:
   CTX   the used part of the model's context window
   TASK  the agent's question, wait, note, current tool or last words
 
+With --all, processes that ended agents left behind follow the list. "sm kill --orphans" ends them.
+
 \b
 Examples:
   sm ls --watch
@@ -25,11 +27,12 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.listing import Listing, listing, listing_lines, ordered
+from sm.cli.display.orphans import orphan_lines
 from sm.cli.display.output import now, print_json, print_lines
 from sm.cli.options import workspace_option
 from sm.cli.session_list import archived_option, search_option
 from sm.core.lines import JsonObject
-from sm.errors import UsageError
+from sm.errors import NotFound, UsageError
 from sm.wire import encode
 
 _INTERVAL_S = 2.0
@@ -70,6 +73,20 @@ def command(
         call.show(text, lambda sessions: [session["session_id"] for _, _, session in ordered(sessions)])
     else:
         call.show(text, lambda sessions: _printed(layout(sessions)))
+        if ended and not call.as_json:
+            _print_orphans(call)
+
+
+def _print_orphans(call: Call) -> None:
+    """Print the processes that ended sessions left behind."""
+    try:
+        orphans = call.client.get("/v1/orphans")
+    except NotFound:  # an older daemon
+        return
+    if orphans:
+        print_lines(
+            ["", "Orphan processes (sm kill --orphans):", *(f"  {text}" for text in orphan_lines(orphans))]
+        )
 
 
 def _printed(shown: Listing) -> list[str]:

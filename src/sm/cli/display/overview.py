@@ -2,6 +2,7 @@
 
 from datetime import datetime, tzinfo
 
+from sm.cli.display.orphans import orphan_lines, orphan_words
 from sm.core.lines import JsonObject, escape_mark, line
 from sm.core.timestamps import span
 
@@ -13,12 +14,14 @@ def overview(status: JsonObject, now: datetime) -> list[str]:
     daemon = status["daemon"]
     counts = [f"{count} {line(name)}" for name, count in status["sessions"].items() if count]
     inbox = [f"{_INDENT}{escape_mark(line(text))}" for text in status["inbox_lines"] if text.strip()]
+    orphans = status.get("orphan_processes") or []  # an older daemon has none
     lines = [
         f"Inbox:        {status['inbox']}{' (sm inbox --take)' if status['inbox'] else ''}",
         *inbox,
         f"Daemon:       running, pid {daemon['pid']}, version {line(daemon['version'])}, up {span(daemon['uptime_s'])}",
         f"Sessions:     {', '.join(counts) or 'none'}",
-        f"Orphans:      {status['orphans']}",
+        f"Orphans:      {orphan_words(status['orphans'], orphans)}",
+        *(f"{_INDENT}{text}" for text in orphan_lines(orphans)),
         f"Requests:     {status['requests_open']} open{' (sm requests)' if status['requests_open'] else ''}",
         f"Dead letters: {status['dead_letters']}",
     ]
