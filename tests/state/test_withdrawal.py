@@ -13,12 +13,12 @@ from sm.core.models import Caller, Exit
 from sm.core.requests import Answer, Question, Request
 from sm.core.states import CallerKind, MessageMode, MessageState, NoticeKind, RequestKind, RequestState
 from sm.core.statuses import Status
-from sm.messaging.timers import MailTimers
+from sm.messaging.timers import QUIET_S, MailTimers
 from sm.sessions.archive import Records
 from sm.sessions.kill import Kills
 from sm.sessions.leftovers import Leftovers
 from sm.sessions.manager import Manager
-from sm.sessions.waits import WaitingSessions
+from sm.sessions.waits import AFTER_A_RESTART_S, WaitingSessions
 from sm.sessions.writable_paths import WritablePaths
 from sm.state.messages import finish
 from sm.state.requests import NewRequest, finish_request, open_request
@@ -150,6 +150,47 @@ async def test_notice_is_not_sent_again_when_its_request_was_closed_meanwhile(ma
     finally:
         running.cancel()
     assert await mail.inbox() == [ending.text]
+
+
+async def test_ending_is_held_after_a_restart_until_an_interrupted_wait_may_have_come_back(
+    mail: Mail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A parent that waits with `sm wait` hears of the ending from the answer: the wait is repeated by its command."""
+    clock = [1000.0]
+    monkeypatch.setattr("sm.messaging.timers.time", Clock(clock))
+    waiting = WaitingSessions(mail.store, mail.manager)
+    leftovers = Leftovers(mail.store, mail.manager, without_cgroups())
+    kills = Kills(mail.store, mail.manager, lambda: None, leftovers)
+    timers = MailTimers(mail.store, mail.manager, kills, waiting)
+    timers.begin()
+    for kind, recipient in ((NoticeKind.ENDING, PARENT), (NoticeKind.CHECKPOINT, PARENT)):
+        await mail.add(CHILD, recipient, kind)
+    await mail.add(ROOT, None)
+
+    async def pending() -> list[tuple[str, str | None]]:
+        await timers.run_due()
+        clock[0] += QUIET_S
+        await timers.run_due()
+        return [(notice.kind, notice.recipient) for notice in mail.store.mail.open.notices.values()]
+
+    assert await pending() == [(NoticeKind.ENDING, PARENT)], "only an ending that a wait may tell is held"
+    clock[0] += AFTER_A_RESTART_S - 3 * QUIET_S
+    assert await pending() == [(NoticeKind.ENDING, PARENT)]
+    clock[0] += 2 * QUIET_S
+    assert await pending() == []
+
+
+@dataclass
+class Clock:
+    """Replaces the module `time`."""
+
+    now_s: list[float]
+
+    def monotonic(self) -> float:
+        return self.now_s[0]
+
+    def time(self) -> float:
+        return self.now_s[0]
 
 
 def records(mail: Mail) -> Records:

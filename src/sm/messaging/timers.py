@@ -14,7 +14,7 @@ from sm.core.wording import outcome
 from sm.errors import StorageFull
 from sm.sessions.kill import Kills
 from sm.sessions.manager import Manager
-from sm.sessions.waits import WaitingSessions, WaitKind
+from sm.sessions.waits import AFTER_A_RESTART_S, WaitingSessions, WaitKind
 from sm.state.messages import finish
 from sm.state.notices import has_ended_alive, leave_in_log, notice_recipient, request_occasion
 from sm.state.requests import finish_request, send_outcome
@@ -52,6 +52,10 @@ class MailTimers:
         self._requests_held: dict[str, float] = {}
         """The time until which to hold the notices of requests, by recipient: the result of its wait shows them."""
         self._since: dict[tuple[str, int], float] = {}
+        self._waited_before: frozenset[str] = frozenset()
+        """Sessions whose waits a restart of the daemon may have interrupted."""
+        self._resumed_s = 0.0
+        """The time (time.monotonic()) at which all interrupted waits have come back."""
 
     def hold_notice(self, session_id: str, recipient: str | None) -> None:
         """Hold the notice of the session's end: an answer reports the end to `recipient`, which will acknowledge it."""
@@ -63,10 +67,11 @@ class MailTimers:
 
     async def run(self) -> None:
         """Run the timers. Never returns."""
+        self.begin()
         while True:
             seen = self._store.mail.open  # read before, so that no change in between is missed
             try:
-                pause_s = await self._run_due()
+                pause_s = await self.run_due()
             except StorageFull as error:
                 log.warning("postponed the mail timers: %s", error.message)
                 pause_s = _PAUSE_S
@@ -75,10 +80,16 @@ class MailTimers:
                 pause_s = _PAUSE_S
             await self._store.wait_until(partial(self._has_changed, seen), pause_s)
 
+    def begin(self) -> None:
+        """Hold the notices of endings for the sessions of an earlier daemon: each may repeat an interrupted wait."""
+        live = (session.id for session in self._store.sessions.values() if session.exit is None)
+        self._waited_before = frozenset(live)
+        self._resumed_s = time.monotonic() + AFTER_A_RESTART_S
+
     def _has_changed(self, seen: Open) -> bool:
         return self._store.mail.open is not seen
 
-    async def _run_due(self) -> float | None:
+    async def run_due(self) -> float | None:
         """Run all due timers. Returns the seconds until the next one; None without one."""
         open = self._store.mail.open
         still = {"message": open.messages, "request": open.requests}
@@ -104,6 +115,8 @@ class MailTimers:
             key, is_ending = (notice.session_id, notice.recipient), notice.kind is NoticeKind.ENDING
             if (is_ending and key in self._kills.killing) or self._is_told_by_wait(notice):
                 waits.append(_PAUSE_S)
+            elif is_ending and notice.recipient in self._waited_before and now < self._resumed_s:
+                waits.append(self._resumed_s - now)
             elif not ((is_ending and key in self._held) or self._is_held_request(notice)):
                 recipients.setdefault(notice.recipient, []).append(notice)
         for recipient, notices in recipients.items():

@@ -97,7 +97,10 @@ class Waits:
         *,
         any_of: bool,
     ) -> WaitResult:
-        """Wait until all of the named sessions, or with `any_of` one of them, have the status `until`."""
+        """Wait until all of the named sessions, or with `any_of` one of them, have the status `until`.
+
+        The notices of their endings to a session are held meanwhile: the result tells them.
+        """
         wanted = self._named(caller, references)
 
         def is_over() -> bool:
@@ -107,8 +110,16 @@ class Waits:
         def left() -> list[Session]:
             return self._left(wanted, until)
 
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + wait_s
         with self._waiting.count_wait(caller.session_id, WaitKind.SESSIONS, left):
-            await long_poll(is_over, wait_s)
+            while True:
+                if caller.session_id is not None:
+                    for session_id in wanted:
+                        self._timers.hold_notice(session_id, caller.mailbox)
+                over = await long_poll(is_over, min(deadline - loop.time(), _HOLD_EVERY_S))
+                if over or loop.time() >= deadline:
+                    break
         self._check_runs(caller)
         sessions = [self._store.sessions[s] for s in wanted if s in self._store.sessions]
         for session in sessions:

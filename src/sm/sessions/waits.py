@@ -26,7 +26,7 @@ from sm.store import Store, durable
 log = logging.getLogger(__name__)
 
 _BETWEEN_S = 1.0
-_AFTER_A_RESTART_S = 7.0  # longer than a session's command retries while the daemon is stopped
+AFTER_A_RESTART_S = 7.0  # longer than a session's command retries while the daemon is stopped
 _CONFIRM_WITHIN_S = 8.0
 """How long a command may take to confirm what its successful wait returned."""
 
@@ -128,7 +128,7 @@ class WaitingSessions:
 
     async def run(self) -> None:
         """Never returns."""
-        deadline = time.monotonic() + _AFTER_A_RESTART_S
+        deadline = time.monotonic() + AFTER_A_RESTART_S
         for session in self._store.sessions.values():
             is_derived = session.status in (Status.IDLE, Status.WAITING_INPUT) and self._has_no_turns(session)
             if is_derived or _says_waiting(session):

@@ -618,6 +618,18 @@ def test_wait_exits_0_when_sessions_ended_and_acknowledges_their_endings(run: Sm
     assert acknowledgement.json == {"sessions": ["aaaaaaaa"]}
 
 
+def test_wait_repeats_the_acknowledgement_when_the_daemon_was_killed_after_its_answer(
+    run: Sm, peer: Peer
+) -> None:
+    peer.script("GET /v1/health", answer({}))
+    peer.script("POST /v1/wait", verdict(True, ENDED))
+    peer.script("POST /v1/wait/heard", HANG_UP, HANG_UP, answer({}))
+    assert run("wait", "a").err == ""
+    assert [received.json for received in peer.requests_to("/v1/wait/heard")] == [
+        {"sessions": ["aaaaaaaa"]}
+    ] * 3
+
+
 def test_wait_asks_again_by_id_until_the_result_is_decided(run: Sm, waited: Peer) -> None:
     # The name may belong to another session later.
     waited.script("POST /v1/wait", verdict(None, LIVE), verdict(True, LIVE))

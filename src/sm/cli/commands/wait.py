@@ -2,7 +2,7 @@
 
 Waits for all the sessions unless --any is given. Without --until, a session that fails, is killed or is abandoned ends
 the wait with exit code 4, so that sm wait SESSION && deploy does not deploy after a failure. If this command reports
-the end of a session, sm sends no message about it. On a terminal, the command names sessions that wait for input.
+the end of a session, sm sends no message about it, not even while an agent waits for other sessions. On a terminal, the command names sessions that wait for input.
 
 The JSON is an array of the sessions.
 
@@ -19,23 +19,27 @@ Examples:
 """
 
 import sys
-from collections.abc import Iterable
-from contextlib import suppress
+import time
+from collections.abc import Iterable, Sequence
 
 import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import now, print_json, print_table
 from sm.cli.display.sessions import flat_rows, session_table
+from sm.cli.instance import Instance
 from sm.cli.options import running_sessions, seconds_option, sessions_argument
 from sm.cli.outage import until_answered
 from sm.client.http import Client
+from sm.core.backoff import Backoff
 from sm.core.lines import JsonObject, line, plural
 from sm.core.session_lines import label
 from sm.core.statuses import ENDED, ENDED_OF_ANY_KIND, Status
 from sm.errors import DaemonUnavailable, IllegalState, WaitTimeout
 from sm.wire import encode
 
+_CONFIRM_WITHIN_S = 5.0
+"""Shorter than a restarted daemon holds the notices of endings."""
 _LOOK_EVERY_S = 5.0
 """How often a wait on a terminal looks whether a session needs the person."""
 
@@ -80,14 +84,29 @@ def command(
     sys.stdout.flush()
     ended = [session["session_id"] for session in current if session["status"] in ENDED]
     if ended:
-        with suppress(DaemonUnavailable):  # unconfirmed endings come once more as messages
-            call.instance.client(start=False).post("/v1/wait/heard", {"sessions": ended})
+        _confirm(call.instance, ended)
     if reached is None:
         raise WaitTimeout(f"{plural(len(refs), 'session')} did not reach status {until} within {timeout:g} s")
     if not reached:
         others = [s for s in current if s["status"] in ENDED and s["status"] != until]
         failed, reasons = len(others) + len(refs) - len(current), "".join(map(_reason, others))
         raise IllegalState(f"{plural(failed, 'session')} can no longer reach status {until}{reasons}")
+
+
+def _confirm(instance: Instance, ended: Sequence[str]) -> None:
+    """Confirm that the endings were printed: unconfirmed ones come once more as messages.
+
+    The daemon may have been killed after its answer. A restarted daemon holds the messages for a while.
+    """
+    until_s, backoff = time.monotonic() + _CONFIRM_WITHIN_S, Backoff(0.05, 0.5)
+    while True:
+        try:
+            instance.client(start=False).post("/v1/wait/heard", {"sessions": list(ended)})
+            return
+        except DaemonUnavailable:
+            if instance.was_stopped or time.monotonic() >= until_s:
+                return
+            time.sleep(backoff.next_s())
 
 
 class _BlockedNotices:
