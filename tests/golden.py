@@ -13,6 +13,7 @@ from pathlib import Path
 from sm.core.accounts import Account, Park, ParkKind
 from sm.core.messages import Message
 from sm.core.models import Capabilities, Exit, Process, Session, Workspace
+from sm.core.observation import Activity, Observation, Source
 from sm.core.pairing import Pairing, PairRequest, PairState
 from sm.core.pauses import Pause
 from sm.core.requests import BY_RULE, Answer, Question, Request
@@ -31,10 +32,19 @@ from sm.core.telegram import (
 )
 from sm.core.telegram_threads import ForumFacts, ProgressCard, Topic, TopicState
 from sm.core.timers import Timer, TimerKind
+from sm.core.turn_ends import ReportedEnd
 from sm.core.usage import FilePosition, ToolUse, Usage
 from sm.store import Store
 from tests.samples import AT, LAUNCH, session
 
+REPORTED_END = ReportedEnd(
+    "aaaa1111",
+    1,
+    Observation(
+        Source.HOOK, Activity.IDLE, 1.5, "the turn ended", "t1", final=True, answer="Döne.", finished=True
+    ),
+    3,
+)
 INSTANCE = "77b1c5a4-5d0e-4c39-9a53-3f3b0c2d9e33"
 ACCOUNT_KEY = "5a" * 32
 HOME = "/home/u/.claude/projects/-home-u-app"
@@ -77,6 +87,7 @@ PAUSED: Session = replace(
     paused=Pause(AT, "operator", "too dear", AT, cut_off=True),
     restarts=Restarts(5, (AT, AT), 2, 7, AT, None, 9),
 )
+LEFT: Session = replace(session("aaaa5555"), lost_parent="aaaa1111")
 COMPLETED: Session = replace(
     session("aaaa2222", parent="aaaa1111", status=Status.COMPLETED),
     exit=Exit(0, None),
@@ -191,6 +202,7 @@ async def write(path: str) -> None:
         await tx.insert(COMPLETED, LAUNCH, None)
         await tx.insert(PAIRED, LAUNCH, None)
         await tx.insert(PAUSED, LAUNCH, None)
+        await tx.insert(LEFT, LAUNCH, None)
         tx.mail.add_message(MESSAGE, "päth\nand more")
         for request in (OFFERED, RULED, FOUND):
             tx.mail.add_request(request)
@@ -216,6 +228,7 @@ async def write(path: str) -> None:
         tx.measures.add_usage(COMPLETED.id, USAGE[:1])
         tx.measures.tools(RUNNING.id, TOOLS)
         tx.measures.facts(RUNNING.id, FACTS)
+        tx.turn_ends.keep(REPORTED_END)
 
 
 def main() -> None:

@@ -129,10 +129,11 @@ def test_stored_end_is_void_when_the_turn_goes_on(stage: Stage) -> None:
     assert told(stage, agent, "completed") == []
 
 
-@pytest.mark.timeout(3000 if LONG else 200)
-def test_every_end_of_a_turn_is_told_once_when_the_daemon_is_killed_around_it() -> None:
-    """Each round kills the daemon at a random moment around the ends of turns; 200 rounds with SM_LONG=1."""
-    rounds, dice = 200 if LONG else 6, random.Random(SEED)
+@pytest.mark.timeout(1500 if LONG else 300)
+@pytest.mark.parametrize("part", range(4 if LONG else 1))
+def test_every_end_of_a_turn_is_told_once_when_the_daemon_is_killed_around_it(part: int) -> None:
+    """Each round kills the daemon at a random moment around the ends of turns; 4 x 50 rounds with SM_LONG=1."""
+    rounds, dice = 50 if LONG else 6, random.Random(SEED + part)
     kinds = {
         "done": "Done. I fixed the login page and all tests pass (part {n}).",
         "question": "I read the code. Which of the two databases should I use for part {n}?",
@@ -165,7 +166,7 @@ def test_every_end_of_a_turn_is_told_once_when_the_daemon_is_killed_around_it() 
             agent.end()
     wanted = rounds * len(kinds)
     print(  # noqa: T201 - shown in the output of the run
-        f"\n{rounds} kills around the ends of {wanted} turns, seed {SEED}: {len(counts)} ends told, "
+        f"\n{rounds} kills around the ends of {wanted} turns, seed {SEED + part}: {len(counts)} ends told, "
         f"{wanted - len(counts)} lost, {sum(counts.values()) - len(counts)} told twice"
     )
     assert (len(counts), set(counts.values())) == (wanted, {1})

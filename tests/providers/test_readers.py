@@ -229,6 +229,11 @@ def test_transcript_reader_reads_the_last_actions(transcripts: TranscriptReader,
     assert list(transcripts.actions(lines, 0, "/srv/shop")) == []
 
 
+def test_last_turn_that_has_only_begun_is_not_finished(transcripts: TranscriptReader, sample: Sample) -> None:
+    assert transcripts.last_turn([sample.prompt_line]) is None
+    assert transcripts.last_turn([]) is None
+
+
 @SHARED
 @given(lines=st.lists(st.binary() | JSON.map(to_json)), sidechain=st.booleans())
 def test_transcript_reader_never_raises(
@@ -236,6 +241,7 @@ def test_transcript_reader_never_raises(
 ) -> None:
     assert transcripts.delta(lines, sidechain=sidechain, todo=()).accepted == ()
     assert len(transcripts.actions(lines, 3, "/srv/shop")) <= 3
+    assert transcripts.last_turn(lines) is None
 
 
 # -------------------------------------------------------------------------------------------------- ScreenReader

@@ -223,3 +223,68 @@ def test_work_goes_on_when_a_sub_agent_ends_and_leaves_out_its_tools() -> None:
     lines = [notified, tool_use("c", isSidechain=True), result("c", isSidechain=True)]
     assert READER.delta(lines, sidechain=False, todo=(), work=work).work == work
     assert READER.delta([tool_use("d")], sidechain=True, todo=(), work=work).work == work
+
+
+def turn_line(type: str, second: int, **line: object) -> bytes:
+    return json.dumps({"type": type, "timestamp": f"2026-01-02T10:00:{second:02}.000Z", **line}).encode()
+
+
+def text_line(second: int, text: str) -> bytes:
+    content = [{"type": "text", "text": text}]
+    return turn_line("assistant", second, message={"role": "assistant", "model": "m", "content": content})
+
+
+def tool_line(second: int, name: str = "Bash") -> bytes:
+    content = [{"type": "tool_use", "id": f"t{second}", "name": name, "input": {}}]
+    return turn_line("assistant", second, message={"role": "assistant", "model": "m", "content": content})
+
+
+def result_line(second: int, use: str) -> bytes:
+    content = [{"type": "tool_result", "tool_use_id": use, "content": "ok"}]
+    return turn_line("user", second, message={"role": "user", "content": content})
+
+
+def user_line(second: int, text: str = "go on") -> bytes:
+    return turn_line("user", second, promptId="p", message={"role": "user", "content": text})
+
+
+def end_line(second: int, **more: object) -> bytes:
+    return turn_line("system", second, subtype="turn_duration", durationMs=1, **more)
+
+
+FAILURE = turn_line(
+    "assistant",
+    4,
+    isApiErrorMessage=True,
+    error="server_error",
+    message={"model": "<synthetic>", "content": [{"type": "text", "text": "API Error"}]},
+)
+TURN = (user_line(1), text_line(2, "I look."), tool_line(3), result_line(4, "t3"), text_line(5, "Done."))
+
+
+def test_last_turn_has_the_final_message_the_times_and_the_tools() -> None:
+    last = READER.last_turn([text_line(0, "Before."), *TURN, end_line(7)])
+    assert last is not None
+    assert (last.observation.answer, last.observation.finished, last.tools_used) == ("Done.", True, 1)
+    assert (last.observation.at - last.answered_at, last.observation.source) == (2.0, "transcript")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        TURN,
+        (*TURN, end_line(7), user_line(8)),
+        (*TURN, end_line(7), user_line(8), tool_line(9)),
+        (*TURN, end_line(7, pendingBackgroundAgentCount=1)),
+        (*TURN, user_line(6, "[Request interrupted by user]")),
+        (*TURN[:3], FAILURE, end_line(7)),
+    ],
+)
+def test_last_turn_that_works_failed_or_was_interrupted_is_no_finished_turn(lines: tuple[bytes, ...]) -> None:
+    assert READER.last_turn(lines) is None
+
+
+def test_last_turn_whose_last_act_is_a_tool_has_no_final_message() -> None:
+    last = READER.last_turn([*TURN[:4], end_line(7)])
+    assert last is not None
+    assert (last.observation.answer, last.answered_at) == ("", last.observation.at - 3.0)
