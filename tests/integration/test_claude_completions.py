@@ -1,6 +1,11 @@
 """Endings that sm detects in the last messages of the real Claude Code."""
 
+import json
+import sqlite3
+from contextlib import closing
 from typing import Any
+
+import pytest
 
 from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance
@@ -110,3 +115,40 @@ def test_open_entry_of_its_task_list_delays_the_completion(claudes: ClaudeInstan
     session_id = claudes.spawn("Editor", f"{creates}[[then]][[text:{DONE}]]")["session_id"]
     claudes.says(session_id, "idle", "waiting for 1 open task")
     assert endings(claudes, session_id) == []
+
+
+@pytest.mark.parametrize(
+    "text", [DONE, "Which database should I use, sqlite or postgres?", "I could not fix it: the build fails."]
+)
+def test_turn_that_ends_while_no_daemon_runs_is_read(claudes: ClaudeInstance, text: str) -> None:
+    """A Stop hook of the user runs in parallel to that of sm, and claude says that it works until both have ended."""
+    begun, over = (claudes.work / f"{word}-{len(text)}" for word in ("begun", "over"))
+    waits = f"touch {begun}; while [ ! -e {over} ]; do sleep 0.05; done"
+    settings = claudes.home / ".claude" / "settings.json"
+    before = settings.read_text() if settings.exists() else "{}"
+    stop = [{"hooks": [{"type": "command", "command": waits}]}]
+    settings.write_text(json.dumps({**json.loads(before), "hooks": {"Stop": stop}}))
+    try:
+        parent = claudes.spawn("Sh", "sleep 1000")["session_id"]
+        session_id = claudes.spawn("Editor", f"[[text:{text}]]", "--parent", parent)["session_id"]
+        until(begun.exists, "the hook of the user runs", 60)
+        until(lambda: _kept_end(claudes, session_id), "the end is stored", 60)
+        claudes.kill_daemon()
+        over.touch()
+        claudes.run("daemon", "start")
+        until(lambda: _told(claudes, parent, session_id), "the parent is told", 60)
+    finally:
+        settings.write_text(before)
+    assert len(_told(claudes, parent, session_id)) == 1
+
+
+def _kept_end(claudes: ClaudeInstance, session_id: str) -> bool:
+    with closing(sqlite3.connect(claudes.state / "sm.db")) as db:
+        return (
+            db.execute("SELECT 1 FROM turn_ends WHERE session_id = ?", (session_id,)).fetchone() is not None
+        )
+
+
+def _told(claudes: ClaudeInstance, parent: str, child: str) -> list[str]:
+    texts = [m["text"] for m in claudes.json("log", parent) if m["from"] == "sm"]
+    return [line for text in texts for line in text.split("\n") if f"({child})" in line]
