@@ -1,6 +1,8 @@
 """`python -m bench completion --corpus FILE.jsonl [--json]`: measures how well final messages are classified.
 
 FILE.jsonl has one ending on each line: `{"text", "label", "task", "facts"}`, where `facts` holds fields of TurnFacts.
+Each ending is read by the function that the daemon calls. A fact that a line lacks is one that the daemon would not
+have. `--before TEXT` (repeatable) classifies each ending once for each text, put before its task.
 The benchmark `classifier` measures the time of one classification.
 """
 
@@ -14,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.row import Effort, Judged, Row, alternate
-from sm.monitor.completion import Ending, TurnFacts, classify
+from sm.monitor.completion import Ending, TurnFacts, classify, read_turn_end
 
 LABELS = tuple(ending.value for ending in Ending)
 
@@ -37,10 +39,16 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--corpus", type=Path, required=True, help="file with one labelled ending on each line"
     )
+    parser.add_argument(
+        "--before",
+        action="append",
+        metavar="TEXT",
+        help="text to put before each task, such as 'Fix #1042: '",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args(arguments)
     try:
-        judgements = judge(options.corpus)
+        judgements = judge(options.corpus, options.before or ("",))
     except (OSError, ValueError, KeyError, TypeError) as error:
         parser.error(f"{options.corpus}: {error}")
     if not judgements:
@@ -50,15 +58,17 @@ def main(arguments: Sequence[str]) -> int:
     return int(bool(scored["errors"]))
 
 
-def judge(corpus: Path) -> list[Judgement]:
-    """Classify every ending of `corpus`. Raises ValueError, KeyError or TypeError for a wrong line."""
+def judge(corpus: Path, before: Sequence[str] = ("",)) -> list[Judgement]:
+    """Classify every ending of `corpus`, once for each text to put `before` its task. Raises ValueError, KeyError or TypeError for a wrong line."""
     judgements = []
     for line in corpus.read_text(encoding="utf-8").split("\n"):
         if line.strip():
             ending: dict[str, Any] = dict(json.loads(line))
             facts = TurnFacts(**(ending.get("facts") or {}))
-            found = classify(ending["text"], ending.get("task") or "", facts)
-            judgements.append(Judgement(ending["text"], ending["label"], found.ending.value, found.rule))
+            for front in before:
+                prompt = f"{front}{ending.get('task') or ''}"
+                found = read_turn_end(ending["text"], prompt, facts).classification
+                judgements.append(Judgement(ending["text"], ending["label"], found.ending.value, found.rule))
     return judgements
 
 

@@ -15,6 +15,12 @@ FINAL_MESSAGE_MAX = 50_000
 """Characters of a final message that are read. A longer message is cut in its middle."""
 
 
+def cut_message(message: str) -> str:
+    """`message` without its middle if it is too long: both ends say what the agent did, and what it needs."""
+    half = FINAL_MESSAGE_MAX // 2
+    return message if len(message) <= FINAL_MESSAGE_MAX else f"{message[:half]}\n…\n{message[-half + 3 :]}"
+
+
 class Ending(StrEnum):
     """The meaning of the final message of a turn for the session's task."""
 

@@ -13,9 +13,9 @@ from sm.core.pauses import PAUSED
 from sm.core.statuses import Status
 from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import iso
-from sm.core.turns import FinishedTurn, TurnEnd, TurnFacts, TurnWork
+from sm.core.turns import FinishedTurn, TurnFacts, TurnWork
 from sm.errors import TerminalError
-from sm.monitor.completion import classify, summary
+from sm.monitor.completion import read_turn_end
 from sm.monitor.usage import work_of
 from sm.policy.completion import (
     CompletionRules,
@@ -72,8 +72,7 @@ class TurnReader:
         work = work.completed_by(work_of(measured))
         task = work.last_task or await self._store.spawn_prompt(session.id) or ""
         facts = self._facts(session.id, work, measured, observation.background)
-        said = await asyncio.to_thread(classify, text, task, facts, self._patterns)
-        turn = TurnEnd(said, summary(text), observation.background)
+        turn = await asyncio.to_thread(read_turn_end, text, task, facts, self._patterns)
         follow_up = after_turn(session.mode, self._rules, turn, session.reminders)
         return FinishedTurn(iso(observation.at), follow_up)
 

@@ -9,7 +9,7 @@ from sm.core.faults import fault_reason
 from sm.core.observation import Activity, Observation, Source
 from sm.core.task_text import task_of
 from sm.core.text import folded
-from sm.core.turns import FINAL_MESSAGE_MAX
+from sm.core.turns import cut_message
 from sm.core.usage import ToolUse
 from sm.providers.claude import values
 from sm.providers.claude.actions import tool_line
@@ -183,7 +183,7 @@ def _stopped(payload: Mapping[str, Any], observe: _Observe) -> Observation:
     left = f", shells in the background: {shells}" if shells else ""
     ended = observe(Activity.IDLE, f"the turn ended{left}", final=True)
     message = values.string(payload.get("last_assistant_message"))
-    return replace(ended, answer=_cut(message), finished=True, background=shells)
+    return replace(ended, answer=cut_message(message), finished=True, background=shells)
 
 
 def _running(payload: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -194,12 +194,6 @@ def _running(payload: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _sub_agents(payload: Mapping[str, Any]) -> int:
     return sum(task.get("type") == "subagent" for task in _running(payload))
-
-
-def _cut(message: str) -> str:
-    """`message` without its middle if it is too long: both ends say what the agent did, and what it needs."""
-    half = FINAL_MESSAGE_MAX // 2
-    return message if len(message) <= FINAL_MESSAGE_MAX else f"{message[:half]}\n…\n{message[-half + 3 :]}"
 
 
 def conversation_id(value: object) -> str | None:
