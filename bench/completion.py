@@ -59,7 +59,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def judge(corpus: Path, before: Sequence[str] = ("",)) -> list[Judgement]:
-    """Classify every ending of `corpus`, once for each text to put `before` its task. Raises ValueError, KeyError or TypeError for a wrong line."""
+    """Classify every ending of `corpus`, once for each text to put `before` its task.
+
+    Raises ValueError, KeyError or TypeError for a wrong line.
+    """
     judgements = []
     for line in corpus.read_text(encoding="utf-8").split("\n"):
         if line.strip():

@@ -76,3 +76,10 @@ def test_completion_requires_a_corpus() -> None:
     with pytest.raises(SystemExit) as refused:
         main(["completion"])
     assert refused.value.code == 2
+
+
+def test_completion_puts_each_text_before_the_task(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(["completion", "--corpus", str(corpus), "--json", "--before", "#9: ", "--before", "Ana: "]) == 1
+    )
+    assert json.loads(capsys.readouterr().out)["n"] == 6

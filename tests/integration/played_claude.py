@@ -98,6 +98,10 @@ class Agent:
         message = {"model": "<synthetic>", "content": [{"type": "text", "text": text}]}
         self._append("assistant", None, isApiErrorMessage=True, error=error, message=message)
 
+    def write_prompt(self, text: str) -> None:
+        """Write the prompt of a turn into the transcript."""
+        self._write("user", None, message={"role": "user", "content": text}, promptSource="typed")
+
     def write_message(self, message: dict[str, Any], at: datetime | None = None) -> None:
         """Write a message of the model with its usage into the transcript."""
         self._write("assistant", at, message=message)

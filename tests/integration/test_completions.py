@@ -6,7 +6,7 @@ import re
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import partial
@@ -296,3 +296,60 @@ def test_endings_are_told_exactly_once_when_the_daemon_is_killed() -> None:
     assert stormy == calm
     assert sum(calm.values()) >= count * turns
     assert set(calm.values()) == {1}
+
+
+# ------------------------------------------------------------------------------- facts of the turn
+
+
+FAILURES = (
+    "The job died after 3 minutes.",
+    "I removed the old flag and rolled it back.",
+    "Every edit is refused by the sandbox.",
+    "No lo he conseguido.",
+    "I removed the flag.",
+)
+"""Final messages of turns whose last tools failed. The last one only claims a piece of work."""
+
+
+def failing_turn(agent: Agent, text: str, *, restart: Callable[[], object] | None = None) -> None:
+    """Play a turn with two tools that fail, in hooks and in the transcript, and its final message."""
+    agent.send_event("UserPromptSubmit", prompt="Remove the flag", prompt_id=os.urandom(4).hex())
+    agent.write_prompt("Remove the flag")
+    for number in (1, 2):
+        use = {
+            "tool_name": "Bash",
+            "tool_use_id": f"toolu_{agent.id}{number}",
+            "tool_input": {"command": "make"},
+        }
+        agent.send_event("PreToolUse", **use)
+        block = {"type": "tool_use", "id": use["tool_use_id"], "name": "Bash", "input": {"command": "make"}}
+        message = {"id": f"m{agent.id}{number}", "model": "claude-opus-4-8", "content": [block]}
+        agent.write_message(message)
+        agent.send_event("PostToolUseFailure", **use)
+        agent.write_tool_result(str(use["tool_use_id"]), "make: *** failed", is_error=True)
+    if restart is not None:
+        restart()
+    agent.send_event("Stop", last_assistant_message=text)
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["", "daemon restarts in the turn"])
+def test_turn_whose_tools_failed_and_that_reports_a_failure_is_not_completed(
+    stage: Stage, restarts: bool
+) -> None:
+    agents = [stage.agent("Plain") for _ in FAILURES]
+    for agent, text in zip(agents, FAILURES, strict=True):
+        failing_turn(agent, text, restart=partial(stage.sm, "daemon", "restart") if restarts else None)
+    after = stage.agent("Plain")
+    turn(after, DONE)
+    completed(stage, after)  # its whole quiet window has passed, and that of the others before it
+    assert [status(stage, agent)["status"] for agent in agents] == ["idle"] * len(agents)
+
+
+def test_same_words_complete_a_turn_whose_tools_succeeded(stage: Stage) -> None:
+    agent = stage.agent("Plain")
+    agent.send_event("UserPromptSubmit", prompt="Remove the flag", prompt_id=os.urandom(4).hex())
+    use = {"tool_name": "Bash", "tool_use_id": "toolu_9", "tool_input": {"command": "make"}}
+    agent.send_event("PreToolUse", **use)
+    agent.send_event("PostToolUse", **use)
+    agent.send_event("Stop", last_assistant_message=FAILURES[-1])
+    completed(stage, agent)

@@ -1,13 +1,15 @@
 """Tests of what follows a finished turn, with a real database. The test plays the turns and the clock's timers."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bench.completion import judge
 from sm.config import Config
 from sm.core.accounts import Account, Park, ParkKind
 from sm.core.models import Caller, Exit, Session, Signal
@@ -26,7 +28,7 @@ from sm.core.states import (
 from sm.core.statuses import Status
 from sm.core.timers import TimerKind
 from sm.core.timestamps import iso
-from sm.core.turns import TurnWork
+from sm.core.turns import FollowUp, TurnWork
 from sm.core.warnings import WarningKind
 from sm.errors import IllegalTransition, NoTerminal
 from sm.monitor.completions import Completions, TurnReader
@@ -43,6 +45,7 @@ from sm.state.sessions import move
 from sm.store import Store, Transaction
 from tests import samples
 from tests.load import scaled
+from tests.monitor.completion.corpus import endings
 from tests.samples import commit
 from tests.session_manager import open_manager
 
@@ -619,6 +622,72 @@ async def test_catastrophic_pattern_does_not_delay_a_turn(world: World) -> None:
     async with asyncio.timeout(scaled()):
         await world.end_turn("a" * 49_000 + "! " + "x" * 900, tools_used=1)
     assert world.session().status is Status.IDLE
+
+
+# ------------------------------------------------------------------------------------ facts of the turn
+
+
+FLAG = "I removed the flag."
+FAILED_WORK = TurnWork("Remove the flag", tools_used=4, errors=2, last_tool_failed=True, whole=True)
+
+
+async def read_end(world: World, text: str, work: TurnWork, background: int = 0) -> FollowUp:
+    """What follows a turn that ends with `text`, as the daemon reads it."""
+    ended = Observation(
+        Source.HOOK, Activity.IDLE, NOW_S, "the turn ended", final=True, answer=text, finished=True,
+        background=background,
+    )  # fmt: skip
+    turn = await TurnReader(Config(), world.store).read(world.session(), ended, work)
+    assert turn.follow_up is not None
+    return turn.follow_up
+
+
+def completes(follow_up: FollowUp) -> bool:
+    return [wait.kind for wait in follow_up.waits] == [TimerKind.COMPLETION]
+
+
+async def test_errors_that_the_hooks_reported_reach_the_classifier(world: World) -> None:
+    worked = replace(FAILED_WORK, errors=0, last_tool_failed=False)
+    assert completes(await read_end(world, FLAG, worked))
+    assert not completes(await read_end(world, FLAG, FAILED_WORK))
+
+
+async def test_errors_of_a_turn_that_an_earlier_daemon_saw_are_known_from_its_transcript(
+    world: World,
+) -> None:
+    async with world.store.transaction() as tx:
+        tx.measures.facts(CHILD, {"work": {**asdict(FAILED_WORK), "of a later version": 1}})
+    assert not completes(await read_end(world, FLAG, TurnWork()))
+    worked = replace(FAILED_WORK, errors=0, last_tool_failed=False)
+    assert completes(await read_end(world, FLAG, worked)), "the transcript may still end with the turn before"
+
+
+async def test_task_of_the_last_prompt_decides_and_not_that_of_the_spawn(world: World) -> None:
+    plan = "1. Extract the interface\n2. Move the code behind it\n3. Delete the old module"
+    assert not completes(await read_end(world, plan, TurnWork(tools_used=3, whole=True)))
+    asked = TurnWork("Write a plan for the refactoring", tools_used=3, whole=True)
+    assert completes(await read_end(world, plan, asked))
+
+
+async def test_benchmark_classifies_as_the_daemon_does(world: World, tmp_path: Path) -> None:
+    chosen = [*endings("held_out_g")[::7], *(e for e in endings("train") if e["facts"].get("background"))][
+        :60
+    ]
+    corpus = tmp_path / "endings.jsonl"
+    corpus.write_text("".join(f"{json.dumps(ending)}\n" for ending in chosen))
+    for ending, judged in zip(chosen, judge(corpus), strict=True):
+        facts = ending["facts"]
+        if set(facts) - {"tools_used", "errors", "last_tool_failed", "background"}:
+            continue  # of the store: the tests above and below
+        work = TurnWork(
+            ending["task"], "", facts["tools_used"], facts.get("errors", 0), facts.get("last_tool_failed", False),
+            whole=True,
+        )  # fmt: skip
+        background = facts.get("background", 0)
+        follow_up = await read_end(world, ending["text"], work, background)
+        is_held = completes(follow_up) and background > 0
+        assert (judged.predicted == "done") == (completes(follow_up) and not is_held), ending["text"]
+        assert (judged.predicted == "question") == (follow_up.question is not None), ending["text"]
 
 
 # ------------------------------------------------------------------------------------ questions and reports
