@@ -102,9 +102,9 @@ class Agent:
         """Write the prompt of a turn into the transcript."""
         self._write("user", None, message={"role": "user", "content": text}, promptSource="typed")
 
-    def write_message(self, message: dict[str, Any], at: datetime | None = None) -> None:
+    def write_message(self, message: dict[str, Any], at: datetime | None = None, **line: object) -> None:
         """Write a message of the model with its usage into the transcript."""
-        self._write("assistant", at, message=message)
+        self._write("assistant", at, message=message, **line)
 
     def write_interruption(self) -> None:
         """Write the line with which claude ends a turn that a person has interrupted."""

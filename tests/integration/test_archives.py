@@ -99,6 +99,26 @@ def test_archive_has_transcripts_and_records_and_answers_when_their_sources_are_
     stage.sm("output", agent.id)
 
 
+def test_failed_restore_writes_nothing_and_the_archive_gives_the_transcript_back(
+    stage: Stage, agent: Agent
+) -> None:
+    agent.write_message(said("The walrus parser is ready."), uuid="u1", parentUuid=None)
+    until(lambda: "walrus" in stage.sm("tail", agent.id), "the transcript is known")
+    archive = killed(stage, agent.id)
+    text, before = agent.transcript.read_text(), stage.session(agent.id)
+    agent.transcript.unlink()
+    aside = archive.rename(archive.with_name("aside"))
+    problem = stage.refused("restore", agent.id, exit_code=4)
+    assert "is gone, and no archive has it" in problem
+    assert (stage.session(agent.id), archive.exists(), agent.transcript.exists()) == (before, False, False)
+    assert "is gone, and no archive has it" in stage.refused("fork", agent.id, exit_code=4)
+    aside.rename(archive)
+    # The agent of this test accepts no conversation, so the command need not succeed.
+    stage.run("restore", agent.id, "--json")
+    assert agent.transcript.read_text() == text
+    assert "walrus" in next(archive.rglob(agent.transcript.name)).read_text()
+
+
 def test_archive_has_two_conversations_with_the_same_file_name(stage: Stage, agent: Agent) -> None:
     agent.write_message(said("The first walrus."))
     until(lambda: "walrus" in stage.sm("tail", agent.id), "the first transcript is known")
