@@ -60,7 +60,7 @@ def faults(claudes: ClaudeInstance, session_id: str) -> list[str]:
 
 def test_usage_limit_is_told_once_and_its_dialog_is_closed(claudes: ClaudeInstance, api: ScriptedApi) -> None:
     resets_at = int(time.time()) + 6 * 3600
-    clock = time.strftime("%H:%M", time.localtime(resets_at // 60 * 60 + 60))
+    clock = time.strftime("%H:%M", time.localtime(resets_at // 60 * 60))
     limit = f"[[limit:five_hour:{resets_at}]]"
     session_id = claudes.spawn("Editor", f"first {limit}")["session_id"]
     claudes.says(session_id, "idle", f"session limit, resets {clock}")
@@ -216,8 +216,7 @@ def test_sessions_of_a_parked_account_wait_for_its_reset_and_go_on_once(
     claudes.idle(resting)
     assert account_of(claudes)["parks"] == []
     # The test must send all that waits before the reset. claude shows only the minute.
-    resets_at = int(time.time() + scaled(20))
-    over_at = resets_at // 60 * 60 + 60
+    resets_at = over_at = (int(time.time() + scaled(20)) // 60 + 1) * 60
     cut_off = claudes.spawn("Editor", f"long work [[limit:five_hour:{resets_at}]]")["session_id"]
     claudes.says(cut_off, "idle", "session limit")
     clock = time.strftime("%H:%M", time.localtime(over_at))

@@ -31,9 +31,7 @@ DOT = "\u00b7"
 def test_used_up_limit_has_its_name_its_model_and_its_reset(text: str, name: str, model: str) -> None:
     whole = f"{text} {DOT} resets 3pm (UTC)"
     expected = whole.replace("\u2019", "'")
-    assert read_fault("rate_limit", whole, AT) == Fault(
-        FaultKind.QUOTA, expected, name, AT + 3 * 3600 + 60, model
-    )
+    assert read_fault("rate_limit", whole, AT) == Fault(FaultKind.QUOTA, expected, name, AT + 3 * 3600, model)
     assert read_fault("rate_limit", text, AT).resets_at is None
 
 

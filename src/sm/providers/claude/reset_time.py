@@ -2,7 +2,9 @@
 
 Source: claude 2.1.197. It writes the time in the zone of its own process, rounded down to the minute:
 `resets 5:59am (UTC)`, and `resets Nov 25, 3pm (Europe/London)` if the time is more than 24 hours away. The year stands
-there only if it is not the current one.
+there only if it is not the current one. The second is in a header of the answer, `anthropic-ratelimit-unified-reset`,
+which claude writes neither into its transcript nor into its hooks. So the first attempt is at the beginning of the
+written minute, and one that fails within that minute is repeated soon.
 """
 
 import re
@@ -17,6 +19,9 @@ _RESET = re.compile(
 )
 _AHEAD_MAX = timedelta(days=60)
 """No limit lasts as long: the longest ones are those of a month."""
+_AGAIN = timedelta(seconds=15)
+"""The pause between attempts within the written minute."""
+_MINUTE = timedelta(minutes=1)
 _LATE = timedelta(minutes=10)
 """A time without a date is the next one, or the last one if that was less than this ago: the message came late."""
 
@@ -24,8 +29,8 @@ _LATE = timedelta(minutes=10)
 def read_reset(text: str, at: float) -> float | None:
     """The time in `text` as seconds since the epoch; None: unreadable, in an unknown zone, or before `at`.
 
-    `at`: the time of the message, in seconds since the epoch. The result is the end of the written minute, because the
-    limit ends within it. An ambiguous time is the later one.
+    `at`: the time of the message, in seconds since the epoch. The limit ends within the written minute. The result is
+    its beginning or, if that is past, a time soon after `at`, at most its end. An ambiguous time is the later one.
     """
     found = _RESET.search(text)
     zone = _zone(found["zone"]) if found else None
@@ -48,7 +53,8 @@ def read_reset(text: str, at: float) -> float | None:
         return None
     if not found["month"] and any(timedelta(0) <= now - end < _LATE for end in ends):
         return None
-    return min((end.timestamp() for end in ends if now < end < now + _AHEAD_MAX), default=None)
+    resets = (max(end - _MINUTE, min(now + _AGAIN, end)) for end in ends if now < end < now + _AHEAD_MAX)
+    return min((moment.timestamp() for moment in resets), default=None)
 
 
 def _minute_end(day: date, hour: int, minute: int, zone: tzinfo) -> datetime:
@@ -57,7 +63,7 @@ def _minute_end(day: date, hour: int, minute: int, zone: tzinfo) -> datetime:
     A minute that the clock skips is the same number of minutes after the change.
     """
     wall = datetime(day.year, day.month, day.day, hour, minute, tzinfo=zone)
-    return max(wall.replace(fold=fold).astimezone(UTC) for fold in (0, 1)) + timedelta(minutes=1)
+    return max(wall.replace(fold=fold).astimezone(UTC) for fold in (0, 1)) + _MINUTE
 
 
 def _zone(name: str) -> tzinfo | None:
