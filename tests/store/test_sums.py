@@ -148,3 +148,18 @@ async def test_older_database_has_no_sums_of_removed_sessions(tmp_path: Path) ->
         assert await store.sums.removed() == []
         assert await store.sums.work_since("", slots=True) == []
         assert await store.sums.usage_since("", slots=True)
+
+
+async def test_sums_since_a_time_have_nothing_from_before_it(store: Store) -> None:
+    at, since = "2026-01-31T10:{}:00.000Z", "2026-01-31T10:26:00.000Z"
+    async with store.transaction() as tx:
+        for number, minute in enumerate((20, 25, 26, 29, 31)):
+            for each in CHILD.id, TOP.id:
+                tx.measures.add_usage(each, [used(f"m{number}", 10**number, at=at.format(minute))])
+        tx.sums.add_work(TOP.id, at.format("15"), 1800.0)
+    await remove(store, CHILD.id)
+    output = {i: used.output for i, used in await store.sums.usage_since(since, slots=False)}
+    assert output == {TOP.id: 11100, CHILD.id: 10000}  # of removed sessions only whole quarters
+    assert await store.sums.work_since(since, slots=False) == [(TOP.id, "", 4 * 60 + 900.0)]
+    on_the_slot = {i: used.output for i, used in await store.sums.usage_since(at.format(15), slots=False)}
+    assert on_the_slot == {TOP.id: 11111, CHILD.id: 11111}

@@ -18,6 +18,14 @@ def slot_at(at_s: float) -> str:
     return datetime.fromtimestamp(at_s // SLOT_S * SLOT_S, UTC).isoformat(timespec="minutes")[:16]
 
 
+def rest_of_slot(at: str) -> tuple[str, float]:
+    """The slot of a time (ISO 8601), and the seconds from the time to the end of the slot. Of an empty one: no slot."""
+    if not at:
+        return "", SLOT_S
+    at_s = epoch_s(at)
+    return slot_at(at_s), SLOT_S - at_s % SLOT_S
+
+
 def split(since: str, seconds: float) -> Iterator[tuple[str, float]]:
     """The seconds after `since` (ISO 8601), by slot. Nothing if the time is invalid."""
     try:

@@ -9,8 +9,8 @@ from sm.core.estimates import Estimate, estimate_totals
 from sm.core.lifecycle import is_live
 from sm.core.models import Caller, Session
 from sm.core.statuses import Status
-from sm.core.time_slots import local_day, slot_at, split
-from sm.core.timestamps import epoch_s, later
+from sm.core.time_slots import local_day, split
+from sm.core.timestamps import epoch_s, iso, later
 from sm.core.tree_totals import Totals
 from sm.core.usage import TokenCounts
 from sm.core.usage_report import (
@@ -100,11 +100,12 @@ class UsageReports:
     ) -> UsageReport:
         """The usage of the sessions that the caller may read. Raises NotFound for an unknown workspace.
 
-        `since`: only what came later; the beginning of its quarter of an hour counts.
+        `since`: only what came later. Work and the usage of removed sessions are stored by quarters of an hour: of the
+        quarter in which `since` lies, work counts at most for the rest of the quarter, and removed sessions do not.
         """
         slug = None if workspace is None else self._sessions.workspace_slug(caller, workspace)
         await self._sums.refresh()
-        start = _SINCE_EVER if since is None else f"{slot_at(epoch_s(since))}:00.000Z"
+        start = _SINCE_EVER if since is None else iso(epoch_s(since))
         chosen = dict(self._scope(caller, slug, all_workspaces=workspace is None))
         records = await self._records(chosen, by, start)
         now = self._manager.now()
@@ -208,6 +209,6 @@ class UsageReports:
         for session in chosen.values():
             if isinstance(session, Session) and session.working_since is not None:
                 elapsed_s = self._store.work.elapsed_s(session, now)
-                for slot, seconds in split(later(now, -elapsed_s), elapsed_s):
-                    if slot >= since[:16]:
-                        yield session.id, slot, seconds
+                begun = max(later(now, -elapsed_s), since)
+                for slot, seconds in split(begun, epoch_s(now) - epoch_s(begun)):
+                    yield session.id, slot, seconds

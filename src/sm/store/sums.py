@@ -6,7 +6,7 @@ from typing import Any
 
 from sm.core.states import TrustLevel
 from sm.core.statuses import Status
-from sm.core.time_slots import split
+from sm.core.time_slots import rest_of_slot, split
 from sm.core.usage import FollowUpKind, Usage
 from sm.store.connection import Read
 from sm.store.rows import encode_json
@@ -103,23 +103,28 @@ class SumReads:
     async def usage_since(self, since: str, *, slots: bool) -> list[tuple[str, Usage]]:
         """(session, usage by model) of all sessions, with the removed ones; with `slots` by slot, which is in `at`.
 
-        `since`: only later usage; empty: all, also that without a time.
+        `since`: only later usage, of removed sessions only that of later slots; empty: all, also that without a time.
         """
         slot, removed_slot, by = (_SLOT, "at", ", 2") if slots else ("''", "''", "")
         rows = await self._read(
             f"SELECT session_id, {slot}, model, {_SUMS} FROM usage WHERE at >= ?1 GROUP BY session_id, model{by}"  # noqa: S608 - constant names
             f" UNION ALL SELECT session_id, {removed_slot}, model, {_SUMS} FROM removed_usage"
-            f" WHERE at >= substr(?1, 1, 16) GROUP BY session_id, model{by}",
-            (since,),
+            f" WHERE at >= ?2 GROUP BY session_id, model{by}",
+            (since, since[:16] if since[16:] in ("", ":00.000Z") else since),
         )
         return [(r[0], Usage("", r[2], r[1], r[3], r[4], r[5], r[6], r[7])) for r in rows]
 
     async def work_since(self, since: str, *, slots: bool) -> list[tuple[str, str, float]]:
-        """(session, slot, seconds) of all work that is over; without `slots` one row with an empty slot a session."""
+        """(session, slot, seconds) of all work that is over; without `slots` one row with an empty slot a session.
+
+        `since`: only later work; of the slot in which it lies, at most the rest of the slot.
+        """
         at, by = ("at", "session_id, at") if slots else ("''", "session_id")
+        first, rest_s = rest_of_slot(since)
         rows = await self._read(
-            f"SELECT session_id, {at}, sum(seconds) FROM work WHERE at >= substr(?, 1, 16) GROUP BY {by}",  # noqa: S608 - constant names
-            (since,),
+            f"SELECT session_id, {at}, sum(iif(at = ?1, min(seconds, ?2), seconds)) FROM work"  # noqa: S608 - constant names
+            f" WHERE at >= ?1 GROUP BY {by}",
+            (first, rest_s),
         )
         return [(row[0], row[1], row[2]) for row in rows]
 
