@@ -73,6 +73,7 @@ _UNITS = {
     "max_mb": "megabytes",
     "daily_usd": "US dollars",
     "soft_percent": "per cent",
+    "hard_percent": "per cent",
     "grace_s": "seconds",
     "history_limit": "lines",
     "width": "columns",

@@ -198,9 +198,9 @@ def test_amounts_to_type_have_the_units_of_the_budget(arguments: object, amounts
 @pytest.mark.parametrize(
     ("on_limit", "at_work", "words"),
     [
-        ("ask", True, "its agents report what they have, then they are paused"),
-        ("ask", False, "its sessions are paused"),
-        ("kill", False, "its sessions are killed"),
+        ("ask", True, "its agents report what they have, then sm pauses them"),
+        ("ask", False, "sm pauses its sessions"),
+        ("kill", False, "sm kills its sessions"),
     ],
 )
 def test_notice_of_a_spent_budget_says_what_follows(on_limit: str, at_work: bool, words: str) -> None:

@@ -38,6 +38,6 @@ async def test_program_that_starts_processes_for_ever_does_not_keep_the_effect_f
         async with store.transaction() as tx:
             await tx.insert(PROGRAM, LAUNCH, None)
             await manager.pauses.pause(tx, tx.session(PROGRAM.id), by="operator", reason="a test")
-        effects = Growing(store, manager, UNUSED, UNUSED, Freezer(lambda: None))
+        effects = Growing(store, manager, UNUSED, UNUSED, Freezer(lambda _: None))
         await effects.suspend(Effect(1, EffectKind.SUSPEND, PROGRAM.id, {}))
         assert len(effects.looks) > 1

@@ -1,14 +1,23 @@
-"""Pauses of the real Claude Code: its turn is interrupted, and goes on when it resumes."""
+"""Pauses of the real Claude Code: all its work stops, also background agents, and goes on when it resumes."""
+
+from typing import Any
 
 from sm.core.pauses import GO_ON
+from sm.core.restarts import TOLD
 from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance
+from tests.claude_spenders import launch, spend, spender
 from tests.instance import until
-from tests.load import option
+from tests.load import option, scaled
 from tests.scripted_api import ScriptedApi, tool
 
-api = scripted_api("module")
+api = scripted_api("module", spender)
 claudes = claude_instance("module")
+
+
+def paused(claudes: ClaudeInstance, session_id: str) -> dict[str, Any]:
+    found: dict[str, Any] = claudes.session(session_id)["paused"]
+    return found
 
 
 def test_agent_paused_in_the_middle_of_a_tool_goes_on_when_it_resumes(
@@ -18,7 +27,7 @@ def test_agent_paused_in_the_middle_of_a_tool_goes_on_when_it_resumes(
     claudes.idle(session_id)
     claudes.prompt(session_id, f"paused-1 {tool('Bash', command='sleep 100')}[[then]][[text:never]]")
     until(lambda: claudes.progress(session_id)["current_activity"] == "Bash: sleep 100", "the tool runs")
-    claudes.sm("pause", session_id)
+    assert claudes.sm("pause", session_id, "--wait", f"{scaled(60):.0f}").startswith("Paused ")
     claudes.idle(session_id)
     claudes.sm("send", session_id, "held [[text:got it]]")
     assert not api.turns("held")
@@ -46,4 +55,57 @@ def test_turn_that_claude_begins_during_a_pause_is_interrupted(
 
     until(lambda: moves()[-1] == "idle", "the turn is interrupted")
     assert moves() == ["paused", "running", "idle"]
+    claudes.sm("kill", session_id)
+
+
+def test_pause_stops_background_agents_also_over_a_crash_of_the_daemon(
+    claudes: ClaudeInstance, api: ScriptedApi
+) -> None:
+    session_id = claudes.spawn("Editor", *option("--wait", 60))["session_id"]
+    claudes.idle(session_id)
+    claudes.prompt(session_id, launch(3, "paused"))
+    api.wait_for(lambda: len(spend(api, "paused")) >= 9, "three background agents spend")
+    first = claudes.run("pause", session_id, "--wait", "0")
+    assert first.returncode == 10 and first.stdout.startswith("Pausing ")
+    claudes.kill_daemon()
+    claudes.start_daemon()
+    until(lambda: paused(claudes, session_id)["state"] == "paused", "it is seen to spend nothing", 60)
+    assert paused(claudes, session_id)["held"] == "told"
+    spent = len(spend(api, "paused"))
+    assert claudes.sm("pause", session_id, "--wait", "0").startswith("Paused ")
+    claudes.sm("resume", session_id)
+    api.wait_for(lambda: bool(api.turns(GO_ON)), "claude goes on")
+    claudes.idle(session_id)
+    assert len(spend(api, "paused")) == spent
+    claudes.sm("kill", session_id)
+
+
+def test_background_agents_that_ignore_the_keys_are_frozen_or_end_with_the_process(
+    claudes: ClaudeInstance, api: ScriptedApi
+) -> None:
+    bindings = claudes.claude_home / "keybindings.json"
+    bindings.write_text('{"bindings": [{"context": "Chat", "bindings": {"ctrl+x ctrl+k": null}}]}')
+    session_id = claudes.spawn("Editor", *option("--wait", 60))["session_id"]
+    claudes.idle(session_id)
+    claudes.prompt(session_id, launch(3, "deaf"))
+    api.wait_for(lambda: len(spend(api, "deaf")) >= 9, "three background agents spend")
+    pid = claudes.session(session_id)["pid"]
+    shown = claudes.sm("pause", session_id, "--wait", f"{scaled(60):.0f}")
+    held = paused(claudes, session_id)["held"]
+    assert held in ("frozen", "ended")
+    assert ("its process was ended" in shown) == (held == "ended")
+    spent = len(spend(api, "deaf"))
+    bindings.unlink()
+    claudes.kill_daemon()
+    claudes.start_daemon()
+    assert paused(claudes, session_id)["state"] == "paused"
+    assert len(spend(api, "deaf")) == spent
+    claudes.sm("resume", session_id)
+    if held == "frozen":
+        assert claudes.session(session_id)["pid"] == pid
+        api.wait_for(lambda: len(spend(api, "deaf")) > spent, "the agents go on")
+    else:
+        words = TOLD.partition("(")[0]
+        api.wait_for(lambda: bool(api.turns(words)), "claude goes on in its conversation")
+        assert claudes.session(session_id)["pid"] != pid
     claudes.sm("kill", session_id)

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 
 from sm.core.models import Session
-from sm.linux.session_cgroups import Freeze, SessionCgroup, SessionCgroups, probe
+from sm.linux.session_cgroups import Freeze, SessionCgroup
 from sm.monitor.observer import Observer
 
 log = logging.getLogger(__name__)
@@ -15,12 +15,10 @@ _LOOKS_S = (0.002, 0.005, 0.02, 0.1, 0.3, 0.6, 1.0, 1.0)
 
 
 class Freezer:
-    """`find`: the cgroups of this instance; None: there are none. It blocks, and is called once."""
+    """`cgroup_of`: the cgroup of a session by its id; None: this machine has none. It may block."""
 
-    def __init__(self, find: Callable[[], SessionCgroups | None]) -> None:
-        self._find = find
-        self._cgroups: SessionCgroups | None = None
-        self._has_looked = False
+    def __init__(self, cgroup_of: Callable[[str], SessionCgroup | None]) -> None:
+        self._cgroup_of = cgroup_of
 
     async def freeze(self, session: Session) -> bool:
         """Freeze all processes of the session; False: they are not frozen, and run as before."""
@@ -44,10 +42,9 @@ class Freezer:
 
     async def thaw(self, session: Session) -> None:
         """Let the session's processes run. Does nothing if they are not frozen."""
-        cgroups = await self._all()
-        if cgroups is None:
+        cgroup = await asyncio.to_thread(self._cgroup_of, session.id)
+        if cgroup is None:
             return
-        cgroup = cgroups.of(session.id)
         try:
             if await asyncio.to_thread(cgroup.state) in (Freeze.FREEZING, Freeze.FROZEN):
                 await asyncio.to_thread(cgroup.thaw)
@@ -61,22 +58,15 @@ class Freezer:
 
     async def _cgroup(self, session: Session) -> SessionCgroup | None:
         """The session's cgroup, if its agent is in it: an empty one is frozen at once, and says nothing."""
-        cgroups = await self._all()
-        if cgroups is None or session.process is None or session.exit is not None:
+        process = session.process
+        if process is None or session.exit is not None:
             return None
-        cgroup = cgroups.of(session.id)
-        return cgroup if await asyncio.to_thread(cgroup.has, session.process.pid) else None
 
-    async def _all(self) -> SessionCgroups | None:
-        if not self._has_looked:
-            self._cgroups = await asyncio.to_thread(self._find)
-            self._has_looked = True
-        return self._cgroups
+        def find() -> SessionCgroup | None:
+            cgroup = self._cgroup_of(session.id)
+            return cgroup if cgroup is not None and cgroup.has(process.pid) else None
 
-
-def freezer_of(instance: str) -> Freezer:
-    """The freezer of an instance."""
-    return Freezer(lambda: probe(instance).cgroups)
+        return await asyncio.to_thread(find)
 
 
 class AgentSight:

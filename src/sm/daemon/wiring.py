@@ -18,7 +18,7 @@ from sm.core.pairing import telegram_user
 from sm.core.timers import TimerKind
 from sm.core.timestamps import iso
 from sm.daemon.due_timers import DueTimers
-from sm.daemon.freezer import AgentSight, freezer_of
+from sm.daemon.freezer import AgentSight, Freezer
 from sm.daemon.interrupt_effects import InterruptEffects
 from sm.daemon.outbox import Outbox
 from sm.daemon.sandboxing import SandboxParts
@@ -228,7 +228,7 @@ class DaemonParts:
         use_of_terminal = TerminalLooks(terminals, manager).use_of
         completions = Completions(config, store, manager, reports, use_of_terminal)
         retries = Retries(store, use_of_terminal)
-        freezer = freezer_of(store.instance)
+        freezer = Freezer(self.sandboxing.session_processes.cgroup)
         pausing = Pausing(store, manager, AgentSight(freezer, observer))
         self.budgets = budgets = Budgeting(config, store, manager)
         accounts = Accounts(store, manager, config.quota.stagger_s)

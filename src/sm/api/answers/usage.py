@@ -95,7 +95,7 @@ class UsageGroupView(TypedDict):
 
 class UsageReportView(TypedDict):
     by: Grouping
-    since: Annotated[Time | None, doc("As asked, cut to a quarter of an hour; null: all that is known.")]
+    since: Annotated[Time | None, doc("As asked; null: all that is known.")]
     until: Annotated[Time, doc("The daemon's time.")]
     prices_as_of: Annotated[str | None, doc("The date of the list prices.")]
     groups: Annotated[list[UsageGroupView], doc("Days in order; others by their cost, the largest first.")]

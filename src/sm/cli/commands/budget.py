@@ -8,7 +8,7 @@ With --set, the named limits change and the others stay; usd=none removes a limi
 descendant at most the amount that is left above.
 
 At 80% (budgets.soft_percent), the agent, its parent and you are told. When a budget is spent, its agents report what
-they have, then they are paused, and a request asks you for more: sm approve r57, or sm approve r57 'usd=2'.
+they have, then sm pauses them, and a request asks you for more: sm approve r57, or sm approve r57 'usd=2'.
 
 SESSION may be "daily": the budget of the whole instance for this local day (budgets.daily_usd), in usd only. A change
 of it lasts until midnight. Agents may not see it. Without SESSION: the session that runs this command.
