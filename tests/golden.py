@@ -33,6 +33,7 @@ from sm.core.telegram import (
 from sm.core.telegram_threads import ForumFacts, ProgressCard, Topic, TopicState
 from sm.core.timers import Timer, TimerKind
 from sm.core.turn_ends import ReportedEnd
+from sm.core.turns import TurnWork
 from sm.core.usage import FilePosition, ToolUse, Usage
 from sm.store import Store
 from tests.samples import AT, LAUNCH, session
@@ -43,7 +44,7 @@ REPORTED_END = ReportedEnd(
     Observation(
         Source.HOOK, Activity.IDLE, 1.5, "the turn ended", "t1", final=True, answer="Döne.", finished=True
     ),
-    3,
+    TurnWork("Fix the parser", "", 3, 1, last_tool_failed=False, whole=True),
 )
 INSTANCE = "77b1c5a4-5d0e-4c39-9a53-3f3b0c2d9e33"
 ACCOUNT_KEY = "5a" * 32

@@ -10,6 +10,7 @@ from sm.core.faults import Fault, FaultKind
 from sm.core.observation import Activity, Observation, Source
 from sm.core.timestamps import iso
 from sm.core.turn_ends import ReportedEnd
+from sm.core.turns import TurnWork
 from sm.store import Store
 from tests import golden
 from tests.samples import LAUNCH, session
@@ -19,7 +20,7 @@ END = ReportedEnd(
     "aaaa1111",
     2,
     Observation(Source.HOOK, Activity.IDLE, 2.5, "it ended", final=True, answer="Done.", finished=True),
-    4,
+    TurnWork("Fix the parser", "", 4, 1, last_tool_failed=True, whole=True),
 )
 FAILED = replace(
     END,

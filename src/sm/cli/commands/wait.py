@@ -2,7 +2,8 @@
 
 Waits for all the sessions unless --any is given. Without --until, a session that fails, is killed or is abandoned ends
 the wait with exit code 4, so that sm wait SESSION && deploy does not deploy after a failure. If this command reports
-the end of a session, sm sends no message about it, not even while an agent waits for other sessions. On a terminal, the command names sessions that wait for input.
+the end of a session, sm sends no message about it, not even while an agent waits for other sessions. On a terminal, the
+command names sessions that wait for input.
 
 The JSON is an array of the sessions.
 
