@@ -280,3 +280,34 @@ def test_agent_of_a_hung_engine_is_refused_and_never_runs_directly(
     finally:
         private_engine.resume()
         instance.end()
+
+
+def test_session_that_fell_back_asks_for_the_sandbox_when_there_is_one(
+    private_engine: EngineProcess, sandbox_image: str
+) -> None:
+    private_engine.stop()
+    private_engine.socket.unlink(missing_ok=True)
+    instance = open_instance(private_engine.url, sandbox_image)
+    try:
+        fallen = instance.spawn("Sleeper", "x")["session_id"]
+        assert instance.session(fallen)["effective_mode"] == "direct"
+        instance.sm("kill", fallen)
+        private_engine.start()
+        refused = instance.refused("restore", fallen, exit_code=9)
+        assert "there was no sandbox, and now there is one" in refused
+        assert "--trust direct" in refused
+        assert instance.session(fallen)["status"] == "killed"
+        private_engine.kill()  # its socket stays
+        refused = instance.refused("spawn", "Sleeper", "x", exit_code=9)
+        assert "no Docker engine listens" in refused
+        private_engine.start()
+        assert instance.spawn("Sleeper", "x")["effective_mode"] == "sandboxed"
+        private_engine.stop()
+        private_engine.socket.unlink(missing_ok=True)
+        refused = instance.refused("spawn", "Sleeper", "x", exit_code=9)
+        assert "no Docker engine runs" in refused
+        restored_one = instance.json("restore", fallen, "--trust", "direct")
+        assert (restored_one["trust_level"], restored_one["effective_mode"]) == ("direct", "direct")
+    finally:
+        private_engine.start()
+        instance.end()

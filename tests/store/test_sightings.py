@@ -1,4 +1,4 @@
-"""What an instance has met of a sandbox is remembered for ever."""
+"""An instance remembers for ever which parts of a sandbox it has met."""
 
 from dataclasses import replace
 from pathlib import Path

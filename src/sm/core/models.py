@@ -229,7 +229,7 @@ class Session:
 
     @property
     def fell_back(self) -> bool:
-        """It should be sandboxed and runs directly on this host."""
+        """True for a session that should be sandboxed and runs directly on this host."""
         return (self.trust_level, self.effective_mode) == (TrustLevel.SANDBOXED, TrustLevel.DIRECT)
 
 

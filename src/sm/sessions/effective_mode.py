@@ -25,7 +25,7 @@ class TrustDecision:
 
 class TrustDecisions:
     def __init__(self, config: Config, sandbox: Sandbox, met: Callable[[], Container[Sighting]]) -> None:
-        """`met`: what this instance has ever met of a sandbox."""
+        """`met`: the parts of a sandbox that this instance has ever met."""
         self._default = config.default_trust
         self._falls_back = config.sandbox.fallback == "warn"
         self._sandbox = sandbox

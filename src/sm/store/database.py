@@ -120,7 +120,7 @@ class Store:
         self._by_token: dict[str, str] = {}
         self._workspaces: Mapping[str, Workspace] = {}
         self.met: frozenset[Sighting] = frozenset()
-        """What this instance has ever met of a sandbox, as on disk."""
+        """The parts of a sandbox that this instance has ever met, as on disk."""
         self._read = functools.partial(rows, reader)
         self.mail = MailReads(self._read)
         self.measures = MeasureReads(self._read)
