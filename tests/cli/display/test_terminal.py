@@ -15,7 +15,7 @@ import pytest
 
 from sm.core.columns import columns
 from tests.cli.conftest import Sm
-from tests.cli.peer import Peer, answer
+from tests.cli.peer import Peer, answer, error
 from tests.cli.samples import message, overview_row, progress, request, session
 from tests.load import scaled
 
@@ -279,9 +279,21 @@ def test_broadcast_names_the_workspaces_it_reaches_and_asks_on_a_terminal(run: S
     assert "[y/N]" not in screen(run, "broadcast", "Stop", "--yes", typed=" ", width=200)
 
 
+def test_restore_asks_on_a_terminal_before_a_session_goes_on_without_a_sandbox(run: Sm, peer: Peer) -> None:
+    over = error("fallback_over", "session x ran directly", 409, "sm restore x --trust direct")
+    back = session("abc12345", restored=["abc12345"], restored_too=[], continued=[], failed=[])
+    path = "/v1/sessions/abc12345/restore"
+    peer.script(f"POST {path}", over, over, over, answer(back))
+    assert "[y/N]" not in run("restore", "abc12345", code=9).err
+    shown = screen(run, "restore", "abc12345", typed="n\n", code=9, width=200)
+    assert "session x ran directly. Go on without a sandbox? [y/N] " in shown
+    assert "Restored engineer-abc12345" in screen(run, "restore", "abc12345", typed="y\n", width=200)
+    assert [asked.json["trust"] for asked in peer.requests_to(path)] == [None, None, None, "direct"]
+
+
 def untrusted(peer: Peer) -> None:
-    error = {"code": "directory_not_trusted", "message": "claude does not trust /p", "hint": "sm trust /p"}
-    peer.script("POST /v1/sessions", answer({"error": error | {"directory": "/p"}}, 409))
+    refused = {"code": "directory_not_trusted", "message": "claude does not trust /p", "hint": "sm trust /p"}
+    peer.script("POST /v1/sessions", answer({"error": refused | {"directory": "/p"}}, 409))
 
 
 def test_spawn_takes_the_end_of_input_for_a_no_when_it_asks_for_trust(run: Sm, peer: Peer) -> None:

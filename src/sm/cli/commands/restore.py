@@ -104,7 +104,11 @@ def command(
 
 def _agrees(error: FallbackOver, call: Call) -> bool:
     """Ask a person at a terminal whether the session goes on without a sandbox."""
-    if call.as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if (
+        call.as_json
+        or call.instance.session_id is not None
+        or not (sys.stdin.isatty() and sys.stderr.isatty())
+    ):
         return False
     return agrees(f"{line(error.message)}. Go on without a sandbox?")
 
