@@ -274,8 +274,9 @@ class AutoComplete(Section):
     """Read the last message of a turn. false: only `sm complete` ends a session, with the reports of idle_timeout and
     remind_after_s."""
     completion_patterns: CompletionPatterns = ()
-    """Regular expressions that mean that the work is done, without regard to case. They are hints: a match completes a
-    session only after a turn that used tools, and if nothing else in the message says otherwise."""
+    """Regular expressions that mean that the work is done, without regard to case. A match outweighs doubt about
+    the message, but neither a failure, unfinished work nor a question. It counts only after a turn that used tools and
+    whose last use of a tool succeeded."""
     completion_quiet_s: float = Field(default=10, ge=0, le=86_400, allow_inf_nan=False)
     """Seconds without anything new, after a turn that says that the work is done, until the session is completed."""
     idle_timeout: int = Field(default=600, ge=1, le=604_800)
