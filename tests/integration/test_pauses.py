@@ -103,17 +103,42 @@ def test_children_of_a_program_are_stopped_and_continued(stage: Stage) -> None:
     session = stage.spawn("Sh", "sleep 1000; sleep 1001")
     child = child_of(stage, session)
     answer = stage.json("pause", session["session_id"])
-    assert "its program keeps running" in answer["warnings"][0]
-    until(lambda: is_stopped(child), "the child is stopped")
+    assert answer["paused"]["state"] == "paused"
+    if answer["paused"]["held"] == "frozen":  # the program too
+        assert answer["warnings"] == []
+    else:
+        assert "its program keeps running" in answer["warnings"][0]
+        assert is_stopped(child)
     stage.sm("resume", session["session_id"])
     until(lambda: not is_stopped(child), "the child is continued")
+
+
+def test_frozen_program_does_nothing_until_it_resumes(stage: Stage) -> None:
+    """Where the machine has no cgroups, its program goes on, and the pause says so."""
+    ticks = stage.home / "ticks"
+    session = stage.spawn("Sh", f"while :; do echo tick >> {ticks}; sleep 0.05; done")["session_id"]
+    until(lambda: ticks.exists(), "the program works")
+    answer = stage.json("pause", session)
+    if answer["paused"]["held"] != "frozen":
+        assert "its program keeps running" in answer["warnings"][0]
+        return
+    done = ticks.read_text()
+    stage.restart()
+    assert pause_of(stage, session)["state"] == "paused"
+    assert ticks.read_text() == done
+    stage.sm("resume", session)
+    until(lambda: len(ticks.read_text()) > len(done), "the program goes on")
+    stage.sm("pause", session)
+    stage.sm("kill", session)
+    assert stage.session(session)["status"] == "killed"
 
 
 def test_stopped_child_of_a_paused_program_is_killed_with_it(stage: Stage) -> None:
     session = stage.spawn("Sh", "sleep 1000; sleep 1001")
     child = child_of(stage, session)
     stage.sm("pause", session["session_id"])
-    until(lambda: is_stopped(child), "the child is stopped")
+    held = pause_of(stage, session["session_id"])["held"]
+    assert held == "frozen" or is_stopped(child)
     stage.sm("kill", session["session_id"])
     until(lambda: read_stat(child) is None, "the child has ended")
     ended = stage.session(session["session_id"])
