@@ -163,6 +163,16 @@ def pids_with_variable(name: str, prefix: str) -> list[int]:
     ]
 
 
+def environ_entries(pid: int) -> list[bytes]:
+    """The initial environment of `pid`, as `NAME=value`; empty when it is gone or not readable."""
+    return (read_proc(f"/proc/{pid}/environ") or b"").split(b"\0")
+
+
+def other_pids() -> list[int]:
+    """The pids of every process but this one."""
+    return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if pid != os.getpid()]
+
+
 def environments() -> Iterator[bytes]:
     """The initial environment of every other process, in the format of proc(5); empty when not readable."""
     for name in os.listdir("/proc"):

@@ -38,7 +38,7 @@ _DEPTH_MAX = 16
 
 
 class Freeze(StrEnum):
-    """Whether the kernel runs the processes of a cgroup."""
+    """The state of the processes of a cgroup."""
 
     THAWED = "thawed"
     FREEZING = "freezing"
@@ -251,11 +251,11 @@ class SessionCgroups:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What `probe` found."""
+    """The result of `probe`."""
 
     cgroups: SessionCgroups | None
     reason: str
-    """Where the cgroups of sessions are, or why there can be none. For people."""
+    """The place of the cgroups, or the reason why there can be none. For people."""
 
 
 def probe(instance: str) -> Probe:

@@ -10,7 +10,7 @@ import contextlib
 import errno
 import logging
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 
 from sm.core.models import Process
@@ -61,11 +61,11 @@ class SessionProcesses:
 
     def _is_marked(self, session_id: str, pid: int) -> bool:
         """False for an adopted agent, which stays where its person started it, and for an agent in a container."""
-        return self._token(session_id) in (processes.read_proc(f"/proc/{pid}/environ") or b"").split(b"\0")
+        return self._token(session_id) in processes.environ_entries(pid)
 
     @cached_property
     def probed(self) -> Probe:
-        """Where the cgroups of sessions are; found at the first use."""
+        """The place of the cgroups of sessions, found at the first use."""
         found = probe(self._instance)
         if found.cgroups is not None:
             leave_session_cgroup(found.cgroups)
@@ -166,8 +166,8 @@ class SessionProcesses:
 
     def _all_marked(self) -> list[tuple[str, Process]]:
         found = []
-        for pid in _pids():
-            entries = (processes.read_proc(f"/proc/{pid}/environ") or b"").split(b"\0")
+        for pid in processes.other_pids():
+            entries = processes.environ_entries(pid)
             session_id = next(
                 (e.removeprefix(_SESSION) for e in entries if e.startswith(_SESSION)), b""
             ).decode("ascii", "replace")
@@ -214,9 +214,8 @@ class SessionProcesses:
             return []
         marks = {_SESSION + session_id.encode(), self._token(session_id)}
         found = []
-        for pid in _pids():
-            environment = processes.read_proc(f"/proc/{pid}/environ") or b""
-            if marks <= set(environment.split(b"\0")):
+        for pid in processes.other_pids():
+            if marks <= set(processes.environ_entries(pid)):
                 stat = processes.read_stat(pid)
                 if stat is not None and not stat.gone and stat.start >= int(began):
                     found.append(stat.process)
@@ -233,8 +232,3 @@ class SessionProcesses:
         needed = {ancestor for pid in (os.getpid(), *others) for ancestor in processes.ancestry(pid)}
         inside = needed.intersection(pids)
         return needed | processes.descendants(inside) if inside else needed
-
-
-def _pids() -> Iterable[int]:
-    own = os.getpid()
-    return (pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if pid != own)

@@ -68,7 +68,7 @@ class Leftovers:
         ]
 
     async def cgroups(self) -> tuple[bool, str]:
-        """Whether sessions have cgroups, and their place or the reason why there are none."""
+        """The availability of cgroups, and their place or the reason why there are none."""
         found = await asyncio.to_thread(lambda: self._processes.probed)
         return found.cgroups is not None, found.reason
 

@@ -21,6 +21,16 @@ def test_overview_shows_counts_inbox_and_trouble() -> None:
         "daemon": {"pid": 7, "version": "0.1.0", "uptime_s": 7300.5},
         "sessions": {"running": 3, "error": 1, "idle": 0},
         "orphans": 2,
+        "orphan_processes": [
+            {
+                "session_id": "1a2b3c4d",
+                "label": "engineer-a",
+                "pid": 4711,
+                "command": "node server.js",
+                "age_s": 300.0,
+                "memory_bytes": 125_829_120,
+            }
+        ],
         "dead_letters": 1,
         "requests_open": 3,
         "inbox": 2,
@@ -43,7 +53,8 @@ def test_overview_shows_counts_inbox_and_trouble() -> None:
         "              child engineer-b (5e6f7a8b) failed",
         "Daemon:       running, pid 7, version 0.1.0, up 2h",
         "Sessions:     3 running, 1 error",
-        "Orphans:      2",
+        "Orphans:      2 sessions, 1 process (sm kill --orphans)",
+        "              pid 4711 of engineer-a, 5min, 120 MiB: node server.js",
         "Requests:     3 open (sm requests)",
         "Dead letters: 1",
         "Parked:       claude-1a2b3c4d not logged in; Opus limit (opus), 1 session waits",

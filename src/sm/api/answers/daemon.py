@@ -42,7 +42,7 @@ class EndedOrphansView(TypedDict):
 
 
 class CgroupsView(TypedDict):
-    """How the processes of sessions on this host are found."""
+    """The evidence for the processes of sessions on this host."""
 
     available: Annotated[
         bool, doc("Whether each session has a cgroup, which also holds what left its process tree.")
