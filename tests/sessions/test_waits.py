@@ -65,7 +65,7 @@ async def test_wait_for_sessions_is_the_reason_of_the_status_while_it_is_held(
 async def test_wait_that_a_daemon_left_behind_is_no_reason_after_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_AFTER_A_RESTART_S", 0.01)
+    monkeypatch.setattr(module, "AFTER_A_RESTART_S", 0.01)
     async with open_manager(tmp_path, lambda: samples.AT) as (store, manager):
         async with store.transaction() as tx:
             session = replace(samples.session(CALLER, status=Status.RUNNING), provider="claude")

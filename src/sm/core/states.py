@@ -147,7 +147,7 @@ SENT_MODES = (MessageMode.AUTO, MessageMode.IDLE, MessageMode.URGENT)
 
 
 class TextUse(StrEnum):
-    """Whether a text to a session with one open question answers it. A sender without a wish answers."""
+    """Use of a text to a session with one open question. Without a choice of its sender, the text answers."""
 
     ANSWER = "answer"
     """Refuse the text if it answers no question."""

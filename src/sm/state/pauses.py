@@ -88,7 +88,7 @@ class Pauses:
                 await tx.effect(EffectKind.SUSPEND, after.id, {}, tx.now)
         elif after.status is Status.RUNNING and not soft and (is_order or pause.settled_at is None):
             after = await interrupt(tx, await tx.update(after, paused=replace(pause, spends=_UNTIL_SEEN)))
-        if is_order:
+        if is_order or pause.settled_at is None:  # a pause of an older version has no looks yet
             look(tx, after, 0.0)
         return after
 
