@@ -632,7 +632,7 @@ FAILED_WORK = TurnWork("Remove the flag", tools_used=4, errors=2, last_tool_fail
 
 
 async def read_end(world: World, text: str, work: TurnWork, background: int = 0) -> FollowUp:
-    """What follows a turn that ends with `text`, as the daemon reads it."""
+    """Return the result of a turn that ends with `text`, as the daemon reads it."""
     ended = Observation(
         Source.HOOK, Activity.IDLE, NOW_S, "the turn ended", final=True, answer=text, finished=True,
         background=background,

@@ -10,7 +10,7 @@ from sm.core.models import Exit, Process, Session
 from sm.core.states import TrustLevel
 from sm.core.statuses import Status
 from sm.sessions.manager import Manager
-from sm.state.endings import CUT_OFF, SERVER_GONE, LossCause
+from sm.state.loss_causes import CUT_OFF, SERVER_GONE, LossCause
 from sm.store import Store
 from tests.samples import AT, LAUNCH, session
 from tests.session_manager import open_manager

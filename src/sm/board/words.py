@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sm.core.budget_lines import budget_request
-from sm.core.exchanges import exchange_request
+from sm.core.exchange_lines import exchange_request
 from sm.core.quotation import visible
 from sm.core.statuses import Status
 from sm.core.text import tool_use

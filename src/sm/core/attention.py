@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from sm.core.budget_lines import budget_request
-from sm.core.exchanges import exchange_request
+from sm.core.exchange_lines import exchange_request
 from sm.core.models import Session
 from sm.core.requests import Request
 from sm.core.states import RequestKind

@@ -1,6 +1,6 @@
 """Exchanges of messages: two sessions that only answer each other. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -75,9 +75,3 @@ def next_step(
 def delay_s(count: int, limit: int) -> float:
     """The wait of the `count`-th message of an exchange with a warning at the `limit`-th."""
     return DELAYS_S[max(0, min(count - limit, len(DELAYS_S)) - 1)]
-
-
-def exchange_request(arguments: Mapping[str, object] | None) -> str:
-    """The subject of a request about two sessions that only answer each other."""
-    of = arguments or {}
-    return f"{of.get('between')} sent each other {of.get('messages')} messages without other work, and wait"

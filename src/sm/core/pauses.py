@@ -16,7 +16,7 @@ class PauseState(StrEnum):
 
 
 class Held(StrEnum):
-    """What keeps a paused session from spending. The values are stored in the database, so they never change."""
+    """The means that keeps a paused session from spending. Its values are stored, so they never change."""
 
     TOLD = "told"
     """The agent was told to stop, and reports that nothing runs."""
@@ -59,7 +59,7 @@ class Pause:
     presses: int = 0
     """How often the interrupt key was ordered since then."""
     spends: tuple[str, ...] = ()
-    """What still spends, for people: `its turn`, `3 background agents`."""
+    """The activity that still spends, for people: `its turn`, `3 background agents`."""
     told: bool = False
     """Parent and operator were told that the spending goes on after this order."""
 

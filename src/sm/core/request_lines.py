@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from sm.core.budget_lines import amounts_to_type, budget_facts, budget_request
-from sm.core.exchanges import exchange_request
+from sm.core.exchange_lines import exchange_request
 from sm.core.lines import JsonObject, age, line
 from sm.core.quotation import argument_lines, question_lines, quotation, wrapped_at_blanks
 from sm.core.session_lines import label, name_to_type

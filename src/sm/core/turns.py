@@ -59,7 +59,7 @@ class TurnFacts:
 
 @dataclass(frozen=True, slots=True)
 class TurnWork:
-    """What an agent did in its current turn so far, by its hooks or by its transcript. Sub-agents do not count."""
+    """The work of an agent in its current turn so far, by its hooks or by its transcript. Sub-agents do not count."""
 
     task: str = field(default="", repr=False)
     """The task of the turn's prompt, or of an earlier one, shortened; empty: unknown."""

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import assert_never
 
 from sm.core.budget_lines import amounts_to_type, budget_request
-from sm.core.exchanges import exchange_request
+from sm.core.exchange_lines import exchange_request
 from sm.core.faults import Fault, fault_reason
 from sm.core.labels import label, label_of, name_to_type, short_label
 from sm.core.messages import Message

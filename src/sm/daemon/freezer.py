@@ -70,7 +70,7 @@ class Freezer:
 
 
 class AgentSight:
-    """What can be seen of paused agents: see `sm.sessions.pause.Sight`."""
+    """Observations of paused agents: see `sm.sessions.pause.Sight`."""
 
     def __init__(self, freezer: Freezer, observer: Observer) -> None:
         self._freezer = freezer

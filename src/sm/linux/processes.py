@@ -114,7 +114,7 @@ def environ_value(pid: int, name: str) -> str | None:
     The kernel bounds an environment to 6 MiB (execve(2)).
     """
     start = name.encode() + b"="
-    for entry in (read_proc(f"/proc/{pid}/environ") or b"").split(b"\0"):
+    for entry in environ_entries(pid):
         if entry.startswith(start):
             return entry[len(start) :].decode("utf-8", "surrogateescape")
     return None

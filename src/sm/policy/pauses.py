@@ -18,7 +18,7 @@ PRESS_AGAIN_S = 2.0
 PRESSES_MAX = 3
 """The interrupts for one order: a status that is wrong must not let sm press keys for ever."""
 FORCE_AFTER_S = 6.0
-"""What still spends after this time is stopped without the agent's help."""
+"""An agent that still spends after this time is stopped without the agent's help."""
 TELL_AFTER_S = 10.0
 """Parent and operator are told of what still spends after this time."""
 _SPENT_WITHIN_S = 3.0
@@ -34,7 +34,7 @@ class PauseStep(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What one look at a paused session has found."""
+    """The findings of one look at a paused session."""
 
     works: bool | None
     """The agent's own report: a turn or a background agent runs. None: there is none."""
@@ -44,9 +44,9 @@ class Seen:
     frozen: bool = False
     """Its cgroup says that all its processes are frozen."""
     still: bool = False
-    """It has no turns: its processes are stopped."""
+    """The agent has no turns: its processes are stopped."""
     tells: bool = True
-    """It can be told to stop: it has turns."""
+    """The agent has turns, so it can be told to stop."""
 
     @property
     def spends(self) -> tuple[str, ...]:

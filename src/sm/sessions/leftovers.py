@@ -53,7 +53,7 @@ class Leftovers:
         self._found: Mapping[str, list[Leftover]] = {}
 
     async def visible(self, caller: Caller) -> list[Leftover]:
-        """Those of the sessions that the caller sees; of a session that was removed only for the operator."""
+        """Return the leftovers that the caller may see; those of a removed session only for the operator."""
         principal = self._manager.principal(caller)
         found = await self.of_all()
         return [

@@ -34,7 +34,7 @@ ENDED_BY_PAUSE = "its pause has ended the process"
 
 
 _UNTIL_SEEN = ("its turn",)
-"""What spends before the first look at a session that works."""
+"""The activity that spends before the first look at a session that works."""
 
 
 class Pauses:

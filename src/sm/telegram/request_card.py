@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from html import escape
 
 from sm.core.budget_lines import budget_facts
-from sm.core.exchanges import exchange_request
+from sm.core.exchange_lines import exchange_request
 from sm.core.labels import label, name_to_type
 from sm.core.models import Session
 from sm.core.quotation import argument_lines, question_lines, quotation

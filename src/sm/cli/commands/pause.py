@@ -134,7 +134,7 @@ def _state(session: JsonObject, answer: JsonObject) -> str:
 
 
 def _note(pause: JsonObject | None) -> str:
-    """What still spends, or what becomes of the process."""
+    """The activity that still spends, or the fate of the process."""
     if not pause or "state" not in pause:  # an older daemon
         return ""
     if pause["held"] == Held.ENDED:

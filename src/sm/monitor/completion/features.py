@@ -174,7 +174,7 @@ TROUBLE = frozenset({_NO_TOOL, _NO_TOOL_FOR_ANSWER, _AN_ERROR, _ERRORS, _LAST_FA
 
 
 def _of_result(message: FinalMessage, task: str) -> Iterator[str]:
-    """Whether the message tells of an improvement in numbers, or where the new text is that the task asked for."""
+    """Find an improvement in numbers, or the place of the new text that the task asked for."""
     told = message.sentences
     if any(_IMPROVED.search(sentence.words) for sentence in told[:3]):
         yield "an improvement"
