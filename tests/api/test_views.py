@@ -31,7 +31,7 @@ def test_session_json_contains_no_secret_field() -> None:
     assert {f.name for f in fields(Session)} - set(DOCUMENTED) == {
         "id", "terminal", "parent_id", "process", "exit", "runs", "token_hash", "conversation", "transcript",
         "branch", "shares_name", "reminders", "turn_ended_at", "account", "cut_off_at", "paired_user",
-        "worked_s", "working_since", "bound_to",
+        "worked_s", "working_since", "bound_to", "lost_parent",
     }  # fmt: skip
     assert "hash" not in str(session_json(replace(session("aaaa1111"), token_hash="the hash")).values())
 

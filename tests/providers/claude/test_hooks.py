@@ -188,7 +188,7 @@ def test_failed_turn_has_the_fault_of_its_own_fields() -> None:
     limit = "You've hit your session limit \u00b7 resets 5:59am (UTC)"
     failed = read_event("StopFailure", error="rate_limit", last_assistant_message=limit).observation
     assert failed is not None
-    assert failed.fault == Fault(FaultKind.QUOTA, limit, "session limit", 6 * 3600.0)
+    assert failed.fault == Fault(FaultKind.QUOTA, limit, "session limit", 6 * 3600.0 - 60)
     ended = read_event("Stop", error="rate_limit", last_assistant_message=limit).observation
     assert ended is not None
     assert ended.fault is None

@@ -53,8 +53,14 @@ def read_reset(text: str, at: float) -> float | None:
         return None
     if not found["month"] and any(timedelta(0) <= now - end < _LATE for end in ends):
         return None
-    resets = (max(end - _MINUTE, min(now + _AGAIN, end)) for end in ends if now < end < now + _AHEAD_MAX)
+    resets = (_attempt(now, end) for end in ends if now < end < now + _AHEAD_MAX)
     return min((moment.timestamp() for moment in resets), default=None)
+
+
+def _attempt(now: datetime, end: datetime) -> datetime:
+    """The next attempt after a message at `now` about the minute that ends at `end`."""
+    begin = end - _MINUTE
+    return begin if now < begin else min(now + _AGAIN, end)
 
 
 def _minute_end(day: date, hour: int, minute: int, zone: tzinfo) -> datetime:
