@@ -275,6 +275,19 @@ def test_pause_with_a_duration_ends_also_after_a_crash(stage: Stage) -> None:
     assert [e["metadata"]["by"] for e in resumed] == ["sm"]
 
 
+def test_pause_of_an_older_version_is_verified_when_the_daemon_starts(stage: Stage, agent: Agent) -> None:
+    make_idle(stage, agent)
+    stage.sm("pause", agent.id)
+    stage.kill_daemon()
+    with closing(sqlite3.connect(stage.state / "sm.db")) as db, db:
+        paused = "json_remove(paused, '$.settled_at', '$.held', '$.quiet_since', '$.ordered_at')"
+        db.execute(f"UPDATE sessions SET paused = {paused} WHERE id = ?", (agent.id,))
+        db.execute("DELETE FROM timers WHERE subject = ? AND kind = 'pause'", (agent.id,))
+    stage.run("daemon", "start")
+    until(lambda: pause_of(stage, agent.id)["state"] == "paused", "it is seen to spend nothing")
+    assert interrupts(stage, agent) == 0
+
+
 def test_second_pause_replaces_the_end_of_the_first(stage: Stage) -> None:
     session = stage.spawn("Sh", "sleep 1000")["session_id"]
     stage.sm("pause", session, "--for", "1s")

@@ -218,3 +218,31 @@ async def test_harder_pause_is_verified_anew_and_another_end_is_not(scene: Scene
     assert settled is not None
     await scene.order()
     assert (scene.pause().settled_at, scene.pause().state) == (settled, PauseState.PAUSED)
+
+
+@pytest.mark.parametrize("works", [True, False])
+async def test_pause_of_an_older_version_is_verified_when_the_daemon_starts(
+    scene: Scene, works: bool
+) -> None:
+    async with scene.store.transaction() as tx:
+        old = Pause(later(AT, -86_400), "operator", "before the update")
+        await tx.update(tx.session(WORKER.id), paused=old)
+    assert scene.pause().state is PauseState.PAUSING and KEY not in scene.store.mail.open.timers
+    await scene.pausing.begin()
+    scene.works = works
+    await scene.pass_time(1)
+    assert scene.orders(EffectKind.INTERRUPT) == (1 if works else 0)
+    assert scene.orders(EffectKind.SUSPEND) == 0  # the agent is told first, as at every other order
+    scene.works = False
+    await scene.pass_time(QUIET_S + 1)
+    assert (scene.pause().state, scene.pause().held) == (PauseState.PAUSED, Held.TOLD)
+    await scene.pausing.begin()
+    assert KEY not in scene.store.mail.open.timers
+
+
+async def test_start_of_the_daemon_leaves_the_looks_that_are_due(scene: Scene) -> None:
+    await scene.order()
+    await scene.pass_time(3)
+    due, pause = scene.store.mail.open.timers[KEY], scene.pause()
+    await scene.pausing.begin()
+    assert (scene.store.mail.open.timers[KEY], scene.pause()) == (due, pause)

@@ -137,6 +137,7 @@ async def run(
             if failure is not None and loaded.config.child_agents.cleanup.auto_archive_transcript:
                 parts.archives.set_trouble(*failure)
             await parts.budgets.begin()
+            await parts.pausing.begin()
             await parts.sandboxing.adopt()
             sessions = unverified_sessions(store)
             recovered = await recover(sessions, parts.manager, terminals, parts.watcher)

@@ -229,7 +229,7 @@ class DaemonParts:
         completions = Completions(config, store, manager, reports, use_of_terminal)
         retries = Retries(store, use_of_terminal)
         freezer = Freezer(self.sandboxing.session_processes.cgroup)
-        pausing = Pausing(store, manager, AgentSight(freezer, observer))
+        self.pausing = pausing = Pausing(store, manager, AgentSight(freezer, observer))
         self.budgets = budgets = Budgeting(config, store, manager)
         accounts = Accounts(store, manager, config.quota.stagger_s)
         restarter = Restarter(store, manager, planner, terminals)

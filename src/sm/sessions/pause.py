@@ -1,5 +1,6 @@
 """Pauses and resumes sessions: one, or a tree; and those whose time has come."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -16,13 +17,16 @@ from sm.core.statuses import Status
 from sm.core.text import NOTE_MAX, folded, validate_text
 from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import epoch_s, iso, later
-from sm.errors import IllegalState, NotPermitted, SmError, UsageError
+from sm.errors import IllegalState, NotPermitted, SmError, StorageFull, UsageError
 from sm.policy.access import Action
 from sm.policy.pauses import Seen
 from sm.sessions.manager import Manager
 from sm.sessions.tree import SessionTree
 from sm.state.budget_holds import is_held_by_budget, stopped_error, stopping_budget
+from sm.state.pauses import look_first
 from sm.store import Store, Transaction
+
+log = logging.getLogger(__name__)
 
 WAIT_S = 10.0
 WAIT_MAX_S = 3600.0
@@ -202,6 +206,23 @@ class Pausing:
         ]
 
     # Timers
+
+    async def begin(self) -> None:
+        """Have the paused sessions verified that nothing looks at: an older version has paused them."""
+        timers = self._store.mail.open.timers
+        ids = [
+            i
+            for i, s in self._store.sessions.items()
+            if _is_pausing(s) and (i, TimerKind.PAUSE) not in timers
+        ]
+        if not ids:
+            return
+        try:
+            async with self._store.transaction() as tx:
+                for session_id in ids:
+                    await look_first(tx, tx.session(session_id))
+        except StorageFull as error:  # a full disk must not keep the daemon from starting
+            log.warning("could not order looks at paused sessions: %s", error.message)
 
     async def resume_due(self, timer: Timer) -> float | None:
         """The time of a pause is over."""

@@ -199,6 +199,13 @@ def look(tx: Transaction, session: Session, after_s: float) -> None:
     tx.timers.set(Timer(session.id, TimerKind.PAUSE, later(tx.now, after_s), after_s))
 
 
+async def look_first(tx: Transaction, session: Session) -> None:
+    """Set the timer of the first look at a session that was paused without one, and stop it anew if it spends."""
+    if session.paused is not None and not is_ended(session.status):
+        ordered = replace(session.paused, ordered_at=tx.now, presses=0)
+        look(tx, await tx.update(session, paused=ordered), 0.0)
+
+
 async def interrupt(tx: Transaction, session: Session) -> Session:
     """Order the interrupt of all work of a paused agent."""
     await tx.effect(EffectKind.INTERRUPT, session.id, {"pause": True}, tx.now)
