@@ -10,8 +10,10 @@ import pytest
 
 from sm.linux.processes import read_stat
 from tests.fixtures import context_fixture
+from tests.instance import SM
 from tests.integration.played_claude import BOX, Agent, Stage
 from tests.load import scaled, until
+from tests.person_terminal import PersonTerminal
 
 SETTINGS = """
 child_agents:
@@ -123,6 +125,14 @@ def test_frozen_program_does_nothing_until_it_resumes(stage: Stage) -> None:
         assert "its program keeps running" in answer["warnings"][0]
         return
     done = ticks.read_text()
+    refusal = stage.refused("interrupt", session, exit_code=4)
+    assert "is paused: its processes are frozen" in refusal and f"sm resume {session}" in refusal
+    assert f"sm resume {session}" in stage.refused("restore", session, exit_code=4)
+    assert "its processes are frozen" in stage.sm("why", session)
+    with PersonTerminal([SM, "attach", session], stage.env, 100, 30) as person:
+        attached = f"session {session} is paused: its processes are frozen until sm resume".encode()
+        until(lambda: person.printed.count(attached) >= 2, "the reason is in the shell, and in tmux")
+        person.press("\x02d")
     stage.restart()
     assert pause_of(stage, session)["state"] == "paused"
     assert ticks.read_text() == done
@@ -280,8 +290,11 @@ def test_pause_of_an_older_version_is_verified_when_the_daemon_starts(stage: Sta
     stage.sm("pause", agent.id)
     stage.kill_daemon()
     with closing(sqlite3.connect(stage.state / "sm.db")) as db, db:
-        paused = "json_remove(paused, '$.settled_at', '$.held', '$.quiet_since', '$.ordered_at')"
-        db.execute(f"UPDATE sessions SET paused = {paused} WHERE id = ?", (agent.id,))
+        db.execute(
+            "UPDATE sessions SET paused = json_remove(paused, '$.settled_at', '$.held', '$.quiet_since')"
+            " WHERE id = ?",
+            (agent.id,),
+        )
         db.execute("DELETE FROM timers WHERE subject = ? AND kind = 'pause'", (agent.id,))
     stage.run("daemon", "start")
     until(lambda: pause_of(stage, agent.id)["state"] == "paused", "it is seen to spend nothing")

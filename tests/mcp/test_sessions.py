@@ -180,7 +180,7 @@ def test_control_session_pauses_and_resumes_a_tree(instance: Instance, parent: M
     grandchild = str(created(child)["session_id"])
     both = {child.id, grandchild}
     paused = parent.call("control_session", session_id=child.id, action="pause", tree=True)["sessions"]
-    assert {s["session_id"] for s in paused if s["paused"]} == both
+    assert {s["session_id"] for s in paused if s["paused"] == "paused"} == both
     assert instance.session(grandchild)["paused"] is not None
     resumed = parent.call("control_session", session_id=child.id, action="resume", tree=True)["sessions"]
     assert {s["session_id"] for s in resumed if "paused" not in s} == both

@@ -8,12 +8,13 @@ import pytest
 
 from sm.core.effects import EffectKind
 from sm.core.models import Exit, Process, Session
-from sm.core.pauses import Held, Pause, PauseState
+from sm.core.pauses import PAUSED, Held, Pause, PauseState, pause_fact
 from sm.core.states import EventType, NoticeKind
 from sm.core.statuses import Status
 from sm.core.timers import TimerKind
 from sm.core.timestamps import later
 from sm.core.usage import Usage
+from sm.messaging.holds import hold_reason
 from sm.policy.pauses import FORCE_AFTER_S, PRESSES_MAX, QUIET_S
 from sm.sessions.manager import Manager
 from sm.sessions.pause import Pausing
@@ -180,8 +181,11 @@ async def test_process_that_a_pause_has_ended_starts_again_only_after_it(scene: 
     ended = scene.store.sessions[WORKER.id]
     assert (ended.status, ended.process, ended.exit) == (Status.STARTING, None, None)
     assert ended.parent_id == PARENT.id and ended.restarts is not None and ended.restarts.times == ()
+    known = scene.store.sessions
+    assert hold_reason(ended, scene.store.mail.open, 0.0, known.get) == PAUSED  # not "is starting"
     await scene.pass_time(1)
     assert (scene.pause().state, scene.pause().held) == (PauseState.PAUSED, Held.ENDED)
+    assert pause_fact(scene.pause()).endswith("its process was ended, and sm resume starts it again")
     assert (WORKER.id, TimerKind.RESTART) in scene.store.mail.open.timers
     assert await scene.told() == []
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from sm.core.models import Checkpoint, Session
+from sm.core.pauses import Held, Pause
 from sm.core.states import TrustLevel
 from sm.core.statuses import Status
 from sm.core.telegram import BotMethod, Need, NewCall, OutgoingState, TelegramChange
@@ -39,6 +40,13 @@ def test_card_shows_every_measurement() -> None:
         "checkpoint: tests pass (3/5 tasks)\n"
         "children: 2 running, 1 killed"
     )
+
+
+def test_card_says_paused_only_when_nothing_spends() -> None:
+    pausing = replace(WORKING, paused=Pause(AT, "operator", "too dear"))
+    assert "(aaaa1111): pausing (running)\n" in progress_text(pausing, NOTHING, None, [], LATER)
+    paused = replace(WORKING, paused=Pause(AT, "operator", "too dear", settled_at=AT, held=Held.TOLD))
+    assert "(aaaa1111): paused (running)\n" in progress_text(paused, NOTHING, None, [], LATER)
 
 
 def test_card_without_measurements_has_two_lines() -> None:

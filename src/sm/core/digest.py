@@ -11,7 +11,7 @@ from sm.core.requests import Request
 from sm.core.statuses import Status
 from sm.core.tree_totals import NO_TOTALS, Totals
 from sm.core.usage import COST_DIGITS
-from sm.core.wording import quote_session, request_notice
+from sm.core.wording import quote_session, request_notice, status_words
 
 _WORST = (Status.ERROR, Status.ABANDONED, Status.KILLED, Status.COMPLETED)
 _WAITING = (Status.WAITING_INPUT, Status.IDLE, Status.SPAWNED, Status.STARTING, Status.RUNNING)
@@ -89,7 +89,7 @@ def live_entries(sessions: Iterable[Session]) -> list[DigestEntry]:
         DigestEntry(
             s.id,
             label(s),
-            s.status if s.paused is None else f"{s.paused.state} ({s.status})",
+            status_words(s),
             s.status_at,
             (s.paused.reason if s.paused is not None else None) or s.note or s.status_reason or "",
             _look(s),

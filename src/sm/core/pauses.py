@@ -79,5 +79,22 @@ def spending_words(spends: Sequence[str]) -> str:
     return f"{words} still spend{'s' if spends and not many else ''}"
 
 
+def held_words(held: str | None) -> str:
+    """`its processes are frozen until sm resume`; empty if it was only told to stop, or held in an unknown way."""
+    return _HELD.get(held or "", "")
+
+
+def pause_fact(pause: Pause) -> str:
+    """`pausing: too expensive; 3 background agents still spend`."""
+    spends = spending_words(pause.spends) if pause.state is PauseState.PAUSING else ""
+    parts = (f"{pause.state}: {pause.reason}", spends, held_words(pause.held))
+    return "; ".join(part for part in parts if part)
+
+
+_HELD: dict[str, str] = {
+    Held.FROZEN: "its processes are frozen until sm resume",
+    Held.ENDED: "its process was ended, and sm resume starts it again",
+}
+
 PAUSED = "the session is paused"
 """The reason why its messages and its completion wait."""

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from sm.core.lines import JsonObject, age, agent_line, clock, line, seconds_since
-from sm.core.pauses import spending_words
+from sm.core.pauses import held_words, spending_words
 from sm.core.statuses import ENDED, Status
 from sm.core.timestamps import span
 
@@ -16,10 +16,6 @@ COLOURS: dict[str, str] = {
     Status.WAITING_INPUT: "yellow",
     Status.ABANDONED: "yellow",
     Status.COMPLETED: "dim",
-}
-_HELD = {
-    "frozen": "; its processes are frozen",
-    "ended": "; its process was ended, and sm resume starts it again",
 }
 
 
@@ -139,7 +135,7 @@ def paused_words(session: JsonObject, now: datetime) -> str | None:
         return None
     until = f", until {clock(pause['until'], now)}" if pause["until"] else ""
     state = f"; {line(spending_words(pause.get('spends', ())))}" if pause_state(pause) == "pausing" else ""
-    how = _HELD.get(pause.get("held") or "", "")
+    how = f"; {words}" if (words := held_words(pause.get("held"))) else ""
     return f"{age(pause['at'], now)} by {line(pause['by'])}{until}: {line(pause['reason'])}{state}{how}"
 
 

@@ -38,6 +38,11 @@ def subject(session: Session) -> str:
     return f"{'Session' if session.parent_id is None else 'Child'} {short_label(session)}"
 
 
+def status_words(session: Session) -> str:
+    """`running`; `pausing (running)` and `paused (running)` of a paused session."""
+    return session.status.value if session.paused is None else f"{session.paused.state} ({session.status})"
+
+
 def spawn_event(session: Session) -> str:
     kind = "Session" if session.parent_id is None else "Child"
     return f"{kind} {session.display_name} ({session.id}) started"

@@ -29,10 +29,10 @@ def hold_reason(
 
     `now`: seconds since the epoch. `find` takes the id of a session. `message_id`: the message to type, if it exists.
     """
+    if session.paused is not None:  # a start may wait for the end of the pause
+        return PAUSED
     if session.status in (Status.SPAWNED, Status.STARTING):
         return "the session is starting"
-    if session.paused is not None:
-        return PAUSED
     if (why := budget_hold(session, find, open, message_id)) is not None:
         return why
     if session.status is Status.WAITING_INPUT:

@@ -8,6 +8,7 @@ from sm.core.labels import name_to_type, short_label
 from sm.core.lifecycle import is_ended
 from sm.core.models import Caller, RequestKey, Session
 from sm.core.observation import Source
+from sm.core.pauses import held_words
 from sm.core.states import RESTORE, EventType, RequestKind
 from sm.core.statuses import Status
 from sm.core.text import folded
@@ -155,6 +156,10 @@ def _check_interruptible(session: Session, *, has_turns: bool) -> None:
     if is_ended(session.status):
         raise IllegalState(
             f"session {short_label(session)} has ended ({session.status}): it cannot be interrupted"
+        )
+    if session.paused is not None and (held := held_words(session.paused.held)):
+        raise IllegalState(
+            f"session {short_label(session)} is paused: {held}", f"sm resume {name_to_type(session)}"
         )
     if session.process is None:
         raise IllegalState(

@@ -442,7 +442,7 @@ def _refuse(session: Session) -> None:
         )
     raise IllegalState(
         f"session {short_label(session)} is {session.status}: only ended sessions can be restored",
-        f"sm attach {name_to_type(session)}",
+        f"sm {'attach' if session.paused is None else 'resume'} {name_to_type(session)}",
     )
 
 

@@ -13,6 +13,7 @@ from sm.core.telegram import BotMethod, Need, NewCall, OutgoingState, TelegramCh
 from sm.core.telegram_text import escaped
 from sm.core.telegram_threads import ProgressCard, progress_subject
 from sm.core.text import folded
+from sm.core.wording import status_words
 from sm.core.work_time import elapsed_s
 from sm.monitor.monitor import Glance
 from sm.telegram.cards import UNTRUSTED
@@ -33,7 +34,7 @@ def progress_text(
     own = f" {UNTRUSTED}" if session.effective_mode is TrustLevel.SANDBOXED else ""
     ended = is_ended(session.status)
     lines = [
-        f"<b>{escaped(label(session))}</b> ({session.id}): {session.status}",
+        f"<b>{escaped(label(session))}</b> ({session.id}): {status_words(session)}",
         " · ".join(_figures(session, glance, now)),
     ]
 

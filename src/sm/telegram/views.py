@@ -13,6 +13,7 @@ from sm.core.telegram import session_object
 from sm.core.telegram_text import preformatted
 from sm.core.text import folded
 from sm.core.timestamps import epoch_s
+from sm.core.wording import status_words
 from sm.policy.access import Action
 from sm.services import SessionFilter
 from sm.telegram.cards import UNTRUSTED, session_lines, tree_rows
@@ -89,7 +90,7 @@ async def status(call: CommandCall) -> BotReply:
     own = f" {UNTRUSTED}" if sandboxed else ""
     for_ = elapsed(call.services.monitor.now() - epoch_s(session.status_at))
     lines = [
-        f"{label(session)} ({session.id}): {session.status} for {for_}",
+        f"{label(session)} ({session.id}): {status_words(session)} for {for_}",
         f"reason: {folded(session.status_reason)}",
         f"task: {folded(tasks[session.id], 300)}{own}",
         f"mode: {session.effective_mode}, {session.mode}",

@@ -27,6 +27,7 @@ from sm.core.estimates import Estimate
 from sm.core.labels import label, name_to_type, short_label
 from sm.core.models import RequestKey
 from sm.core.observation import Source
+from sm.core.pauses import pause_fact
 from sm.core.text import folded
 from sm.core.timestamps import iso
 from sm.errors import NoTerminal
@@ -143,7 +144,7 @@ async def why(request: ApiRequest) -> WhyView:
     ledger = services.monitor.ledger(session.id)
     facts = [*await services.monitor.facts(session.id), f"mode {session.mode}, from {session.mode_source}"]
     if session.paused is not None:
-        facts.insert(0, f"paused: {session.paused.reason}")
+        facts.insert(0, pause_fact(session.paused))
     answer = build_view(
         WhyView,
         session,

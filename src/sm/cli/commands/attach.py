@@ -20,6 +20,7 @@ import click
 from sm.cli.instance import Instance
 from sm.cli.options import running_sessions
 from sm.client.http import Client, session_path
+from sm.core.pauses import held_words
 from sm.errors import ExternalError, NotFound, UsageError
 
 _SHOWN_MS = 5_000
@@ -54,6 +55,7 @@ def _chosen(client: Client) -> str:
 def attach(client: Client, session: str) -> None:
     """Replace this process by a tmux client of the session. Raises UsageError without a terminal."""
     argv = [str(part) for part in client.get(session_path(session, "/attach"))["argv"]]
+    told = _held(client, session)
     command_line = shlex.join(argv)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("sm attach needs a terminal", f"run in a terminal: {command_line}")
@@ -69,9 +71,12 @@ def attach(client: Client, session: str) -> None:
             )
         server, target = _server_and_target(argv)
         back = _way_back(server, target)
-        click.echo(back, err=True)
-        show = [";", "display-message", "-d", str(_SHOWN_MS), back]
-        argv = [*("switch-client" if part == "attach-session" else part for part in argv), *show]
+        argv = ["switch-client" if part == "attach-session" else part for part in argv]
+        told = [*told, back]
+    for words in told:
+        click.echo(words, err=True)
+    if told:  # tmux covers what was printed
+        argv += [";", "display-message", "-d", str(_SHOWN_MS), "; ".join(told)]
     sys.stdout.flush()
     try:
         os.execvp(argv[0], argv)
@@ -108,6 +113,13 @@ def _tmux(server: list[str], *arguments: str) -> str:
         ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return ""
+
+
+def _held(client: Client, session: str) -> list[str]:
+    """Why the terminal of a paused session takes no input."""
+    shown = client.get(session_path(session))
+    held = held_words((shown.get("paused") or {}).get("held"))
+    return [f"session {shown['session_id']} is paused: {held}"] if held else []
 
 
 def _is_same_server(tmux: str, argv: list[str]) -> bool:

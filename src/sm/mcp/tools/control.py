@@ -71,7 +71,7 @@ def _changed(sessions: Sequence[Session]) -> Result:
                 "session_id": s.id,
                 "name": s.display_name,
                 "status": s.status,
-                "paused": s.paused is not None or None,
+                "paused": None if s.paused is None else s.paused.state,
                 "archived": s.archived or None,
             }
             for s in sessions
