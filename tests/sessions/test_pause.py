@@ -7,15 +7,17 @@ from pathlib import Path
 import pytest
 
 from sm.core.effects import EffectKind
-from sm.core.models import Exit, Process, Session
-from sm.core.pauses import PAUSED, Held, Pause, PauseState, pause_fact
+from sm.core.models import OPERATOR, Exit, Process, Session
+from sm.core.pauses import PAUSED, Held, Pause, PauseState, held_words, pause_fact
 from sm.core.states import EventType, NoticeKind
 from sm.core.statuses import Status
 from sm.core.timers import TimerKind
 from sm.core.timestamps import later
 from sm.core.usage import Usage
+from sm.errors import IllegalState
 from sm.messaging.holds import hold_reason
 from sm.policy.pauses import FORCE_AFTER_S, PRESSES_MAX, QUIET_S
+from sm.sessions.interrupt import Interrupts
 from sm.sessions.manager import Manager
 from sm.sessions.pause import Pausing
 from sm.store import Store
@@ -207,6 +209,18 @@ async def test_agent_that_has_resumed_is_not_interrupted_again(scene: Scene) -> 
     await scene.pausing.look_again(timer)
     assert scene.orders(EffectKind.INTERRUPT) == 1
     assert KEY not in scene.store.mail.open.timers
+
+
+@pytest.mark.parametrize("held", [Held.FROZEN, Held.ENDED])
+async def test_session_that_can_take_no_key_is_not_interrupted(scene: Scene, held: Held) -> None:
+    await scene.order()
+    async with scene.store.transaction() as tx:
+        await scene.manager.pauses.settle(tx, tx.session(WORKER.id), held)
+    before = scene.orders(EffectKind.INTERRUPT)
+    with pytest.raises(IllegalState, match=held_words(held)) as refusal:
+        await Interrupts(scene.store, scene.manager).interrupt(OPERATOR, WORKER.id, None)
+    assert refusal.value.hint == f"sm resume {WORKER.id}"
+    assert scene.orders(EffectKind.INTERRUPT) == before
 
 
 async def test_harder_pause_is_verified_anew_and_another_end_is_not(scene: Scene) -> None:
