@@ -247,6 +247,7 @@ def test_ls_has_the_names_of_other_tools(run: Sm, peer: Peer, alias: str) -> Non
 
 def test_ls_mentions_ended_sessions_when_none_lives(run: Sm, peer: Peer) -> None:
     peer.script("GET /v1/overview", answer([]))
+    peer.script("GET /v1/orphans", answer([]))
     done = run("ls")
     assert (done.out, done.err) == ("", "no live sessions; to see ended ones: sm ls -a\n")
     assert run("ls", "-a").err == "no sessions\n"

@@ -76,7 +76,7 @@ def test_list_command_loads_no_heavy_module(run: Sm, peer: Peer, words: list[str
     own = {
         "children": lists,
         "all": lists,
-        "status": {"display.overview", "options"},
+        "status": {"display.overview", "display.orphans", "options"},
         "me": set[str](),
     }
     assert commands == {f"sm.cli.{name}" for name in plumbing | own[words[0]]}

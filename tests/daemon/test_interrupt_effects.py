@@ -8,7 +8,7 @@ import pytest
 
 from sm.core.effects import Effect, EffectKind
 from sm.core.models import Process, Session
-from sm.core.pauses import PauseState
+from sm.core.pause_states import PauseState
 from sm.core.states import TrustLevel
 from sm.core.statuses import Status
 from sm.daemon.freezer import Freezer

@@ -35,6 +35,8 @@ OPERATOR_ROUTES = {
     "GET /v1/budget",
     "POST /v1/budget",
     "GET /v1/accounts",
+    "GET /v1/archives",
+    "POST /v1/sandbox/writable",
     "POST /v1/accounts/{name}/pause",
     "POST /v1/accounts/{name}/resume",
     "POST /v1/sandbox/build",
@@ -327,7 +329,7 @@ def test_request_body_cannot_change_the_callers_trust_or_workspace(team: Team) -
         assert parent.refused("POST", "/v1/sessions", spawn | more) == expected, more
     # Unknown fields are ignored: the session stays sandboxed, and there is no sandbox to start it in.
     more = {"trust_level": "direct", "effective_mode": "direct", "created_by": "operator", "session_id": "x"}
-    assert parent.refused("POST", "/v1/sessions", spawn | more) == (502, "sandbox_unavailable")
+    assert parent.refused("POST", "/v1/sessions", spawn | more) == (502, "engine_missing")
     assert names(team, parent.get("/v1/sessions")) == {"parent", "child", "sibling"}
 
 

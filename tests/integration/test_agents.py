@@ -33,6 +33,13 @@ claude:
     Trusted: {{args: ["--permission-mode", "bypassPermissions"], spawnable: true}}
 """
 CLAUDE = """#!/bin/sh
+# A conversation, as claude has one: sm copies and resumes none that is gone.
+conversation=$(printf '%s\\n' "$@" | sed -n '/^--session-id$/{n;p;}')
+if [ -n "$conversation" ]; then
+    place="$HOME/.claude/projects/$(pwd | sed 's/[^A-Za-z0-9]/-/g')"
+    mkdir -p "$place"
+    printf '{"type":"user","uuid":"u1","parentUuid":null,"message":{"role":"user","content":"x"}}\\n' > "$place/$conversation.jsonl"
+fi
 printf '%s\\0' "$@" > "$HOME/argv-$SM_SESSION_ID.new"
 mv "$HOME/argv-$SM_SESSION_ID.new" "$HOME/argv-$SM_SESSION_ID"
 stty raw -echo

@@ -135,8 +135,8 @@ def test_orphan_process_of_an_ended_agent_cannot_ask_questions(home: Instance) -
     left = "while kill -0 $1 2> /dev/null; do sleep 0.05; done; sm ask late? 2> asked; echo $? >> asked"
     session = home.spawn("Sh", f"setsid sh -c '{left}' sh $$ > left 2>&1 & sleep 0.2; exit 0")["session_id"]
     path = home.work / "asked"
-    until(lambda: path.exists() and path.read_text().endswith("\n4\n"), "the refusal")
-    assert f"session {session} has ended" in path.read_text()
+    until(lambda: path.exists() and path.read_text().endswith("\n5\n"), "the refusal")
+    assert f"process of session {session} has ended" in path.read_text()
     assert home.json("requests", "--all") == []
 
 

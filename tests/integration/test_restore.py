@@ -241,7 +241,7 @@ def test_orphans_of_the_old_process_cannot_take_messages_and_end_at_restore(inst
         until(lambda n=name: "ended 4" in (instance.work / f"{n}.out").read_text(), "the wait has ended")  # type: ignore[misc]  # a default binds the loop's value
         assert "has ended" in (instance.work / f"{name}.out").read_text()
     env = {"SM_SESSION_ID": session_id}
-    assert "has ended" in instance.refused("inbox", "--take", exit_code=4, env=env)
+    assert "has ended" in instance.refused("inbox", "--take", exit_code=5, env=env)
     error = instance.refused("wait", other["session_id"], *option("--timeout"), exit_code=4, env=env)
     assert "has ended" in error
     assert not gone(stays)

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from sm.core.pauses import Held, Pause, PauseState, spending_words
+from sm.core.pause_states import Held, PauseState, spending_words
+from sm.core.pauses import Pause
 from sm.core.timestamps import later
 from sm.policy.pauses import (
     FORCE_AFTER_S,

@@ -8,7 +8,8 @@ import pytest
 
 from sm.core.effects import EffectKind
 from sm.core.models import OPERATOR, Exit, Process, Session
-from sm.core.pauses import PAUSED, Held, Pause, PauseState, held_words, pause_fact
+from sm.core.pause_states import Held, PauseState, held_words
+from sm.core.pauses import PAUSED, Pause, pause_fact
 from sm.core.states import EventType, NoticeKind
 from sm.core.statuses import Status
 from sm.core.timers import TimerKind

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from sm.core.models import Checkpoint, Session
-from sm.core.pauses import Held, Pause
+from sm.core.pause_states import Held
+from sm.core.pauses import Pause
 from sm.core.states import TrustLevel
 from sm.core.statuses import Status
 from sm.core.telegram import BotMethod, Need, NewCall, OutgoingState, TelegramChange

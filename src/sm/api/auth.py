@@ -96,7 +96,8 @@ class Identity:
                     f"only {_VARIABLE} names session {session_id}, and the request has no valid token of that session",
                     "run sm inside the agent, where its token is set",
                 )
-            if not _is_running(session):
+            # The rest of a crashed process may still report its end before the next process starts.
+            if not _is_running(session) and not is_waiting(session):
                 raise NotPermitted(
                     f"the process of session {session_id} has ended, so its token is no longer valid",
                     f"to start its agent again: sm restore {session_id}",

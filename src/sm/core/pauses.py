@@ -3,27 +3,9 @@
 An order to pause is not its effect: `Pause.state` is `paused` only when sm has seen that the session spends nothing.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
-
-class PauseState(StrEnum):
-    PAUSING = "pausing"
-    """Ordered: something may still spend."""
-    PAUSED = "paused"
-    """sm has seen that nothing spends."""
-
-
-class Held(StrEnum):
-    """The means that keeps a paused session from spending. Its values are stored, so they never change."""
-
-    TOLD = "told"
-    """The agent was told to stop, and reports that nothing runs."""
-    FROZEN = "frozen"
-    """Its processes are frozen in a cgroup of the session."""
-    ENDED = "ended"
-    """Its process was ended. The end of the pause starts it again in its conversation."""
+from sm.core.pause_states import PauseState, held_words, spending_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,29 +54,12 @@ GO_ON = "You were paused in the middle of your work. Go on where you were interr
 """The message to an agent whose turn a pause has interrupted."""
 
 
-def spending_words(spends: Sequence[str]) -> str:
-    """`3 background agents still spend`, `its turn still spends`."""
-    words = " and ".join(spends) or "it may"
-    many = len(spends) > 1 or words.endswith("s")
-    return f"{words} still spend{'s' if spends and not many else ''}"
-
-
-def held_words(held: str | None) -> str:
-    """`its processes are frozen until sm resume`; empty if it was only told to stop, or held in an unknown way."""
-    return _HELD.get(held or "", "")
-
-
 def pause_fact(pause: Pause) -> str:
     """`pausing: too expensive; 3 background agents still spend`."""
     spends = spending_words(pause.spends) if pause.state is PauseState.PAUSING else ""
     parts = (f"{pause.state}: {pause.reason}", spends, held_words(pause.held))
     return "; ".join(part for part in parts if part)
 
-
-_HELD: dict[str, str] = {
-    Held.FROZEN: "its processes are frozen until sm resume",
-    Held.ENDED: "its process was ended, and sm resume starts it again",
-}
 
 PAUSED = "the session is paused"
 """The reason why its messages and its completion wait."""

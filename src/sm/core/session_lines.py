@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from sm.core.lines import JsonObject, age, agent_line, clock, line, seconds_since
-from sm.core.pauses import held_words, spending_words
+from sm.core.pause_states import held_words, spending_words
 from sm.core.statuses import ENDED, Status
 from sm.core.timestamps import span
 

@@ -10,7 +10,8 @@ from sm.core.faults import Fault, fault_reason
 from sm.core.labels import label, label_of, name_to_type, short_label
 from sm.core.messages import Message
 from sm.core.models import Session, Signal
-from sm.core.pauses import Pause, spending_words
+from sm.core.pause_states import spending_words
+from sm.core.pauses import Pause
 from sm.core.requests import BY_RULE, BY_TERMINAL, Question, Request
 from sm.core.states import EventType, MessageState, RequestKind, SignalKind, TrustLevel
 from sm.core.statuses import Status

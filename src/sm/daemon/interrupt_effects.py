@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from sm.core.models import Process, Session
-from sm.core.pauses import Held
+from sm.core.pause_states import Held
 from sm.core.states import EventType, TrustLevel
 from sm.core.statuses import Status
 from sm.core.wording import subject

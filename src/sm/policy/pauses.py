@@ -3,7 +3,8 @@
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from sm.core.pauses import Held, Pause
+from sm.core.pause_states import Held
+from sm.core.pauses import Pause
 from sm.core.timestamps import epoch_s
 
 LOOK_S = 0.5

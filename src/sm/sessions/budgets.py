@@ -23,7 +23,7 @@ from sm.core.budgets import (
 from sm.core.labels import name_to_type
 from sm.core.lifecycle import is_live
 from sm.core.models import Caller, RequestKey, Session
-from sm.core.pauses import PauseState
+from sm.core.pause_states import PauseState
 from sm.core.requests import Request
 from sm.core.text import folded
 from sm.core.timers import Timer

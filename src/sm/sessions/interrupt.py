@@ -8,7 +8,7 @@ from sm.core.labels import name_to_type, short_label
 from sm.core.lifecycle import is_ended
 from sm.core.models import Caller, RequestKey, Session
 from sm.core.observation import Source
-from sm.core.pauses import held_words
+from sm.core.pause_states import held_words
 from sm.core.states import RESTORE, EventType, RequestKind
 from sm.core.statuses import Status
 from sm.core.text import folded

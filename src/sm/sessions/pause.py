@@ -11,7 +11,7 @@ from sm.core.labels import name_to_type, short_label
 from sm.core.lifecycle import is_live
 from sm.core.messages import SM_ITSELF
 from sm.core.models import Caller, RequestKey, Session
-from sm.core.pauses import Held, PauseState
+from sm.core.pause_states import Held, PauseState
 from sm.core.states import TrustLevel
 from sm.core.statuses import Status
 from sm.core.text import NOTE_MAX, folded, validate_text

@@ -14,7 +14,8 @@ from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_ended
 from sm.core.messages import SM_ITSELF
 from sm.core.models import Session
-from sm.core.pauses import GO_ON, Held, Pause
+from sm.core.pause_states import Held
+from sm.core.pauses import GO_ON, Pause
 from sm.core.states import EventType
 from sm.core.statuses import Status
 from sm.core.text import folded

@@ -50,7 +50,7 @@ def test_accounts_says_that_there_are_none(run: Sm, peer: Peer) -> None:
 
 def test_pause_and_resume_name_the_account(run: Sm, peer: Peer) -> None:
     peer.script("POST /v1/accounts/a/pause", answer([account()]))
-    assert run("pause", "--account", "a").out == "Paused account a\n"
+    assert run("pause", "--account", "a").out == "Paused account a: it starts no new turn\n"
     peer.script("POST /v1/accounts/a/resume", answer({"resumed": True}), answer({"resumed": False}))
     assert run("resume", "--account", "a").out == "Resumed account a\n"
     assert run("resume", "--account", "a").out == "Account a is not parked\n"

@@ -176,6 +176,7 @@ def test_doctor_reports_items_that_need_an_agreement(machine: Sm, peer: Peer) ->
     peer.script("GET /v1/workspaces", answer([{"slug": "shop"}]))
     peer.script("GET /v1/workspaces/shop", answer(shown))
     peer.script("GET /v1/telegram", answer({"configured": False}))
+    peer.script("GET /v1/archives", answer({"bytes": None, "max_mb": None, "keep_days": None, "held": 0}))
     assert problems(machine("doctor")) == [
         "warning  sandboxes: no Docker engine runs: /x.sock does not exist  -> start it",
         "warning  workspace shop: no answer",

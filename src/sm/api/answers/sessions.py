@@ -8,7 +8,7 @@ from sm.api.answers.budgets import BudgetView
 from sm.api.answers.usage import SessionSumsView
 from sm.api.fields import Time, doc
 from sm.core.attention import Attention, TaskKind
-from sm.core.pauses import PauseState
+from sm.core.pause_states import PauseState
 from sm.core.states import Mode, TrustLevel
 from sm.core.statuses import Status
 

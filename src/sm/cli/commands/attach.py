@@ -20,7 +20,7 @@ import click
 from sm.cli.instance import Instance
 from sm.cli.options import running_sessions
 from sm.client.http import Client, session_path
-from sm.core.pauses import held_words
+from sm.core.pause_states import held_words
 from sm.errors import ExternalError, NotFound, UsageError
 
 _SHOWN_MS = 5_000

@@ -37,7 +37,7 @@ from sm.cli.options import account_option, running_sessions, sessions_argument, 
 from sm.cli.selection import check, running_trees, seconds_of
 from sm.client.http import TIMEOUT_S, account_path
 from sm.core.lines import JsonObject, clock, line
-from sm.core.pauses import Held, PauseState, spending_words
+from sm.core.pause_states import Held, PauseState, spending_words
 from sm.core.session_lines import label
 from sm.errors import UsageError, WaitTimeout
 

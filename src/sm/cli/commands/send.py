@@ -18,7 +18,8 @@ The JSON is the message; with several sessions, an array.
 \b
 Exit codes:
   0   the message arrived; without --wait, also if it is still queued
-  4   the message failed or expired; with --wait, also if it is unconfirmed; with --answer, no question is open
+  4   the message failed or expired; with --wait, also if it is unconfirmed;
+      with --answer, no question is open
   10  timed out (only with --wait); the message stays queued
 
 \b
