@@ -29,7 +29,7 @@ from sm.core.models import OPERATOR, Caller, Exit, Launch, Process, RequestKey, 
 from sm.core.observation import Source
 from sm.core.requests import Request
 from sm.core.restarts import Restarts
-from sm.core.states import CallerKind, EventType, RequestKind, SignalKind
+from sm.core.states import CallerKind, EventType, RequestKind, SignalKind, TrustLevel
 from sm.core.statuses import Status
 from sm.core.timers import TimerKind
 from sm.core.timestamps import iso, later
@@ -269,6 +269,7 @@ class Life:
             new = replace(
                 session(agent, parent=PARENTS.get(agent), status=Status.SPAWNED),
                 working_dir=str(self._directory),
+                trust_level=TrustLevel.DIRECT,
                 created_at=tx.now,
                 status_at=tx.now,
                 token_hash=agent,

@@ -19,10 +19,13 @@ from sm.errors import IllegalState
 from sm.messaging.holds import hold_reason
 from sm.policy.pauses import FORCE_AFTER_S, PRESSES_MAX, QUIET_S
 from sm.sessions.interrupt import Interrupts
+from sm.sessions.kill import Kills
+from sm.sessions.leftovers import Leftovers
 from sm.sessions.manager import Manager
 from sm.sessions.pause import Pausing
 from sm.store import Store
 from tests.samples import AT, LAUNCH, session
+from tests.sandboxes.terminal import without_cgroups
 from tests.session_manager import open_manager
 
 PARENT = session("bbbb2222", status=Status.IDLE)
@@ -191,6 +194,35 @@ async def test_process_that_a_pause_has_ended_starts_again_only_after_it(scene: 
     assert pause_fact(scene.pause()).endswith("its process was ended, and sm resume starts it again")
     assert (WORKER.id, TimerKind.RESTART) in scene.store.mail.open.timers
     assert await scene.told() == []
+
+
+async def test_process_that_a_pause_ends_starts_again_when_resumed_before_its_end(scene: Scene) -> None:
+    await scene.order()
+    async with scene.store.transaction() as tx:
+        await scene.manager.pauses.end_process(tx, tx.session(WORKER.id))
+    async with scene.store.transaction() as tx:
+        await scene.manager.pauses.resume(tx, tx.session(WORKER.id), "operator")
+    async with scene.store.transaction() as tx:
+        await scene.manager.endings.process_ended(tx, tx.session(WORKER.id), Exit(143, None), ())
+    ended = scene.store.sessions[WORKER.id]
+    assert (ended.status, ended.exit, ended.paused) == (Status.STARTING, None, None)
+    assert (WORKER.id, TimerKind.RESTART) in scene.store.mail.open.timers
+
+
+async def test_kill_beside_a_pause_that_ends_the_process_ends_the_session(scene: Scene) -> None:
+    await scene.order()
+    async with scene.store.transaction() as tx:
+        await scene.manager.pauses.end_process(tx, tx.session(WORKER.id))
+    kills = Kills(
+        scene.store, scene.manager, lambda: None, Leftovers(scene.store, scene.manager, without_cgroups())
+    )
+    async with scene.store.transaction() as tx:
+        await kills.order(tx, tx.session(WORKER.id), OPERATOR)
+    assert scene.orders(EffectKind.KILL) == 2
+    async with scene.store.transaction() as tx:
+        await scene.manager.endings.process_ended(tx, tx.session(WORKER.id), Exit(143, None), ())
+    ended = scene.store.sessions[WORKER.id]
+    assert (ended.status, ended.exit) == (Status.KILLED, Exit(143, None))
 
 
 @pytest.mark.parametrize("lacks", [{"conversation": None}, {"token_hash": None}])

@@ -1,6 +1,7 @@
 """Two sessions that only answer each other: warned, slowed, held, and let go, on a real SQLite file."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -225,6 +226,22 @@ async def test_closed_request_is_opened_again_while_a_message_is_held(talk: Talk
     async with talk.store.transaction() as tx:
         assert await talk.exchanges.look(tx, timer) == 300
     assert talk.request.id != first.id
+
+
+async def test_removal_of_one_of_the_two_ends_the_warning_and_the_request(talk: Talk) -> None:
+    await talk.chat(2 * LIMIT)
+    async with talk.store.transaction() as tx:
+        await talk.exchanges.leave(tx, tx.session(BOB.id))
+    assert (talk.warned(), list(talk.store.mail.open.requests), talk.held()) == ({}, [], [])
+
+
+async def test_warning_of_an_owner_lasts_while_another_exchange_of_it_does(talk: Talk) -> None:
+    await talk.chat(LIMIT, ALICE, BOB)
+    await talk.chat(LIMIT, ALICE, COUSIN)
+    async with talk.store.transaction() as tx:
+        tx.exchanges.put(replace(await tx.exchanges.find(ALICE.id, COUSIN.id), owner=ALICE.id))
+        await talk.exchanges.leave(tx, tx.session(BOB.id))
+    assert talk.warned().keys() >= {ALICE.id}
 
 
 @pytest.mark.parametrize(("do", "is_held"), [("notice", False), ("off", False), ("slow", True)])

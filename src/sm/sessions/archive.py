@@ -111,6 +111,7 @@ class Records:
                 current = tx.session(bound_session.id)
                 await tx.update(current, bound_to=now.bound_to or now.parent_id)
             await self._manager.budgets.leave(tx, now)
+            await self._manager.exchanges.leave(tx, now)
             await withdraw(tx, now.id, partial(_is_void_after_removal, caller))
             await tx.effect(EffectKind.REMOVE, now.id, {"terminal": now.terminal}, tx.now)
             await tx.remove(now)

@@ -13,6 +13,7 @@ from sm.policy.access import Action
 from sm.sessions.leftovers import Leftover, Leftovers, listed
 from sm.sessions.manager import Manager
 from sm.sessions.tree import SessionTree
+from sm.state.pauses import end_by_kill
 from sm.store import Store, Transaction
 
 _KILLED_WITHIN_S = 30.0
@@ -105,7 +106,7 @@ class Kills:
         if not victims:
             raise IllegalState(f"session {short_label(session)} has already ended ({session.status})")
         for victim in victims:
-            if force or not tx.has_open(EffectKind.KILL, victim.id):
+            if force or end_by_kill(tx, victim.id) is None:
                 await tx.effect(EffectKind.KILL, victim.id, {"force": force, "by": str(caller)}, tx.now)
 
     async def kill_all(self) -> list[str]:

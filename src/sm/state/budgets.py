@@ -32,7 +32,7 @@ from sm.providers.base import Provider
 from sm.state.budget_holds import open_request_of
 from sm.state.messages import send
 from sm.state.notices import Notices
-from sm.state.pauses import Pauses
+from sm.state.pauses import Pauses, end_by_kill
 from sm.state.requests import NewRequest, finish_request, open_of, open_request
 from sm.state.spending import added_spending, priced
 from sm.store import Transaction
@@ -190,7 +190,7 @@ class Budgets:
 
     async def _stop_member(self, tx: Transaction, budget: Budget, member: Session) -> None:
         if self._settings.on_limit == "kill":
-            if member.exit is None and not tx.has_open(EffectKind.KILL, member.id):
+            if member.exit is None and end_by_kill(tx, member.id) is None:
                 reason = budget_reason(budget, tx.find(budget.id))
                 payload = {"force": False, "by": SM_ITSELF, "reason": reason}
                 await tx.effect(EffectKind.KILL, member.id, payload, tx.now)

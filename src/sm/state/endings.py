@@ -32,7 +32,7 @@ from sm.state.cut_off import plan_restore as plan_restore_of_cut_off
 from sm.state.loss_causes import LossCause
 from sm.state.messages import return_messages
 from sm.state.notices import Notices
-from sm.state.pauses import ENDED_BY_PAUSE
+from sm.state.pauses import ENDED_BY_PAUSE, end_by_kill, end_by_pause
 from sm.state.requests import cancel_requests
 from sm.state.restarts import crash_signal, plan_restart, why_ended
 from sm.state.sessions import move
@@ -71,15 +71,17 @@ class Endings:
         await plan_restore_of_cut_off(tx, self._config, tx.session(session.id))
 
     async def _end(self, tx: Transaction, session: Session, signal: Signal, exit: Exit | None) -> None:
-        kill = tx.open_effect(EffectKind.KILL, session.id)
+        kill = end_by_kill(tx, session.id)
+        of_pause = end_by_pause(tx, session.id) if kill is None else None
+        if of_pause is not None and exit is not None and is_live(session.status):
+            await self._end_for_pause(tx, session, replace(signal, emitted_at=tx.now), exit)
+            return
+        kill = kill or of_pause
         if exit is not None and kill is not None:
             reason = str(kill.payload.get("reason", "requested with sm kill"))
             signal = Signal(SignalKind.KILLED, EffectKind.KILL, reason, tx.now, exit)
         if exit is not None:
             closed = signal.source == LossCause.TERMINAL
-            if kill is not None and kill.payload.get("pause") and session.paused is not None:
-                await self._end_for_pause(tx, session, signal, exit)
-                return
             follow_up = after_end(session, signal, exit, tx.now, tx.ran_s(session), closed=closed)
             if isinstance(follow_up, Restart):
                 await self._restart(tx, session, replace(signal, exit=exit), follow_up)
@@ -113,7 +115,7 @@ class Endings:
     async def _end_for_pause(self, tx: Transaction, session: Session, end: Signal, exit: Exit) -> None:
         """Record the end of a process that a pause has ended. The end of the pause starts the next one."""
         restart = after_pause(session, exit, tx.now)
-        reason = f"{ENDED_BY_PAUSE}; sm resume starts it again"
+        reason = ENDED_BY_PAUSE if session.paused is None else f"{ENDED_BY_PAUSE}; sm resume starts it again"
         after = await move(
             tx,
             self._notices,

@@ -91,6 +91,11 @@ class Exchanges:
             reason = f"{caller} denied further messages between the two ({request.name})"
             await finish(tx, self._notices, message, MessageState.FAILED, reason)
 
+    async def leave(self, tx: Transaction, session: Session) -> None:
+        """End the exchanges of a session that is about to be removed."""
+        for exchange in await tx.exchanges.of_session(session.id):
+            await self._close(tx, exchange, exchange.after_id, "one of the two was removed")
+
     async def release(self, tx: Transaction, timer: Timer) -> None:
         """Release a message whose wait is over."""
         message = tx.mail.open.messages.get(int(timer.subject))
@@ -153,7 +158,7 @@ class Exchanges:
         tx.exchanges.put(MessageExchange(exchange.first, exchange.second, after_id))
         tx.timers.remove(exchange.subject, TimerKind.EXCHANGE)
         owner = tx.find(exchange.owner)
-        if owner is not None:
+        if owner is not None and not await tx.exchanges.is_owner(owner.id):
             await close_warning(tx, owner, WarningKind.PING_PONG)
         if exchange.request is not None:
             request = await tx.mail.request(exchange.request)

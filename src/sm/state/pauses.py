@@ -10,7 +10,7 @@ and again, so that a restart of the daemon ends no look. `policy.pauses` decides
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from sm.core.effects import EffectKind
+from sm.core.effects import Effect, EffectKind
 from sm.core.lifecycle import is_ended
 from sm.core.messages import SM_ITSELF
 from sm.core.models import Session
@@ -104,7 +104,10 @@ class Pauses:
         await tx.event(EventType.RESUMED, after, tx.now, f"{subject(after)} resumed", {"by": by})
         if pause.suspends or pause.held == Held.FROZEN or tx.has_open(EffectKind.SUSPEND, after.id):
             await tx.effect(EffectKind.CONTINUE, after.id, {}, tx.now)
-        if pause.cut_off and pause.held != Held.ENDED:  # the restart of its process tells it
+        is_ending = session.process is None or end_by_pause(tx, session.id) is not None
+        if (
+            pause.cut_off and pause.held != Held.ENDED and not is_ending
+        ):  # the restart of its process tells it
             send(tx, after.id, SM_ITSELF, GO_ON)
         return after
 
@@ -193,6 +196,21 @@ class Pauses:
         await tx.event(EventType.WARNING, after, tx.now, paused_spends_event(after, pause), metadata)
         await self._notices.add_for_spending(tx, after, pause.at, paused_spends_notice(after, pause))
         return after
+
+
+def end_by_pause(tx: Transaction, session_id: str) -> Effect | None:
+    """The open order of a pause to end the process. The session goes on, also if the pause is over by then."""
+    return next((kill for kill in _kills(tx, session_id) if kill.payload.get("pause")), None)
+
+
+def end_by_kill(tx: Transaction, session_id: str) -> Effect | None:
+    """The open order to end the process and with it the session."""
+    return next((kill for kill in _kills(tx, session_id) if not kill.payload.get("pause")), None)
+
+
+def _kills(tx: Transaction, session_id: str) -> list[Effect]:
+    effects = tx.mail.open.effects.values()
+    return [e for e in effects if e.kind == EffectKind.KILL and e.session_id == session_id]
 
 
 def look(tx: Transaction, session: Session, after_s: float) -> None:

@@ -34,6 +34,17 @@ class ExchangeWrites:
         rows = await self._tx.read("SELECT first, second FROM exchanges WHERE request = ?", (request_id,))
         return await self.find(*rows[0]) if rows else None
 
+    async def of_session(self, session_id: str) -> list[MessageExchange]:
+        """The exchanges in which the session takes part."""
+        rows = await self._tx.read(
+            "SELECT first, second FROM exchanges WHERE first = ?1 OR second = ?1", (session_id,)
+        )
+        return [await self.find(*row) for row in rows]
+
+    async def is_owner(self, session_id: str) -> bool:
+        """True if the session has the warning of an exchange."""
+        return bool(await self._tx.read("SELECT 1 FROM exchanges WHERE owner = ? LIMIT 1", (session_id,)))
+
     def put(self, exchange: MessageExchange) -> None:
         self._tx.write(*insertion("exchanges", asdict(exchange), verb="INSERT OR REPLACE"))
 
