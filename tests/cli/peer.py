@@ -133,7 +133,8 @@ class Peer:
                 self.received.append(request)
                 self._arrived.notify_all()
             answers = self._answers[f"{request.method} {request.path}"]
-            response = answers[0] if len(answers) == 1 else answers.popleft() if answers else None
+            unknown = error("not_found", "nothing is scripted for this request", 404)
+            response = answers[0] if len(answers) == 1 else answers.popleft() if answers else unknown
             if callable(response):
                 response = response(request)
             if response is None:

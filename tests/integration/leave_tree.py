@@ -87,7 +87,7 @@ def by_process_group() -> None:
 
 
 def by_nested_shells() -> None:
-    run("sh", "-c", f"(sh -c '(setsid sh -c \"{STAY}\" &)' &)")
+    run("sh", "-c", f"(sh -c '(setsid sh -c \"{STAY.replace('$$', r'\$\$')}\" &)' &)")
 
 
 def by_other_program() -> None:

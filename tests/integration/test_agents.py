@@ -38,7 +38,8 @@ conversation=$(printf '%s\\n' "$@" | sed -n '/^--session-id$/{n;p;}')
 if [ -n "$conversation" ]; then
     place="$HOME/.claude/projects/$(pwd | sed 's/[^A-Za-z0-9]/-/g')"
     mkdir -p "$place"
-    printf '{"type":"user","uuid":"u1","parentUuid":null,"message":{"role":"user","content":"x"}}\\n' > "$place/$conversation.jsonl"
+    line='{"type":"user","uuid":"u1","parentUuid":null,"message":{"role":"user","content":"x"}}'
+    printf '%s\\n' "$line" > "$place/$conversation.jsonl"
 fi
 printf '%s\\0' "$@" > "$HOME/argv-$SM_SESSION_ID.new"
 mv "$HOME/argv-$SM_SESSION_ID.new" "$HOME/argv-$SM_SESSION_ID"

@@ -125,8 +125,14 @@ def test_message_that_died_with_claude_is_unconfirmed_and_never_acknowledged(
     session_id = spawned["session_id"]
     claudes.idle(session_id)
     wait_output_tokens(claudes, session_id)
-    sent = claudes.json("send", session_id, "perish-1", *option("--wait", 30))
-    assert (sent["status"], sent["evidence"]) == ("submitted", "its UserPromptSubmit hook")
+    # With --wait, the report of the hook alone would be no arrival.
+    sent = claudes.json("send", session_id, "perish-1")
+    until(
+        lambda: find_message(claudes, session_id, sent["message_id"])["status"] == "submitted",
+        "its hook reports",
+    )
+    sent = find_message(claudes, session_id, sent["message_id"])
+    assert sent["evidence"] == "its UserPromptSubmit hook"
     number = sent["message_id"]
     os.kill(spawned["pid"], signal.SIGKILL)
     claudes.ended(session_id)

@@ -137,6 +137,9 @@ def test_every_route_answers_as_documented(scenario: Scenario) -> None:
 
 
 def use_read_routes(operator: ApiClient, proxy: str) -> None:
+    assert operator.get("/v1/orphans") == []
+    operator.post("/v1/orphans/kill")
+    assert operator.post("/v1/sandbox/writable", paths=["/nowhere"])["writable"] == []
     operator.get("/v1/health")
     assert not operator.get("/v1/sandbox")["engine"]["available"]
     operator.post("/v1/sandbox/build", agents=["claude"])

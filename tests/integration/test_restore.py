@@ -242,7 +242,7 @@ def test_orphans_of_the_old_process_cannot_take_messages_and_end_at_restore(inst
         assert "has ended" in (instance.work / f"{name}.out").read_text()
     env = {"SM_SESSION_ID": session_id}
     assert "has ended" in instance.refused("inbox", "--take", exit_code=5, env=env)
-    error = instance.refused("wait", other["session_id"], *option("--timeout"), exit_code=4, env=env)
+    error = instance.refused("wait", other["session_id"], *option("--timeout"), exit_code=5, env=env)
     assert "has ended" in error
     assert not gone(stays)
     instance.sm("restore", session_id)

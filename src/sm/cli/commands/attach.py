@@ -21,7 +21,7 @@ from sm.cli.instance import Instance
 from sm.cli.options import running_sessions
 from sm.client.http import Client, session_path
 from sm.core.pause_states import held_words
-from sm.errors import ExternalError, NotFound, UsageError
+from sm.errors import ExternalError, NotFound, SmError, UsageError
 
 _SHOWN_MS = 5_000
 _TMUX_S = 5
@@ -117,7 +117,10 @@ def _tmux(server: list[str], *arguments: str) -> str:
 
 def _held(client: Client, session: str) -> list[str]:
     """Why the terminal of a paused session takes no input."""
-    shown = client.get(session_path(session))
+    try:
+        shown = client.get(session_path(session))
+    except SmError:
+        return []  # the terminal itself is known
     held = held_words((shown.get("paused") or {}).get("held"))
     return [f"session {shown['session_id']} is paused: {held}"] if held else []
 
