@@ -87,7 +87,8 @@ def by_process_group() -> None:
 
 
 def by_nested_shells() -> None:
-    run("sh", "-c", f"(sh -c '(setsid sh -c \"{STAY.replace('$$', r'\$\$')}\" &)' &)")
+    inner = STAY.replace("$$", "\\$\\$")  # else the shell around the quotes would put its own pid
+    run("sh", "-c", f"(sh -c '(setsid sh -c \"{inner}\" &)' &)")
 
 
 def by_other_program() -> None:
