@@ -161,6 +161,16 @@ async def test_denial_fails_the_held_messages_and_refuses_further_ones_until_one
     assert talk.warned() == {}
 
 
+async def test_denial_lasts_beyond_silence(talk: Talk) -> None:
+    await talk.chat(2 * LIMIT)
+    await talk.answer(talk.request, approved=False)
+    timer = talk.store.mail.open.timers[f"{ALICE.id}/{BOB.id}", TimerKind.EXCHANGE]
+    async with talk.store.transaction() as tx:
+        assert await talk.exchanges.look(tx, timer) is None
+    with pytest.raises(IllegalState, match="were denied"):
+        await talk.send(BOB, ALICE)
+
+
 async def test_pair_is_not_warned_of_when_one_of_the_two_works_in_between(talk: Talk) -> None:
     for _ in range(4 * LIMIT):
         await talk.send(ALICE, BOB)

@@ -105,7 +105,7 @@ class Exchanges:
     async def look(self, tx: Transaction, timer: Timer) -> float | None:
         """End a warning after silence, or ask again. Returns the seconds until the next look; None for the last."""
         exchange = await tx.exchanges.find(*timer.subject.split("/"))
-        if exchange.owner is None:
+        if exchange.owner is None or exchange.is_refused:  # a denial lasts until one of the two works
             return None
         pair = [tx.find(exchange.first), tx.find(exchange.second)]
         sender, to = pair
@@ -193,7 +193,7 @@ class Exchanges:
 
 def _let_go(tx: Transaction, message: Message) -> None:
     tx.timers.remove(str(message.id), TimerKind.HELD_MESSAGE)
-    tx.mail.move_message(message, message.state, message.state_at, held_until=None, reason="not typed yet")
+    tx.mail.move_message(message, message.state, message.state_at, held_until=None, reason="no longer held")
 
 
 def _owner(tx: Transaction, sender: Session, to: Session) -> Session:
