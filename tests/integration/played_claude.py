@@ -3,6 +3,7 @@
 import json
 import subprocess
 import time
+import uuid
 from datetime import UTC, datetime
 from typing import Any
 
@@ -26,7 +27,6 @@ claude:
       auto_allow: ["Bash(make *)", "Write(src/*)", "Read"]
       auto_deny: ["Bash(* --force)", "Write(src/secret*)"]
 """
-ID = "5e55aaaa-0000-4000-8000-000000000001"
 _RULE = "\N{BOX DRAWINGS LIGHT HORIZONTAL}" * 40
 _POINTER = "\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT}"
 BOX = f"printf '%s\\r\\n' '{_RULE}' '{_POINTER} ' '{_RULE}' '  ? for shortcuts'\n"
@@ -39,7 +39,8 @@ class Agent:
     def __init__(self, stage: "Stage", session_id: str) -> None:
         self.stage = stage
         self.id = session_id
-        self.transcript = stage.home / ".claude" / "projects" / session_id / f"{ID}.jsonl"
+        self.conversation = str(uuid.uuid4())  # sm looks for copies in the archives of all sessions with it
+        self.transcript = stage.home / ".claude" / "projects" / session_id / f"{self.conversation}.jsonl"
         self._hooks: list[HookCaller] = []
         self._events = self.hook()
         self._uses = 0
@@ -55,8 +56,8 @@ class Agent:
             hook.end()
 
     def event(self, name: str, **more: object) -> dict[str, object]:
-        payload: dict[str, object] = {"hook_event_name": name, "session_id": ID, "cwd": str(self.stage.work)}
-        payload |= {"transcript_path": str(self.transcript)} | more
+        payload: dict[str, object] = {"hook_event_name": name, "session_id": self.conversation}
+        payload |= {"cwd": str(self.stage.work), "transcript_path": str(self.transcript)} | more
         at = datetime.now(UTC).isoformat().replace("+00:00", "Z")
         return {"provider": "claude", "emitted_at": at, "payload": payload}
 

@@ -80,8 +80,14 @@ def test_coordinator_is_completed_only_after_its_child_has_ended(
     assert claudes.session(session_id)["status"] == "idle"
     assert endings(claudes, session_id) == []
     marker.touch()
+
+    def is_told() -> bool:
+        return any(
+            m["status"] == "acknowledged" and m["from"] == "sm" for m in claudes.json("log", session_id)
+        )
+
     # The notice of the end begins a turn, whose answer by the scripted API says nothing.
-    until(lambda: "message 2" in claudes.sm("events", session_id), "the lead is told of the end")
+    until(is_told, "the lead is told of the end")
     claudes.idle(session_id)
     claudes.sm("send", session_id, f"Is all done? [[text:{DONE}]]")
     in_status(claudes, session_id, "completed")
