@@ -110,6 +110,41 @@ def test_kill_ends_no_process_of_another_session(instance: Instance) -> None:
     instance.sm("kill", other["session_id"])
 
 
+@pytest.mark.parametrize("ended", [False, True], ids=["running", "ended"])
+def test_process_without_other_marks_than_its_cgroup_is_not_the_operator(
+    instance: Instance, ended: bool
+) -> None:
+    out = instance.work / f"me-{secrets.token_hex(4)}"
+    go, gate = f"{out}.go", f"{out}.gate"
+    os.mkfifo(go)
+    os.mkfifo(gate)  # the agent leaves the tree once its cgroup is known to hold it
+    ask = f"until read -r go <{go}; do :; done; sm me >{out} 2>&1; echo exit $? >>{out}"
+    bare = f'env -i PATH="$PATH" HOME={instance.home} SM_HOME={instance.home} LANG=C.UTF-8'
+    leave = f"{bare} setsid --fork sh -c '{ask}' </dev/null"
+    session = instance.spawn("Sh", f"read -r go <{gate}; {leave}; exec sleep 1000000")
+    session_id = session["session_id"]
+    until(lambda: f"/{session_id}" in Path(f"/proc/{session['pid']}/cgroup").read_text(), "cgroup")
+    Path(gate).write_text("go\n")
+    until(lambda: is_open_for_reading(go), "the process that left the tree")
+    if ended:
+        os.kill(session["pid"], signal.SIGKILL)
+        instance.ended(session_id)
+    Path(go).write_text("go\n")
+    until(lambda: out.exists() and "exit " in out.read_text(), "sm has answered")
+    assert f"only its cgroup names session {session_id}" in out.read_text()
+    assert "exit 5" in out.read_text()
+    if not ended:
+        instance.sm("kill", session_id)
+
+
+def is_open_for_reading(fifo: str) -> bool:
+    try:
+        os.close(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))
+    except OSError:  # ENXIO: nobody reads
+        return False
+    return True
+
+
 def orphans(instance: Instance) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(instance.sm("status", "--json"))["orphan_processes"]
     return found

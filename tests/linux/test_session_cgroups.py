@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from sm.linux.processes import is_alive
-from sm.linux.session_cgroups import Freeze, SessionCgroups, find_bases, highest_writable, probe
+from sm.linux.session_cgroups import (
+    Freeze,
+    SessionCgroups,
+    find_bases,
+    highest_writable,
+    probe,
+    session_in,
+    session_of,
+)
 from tests.linux.child_process import IDLE, Start, python
 from tests.linux.session_cgroups import cgroups
 from tests.load import until
@@ -40,7 +48,7 @@ def test_cgroup_of_a_session_has_what_left_the_process_tree(start: Start, cgroup
     child.popen.stdin.flush()
     left = int(child.popen.stdout.readline().split()[1])
     until(lambda: {p.pid for p in cgroup.processes()} == {child.pid, left}, "both members")
-    assert cgroups.session_of(left) == SESSION
+    assert session_of(left, os.path.basename(cgroups.base).removeprefix("sm-")) == SESSION
     assert cgroup.has(left)
     assert cgroups.of(SESSION) == cgroup
     assert cgroups.all() == {SESSION: cgroup}
@@ -126,9 +134,29 @@ def test_cgroups_refuse_a_name_that_is_no_id() -> None:
 def test_no_process_is_in_a_cgroup_that_does_not_exist() -> None:
     nowhere = SessionCgroups("/nowhere", 2)
     assert nowhere.all() == {}
-    assert nowhere.session_of(os.getpid()) is None
     assert nowhere.of(SESSION).state() is None
     assert not nowhere.of(SESSION).has(os.getpid())
+
+
+@pytest.mark.parametrize(
+    ("text", "session_id"),
+    [
+        ("0::/sm-01234567/1a2b3c4d\n", SESSION),
+        ("0::/user.slice/user-1000.slice/user@1000.service/sm-01234567/1a2b3c4d/below\n", SESSION),
+        ("0::/../../sm-01234567/1a2b3c4d\n", SESSION),
+        ("7:pids:/x\n6:freezer:/sm-01234567/1a2b3c4d\n0::/\n", SESSION),
+        ("6:freezer:/\n0::/sm-01234567/1a2b3c4d\n", SESSION),
+        ("0::/sm-01234567\n", None),
+        ("0::/sm-01234567/daemon\n", None),
+        ("0::/sm-01234567/1a2b3c4d5\n", None),
+        ("0::/sm-76543210/1a2b3c4d\n", None),
+        ("0::/xsm-01234567/1a2b3c4d\n", None),
+        ("7:pids:/sm-01234567/1a2b3c4d\n0::/\n", None),
+        ("", None),
+    ],
+)
+def test_name_of_a_cgroup_names_its_session(text: str, session_id: str | None) -> None:
+    assert session_in(text, "01234567-89ab") == session_id
 
 
 def test_warm_up_changes_no_cgroup(cgroups: SessionCgroups) -> None:

@@ -1,8 +1,12 @@
 """Identifies callers, by facts of the kernel about a peer or by the token of a session.
 
-Three marks can name the session of a peer: the ancestry of its process, `SM_SESSION_ID` in its environment, and its
-controlling terminal, if it is a pane of a session. Two different sessions: refused. No session: the operator. Anybody
-can set a variable, so a peer with no other mark than `SM_SESSION_ID` also sends the token of that session.
+Four marks can name the session of a peer: the ancestry of its process, `SM_SESSION_ID` in its environment, its
+controlling terminal, if it is a pane of a session, and its cgroup. Two different sessions: refused. No session: the
+operator. A process can set a variable and may move itself to another cgroup, so a peer with no other mark than these
+two also sends the token of that session.
+
+The cgroup of a descendant of a live agent is not looked up: the agent may have been adopted in a terminal that an
+agent of another session started, and then stays in the cgroup of that session.
 
 The kernel's facts do not identify a process in a container, which sends the token of its session (`Tokens`).
 """
@@ -32,6 +36,9 @@ _ASK_WITHIN_S = 2.0
 _BEARER = re.compile(r"Bearer ([0-9a-f]{64})", re.ASCII)
 _NOBODY = "0" * 64
 _VARIABLE = "SM_SESSION_ID"
+_CGROUP = "its cgroup"
+_CHOSEN = {_VARIABLE, _CGROUP}
+"""The marks that a process can give itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +55,23 @@ NO_CONTAINERS = Containment(lambda pid, workspace: False, lambda workspace: None
 
 
 class Identity:
-    """Identifies peers. `tty_owner` finds the session of a watched pane's tty without a call to tmux."""
+    """Identifies peers. `tty_owner` finds the session of a watched pane's tty without a call to tmux.
+
+    `cgroup_owner` finds the session in whose cgroup a process is. It is called in a thread: the kernel may hold the
+    file of a process's cgroups for milliseconds while another process is moved.
+    """
 
     def __init__(
-        self, index: SessionIndex, terminals: Lifecycle, tty_owner: Callable[[str], str | None]
+        self,
+        index: SessionIndex,
+        terminals: Lifecycle,
+        tty_owner: Callable[[str], str | None],
+        cgroup_owner: Callable[[int], str | None],
     ) -> None:
         self._index = index
         self._terminals = terminals
         self._tty_owner = tty_owner
+        self._cgroup_owner = cgroup_owner
 
     async def caller(self, peer: Peer, headers: Sequence[str] = ()) -> Caller:
         """The caller behind `peer`; `headers` are all Authorization headers of its request. Raises NotPermitted."""
@@ -66,10 +82,12 @@ class Identity:
             )
         # A process that has ended shows no marks. Its request must not pass for the operator's.
         process = identify(peer.pid)
+        ancestor = self._by_ancestry(peer.pid)
         marks = {
-            "its process ancestry": self._by_ancestry(peer.pid),
+            "its process ancestry": ancestor,
             _VARIABLE: environ_value(peer.pid, _VARIABLE) or None,
             "its terminal": await self._by_terminal(peer.pid),
+            _CGROUP: None if ancestor else await asyncio.to_thread(self._cgroup_owner, peer.pid),
         }
         if process is None or identify(peer.pid) != process:
             raise NotPermitted("the calling process ended before the daemon could identify it")
@@ -88,13 +106,15 @@ class Identity:
                 f"the calling session {session_id} is unknown to this daemon",
                 "unset SM_SESSION_ID, or set SM_SOCKET to the socket of its daemon",
             )
-        only_mark = [mark for mark, named_id in marks.items() if named_id] == [_VARIABLE]
-        if only_mark:
+        found = [mark for mark, named_id in marks.items() if named_id]
+        if _CHOSEN.issuperset(found):
             session = self._index.sessions[session_id]
+            verb = "names" if len(found) == 1 else "name"
             if not _is_token_of(session, _token_hash(headers)):
                 raise NotPermitted(
-                    f"only {_VARIABLE} names session {session_id}, and the request has no valid token of that session",
-                    "run sm inside the agent, where its token is set",
+                    f"only {' and '.join(found)} {verb} session {session_id}, "
+                    "and the request has no valid token of that session",
+                    "run sm inside the agent, where its token is set, or in a terminal that no agent started",
                 )
             # The rest of a crashed process may still report its end before the next process starts.
             if not _is_running(session) and not is_waiting(session):

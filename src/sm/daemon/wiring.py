@@ -366,7 +366,9 @@ class DaemonParts:
             tools=config.mcp.tools,
         )
         self.server = ApiServer(services, audit.record, mcp)
-        self.identity = Identity(store.index, terminals, watcher.tty_owner)
+        self.identity = Identity(
+            store.index, terminals, watcher.tty_owner, self.sandboxing.session_processes.session_of
+        )
         contained = containment or self.sandboxing.containment
         self.agent_sockets = AgentSockets(paths, store, agent_bounds, contained, self.server.agent_app)
         home_files = HomeFiles(

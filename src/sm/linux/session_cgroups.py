@@ -222,15 +222,6 @@ class SessionCgroups:
                 found |= {name: SessionCgroup(f"{base}/{name}", version) for name in names}
         return found
 
-    def session_of(self, pid: int) -> str | None:
-        """The session in whose cgroup a process is; None for any other process, and for one that is gone."""
-        for path in _directories(pid, _mounts()):
-            for base, _ in ((self.base, self.version), *self.earlier):
-                if path is not None and _is_below(path, base):
-                    name = path[len(base) + 1 :].partition("/")[0]
-                    return name if _SESSION.fullmatch(name) else None
-        return None
-
     def close(self) -> None:
         """Remove the directory of the instance if no session has a cgroup in it. Idempotent."""
         for name in (f"{self.base}/daemon", self.base):
@@ -263,7 +254,7 @@ def probe(instance: str) -> Probe:
 
     `instance`: its id; the first 8 characters name the directory.
     """
-    name, mounts, paths = f"sm-{instance[:8]}", _mounts(), _memberships(os.getpid())
+    name, mounts, paths = _name(instance), _mounts(), _memberships(os.getpid())
     why: list[str] = []
     for version, controller, needed in ((2, "", "cgroup.freeze"), (1, "freezer", "freezer.state")):
         label = "cgroup v2" if version == 2 else "the freezer of cgroup v1"
@@ -323,6 +314,26 @@ def find_bases(name: str, mounts: Mapping[str, tuple[str, str]]) -> list[tuple[s
             elif folder.count("/") - mount.count("/") >= _DEPTH_MAX:
                 below.clear()
     return found
+
+
+def session_of(pid: int, instance: str) -> str | None:
+    """The session of an instance in whose cgroup a process is; None for any other process, and for one that is gone.
+
+    The name of a cgroup decides, so that it makes no difference where this daemon could make one.
+    """
+    return session_in(_read(f"/proc/{pid}/cgroup") or "", instance)
+
+
+def session_in(text: str, instance: str) -> str | None:
+    """The session that the text of /proc/PID/cgroup names."""
+    folder = re.compile(rf"/{_name(instance)}/([0-9a-f]{{8}})(?=/|\Z)")
+    paths = memberships(text)
+    found = (folder.search(paths[controller]) for controller in ("", "freezer") if controller in paths)
+    return next((match[1] for match in found if match is not None), None)
+
+
+def _name(instance: str) -> str:
+    return f"sm-{instance[:8]}"
 
 
 def is_session_id(text: str) -> bool:

@@ -24,6 +24,7 @@ from sm.linux.session_cgroups import (
     is_session_id,
     leave_session_cgroup,
     probe,
+    session_of,
 )
 from sm.paths import INSIDE_LAUNCH
 
@@ -83,6 +84,10 @@ class SessionProcesses:
     def cgroup(self, session_id: str) -> SessionCgroup | None:
         """The cgroup of a session; None where no cgroups can be made. It need not exist."""
         return None if self.cgroups is None else self.cgroups.of(session_id)
+
+    def session_of(self, pid: int) -> str | None:
+        """The session of this instance in whose cgroup a process is, also one that has ended."""
+        return session_of(pid, self._instance)
 
     def warm_up(self) -> None:
         """Prepare an `enter` that follows within milliseconds."""
