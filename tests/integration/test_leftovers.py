@@ -11,6 +11,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -130,11 +131,29 @@ def test_process_without_other_marks_than_its_cgroup_is_not_the_operator(
         os.kill(session["pid"], signal.SIGKILL)
         instance.ended(session_id)
     Path(go).write_text("go\n")
-    until(lambda: out.exists() and "exit " in out.read_text(), "sm has answered")
+    until(partial(has_line, out, "exit "), "sm has answered")
     assert f"only its cgroup names session {session_id}" in out.read_text()
     assert "exit 5" in out.read_text()
     if not ended:
         instance.sm("kill", session_id)
+
+
+def test_first_command_of_an_agent_cannot_leave_before_its_cgroup_is_entered(instance: Instance) -> None:
+    """The agent's first act is to leave its tree, its terminal and its environment, ten times."""
+    for _ in range(10):
+        out = instance.work / f"first-{secrets.token_hex(4)}"
+        bare = f'env -i PATH="$PATH" HOME={instance.home} SM_HOME={instance.home} LANG=C.UTF-8'
+        ask = f"cat /proc/self/cgroup >{out}.cgroup; sm me >{out} 2>&1; echo exit $? >>{out}"
+        session = instance.spawn("Sh", f"{bare} setsid --fork sh -c '{ask}' </dev/null; exec sleep 1000000")
+        session_id = session["session_id"]
+        until(partial(has_line, out, "exit "), "sm has answered")
+        assert f"/{session_id}" in Path(f"{out}.cgroup").read_text()
+        assert f"only its cgroup names session {session_id}" in out.read_text()
+        instance.sm("kill", session_id, "--force")
+
+
+def has_line(file: Path, beginning: str) -> bool:
+    return file.exists() and f"\n{beginning}" in "\n" + file.read_text()
 
 
 def is_open_for_reading(fifo: str) -> bool:

@@ -1,7 +1,9 @@
 """Cgroups of sessions: real ones, in both versions."""
 
 import os
+import shutil
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -54,6 +56,26 @@ def test_cgroup_of_a_session_has_what_left_the_process_tree(start: Start, cgroup
     assert cgroups.all() == {SESSION: cgroup}
     assert not cgroup.remove()
     os.kill(left, signal.SIGKILL)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("shell", ["dash", "bash", "busybox"])
+def test_script_enters_by_itself_before_its_program_starts(
+    start: Start, cgroups: SessionCgroups, shell: str
+) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    sh = ["busybox", "sh"] if shell == "busybox" else [shell]
+    cgroup = cgroups.create(SESSION)
+    child = start(*sh, "-c", f"{cgroup.entry()}\n(setsid env -i sleep 1000000 & echo ready $!)\nread -r line")
+    until(lambda: cgroup.has(child.pid) and cgroup.has(int(child.printed[1])), "both members")
+
+
+@pytest.mark.processes
+def test_script_goes_on_in_silence_when_it_cannot_enter(cgroups: SessionCgroups) -> None:
+    line = cgroups.of(SESSION).entry()
+    done = subprocess.run(["sh", "-c", f"{line}\necho goes on"], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("goes on\n", "")
 
 
 @pytest.mark.processes

@@ -167,3 +167,36 @@ async def test_kill_of_a_cgroup_spares_a_terminal_server_of_other_agents(make: M
     assert not processes.is_alive(agent.process)
     assert processes.is_alive(server.process)
     assert processes.is_alive(other_agent)
+
+
+def test_cgroup_that_waits_for_its_agent_is_not_removed_by_a_look(make: Make, start: Start) -> None:
+    """The session is not stored yet while its start is prepared."""
+    found = make(cgroups=True)
+    (line,) = found.open(ID)
+    assert found.left_behind() == {}
+    child = start("sh", "-c", f"{line}\necho ready\nread -r line")
+    assert found.cgroup(ID).has(child.pid)  # type: ignore[union-attr]
+    assert found.session_of(child.pid) == ID
+
+
+def test_cgroup_of_a_start_that_failed_is_removed(make: Make) -> None:
+    found = make(cgroups=True)
+    found.open(ID)
+    found.forget(ID)
+    assert not found.cgroup(ID).exists()  # type: ignore[union-attr]
+    found.forget(ID)
+
+
+def test_next_agent_runs_in_a_cgroup_that_was_frozen_for_the_last_one(make: Make) -> None:
+    found = make(cgroups=True)
+    found.open(ID)
+    found.cgroup(ID).freeze()  # type: ignore[union-attr]
+    (line,) = found.open(ID)
+    done = subprocess.run(["sh", "-c", f"{line}\necho ready"], capture_output=True, check=True, timeout=60)
+    assert done.stdout == b"ready\n"
+
+
+def test_no_script_line_without_cgroups(make: Make) -> None:
+    found = make()
+    assert found.open(ID) == ()
+    found.forget(ID)

@@ -5,8 +5,9 @@ cgroup v2 is used where it is mounted and writable, otherwise the hierarchy `fre
 cgroup above this process that this user may change: for root the top of the hierarchy, with systemd the cgroup of the
 user's manager or of the daemon's own unit. A process can enter from anywhere below it.
 
-To enter takes 10 to 20 ms, because the kernel waits for a grace period of RCU. So a launch script must not do it: the
-daemon moves the process of the agent while it starts. `warm_up` begins the wait of the kernel earlier.
+The launch script of an agent enters by itself, so that nothing of the agent can run before (`SessionCgroup.entry`). To
+enter takes 10 to 20 ms in v2, because the kernel waits for a grace period of RCU. `warm_up` begins this wait earlier,
+while the terminal of the agent is being opened. In v1 a process with one thread enters without the wait.
 
 A process is free to move itself to another cgroup that its user may change. A cgroup finds what an agent left behind.
 It confines nothing.
@@ -18,6 +19,7 @@ import asyncio
 import contextlib
 import os
 import re
+import shlex
 import signal
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -80,6 +82,12 @@ class SessionCgroup:
     def enter(self, pid: int) -> None:
         """Move a process with all its threads here; its later children follow. Takes 10 to 20 ms. Raises OSError."""
         _write(self.path + "/cgroup.procs", str(pid))
+
+    def entry(self) -> str:
+        """The line of a shell script that moves the shell here. The script goes on when it fails."""
+        # v1: `tasks` moves one thread, and a shell has no other. Since Linux 5.5 that needs no grace period.
+        file = self.path + ("/cgroup.procs" if self.version == 2 else "/tasks")
+        return f"{{ echo 0 >{shlex.quote(file)}; }} 2>/dev/null || :"
 
     def exists(self) -> bool:
         return os.path.isdir(self.path)
@@ -229,13 +237,14 @@ class SessionCgroups:
                 os.rmdir(name)
 
     def warm_up(self) -> None:
-        """Make the kernel begin the wait that the next `enter` needs. Blocks for 10 to 20 ms, and changes nothing.
+        """Make the kernel begin the wait that the next `entry` of v2 needs. Blocks for 10 to 20 ms.
 
-        Moves this process to the cgroup in which it is already.
+        Moves this process to the cgroup in which it is already. Meanwhile no cgroup can be made. Without effect in v1.
         """
+        if self.version == 1:
+            return
         with contextlib.suppress(OSError):
-            paths, mounts = _memberships(os.getpid()), _mounts()
-            folder = directory_of("" if self.version == 2 else "freezer", paths, mounts)
+            folder = directory_of("", _memberships(os.getpid()), _mounts())
             if folder is not None:
                 _write(folder + "/cgroup.procs", str(os.getpid()))
 

@@ -1,7 +1,7 @@
 """Runs agents on this host as the user of the daemon: without isolation, but in a separate environment.
 
-The terminal runs `env -i TERM=... sh state/launch/ID`, and the agent becomes the terminal's own process. The script is
-removed when the agent runs. Meanwhile the daemon moves the process to the cgroup of its session.
+The terminal runs `env -i TERM=... sh state/launch/ID`, and the agent becomes the terminal's own process. The script
+first enters the cgroup of the session, and is removed when the agent runs.
 """
 
 import asyncio
@@ -75,10 +75,12 @@ class HostSandbox:
     async def prepare(self, session: Session, launch: Launch, token: str | None = None) -> tuple[str, ...]:
         """As in `Sandbox`. Raises StorageFull, with nothing half-written, and UsageError as `launch.script`."""
         session_id = session.id
-        # The terminal opens within milliseconds, and its process then enters the cgroup of the session.
-        self._in_thread(self._session_processes.warm_up)
+        # First the cgroup is made: the kernel makes none during the warm-up, for which nobody waits.
+        entry = await asyncio.to_thread(self._session_processes.open, session_id)
+        if entry:
+            self._in_thread(self._session_processes.warm_up)
         script = self._script_of(session_id)
-        text = launches.script(launch, script + FAILED)
+        text = launches.script(launch, script + FAILED, setup=entry)
         if self._way_in is None:
             self._way_in = await asyncio.to_thread(_launch_command, self._shell)
         folder, servers = self._paths.launch, self._paths.mcp_file(session_id)
@@ -89,9 +91,6 @@ class HostSandbox:
         """As in `Sandbox`. The agent runs once `pid` has left the launch script, at most 10 s after this call."""
         script = self._script_of(session.id)
         process: Process | None = None
-        if (pane := processes.identify(pid)) is not None:
-            # Nobody waits for it: the kernel may need longer than the agent. The next daemon repeats it.
-            self._in_thread(self._session_processes.enter, session.id, pane)
 
         def is_over() -> bool:
             nonlocal process
@@ -106,7 +105,11 @@ class HostSandbox:
             raise launches.late_start(session.id, START_BOUND_S)
         launches.remove_script(session.id, self._paths.launch)
         if process is None:
+            self._in_thread(self._session_processes.forget, session.id)
             _raise_if_failed(pid, script + FAILED)
+        else:
+            # For a script that could not enter. Nobody waits for it, and the next daemon repeats it.
+            self._in_thread(self._session_processes.enter, session.id, process)
         return process
 
     async def end(self, session: Session, process: Process, *, force: bool) -> None:
@@ -133,6 +136,7 @@ class HostSandbox:
         """As in `Sandbox`: this host does not stop."""
 
     async def forget(self, session_id: str) -> None:
+        await asyncio.to_thread(self._session_processes.forget, session_id)
         launches.remove_files(session_id, self._paths.launch)
 
     def _in_thread(self, function: Callable[..., object], *arguments: object) -> None:

@@ -53,6 +53,8 @@ class SessionProcesses:
         self._launch = launch
         self._agents = agents
         self._in_container = in_container
+        self._opened: set[str] = set()
+        """The sessions whose cgroup waits for their agent."""
 
     def enter_all(self) -> None:
         """Move every live agent on this host that an earlier daemon did not move into its cgroup."""
@@ -89,16 +91,41 @@ class SessionProcesses:
         """The session of this instance in whose cgroup a process is, also one that has ended."""
         return session_of(pid, self._instance)
 
+    def open(self, session_id: str) -> tuple[str, ...]:
+        """Make the cgroup of a session; return the lines of a script that move its shell there, none if it cannot be.
+
+        Processes can run in it, whatever was ordered for an earlier agent.
+        """
+        cgroup = self.cgroup(session_id)
+        if cgroup is None:
+            return ()
+        self._opened.add(session_id)
+        try:
+            cgroup.create()
+        except OSError as error:
+            _warn(session_id, error)
+            return ()
+        self.thaw(session_id)
+        return (cgroup.entry(),)
+
+    def forget(self, session_id: str) -> None:
+        """Remove what `open` made for a session that did not start."""
+        cgroup = self.cgroup(session_id) if session_id in self._opened else None
+        self._opened.discard(session_id)
+        if cgroup is not None:
+            cgroup.remove()
+
     def warm_up(self) -> None:
-        """Prepare an `enter` that follows within milliseconds."""
+        """Prepare an entry that follows within milliseconds."""
         if self.cgroups is not None:
             self.cgroups.warm_up()
 
     def enter(self, session_id: str, agent: Process) -> bool:
-        """Move an agent and all processes of its session into the cgroup of the session. Idempotent.
+        """Move an agent and all processes of its session into the cgroup of the session, if it did not enter by itself.
 
-        False when the agent is gone, there are no cgroups, or the kernel does not permit it.
+        Idempotent. False when the agent is gone, there are no cgroups, or the kernel does not permit it.
         """
+        self._opened.discard(session_id)
         if self.cgroups is None or not processes.is_alive(agent):
             return False
         cgroup = self.cgroups.of(session_id)
@@ -109,9 +136,7 @@ class SessionProcesses:
                 self._enter_started_before(cgroup, session_id, agent)
         except OSError as error:
             if error.errno != errno.ESRCH:  # it ended meanwhile
-                log.warning(
-                    "could not move an agent to its cgroup: %s", error, extra={"sm_session": session_id}
-                )
+                _warn(session_id, error)
             return False
         return True
 
@@ -158,7 +183,7 @@ class SessionProcesses:
         for session_id, cgroup in cgroups.items():
             if session_id not in living:
                 found[session_id] = dict.fromkeys(cgroup.processes())
-                if not found[session_id]:
+                if not found[session_id] and session_id not in self._opened:
                     cgroup.remove()
         for session_id, process in marked:
             if session_id not in living:
@@ -237,3 +262,7 @@ class SessionProcesses:
         needed = {ancestor for pid in (os.getpid(), *others) for ancestor in processes.ancestry(pid)}
         inside = needed.intersection(pids)
         return needed | processes.descendants(inside) if inside else needed
+
+
+def _warn(session_id: str, error: OSError) -> None:
+    log.warning("could not move an agent to its cgroup: %s", error, extra={"sm_session": session_id})
