@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -74,7 +75,14 @@ def test_zombie_is_not_alive(start: Start) -> None:
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # wait for the end without reaping
     assert processes.identify(child.pid) is None
     assert not processes.is_alive(child.process)
+    assert processes.is_ending(child.process)
     assert not processes.signal_process(child.process, signal.SIGTERM)
+
+
+def test_live_process_is_not_ending_and_has_started_in_the_past(start: Start) -> None:
+    child = start(*IDLE)
+    assert not processes.is_ending(child.process)
+    assert 0 < processes.start_s(child.process) <= time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 async def test_process_is_alive_when_only_its_main_thread_has_ended(start: Start) -> None:

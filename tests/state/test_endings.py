@@ -10,12 +10,12 @@ from sm.core.models import Exit, Process, Session
 from sm.core.states import TrustLevel
 from sm.core.statuses import Status
 from sm.sessions.manager import Manager
-from sm.state.loss_causes import CUT_OFF, SERVER_GONE, LossCause
+from sm.state.loss_causes import CONTAINER_GONE, CUT_OFF, SERVER_GONE, LossCause
 from sm.store import Store
 from tests.samples import AT, LAUNCH, session
 from tests.session_manager import open_manager
 
-LEAD, CHILD, DIRECT = "aaaa1111", "bbbb2222", "cccc3333"
+LEAD, CHILD, DIRECT, ELSEWHERE = "aaaa1111", "bbbb2222", "cccc3333", "dddd4444"
 
 
 def running(session_id: str, parent: str | None, mode: TrustLevel, pid: int) -> Session:
@@ -71,10 +71,33 @@ async def test_lost_engine_releases_only_the_child_that_lives_until_its_parent_i
 
 
 @pytest.mark.parametrize("order", [(LEAD, CHILD), (CHILD, LEAD)])
+async def test_lost_container_releases_only_children_in_other_containers(
+    tmp_path: Path, order: Sequence[str]
+) -> None:
+    elsewhere = replace(running(ELSEWHERE, LEAD, TrustLevel.SANDBOXED, 14), workspace="other")
+    async with open_manager(tmp_path, lambda: AT) as (store, manager):
+        await insert(store)
+        async with store.transaction() as tx:
+            await tx.insert(elsewhere, LAUNCH, None)
+        for session_id in order:
+            process = store.sessions[session_id].process
+            await manager.terminal_lost(
+                session_id, process, *CONTAINER_GONE, process_gone=True, exit=Exit(None, 9)
+            )
+            assert store.sessions[session_id].exit == Exit(None, 9)
+        assert parents(store) == [LEAD, None]
+        released = [store.sessions[s] for s in (DIRECT, ELSEWHERE)]
+        assert [(s.parent_id, s.lost_parent) for s in released] == [(None, LEAD)] * 2
+        assert store.mail.open.timers == {}, (
+            "an agent can end its container: the daemon does not start it again"
+        )
+
+
+@pytest.mark.parametrize("order", [(LEAD, CHILD), (CHILD, LEAD)])
 async def test_agents_of_a_lost_container_stay_together_in_any_order(
     tmp_path: Path, order: Sequence[str]
 ) -> None:
-    """The end of a container is not reported as such: each agent ends by a signal."""
+    """A daemon that did not see the end of the container: each agent ends by a signal."""
     async with open_manager(tmp_path, lambda: AT) as (store, manager):
         await insert(store)
         for session_id in order:

@@ -22,6 +22,9 @@ from sm.linux.platform import boot_id, libc
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
+_PF_EXITING = 0x4
+
+
 @dataclass(frozen=True, slots=True)
 class ProcessStat:
     """The used fields of /proc/PID/stat (proc(5))."""
@@ -79,6 +82,20 @@ def identify(pid: int) -> Process | None:
 
 def is_alive(process: Process) -> bool:
     return identify(process.pid) == process
+
+
+def start_s(process: Process) -> float:
+    """The start of a process of this boot, in seconds since the boot."""
+    return int(process.started.partition("/")[2]) / TICKS_PER_S
+
+
+def is_ending(process: Process) -> bool:
+    """True if the process is gone, or will be soon: one that has begun to exit runs no code of its program."""
+    text = read_proc(f"/proc/{process.pid}/stat")
+    if not is_alive(process) or not text:
+        return True
+    flags = int(text[text.rindex(b")") + 2 :].split()[6])
+    return bool(flags & _PF_EXITING)
 
 
 def ancestry(pid: int) -> list[int]:

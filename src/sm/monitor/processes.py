@@ -18,7 +18,7 @@ from sm.monitor.observer import Observer
 from sm.sandboxes.base import ProcessEnding, Sandbox
 from sm.sessions.leftovers import Leftovers, words_of_leftovers
 from sm.sessions.manager import Manager
-from sm.state.loss_causes import CUT_OFF, ENGINE_GONE, SERVER_GONE, TERMINAL_CLOSED, LossCause
+from sm.state.loss_causes import CONTAINER_GONE, CUT_OFF, ENGINE_GONE, SERVER_GONE, TERMINAL_CLOSED, LossCause
 from sm.store import Store
 from sm.terminals.base import Pane, Terminals
 
@@ -277,6 +277,11 @@ class Watcher:
         ending = ProcessEnding(exit) if session is None else await self._sandbox.ending(session, exit)
         if ending.cut_off:
             await self._manager.terminal_lost(session_id, process, *ENGINE_GONE, process_gone=True)
+            return
+        if ending.place_ended:
+            await self._manager.terminal_lost(
+                session_id, process, *CONTAINER_GONE, process_gone=True, exit=ending.exit
+            )
             return
         await self._manager.process_ended(session_id, process, ending.exit, screen, ending.reason)
 

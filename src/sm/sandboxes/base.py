@@ -16,7 +16,9 @@ class ProcessEnding:
     reason: str | None = None
     """A cause that the exit does not show, such as a lack of memory."""
     cut_off: bool = False
-    """The place of the process ended or restarted, and with it the process."""
+    """The engine of the process ended or restarted, and with it the process."""
+    place_ended: bool = False
+    """The container of the process ended without an order of sm, and with it the process."""
 
 
 def did_not_end(left: Iterable[Process]) -> ExternalError:

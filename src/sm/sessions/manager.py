@@ -224,14 +224,24 @@ class Manager:
                 await self.endings.process_ended(tx, session, exit, screen, reason)
 
     async def terminal_lost(
-        self, session_id: str, process: Process | None, cause: LossCause, reason: str, *, process_gone: bool
+        self,
+        session_id: str,
+        process: Process | None,
+        cause: LossCause,
+        reason: str,
+        *,
+        process_gone: bool,
+        exit: Exit | None = None,
     ) -> None:
-        """Record that the terminal is gone. Ignores other processes, as `process_ended`."""
+        """Record that the terminal is gone. Ignores other processes, as `process_ended`.
+
+        `exit`: how a process ended that is gone, if that is known.
+        """
         async with self._store.transaction() as tx:
             session = tx.session(session_id)
             if is_process_of(session, process, tx.mail.open):
-                exit = Exit() if process_gone else None
-                await self.endings.terminal_lost(tx, session, cause, reason, exit)
+                ended = (exit or Exit()) if process_gone else None
+                await self.endings.terminal_lost(tx, session, cause, reason, ended)
 
     async def warn(self, session_id: str, text: str) -> None:
         """Record a warning about the session, if it still exists."""

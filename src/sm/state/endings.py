@@ -29,7 +29,7 @@ from sm.policy.restarts import (
 )
 from sm.providers.base import Provider
 from sm.state.cut_off import plan_restore as plan_restore_of_cut_off
-from sm.state.loss_causes import LossCause
+from sm.state.loss_causes import LOST_TOGETHER, LossCause
 from sm.state.messages import return_messages
 from sm.state.notices import Notices
 from sm.state.pauses import ENDED_BY_PAUSE, end_by_kill, end_by_pause
@@ -232,13 +232,12 @@ class Endings:
 
 _ONE_BLOW_S = 15.0
 """How far apart the ends of two agents may be recorded whose container has ended."""
-_LOST_TOGETHER = frozenset({LossCause.SERVER, LossCause.MACHINE, LossCause.ENGINE})
 
 
 def _is_loss(session: Session, signal: Signal) -> bool:
     """True if the session ended with others: with the machine, the tmux server, or perhaps its container."""
     if signal.kind is SignalKind.TERMINAL_LOST:
-        return signal.source in _LOST_TOGETHER
+        return signal.source in LOST_TOGETHER
     return signal.kind is SignalKind.CRASHED and session.effective_mode is TrustLevel.SANDBOXED
 
 
@@ -253,6 +252,8 @@ def _shares_loss(session: Session, child: Session, signal: Signal) -> bool:
             return None in (session.process, child.process) or _boot(child) == _boot(session)
         case LossCause.ENGINE:
             return child.effective_mode is TrustLevel.SANDBOXED
+        case LossCause.CONTAINER:
+            return child.effective_mode is TrustLevel.SANDBOXED and child.workspace == session.workspace
         case _:
             return False
 

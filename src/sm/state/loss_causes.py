@@ -1,6 +1,7 @@
 """The causes of the loss of a terminal."""
 
 from enum import StrEnum
+from typing import Final
 
 
 class LossCause(StrEnum):
@@ -14,8 +15,12 @@ class LossCause(StrEnum):
     """The machine restarted."""
     ENGINE = "container engine"
     """The container engine closed the connection to a live agent, for example because it restarted."""
+    CONTAINER = "container"
+    """The container ended without an order of sm, and with it all its agents."""
 
 
+LOST_TOGETHER: Final = frozenset({LossCause.SERVER, LossCause.MACHINE, LossCause.ENGINE, LossCause.CONTAINER})
+"""The losses that end several sessions by one blow."""
 TERMINAL_CLOSED = (LossCause.TERMINAL, "the terminal was closed")
 CUT_OFF = (
     LossCause.ENGINE,
@@ -23,3 +28,4 @@ CUT_OFF = (
 )
 ENGINE_GONE = (LossCause.ENGINE, "the container engine ended or restarted, and the agent with it")
 SERVER_GONE = (LossCause.SERVER, "the tmux server has ended")
+CONTAINER_GONE = (LossCause.CONTAINER, "the container ended, and the agent with it")

@@ -9,9 +9,9 @@ from pathlib import Path
 import docker  # type: ignore[import-untyped,unused-ignore]
 
 from sm.config import Config, sandbox_for
-from sm.core.models import Workspace
+from sm.core.models import Process, Workspace
 from sm.errors import SandboxUnavailable
-from sm.linux.processes import identify, is_alive, signal_process
+from sm.linux.processes import identify, is_alive, is_ending, signal_process
 from sm.paths import InstancePaths
 from sm.sandboxes.docker.container import Container
 from sm.sandboxes.docker.spec import build_spec
@@ -73,6 +73,9 @@ class RealContainers:
 
     def find(self, workspace: str | None) -> Container | None:
         return self._container if workspace == "w" else None
+
+    def has_ended(self, workspace: str | None, process: Process) -> bool:
+        return is_ending(self._container.init)
 
     def start_idle_time(self, workspace: str | None) -> None:
         self.idle_starts.append(workspace)

@@ -185,6 +185,25 @@ async def test_listeners_hear_once_of_a_container_that_dies(sandboxes: Sandboxes
     assert sandboxes.containers.find("shop") is None
 
 
+async def test_container_has_ended_for_the_processes_that_ran_in_it_unless_sm_ended_it(
+    sandboxes: Sandboxes,
+) -> None:
+    workspace, containers = sandboxes.workspace(), sandboxes.containers
+    made = await containers.ensure(workspace)
+    first = made.init
+    assert not containers.has_ended("shop", first)
+    sandboxes.follow()
+    os.kill(first.pid, signal.SIGKILL)
+    await sandboxes.until(lambda: sandboxes.events, "the event")
+    assert containers.has_ended("shop", first)
+    assert not containers.has_ended(None, first)
+    later = (await containers.ensure(workspace)).init
+    assert containers.has_ended("shop", first)
+    assert not containers.has_ended("shop", later)
+    await containers.stop("shop")
+    assert not containers.has_ended("shop", later), "by an order of sm"
+
+
 async def test_foreign_container_with_our_name_is_named_and_not_touched(sandboxes: Sandboxes) -> None:
     name = f"sm-{sandboxes.instance[:8]}-shop"
     image = sandboxes.settings["image"]

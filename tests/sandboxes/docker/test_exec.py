@@ -217,6 +217,19 @@ async def test_ending_names_the_lack_of_memory_and_the_neighbour_lives(stage: St
     assert ending == ProcessEnding(Exit(signal=signal.SIGKILL))
 
 
+async def test_ending_says_that_the_container_ended(engine: str, sandbox_image: str, tmp_path: Path) -> None:
+    with contextlib.closing(RealContainers(engine, sandbox_image, tmp_path)) as containers:
+        async with stage_in(containers, tmp_path, 0.3) as stage:
+            session = stage.session()
+            process = await stage.start(session, "sleep", "1000")
+            container = containers.find("w")
+            assert container is not None
+            processes.signal_process(container.init, signal.SIGKILL)
+            exit = Exit(code=stage.terminal.exit_code())
+            ending = await stage.sandbox.ending(replace(session, process=process), exit)
+            assert ending == ProcessEnding(Exit(signal=signal.SIGKILL), place_ended=True)
+
+
 async def test_ending_is_unknown_when_the_engine_was_killed(
     private_engine: EngineProcess, sandbox_image: str, tmp_path: Path
 ) -> None:

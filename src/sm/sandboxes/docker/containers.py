@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from enum import StrEnum
@@ -15,10 +16,10 @@ from functools import partial
 from typing import Final
 
 from sm.config import SandboxSection
-from sm.core.models import Workspace
+from sm.core.models import Process, Workspace
 from sm.errors import IllegalState, NotFound, SandboxUnavailable, SmError, StorageFull
 from sm.linux.cgroups import container_of
-from sm.linux.processes import is_alive
+from sm.linux.processes import is_alive, is_ending, start_s
 from sm.paths import InstancePaths
 from sm.sandboxes.docker import container as calls
 from sm.sandboxes.docker.container import Container, ContainerRecord
@@ -76,6 +77,8 @@ class Containers:
         self._known: dict[str | None, Container] = {}
         self._maker = ContainerMaker(engine, paths, instance)
         self._crashes = Crashes()
+        self._ended: dict[str | None, float] = {}
+        """When the last container ended without an order of this daemon, in seconds since the boot."""
         self._unverified: set[str | None] = set()
         """Containers whose image may have changed, or whose mounts this daemon did not check."""
         self._flights: dict[str | None, asyncio.Task[Container]] = {}
@@ -94,6 +97,17 @@ class Containers:
         """The container of a workspace (slug) if its first process lives."""
         found = self._known.get(workspace)
         return found if found is not None and is_alive(found.init) else None
+
+    def has_ended(self, workspace: str | None, process: Process) -> bool:
+        """True if the container in which the process ran is known to have ended without an order of this daemon.
+
+        The kernel ends the processes of a container while its first process exits, so before the engine reports that.
+        """
+        known = self._known.get(workspace)
+        if known is not None and is_ending(known.init):
+            return True
+        ended_s = self._ended.get(workspace)
+        return ended_s is not None and start_s(process) <= ended_s
 
     def of_pid(self, pid: int) -> Container | None:
         """The container in which a process runs, by the process's cgroup."""
@@ -335,6 +349,7 @@ class Containers:
         """The first process ended without an order of this daemon."""
         if not self._crashes.was_expected(self._known[key].id):
             self._crashes.add(key)
+        self._ended[key] = time.clock_gettime(time.CLOCK_BOOTTIME)
         self._forget(key)
 
     def _forget(self, key: str | None) -> None:
