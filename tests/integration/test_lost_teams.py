@@ -117,3 +117,27 @@ def test_child_that_is_restored_without_its_parent_comes_back_with_it(instance: 
     assert instance.session(child)["parent_session_id"] == lead
     until(lambda: told(instance, lead), "the parent is told")
     assert [count for line, count in told(instance, lead).items() if child in line] == [1]
+
+
+def test_lead_that_is_restored_alone_and_its_operator_are_told_who_stays_ended(instance: Instance) -> None:
+    parents = spawn_trees(instance)
+    crashed = instance.spawn("Sleeper", "--parent", next(iter(parents)))["session_id"]
+    instance.sm("kill", crashed)
+    lose_server(instance, [instance.session(s)["pid"] for s in parents])
+    for session_id in parents:
+        instance.ended(session_id)
+    lead, child = next((p, s) for s, p in parents.items() if p is not None and parents[p] is None)
+    below = next(s for s, parent in parents.items() if parent == child)
+    shown = instance.sm("restore", lead).splitlines()
+    names = [
+        f"sleeper-{s}" for s, parent in parents.items() if parent == lead or parents.get(parent or "") == lead
+    ]
+    count = f"{len(names)} descendants that ended with sleeper-{lead}"
+    assert shown[1:] == [f"Not restored: {count} ({', '.join(names)}): sm restore {lead} --tree"]
+    left = f"child sleeper-{child} ({child}) ended with you and is not restored: sm restore {child}"
+    until(lambda: told(instance, lead)[left] == 1, "the lead is told")
+    assert [s["session_id"] for s in instance.json("restore", child)["left"]] == [below]
+    back = f"child sleeper-{child} ({child}) was restored, and is your child as before"
+    until(lambda: told(instance, lead)[back] == 1, "the lead is told of the restore")
+    assert "descendants" not in instance.sm("restore", "--all")
+    assert crashed not in "".join(told(instance, lead))

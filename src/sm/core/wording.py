@@ -293,11 +293,19 @@ def retry_text(retry: Timer) -> str:
     return f"retry {retry.data['number']} of {retry.data['max']} at {due:%H:%M:%S}"
 
 
-def restored_notice(session: Session, why_not: str | None) -> str:
+def restored_notice(session: Session, why_not: str | None, lost_parent: Session | None) -> str:
     """Entry of a notice about the restore of a session that a loss ended. `why_not`: why it failed."""
-    if why_not is None:
-        return f"{notice_subject(session)} was restored, and is your child as before"
-    return f"{notice_subject(session)} could not be restored: {folded(why_not)}"
+    if why_not is not None:
+        return f"{notice_subject(session)} could not be restored: {folded(why_not)}"
+    if lost_parent is not None:
+        until = f"until its parent {name_and_id(lost_parent)} is restored"
+        return f"{notice_subject(session)} was restored, and is your child {until}"
+    return f"{notice_subject(session)} was restored, and is your child as before"
+
+
+def left_notice(session: Session) -> str:
+    """Entry of a notice for a parent that was restored without the session, which ended by the same loss."""
+    return f"{notice_subject(session)} ended with you and is not restored: sm restore {session.id}"
 
 
 def checkpoint_notice(session: Session, text: str) -> str:

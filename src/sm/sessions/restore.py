@@ -35,7 +35,7 @@ from sm.sessions.plan import SpawnPlanner
 from sm.sessions.spawn import NOT_STARTED, START_WAIT_S, Spawner, as_payload
 from sm.sessions.tree import SessionTree
 from sm.state.budget_holds import check_within_budget
-from sm.state.loss_causes import LossCause
+from sm.state.losses import left_behind, was_lost
 from sm.state.messages import finish_unread
 from sm.state.sessions import move
 from sm.store import Store, Transaction
@@ -61,14 +61,17 @@ class RestoreResult:
     """The ids of the sessions that go on with a turn."""
     losses: tuple[tuple[str, str], ...] = ()
     """The ids of sessions whose conversation is not whole, with what is lost, as the end of a sentence."""
+    left: tuple[str, ...] = ()
+    """The ids of the descendants that ended by the same loss and were not restored."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """`goes_on`: the agent is told to go on with its turn."""
+    """`goes_on`: the agent is told to go on with its turn. `left`: as in RestoreResult."""
 
     goes_on: bool
     loss: str | None = None
+    left: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,11 +113,12 @@ class Restorer:
         if trust is not None:
             await self._give_up_sandbox(caller, session, trust)
         if not tree:
-            begun = await self._begin_restart(caller, session.id, key, await self._panes(), go_on=go_on)
+            panes = await self._panes()
+            begun = await self._begin_restart(caller, session.id, key, panes, go_on=go_on, is_alone=True)
             restored = await self._wait_for_agent(caller, session.id, is_connected)
             continued = (session.id,) if begun.goes_on else ()
             losses = () if begun.loss is None else ((session.id, begun.loss),)
-            return RestoreResult((restored,), continued=continued, losses=losses)
+            return RestoreResult((restored,), continued=continued, losses=losses, left=begun.left)
 
         def ended(tx: Transaction) -> list[Session]:
             session_tree = SessionTree({s.id: s for s in tx.all_sessions()})
@@ -158,7 +162,7 @@ class Restorer:
         go_on: bool = False,
         is_connected: Callable[[], bool] = lambda: True,
     ) -> RestoreResult:
-        """Restore every session that ended with the machine, the tmux server or the container engine, parents first.
+        """Restore every session that ended with the machine, the tmux server, the engine or a container, parents first.
 
         Archived sessions stay ended, and so does a session whose terminal was closed, probably on purpose. `go_on`: as
         in `restore`.
@@ -166,7 +170,7 @@ class Restorer:
         self._manager.require(caller, Action.RESTORE_ALL)
 
         def lost(tx: Transaction) -> list[Session]:
-            sessions = [s for s in tx.all_sessions() if _was_lost(s) and _is_over(s) and not s.archived]
+            sessions = [s for s in tx.all_sessions() if was_lost(s) and _is_over(s) and not s.archived]
             return sorted(sessions, key=lambda s: len(list(ancestors(s, tx.find))))
 
         return await self._restore_each(caller, key, lost, is_connected, go_on=go_on)
@@ -253,10 +257,11 @@ class Restorer:
         panes: Mapping[str, Pane],
         *,
         go_on: bool,
+        is_alone: bool = False,
     ) -> _Begun:
         """Commit the restart, once for each `key`; the outbox starts the process.
 
-        Until everything is checked, nothing is written.
+        Until everything is checked, nothing is written. `is_alone`: its descendants are not restored with it.
         """
         async with self._store.transaction(caller, key) as tx:
             if tx.replayed is not None:
@@ -287,7 +292,10 @@ class Restorer:
                 # A prompt that is sent again needs no word to go on.
                 goes_on = go_on and not launch.has_prompt and await self._was_cut_off(tx, now)
                 losses = () if recovery.loss is None else (recovery.loss,)
+                left = left_behind(tx, now) if is_alone else []
                 await self._restart(tx, now, caller, digest(token), (*plan.warnings, *losses))
+                for other in left:
+                    await self._manager.notices.add_for_left(tx, other)
                 # The outbox closes the old terminal first. Its process identifies the terminal, because a start
                 # repeated after a crash finds the new terminal, possibly dead, under the same id.
                 payload = {
@@ -300,7 +308,9 @@ class Restorer:
                 if goes_on:
                     _send_go_on(tx, now, caller)
                 tx.remember(session_id + (_GOES_ON if goes_on else ""))
-                return _Begun(goes_on, recovery.loss)
+                session_tree = SessionTree({s.id: s for s in tx.all_sessions()})
+                named = self._manager.filter_allowed(caller, Action.RESTORE, left, session_tree)
+                return _Begun(goes_on, recovery.loss, tuple(other.id for other in named))
 
     async def _was_cut_off(self, tx: Transaction, session: Session) -> bool:
         """True if the agent had a turn when its process ended."""
@@ -420,12 +430,6 @@ def _send_go_on(tx: Transaction, session: Session, caller: Caller) -> None:
 
 def _is_over(session: Session) -> bool:
     return is_ended(session.status) and session.exit is not None
-
-
-def _was_lost(session: Session) -> bool:
-    """Ended with the machine, the tmux server or the container engine."""
-    causes = (LossCause.SERVER, LossCause.MACHINE, LossCause.ENGINE)
-    return session.status is Status.ERROR and session.status_source in causes
 
 
 def _check(session: Session) -> None:

@@ -28,6 +28,7 @@ from sm.core.wording import (
     fault_notice,
     idle_notice,
     late_answer_notice,
+    left_notice,
     request_notice,
     restored_notice,
     transcript_notice,
@@ -298,11 +299,23 @@ class Notices:
         `by`: the caller (`Caller.name`). `why_not`: why it could not be restored.
         """
         parent = tx.find(session.parent_id)
+        occasion = f"{'restored' if why_not is None else 'not-restored'}:{session.runs}"
+        if parent is not None:
+            occasion += f"/{parent.id}:{parent.runs}"
+        # Earlier words about its restore, also to the ancestor that had it meanwhile, no longer apply.
+        await withdraw(tx, session.id, lambda n: n.kind is NoticeKind.RESTORED and n.occasion != occasion)
         if parent is None or parent.exit is not None or not is_live(parent.status) or parent.id == by:
             return
-        occasion = f"{'restored' if why_not is None else 'not-restored'}:{session.runs}/{parent.runs}"
-        text = restored_notice(session, why_not)
+        text = restored_notice(session, why_not, tx.find(session.lost_parent))
         await self._add(tx, session, parent.id, NoticeKind.RESTORED, occasion, text, None)
+
+    async def add_for_left(self, tx: Transaction, session: Session) -> None:
+        """Tell a parent that was restored alone that the session, which one loss ended with it, was not."""
+        parent = tx.find(session.parent_id)
+        if parent is None or parent.exit is not None or not is_live(parent.status):
+            return
+        occasion = f"left:{session.runs}/{parent.id}:{parent.runs}"
+        await self._add(tx, session, parent.id, NoticeKind.RESTORED, occasion, left_notice(session), None)
 
     async def add_for_checkpoint(self, tx: Transaction, session: Session, checkpoint: Checkpoint) -> None:
         if self._settings.notify_parent_on_checkpoint and notice_recipient(tx, session) is not None:

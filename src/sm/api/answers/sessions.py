@@ -182,6 +182,12 @@ class RestoredView(SessionView):
     restored_too: Annotated[list[SessionView], doc("The restored descendants.")]
     continued: Annotated[list[str], doc("The ids of the sessions that were told to go on with their turn.")]
     losses: Annotated[list[LossView], doc("The restored sessions whose conversation is not whole.")]
+    left: Annotated[
+        list[SessionView],
+        doc(
+            "Without `tree`: the descendants that ended by the same loss and were not restored, nearest first."
+        ),
+    ]
     failed: list[FailureView]
 
 

@@ -305,6 +305,9 @@ async def restore(request: ApiRequest, body: RestoreBody, key: RequestKey | None
         "restored_too": request.views.sessions(s for s in done.sessions if s.id != target.id),
         "continued": list(done.continued),
         "losses": losses_json(done),
+        "left": request.views.sessions(
+            s for i in done.left if (s := services.store.sessions.get(i)) is not None
+        ),
         "failed": failures_json(done),
     }
 

@@ -20,6 +20,8 @@ A session that fell back (should be sandboxed, and ran on this host for want of 
 same warning as long as there is none. If there is a sandbox now, the command asks at a terminal whether the session
 goes on without it, and fails elsewhere; --trust direct says yes.
 
+Without --tree, the command names the descendants that ended by the same loss and stay ended.
+
 If the command fails for one session, it continues with the next one. The exit code is that of the first failure.
 
 The JSON is the session, with its restored descendants in "restored_too". With several sessions or --all, it is an
@@ -32,6 +34,7 @@ Examples:
 """
 
 import sys
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import click
@@ -42,11 +45,13 @@ from sm.cli.display.output import print_json
 from sm.cli.options import ended_sessions
 from sm.cli.selection import agrees
 from sm.client.http import START_TIMEOUT_S, session_path
-from sm.core.lines import JsonObject, line
+from sm.core.lines import JsonObject, line, plural
 from sm.core.session_lines import label, name_to_type
 from sm.core.statuses import Status
 from sm.errors import FallbackOver, SmError, UsageError, from_wire
 from sm.wire import encode
+
+_LEFT_SHOWN = 5
 
 
 @click.command(help=__doc__)
@@ -55,7 +60,7 @@ from sm.wire import encode
     "--all",
     "every",
     is_flag=True,
-    help="Restore every session that ran when the machine or the tmux server went down.",
+    help="Restore every session that ended with the machine, the tmux server, the engine or its container.",
 )
 @click.option("--tree", is_flag=True, help="Restore all ended descendants too, parents before children.")
 @click.option("--continue", "go_on", is_flag=True, help="Tell agents whose turn was cut off to go on.")
@@ -76,6 +81,7 @@ def command(
         raise UsageError("--all and --trust cannot be used together: name the sessions")
     client = call.client
     answers: list[Any] = []
+    left: list[tuple[JsonObject, JsonObject]] = []
     failures = Failures()
     for session in [None] if every else sessions:
         try:
@@ -95,10 +101,13 @@ def command(
         answers += answer["restored"] if every else [answer]
         if not call.as_json:
             _print(answer, every=every)
+        left += [(answer, other) for other in answer.get("left", ())]
         for failed in answer["failed"]:
             failures.add(from_wire(failed["code"], failed["message"], failed["hint"]))
     if call.as_json:
         print_json(encode(answers[0] if len(sessions) == 1 else answers))
+    elif not every:
+        _print_left(left, {answer["session_id"] for answer in answers})
     return failures.code
 
 
@@ -122,6 +131,20 @@ def _doubt(session: JsonObject) -> str:
             return f"; the agent waits: {line(session['status_reason'] or '')}"
         case _:
             return ""
+
+
+def _print_left(left: Sequence[tuple[JsonObject, JsonObject]], restored: Collection[str]) -> None:
+    """Name the sessions that ended with a restored one, and that this command has not restored."""
+    by_session = {answer["session_id"]: answer for answer, _ in left}
+    for session_id, answer in by_session.items():
+        others = [o for a, o in left if a["session_id"] == session_id and o["session_id"] not in restored]
+        if others:
+            names = ", ".join(map(label, others[:_LEFT_SHOWN]))
+            more = f" and {len(others) - _LEFT_SHOWN} more" if len(others) > _LEFT_SHOWN else ""
+            click.echo(
+                f"Not restored: {plural(len(others), 'descendant')} that ended with {label(answer)} ({names}{more}): "
+                f"sm restore {name_to_type(answer)} --tree"
+            )
 
 
 def _print(answer: JsonObject, *, every: bool) -> None:

@@ -59,7 +59,8 @@ async def control_session(call: ToolCall) -> Result:
             )
             failed = [{"session_id": s, "message": error.message} for s, error in restored.failed]
             losses = [{"session_id": s, "message": loss} for s, loss in restored.losses]
-            return {**_changed(restored.sessions), "failed": failed or None, "losses": losses or None}
+            words = {"failed": failed or None, "losses": losses or None, "left": list(restored.left) or None}
+            return {**_changed(restored.sessions), **words}
         case _:
             return _changed([await services.records.archive(caller, reference, key, archived=True)])
 

@@ -1,0 +1,207 @@
+"""Teams of sandboxed agents that lose their container or the engine: each child comes back under its parent."""
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from tests.engine import EngineProcess
+from tests.instance import Instance
+from tests.integration.test_sandbox import containers_of, docker, open_instance, processes_of
+from tests.load import until
+
+Parents = dict[str, str | None]
+
+
+def spawn_team(instance: Instance, mode: str = "sandboxed") -> Parents:
+    """The parent of each session of a team, by session: a lead, two children, and a child of the first.
+
+    `mode`: of the lead. The others are sandboxed.
+    """
+
+    def spawn(*options: str) -> str:
+        session_id: str = instance.spawn("Sleeper", "x", "--workspace", "shop", *options)["session_id"]
+        return session_id
+
+    lead = spawn("--trust", mode)
+    first, second = (spawn("--parent", lead, "--trust", "sandboxed") for _ in range(2))
+    return {lead: None, first: lead, second: lead, spawn("--parent", first): first}
+
+
+def pids_of(instance: Instance, parents: Parents) -> dict[str, int]:
+    return {session_id: instance.session(session_id)["pid"] for session_id in parents}
+
+
+def wait_for_ends(instance: Instance, parents: Parents) -> None:
+    for session_id in parents:
+        assert instance.ended(session_id)["status"] == "error"
+
+
+def parents_of(instance: Instance, parents: Parents) -> Parents:
+    return {session_id: instance.session(session_id)["parent_session_id"] for session_id in parents}
+
+
+def lines_to(instance: Instance, session_id: str, part: str) -> Counter[str]:
+    """The lines of sm's own messages to a session that hold `part`."""
+    texts = [m["text"] for m in instance.json("log", session_id) if m["from"] == "sm"]
+    return Counter(line for text in texts for line in text.split("\n") if part in line)
+
+
+def assert_restored(instance: Instance, parents: Parents, before: dict[str, int]) -> None:
+    """Assert that each session runs again under its parent, and that each end and each restore was told once."""
+
+    def run() -> bool:
+        sessions = [instance.session(session_id) for session_id in parents]
+        return all(
+            s["status"] == "running" and s["pid"] not in (None, before[s["session_id"]]) for s in sessions
+        )
+
+    until(run, "all sessions run again")
+    until(lambda: parents_of(instance, parents) == parents, "each session has its parent")
+    for session_id, pid in pids_of(instance, parents).items():
+        assert processes_of(session_id) == [pid]
+        assert [e["type"] for e in instance.events(session_id) if e["session_id"] == session_id].count(
+            "error"
+        ) == 1
+    for session_id, parent in parents.items():
+        words = f"({session_id}) was restored"
+        if parent is not None:
+            until(lambda parent=parent, words=words: lines_to(instance, parent, words), "the parent is told")  # type: ignore[misc]  # defaults bind the loop's values
+            assert lines_to(instance, parent, words).total() == 1
+        others = [other for other in parents if other not in (parent, session_id)]
+        assert not any(
+            lines_to(instance, other, f"({session_id}) was restored, and is your child as before")
+            for other in others
+        )
+    [message] = instance.json("inbox")
+    for session_id in parents:
+        assert message["text"].count(f"({session_id}) ended with an error") == 1
+
+
+# ------------------------------------------------------------------------------------------------- the container
+
+
+def kill_container(engine: str, container: str) -> None:
+    docker(engine, "kill", container)
+
+
+def remove_container(engine: str, container: str) -> None:
+    docker(engine, "rm", "-f", container)
+
+
+def stop_container(engine: str, container: str) -> None:
+    docker(engine, "stop", "-t", "1", container)
+
+
+@pytest.mark.parametrize("lose", [kill_container, remove_container, stop_container])
+@pytest.mark.parametrize("command", ["--all --continue", "LEAD --tree"])
+def test_team_that_lost_its_container_is_restored_as_it_was(
+    engine: str, sandbox_image: str, lose: Callable[[str, str], None], command: str
+) -> None:
+    instance = open_instance(engine, sandbox_image)
+    try:
+        parents = spawn_team(instance)
+        lead, before = next(iter(parents)), pids_of(instance, parents)
+        [container] = containers_of(engine, instance)
+        lose(engine, container)
+        wait_for_ends(instance, parents)
+        assert parents_of(instance, parents) == parents
+        for session_id in parents:
+            session = instance.session(session_id)
+            assert session["status_reason"] == "the container ended, and the agent with it"
+            assert session["exit_signal"] == 9
+        instance.sm("restore", *command.replace("LEAD", lead).split())
+        assert_restored(instance, parents, before)
+    finally:
+        instance.end()
+
+
+def test_lead_that_is_restored_alone_is_told_whom_the_container_took_with_it(
+    engine: str, sandbox_image: str
+) -> None:
+    instance = open_instance(engine, sandbox_image)
+    try:
+        parents = spawn_team(instance)
+        lead, first, second, below = parents
+        docker(engine, "kill", *containers_of(engine, instance))
+        wait_for_ends(instance, parents)
+        shown = instance.sm("restore", lead)
+        assert f"Not restored: 3 descendants that ended with sleeper-{lead}" in shown
+        assert f"sm restore {lead} --tree" in shown
+        assert all(session_id in shown for session_id in (first, second, below))
+        until(
+            lambda: lines_to(instance, lead, "is not restored").total() == 2,
+            "the lead is told of its children",
+        )
+        assert f"({first}) ended with you and is not restored: sm restore {first}" in "".join(
+            lines_to(instance, lead, "is not restored")
+        )
+        assert [instance.session(s)["status"] for s in (first, second, below)] == ["error"] * 3
+        assert instance.json("restore", first)["left"][0]["session_id"] == below
+        assert instance.sm("restore", second, below).count("\n") == 2
+        assert parents_of(instance, parents) == parents
+    finally:
+        instance.end()
+
+
+# ----------------------------------------------------------------------------------------------------- the engine
+
+
+def restart_engine(engine: EngineProcess, instance: Instance, parents: Parents) -> None:
+    engine.kill()
+    engine.start()
+
+
+def restart_engine_and_daemon(engine: EngineProcess, instance: Instance, parents: Parents) -> None:
+    engine.kill()
+    instance.kill_daemon()
+    engine.start()
+    instance.start_daemon()
+
+
+@pytest.mark.parametrize("live_restore", [True, False])
+@pytest.mark.parametrize("restart", [restart_engine, restart_engine_and_daemon])
+@pytest.mark.parametrize("on_restart", ["restore", "end"])
+def test_team_that_lost_its_engine_is_restored_as_it_was(
+    private_engine: EngineProcess,
+    sandbox_image: str,
+    live_restore: bool,
+    restart: Callable[[EngineProcess, Instance, Parents], None],
+    on_restart: str,
+) -> None:
+    if live_restore:
+        private_engine.stop()
+        private_engine.options = ("--live-restore",)
+        private_engine.start()
+    instance = open_instance(private_engine.url, sandbox_image, f", on_engine_restart: {on_restart}")
+    try:
+        parents = spawn_team(instance)
+        before = pids_of(instance, parents)
+        restart(private_engine, instance, parents)
+        if on_restart == "end":
+            wait_for_ends(instance, parents)
+            assert parents_of(instance, parents) == parents
+            instance.sm("restore", "--all", "--continue")
+        assert_restored(instance, parents, before)
+    finally:
+        instance.end()
+
+
+def test_lead_on_this_host_is_told_once_of_the_ends_and_the_restores_of_its_sandboxed_children(
+    private_engine: EngineProcess, sandbox_image: str
+) -> None:
+    instance = open_instance(private_engine.url, sandbox_image)
+    try:
+        parents = spawn_team(instance, "direct")
+        lead, first, second, below = parents
+        private_engine.kill()
+        private_engine.start()
+        for session_id in (first, second):
+            for part in (f"({session_id}) ended with an error", f"({session_id}) was restored"):
+                until(lambda part=part: lines_to(instance, lead, part), f"the lead is told: {part}")  # type: ignore[misc]  # a default binds the loop's value
+                assert lines_to(instance, lead, part).total() == 1
+        until(lambda: parents_of(instance, parents) == parents, "each session has its parent")
+        until(lambda: lines_to(instance, first, f"({below}) was restored"), "the child is told of its child")
+        assert instance.session(lead)["status"] == "running"
+    finally:
+        instance.end()
