@@ -6,12 +6,14 @@ The test plays an agent whose user has a Stop hook: the agent publishes that it 
 import os
 import random
 import re
+import signal
 import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -127,6 +129,61 @@ def test_stored_end_is_void_when_the_turn_goes_on(stage: Stage) -> None:
     leave_turn(agent)
     has_question(stage, agent)
     assert told(stage, agent, "completed") == []
+
+
+def test_stored_end_of_an_earlier_process_completes_neither_the_restored_session_nor_its_fork(
+    stage: Stage,
+) -> None:
+    agent = stage.agent()
+    begin_turn(agent)
+    end_turn(agent, DONE)
+    before = stage.session(agent.id)
+
+    def kept(session_id: str) -> list[tuple[Any, ...]]:
+        with closing(sqlite3.connect(stage.state / "sm.db")) as db:
+            return db.execute("SELECT * FROM turn_ends WHERE session_id = ?", (session_id,)).fetchall()
+
+    (row,) = kept(agent.id)
+    stage.kill_daemon()
+    os.kill(before["pid"], signal.SIGKILL)
+    stage.run("daemon", "start")
+    stage.ended(agent.id)
+    assert kept(agent.id) == []
+    restored = run_again(stage, "restore", agent.id)
+    fork = run_again(stage, "fork", agent.id)
+    assert (restored.id, kept(fork.id)) == (agent.id, [])
+    stage.kill_daemon()
+    with closing(sqlite3.connect(stage.state / "sm.db")) as db, db:  # as if the end had not removed it
+        db.execute("INSERT INTO turn_ends VALUES (?, ?, ?, ?, ?)", row)
+    stage.run("daemon", "start")
+    other = stage.agent()  # its end shows that the new daemon has had the time to read the others
+    begin_turn(other)
+    end_turn(other, DONE)
+    leave_turn(other)
+    completed(stage, other)
+    for each in (restored, fork):
+        assert stage.session(each.id)["status"] in ("starting", "idle")
+        assert [e for e in stage.events(each.id, "--type", "completed") if e["session_id"] == each.id] == []
+        begin_turn(each)
+        end_turn(each, DONE)
+        leave_turn(each)
+        is_completed(stage, each)
+        each.end()
+
+
+def run_again(stage: Stage, command: str, session_id: str) -> Agent:
+    """Restore or fork the session. The agent of this test accepts no conversation, so the command is not awaited."""
+    known = {s["pid"] for s in stage.json("all")}
+    running = stage.start_command(command, session_id)
+
+    def started() -> dict[str, Any] | None:
+        return next((s for s in stage.json("all") if s["pid"] and s["pid"] not in known), None)
+
+    try:
+        return Agent(stage, until(started, f"the agent after sm {command}")["session_id"])
+    finally:
+        running.kill()
+        running.communicate()
 
 
 @pytest.mark.timeout(1500 if LONG else 300)
