@@ -11,7 +11,7 @@ LEFT = [session(f"{number}b3c4d5e") for number in range(7)]
 
 
 def restored(id: str, left: list[dict[str, Any]]) -> dict[str, Any]:
-    lists = {"restored_too": [], "continued": [], "losses": [], "failed": []}
+    lists: dict[str, Any] = {"restored_too": [], "continued": [], "losses": [], "failed": []}
     return {**session(id, friendly_name=f"engineer-{id[0]}"), **lists, "restored": [id], "left": left}
 
 
