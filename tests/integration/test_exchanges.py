@@ -70,3 +70,46 @@ def test_denied_exchange_fails_its_messages_and_refuses_more(
     assert "were denied (r1) until one of them has worked" in refused
     failed = [m for m in json.loads(instance.sm("log", one, "--json")) if m.get("status") == "failed"]
     assert len(failed) == LIMIT, "the messages after the warning"
+
+
+def chat(instance: Instance, one: str, two: str, number: int) -> None:
+    for n in range(number):
+        send(instance, *((one, two), (two, one))[n % 2])
+
+
+def test_wait_for_a_held_message_says_at_once_why(talking: tuple[Instance, str, str, str]) -> None:
+    instance, _, one, two = talking
+    chat(instance, one, two, 2 * LIMIT)
+    env = instance.as_session(one)
+    # The whole time would be longer than the time limit of a command of the tests.
+    said = instance.refused("send", two, "more", "--wait", "1000", exit_code=10, env=env)
+    held = "held: 7 messages between the two without other work; waits for r1"
+    assert f"is still queued ({held}); it was not cancelled" in said
+    assert held in instance.refused("send", two, "now", "--urgent", "--wait", "1000", exit_code=10, env=env)
+    assert f'"more" ({held})' in instance.sm("log", two)
+    assert instance.json("log", two)[-1]["held_until"] == ""
+
+
+def test_held_message_expires_and_its_sender_is_told(talking: tuple[Instance, str, str, str]) -> None:
+    instance, _, one, two = talking
+    chat(instance, one, two, 2 * LIMIT)
+    instance.sm("send", two, "late", "--ttl", "1", "--no-wait", env=instance.as_session(one))
+
+    def told() -> bool:
+        letters = json.loads(instance.sm("inbox", "--json", env=instance.as_session(one)))
+        return any("expired" in m["text"] and "held: 7 messages" in m["text"] for m in letters)
+
+    until(told, "the sender is told why its message expired")
+
+
+def test_removal_of_one_of_two_lets_the_messages_of_the_other_go(
+    talking: tuple[Instance, str, str, str],
+) -> None:
+    instance, _, one, two = talking
+    chat(instance, one, two, 2 * LIMIT)
+    assert len(inbox(instance, one)) == 1
+    instance.sm("kill", two, "--force")
+    instance.sm("rm", two, "--yes")
+    assert [r for r in instance.json("requests") if r["state"] == "open"] == []
+    assert instance.session(one)["warnings"] == []
+    assert len(inbox(instance, one)) == LIMIT, "what the removed session has sent"

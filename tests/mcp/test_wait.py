@@ -198,3 +198,18 @@ def test_wait_reports_its_progress_to_a_client_that_asks_for_it(threads: ThreadP
         name = instance.session(child.id)["name"]
         assert first["params"]["message"] == f"waits for 1 session: {name} (running)"
         assert last["result"]["structuredContent"]["why"] == "reached"
+
+
+def test_held_message_does_not_end_a_wait(threads: ThreadPoolExecutor) -> None:
+    with Instance(f"{CONFIG}warnings: {{ping_pong: {{limit: 2}}}}\n") as instance:
+        parent, child = team(instance)
+        pair = (parent, child)
+        for n in range(4):
+            pair[n % 2].call("send_message", session_id=pair[1 - n % 2].id, message="again", wait_s=0)
+        # The last one, to the parent, is held for a decision.
+        assert [m["held_until"] for m in instance.json("log", parent.id)][-1] == ""
+        instance.json("inbox", "--take", env=instance.as_session(parent.id))
+        held = waiting(threads, parent, timeout_s=600)
+        until(lambda: is_held(instance, parent), "the wait is held")
+        child.call("complete_session", message="done")
+        assert held.result()["why"] == "reached"

@@ -11,9 +11,10 @@ import pytest
 from sm.config import Config
 from sm.core.accounts import Account, Park, ParkKind
 from sm.core.faults import Fault, FaultKind
+from sm.core.messages import Message
 from sm.core.models import Signal
 from sm.core.observation import Source
-from sm.core.states import NoticeKind, SignalKind
+from sm.core.states import MessageMode, MessageState, NoticeKind, SignalKind
 from sm.core.statuses import Status
 from sm.core.timers import TimerKind
 from sm.core.timestamps import iso
@@ -135,6 +136,22 @@ async def test_one_session_goes_first_and_the_others_follow_with_pauses(store: S
     assert due(store) == {(A, TimerKind.FOLLOW): 3615}
     assert await texts(store) == [(B, GO_ON)], "the others follow with their timers"
     assert [name for name, why in held(store).items() if why is not None] == ["a"]
+
+
+async def test_session_whose_only_message_is_held_does_not_go_first(store: Store, clock: Clock) -> None:
+    async def add(session_id: str, held_until: str | None) -> None:
+        async with store.transaction() as tx:
+            number = tx.mail.new_id("messages")
+            queued = (MessageMode.AUTO, MessageState.QUEUED, tx.now, tx.now)
+            tx.mail.add_message(Message(number, session_id, B, *queued, held_until=held_until), "again")
+
+    await commit(store, lambda tx: FAULTS.record(tx, A, quota(3600), START_S, "t1", Source.HOOK))
+    await commit(store, lambda tx: tx.update(tx.session(A), cut_off_at=None))
+    await add(C, "")
+    await add(D, None)
+    clock.now_s = START_S + 3600
+    await commit(store, lambda tx: try_again(tx, ACCOUNT.name, 5))
+    assert [park.first for park in store.mail.open.parks.values()] == [D]
 
 
 async def test_limit_that_is_not_over_is_tried_again_after_five_minutes_by_the_next_attempt(

@@ -1,7 +1,6 @@
 """Two sessions that only answer each other: warned, slowed, held, and let go, on a real SQLite file."""
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -245,13 +244,34 @@ async def test_removal_of_one_of_the_two_ends_the_warning_and_the_request(talk: 
     assert (talk.warned(), list(talk.store.mail.open.requests), talk.held()) == ({}, [], [])
 
 
-async def test_warning_of_an_owner_lasts_while_another_exchange_of_it_does(talk: Talk) -> None:
-    await talk.chat(LIMIT, ALICE, BOB)
-    await talk.chat(LIMIT, ALICE, COUSIN)
+async def test_two_pairs_with_one_owner_have_a_warning_each(talk: Talk) -> None:
+    await talk.chat(2 * LIMIT, LEAD, ALICE)
+    await talk.chat(2 * LIMIT, LEAD, BOB)
+    assert talk.warned().keys() == {LEAD.id}
+    evidence = [w.evidence for w in talk.store.mail.open.warnings[LEAD.id]]
+    assert [ALICE.id in one for one in evidence] == [True, False]
+    assert [BOB.id in one for one in evidence] == [False, True]
+    # A warning and a request about each pair, each told to the parent of both.
+    assert talk.told() == [GRANDPARENT.id] * 4
+    first, second = talk.store.mail.open.requests.values()
+    await talk.answer(first, approved=True)
+    assert [w.evidence for w in talk.store.mail.open.warnings[LEAD.id]] == evidence[1:]
+    assert [r.id for r in talk.store.mail.open.requests.values() if r.open] == [second.id]
+    assert {m.reason for m in talk.store.mail.open.messages.values() if m.held_until == ""} == {
+        f"held: 6 messages between the two without other work; waits for {second.name}"
+    }
+    await talk.answer(second, approved=True)
+    assert (talk.warned(), talk.held()) == ({}, [])
+
+
+async def test_warnings_of_two_pairs_survive_a_restart(talk: Talk) -> None:
+    await talk.chat(LIMIT, LEAD, ALICE)
+    await talk.chat(LIMIT, LEAD, BOB)
+    await talk.restart()
     async with talk.store.transaction() as tx:
-        tx.exchanges.put(replace(await tx.exchanges.find(ALICE.id, COUSIN.id), owner=ALICE.id))
-        await talk.exchanges.leave(tx, tx.session(BOB.id))
-    assert talk.warned().keys() >= {ALICE.id}
+        await talk.exchanges.leave(tx, tx.session(ALICE.id))
+    assert BOB.id in talk.warned()[LEAD.id]
+    assert len(talk.store.mail.open.warnings[LEAD.id]) == 1
 
 
 @pytest.mark.parametrize(("do", "is_held"), [("notice", False), ("off", False), ("slow", True)])
@@ -261,3 +281,39 @@ async def test_configuration_decides_what_follows(talk: Talk, do: str, is_held: 
     await talk.chat(3 * LIMIT)
     assert bool(talk.held()) is is_held
     assert bool(talk.warned()) is (do != "off")
+
+
+async def test_removal_of_the_owner_leaves_a_pair_held_with_a_new_request(talk: Talk) -> None:
+    held = (await talk.chat(2 * LIMIT, ALICE, COUSIN))[-1]
+    assert talk.warned().keys() == {LEAD.id}
+    await commit(talk.store, lambda tx: talk.exchanges.leave(tx, tx.session(LEAD.id)))
+    async with talk.store.transaction() as tx:
+        for child in (ALICE, BOB):
+            await tx.update(tx.session(child.id), parent_id=GRANDPARENT.id)
+        # The end of a session cancels its requests.
+        await finish_request(tx, tx.session(LEAD.id), talk.request, tx.now, state=RequestState.CANCELLED)
+        await tx.remove(tx.session(LEAD.id))
+    timer = talk.store.mail.open.timers[f"{ALICE.id}/{COUSIN.id}", TimerKind.EXCHANGE]
+    async with talk.store.transaction() as tx:
+        assert await talk.exchanges.look(tx, timer) == 300
+    assert (talk.request.session_id, held.id in talk.held()) == (ALICE.id, True)
+    assert (await talk.send(ALICE, COUSIN)).held_until == ""
+
+
+async def test_message_of_a_person_ends_a_denial(talk: Talk) -> None:
+    """The work of an agent that runs a command is not seen."""
+    await talk.chat(2 * LIMIT)
+    await talk.answer(talk.request, approved=False)
+    async with talk.store.transaction() as tx:
+        message = Message(
+            tx.mail.new_id("messages"),
+            BOB.id,
+            "operator",
+            MessageMode.AUTO,
+            MessageState.QUEUED,
+            tx.now,
+            tx.now,
+        )
+        await talk.exchanges.admit(tx, None, tx.session(BOB.id), message)
+    assert (await talk.send(BOB, ALICE)).held_until is None
+    assert talk.warned() == {}

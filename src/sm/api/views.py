@@ -194,6 +194,7 @@ class Views:
             **{"from": message.sender},
             from_label=self._label_of(message.sender),
             label=self.recipient(message.session_id),
+            held_until=message.held_until if message.is_held else None,
         )
 
     def letter(self, rendered: RenderedMessage) -> LetterView:

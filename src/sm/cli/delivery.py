@@ -16,6 +16,7 @@ from sm.core.lines import JsonObject, line
 from sm.core.message_lines import outcome
 from sm.core.session_lines import label
 from sm.core.states import OPEN_STATES, TextUse
+from sm.core.timestamps import epoch_s
 from sm.errors import AnswersQuestion, IllegalState, SmError, UsageError
 from sm.wire import encode
 
@@ -158,6 +159,12 @@ def _choose_use(question: AnswersQuestion) -> TextUse:
             raise IllegalState("cancelled")
 
 
+def _is_held_for(message: JsonObject, seconds: float) -> bool:
+    """True if the message is held longer than that."""
+    until = message.get("held_until")  # an older daemon has none
+    return until == "" or (until is not None and epoch_s(until) > time.time() + seconds)
+
+
 def _follow(client: Client, message: JsonObject, deadline: float, *, settled: bool) -> JsonObject:
     """Return the message when its status is final, or at the deadline.
 
@@ -166,7 +173,7 @@ def _follow(client: Client, message: JsonObject, deadline: float, *, settled: bo
     query = {"settled": 1} if settled else {}
     while message["status"] in OPEN_STATES or (settled and not message.get("settled", True)):
         left_s = deadline - time.monotonic()
-        if left_s <= 0:
+        if left_s <= 0 or _is_held_for(message, left_s):
             break
         # The daemon takes whole seconds. Rounding up may wait up to a second past the deadline.
         wait_s = int(min(left_s, _HELD_S)) + 1

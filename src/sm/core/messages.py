@@ -50,6 +50,11 @@ class Message:
         return self.state in OPEN_STATES
 
     @property
+    def is_held(self) -> bool:
+        """True while the message waits between two sessions that only answer each other."""
+        return self.open and self.held_until is not None
+
+    @property
     def settled(self) -> bool:
         """True if the state is final, and rests on more than the report of the agent's prompt hook.
 

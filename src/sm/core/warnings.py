@@ -39,7 +39,7 @@ OF_PROCESS = (WarningKind.MEMORY, WarningKind.CRASH_LOOP)
 
 @dataclass(frozen=True, slots=True)
 class SessionWarning:
-    """One episode of a warning about a session. A session has at most one open warning of each kind."""
+    """One episode of a warning about a session. A session has at most one open warning of each kind and subject."""
 
     id: int
     session_id: str
@@ -58,6 +58,8 @@ class SessionWarning:
     """The parent and the operator were told. False: only the agent itself was."""
     nudge: int | None = None
     """The message that tells the agent itself."""
+    subject: str = ""
+    """What the warning is about, if a session may have several of its kind: the pair of an exchange of messages."""
 
 
 EVIDENCE_MAX = 300

@@ -239,9 +239,10 @@ class Waits:
         ]
 
     def _unread(self, caller: Caller) -> list[Message]:
-        """The messages on their way to the caller, except those that wait until it is idle."""
+        """The messages on their way to the caller, except those that are held or wait until it is idle."""
         open = self._store.mail.open.messages.values()
-        return [m for m in open if m.session_id == caller.mailbox and m.mode is not MessageMode.IDLE]
+        mine = (m for m in open if m.session_id == caller.mailbox)
+        return [m for m in mine if m.mode is not MessageMode.IDLE and not m.is_held]
 
     def _left(self, wanted: Collection[str], until: str) -> list[Session]:
         """The wanted sessions that have not the status `until`."""
@@ -265,11 +266,17 @@ class Waits:
     ) -> Message:
         """The message when it is final, or after `wait_s`. A caller that gets a failure here gets no notice of it.
 
-        `settled`: also wait until the message is settled (`Message.settled`).
+        Returns at once while the message waits for the decision of a person or an ancestor. `settled`: also wait until
+        the message is settled (`Message.settled`).
         """
         loop = asyncio.get_running_loop()
         until_s, store = loop.time() + wait_s, self._store
-        await long_poll(lambda: message.id not in store.mail.open.messages, wait_s)
+
+        def is_over() -> bool:
+            now = store.mail.open.messages.get(message.id)
+            return now is None or now.held_until == ""
+
+        await long_poll(is_over, wait_s)
         while True:
             changes = store.changes
             message = await store.mail.message(message.id)

@@ -112,7 +112,9 @@ def sessions_of(tx: Transaction, account: str) -> Iterable[Session]:
 def waiting_sessions(tx: Transaction, parked: Park) -> list[WaitingSession]:
     """The sessions that the park keeps from a turn: cut off, with a message, or not started."""
     open, waiting = tx.mail.open, []
-    recipients = {m.session_id for m in open.messages.values() if m.state is MessageState.QUEUED}
+    recipients = {
+        m.session_id for m in open.messages.values() if m.state is MessageState.QUEUED and not m.is_held
+    }
     starts = {e.session_id for e in open.effects.values() if e.kind == EffectKind.START}
     for session in sessions_of(tx, parked.account):
         cut_off = session.cut_off_at is not None and session.status is not Status.RUNNING

@@ -37,10 +37,14 @@ class Exchanges:
     async def admit(self, tx: Transaction, sender: Session | None, to: Session, message: Message) -> Message:
         """The new message as the exchange of its sender and its recipient allows it: at once, later, or held.
 
-        Raises IllegalState while somebody has refused further messages between the two.
+        Raises IllegalState while somebody has refused further messages between the two. `sender` None: a person, whose
+        message is new work for the recipient, so the refusal ends.
         """
         rule = self._settings
-        if rule.do == "off" or sender is None or sender.id == to.id:
+        if sender is None:
+            await self._end_denials(tx, to)
+            return message
+        if rule.do == "off" or sender.id == to.id:
             return message
         exchange = await tx.exchanges.find(sender.id, to.id)
         worked_at = await tx.exchanges.worked_at(exchange)
@@ -61,7 +65,7 @@ class Exchanges:
                 if exchange.is_refused:
                     raise IllegalState(
                         f"further messages between {short_label(sender)} and {short_label(to)} were denied"
-                        f" ({_request_name(exchange)}) until one of them has worked",
+                        f" ({_request_name(exchange)}) until one of them has worked or got a message from a person",
                         "do a step of your own work first, or report: sm note TEXT",
                     )
         if rule.do == "notice":
@@ -124,6 +128,13 @@ class Exchanges:
 
     # Steps
 
+    async def _end_denials(self, tx: Transaction, to: Session) -> None:
+        """Let a session whose messages to others were denied write to them again."""
+        for exchange in await tx.exchanges.of_session(to.id):
+            if exchange.is_refused:
+                newest = await self._newest(tx, exchange)
+                await self._close(tx, exchange, newest, "one of the two got a message from a person")
+
     async def _warn(
         self, tx: Transaction, exchange: MessageExchange, sender: Session, to: Session, count: int, since: str
     ) -> None:
@@ -131,7 +142,13 @@ class Exchanges:
         rule = self._settings
         evidence = f"{_pair(sender, to)} sent each other {count} messages without other work since {since[11:19]} UTC"
         warning = await open_row(
-            tx, owner, WarningKind.PING_PONG, value=count, limit=rule.limit, evidence=evidence
+            tx,
+            owner,
+            WarningKind.PING_PONG,
+            value=count,
+            limit=rule.limit,
+            evidence=evidence,
+            subject=exchange.subject,
         )
         tx.exchanges.put(replace(exchange, owner=owner.id, request=None, is_refused=False))
         self._watch(tx, exchange)
@@ -158,8 +175,8 @@ class Exchanges:
         tx.exchanges.put(MessageExchange(exchange.first, exchange.second, after_id))
         tx.timers.remove(exchange.subject, TimerKind.EXCHANGE)
         owner = tx.find(exchange.owner)
-        if owner is not None and not await tx.exchanges.is_owner(owner.id):
-            await close_warning(tx, owner, WarningKind.PING_PONG)
+        if owner is not None:
+            await close_warning(tx, owner, WarningKind.PING_PONG, exchange.subject)
         if exchange.request is not None:
             request = await tx.mail.request(exchange.request)
             session = tx.find(request.session_id)

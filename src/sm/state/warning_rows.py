@@ -29,16 +29,24 @@ async def open_row(
     evidence: str,
     told: bool = True,
     recorded: bool = False,
+    subject: str = "",
 ) -> SessionWarning | None:
     """Open a warning with its event, without a notice. None: it is open already.
 
     `told`: the operator gets a notice. `recorded`: the event exists.
     """
-    if tx.warnings.find(session.id, kind) is not None:
+    if tx.warnings.find(session.id, kind, subject) is not None:
         return None
     text = folded(evidence, EVIDENCE_MAX)
     warning = SessionWarning(
-        tx.mail.new_id("warnings"), session.id, kind, tx.now, round(value, 2), round(limit, 2), text
+        tx.mail.new_id("warnings"),
+        session.id,
+        kind,
+        tx.now,
+        round(value, 2),
+        round(limit, 2),
+        text,
+        subject=subject,
     )
     tx.warnings.add(warning)
     if not recorded:
@@ -47,11 +55,14 @@ async def open_row(
     return warning
 
 
-async def close_warning(tx: Transaction, session: Session, kind: WarningKind) -> None:
-    """Close the open warning of this kind, if there is one, and withdraw its notices and its nudge."""
-    warning = tx.warnings.find(session.id, kind)
-    if warning is None:
-        return
+async def close_warning(tx: Transaction, session: Session, kind: WarningKind, subject: str = "") -> None:
+    """Close the open warning of this kind about this subject, and withdraw its notices and its nudge."""
+    warning = tx.warnings.find(session.id, kind, subject)
+    if warning is not None:
+        await _close(tx, session, warning)
+
+
+async def _close(tx: Transaction, session: Session, warning: SessionWarning) -> None:
     tx.warnings.change(warning, closed_at=tx.now)
     metadata = _metadata(warning) | {"ended": True, "told": False}
     await tx.event(EventType.WARNING, session, tx.now, warning_ended_event(session, warning), metadata)
@@ -80,7 +91,7 @@ async def after_move(tx: Transaction, session: Session) -> None:
     works = session.status is Status.RUNNING and session.paused is None
     for warning in tx.warnings.all_of(session.id):
         if _is_over(session, warning.kind, works=works):
-            await close_warning(tx, session, warning.kind)
+            await _close(tx, session, warning)
     if works:
         if tx.timers.find(session.id, TimerKind.WATCH) is None:
             due_at = later(tx.now, FIRST_LOOK_S)

@@ -41,10 +41,6 @@ class ExchangeWrites:
         )
         return [await self.find(*row) for row in rows]
 
-    async def is_owner(self, session_id: str) -> bool:
-        """True if the session has the warning of an exchange."""
-        return bool(await self._tx.read("SELECT 1 FROM exchanges WHERE owner = ? LIMIT 1", (session_id,)))
-
     def put(self, exchange: MessageExchange) -> None:
         self._tx.write(*insertion("exchanges", asdict(exchange), verb="INSERT OR REPLACE"))
 

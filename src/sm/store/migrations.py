@@ -626,10 +626,18 @@ _V11_ENDINGS: tuple[str, ...] = (
     "ALTER TABLE sessions ADD COLUMN lost_parent TEXT",
 )
 
+_V11_WARNINGS: tuple[str, ...] = (
+    # A session may have several open warnings of a kind, about different subjects.
+    "ALTER TABLE warnings ADD COLUMN subject TEXT NOT NULL DEFAULT ''",
+    "DROP INDEX open_warnings",
+    "CREATE UNIQUE INDEX open_warnings ON warnings (session_id, kind, subject) WHERE closed_at IS NULL",
+)
+
 _V11: tuple[str, ...] = (
     *_V11_EXCHANGES,
     *_V11_WRITABLE,
     *_V11_ENDINGS,
+    *_V11_WARNINGS,
 )
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (_V1, _V2, _V3, _V4, _V5, _V6, _V7, _V8, _V9, _V10, _V11)

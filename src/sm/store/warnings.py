@@ -16,16 +16,17 @@ class WarningWrites:
     def __init__(self, transaction: "Transaction") -> None:
         self._tx = transaction
 
-    def find(self, session_id: str, kind: WarningKind) -> SessionWarning | None:
-        """The open warning of this kind."""
-        return next((w for w in self.all_of(session_id) if w.kind is kind), None)
+    def find(self, session_id: str, kind: WarningKind, subject: str = "") -> SessionWarning | None:
+        """The open warning of this kind about this subject."""
+        found = (w for w in self.all_of(session_id) if w.kind is kind and w.subject == subject)
+        return next(found, None)
 
     def all_of(self, session_id: str) -> tuple[SessionWarning, ...]:
         """The open warnings of the session, oldest first."""
         return self._tx.mail.open.warnings.get(session_id, ())
 
     def add(self, warning: SessionWarning) -> None:
-        """Add an open warning. Its session must have none of that kind."""
+        """Add an open warning. Its session must have none of that kind and subject."""
         self._tx.insert_row("warnings", WARNINGS.row(warning))
         self._keep(warning.session_id, (*self.all_of(warning.session_id), warning))
 

@@ -35,6 +35,12 @@ class MessageView(_Sender):
     submitted_at: Annotated[Time | None, doc("When the recipient confirmed the message.")]
     acknowledged_at: Time | None
     expires_at: Time | None
+    held_until: Annotated[
+        str | None,
+        doc(
+            "The time at which a held message goes on; empty: when somebody allows it; null: it is not held."
+        ),
+    ]
     settled: Annotated[
         bool,
         doc(

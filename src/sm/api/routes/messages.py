@@ -155,6 +155,7 @@ def _sent_view(views: Views, request: Request) -> SentView:
         "submitted_at": request.state_at,
         "acknowledged_at": None,
         "expires_at": None,
+        "held_until": None,
         "settled": True,
         "request_id": request.name,
     }
