@@ -113,4 +113,8 @@ def test_task_is_the_wait_then_the_note_then_the_activity_of_a_session() -> None
     assert row(open_requests=["r1"], status="waiting_input", **more).task() == "works"
     assert row(**more).task() == "half"
     assert row(**more | {"note": None}).task() == "Bash: npm test"
+    pause = {"reason": "too dear", "state": "paused", "held": "frozen"}
+    assert row(**more, paused=pause).task() == "paused: its processes are frozen until sm resume"
+    assert row(**more, paused={**pause, "held": "told"}).task() == "paused: too dear"
+    assert row(**more, paused={**pause, "state": "pausing", "held": None}).task() == "half"
     assert row(**more, status="completed", completion_message="done: all").task() == "done: all"

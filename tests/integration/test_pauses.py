@@ -97,7 +97,8 @@ def test_pause_is_shown_beside_the_status_and_ends_with_resume(stage: Stage) -> 
     assert "paused: too dear" in stage.sm("why", session["session_id"])
     assert stage.sm("resume", session["session_id"]) == "Resumed sh-shown\n"
     assert pause_of(stage, session["session_id"]) is None
-    types = [event["type"] for event in stage.json("events", session["session_id"])]
+    events = stage.json("events", session["session_id"])
+    types = [e["type"] for e in events if "held" not in e["metadata"] or e["type"] == "resumed"]
     assert [t for t in types if t in ("paused", "resumed")] == ["paused", "resumed"]
 
 
@@ -129,15 +130,23 @@ def test_frozen_program_does_nothing_until_it_resumes(stage: Stage) -> None:
     assert "is paused: its processes are frozen" in refusal and f"sm resume {session}" in refusal
     assert f"sm resume {session}" in stage.refused("restore", session, exit_code=4)
     assert "its processes are frozen" in stage.sm("why", session)
+    progress = stage.sm("progress", session).splitlines()
+    assert "| paused (working) |" in progress[0]
+    assert progress[1].startswith("Paused: ") and "its processes are frozen until sm resume" in progress[1]
+    assert stage.json("progress", session)["paused"]["held"] == "frozen"
     with PersonTerminal([SM, "attach", session], stage.env, 100, 30) as person:
         attached = f"session {session} is paused: its processes are frozen until sm resume".encode()
         until(lambda: person.printed.count(attached) >= 2, "the reason is in the shell, and in tmux")
         person.press("\x02d")
-    stage.restart()
-    assert pause_of(stage, session)["state"] == "paused"
+    stage.kill_daemon()
+    stage.sm("all")  # starts the next daemon
+    assert (pause_of(stage, session)["state"], pause_of(stage, session)["held"]) == ("paused", "frozen")
     assert ticks.read_text() == done
     stage.sm("resume", session)
     until(lambda: len(ticks.read_text()) > len(done), "the program goes on")
+    said = [event["message"].partition(": ")[2] for event in stage.json("events", session)]
+    assert "its pause froze its processes; sm resume lets them go on" in said
+    assert "its frozen processes go on" in said
     stage.sm("pause", session)
     stage.sm("kill", session)
     assert stage.session(session)["status"] == "killed"

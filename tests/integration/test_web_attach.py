@@ -156,6 +156,23 @@ async def test_newest_of_many_sizes_reaches_the_agent(
         await window_has(instance, agent, "133 32")
 
 
+async def test_page_is_told_while_its_agent_is_frozen(
+    instance: Instance, server: WebServer, http: aiohttp.ClientSession
+) -> None:
+    agent = instance.spawn("Sh", SHELL)["session_id"]
+    if instance.json("pause", agent)["paused"]["held"] != "frozen":
+        pytest.skip("no cgroup can be made here, so no session is frozen")
+    async with terminal_page(http, server, await token_of(http, server), agent) as page:
+        attached, held = await page.frame(), await page.frame()
+        assert attached is not None and attached["t"] == "attached"
+        words = "The session is paused: its processes are frozen until sm resume."
+        assert held == {"t": "held", "words": words}
+        instance.sm("resume", agent)
+        assert await page.frame() == {"t": "held", "words": ""}
+        await page.type("echo $((6 * 7))ready\r")
+        await page.shows("42ready")
+
+
 @pytest.mark.parametrize("how", ["detach", "exit", "kill"])
 async def test_page_is_told_why_its_terminal_ended(
     instance: Instance, server: WebServer, http: aiohttp.ClientSession, how: str

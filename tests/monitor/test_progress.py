@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from sm.core.models import Checkpoint, Session
+from sm.core.pauses import Pause
 from sm.core.statuses import Status
 from sm.core.usage import TokenCounts, ToolUse, Usage
 from sm.monitor.progress import Measurements, report, seconds_between
@@ -50,6 +51,20 @@ def test_report_of_a_running_session_has_no_numbers_without_measurements() -> No
         None
     ] * 4
     assert not result["is_complete"]
+
+
+@pytest.mark.parametrize(
+    ("settled_at", "held", "state", "activity"),
+    [(None, None, "pausing", "Bash: make"), (AT, "frozen", "paused", None), (AT, "told", "paused", None)],
+)
+def test_report_of_a_paused_session_says_so_and_has_no_activity_once_it_is_still(
+    settled_at: str | None, held: str | None, state: str, activity: str | None
+) -> None:
+    pause = Pause(AT, "operator", "too dear", settled_at=settled_at, held=held)
+    paused = replace(session("aaaa1111", status=Status.RUNNING), paused=pause)
+    result = report(paused, [], [], AT, Measurements(current_activity="Bash: make"))
+    assert (result["paused"]["state"], result["paused"]["held"]) == (state, held)
+    assert result["current_activity"] == activity
 
 
 def test_elapsed_time_of_an_ended_session_stops_at_its_end() -> None:

@@ -80,6 +80,11 @@ class Scene:
             usage = [Usage(f"m{at}", "claude-haiku-4-5", at, output=10)]
             await self.manager.budgets.add_usage(tx, WORKER.id, usage)
 
+    async def recorded(self, type: EventType) -> list[str]:
+        """The texts of events about the session."""
+        events = await self.store.events(sessions=[WORKER.id])
+        return [e.message for e in events if e.type is type]
+
     async def told(self) -> list[str | None]:
         """The recipients of notices about the session."""
         notices = self.store.mail.open.notices.values()
@@ -177,6 +182,11 @@ async def test_frozen_session_is_paused_at_once_and_looked_at_again(scene: Scene
             tx, await tx.update(tx.session(WORKER.id), paused=frozen), "operator"
         )
     assert scene.orders(EffectKind.CONTINUE) == 1
+    assert (await scene.recorded(EventType.PAUSED))[1:] == [
+        "Child aaaa1111: its pause froze its processes, because nothing else stopped its turn; "
+        "sm resume lets them go on"
+    ]
+    assert (await scene.recorded(EventType.RESUMED)) == ["Child aaaa1111 resumed: its frozen processes go on"]
 
 
 async def test_process_that_a_pause_has_ended_starts_again_only_after_it(scene: Scene) -> None:
@@ -194,6 +204,15 @@ async def test_process_that_a_pause_has_ended_starts_again_only_after_it(scene: 
     assert pause_fact(scene.pause()).endswith("its process was ended, and sm resume starts it again")
     assert (WORKER.id, TimerKind.RESTART) in scene.store.mail.open.timers
     assert await scene.told() == []
+    assert (await scene.recorded(EventType.PAUSED))[1:] == [
+        "Child aaaa1111: its pause ended its process, because nothing else stopped its turn; "
+        "sm resume starts it again with its conversation"
+    ]
+    async with scene.store.transaction() as tx:
+        await scene.manager.pauses.resume(tx, tx.session(WORKER.id), "operator")
+    assert await scene.recorded(EventType.RESUMED) == [
+        "Child aaaa1111 resumed: it is started again with its conversation"
+    ]
 
 
 async def test_process_that_a_pause_ends_starts_again_when_resumed_before_its_end(scene: Scene) -> None:
@@ -206,6 +225,10 @@ async def test_process_that_a_pause_ends_starts_again_when_resumed_before_its_en
         await scene.manager.endings.process_ended(tx, tx.session(WORKER.id), Exit(143, None), ())
     ended = scene.store.sessions[WORKER.id]
     assert (ended.status, ended.exit, ended.paused) == (Status.STARTING, None, None)
+    assert await scene.recorded(EventType.RESUMED) == [
+        "Child aaaa1111 resumed: it is started again with its conversation"
+    ]
+    assert "ended its process" in (await scene.recorded(EventType.PAUSED))[-1]
     assert (WORKER.id, TimerKind.RESTART) in scene.store.mail.open.timers
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from sm.board.words import dollars, shown, status_word
 from sm.core.lines import plural
+from sm.core.pause_states import PauseState, held_words
 from sm.core.session_lines import fallback_mark, pause_state
 from sm.core.statuses import ENDED, Status
 from sm.core.timestamps import epoch_s, span
@@ -57,8 +58,15 @@ class BoardRow:
         elif self.status in ENDED:
             texts = (data["completion_message"], reason)
         else:
-            texts = (data["note"], data["activity"], data["title"], reason)
+            texts = (self._stopped(), data["note"], data["activity"], data["title"], reason)
         return shown(next((text for text in texts if text and text.strip()), ""), 300)
+
+    def _stopped(self) -> str:
+        """`paused: its processes are frozen until sm resume`; empty unless sm has seen that the session is still."""
+        pause = self.data.get("paused")
+        if not pause or pause_state(pause) != PauseState.PAUSED:
+            return ""
+        return f"paused: {held_words(str(pause.get('held'))) or pause['reason']}"
 
     def tree_cost(self) -> str:
         """The cost of the session with its descendants; empty without descendants, or if it is not known."""

@@ -10,7 +10,7 @@ from sm.core.faults import Fault, fault_reason
 from sm.core.labels import label, label_of, name_to_type, short_label
 from sm.core.messages import Message
 from sm.core.models import Session, Signal
-from sm.core.pause_states import spending_words
+from sm.core.pause_states import Held, spending_words
 from sm.core.pauses import Pause
 from sm.core.requests import BY_RULE, BY_TERMINAL, Question, Request
 from sm.core.states import EventType, MessageState, RequestKind, SignalKind, TrustLevel
@@ -194,9 +194,31 @@ def warning_ended_event(session: Session, warning: SessionWarning) -> str:
     return f"{subject(session)}: the warning {warning.kind.value} has ended"
 
 
+_RESTARTS = "; sm resume starts it again with its conversation"
+
+
 def paused_spends_event(session: Session, pause: Pause) -> str:
     """Text of the event for a session that spends after the order to pause."""
     return f"{subject(session)} was paused, and {spending_words(pause.spends or ('something',))}"
+
+
+def held_event(session: Session, held: Held, spends: Sequence[str]) -> str:
+    """Text of the event for a session that its pause has frozen or ended. `spends`: what nothing else has stopped."""
+    did = "froze its processes" if held is Held.FROZEN else "ended its process"
+    why = f", because nothing else stopped {' and '.join(spends)}" if spends else ""
+    then = (
+        "" if session.paused is None else "; sm resume lets them go on" if held is Held.FROZEN else _RESTARTS
+    )
+    return f"{subject(session)}: its pause {did}{why}{then}"
+
+
+def resumed_event(session: Session, held: Held | None) -> str:
+    """Text of the event for the end of a pause. `held`: the means that kept the session from spending."""
+    then = {
+        Held.FROZEN: ": its frozen processes go on",
+        Held.ENDED: ": it is started again with its conversation",
+    }
+    return f"{subject(session)} resumed{then.get(held, '') if held else ''}"
 
 
 def paused_spends_notice(session: Session, pause: Pause) -> str:

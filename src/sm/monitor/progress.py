@@ -8,6 +8,8 @@ from typing import Any
 from sm.core.estimates import Estimate, Sample, estimate_totals
 from sm.core.lifecycle import is_ended
 from sm.core.models import Checkpoint, Session
+from sm.core.pause_states import PauseState
+from sm.core.pauses import Pause
 from sm.core.statuses import Status
 from sm.core.timestamps import epoch_s
 from sm.core.usage import COST_DIGITS, TokenCounts, ToolUse
@@ -69,8 +71,9 @@ def report(
     `elapsed_work_s`: the seconds of work that is under way.
     """
     idle = session.status is Status.IDLE
-    # An idle or ended agent has no current activity, only a last tool.
+    # An idle, paused or ended agent has no current activity, only a last tool.
     is_active = session.status in (Status.STARTING, Status.RUNNING, Status.WAITING_INPUT)
+    is_active = is_active and (session.paused is None or session.paused.state is PauseState.PAUSING)
     known = measured or Measurements()
     tokens = None if measured is None or known.tokens is None else known.tokens + known.subagents
     worked = session.worked_s + elapsed_work_s
@@ -82,6 +85,7 @@ def report(
         "session_id": session.id,
         "name": session.display_name,
         "status": "working" if session.status is Status.RUNNING else session.status.value,
+        "paused": None if session.paused is None else _pause_json(session.paused),
         "elapsed_seconds": elapsed,
         "tokens_used": None if tokens is None else tokens.used,
         "tokens": None if tokens is None else asdict(tokens),
@@ -119,6 +123,20 @@ def report(
 def estimate_json(found: Estimate | None) -> dict[str, Any] | None:
     """The documented object of an estimate."""
     return None if found is None else {**asdict(found), "basis": found.basis.value}
+
+
+def _pause_json(pause: Pause) -> dict[str, Any]:
+    """The documented object of a pause."""
+    return {
+        "at": pause.at,
+        "by": pause.by,
+        "reason": pause.reason,
+        "until": pause.until,
+        "state": pause.state,
+        "settled_at": pause.settled_at,
+        "held": pause.held,
+        "spends": list(pause.spends),
+    }
 
 
 def without_words(shown: Mapping[str, Any], session: Session) -> dict[str, Any]:

@@ -7,10 +7,11 @@ from typing import Any
 
 from sm.config import Config
 from sm.core.budgets import DAILY
-from sm.core.effects import EffectKind
+from sm.core.effects import Effect, EffectKind
 from sm.core.labels import label, short_label
 from sm.core.lifecycle import is_live
 from sm.core.models import Exit, Session, Signal, ancestors
+from sm.core.pause_states import Held
 from sm.core.restarts import RESTART
 from sm.core.session_index import oldest_first
 from sm.core.states import EventType, SignalKind, TrustLevel
@@ -32,7 +33,7 @@ from sm.state.cut_off import plan_restore as plan_restore_of_cut_off
 from sm.state.loss_causes import LOST_TOGETHER, LossCause
 from sm.state.messages import return_messages
 from sm.state.notices import Notices
-from sm.state.pauses import ENDED_BY_PAUSE, end_by_kill, end_by_pause
+from sm.state.pauses import ENDED_BY_PAUSE, end_by_kill, end_by_pause, record_held
 from sm.state.requests import cancel_requests
 from sm.state.restarts import crash_signal, plan_restart, why_ended
 from sm.state.sessions import move
@@ -74,7 +75,7 @@ class Endings:
         kill = end_by_kill(tx, session.id)
         of_pause = end_by_pause(tx, session.id) if kill is None else None
         if of_pause is not None and exit is not None and is_live(session.status):
-            await self._end_for_pause(tx, session, replace(signal, emitted_at=tx.now), exit)
+            await self._end_for_pause(tx, session, replace(signal, emitted_at=tx.now), exit, of_pause)
             return
         kill = kill or of_pause
         if exit is not None and kill is not None:
@@ -112,7 +113,9 @@ class Endings:
         )
         await plan_restart(tx, self._notices, session, after, restart, why_ended(crash))
 
-    async def _end_for_pause(self, tx: Transaction, session: Session, end: Signal, exit: Exit) -> None:
+    async def _end_for_pause(
+        self, tx: Transaction, session: Session, end: Signal, exit: Exit, order: Effect
+    ) -> None:
         """Record the end of a process that a pause has ended. The end of the pause starts the next one."""
         restart = after_pause(session, exit, tx.now)
         reason = ENDED_BY_PAUSE if session.paused is None else f"{ENDED_BY_PAUSE}; sm resume starts it again"
@@ -129,6 +132,7 @@ class Endings:
         await plan_restart(
             tx, self._notices, session, after, restart, ENDED_BY_PAUSE, words="the restart after the pause"
         )
+        await record_held(tx, after, Held.ENDED, order.payload.get("spends", []))
 
     async def start_failed(self, tx: Transaction, session_id: str, signal: Signal) -> None:
         """Record that the session will never have a process, or not again."""

@@ -22,8 +22,15 @@ from sm.core.text import folded
 from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import later
 from sm.core.usage import Usage
-from sm.core.wording import paused_spends_event, paused_spends_notice, subject
+from sm.core.wording import (
+    held_event,
+    paused_spends_event,
+    paused_spends_notice,
+    resumed_event,
+    subject,
+)
 from sm.policy.pauses import FROZEN_LOOK_S, LOOK_S, SOFT_LOOK_S, PauseStep, Seen, after_look
+from sm.policy.restarts import is_waiting
 from sm.providers.base import Provider
 from sm.state.messages import send
 from sm.state.notices import Notices
@@ -101,10 +108,13 @@ class Pauses:
         tx.timers.remove(session.id, TimerKind.RESUME, TimerKind.PAUSE)
         after = await tx.update(session, paused=None)
         await follow_warnings(tx, after)
-        await tx.event(EventType.RESUMED, after, tx.now, f"{subject(after)} resumed", {"by": by})
+        is_ending = session.process is None or end_by_pause(tx, session.id) is not None
+        starts_again = is_waiting(session) or end_by_pause(tx, session.id) is not None
+        held = Held.ENDED if starts_again else Held.FROZEN if pause.held == Held.FROZEN else None
+        text = resumed_event(after, held)
+        await tx.event(EventType.RESUMED, after, tx.now, text, {"by": by, "held": held})
         if pause.suspends or pause.held == Held.FROZEN or tx.has_open(EffectKind.SUSPEND, after.id):
             await tx.effect(EffectKind.CONTINUE, after.id, {}, tx.now)
-        is_ending = session.process is None or end_by_pause(tx, session.id) is not None
         if (
             pause.cut_off and pause.held != Held.ENDED and not is_ending
         ):  # the restart of its process tells it
@@ -120,6 +130,8 @@ class Pauses:
             return session
         step, pause = after_look(pause, seen, tx.now)
         after = session if pause == session.paused else await tx.update(session, paused=pause)
+        if pause.held == Held.FROZEN and session.paused is not None and session.paused.held != Held.FROZEN:
+            await record_held(tx, after, Held.FROZEN, session.paused.spends)
         match step:
             case PauseStep.PRESS:
                 after = await interrupt(tx, after)
@@ -168,6 +180,8 @@ class Pauses:
         if session.paused is not None:
             settled = replace(session.paused, settled_at=tx.now, held=held, spends=())
             after = await tx.update(session, paused=settled)
+            if session.paused.held != held:
+                await record_held(tx, after, held, session.paused.spends)
             tx.timers.remove(session.id, TimerKind.PAUSE)
             if held is Held.FROZEN:
                 look(tx, after, FROZEN_LOOK_S)
@@ -182,7 +196,13 @@ class Pauses:
         if session.token_hash is None:
             return "it was adopted, so its process belongs to a person"
         if session.process is not None and not tx.has_open(EffectKind.KILL, session.id):
-            payload = {"force": False, "by": SM_ITSELF, "reason": ENDED_BY_PAUSE, "pause": True}
+            payload: dict[str, object] = {
+                "force": False,
+                "by": SM_ITSELF,
+                "reason": ENDED_BY_PAUSE,
+                "pause": True,
+            }
+            payload["spends"] = [] if session.paused is None else list(session.paused.spends)
             await tx.effect(EffectKind.KILL, session.id, payload, tx.now)
         return None
 
@@ -196,6 +216,12 @@ class Pauses:
         await tx.event(EventType.WARNING, after, tx.now, paused_spends_event(after, pause), metadata)
         await self._notices.add_for_spending(tx, after, pause.at, paused_spends_notice(after, pause))
         return after
+
+
+async def record_held(tx: Transaction, session: Session, held: Held, spends: Sequence[str]) -> None:
+    """Record that the pause of a session has frozen its processes or ended its process."""
+    metadata = {"held": held, "spends": list(spends)}
+    await tx.event(EventType.PAUSED, session, tx.now, held_event(session, held, spends), metadata)
 
 
 def end_by_pause(tx: Transaction, session_id: str) -> Effect | None:

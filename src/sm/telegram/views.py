@@ -7,6 +7,7 @@ from sm.core.attention import current_task
 from sm.core.labels import label, name_to_type
 from sm.core.lifecycle import is_ended
 from sm.core.models import Session
+from sm.core.pauses import pause_fact
 from sm.core.requests import Request
 from sm.core.states import TrustLevel
 from sm.core.telegram import session_object
@@ -138,7 +139,10 @@ async def progress(call: CommandCall) -> BotReply:
     session = call.session()
     may_read = call.services.sessions.may_read(call.caller, session)
     shown = await call.services.monitor.progress(session, 1, may_read=may_read)
-    lines = [f"{label(session)} ({session.id}): {shown['status']}"]
+    status = shown["status"] if session.paused is None else f"{session.paused.state} ({shown['status']})"
+    lines = [f"{label(session)} ({session.id}): {status}"]
+    if session.paused is not None:
+        lines.append(folded(pause_fact(session.paused), 300))
     for name, key in (
         ("elapsed", "elapsed_seconds"),
         ("tokens", "tokens_used"),

@@ -1,7 +1,8 @@
 """The WebSocket of a terminal page: a tmux client of an agent's terminal, on a pseudo-terminal of its own.
 
 The browser sends `auth`, then `attach` with the session and the size, then `resize` and `shown`, and typed input as
-binary frames. The server sends `attached`, the output as binary frames, and at the end `ended`; or `refused`.
+binary frames. The server sends `attached`, the output as binary frames, `held` for a paused agent that reads no keys,
+and at the end `ended`; or `refused`.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ import orjson
 from aiohttp import WSMsgType, web
 
 from sm.client.http import TIMEOUT_S, session_path
+from sm.core.pause_states import held_words
 from sm.errors import LimitReached, SmError
 from sm.linux.pty_process import PtyProcess, pty_process
 from sm.web.client_frames import (
@@ -160,11 +162,25 @@ class _Terminal:
             await self._socket.send(output, WSMsgType.BINARY)
 
     async def _watch_session(self) -> None:
-        """End with the session: tmux keeps the screen of an agent that has ended, and nobody reads the keys."""
+        """End with the session: tmux keeps the screen of an agent that has ended, and nobody reads the keys.
+
+        Tell the page when a pause keeps the agent from reading them, and when it does no longer.
+        """
+        told = ""
         while True:
             if self._has_ended():
                 await self._end(_SESSION_ENDED)
+            if (held := self._held()) != told:
+                told = held
+                await _tell(self._socket, "held", words=held)
             await asyncio.sleep(_LOOK_EVERY_S)
+
+    def _held(self) -> str:
+        """Why the agent of a paused session reads no keys; empty: it may read them."""
+        row = self._services.hub.live.table.rows.get(self._session_id)
+        pause = None if row is None else row.data.get("paused")
+        held = held_words(str(pause.get("held"))) if pause else ""
+        return f"The session is paused: {held}." if held else ""
 
     def _has_ended(self) -> bool:
         row = self._services.hub.live.table.rows.get(self._session_id)

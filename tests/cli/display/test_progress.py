@@ -93,3 +93,23 @@ def test_progress_block_omits_unknown_values_of_a_program() -> None:
     assert block[:2] == ["engineer-task1043 (1a2b3c4d) | working | 3min elapsed", "Done: 60%"]
     assert block[-1] == "  line 49"
     assert not [text for text in block if "Tokens" in text or "Tools" in text or "None" in text]
+
+
+def test_progress_block_of_a_paused_session_says_so() -> None:
+    pause: dict[str, object] = {
+        "at": ago(seconds=10),
+        "by": "operator",
+        "reason": "too dear",
+        "until": None,
+        "spends": [],
+    }
+    frozen = progress(paused={**pause, "state": "paused", "held": "frozen"})
+    assert progress_block(frozen, AT, UTC)[:2] == [
+        "engineer-task1043 (1a2b3c4d) | paused (working) | 3min elapsed",
+        "Paused: 10s ago by operator: too dear; its processes are frozen until sm resume",
+    ]
+    spending = progress(paused={**pause, "state": "pausing", "held": None, "spends": ["3 background agents"]})
+    assert progress_block(spending, AT, UTC, watched=True)[:2] == [
+        "engineer-task1043 (1a2b3c4d) | pausing (running) | 3min elapsed",
+        "Paused: 10s ago by operator: too dear; 3 background agents still spend",
+    ]

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from typing_extensions import TypedDict  # pydantic reads the one of `typing` only from Python 3.12 on
 
-from sm.api.answers.sessions import SessionLabel
+from sm.api.answers.sessions import PausedView, SessionLabel
 from sm.api.answers.usage import EstimateView, SumsView, TokensView, TreeSumsView
 from sm.api.fields import Anything, Time, doc, words
 from sm.core.items import ItemState
@@ -46,6 +46,7 @@ class ProgressView(TypedDict):
     session_id: str
     name: str
     status: Annotated[ProgressStatus, doc("`working` is `running`.")]
+    paused: Annotated[PausedView | None, doc("Null: the session is not paused.")]
     elapsed_seconds: int
     tokens_used: Annotated[int | None, doc("The sum of `input` and `output`.")]
     tokens: TokensView | None

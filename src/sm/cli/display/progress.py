@@ -5,6 +5,7 @@ from datetime import datetime, tzinfo
 
 from sm.cli.display.sums import estimate_words, tree_lines
 from sm.core.lines import JsonObject, age, agent_line, checkpoint_line, line
+from sm.core.session_lines import pause_state, paused_words
 from sm.core.timestamps import span
 
 _TODO_MAX = 12
@@ -21,8 +22,13 @@ def progress_block(
     """
     name = line(progress.get("name") or progress["session_id"])
     elapsed = span(progress["elapsed_seconds"])
-    status = _STATUSES.get(progress["status"], progress["status"]) if watched else progress["status"]
-    lines = [f"{name} ({progress['session_id']}) | {line(status)} | {elapsed} elapsed"]
+    status = line(_STATUSES.get(progress["status"], progress["status"]) if watched else progress["status"])
+    pause = progress.get("paused")  # an older daemon says nothing of it
+    if pause:
+        status = f"{pause_state(pause)} ({status})"
+    lines = [f"{name} ({progress['session_id']}) | {status} | {elapsed} elapsed"]
+    if pause:
+        lines.append(f"Paused: {paused_words(progress, now)}")
     lines += _tokens(progress)
     if progress.get("tools_used"):
         used = " ".join(f"{line(tool)}({count})" for tool, count in progress["tools_used"].items())

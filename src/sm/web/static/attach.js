@@ -9,6 +9,7 @@ const MOST = { columns: 500, rows: 200 };
 const RESIZE_MS = 100;
 const PIECE_BYTES = 32 * 1024;
 const SHOWN_BYTES = 32 * 1024;
+const KEYS_GO = "Your keys go to the agent. F6 leaves the terminal.";
 const WORDS = {
   4401: "This login is not valid any more.",
   4403: "This login may not attach: it needs the scope all.",
@@ -136,11 +137,13 @@ function take(frame) {
     const label = shown(frame.label, 200);
     document.title = `${label} - sm terminal`;
     find("label").textContent = label;
-    enter("attached", "Your keys go to the agent. F6 leaves the terminal.");
+    enter("attached", KEYS_GO);
     resize();
     terminal.focus();
   } else if (frame.t === "ended") enter("over", shown(frame.words));
-  else if (frame.t === "refused") enter("over", frame.hint ? `${shown(frame.words, 500)} (hint: ${shown(frame.hint, 500)})` : shown(frame.words, 500), true);
+  else if (frame.t === "held" && document.documentElement.dataset.phase === "attached") {
+    say(frame.words ? `${shown(frame.words, 200)} Keys have no effect until then. F6 leaves the terminal.` : KEYS_GO, frame.words !== "");
+  } else if (frame.t === "refused") enter("over", frame.hint ? `${shown(frame.words, 500)} (hint: ${shown(frame.hint, 500)})` : shown(frame.words, 500), true);
 }
 
 function detach() {
