@@ -140,6 +140,7 @@ async def _in_container(containers: RealContainers) -> AsyncIterator[Place]:
         containers.config,
         containers.paths,
         lambda slug: containers.workspace,
+        without_cgroups(),
         scaled(),
     )
     session = replace(samples.session(ID), workspace="w", effective_mode=TrustLevel.SANDBOXED)

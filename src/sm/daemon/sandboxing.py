@@ -47,11 +47,21 @@ class SandboxParts:
             self.writable.record,
         )
         self.session_processes = SessionProcesses(
-            store.instance, paths.launch, self._agents, lambda pid: self.containers.of_pid(pid) is not None
+            store.instance,
+            paths.launch,
+            self._agents,
+            lambda pid: self.containers.of_pid(pid) is not None,
+            self.containers.first_processes,
         )
         self._host = HostSandbox(paths, self.session_processes)
         self._container = ContainerSandbox(
-            self.engine, self.containers, self.images, config, paths, self._workspace
+            self.engine,
+            self.containers,
+            self.images,
+            config,
+            paths,
+            self._workspace,
+            self.session_processes,
         )
         self.sandboxes = Sandboxes(self._host, self._container)
         self.containment = Containment(self._contains, self._user)

@@ -166,9 +166,34 @@ class Cgroup:
         )
 
 
+def container_paths(paths: Mapping[str, str]) -> dict[str, str]:
+    """The `memberships` of a container itself, from those of a process in it, which may be in a cgroup below.
+
+    A hierarchy in which the process is outside of its container is left out.
+    """
+    found = {}
+    for controller, path in paths.items():
+        if matches := list(_CONTAINER.finditer(path)):
+            found[controller] = path[: matches[-1].end()]
+    return found
+
+
+def container_directory(pid: int, controller: str) -> str | None:
+    """The directory of a controller for the container of a process; "" stands for cgroup v2.
+
+    None for a process outside of containers, and where the hierarchy is not visible here or has no such container.
+    """
+    text = _text(f"/proc/{pid}/cgroup") or ""
+    path = container_paths(memberships(text)).get(controller)
+    if path is None or container_in(text) is None:
+        return None
+    return directory_of(controller, {controller: path}, hierarchies(_text("/proc/self/mountinfo") or ""))
+
+
 def cgroup_of(pid: int) -> Cgroup | None:
-    """The cgroup of a process; None when the process is gone or its cgroup is not visible here."""
+    """The cgroup of a process, or of its container; None when the process is gone or its cgroup is not visible here."""
     paths = memberships(_text(f"/proc/{pid}/cgroup") or "")
+    paths |= container_paths(paths)
     mounts = hierarchies(_text("/proc/self/mountinfo") or "")
     memory, pids, freezer = (directory_of(name, paths, mounts) for name in ("memory", "pids", "freezer"))
     return None if memory is None and pids is None else Cgroup(memory, pids, freezer)

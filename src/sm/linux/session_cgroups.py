@@ -28,7 +28,7 @@ from enum import StrEnum
 
 from sm.core.backoff import Backoff
 from sm.core.models import Process
-from sm.linux.cgroups import counters, directory_of, hierarchies, memberships
+from sm.linux.cgroups import container_directory, counters, directory_of, hierarchies, memberships
 from sm.linux.processes import identify, read_proc, signal_process
 
 _SESSION = re.compile(r"[0-9a-f]{8}")
@@ -286,6 +286,23 @@ def probe(instance: str) -> Probe:
         earlier = tuple(found for found in find_bases(name, mounts) if found[0] != base)
         return Probe(SessionCgroups(base, version, earlier), f"{label}, {base}")
     return Probe(None, "; ".join(why))
+
+
+def cgroups_in_container(pid: int, instance: str) -> SessionCgroups | None:
+    """The cgroups of sessions in the container of a process.
+
+    They are below the cgroup of the container. Docker removes them with it. None for a process outside of containers,
+    and where this user may not make a cgroup there.
+    """
+    for version, controller, needed in ((2, "", "cgroup.freeze"), (1, "freezer", "freezer.state")):
+        folder = container_directory(pid, controller)
+        if (
+            folder is not None
+            and os.path.exists(f"{folder}/{needed}")
+            and os.access(folder, os.W_OK | os.X_OK)
+        ):
+            return SessionCgroups(f"{folder}/sm-{instance[:8]}", version)
+    return None
 
 
 def leave_session_cgroup(cgroups: SessionCgroups) -> None:

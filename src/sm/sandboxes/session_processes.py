@@ -1,8 +1,11 @@
-"""Finds every process that was started for a session on this host, also one that left the tree of its agent.
+"""Finds every process that was started for a session, also one that left the tree of its agent.
 
 A process belongs to a session by evidence only: it is in the cgroup of the session, or it started after the agent with
 the session's `SM_SESSION_ID` and token file in its environment. Without cgroups, a process that left the tree and
 dropped its environment is not found.
+
+The cgroup of a session in a container is below that of the container: the limits of the container hold, and `docker
+pause` and `docker rm` reach it. The processes of a container cannot change their cgroup.
 """
 
 import asyncio
@@ -10,17 +13,19 @@ import contextlib
 import errno
 import logging
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from sm.core.models import Process
 from sm.linux import processes
+from sm.linux.cgroups import cgroup_of, container_of
 from sm.linux.platform import boot_id
 from sm.linux.session_cgroups import (
     Freeze,
     Probe,
     SessionCgroup,
     SessionCgroups,
+    cgroups_in_container,
     is_session_id,
     leave_session_cgroup,
     probe,
@@ -39,7 +44,7 @@ class SessionProcesses:
 
     `launch`: the directory of the instance's launch files. `agents`: the agents of all sessions that may live, by the
     id of the session; None for one that has no process now. `in_container`: whether a process is in a container of
-    this instance.
+    this instance. `containers`: the first processes of the containers of this instance that run.
     """
 
     def __init__(
@@ -48,6 +53,7 @@ class SessionProcesses:
         launch: str,
         agents: Callable[[], Mapping[str, Process | None]],
         in_container: Callable[[int], bool] = lambda pid: False,
+        containers: Callable[[], Iterable[Process]] = tuple,
     ) -> None:
         self._instance = instance
         self._launch = launch
@@ -55,16 +61,23 @@ class SessionProcesses:
         self._in_container = in_container
         self._opened: set[str] = set()
         """The sessions whose cgroup waits for their agent."""
+        self._containers = containers
 
     def enter_all(self) -> None:
-        """Move every live agent on this host that an earlier daemon did not move into its cgroup."""
+        """Move every live agent that an earlier daemon did not move into its cgroup."""
         for session_id, agent in self._agents().items():
             if agent is not None and self._is_marked(session_id, agent.pid):
                 self.enter(session_id, agent)
 
     def _is_marked(self, session_id: str, pid: int) -> bool:
-        """False for an adopted agent, which stays where its person started it, and for an agent in a container."""
-        return self._token(session_id) in processes.environ_entries(pid)
+        """False for an adopted agent, which stays where its person started it."""
+        return self._has_token(session_id, pid, processes.environ_entries(pid))
+
+    def _has_token(self, session_id: str, pid: int, environment: Collection[bytes]) -> bool:
+        if self._token(session_id) in environment:
+            return True
+        inside = _TOKEN + f"{INSIDE_LAUNCH}/{session_id}.token".encode()
+        return inside in environment and self._in_container(pid)
 
     @cached_property
     def probed(self) -> Probe:
@@ -84,7 +97,7 @@ class SessionProcesses:
             self.cgroups.close()
 
     def cgroup(self, session_id: str) -> SessionCgroup | None:
-        """The cgroup of a session; None where no cgroups can be made. It need not exist."""
+        """The cgroup of a session on this host; None where no cgroups can be made. It need not exist."""
         return None if self.cgroups is None else self.cgroups.of(session_id)
 
     def session_of(self, pid: int) -> str | None:
@@ -115,6 +128,19 @@ class SessionProcesses:
         if cgroup is not None:
             cgroup.remove()
 
+    def _all_cgroups(self) -> Iterator[SessionCgroups]:
+        """The place of cgroups on this host, and those in the containers that run."""
+        if self.cgroups is not None:
+            yield self.cgroups
+        for init in self._containers():
+            if (inside := cgroups_in_container(init.pid, self._instance)) is not None:
+                yield inside
+
+    def _cgroups_of(self, session_id: str) -> list[SessionCgroup]:
+        """The existing cgroups of a session."""
+        found = dict.fromkeys(cgroups.of(session_id) for cgroups in self._all_cgroups())
+        return [cgroup for cgroup in found if cgroup.exists()]
+
     def warm_up(self) -> None:
         """Prepare an entry that follows within milliseconds."""
         if self.cgroups is not None:
@@ -126,21 +152,25 @@ class SessionProcesses:
         Idempotent. False when the agent is gone, there are no cgroups, or the kernel does not permit it.
         """
         self._opened.discard(session_id)
-        if self.cgroups is None or not processes.is_alive(agent):
+        inside = container_of(agent.pid) is not None and self._in_container(agent.pid)
+        cgroups = cgroups_in_container(agent.pid, self._instance) if inside else self.cgroups
+        if cgroups is None or not processes.is_alive(agent):
             return False
-        cgroup = self.cgroups.of(session_id)
+        cgroup = cgroups.of(session_id)
         try:
             if not cgroup.has(agent.pid):
                 cgroup.create()
                 cgroup.enter(agent.pid)
-                self._enter_started_before(cgroup, session_id, agent)
+                self._enter_started_before(cgroup, session_id, agent, inside=inside)
         except OSError as error:
             if error.errno != errno.ESRCH:  # it ended meanwhile
                 _warn(session_id, error)
             return False
         return True
 
-    def _enter_started_before(self, cgroup: SessionCgroup, session_id: str, agent: Process) -> None:
+    def _enter_started_before(
+        self, cgroup: SessionCgroup, session_id: str, agent: Process, *, inside: bool
+    ) -> None:
         """Move what the agent started before it entered its cgroup. What starts from now on follows by itself."""
         moved, found = {agent}, [agent]
         while found:
@@ -149,16 +179,47 @@ class SessionProcesses:
                     with contextlib.suppress(ProcessLookupError):
                         cgroup.enter(process.pid)
             moved.update(found)
-            all = (*processes.process_tree(agent), *self._marked(session_id, agent))
+            roots = [agent, *(self._unclaimed(session_id, agent) if inside else ())]
+            all = (*processes.process_tree(*roots), *self._marked(session_id, agent))
             found = [process for process in all if process not in moved]
+
+    def _unclaimed(self, session_id: str, agent: Process) -> list[Process]:
+        """The orphans of the agent's container that no other session can have started.
+
+        A container has no processes but its first one, that one's command, those of sessions, and those that a person
+        starts with `docker exec`, which are no orphans. Empty while another session starts: its first processes are in
+        no cgroup yet.
+        """
+        init = next(
+            (init for init in self._containers() if container_of(init.pid) == container_of(agent.pid)), None
+        )
+        place = None if init is None else cgroups_in_container(init.pid, self._instance)
+        began = processes.read_stat(agent.pid)
+        if init is None or place is None or began is None:
+            return []
+        for other, process in self._agents().items():
+            if other != session_id and (
+                process is None or (self._in_container(process.pid) and not place.of(other).has(process.pid))
+            ):
+                return []
+        cgroup = cgroup_of(init.pid)
+        stats = map(processes.read_stat, () if cgroup is None else cgroup.members())
+        return [
+            stat.process
+            for stat in stats
+            if stat is not None
+            and not stat.gone
+            and stat.parent == init.pid
+            and stat.start >= began.start
+            and place.session_of(stat.process.pid) is None
+        ]
 
     def of(self, session_id: str, agent: Process) -> list[Process]:
         """The live processes that belong to the session by evidence, perhaps with some of its agent's own tree.
 
         `agent`: the newest process of the session, which may be gone.
         """
-        cgroup = self.cgroup(session_id)
-        members = [] if cgroup is None else cgroup.processes()
+        members = [process for cgroup in self._cgroups_of(session_id) for process in cgroup.processes()]
         found = dict.fromkeys((*members, *self._marked(session_id, agent)))
         if not found:
             return []
@@ -167,23 +228,24 @@ class SessionProcesses:
 
     def thaw(self, session_id: str) -> None:
         """Let the processes of a session run, so that they handle signals. Idempotent."""
-        cgroup = self.cgroup(session_id)
-        with contextlib.suppress(OSError):
-            if cgroup is not None and cgroup.state() not in (None, Freeze.THAWED):
-                cgroup.thaw()
+        for cgroup in self._cgroups_of(session_id):
+            with contextlib.suppress(OSError):
+                if cgroup.state() not in (None, Freeze.THAWED):
+                    cgroup.thaw()
 
     def left_behind(self) -> dict[str, list[Process]]:
         """The live processes of sessions that have ended, by the id of the session. Removes empty cgroups of these."""
-        cgroups = {} if self.cgroups is None else self.cgroups.all()
+        cgroups = [found for place in self._all_cgroups() for found in place.all().items()]
         marked = self._all_marked()
         living = (
             self._agents().keys()
         )  # after the looks: what was found of a session that starts meanwhile is its own
         found: dict[str, dict[Process, None]] = {}
-        for session_id, cgroup in cgroups.items():
+        for session_id, cgroup in cgroups:
             if session_id not in living:
-                found[session_id] = dict.fromkeys(cgroup.processes())
-                if not found[session_id] and session_id not in self._opened:
+                members = cgroup.processes()
+                found.setdefault(session_id, {}).update(dict.fromkeys(members))
+                if not members and session_id not in self._opened:
                     cgroup.remove()
         for session_id, process in marked:
             if session_id not in living:
@@ -203,8 +265,7 @@ class SessionProcesses:
             ).decode("ascii", "replace")
             if not is_session_id(session_id):
                 continue
-            inside = _TOKEN + f"{INSIDE_LAUNCH}/{session_id}.token".encode()
-            is_ours = self._token(session_id) in entries or (inside in entries and self._in_container(pid))
+            is_ours = self._has_token(session_id, pid, entries)
             if is_ours and (process := processes.identify(pid)) is not None:
                 found.append((session_id, process))
         return found
@@ -225,27 +286,32 @@ class SessionProcesses:
         return left
 
     async def kill_cgroup(self, session_id: str) -> list[Process]:
-        """End what is left in the cgroup of a session with SIGKILL, and remove the cgroup; as `SessionCgroup.kill`.
+        """End what is left in the cgroups of a session with SIGKILL, and remove them; as `SessionCgroup.kill`.
 
         Does not block.
         """
-        cgroup = self.cgroup(session_id)
-        if cgroup is None:
-            return []
-        left = await cgroup.kill(lambda: self._spared(session_id, cgroup.members()))
-        if not left:
-            cgroup.remove()
-        return left
+        all_left: list[Process] = []
+        for cgroup in await asyncio.to_thread(self._cgroups_of, session_id):
+
+            def spared(cgroup: SessionCgroup = cgroup) -> Collection[int]:
+                return self._spared(session_id, cgroup.members())
+
+            left = await cgroup.kill(spared)
+            all_left += left
+            if not left:
+                cgroup.remove()
+        return all_left
 
     def _marked(self, session_id: str, agent: Process) -> list[Process]:
         """The processes that started after the agent with the mark of the session in their environment."""
         boot, _, began = agent.started.partition("/")
         if boot != boot_id():
             return []
-        marks = {_SESSION + session_id.encode(), self._token(session_id)}
+        mark = _SESSION + session_id.encode()
         found = []
         for pid in processes.other_pids():
-            if marks <= set(processes.environ_entries(pid)):
+            entries = processes.environ_entries(pid)
+            if mark in entries and self._has_token(session_id, pid, entries):
                 stat = processes.read_stat(pid)
                 if stat is not None and not stat.gone and stat.start >= int(began):
                     found.append(stat.process)

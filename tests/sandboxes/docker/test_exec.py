@@ -26,7 +26,7 @@ from tests import samples
 from tests.engine import EngineProcess
 from tests.load import until
 from tests.sandboxes.docker.real_container import USER, RealContainers, pid_inside
-from tests.sandboxes.terminal import Terminal
+from tests.sandboxes.terminal import Terminal, without_cgroups
 
 pytestmark = pytest.mark.processes
 
@@ -98,6 +98,7 @@ async def stage_in(containers: RealContainers, folder: Path, grace_s: float) -> 
             containers.config,
             containers.paths,
             lambda slug: containers.workspace if slug == "w" else None,
+            without_cgroups(),
             grace_s,
         )
         yield Stage(sandbox, containers, terminal, work)

@@ -17,7 +17,7 @@ from sm.sandboxes.docker.image import Images
 from sm.sandboxes.docker.sandbox import ContainerSandbox
 from tests import samples
 from tests.sandboxes.docker.conftest import Sandboxes
-from tests.sandboxes.terminal import Terminal
+from tests.sandboxes.terminal import Terminal, without_cgroups
 
 pytestmark = pytest.mark.processes
 
@@ -47,6 +47,7 @@ async def scene(sandboxes: Sandboxes, tmp_path: Path) -> AsyncIterator[Scene]:
         config,
         sandboxes.paths,
         sandboxes.workspaces.get,
+        without_cgroups(),
         0.3,
     )
     terminal = Terminal(tmp_path, is_pty=True)

@@ -112,7 +112,11 @@ class Containers:
     def of_pid(self, pid: int) -> Container | None:
         """The container in which a process runs, by the process's cgroup."""
         found = container_of(pid)
-        return next((container for container in self._known.values() if container.id == found), None)
+        return next((container for container in list(self._known.values()) if container.id == found), None)
+
+    def first_processes(self) -> list[Process]:
+        """The first process of each container that runs. Thread-safe."""
+        return [found.init for found in list(self._known.values()) if is_alive(found.init)]
 
     def listen(self, listener: Listener) -> None:
         """Call `listener` from the event loop when a container dies or uses up its memory."""

@@ -1,8 +1,9 @@
 """Runs agents in the container of their workspace.
 
 The terminal runs `docker exec -it`, which runs the launch script inside. The session's process is the agent's process
-on the host: the kernel tells its end, and takes its signals, without the engine. All processes of the container's
-cgroup that were started for a session belong to it, whoever their parent is now.
+on the host: the kernel tells its end, and takes its signals, without the engine. All processes of the container that
+were started for a session belong to it, whoever their parent is now. They are in the cgroup of the session, which is
+below that of the container, or have the id of the session in their environment.
 """
 
 import asyncio
@@ -47,6 +48,7 @@ from sm.sandboxes.docker.start_report import (
     report_inside,
     words_of_engine,
 )
+from sm.sandboxes.session_processes import SessionProcesses
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -112,6 +114,7 @@ class ContainerSandbox:
         config: Config,
         paths: InstancePaths,
         workspace: Callable[[str], Workspace | None],
+        session_processes: SessionProcesses,
         grace_s: float = 5.0,
     ) -> None:
         self._engine = engine
@@ -120,6 +123,7 @@ class ContainerSandbox:
         self._config = config
         self._paths = paths
         self._workspace = workspace
+        self._session_processes = session_processes
         self._grace_s = grace_s
         self._records = ProtectionRecords(paths)
         self._watch = launches.LaunchWatch()
@@ -189,11 +193,14 @@ class ContainerSandbox:
         inside = f"{INSIDE_LAUNCH}/{session_id}"
         search = None if cgroup is None else AgentSearch(cgroup, session_id, inside, pid)
         process: Process | None = None
+        entering: asyncio.Task[bool] | None = None
 
         def is_over() -> bool:
-            nonlocal process
+            nonlocal process, entering
             terminal = processes.identify(pid)  # first: an agent does not outlive the search that follows
             process, has_left = (None, False) if search is None else search.look()
+            if process is not None and entering is None:
+                entering = asyncio.create_task(self._enter(session_id, process))
             return has_left or (process is None and terminal is None)
 
         in_time = await self._watch.wait_until(script, is_over, _SEARCH_S)
@@ -202,12 +209,19 @@ class ContainerSandbox:
                 await self._ask_engine(search, container, inside, pid)
             in_time = await self._watch.wait_until(script, is_over, _START_BOUND_S - _SEARCH_S)
         is_late = not in_time and (process is None or processes.has_open(process.pid, script))
+        if entering is not None:
+            await entering
         launches.remove_script(session_id, place.launch)  # so that a start in a suspended engine fails later
         if is_late:
             raise launches.late_start(session_id, _START_BOUND_S)
-        if process is None:
+        if process is not None:
+            await self._enter(session_id, process)  # it may be another one than the first that was seen
+        else:
             await asyncio.to_thread(self._raise_if_failed, session, pid, container)
         return process
+
+    async def _enter(self, session_id: str, process: Process) -> bool:
+        return await asyncio.to_thread(self._session_processes.enter, session_id, process)
 
     async def _ask_engine(self, search: AgentSearch, container: Container, script: str, pid: int) -> None:
         """Find the process of an agent that has replaced its environment, such as by `env -i`."""
@@ -247,10 +261,13 @@ class ContainerSandbox:
         cgroup = await asyncio.to_thread(cgroup_of_container, first)
 
         def others() -> list[Process]:
-            return [] if cgroup is None else marked(cgroup, session.id)
+            inside = [] if cgroup is None else marked(cgroup, session.id)
+            return [*inside, *self._session_processes.of(session.id, process)]
 
         await self._unpause(first, cgroup)
+        await asyncio.to_thread(self._session_processes.thaw, session.id)
         left = await processes.end_tree(process, self._grace_s, force=force, others=others)
+        left += await self._session_processes.kill_cgroup(session.id)  # what forks faster than it is seen
         if left:
             raise did_not_end(left)
 
