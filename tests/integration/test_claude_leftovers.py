@@ -86,6 +86,8 @@ def test_killed_claude_leaves_its_background_shell_and_the_child_of_its_server(
     found = {o["pid"]: o for o in orphans(claudes) if o["session_id"] == session_id}
     assert {process.pid for process in left} <= found.keys()
     assert all(o["age_s"] >= 0 and o["memory_bytes"] > 0 and o["command"] for o in found.values())
+    (listed,) = [s for s in claudes.json("ls", "-a") if s["session_id"] == session_id]
+    assert {orphan["pid"] for orphan in listed["orphan_processes"]} == found.keys()
     shown_status, shown_list = claudes.sm("status"), claudes.sm("ls", "-a")
     for process in left:
         assert f"pid {process.pid} of " in shown_status

@@ -84,6 +84,8 @@ def test_crash_lists_what_left_the_process_tree_until_it_is_ended(instance: Inst
     shown = f"pid {leaver.process.pid} of "
     assert shown in instance.sm("status")
     assert shown in instance.sm("ls", "-a")
+    listed = {s["session_id"]: s for s in instance.json("ls", "-a")}
+    assert {o["pid"] for o in listed[leaver.session_id]["orphan_processes"]} == {o["pid"] for o in found}
     assert f"Ended {shown}" in instance.sm("kill", "--orphans")
     assert identify(leaver.process.pid) != leaver.process
     assert orphans(instance) == []

@@ -59,6 +59,22 @@ def test_container_in_finds_the_id_in_the_paths_of_both_versions(text: str, cont
     assert cgroups.container_in(text) == container
 
 
+@pytest.mark.parametrize(
+    ("path", "of_container"),
+    [
+        (f"/docker/{CONTAINER}", f"/docker/{CONTAINER}"),
+        (f"/docker/{CONTAINER}/sm-01234567/89abcdef", f"/docker/{CONTAINER}"),
+        (f"/system.slice/docker-{CONTAINER}.scope/init.scope", f"/system.slice/docker-{CONTAINER}.scope"),
+        (f"/docker/{OTHER}/docker/{CONTAINER}/below", f"/docker/{OTHER}/docker/{CONTAINER}"),
+        ("/sm-01234567/89abcdef", None),
+        ("/", None),
+    ],
+)
+def test_container_paths_end_at_the_innermost_container(path: str, of_container: str | None) -> None:
+    expected = {} if of_container is None else {"": of_container}
+    assert cgroups.container_paths({"": path, "pids": "/"}) == expected
+
+
 def test_directory_of_uses_the_hierarchy_of_the_controller_in_version_1() -> None:
     paths, mounts = cgroups.memberships(V1), cgroups.hierarchies(V1_MOUNTS)
     assert cgroups.directory_of("memory", paths, mounts) == f"/sys/fs/cgroup/memory/docker/{CONTAINER}"

@@ -18,7 +18,7 @@ from functools import cached_property
 
 from sm.core.models import Process
 from sm.linux import processes
-from sm.linux.cgroups import cgroup_of, container_of
+from sm.linux.cgroups import cgroup_of, container_in, container_of
 from sm.linux.platform import boot_id
 from sm.linux.session_cgroups import (
     Freeze,
@@ -98,7 +98,12 @@ class SessionProcesses:
 
     def cgroup(self, session_id: str) -> SessionCgroup | None:
         """The cgroup of a session on this host; None where no cgroups can be made. It need not exist."""
-        return None if self.cgroups is None else self.cgroups.of(session_id)
+        if self.cgroups is None:
+            return None
+        found = self.cgroups.of(session_id)
+        if container_in(f"0::{found.path}") == container_in(f"0::{self.cgroups.base}"):
+            return found
+        return SessionCgroup(f"{self.cgroups.base}/{session_id}", self.cgroups.version)
 
     def session_of(self, pid: int) -> str | None:
         """The session of this instance in whose cgroup a process is, also one that has ended."""
@@ -190,29 +195,28 @@ class SessionProcesses:
         starts with `docker exec`, which are no orphans. Empty while another session starts: its first processes are in
         no cgroup yet.
         """
-        init = next(
-            (init for init in self._containers() if container_of(init.pid) == container_of(agent.pid)), None
-        )
+        container, began = container_of(agent.pid), processes.read_stat(agent.pid)
+        init = next((init for init in self._containers() if container_of(init.pid) == container), None)
         place = None if init is None else cgroups_in_container(init.pid, self._instance)
-        began = processes.read_stat(agent.pid)
-        if init is None or place is None or began is None:
+        inside = None if init is None else cgroup_of(init.pid)
+        if init is None or place is None or inside is None or began is None:
             return []
-        for other, process in self._agents().items():
-            if other != session_id and (
-                process is None or (self._in_container(process.pid) and not place.of(other).has(process.pid))
-            ):
-                return []
-        cgroup = cgroup_of(init.pid)
-        stats = map(processes.read_stat, () if cgroup is None else cgroup.members())
-        return [
+        claimed = {pid for cgroup in place.all().values() for pid in cgroup.members()}
+        orphans = [
             stat.process
-            for stat in stats
+            for stat in map(processes.read_stat, inside.members())
             if stat is not None
             and not stat.gone
             and stat.parent == init.pid
             and stat.start >= began.start
-            and place.session_of(stat.process.pid) is None
+            and stat.process.pid not in claimed
         ]
+        for other, process in self._agents().items():  # after the look: these sessions started the processes
+            if other == session_id:
+                continue
+            if process is None or (container_of(process.pid) == container and process.pid not in claimed):
+                return []
+        return orphans
 
     def of(self, session_id: str, agent: Process) -> list[Process]:
         """The live processes that belong to the session by evidence, perhaps with some of its agent's own tree.

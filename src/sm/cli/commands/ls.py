@@ -10,7 +10,8 @@ Columns:
   CTX   the used part of the model's context window
   TASK  the agent's question, wait, note, current tool or last words
 
-With --all, processes that ended agents left behind follow the list. "sm kill --orphans" ends them.
+With --all, processes that ended agents left behind follow the list. "sm kill --orphans" ends them. In the JSON they are
+in "orphan_processes" of their session.
 
 \b
 Examples:
@@ -31,6 +32,7 @@ from sm.cli.display.orphans import orphan_lines
 from sm.cli.display.output import now, print_json, print_lines
 from sm.cli.options import workspace_option
 from sm.cli.session_list import archived_option, search_option
+from sm.client.http import decode_answer
 from sm.core.lines import JsonObject
 from sm.errors import NotFound, UsageError
 from sm.wire import encode
@@ -71,22 +73,37 @@ def command(
     text = call.client.text("GET", "/v1/overview", query)
     if quiet:
         call.show(text, lambda sessions: [session["session_id"] for _, _, session in ordered(sessions)])
-    else:
-        call.show(text, lambda sessions: _printed(layout(sessions)))
-        if ended and not call.as_json:
-            _print_orphans(call)
-
-
-def _print_orphans(call: Call) -> None:
-    """Print the processes that ended sessions left behind."""
-    try:
-        orphans = call.client.get("/v1/orphans")
-    except NotFound:  # an older daemon
         return
+    orphans = _orphans(call) if ended else []
+    if orphans and call.as_json:
+        print_json(encode(_with_orphans(decode_answer(text), orphans)))
+        return
+    call.show(text, lambda sessions: _printed(layout(sessions)))
     if orphans:
         print_lines(
             ["", "Orphan processes (sm kill --orphans):", *(f"  {text}" for text in orphan_lines(orphans))]
         )
+
+
+def _orphans(call: Call) -> Sequence[JsonObject]:
+    """The processes that ended sessions left behind."""
+    try:
+        found: Sequence[JsonObject] = call.client.get("/v1/orphans")
+    except NotFound:  # an older daemon
+        return []
+    return found
+
+
+def _with_orphans(sessions: Sequence[JsonObject], orphans: Sequence[JsonObject]) -> list[JsonObject]:
+    left: dict[str, list[JsonObject]] = {}
+    for orphan in orphans:
+        left.setdefault(orphan["session_id"], []).append(orphan)
+    return [
+        {**session, "orphan_processes": left[session["session_id"]]}
+        if session["session_id"] in left
+        else session
+        for session in sessions
+    ]
 
 
 def _printed(shown: Listing) -> list[str]:
