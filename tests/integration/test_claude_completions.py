@@ -1,8 +1,12 @@
 """Endings that sm detects in the last messages of the real Claude Code."""
 
 import json
+import os
+import signal
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -131,14 +135,7 @@ def test_open_entry_of_its_task_list_delays_the_completion(claudes: ClaudeInstan
     "text", [DONE, "Which database should I use, sqlite or postgres?", "I could not fix it: the build fails."]
 )
 def test_turn_that_ends_while_no_daemon_runs_is_read(claudes: ClaudeInstance, text: str) -> None:
-    """A Stop hook of the user runs in parallel to that of sm, and claude says that it works until both have ended."""
-    begun, over = (claudes.work / f"{word}-{len(text)}" for word in ("begun", "over"))
-    waits = f"touch {begun}; while [ ! -e {over} ]; do sleep 0.05; done"
-    settings = claudes.home / ".claude" / "settings.json"
-    before = settings.read_text() if settings.exists() else "{}"
-    stop = [{"hooks": [{"type": "command", "command": waits}]}]
-    settings.write_text(json.dumps({**json.loads(before), "hooks": {"Stop": stop}}))
-    try:
+    with stop_hook(claudes, str(len(text))) as (begun, over):
         parent = claudes.spawn("Sh", "sleep 1000")["session_id"]
         session_id = claudes.spawn("Editor", f"[[text:{text}]]", "--parent", parent)["session_id"]
         until(begun.exists, "the hook of the user runs", 60)
@@ -147,9 +144,52 @@ def test_turn_that_ends_while_no_daemon_runs_is_read(claudes: ClaudeInstance, te
         over.touch()
         claudes.run("daemon", "start")
         until(lambda: _told(claudes, parent, session_id), "the parent is told", 60)
-    finally:
-        settings.write_text(before)
     assert len(_told(claudes, parent, session_id)) == 1
+
+
+def test_old_end_of_a_turn_completes_neither_the_restored_session_nor_a_fork(claudes: ClaudeInstance) -> None:
+    with stop_hook(claudes, "restored") as (begun, _):
+        spawned = claudes.spawn("Editor", f"[[text:{DONE}]]")
+        session_id = spawned["session_id"]
+        until(begun.exists, "the hook of the user runs", 60)
+        until(lambda: _kept_end(claudes, session_id), "the end is stored", 60)
+        claudes.kill_daemon()
+        os.kill(spawned["pid"], signal.SIGKILL)
+        claudes.run("daemon", "start")
+        assert claudes.ended(session_id)["status"] == "error"
+        assert not _kept_end(claudes, session_id)
+    claudes.sm("restore", session_id)
+    fork_id = claudes.json("fork", session_id)["session_id"]
+    for number in range(2):
+        for resumed in (session_id, fork_id):
+            claudes.idle(resumed)
+        quiet(claudes)
+        assert [e for s in (session_id, fork_id) for e in endings(claudes, s) if "completed" in e] == []
+        if number == 0:  # the next daemon searches the transcripts for an end that it has not read
+            claudes.kill_daemon()
+            claudes.run("daemon", "start")
+    for resumed in (session_id, fork_id):
+        claudes.sm("send", resumed, f"[[text:{DONE}]]", *option("--wait", 60))
+        assert in_status(claudes, resumed, "completed")["completion_message"] == DONE
+
+
+@contextmanager
+def stop_hook(claudes: ClaudeInstance, name: str) -> Iterator[tuple[Path, Path]]:
+    """Give the user a Stop hook that makes the first file of the result, and ends when the second one is there.
+
+    It runs in parallel to that of sm, and claude says that it works until both have ended.
+    """
+    begun, over = (claudes.work / f"{word}-{name}" for word in ("begun", "over"))
+    waits = f"touch {begun}; while [ ! -e {over} ]; do sleep 0.05; done"
+    settings = claudes.home / ".claude" / "settings.json"
+    before = settings.read_text() if settings.exists() else "{}"
+    stop = [{"hooks": [{"type": "command", "command": waits}]}]
+    settings.write_text(json.dumps({**json.loads(before), "hooks": {"Stop": stop}}))
+    try:
+        yield begun, over
+    finally:
+        over.touch()
+        settings.write_text(before)
 
 
 def _kept_end(claudes: ClaudeInstance, session_id: str) -> bool:
