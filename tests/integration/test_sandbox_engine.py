@@ -98,6 +98,34 @@ def test_agents_are_restored_that_ended_with_the_engine_while_no_daemon_ran(
         instance.end()
 
 
+def test_restore_all_waits_for_nothing_and_works_as_soon_as_the_engine_is_back(
+    private_engine: EngineProcess, sandbox_image: str
+) -> None:
+    """The engine dies, then the daemon. A person restores while the engine is away, and again when it is back."""
+    instance = open_instance(private_engine.url, sandbox_image, ", on_engine_restart: end")
+    try:
+        before = sleepers(instance, 3)
+        private_engine.kill()
+        instance.kill_daemon()
+        # The containers of a killed engine go on without it, and their terminals end with it.
+        instance.start_daemon()
+        for session_id in before:
+            instance.ended(session_id)
+        refused = instance.run("restore", "--all", "--continue")
+        assert refused.returncode == 9
+        assert refused.stderr.count("no Docker engine listens") == 3
+        assert [instance.session(s)["status"] for s in before] == ["error"] * 3
+        private_engine.start()
+        instance.sm("restore", "--all", "--continue")
+        for session_id, pid in before.items():
+            restored(instance, session_id, pid)
+            assert instance.session(session_id)["effective_mode"] == "sandboxed"
+            assert ends_told(instance, session_id) == 1
+        assert instance.sm("restore", "--all") == "no sessions to restore\n"
+    finally:
+        instance.end()
+
+
 def test_idle_container_is_stopped_by_the_daemon_after_the_one_that_was_killed(
     engine: str, sandbox_image: str
 ) -> None:
