@@ -93,17 +93,31 @@ def stop_container(engine: str, container: str) -> None:
     docker(engine, "stop", "-t", "1", container)
 
 
-@pytest.mark.parametrize("lose", [kill_container, remove_container, stop_container])
-@pytest.mark.parametrize("command", ["--all --continue", "LEAD --tree"])
+@pytest.mark.parametrize(
+    ("lose", "command", "has_daemon"),
+    [
+        (kill_container, "--all --continue", True),
+        (kill_container, "LEAD --tree", True),
+        (remove_container, "--all --continue", True),
+        (stop_container, "LEAD --tree", True),
+        (kill_container, "--all --continue", False),
+        (remove_container, "LEAD --tree", False),
+    ],
+)
 def test_team_that_lost_its_container_is_restored_as_it_was(
-    engine: str, sandbox_image: str, lose: Callable[[str, str], None], command: str
+    engine: str, sandbox_image: str, lose: Callable[[str, str], None], command: str, has_daemon: bool
 ) -> None:
     instance = open_instance(engine, sandbox_image)
     try:
         parents = spawn_team(instance)
         lead, before = next(iter(parents)), pids_of(instance, parents)
         [container] = containers_of(engine, instance)
+        if not has_daemon:
+            instance.kill_daemon()
         lose(engine, container)
+        if not has_daemon:
+            until(lambda: not any(map(processes_of, parents)), "the agents have ended")
+            instance.start_daemon()
         wait_for_ends(instance, parents)
         assert parents_of(instance, parents) == parents
         for session_id in parents:

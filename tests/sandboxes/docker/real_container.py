@@ -74,7 +74,7 @@ class RealContainers:
     def find(self, workspace: str | None) -> Container | None:
         return self._container if workspace == "w" else None
 
-    def has_ended(self, workspace: str | None, process: Process) -> bool:
+    async def has_ended(self, workspace: str | None, process: Process) -> bool:
         return is_ending(self._container.init)
 
     def start_idle_time(self, workspace: str | None) -> None:

@@ -191,17 +191,29 @@ async def test_container_has_ended_for_the_processes_that_ran_in_it_unless_sm_en
     workspace, containers = sandboxes.workspace(), sandboxes.containers
     made = await containers.ensure(workspace)
     first = made.init
-    assert not containers.has_ended("shop", first)
+    assert not await containers.has_ended("shop", first)
     sandboxes.follow()
     os.kill(first.pid, signal.SIGKILL)
     await sandboxes.until(lambda: sandboxes.events, "the event")
-    assert containers.has_ended("shop", first)
-    assert not containers.has_ended(None, first)
+    assert await containers.has_ended("shop", first)
     later = (await containers.ensure(workspace)).init
-    assert containers.has_ended("shop", first)
-    assert not containers.has_ended("shop", later)
+    assert await containers.has_ended("shop", first)
+    assert not await containers.has_ended("shop", later)
     await containers.stop("shop")
-    assert not containers.has_ended("shop", later), "by an order of sm"
+    assert not await containers.has_ended("shop", later), "by an order of sm"
+
+
+async def test_container_that_ended_while_no_daemon_ran_has_ended(sandboxes: Sandboxes) -> None:
+    made = await sandboxes.containers.ensure(sandboxes.workspace())
+    later = sandboxes.open()
+    assert not await later.has_ended("shop", made.init)
+    os.kill(made.init.pid, signal.SIGKILL)
+    await sandboxes.until(partial(is_gone, made), "the container has ended")
+    assert await later.has_ended("shop", made.init)
+    again = await later.ensure(sandboxes.workspace())
+    assert await sandboxes.open().has_ended("shop", made.init)
+    assert not await sandboxes.open().has_ended("shop", again.init)
+    await later.close()
 
 
 async def test_foreign_container_with_our_name_is_named_and_not_touched(sandboxes: Sandboxes) -> None:

@@ -79,6 +79,8 @@ class Containers:
         self._crashes = Crashes()
         self._ended: dict[str | None, float] = {}
         """When the last container ended without an order of this daemon, in seconds since the boot."""
+        self._ordered: dict[str | None, float] = {}
+        """When this daemon last stopped or removed a container."""
         self._unverified: set[str | None] = set()
         """Containers whose image may have changed, or whose mounts this daemon did not check."""
         self._flights: dict[str | None, asyncio.Task[Container]] = {}
@@ -97,17 +99,6 @@ class Containers:
         """The container of a workspace (slug) if its first process lives."""
         found = self._known.get(workspace)
         return found if found is not None and is_alive(found.init) else None
-
-    def has_ended(self, workspace: str | None, process: Process) -> bool:
-        """True if the container in which the process ran is known to have ended without an order of this daemon.
-
-        The kernel ends the processes of a container while its first process exits, so before the engine reports that.
-        """
-        known = self._known.get(workspace)
-        if known is not None and is_ending(known.init):
-            return True
-        ended_s = self._ended.get(workspace)
-        return ended_s is not None and start_s(process) <= ended_s
 
     def of_pid(self, pid: int) -> Container | None:
         """The container in which a process runs, by the process's cgroup."""
@@ -145,6 +136,7 @@ class Containers:
             if self._known.get(key) != known:
                 continue  # `ensure` knows better meanwhile
             if known is not None and (found is None or (found.id, found.init) != (known.id, known.init)):
+                self._ended[key] = _now_s()
                 self._forget(key)
                 known = None
             if found is not None:
@@ -180,6 +172,25 @@ class Containers:
             await asyncio.wait(tasks, timeout=_CLOSE_S)
 
     # ---------------------------------------------------------------------------------------------- operations
+
+    async def has_ended(self, workspace: str | None, process: Process) -> bool:
+        """Return True if the container in which the process ran has ended, unless this daemon ended it.
+
+        The kernel ends the processes of a container while its first process exits, so before the engine reports that.
+        Asks the engine about a container that this daemon has never known. False if the engine does not answer.
+        """
+        known, began_s = self._known.get(workspace), start_s(process)
+        if (known is not None and is_ending(known.init)) or began_s <= self._ended.get(workspace, 0.0):
+            return True
+        if began_s <= self._ordered.get(workspace, 0.0):
+            return False
+        if known is None:
+            try:
+                record = next((record for record in await self.list() if record.key == workspace), None)
+            except SandboxUnavailable:
+                return False
+            known = None if record is None else record.running()
+        return known is None or start_s(known.init) > began_s
 
     async def check(self, workspace: Workspace | None) -> tuple[str, ...]:
         """Return warnings for a session that is about to start in the container.
@@ -224,6 +235,7 @@ class Containers:
         async with self._lock(workspace):
             record = await self._require_unused(workspace, force=force)
             self._crashes.clear(workspace)
+            self._ordered[workspace] = _now_s()
             self._forget(workspace)
             await self._engine.call(partial(calls.stop, container=record.id), timeout_s=CHANGE_S)
             log.info("stopped container %s", record.name)
@@ -233,6 +245,7 @@ class Containers:
         async with self._lock(workspace):
             record = await self._require_unused(workspace, force=force)
             self._crashes.clear(workspace)
+            self._ordered[workspace] = _now_s()
             self._forget(workspace)
             await self._engine.call(partial(calls.remove, container=record.id), timeout_s=CHANGE_S)
             log.info("removed container %s", record.name)
@@ -353,7 +366,7 @@ class Containers:
         """The first process ended without an order of this daemon."""
         if not self._crashes.was_expected(self._known[key].id):
             self._crashes.add(key)
-        self._ended[key] = time.clock_gettime(time.CLOCK_BOOTTIME)
+        self._ended[key] = _now_s()
         self._forget(key)
 
     def _forget(self, key: str | None) -> None:
@@ -403,6 +416,11 @@ class Containers:
         except SmError as error:
             log.debug("an idle container was not stopped: %s", error)
         self.start_idle_time(key)
+
+
+def _now_s() -> float:
+    """Seconds since the boot."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def _owner(key: str | None) -> str:

@@ -93,8 +93,8 @@ class ContainerKeeper(Protocol):
     def find(self, workspace: str | None) -> Container | None:
         """The container that runs, as far as it is known now, without I/O."""
 
-    def has_ended(self, workspace: str | None, process: Process) -> bool:
-        """True if the container in which the process ran is known to have ended without an order of this daemon."""
+    async def has_ended(self, workspace: str | None, process: Process) -> bool:
+        """Return True if the container in which the process ran has ended without an order of this daemon."""
 
     def start_idle_time(self, workspace: str | None) -> None:
         """Count the time after which an idle container stops from now."""
@@ -291,7 +291,11 @@ class ContainerSandbox:
             return ProcessEnding(terminal)
         exit = Exit(signal=terminal.code - 128)
         process = session.process
-        if exit.signal == _SIGKILL and process and self._containers.has_ended(session.workspace, process):
+        if (
+            exit.signal == _SIGKILL
+            and process
+            and await self._containers.has_ended(session.workspace, process)
+        ):
             return ProcessEnding(exit, place_ended=True)
         container = self._containers.find(session.workspace)
         if container is None or exit.signal != _SIGKILL or not self._count_oom_kills(container):
