@@ -80,6 +80,25 @@ def test_pause_stops_background_agents_also_over_a_crash_of_the_daemon(
     claudes.sm("kill", session_id)
 
 
+def test_pause_of_an_account_stops_the_background_agents_of_its_sessions(
+    claudes: ClaudeInstance, api: ScriptedApi
+) -> None:
+    session_id = claudes.spawn("Editor", *option("--wait", 60))["session_id"]
+    claudes.idle(session_id)
+    (account,) = claudes.json("accounts")
+    claudes.prompt(session_id, launch(3, "account"))
+    api.wait_for(lambda: len(spend(api, "account")) >= 9, "three background agents spend")
+    said = claudes.sm("pause", "--account", account["name"], "--wait", "60")
+    assert said == f"Paused account {account['name']}: it starts no new turn, 1 session paused\n"
+    spent = len(spend(api, "account"))
+    assert paused(claudes, session_id)["reason"] == f"account {account['name']} was paused"
+    assert claudes.sm("resume", "--account", account["name"]) == f"Resumed account {account['name']}\n"
+    api.wait_for(lambda: bool(api.turns(GO_ON)), "claude goes on")
+    claudes.idle(session_id)
+    assert len(spend(api, "account")) == spent
+    claudes.sm("kill", session_id)
+
+
 def test_background_agents_that_ignore_the_keys_are_frozen_or_end_with_the_process(
     claudes: ClaudeInstance, api: ScriptedApi
 ) -> None:

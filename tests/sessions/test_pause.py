@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sm.core.accounts import Account
 from sm.core.effects import EffectKind
 from sm.core.models import OPERATOR, Exit, Process, Session
 from sm.core.pause_states import Held, PauseState, held_words
@@ -18,11 +19,12 @@ from sm.core.usage import Usage
 from sm.errors import IllegalState
 from sm.messaging.holds import hold_reason
 from sm.policy.pauses import FORCE_AFTER_S, PRESSES_MAX, QUIET_S
+from sm.sessions.accounts import Accounts
 from sm.sessions.interrupt import Interrupts
 from sm.sessions.kill import Kills
 from sm.sessions.leftovers import Leftovers
 from sm.sessions.manager import Manager
-from sm.sessions.pause import Pausing
+from sm.sessions.pause import Pausing, is_pausing
 from sm.store import Store
 from tests.samples import AT, LAUNCH, session
 from tests.sandboxes.terminal import without_cgroups
@@ -37,6 +39,7 @@ WORKER = replace(
     conversation="c",
     token_hash="t",
 )
+ACCOUNT = Account("a", "claude", "/c", "d" * 32)
 KEY = (WORKER.id, TimerKind.PAUSE)
 
 
@@ -320,3 +323,37 @@ async def test_start_of_the_daemon_leaves_the_looks_that_are_due(scene: Scene) -
     due, pause = scene.store.mail.open.timers[KEY], scene.pause()
     await scene.pausing.begin()
     assert (scene.store.mail.open.timers[KEY], scene.pause()) == (due, pause)
+
+
+async def test_account_pauses_its_sessions_until_they_spend_nothing(scene: Scene) -> None:
+    accounts = Accounts(scene.store, scene.manager, 0.0)
+    async with scene.store.transaction() as tx:
+        tx.accounts.put(ACCOUNT)
+        await tx.update(tx.session(WORKER.id), account=ACCOUNT.name)
+    await accounts.pause(OPERATOR, ACCOUNT.name, soft=True, wait_s=0)
+    assert scene.store.sessions[WORKER.id].paused is None
+    await accounts.pause(OPERATOR, ACCOUNT.name, soft=False, wait_s=0)
+    await scene.pass_time(60)
+    assert scene.orders(EffectKind.SUSPEND) == 1, "its background agents went on"
+    (state,) = await accounts.states(OPERATOR)
+    assert [s.id for s in state.paused if is_pausing(s)] == [WORKER.id]
+    assert await scene.told() == [None, PARENT.id]
+    scene.frozen = True
+    await scene.pass_time(1)
+    assert (scene.pause().state, scene.pause().reason) == (PauseState.PAUSED, "account a was paused")
+    assert await accounts.resume(OPERATOR, ACCOUNT.name) == 2
+    assert scene.store.sessions[WORKER.id].paused is None
+    assert scene.orders(EffectKind.CONTINUE) == 1
+    assert await accounts.resume(OPERATOR, ACCOUNT.name) == 0
+
+
+async def test_end_of_an_accounts_pause_leaves_the_pauses_of_others(scene: Scene) -> None:
+    accounts = Accounts(scene.store, scene.manager, 0.0)
+    async with scene.store.transaction() as tx:
+        tx.accounts.put(ACCOUNT)
+        worker = await tx.update(tx.session(WORKER.id), account=ACCOUNT.name)
+        await scene.manager.pauses.pause(tx, worker, by="operator", reason="mine", soft=True)
+    await accounts.pause(OPERATOR, ACCOUNT.name, soft=False, wait_s=0)
+    assert (scene.pause().soft, scene.pause().reason) == (False, "mine")
+    await accounts.resume(OPERATOR, ACCOUNT.name)
+    assert scene.pause().reason == "mine"

@@ -27,6 +27,8 @@ class Pause:
     """The agent has no turns: its processes are stopped."""
     budget: str | None = None
     """The subject of the spent budget that paused the session; None: it was paused otherwise."""
+    account: str | None = None
+    """The account that a person has paused, and with it the session."""
     settled_at: str | None = None
     """The time at which sm saw that the session spends nothing; None: that was not seen yet."""
     held: str | None = None

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sm.core.accounts import Account, Park, ParkKind
-from sm.core.models import Caller
+from sm.core.models import Caller, Session
 from sm.core.timers import Timer
 from sm.core.timestamps import epoch_s
 from sm.errors import NotFound
 from sm.policy.access import Action
 from sm.sessions.manager import Manager
+from sm.sessions.pause import is_pausing, leave_to_budget
 from sm.state.accounts import (
     binding_park,
     go_on,
@@ -20,7 +21,8 @@ from sm.state.accounts import (
     try_again,
     waiting_sessions,
 )
-from sm.store import Store
+from sm.state.budget_holds import is_held_by_budget
+from sm.store import Store, Transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,8 @@ class AccountState:
     parks: Sequence[Park]
     waiting: int
     """Sessions that a park keeps from a turn."""
+    paused: Sequence[Session] = ()
+    """The live sessions that were paused with the account."""
 
 
 class Accounts:
@@ -53,33 +57,74 @@ class Accounts:
             states = []
             for account in tx.mail.open.accounts.values():
                 parks = tuple(tx.accounts.parks(account.name).values())
-                waiting = {w.session_id for parked in parks for w in waiting_sessions(tx, parked)}
+                waiting = {
+                    w.session_id for parked in parks for w in waiting_sessions(tx, parked, paused=True)
+                }
                 live = len(list(sessions_of(tx, account.name)))
-                states.append(AccountState(account, live, parks, len(waiting)))
+                paused = _paused_with(tx, account.name)
+                states.append(AccountState(account, live, parks, len(waiting), paused))
         return states
 
     async def parked(self) -> list[AccountState]:
         """The accounts that are parked, for an overview."""
         return [state for state in await self._states() if state.parks]
 
-    async def pause(self, caller: Caller, name: str) -> None:
-        """Park an account until `resume`. Idempotent. Raises NotPermitted, NotFound."""
+    async def pause(self, caller: Caller, name: str, *, soft: bool, wait_s: float) -> None:
+        """Park an account until `resume`, and pause its live sessions. Idempotent. Raises NotPermitted, NotFound.
+
+        Returns when these spend nothing, or after `wait_s`. `soft`: only park the account, so that a turn and the
+        background agents that are under way go on.
+        """
         self._manager.require(caller, Action.MANAGE_ACCOUNTS)
+        ids = list[str]()
         async with self._store.transaction() as tx:
             _require_known(tx.accounts.find(name), name)
             now = epoch_s(tx.now)
             tx.accounts.park(Park(ParkKind.OPERATOR, "paused by the operator", now, account=name))
             plan_attempt(tx, name)
+            for session in [] if soft else list(sessions_of(tx, name)):
+                await self._pause_with(tx, caller, session, name)
+                ids.append(session.id)
+        known = self._store.sessions
+        await self._store.wait_until(
+            lambda: not any(i in known and is_pausing(known[i]) for i in ids), 0.0 if soft else wait_s
+        )
+
+    async def _pause_with(self, tx: Transaction, caller: Caller, session: Session, name: str) -> None:
+        """Pause a session with its account. Its own pause stays, but lets no turn end any more."""
+        own, pauses = session.paused, self._manager.pauses
+        if own is None:
+            reason = f"account {name} was paused"
+            await pauses.pause(tx, session, by=caller.name, reason=reason, account=name)
+        elif own.soft:
+            await pauses.pause(
+                tx,
+                session,
+                by=own.by,
+                reason=own.reason,
+                until=own.until,
+                budget=own.budget,
+                account=own.account,
+            )
 
     async def resume(self, caller: Caller, name: str) -> int:
-        """End every park of an account; return their number. Raises NotPermitted, NotFound."""
+        """End every park of an account, and the pauses that came with it; return their number.
+
+        Raises NotPermitted, NotFound.
+        """
         self._manager.require(caller, Action.MANAGE_ACCOUNTS)
         async with self._store.transaction() as tx:
             _require_known(tx.accounts.find(name), name)
             parks = list(tx.accounts.parks(name).values())
+            paused = _paused_with(tx, name)
+            for session in paused:  # before the release, which lets those that wait go on one after the other
+                if is_held_by_budget(tx, session):
+                    await leave_to_budget(tx, session)
+                else:
+                    await self._manager.pauses.resume(tx, session, caller.name)
             for parked in parks:
                 await release(tx, parked, self._stagger_s)
-        return len(parks)
+        return len(parks) + len(paused)
 
     # Events
 
@@ -105,6 +150,11 @@ class Accounts:
             if tx.timers.take(timer) and session is not None and binding_park(tx.mail.open, session) is None:
                 await go_on(tx, session)
         return None
+
+
+def _paused_with(tx: Transaction, name: str) -> list[Session]:
+    """The sessions that were paused with the account."""
+    return [s for s in sessions_of(tx, name) if s.paused is not None and s.paused.account == name]
 
 
 def _require_known(account: Account | None, name: str) -> None:

@@ -149,7 +149,7 @@ class Pausing:
                 for member in members:
                     if member.id not in kept and is_held_by_budget(tx, member):
                         kept[member.id] = stopped_error(tx, member)
-                        await _leave_to_budget(tx, member)
+                        await leave_to_budget(tx, member)
                 members = [s for s in members if s.id not in kept]
                 for member in members:
                     await self._manager.pauses.resume(tx, member, caller.name)
@@ -189,7 +189,7 @@ class Pausing:
 
     def _pausing(self, session_ids: Sequence[str]) -> list[str]:
         known = self._store.sessions
-        return [i for i in session_ids if i in known and _is_pausing(known[i])]
+        return [i for i in session_ids if i in known and is_pausing(known[i])]
 
     def _warnings(self, paused: Sequence[Session], wanted: PauseRequest) -> list[str]:
         if wanted.soft:
@@ -211,9 +211,7 @@ class Pausing:
         """Have the paused sessions verified that nothing looks at: an older version has paused them."""
         timers = self._store.mail.open.timers
         ids = [
-            i
-            for i, s in self._store.sessions.items()
-            if _is_pausing(s) and (i, TimerKind.PAUSE) not in timers
+            i for i, s in self._store.sessions.items() if is_pausing(s) and (i, TimerKind.PAUSE) not in timers
         ]
         if not ids:
             return
@@ -233,7 +231,7 @@ class Pausing:
             if stopping_budget(session, tx.find, tx.mail.open) is None:
                 await self._manager.pauses.resume(tx, session, SM_ITSELF)
             else:
-                await _leave_to_budget(tx, session)
+                await leave_to_budget(tx, session)
         return None
 
     async def look_again(self, timer: Timer) -> float | None:
@@ -261,11 +259,11 @@ class Pausing:
         return Seen(works=works, agents=self._sight.background_agents(session.id))
 
 
-def _is_pausing(session: Session) -> bool:
+def is_pausing(session: Session) -> bool:
     return session.paused is not None and session.paused.state is PauseState.PAUSING
 
 
-async def _leave_to_budget(tx: Transaction, session: Session) -> None:
+async def leave_to_budget(tx: Transaction, session: Session) -> None:
     """Let an approval of the spent budget end the pause."""
     budget = stopping_budget(session, tx.find, tx.mail.open)
     if budget is not None and session.paused is not None:

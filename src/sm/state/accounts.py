@@ -109,8 +109,11 @@ def sessions_of(tx: Transaction, account: str) -> Iterable[Session]:
 # The end of a park
 
 
-def waiting_sessions(tx: Transaction, parked: Park) -> list[WaitingSession]:
-    """The sessions that the park keeps from a turn: cut off, with a message, or not started."""
+def waiting_sessions(tx: Transaction, parked: Park, *, paused: bool = False) -> list[WaitingSession]:
+    """The sessions that the park keeps from a turn: cut off, with a message, or not started.
+
+    `paused`: also those that were paused with the account.
+    """
     open, waiting = tx.mail.open, []
     recipients = {
         m.session_id for m in open.messages.values() if m.state is MessageState.QUEUED and not m.is_held
@@ -120,7 +123,7 @@ def waiting_sessions(tx: Transaction, parked: Park) -> list[WaitingSession]:
         cut_off = session.cut_off_at is not None and session.status is not Status.RUNNING
         waits = cut_off or session.id in recipients
         if (
-            session.paused is None
+            (session.paused is None or (paused and session.paused.account == parked.account))
             and parked.binds(session.model)
             and (waits or (_is_unstarted(session) and session.id in starts))
         ):

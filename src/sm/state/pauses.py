@@ -61,15 +61,16 @@ class Pauses:
         within_s: float | None = None,
         soft: bool = False,
         budget: str | None = None,
+        account: str | None = None,
     ) -> Session:
         """Pause a live session, or change the pause of a paused one.
 
-        `budget`: the subject of the spent budget that pauses it. `within_s`: the seconds until `until`, if the pause
-        has a duration and no end of the wall clock.
+        `budget`: the subject of the spent budget that pauses it. `account`: the account with which it is paused.
+        `within_s`: the seconds until `until`, if the pause has a duration and no end of the wall clock.
         """
         before = session.paused
         suspends = not self._providers[session.provider].has_turns
-        pause = Pause(tx.now, by, reason, until, soft, suspends=suspends, budget=budget)
+        pause = Pause(tx.now, by, reason, until, soft, suspends=suspends, budget=budget, account=account)
         is_order = before is None or (before.soft and not soft)
         if before is not None:
             kept = before if not is_order else replace(before, settled_at=None, held=None, ordered_at=tx.now)
@@ -80,6 +81,7 @@ class Pauses:
                 until=until,
                 soft=soft and before.soft,
                 budget=budget,
+                account=account,
                 suspends=suspends,
             )
         after = await tx.update(session, paused=pause)

@@ -49,8 +49,18 @@ def test_accounts_says_that_there_are_none(run: Sm, peer: Peer) -> None:
 
 
 def test_pause_and_resume_name_the_account(run: Sm, peer: Peer) -> None:
-    peer.script("POST /v1/accounts/a/pause", answer([account()]))
+    spends = ["engineer-login: 3 background agents still spend"]
+    paused = [account(name="a", paused=2, spends=[])]
+    pausing = [account(), account(name="a", paused=2, spends=spends)]
+    told = "Pausing account a:\n  engineer-login: 3 background agents still spend\n"
+    # An older daemon pauses no session.
+    peer.script("POST /v1/accounts/a/pause", *map(answer, ([account(name="a")], paused, pausing, pausing)))
     assert run("pause", "--account", "a").out == "Paused account a: it starts no new turn\n"
+    assert (
+        run("pause", "--account", "a").out == "Paused account a: it starts no new turn, 2 sessions paused\n"
+    )
+    assert run("pause", "--account", "a").out == told
+    assert run("pause", "--account", "a", "--wait", "0", code=10).out == told
     peer.script("POST /v1/accounts/a/resume", answer({"resumed": True}), answer({"resumed": False}))
     assert run("resume", "--account", "a").out == "Resumed account a\n"
     assert run("resume", "--account", "a").out == "Account a is not parked\n"

@@ -29,6 +29,11 @@ class AccountView(TypedDict):
     waiting: Annotated[
         int, doc("The number of sessions that would start a turn if the account was not parked.")
     ]
+    paused: Annotated[int, doc("The number of live sessions that were paused with the account.")]
+    spends: Annotated[
+        list[str],
+        doc("What these still spend, for people: `engineer-login: 3 background agents still spend`."),
+    ]
     parks: list[ParkView]
     last_success_at: Annotated[str | None, doc("The last turn that succeeded, to the minute.")]
 

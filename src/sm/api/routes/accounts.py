@@ -1,17 +1,30 @@
 """The routes of accounts: list, pause and resume them. Only for the operator."""
 
+from typing import Annotated
+
 from sm.api.answers.accounts import AccountView, ResumedView
 from sm.api.body import Body
 from sm.api.context import ApiRequest
+from sm.api.fields import doc
 from sm.api.route import RouteTable
+from sm.core.labels import label
+from sm.core.pause_states import PauseState, spending_words
 from sm.core.timestamps import iso
 from sm.sessions.accounts import AccountState
+from sm.sessions.pause import WAIT_MAX_S, WAIT_S
 
 routes = RouteTable()
 
 
 class AccountBody(Body):
     pass
+
+
+class PauseAccountBody(Body):
+    soft: Annotated[bool | None, doc("Pause no session: what is under way goes on.")] = None
+    wait_s: Annotated[
+        float | None, doc("How long to wait until nothing spends any more, at most 3600; null: 10.")
+    ] = None
 
 
 @routes.route("GET", "/v1/accounts", agents=False)
@@ -21,9 +34,10 @@ async def accounts(request: ApiRequest) -> list[AccountView]:
 
 
 @routes.route("POST", "/v1/accounts/{name}/pause", agents=False)
-async def pause_account(request: ApiRequest, body: AccountBody) -> list[AccountView]:
-    """Park an account: its sessions start no turn until it is resumed."""
-    await request.services.accounts.pause(request.caller, request.name)
+async def pause_account(request: ApiRequest, body: PauseAccountBody) -> list[AccountView]:
+    """Park an account, and pause its live sessions: they spend nothing until it is resumed."""
+    wait_s = WAIT_S if body.wait_s is None else min(body.wait_s, WAIT_MAX_S)
+    await request.services.accounts.pause(request.caller, request.name, soft=bool(body.soft), wait_s=wait_s)
     states = await request.services.accounts.states(request.caller)
     return [account_view(state) for state in states]
 
@@ -42,6 +56,12 @@ def account_view(state: AccountState) -> AccountView:
         "directory": account.directory,
         "sessions": state.sessions,
         "waiting": state.waiting,
+        "paused": len(state.paused),
+        "spends": [
+            f"{label(session)}: {spending_words(session.paused.spends)}"
+            for session in state.paused
+            if session.paused is not None and session.paused.state is PauseState.PAUSING
+        ],
         "parks": [
             {
                 "kind": park.kind.value,

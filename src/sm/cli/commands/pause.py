@@ -16,8 +16,8 @@ that its program started (SIGSTOP), and in a container also the program. With --
 paused session changes the end and the reason of its pause. Agents can pause only their descendants.
 
 With --all: every live session; from an agent, only its descendants. With --account, pause an account in place of
-sessions: its agents start no turn, and new agents stay in the status spawned. A turn that is under way goes on: pause
-its sessions too to stop that.
+sessions: its live sessions are paused with it, and new agents stay in the status spawned. With --soft, only the account
+is paused: turns and background agents that are under way go on. "sm resume --account" ends both.
 
 \b
 Examples:
@@ -33,13 +33,15 @@ import click
 
 from sm.cli.bulk import act_on_each
 from sm.cli.call import Call, json_option
+from sm.cli.display.output import print_json
 from sm.cli.options import account_option, running_sessions, sessions_argument, workspace_option
 from sm.cli.selection import check, running_trees, seconds_of
 from sm.client.http import TIMEOUT_S, account_path
-from sm.core.lines import JsonObject, clock, line
+from sm.core.lines import JsonObject, clock, line, plural
 from sm.core.pause_states import Held, PauseState, spending_words
 from sm.core.session_lines import label
 from sm.errors import UsageError, WaitTimeout
+from sm.wire import encode
 
 _WAIT_MAX_S = 3600
 
@@ -76,16 +78,15 @@ def command(
     account: str | None,
     call: Call,
 ) -> int:
-    if account is not None:
-        if sessions or every or tree or soft or duration or until or reason or workspace or wait is not None:
-            raise UsageError(
-                "--account takes no sessions and no other options", f"sm pause --account {account}"
-            )
-        document = call.client.text("POST", account_path(account, "/pause"), body={})
-        call.show(document, lambda _: [f"Paused account {line(account)}: it starts no new turn"])
-        return 0
     if wait is not None and soft:
         raise UsageError("--soft lets the turn end: there is nothing to wait for", "sm wait SESSION")
+    if account is not None:
+        if sessions or every or tree or duration or until or reason or workspace:
+            raise UsageError(
+                "--account takes no sessions, and of the options only --soft and --wait",
+                f"sm pause --account {account}",
+            )
+        return _pause_account(call, account, soft=soft, wait=wait)
     check(sessions, "--all", every=every, workspace=workspace)
     body: dict[str, object] = {"tree": tree or every, "soft": soft, "reason": reason, **_end(duration, until)}
     if every:
@@ -105,6 +106,26 @@ def command(
     timeout_s = TIMEOUT_S + (wait or 0.0)
     code = act_on_each(call, sessions, "pause", done, body, timeout_s=timeout_s, chosen=every)
     return WaitTimeout.exit_code if code == 0 and wait is not None and unsettled else code
+
+
+def _pause_account(call: Call, account: str, *, soft: bool, wait: float | None) -> int:
+    body = {"soft": soft} if wait is None else {"wait_s": wait}
+    path, timeout_s = account_path(account, "/pause"), TIMEOUT_S + (wait or 0.0)
+    paused: list[JsonObject] = call.client.post(path, body, timeout_s=timeout_s)
+    shown = next(one for one in paused if one["name"] == account)
+    if call.as_json:
+        print_json(encode(paused))
+    else:
+        click.echo("\n".join(_account_lines(shown)))
+    return WaitTimeout.exit_code if wait is not None and shown.get("spends") else 0
+
+
+def _account_lines(account: JsonObject) -> list[str]:
+    name, count, spends = line(account["name"]), account.get("paused"), account.get("spends")
+    if spends:
+        return [f"Pausing account {name}:", *(f"  {line(words)}" for words in spends)]
+    sessions = f", {plural(count, 'session')} paused" if count else ""  # an older daemon pauses none
+    return [f"Paused account {name}: it starts no new turn{sessions}"]
 
 
 def _end(duration: str | None, until: str | None) -> dict[str, object]:

@@ -5,7 +5,7 @@ budget has paused goes on when the budget is raised: sm budget SESSION --add, or
 
 With --all: every paused session; from an agent, only its descendants. With --account, end the pause or the usage limit
 of an account in place of sessions: agents whose turn a limit cut off get a message to go on, one agent after the other.
-If the limit is not over, the next turn parks the account again.
+If the limit is not over, the next turn parks the account again. Sessions that were paused with the account go on too.
 
 \b
 Examples:
