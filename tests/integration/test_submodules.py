@@ -2,7 +2,9 @@
 
 import json
 import os
+import shlex
 import shutil
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,7 +97,9 @@ def test_merge_is_refused_while_the_commit_of_a_submodule_exists_only_in_the_wor
     assert f"points the submodule libs/x to the commit {commit[:12]}" in problem
     assert "nobody could check it out" in problem
     assert git(bench.repo, "rev-parse", "HEAD") == before
-    git(bench.inside, "push", "-q", "origin", "HEAD:refs/heads/work")
+    # As the hint says, for a branch that does not exist yet: the HEAD of a submodule is detached.
+    publish = shlex.split(problem.rpartition("then merge: ")[2].replace("BRANCH", "work"))
+    subprocess.run(publish, check=True, capture_output=True, env={**os.environ, **bench.shared.env})
     done = bench.shared.run("merge", bench.session_id, cwd=bench.repo)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("Merged ")
@@ -135,7 +139,7 @@ def test_rm_refuses_while_a_commit_of_a_submodule_exists_nowhere_else(bench: Ben
     assert bench.shared.session(bench.session_id)["status"] == "killed"
     problem = bench.shared.refused("rm", bench.session_id, "--discard", exit_code=4)
     assert f"--discard would delete commits that exist only in the worktree {bench.worktree}" in problem
-    assert "sm rm --discard --yes" in problem
+    assert f"sm rm {bench.session_id} --discard --yes" in problem
     assert git(bench.inside, "rev-parse", "HEAD") == commit
     bench.shared.sm("rm", bench.session_id, "--discard", "--yes")
     assert not bench.worktree.exists()

@@ -73,7 +73,7 @@ def refuse_unpublished(name: str, top: str, target: str, ref: str) -> None:
         if is_available(path, commit, top, target):
             continue
         inside = os.path.join(top, path)
-        publish = f"git -C {shlex.quote(folded(inside, 4096))} push origin HEAD:BRANCH"
+        publish = f"git -C {shlex.quote(folded(inside, 4096))} push origin HEAD:refs/heads/BRANCH"
         raise IllegalState(
             f"{name} points the submodule {folded(path, 200)} to the commit {commit[:12]}, which is neither in the "
             f"submodule of {folded(target, 4096)} nor in a branch that was pushed: nobody could check it out",

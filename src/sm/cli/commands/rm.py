@@ -124,7 +124,8 @@ def _refuse_only_copy(call: Call, reference: str, *, discard: bool, yes: bool) -
     if call.instance.session_id is not None:
         raise NotPermitted(f"only the operator may delete {found}", "push them from the submodule")
     if not yes and not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise IllegalState(f"--discard would delete {found}", "to delete them: sm rm --discard --yes")
+        hint = f"to delete them: sm rm {name_to_type(session)} --discard --yes"
+        raise IllegalState(f"--discard would delete {found}", hint)
     ask(f"Delete {found}?", yes=yes)
 
 
