@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,19 @@ def test_token_of_an_ended_session_is_refused_when_a_process_of_it_lives(instanc
     (instance.work / "go").touch()
     assert wait_line(instance.work / "done") == "5\n"
     assert "has ended, so its token is no longer valid" in (instance.work / "said").read_text()
+    assert instance.session(session_id)["note"] is None
+
+
+def test_connection_that_a_process_kept_from_before_the_end_of_its_session_gives_no_access(
+    instance: Instance,
+) -> None:
+    script = Path(__file__).with_name("kept_connection.py")
+    program = f"env -u SM_SESSION_ID -u SM_TOKEN_FILE {sys.executable} {script} < /dev/null > said 2>&1"
+    waits = "until test -e asked; do sleep 0.1; done; exit 0"
+    session_id = instance.spawn("Sh", f"{program} & {waits}")["session_id"]
+    instance.ended(session_id)
+    (instance.work / "go").touch()
+    assert wait_line(instance.work / "done") == "401 403 403\n"
     assert instance.session(session_id)["note"] is None
 
 

@@ -118,11 +118,24 @@ class Identity:
                 )
             # The rest of a crashed process may still report its end before the next process starts.
             if not _is_running(session) and not is_waiting(session):
-                raise NotPermitted(
-                    f"the process of session {session_id} has ended, so its token is no longer valid",
-                    f"to start its agent again: sm restore {session_id}",
-                )
+                raise ended(session_id)
+        if marks["its process ancestry"] is None and self.has_ended(self._index.sessions[session_id]):
+            raise ended(session_id)
         return Caller(CallerKind.SESSION, session_id)
+
+    def holder(self, caller: Caller) -> Session | None:
+        """The session that calls, as it is now; None for the operator."""
+        return None if caller.session_id is None else self._index.sessions.get(caller.session_id)
+
+    def has_ended(self, holder: Session) -> bool:
+        """True when the process that the session had has ended. `holder`: the session as it was then.
+
+        False while a crashed session waits for its restart: the rest of its process may still report the end.
+        """
+        session = self._index.sessions.get(holder.id)
+        if session is None or holder.process not in (None, session.process):
+            return True
+        return session.exit is not None and not is_waiting(session)
 
     def _by_ancestry(self, pid: int) -> str | None:
         agents = {
@@ -209,6 +222,14 @@ def _is_token_of(session: Session, token_hash: str) -> bool:
 def invalid_token() -> Unauthenticated:
     return Unauthenticated(
         "missing or invalid session token", "run sm inside the agent, where its token is set"
+    )
+
+
+def ended(session_id: str) -> NotPermitted:
+    """The refusal of a process whose session has ended."""
+    return NotPermitted(
+        f"the process of session {session_id} has ended, so its token is no longer valid",
+        f"to start its agent again: sm restore {session_id}",
     )
 
 

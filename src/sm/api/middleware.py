@@ -12,11 +12,11 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from sm import errors
-from sm.api.auth import Identity, Tokens
+from sm.api.auth import Identity, Tokens, ended
 from sm.api.body import BODY, check_protocol
 from sm.api.context import CONTEXT, RequestContext, refusal
 from sm.api.sockets import Listener, listener_of
-from sm.core.models import Caller
+from sm.core.models import Caller, Session
 from sm.core.states import CallerKind
 from sm.linux.sockets import peer_of
 from sm.store.audit import REFUSED, Record
@@ -115,20 +115,34 @@ def _of_http(error: web.HTTPException, listener: Listener) -> errors.SmError:
 
 
 class KernelIdentifier:
-    """Identifies the callers of `sm.sock`, once for each connection, because its peer never changes."""
+    """Identifies the callers of `sm.sock`, once for each connection, because its peer never changes.
+
+    The session of a peer can end before its connection does. Then its requests are refused, also those that wait.
+    """
 
     def __init__(self, identity: Identity) -> None:
         self._identity = identity
-        self._callers: WeakKeyDictionary[asyncio.BaseTransport, Caller] = WeakKeyDictionary()
+        self._callers: WeakKeyDictionary[asyncio.BaseTransport, tuple[Caller, Session | None]] = (
+            WeakKeyDictionary()
+        )
 
     async def identify(self, listener: Listener, request: web.Request) -> RequestContext:
         transport = _transport(request)
-        caller = self._callers.get(transport)
-        if caller is None:
+        known = self._callers.get(transport)
+        if known is None:
             peer = peer_of(transport.get_extra_info("socket"))
             caller = await self._identity.caller(peer, request.headers.getall("Authorization", ()))
-            self._callers[transport] = caller
-        return RequestContext(_with_login(caller, request), listener.count_follower)
+            known = caller, self._identity.holder(caller)
+            self._callers[transport] = known
+        caller, holder = known
+        if holder is None:
+            return RequestContext(_with_login(caller, request), listener.count_follower)
+        # Not identified again: a process that has left its session's tree may pass for the operator.
+        if self._identity.has_ended(holder):
+            raise ended(holder.id)
+        return RequestContext(
+            _with_login(caller, request), listener.count_follower, lambda: self._identity.has_ended(holder)
+        )
 
 
 class TokenIdentifier:
