@@ -311,7 +311,9 @@ class Outbox:
         target = ForeignPane(str(adopted["pane_id"]), int(adopted["pane_pid"]))
         foreign = target.pid != process.pid
         try:
-            pane = await self._terminals.adopt(session.id, session.terminal, target, foreign=foreign)
+            pane = await self._terminals.adopt(
+                session.id, session.terminal, target, foreign=foreign, agent_pid=process.pid
+            )
         except (NoTerminal, NoServer) as error:
             await self._spawner.record_failure(effect, error)
             return

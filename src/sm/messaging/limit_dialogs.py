@@ -8,7 +8,7 @@ from sm.core.effects import Effect
 from sm.core.models import Session
 from sm.core.statuses import Status
 from sm.core.timestamps import epoch_s
-from sm.errors import NoServer, NoTerminal
+from sm.errors import NoServer, NoTerminal, TerminalBusy
 from sm.messaging.composer import ComposerDriver
 from sm.providers.readers import ScreenReader
 from sm.sessions.manager import Manager
@@ -57,6 +57,8 @@ class LimitDialogs:
                     await asyncio.sleep(_DRAWN_WITHIN_S)
                 elif pressed or _works_since(session, effect):
                     return None
+            except TerminalBusy:
+                pass  # nothing was pressed
             except (NoTerminal, NoServer):
                 return None
             await asyncio.sleep(_LOOK_S)

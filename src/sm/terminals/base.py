@@ -1,7 +1,7 @@
 """The contract of terminals, in which agents run and to which people attach: four protocols."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from sm.core.models import Exit
@@ -29,6 +29,10 @@ class Pane:
     """The end of the pane's first process, in seconds since the epoch. None while it runs, and with tmux 3.2."""
     viewed: bool = False
     """A person looks at it now."""
+    agent_pid: int | None = None
+    """The agent in a `foreign` pane; None also for a pane that an older sm adopted."""
+    command: str = field(default="", compare=False)
+    """The name of the program that has the terminal of a `foreign` pane."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +88,13 @@ class Lifecycle(Protocol):
     async def look(self, target: str) -> ForeignPane:
         """Find the pane that `target` names. Raises NoTerminal, also when the pane's process has ended."""
 
-    async def adopt(self, session_id: str, name: str, pane: ForeignPane, *, foreign: bool) -> Pane:
+    async def adopt(
+        self, session_id: str, name: str, pane: ForeignPane, *, foreign: bool, agent_pid: int | None = None
+    ) -> Pane:
         """Mark an existing pane as this session's terminal `name`. The pane is neither moved nor renamed.
 
-        `foreign`: see `Pane`; no later call ends the processes in such a pane. Raises NoTerminal when the pane or its
-        first process has changed.
+        `foreign`: see `Pane`; no later call ends the processes in such a pane. With `agent_pid`, nothing is typed into
+        it while another program has the terminal. Raises NoTerminal when the pane or its first process has changed.
         """
 
     async def release(self, name: str) -> None:

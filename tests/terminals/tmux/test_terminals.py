@@ -2,14 +2,17 @@
 
 import asyncio
 import os
+import signal
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from sm.config.model import TmuxSection
 from sm.core.models import Exit
-from sm.errors import NoServer, NoTerminal, TerminalError, TerminalUnreachable
-from sm.terminals.base import Pane
+from sm.errors import NoServer, NoTerminal, TerminalBusy, TerminalError, TerminalUnreachable
+from sm.terminals.base import ForeignPane, Pane
+from sm.terminals.tmux import keys
 from sm.terminals.tmux.keys import TmuxKeyboard
 from sm.terminals.tmux.lookup import Finder
 from sm.terminals.tmux.terminals import Tmux
@@ -317,6 +320,14 @@ async def test_retire_keeps_the_keeper_session_when_terminals_are_left(world: Wo
     assert {NAME, "sm-0b5e55ed"} <= set(world.sessions())
 
 
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+async def in_foreground(world: World, pane_id: str, program: str) -> bool:
+    return world.tmux("display-message", "-p", "-t", pane_id, "#{pane_current_command}") == [program]
+
+
 @pytest.mark.parametrize("call", ["paste", "press"])
 async def test_nothing_is_typed_when_the_process_ends_between_the_look_up_and_the_key(
     world: World, tmux: Tmux, monkeypatch: pytest.MonkeyPatch, call: str
@@ -337,6 +348,48 @@ async def test_nothing_is_typed_when_the_process_ends_between_the_look_up_and_th
         await getattr(tmux, call)(NAME, "Enter" if call == "press" else "half")
     assert world.server_pid() == pane.server_pid
     assert await tmux.capture(NAME, 5) == ["half"]
+
+
+@pytest.mark.parametrize("call", ["paste", "press"])
+@pytest.mark.parametrize("seen", ["before the look-up", "after it"])
+async def test_nothing_is_typed_into_the_shell_around_an_adopted_agent_that_has_ended(
+    world: World, tmux: Tmux, monkeypatch: pytest.MonkeyPatch, seen: str, call: str
+) -> None:
+    """A person's shell would run each line of a pasted text."""
+    (shell,) = world.tmux(
+        "new-session", "-d", "-s", "mine", "-P", "-F", "#{pane_id} #{pane_pid}", "exec sh -i"
+    )
+    pane_id, shell_pid = shell.split()
+    world.tmux("send-keys", "-t", pane_id, "exec 2> /dev/null; cat > /dev/null", "Enter")
+    (agent,) = await until(lambda: children(int(shell_pid)))
+    await until_async(lambda: in_foreground(world, pane_id, "cat"))
+    await tmux.adopt(ID, NAME, ForeignPane(pane_id, int(shell_pid)), foreign=True, agent_pid=agent)
+    await tmux.paste(NAME, "for the agent")
+    made = world.home / "made"
+    find = Finder.find_running
+
+    async def end() -> None:
+        os.kill(agent, signal.SIGKILL)
+        await until_async(lambda: in_foreground(world, pane_id, "sh"))
+        world.tmux("send-keys", "-t", pane_id, "-l", f"touch {made}")  # Enter would run it
+
+    async def find_and_end(finder: Finder, name: str) -> Pane:
+        found = await find(finder, name)
+        if seen == "after it":
+            await end()
+            # What the daemon knows may be older than what tmux sees.
+            monkeypatch.setattr(keys, "_has_terminal", lambda pid: True)
+        return found
+
+    if seen == "before the look-up":
+        await end()
+    monkeypatch.setattr(Finder, "find_running", find_and_end)
+    with pytest.raises(TerminalBusy):
+        await getattr(tmux, call)(NAME, "Enter" if call == "press" else f"\ntouch {made}\n")
+    world.tmux("send-keys", "-t", pane_id, "C-u")
+    world.tmux("send-keys", "-t", pane_id, f"touch {made}-by-its-person", "Enter")
+    await until(Path(f"{made}-by-its-person").exists)
+    assert not made.exists()
 
 
 async def test_type_line_is_unreachable_when_the_process_ends_between_the_text_and_enter(

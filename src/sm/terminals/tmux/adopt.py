@@ -6,6 +6,7 @@ gets one option, which `subscription` needs to find activity:
     pane     @sm_agent        INSTANCE ID NAME, as in `lookup` (set last)
     pane     @sm_session_id   ID
     pane     @sm_adopted      own, when the agent is the pane's first process; foreign, when a shell is
+    pane     @sm_agent_pid    PID of the agent
     session  @sm_hosts        INSTANCE
 """
 
@@ -45,7 +46,9 @@ class PaneAdopter:
             raise NoTerminal("the process has ended")
         return pane
 
-    async def adopt(self, session_id: str, name: str, pane: ForeignPane, *, foreign: bool) -> Pane:
+    async def adopt(
+        self, session_id: str, name: str, pane: ForeignPane, *, foreign: bool, agent_pid: int | None = None
+    ) -> Pane:
         tag = panes.tag(self._server.instance, session_id, name)
         to = ("-t", pane.pane_id)
         show: Command = ("display-message", "-p", *to, f"{tag} {panes.ROW}")
@@ -59,6 +62,7 @@ class PaneAdopter:
             *_, (line,) = await self._server.ask(
                 ("set-option", "-p", *to, "@sm_adopted", kept),
                 ("set-option", "-p", *to, "@sm_session_id", session_id),
+                *(() if agent_pid is None else (("set-option", "-p", *to, "@sm_agent_pid", str(agent_pid)),)),
                 ("set-option", *to, "@sm_hosts", self._server.instance),
                 *(() if foreign else stay),
                 ("set-option", "-p", *to, "@sm_agent", tag),
@@ -76,6 +80,6 @@ class PaneAdopter:
                 self._finder.forget_pane(name)
 
     async def unmark(self, pane_id: str) -> None:
-        marks = ("@sm_agent", "@sm_session_id", "@sm_adopted")
+        marks = ("@sm_agent", "@sm_session_id", "@sm_adopted", "@sm_agent_pid")
         with contextlib.suppress(Refused):  # tmux refuses an id only when the pane is gone
             await self._server.ask(*(("set-option", "-p", "-u", "-t", pane_id, mark) for mark in marks))

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from sm.errors import NoTerminal, TerminalBusy, TerminalUnreachable
+from sm.linux.processes import read_stat
 from sm.linux.ttys import has_unread_input
 from sm.terminals.base import Pane
 from sm.terminals.tmux import panes
@@ -51,7 +52,7 @@ class TmuxKeyboard:
         try:
             # A separate line: sent together with the paste, Enter would be text.
             await self._press(pane, "Enter")
-        except NoTerminal as error:
+        except (NoTerminal, TerminalBusy) as error:
             if not text:
                 raise
             raise TerminalUnreachable(f"{error.message}, after the text was pasted") from None
@@ -60,14 +61,17 @@ class TmuxKeyboard:
         await asyncio.sleep(SETTLE_S + len(text) * _SETTLE_S_PER_CHARACTER)
 
     async def _type(self, pane: Pane, command: Command, *before: Command) -> None:
-        """Run `before`, and then `command` if the pane still runs the same process. Raises NoTerminal, Refused.
+        """Run `before`, and then `command` if the pane still runs the same process.
 
-        First leave copy mode or another mode, in which a key is a command.
+        First leave copy mode or another mode, in which a key is a command. Raises NoTerminal, Refused; TerminalBusy
+        when another program than the agent has the terminal of an adopted pane.
         """
+        if pane.foreign and not _has_terminal(pane.agent_pid):
+            raise _other_program(pane.name)
         leave = ("copy-mode", "-q", "-t", pane.pane_id)
         *_, printed = await self._server.ask(leave, *before, panes.unless_gone(pane, command))
         if printed == [panes.GONE]:
-            raise process_ended(pane.name)
+            raise _other_program(pane.name) if pane.foreign else process_ended(pane.name)
 
     async def _press(self, pane: Pane, key: str) -> None:
         with translate_refusal(pane.name):
@@ -85,7 +89,7 @@ class TmuxKeyboard:
                 file.write(text.encode())
                 file.flush()
                 await self._type(pane, paste, ("load-buffer", "-b", buffer, file.name))
-        except (Refused, NoTerminal):
+        except (Refused, NoTerminal, TerminalBusy):
             self._server.send_nowait(("delete-buffer", "-b", buffer))
             raise
 
@@ -134,6 +138,18 @@ class TmuxKeyboard:
     async def has_unread_input(self, name: str) -> bool:
         pane = await self._finder.find_running(name)
         return await asyncio.to_thread(has_unread_input, pane.tty)
+
+
+def _has_terminal(agent_pid: int | None) -> bool:
+    """False when an agent has ended, or is in the background of its shell. True when nothing is known."""
+    if agent_pid is None:
+        return True
+    stat = read_stat(agent_pid)
+    return stat is not None and not stat.gone and stat.group == stat.foreground_group
+
+
+def _other_program(name: str) -> TerminalBusy:
+    return TerminalBusy(f"another program than the agent has terminal {name}")
 
 
 @contextmanager

@@ -10,6 +10,8 @@ from sm.terminals.base import Pane
 from sm.terminals.tmux.control import Command, unless
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
+_COMPARED = re.compile(r"[A-Za-z0-9_.-]+")
+"""Names that have no meaning in tmux's formats."""
 _FORMAT_SIGN = re.compile(r"(#+)(\[?)")
 FOREIGN = "foreign"
 OWN = "own"
@@ -21,9 +23,11 @@ DEAD_NOTE_3_2 = "Pane is dead ("
 GONE = "gone"
 """The output of `unless_gone` when the command did not run."""
 # `x` keeps a field from being empty. The session's name comes last: it may hold spaces.
+_COMMAND = f"#{{?#{{==:#{{@sm_adopted}},{FOREIGN}}},#{{s/ /_/:pane_current_command}},}}"
 ROW = (
     "#{pid} #{pane_id} #{pane_pid} #{pane_tty} x#{pane_dead} x#{pane_dead_status} x#{pane_dead_signal}"
-    " #{window_activity} x#{@sm_adopted} x#{pane_dead_time} #{window_active_clients} #{session_name}"
+    " #{window_activity} x#{@sm_adopted} x#{pane_dead_time} #{window_active_clients} x#{@sm_agent_pid}"
+    f" x{_COMMAND} #{{session_name}}"
 )
 
 
@@ -101,9 +105,12 @@ def unless_gone(pane: Pane, command: Command) -> Command:
     """`command` on a condition: the pane still runs the process that was found in it. Otherwise prints GONE.
 
     `paste-buffer` into a pane whose process has ended crashes tmux 3.3a, with all agents. The process may end between
-    two command lines, so the check is part of the line.
+    two command lines, so the check is part of the line. When the agent in a `foreign` pane ends, the shell of a person
+    gets the terminal, and would run what is typed: the program that has the terminal must be the same, too.
     """
     gone = f"#{{||:#{{pane_dead}},#{{!=:#{{pane_pid}},{pane.pid}}}}}"
+    if pane.foreign and _COMPARED.fullmatch(pane.command):
+        gone = f"#{{||:{gone},#{{!=:{_COMMAND},{pane.command}}}}}"
     return unless(gone, pane.pane_id, command, ("display-message", "-p", GONE))
 
 
@@ -121,9 +128,9 @@ def rows(lines: Sequence[str]) -> list[Row]:
 
 def row(line: str) -> Row:
     """One line of `TAG ROW`. Raises ValueError."""
-    fields = line.split(" ", 14)
+    fields = line.split(" ", 16)
     _, session_id, name, server, pane_id, pid, tty, dead, status, killer, activity = fields[:11]
-    adopted, died, viewers, session_name = fields[11:]
+    adopted, died, viewers, agent_pid, command, session_name = fields[11:]
     ended = Exit(_number(status), _number(killer)) if dead == "x1" else None
     pane = Pane(
         session_id=session_id,
@@ -138,6 +145,8 @@ def row(line: str) -> Row:
         server_pid=int(server),
         dead_since_s=_number(died) if ended is not None else None,
         viewed=viewers != "0",
+        agent_pid=_number(agent_pid),
+        command=command[1:],
     )
     return Row(pane, session_name, adopted != "x")
 

@@ -221,8 +221,10 @@ class Tmux:
     async def look(self, target: str) -> ForeignPane:
         return await self._adopter.look(target)
 
-    async def adopt(self, session_id: str, name: str, pane: ForeignPane, *, foreign: bool) -> Pane:
-        return await self._adopter.adopt(session_id, name, pane, foreign=foreign)
+    async def adopt(
+        self, session_id: str, name: str, pane: ForeignPane, *, foreign: bool, agent_pid: int | None = None
+    ) -> Pane:
+        return await self._adopter.adopt(session_id, name, pane, foreign=foreign, agent_pid=agent_pid)
 
     async def release(self, name: str) -> None:
         await self._adopter.release(name)
