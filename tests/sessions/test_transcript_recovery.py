@@ -229,12 +229,43 @@ def test_old_transcript_gets_a_new_time_because_claude_deletes_old_ones_at_its_s
     assert bench.text() == WHOLE
 
 
-def test_transcript_that_is_too_large_to_compare_comes_back_whole(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+LARGE: dict[str, tuple[str | None, tuple[str | None, ...], int, str, str | None]] = {
+    # state of the transcript: (the transcript, the archive, the bytes that its newest lacks, what comes back, the loss)
+    "gone": (None, (WHOLE,), 0, WHOLE, None),
+    "empty": ("", (WHOLE,), 0, WHOLE, None),
+    "gone, with an earlier copy that is small": (None, (WHOLE, ONE), 0, WHOLE, None),
+    "gone, with a newer copy that is small": (None, (FOUR, WHOLE), 0, WHOLE + FOUR, None),
+    "gone, archived without its beginning": (
+        None,
+        (ONE[50:] + TWO + THREE,),
+        50,
+        TWO + THREE,
+        "the first 50 bytes of the conversation are lost: its archive has only the rest",
+    ),
+    "gone, archived without its last line end": (None, (WHOLE[:-1],), 0, WHOLE, None),
+}
+
+
+@pytest.mark.parametrize("state", LARGE)
+def test_transcript_that_is_too_large_to_compare_comes_back_when_it_is(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, state: str
 ) -> None:
+    monkeypatch.setattr("sm.sessions.transcript_recovery._COMPARED_MAX_BYTES", len(ONE) + 1)
+    monkeypatch.setattr("sm.sessions.transcript_recovery._PIECE_BYTES", 10)
+    live, archived, lacks, expected, loss = LARGE[state]
+    bench.put(live)
+    bench.put_archived(*archived)
+    if lacks:
+        kept = len(archived[0] or "")
+        cuts = {f"transcripts/{bench.path.name}": {"kept_bytes": kept, "bytes": kept + lacks}}
+        (bench.archive / "cut.json").write_text(json.dumps(cuts))
+    found = bench.recovery()
+    found.carry_out()
+    assert (bench.text(), found.loss, found.refusal) == (expected, loss, None)
+
+
+def test_copy_of_a_large_transcript_is_found(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sm.sessions.transcript_recovery._COMPARED_MAX_BYTES", 10)
     bench.put_archived(WHOLE)
-    bench.recovery().carry_out()
-    assert bench.text() == WHOLE
     assert has_copy(CONVERSATION, [str(bench.archive)])
     assert not has_copy("other", [str(bench.archive)])

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sm.core.text import folded
-from sm.linux.files import NotRegular, read_file, regular_file
+from sm.linux.files import Content, NotRegular, read_file, regular_file
 from sm.linux.placed_files import PlacedFile
 from sm.providers.readers import TranscriptEntry, TranscriptReader
 from sm.terminals.archive_transcripts import begins_at, read_cuts, transcripts_of
@@ -60,12 +60,25 @@ class _Copy:
     data: bytes | None = field(default=None, repr=False)
     """None: it is too large to compare."""
 
-    def pieces(self) -> Iterator[bytes]:
+    def lines(self) -> Iterator[bytes]:
+        """The copy in pieces, from the beginning of its first whole line, with a line end at its end."""
         with regular_file(self.path) as file:
-            position = 0
-            while piece := os.pread(file, _PIECE_BYTES, position):
-                yield piece
+            size = os.fstat(file).st_size
+            position = 0 if not self.begins_at else _after_line(file, 0, size)
+            while position < size and (piece := os.pread(file, _PIECE_BYTES, position)):
                 position += len(piece)
+                yield piece
+            if size and os.pread(file, 1, size - 1) != b"\n":
+                yield b"\n"
+
+
+def _after_line(file: int, position: int, size: int) -> int:
+    """The position after the next line end; `size` without one."""
+    while position < size and (piece := os.pread(file, _PIECE_BYTES, position)):
+        if (end := piece.find(b"\n")) >= 0:
+            return position + end + 1
+        position += len(piece)
+    return size
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +122,8 @@ def recovery_of(
     if found is not None and found.cut:
         return Recovery(place, touched=_is_old(found.status, now_s))
     compared = [copy for copy in copies if copy.data is not None]
-    if found is None and not compared and copies:
-        return Recovery(place, copies[-1].pieces)
+    if (found is None or not (found.data or living)) and len(compared) < len(copies):
+        return _large_recovery(place, copies, found)
     live = _Version(b"") if found is None else _version(found.data, reader)
     readable = live.data if live.ids else b""
     extra = [copy for copy in compared if not _includes(live.data, copy)]
@@ -155,6 +168,27 @@ def _lack(version: _Version, others: Sequence[_Version]) -> str | None:
         return None
     more = "1 more entry" if len(lacks) == 1 else f"{len(lacks)} more entries"
     return f"its archive has {more}; sm export writes them to a file"
+
+
+def _large_recovery(place: PlacedFile, copies: Sequence[_Copy], found: Content | None) -> Recovery:
+    """Give back the newest copy that is too large to compare, with the lines of those that are newer.
+
+    `found`: an empty transcript; None: it is gone.
+    """
+    newest = max(number for number, copy in enumerate(copies) if copy.data is None)
+    large, newer = copies[newest], copies[newest + 1 :]
+
+    def pieces() -> Iterator[bytes]:
+        yield from large.lines()
+        yield _join(copy.data or b"" for copy in newer)
+
+    loss = None
+    if large.begins_at:
+        loss = (
+            f"the first {large.begins_at:,} bytes of the conversation are lost: its archive has only the rest"
+        )
+    replaced = None if found is None else found.status
+    return Recovery(place, pieces, replaced, loss=loss)
 
 
 def has_copy(conversation: str, archives: Sequence[str]) -> bool:
