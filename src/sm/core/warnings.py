@@ -59,7 +59,7 @@ class SessionWarning:
     nudge: int | None = None
     """The message that tells the agent itself."""
     subject: str = ""
-    """What the warning is about, if a session may have several of its kind: the pair of an exchange of messages."""
+    """The pair of an exchange of messages. Empty if a session has at most one warning of this kind."""
 
 
 EVIDENCE_MAX = 300
