@@ -71,6 +71,8 @@ class InstancePaths:
         self.client = state + "/client"
         """A copy of the client for containers, which mount it."""
         self.spool = state + "/spool"
+        self.seen_processes = state + "/seen-processes.json"
+        """The processes that were seen below agents without a cgroup, for when they leave their trees."""
         self.agreements = state + "/agreements.json"
         """The items of workspaces' files to which the operator agreed."""
         self.views = state + "/views.json"

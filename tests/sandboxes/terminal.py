@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sm.linux.session_cgroups import Probe
+from sm.sandboxes.seen_processes import SeenProcesses
 from sm.sandboxes.session_processes import SessionProcesses
 from tests.load import scaled
 
 
 def without_cgroups() -> SessionProcesses:
     """`SessionProcesses` as where no cgroup can be made."""
-    found = SessionProcesses("none", "/nowhere", dict)
+    found = SessionProcesses("none", "/nowhere", dict, seen=SeenProcesses("/nowhere/seen"))
     found.__dict__["probed"] = Probe(None, "not in this test")
     return found
 

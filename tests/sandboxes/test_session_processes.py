@@ -6,12 +6,14 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from sm.core.models import Process
 from sm.linux import processes
 from sm.linux.session_cgroups import Probe
+from sm.sandboxes.seen_processes import SeenProcesses
 from sm.sandboxes.session_processes import SessionProcesses
 from tests.linux.child_process import IDLE, Start, start
 from tests.load import until
@@ -35,13 +37,14 @@ def identified(pid: int) -> Process:
 
 
 @pytest.fixture
-def make() -> Iterator[Make]:
+def make(tmp_path: Path) -> Iterator[Make]:
     """Makes `SessionProcesses` of the same instance. `cgroups` False: as where no cgroup can be made."""
     instance = secrets.token_hex(16)
     made: list[SessionProcesses] = []
 
     def make(agents: dict[str, Process] | None = None, *, cgroups: bool = False) -> SessionProcesses:
-        found = SessionProcesses(instance, LAUNCH, lambda: agents or {})
+        seen = SeenProcesses(str(tmp_path / "seen"))
+        found = SessionProcesses(instance, LAUNCH, lambda: agents or {}, seen=seen)
         if not cgroups:
             found.__dict__["probed"] = Probe(None, "not in this test")
         elif found.cgroups is None:
@@ -97,7 +100,7 @@ def test_marked_processes_are_found_outside_the_process_tree(
 def test_marked_processes_of_another_instance_are_not_found(
     make: Make, old: Process, left: tuple[Process, Process]
 ) -> None:
-    other = SessionProcesses("other", "/elsewhere", dict)
+    other = SessionProcesses("other", "/elsewhere", dict, seen=SeenProcesses("/nowhere/seen"))
     other.__dict__["probed"] = Probe(None, "not in this test")
     assert other.of(ID, old) == []
 
@@ -200,3 +203,33 @@ def test_no_script_line_without_cgroups(make: Make) -> None:
     found = make()
     assert found.open(ID) == ()
     found.forget(ID)
+
+
+def test_what_was_seen_in_the_tree_is_found_when_it_has_left_the_tree(make: Make, start: Start) -> None:
+    """Without a cgroup, with another environment, in a kernel session of its own."""
+    agent = start("sh", "-c", "env -i setsid sleep 1000 & echo $!; wait")
+    child = identified(int(agent.printed[0]))
+    agents: dict[str, Process] = {ID: agent.process}
+    found = make(agents)
+    found.look()
+    os.kill(agent.pid, signal.SIGKILL)
+    agent.popen.wait()
+    assert found.of(ID, agent.process) == [child]
+    agents[OTHER] = agents.pop(ID)
+    assert found.left_behind() == {ID: [child]}
+    found.look()
+    found.look()
+    assert make(agents).left_behind() == {ID: [child]}  # the next daemon
+    os.kill(child.pid, signal.SIGKILL)
+    until(lambda: not processes.is_alive(child), "the end of the child")
+    assert found.left_behind() == {}
+
+
+def test_an_agent_with_a_cgroup_is_not_looked_at(make: Make, start: Start) -> None:
+    agent = start("sh", "-c", "env -i setsid sleep 1000 & echo $!; wait")
+    child = identified(int(agent.printed[0]))
+    found = make({ID: agent.process}, cgroups=True)
+    assert found.enter(ID, agent.process)
+    found.look()
+    assert found._seen.all() == {}
+    os.kill(child.pid, signal.SIGKILL)

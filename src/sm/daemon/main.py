@@ -157,7 +157,7 @@ async def run(
                 "watcher": parts.watcher.run(later),
                 "cut off": parts.cut_off.run(),
                 "containers": parts.sandboxing.containers.run(),
-                "cgroups": parts.sandboxing.enter_cgroups(),
+                "processes": parts.sandboxing.watch_processes(),
                 "store": store.wait_closed(),
                 "delivery": parts.worker.run(),
                 "timers": parts.timers.run(),

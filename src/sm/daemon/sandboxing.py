@@ -20,6 +20,7 @@ from sm.sandboxes.docker.engine import Engine
 from sm.sandboxes.docker.image import Images
 from sm.sandboxes.docker.sandbox import ContainerSandbox
 from sm.sandboxes.host import HostSandbox
+from sm.sandboxes.seen_processes import SeenProcesses
 from sm.sandboxes.session_processes import SessionProcesses
 from sm.sessions.writable_paths import WritablePaths
 from sm.store import Store
@@ -27,6 +28,7 @@ from sm.store import Store
 log = logging.getLogger(__name__)
 
 _ADOPT_WITHIN_S = 3.0
+_LOOK_EVERY_S = 3.0
 
 
 class SandboxParts:
@@ -52,6 +54,7 @@ class SandboxParts:
             self._agents,
             lambda pid: self.containers.of_pid(pid) is not None,
             self.containers.first_processes,
+            seen=SeenProcesses(paths.seen_processes),
         )
         self._host = HostSandbox(paths, self.session_processes)
         self._container = ContainerSandbox(
@@ -69,10 +72,15 @@ class SandboxParts:
     def _agents(self) -> dict[str, Process | None]:
         return {s.id: s.process for s in list(self._store.sessions.values()) if s.exit is None}
 
-    async def enter_cgroups(self) -> None:
-        """Move the agents of an earlier daemon into the cgroups of their sessions. Never returns."""
+    async def watch_processes(self) -> None:
+        """Move the agents of an earlier daemon into the cgroups of their sessions, and look at the processes of agents.
+
+        Never returns.
+        """
         await asyncio.to_thread(self.session_processes.enter_all)
-        await asyncio.get_running_loop().create_future()
+        while True:
+            await asyncio.to_thread(self.session_processes.look)
+            await asyncio.sleep(_LOOK_EVERY_S)
 
     async def _remember(self, met: Sighting) -> None:
         try:

@@ -13,7 +13,7 @@ import errno
 import functools
 import os
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from sm.core.models import Process
@@ -309,18 +309,27 @@ def signal_process(process: Process, signum: int) -> bool:
     return True
 
 
-def process_tree(*roots: Process) -> list[Process]:
+def process_table() -> dict[int, ProcessStat]:
+    """Every process by its pid, also zombies."""
+    return {
+        int(name): stat
+        for name in os.listdir("/proc")
+        if name.isdigit() and (stat := read_stat(int(name))) is not None
+    }
+
+
+def process_tree(*roots: Process, table: Mapping[int, ProcessStat] | None = None) -> list[Process]:
     """The live processes among the roots, their descendants, and the members of their kernel sessions.
+
+    `table`: the processes of a `process_table`; None: those that run now.
 
     A process whose parent ended belongs to init, but keeps its kernel session (setsid(2)). So a child of a terminal's
     process is found by its session even when its parents are gone. This also holds for a root that is gone, because
     the kernel does not reuse a pid while a session has the same number. A process older than its supposed parent or
     session leader is excluded, as is a process of another boot.
     """
-    table: dict[int, ProcessStat] = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit() and (stat := read_stat(int(name))) is not None:
-            table[stat.process.pid] = stat
+    if table is None:
+        table = process_table()
     since: dict[int, int] = {}  # pid in the tree: its start in ticks
     for root in roots:
         boot, _, ticks = root.started.partition("/")

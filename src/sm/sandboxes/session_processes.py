@@ -1,8 +1,8 @@
 """Finds every process that was started for a session, also one that left the tree of its agent.
 
 A process belongs to a session by evidence only: it is in the cgroup of the session, or it started after the agent with
-the session's `SM_SESSION_ID` and token file in its environment. Without cgroups, a process that left the tree and
-dropped its environment is not found.
+the session's `SM_SESSION_ID` and token file in its environment, or, for an agent without a cgroup, it was seen in the
+process tree of the agent.
 
 The cgroup of a session in a container is below that of the container: the limits of the container hold, and `docker
 pause` and `docker rm` reach it. The processes of a container cannot change their cgroup.
@@ -32,6 +32,7 @@ from sm.linux.session_cgroups import (
     session_of,
 )
 from sm.paths import INSIDE_LAUNCH
+from sm.sandboxes.seen_processes import SeenProcesses
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +46,7 @@ class SessionProcesses:
     `launch`: the directory of the instance's launch files. `agents`: the agents of all sessions that may live, by the
     id of the session; None for one that has no process now. `in_container`: whether a process is in a container of
     this instance. `containers`: the first processes of the containers of this instance that run.
+    `seen`: what was seen in the process trees of agents.
     """
 
     def __init__(
@@ -54,11 +56,14 @@ class SessionProcesses:
         agents: Callable[[], Mapping[str, Process | None]],
         in_container: Callable[[int], bool] = lambda pid: False,
         containers: Callable[[], Iterable[Process]] = tuple,
+        *,
+        seen: SeenProcesses,
     ) -> None:
         self._instance = instance
         self._launch = launch
         self._agents = agents
         self._in_container = in_container
+        self._seen = seen
         self._opened: set[str] = set()
         """The sessions whose cgroup waits for their agent."""
         self._containers = containers
@@ -68,6 +73,17 @@ class SessionProcesses:
         for session_id, agent in self._agents().items():
             if agent is not None and self._is_marked(session_id, agent.pid):
                 self.enter(session_id, agent)
+
+    def look(self) -> None:
+        """Remember the processes that are in the trees of the agents which have no cgroup on this host."""
+        agents = {
+            session_id: agent
+            for session_id, agent in self._agents().items()
+            if agent is not None
+            and self.session_of(agent.pid) != session_id
+            and not self._in_container(agent.pid)
+        }
+        self._seen.look(agents)
 
     def _is_marked(self, session_id: str, pid: int) -> bool:
         """False for an adopted agent, which stays where its person started it."""
@@ -224,7 +240,7 @@ class SessionProcesses:
         `agent`: the newest process of the session, which may be gone.
         """
         members = [process for cgroup in self._cgroups_of(session_id) for process in cgroup.processes()]
-        found = dict.fromkeys((*members, *self._marked(session_id, agent)))
+        found = dict.fromkeys((*members, *self._marked(session_id, agent), *self._seen.of(session_id)))
         if not found:
             return []
         spared = self._spared(session_id, [process.pid for process in found])
@@ -240,7 +256,7 @@ class SessionProcesses:
     def left_behind(self) -> dict[str, list[Process]]:
         """The live processes of sessions that have ended, by the id of the session. Removes empty cgroups of these."""
         cgroups = [found for place in self._all_cgroups() for found in place.all().items()]
-        marked = self._all_marked()
+        marked, seen = self._all_marked(), self._seen.all()
         living = (
             self._agents().keys()
         )  # after the looks: what was found of a session that starts meanwhile is its own
@@ -254,6 +270,9 @@ class SessionProcesses:
         for session_id, process in marked:
             if session_id not in living:
                 found.setdefault(session_id, {})[process] = None
+        for session_id, some in seen.items():
+            if session_id not in living:
+                found.setdefault(session_id, {}).update(dict.fromkeys(some))
         spared = self._spared("", [process.pid for some in found.values() for process in some])
         left = {
             name: [process for process in some if process.pid not in spared] for name, some in found.items()
