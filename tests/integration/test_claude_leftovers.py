@@ -18,8 +18,9 @@ from tests import mcp_probe
 from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
+from tests.integration.leavers import leave_tree_file
 from tests.integration.test_claude_capabilities import write_user_servers
-from tests.integration.test_leftovers import leave_tree_file, orphans
+from tests.integration.test_leftovers import orphans
 from tests.load import option
 from tests.scripted_api import ScriptedApi, tool
 

@@ -1,4 +1,4 @@
-"""What sm finds of the processes that left the tree of their agent where no cgroup can be made.
+"""Processes that left the tree of their agent where no cgroup can be made: those that sm finds, and the others.
 
 The daemon runs in a mount namespace in which no cgroup hierarchy is mounted. docs/lifecycle.md quotes the output of the
 first test: `pytest -s`.

@@ -18,7 +18,8 @@ from sm.core.models import Process
 from sm.linux.cgroups import container_of
 from sm.linux.processes import identify, other_pids
 from tests.instance import Instance, until
-from tests.integration.test_leftovers import AS_ROOT, WAYS, leave_tree_file, orphans
+from tests.integration.leavers import AS_ROOT, WAYS, leave_tree_file
+from tests.integration.test_leftovers import orphans
 from tests.integration.test_sandbox import OWNER, open_instance
 from tests.sandboxes.docker.real_container import pid_inside
 

@@ -4,6 +4,8 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -206,6 +208,41 @@ def test_highest_writable_stops_at_the_first_directory_of_somebody_else(tmp_path
     (tmp_path / "cgroup.procs").touch()
     assert highest_writable(str(own), str(own.parent)) == str(own.parent)
     assert highest_writable(str(own), str(tmp_path)) == str(tmp_path)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("own", "place"),
+    [
+        ("user@65534.service/app.slice/terminal.scope", "user@65534.service"),
+        ("user@65534.service/app.slice/sm.service", "user@65534.service"),
+        ("session-3.scope", None),
+    ],
+)
+def test_user_of_systemd_finds_the_cgroup_of_the_own_manager_but_none_after_a_login_by_ssh(
+    own: str, place: str | None
+) -> None:
+    """The directories have the owners that systemd gives them (systemd.resource-control(5), Delegate=)."""
+    if os.getuid():
+        pytest.skip("only root can make directories of another user")
+    with tempfile.TemporaryDirectory() as top:
+        Path(top).chmod(0o711)
+        slice_of_user = Path(top, "user.slice/user-65534.slice")
+        manager = slice_of_user / "user@65534.service"
+        for folder in (manager / "app.slice/terminal.scope", manager / "app.slice/sm.service"):
+            folder.mkdir(parents=True)
+        (slice_of_user / "session-3.scope").mkdir()
+        for path in (Path(top), *Path(top).rglob("*")):
+            (path / "cgroup.procs").touch(0o644)
+        for path in (manager, *manager.rglob("*")):
+            os.chown(path, 65534, 65534)
+        code = (
+            "import os, sys; sys.path[:] = sys.argv[4:]; from sm.linux.session_cgroups import highest_writable;"
+            "os.setgid(65534); os.setuid(65534); print(highest_writable(sys.argv[1], sys.argv[2]))"
+        )
+        argv = (sys.executable, "-c", code, str(slice_of_user / own), top, "", *sys.path)
+        found = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.strip()
+        assert found == str(None if place is None else slice_of_user / place)
 
 
 def test_find_bases_finds_every_directory_with_the_name(tmp_path: Path) -> None:

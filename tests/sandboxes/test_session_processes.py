@@ -233,3 +233,13 @@ def test_an_agent_with_a_cgroup_is_not_looked_at(make: Make, start: Start) -> No
     found.look()
     assert found._seen.all() == {}
     os.kill(child.pid, signal.SIGKILL)
+
+
+def test_an_agent_that_could_not_enter_its_cgroup_is_looked_at(make: Make, start: Start) -> None:
+    """As after a login by SSH with systemd: the daemon can make cgroups, and the kernel lets no agent enter."""
+    agent = start("sh", "-c", "env -i setsid sleep 1000 & echo $!; wait")
+    child = identified(int(agent.printed[0]))
+    found = make({ID: agent.process}, cgroups=True)
+    found.look()
+    assert found.of(ID, agent.process) == [child]
+    os.kill(child.pid, signal.SIGKILL)
