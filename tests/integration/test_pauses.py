@@ -152,6 +152,26 @@ def test_frozen_program_does_nothing_until_it_resumes(stage: Stage) -> None:
     assert stage.session(session)["status"] == "killed"
 
 
+def test_wait_of_a_frozen_process_survives_the_freeze_and_a_crash_of_the_daemon(stage: Stage) -> None:
+    """As a hook that waits for the daemon when its agent is frozen."""
+    got = stage.home / "got"
+    program = f"sm inbox --take --wait > {got}.new 2>/dev/null; mv {got}.new {got}; sleep 1000"
+    session = stage.spawn("Sh", program)["session_id"]
+    until(lambda: stage.session(session)["status"] == "idle", "the program waits for a message")
+    if stage.json("pause", session)["paused"]["held"] != "frozen":
+        return  # no cgroup can be made here
+    stage.sm("send", session, "while frozen", "--no-wait")
+    (held,) = stage.json("log", session)
+    assert (held["status"], held["reason"]) == ("queued", "the session is paused")
+    stage.kill_daemon()
+    stage.sm("all")  # starts the next daemon
+    assert pause_of(stage, session)["held"] == "frozen"
+    stage.sm("resume", session)
+    assert until(got.exists, "the program has its message")
+    assert got.read_text().count("while frozen") == 1
+    stage.sm("kill", session)
+
+
 def test_stopped_child_of_a_paused_program_is_killed_with_it(stage: Stage) -> None:
     session = stage.spawn("Sh", "sleep 1000; sleep 1001")
     child = child_of(stage, session)
