@@ -172,6 +172,17 @@ def test_warning_of_one_kind_is_one_entry_with_its_number() -> None:
     assert found == [("loop", "second (2 times)"), ("context", "full")]
 
 
+def test_warnings_of_two_pairs_of_a_session_are_two_entries() -> None:
+    known = {"aaaa0001": session("aaaa0001")}
+    events = [
+        event("aaaa0001", SINCE, "first pair", kind="ping_pong", subject="a/b"),
+        event("aaaa0001", AFTER, "second pair", kind="ping_pong", subject="a/c"),
+        event("aaaa0001", LATER, "first pair again", kind="ping_pong", subject="a/b"),
+    ]
+    found = [e.text for e in warning_entries(events, known, SINCE)]
+    assert found == ["first pair again (2 times)", "second pair"]
+
+
 def test_warnings_are_listed_newest_first_and_those_without_a_kind_by_text() -> None:
     known = {s.id: s for s in (session("aaaa0001"), session("aaaa0002"))}
     events = [

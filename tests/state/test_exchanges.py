@@ -271,6 +271,8 @@ async def test_warnings_of_two_pairs_survive_a_restart(talk: Talk) -> None:
     async with talk.store.transaction() as tx:
         await talk.exchanges.leave(tx, tx.session(ALICE.id))
     assert BOB.id in talk.warned()[LEAD.id]
+    ended = [e.message for e in await talk.store.events(sessions=[LEAD.id]) if e.metadata.get("ended")]
+    assert [ALICE.id in message for message in ended] == [True], "the event names the pair"
     assert len(talk.store.mail.open.warnings[LEAD.id]) == 1
 
 

@@ -121,17 +121,18 @@ def request_entries(requests: Iterable[Request], sessions: Mapping[str, Session]
 def warning_entries(
     events: Iterable[Event], sessions: Mapping[str, Session], since: str
 ) -> list[DigestEntry]:
-    """One entry for each session and kind of warning after `since`: the newest, with its number of repetitions.
+    """One entry for each session, kind and subject of a warning after `since`: the newest, with its repetitions.
 
     Excludes the events of the end of a warning, and of an agent that goes on after it was told.
     """
-    newest: dict[tuple[str, str], tuple[Event, int]] = {}
+    newest: dict[tuple[str, str, str], tuple[Event, int]] = {}
     for event in events:
         if event.timestamp < since or event.session_id not in sessions:
             continue
         if event.metadata.get("ended") or "warning" in event.metadata:
             continue
-        key = event.session_id, str(event.metadata.get("kind") or event.message)
+        kind, about = event.metadata.get("kind"), event.metadata.get("subject")
+        key = event.session_id, str(kind or event.message), str(about or "")
         _, count = newest.get(key, (event, 0))
         newest[key] = event, count + 1
     found = []

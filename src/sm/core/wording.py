@@ -191,7 +191,8 @@ def warning_goes_on_event(session: Session, warning: SessionWarning) -> str:
 
 def warning_ended_event(session: Session, warning: SessionWarning) -> str:
     """Text of the event for a warning whose cause has ended."""
-    return f"{subject(session)}: the warning {warning.kind.value} has ended"
+    which = f": {warning.evidence}" if warning.subject else ""
+    return f"{subject(session)}: the warning {warning.kind.value} has ended{which}"
 
 
 _RESTARTS = "; sm resume starts it again with its conversation"

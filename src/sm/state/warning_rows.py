@@ -83,6 +83,7 @@ def _metadata(warning: SessionWarning) -> dict[str, object]:
         "value": warning.value,
         "limit": warning.limit,
         "evidence": warning.evidence,
+        **({"subject": warning.subject} if warning.subject else {}),
     }
 
 
