@@ -59,7 +59,7 @@ class SessionWarning:
     nudge: int | None = None
     """The message that tells the agent itself."""
     subject: str = ""
-    """The pair of an exchange of messages. Empty if a session has at most one warning of this kind."""
+    """The pair of an exchange of messages; empty: a session has one warning of this kind."""
 
 
 EVIDENCE_MAX = 300
