@@ -145,7 +145,7 @@ def test_connection_that_a_process_kept_from_before_the_end_of_its_session_gives
     session_id = instance.spawn("Sh", f"{program} & {waits}")["session_id"]
     instance.ended(session_id)
     (instance.work / "go").touch()
-    assert wait_line(instance.work / "done") == "401 403 403\n"
+    assert wait_line(instance.work / "done") == "409 403 403\n"
     assert instance.session(session_id)["note"] is None
 
 

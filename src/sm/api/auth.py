@@ -130,12 +130,12 @@ class Identity:
     def has_ended(self, holder: Session) -> bool:
         """True when the process that the session had has ended. `holder`: the session as it was then.
 
-        False while a crashed session waits for its restart: the rest of its process may still report the end.
+        False while a crashed session waits for its next process: the rest of the last one may still report its end.
         """
         session = self._index.sessions.get(holder.id)
-        if session is None or holder.process not in (None, session.process):
+        if session is None or session.exit is not None:
             return True
-        return session.exit is not None and not is_waiting(session)
+        return session.process is not None and holder.process not in (None, session.process)
 
     def _by_ancestry(self, pid: int) -> str | None:
         agents = {

@@ -117,7 +117,7 @@ def _of_http(error: web.HTTPException, listener: Listener) -> errors.SmError:
 class KernelIdentifier:
     """Identifies the callers of `sm.sock`, once for each connection, because its peer never changes.
 
-    The session of a peer can end before its connection does. Then its requests are refused, also those that wait.
+    The session of a peer can end before its connection does. Then further requests are refused.
     """
 
     def __init__(self, identity: Identity) -> None:
@@ -135,14 +135,10 @@ class KernelIdentifier:
             known = caller, self._identity.holder(caller)
             self._callers[transport] = known
         caller, holder = known
-        if holder is None:
-            return RequestContext(_with_login(caller, request), listener.count_follower)
         # Not identified again: a process that has left its session's tree may pass for the operator.
-        if self._identity.has_ended(holder):
+        if holder is not None and self._identity.has_ended(holder):
             raise ended(holder.id)
-        return RequestContext(
-            _with_login(caller, request), listener.count_follower, lambda: self._identity.has_ended(holder)
-        )
+        return RequestContext(_with_login(caller, request), listener.count_follower)
 
 
 class TokenIdentifier:
