@@ -580,6 +580,40 @@ async def test_refusal_without_text_applies_to_the_latest_message(mail: Mail, re
     assert await mail.state(58) is MessageState.SUBMITTED, "the hook finally accepted the message"
 
 
+async def restart(mail: Mail) -> None:
+    """Lose what the daemon has in memory."""
+    mail.clock[0] += 1
+    mail.receipts = DeliveryReceipts(mail.store, mail.manager)
+
+
+@pytest.mark.parametrize("acknowledged", [False, True])
+async def test_refusal_without_text_applies_to_the_message_that_a_hook_reported_to_an_earlier_daemon(
+    mail: Mail, acknowledged: bool
+) -> None:
+    before, sent = await mail.add(57), await mail.add(58)
+    await mail.report(before, 1)
+    await mail.report_prompt(before, 1, "a1")
+    await mail.report(sent, 3)
+    await restart(mail)
+    if acknowledged:  # the transcript is read after the end of the turn
+        await mail.receipts.turn_ended(ID, mail.at(4))
+    await refuse(mail, "", 3)
+    found = await mail.message(58)
+    assert (found.state, found.reason) == (MessageState.UNCONFIRMED, REFUSED)
+    assert mail.undelivered() == ["message:58"]
+    assert await mail.state(57) in (MessageState.SUBMITTED, MessageState.ACKNOWLEDGED)
+
+
+async def test_refusal_without_text_leaves_a_message_in_the_conversation_after_a_restart(mail: Mail) -> None:
+    sent = await mail.add(57)
+    await mail.report(sent, 1)
+    await mail.report_prompt(sent, 1, "a1")
+    await mail.report("mine", 3)
+    await restart(mail)
+    await refuse(mail, "", 3)
+    assert await mail.state(57) is MessageState.SUBMITTED
+
+
 async def test_refusal_without_text_changes_no_message_when_it_concerns_a_persons_prompt(mail: Mail) -> None:
     sent = await mail.add(57)
     await mail.report(sent, 1)

@@ -55,12 +55,17 @@ class Message:
         return self.open and self.held_until is not None
 
     @property
+    def reported_by_hook(self) -> bool:
+        """True if no more than a hook of the agent reported the arrival."""
+        return (self.evidence or "").endswith(_HOOK)
+
+    @property
     def settled(self) -> bool:
         """True if the state is final, and rests on more than the report of the agent's prompt hook.
 
         A hook of the user may still refuse the prompt. The conversation of the agent has the prompt after that.
         """
-        hooked = self.mode is not MessageMode.COMMAND and (self.evidence or "").endswith(_HOOK)
+        hooked = self.mode is not MessageMode.COMMAND and self.reported_by_hook
         return not self.open and not (self.state is MessageState.SUBMITTED and hooked)
 
 

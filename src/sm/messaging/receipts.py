@@ -64,6 +64,7 @@ class DeliveryReceipts(AgentListener):
     def __init__(self, store: Store, manager: Manager) -> None:
         self._store = store
         self._manager = manager
+        self._began = manager.now()
         self._prompts: dict[str, tuple[str, int | None]] = {}
         """The last prompt of each session: (its parent in the conversation, the number of the message)."""
         self._hooked: dict[str, int | None] = {}
@@ -211,8 +212,11 @@ class DeliveryReceipts(AgentListener):
         """
         nameless = not accepted.text and not accepted.kept
         if nameless and session_id not in self._hooked:
-            self._nameless[session_id] = accepted
-            return
+            number = await self._hooked_before(session_id, accepted)
+            if number is None:
+                self._nameless[session_id] = accepted
+                return
+            self._hooked[session_id] = number
         whole = matches.whole
         if accepted.kept:
             _, whole = self._prompts.get(session_id, ("", None))
@@ -222,6 +226,22 @@ class DeliveryReceipts(AgentListener):
             self._hooked.pop(session_id, None)
         numbers = sorted(matches.among if whole is None else {whole})
         await self._record_refusal(session_id, numbers, accepted, words, whole, nameless=nameless)
+
+    async def _hooked_before(self, session_id: str, refused: AcceptedInput) -> int | None:
+        """The message that the last prompt hook reported to an earlier daemon, if its outcome is still unknown."""
+        typed = [
+            message
+            for message in await self._store.mail.messages([session_id], _RECENT)
+            if message.session_id == session_id
+            and message.via == TERMINAL
+            and message.submitted_at is not None
+        ]
+        last = max(typed, key=lambda message: message.submitted_at or "", default=None)
+        if last is None or last.state not in _ARRIVED or not last.reported_by_hook:
+            return None
+        submitted = last.submitted_at or ""
+        is_earlier = submitted < self._began and submitted <= iso(refused.at + _PARALLEL_HOOK_S)
+        return last.id if is_earlier else None
 
     @durable
     async def _record_refusal(
