@@ -12,7 +12,7 @@ import pytest
 
 from sm.core.models import Process
 from sm.linux import processes
-from sm.linux.session_cgroups import Probe
+from sm.linux.session_cgroups import Probe, SessionCgroup
 from sm.sandboxes.seen_processes import SeenProcesses
 from sm.sandboxes.session_processes import SessionProcesses
 from tests.linux.child_process import IDLE, Start, start
@@ -170,6 +170,34 @@ async def test_kill_of_a_cgroup_spares_a_terminal_server_of_other_agents(make: M
     assert not processes.is_alive(agent.process)
     assert processes.is_alive(server.process)
     assert processes.is_alive(other_agent)
+
+
+async def test_end_of_leftovers_spares_the_process_of_a_session_that_is_restored_meanwhile(
+    make: Make, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agents: dict[str, Process] = {}
+    found = make(agents, cgroups=True)
+    restored = start(*IDLE)
+    members = SessionCgroup.members
+
+    def members_of_restored(cgroup: SessionCgroup) -> list[int]:
+        if not agents:  # the session had ended until now
+            agents[ID] = restored.process
+            assert found.enter(ID, restored.process)
+        return members(cgroup)
+
+    assert found.cgroups is not None
+    found.cgroups.create(ID)
+
+    async def end_tree(*_: object, **__: object) -> list[Process]:
+        return []  # what forks faster than it is seen is left in the cgroup
+
+    monkeypatch.setattr(processes, "end_tree", end_tree)
+    monkeypatch.setattr(SessionCgroup, "members", members_of_restored)
+    assert await found.end_left_behind(ID, 0.0, force=True) == []
+    assert agents
+    assert processes.is_alive(restored.process)
+    assert found.cgroups.of(ID).has(restored.pid)
 
 
 def test_cgroup_that_waits_for_its_agent_is_not_removed_by_a_look(make: Make, start: Start) -> None:

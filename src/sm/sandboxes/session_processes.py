@@ -305,23 +305,27 @@ class SessionProcesses:
         await asyncio.to_thread(self.thaw, session_id)
         left = await processes.end_tree(_NOBODY, grace_s, force=force, others=others)
         if session_id not in self._agents():
-            left += await self.kill_cgroup(session_id)
+            left += await self.kill_cgroup(session_id, ended=True)
         return left
 
-    async def kill_cgroup(self, session_id: str) -> list[Process]:
+    async def kill_cgroup(self, session_id: str, *, ended: bool = False) -> list[Process]:
         """End what is left in the cgroups of a session with SIGKILL, and remove them; as `SessionCgroup.kill`.
 
-        Does not block.
+        `ended`: only while the session has ended. It may be restored meanwhile, and its new process enters the same
+        cgroup. Does not block.
         """
         all_left: list[Process] = []
         for cgroup in await asyncio.to_thread(self._cgroups_of, session_id):
 
             def spared(cgroup: SessionCgroup = cgroup) -> Collection[int]:
-                return self._spared(session_id, cgroup.members())
+                members = cgroup.members()
+                return (
+                    members if ended and session_id in self._agents() else self._spared(session_id, members)
+                )
 
             left = await cgroup.kill(spared)
             all_left += left
-            if not left:
+            if not (left or (ended and session_id in self._agents())):
                 cgroup.remove()
         return all_left
 
