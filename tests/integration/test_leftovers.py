@@ -59,6 +59,18 @@ def test_crash_lists_what_left_the_process_tree_until_it_is_ended(instance: Inst
     assert "Orphans:      0\n" in instance.sm("status")
 
 
+def test_kill_of_orphans_by_an_agent_says_which_are_not_below_it(instance: Instance) -> None:
+    agent = instance.as_session(instance.spawn("Sh", "exec sleep 1000000")["session_id"])
+    leaver = Leaver(instance, "daemon")
+    os.kill(leaver.session["pid"], signal.SIGKILL)
+    instance.ended(leaver.session_id)
+    said = instance.refused("kill", "--orphans", "--yes", exit_code=5, env=agent)
+    assert f"process {leaver.process.pid} was not ended" in said
+    assert identify(leaver.process.pid) == leaver.process
+    assert "Ended" in instance.sm("kill", "--orphans", "--yes")
+    assert instance.sm("kill", "--orphans", "--yes", env=agent) == ""
+
+
 def test_next_daemon_finds_what_an_agent_left_behind(instance: Instance) -> None:
     leaver = Leaver(instance, "daemon")
     instance.kill_daemon()

@@ -4,8 +4,8 @@ Sends SIGTERM, and SIGKILL after 5 seconds. The command returns when the process
 process tree of the agent. It fails if one is left. Without --tree, the children of a killed session move to its nearest
 live ancestor; child_agents.on_parent_end in the configuration can change that.
 
-With --orphans: the processes that agents left behind when they crashed or exited. SESSION ends those of one ended
-session.
+With --orphans: the processes that agents left behind when they crashed or exited; from an agent, only those of its
+descendants. SESSION ends those of one ended session.
 
 With --all: every session whose process runs; from an agent, only its descendants. On a terminal, the command asks
 before.
@@ -34,7 +34,7 @@ from sm.cli.selection import ask, check, confirm, running_trees, yes_option
 from sm.client.http import decode_answer, new_key
 from sm.core.lines import JsonObject
 from sm.core.session_lines import label
-from sm.errors import ExternalError, UsageError
+from sm.errors import ExternalError, NotPermitted, UsageError
 
 # The daemon kills one process tree after the other, by force only after a grace time.
 _KILL_S = 120.0
@@ -92,6 +92,15 @@ def _kill_orphans(call: Call, *, force: bool, yes: bool) -> int:
     if left := decode_answer(text)["left"]:
         pids = ",".join(str(orphan["pid"]) for orphan in left)
         raise ExternalError(f"process {pids} did not end", f"ps -o pid,user,stat,args -p {pids}")
+    shown = {(orphan["session_id"], orphan["pid"]) for orphan in found}
+    kept = [
+        orphan for orphan in call.client.get("/v1/orphans") if (orphan["session_id"], orphan["pid"]) in shown
+    ]
+    if kept:
+        pids = ",".join(str(orphan["pid"]) for orphan in kept)
+        raise NotPermitted(
+            f"process {pids} was not ended: its session is not below yours", "ask the operator"
+        )
     return 0
 
 
