@@ -17,6 +17,7 @@ from tests.monitor.completion.corpus import CORPUS, PARTS, endings
         ("held_out", 0.97, 0.80, 0.95),
         ("held_out_e", 0.97, 0.80, 0.95),
         ("held_out_g", 0.97, 0.62, 0.95),
+        ("held_out_r", 0.97, 0.80, 0.95),
     ],
 )
 def test_classifier_keeps_its_quality_on_the_corpus(
@@ -35,11 +36,14 @@ FRONTS = (
 )  # fmt: skip
 
 
-def test_ten_kinds_of_text_before_the_task_keep_the_quality_on_unseen_endings() -> None:
-    scored = score(judge(CORPUS / "held_out_g.jsonl", FRONTS))
-    assert scored["n"] == 10 * len(endings("held_out_g"))
+@pytest.mark.parametrize(("part", "recall"), [("held_out_g", 0.62), ("held_out_r", 0.80)])
+def test_ten_kinds_of_text_before_the_task_keep_the_quality_on_unseen_endings(
+    part: str, recall: float
+) -> None:
+    scored = score(judge(CORPUS / f"{part}.jsonl", FRONTS))
+    assert scored["n"] == 10 * len(endings(part))
     assert scored["precision"]["done"] >= 0.97
-    assert scored["recall"]["done"] >= 0.62
+    assert scored["recall"]["done"] >= recall
     assert scored["precision"]["question"] >= 0.95
 
 
