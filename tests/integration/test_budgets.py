@@ -446,7 +446,8 @@ def test_daemon_that_dies_after_the_limit_pauses_the_sessions_once(stage: Stage)
     stage.restart()
     states = [e["metadata"]["state"] for e in stage.json("events", agent.id) if e["type"] == "budget"]
     assert states == ["grace"]
-    assert len([e for e in stage.json("events", agent.id) if e["type"] == "paused"]) == 1
+    paused = [e["metadata"] for e in stage.json("events", agent.id) if e["type"] == "paused"]
+    assert len([order for order in paused if "held" not in order]) == 1
     assert len(requests_of(stage, agent.id)) == 1
     assert sum("You will be stopped" in text for text in texts_to(stage, agent.id)) == 1
 
