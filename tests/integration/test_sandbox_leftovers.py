@@ -9,6 +9,7 @@ import secrets
 import shutil
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -130,3 +131,11 @@ def test_kill_ends_what_left_the_process_tree_as_soon_as_its_agent_ran(instance:
     leaver = Leaver(instance, way, at_once=True)
     instance.sm("kill", leaver.session_id)
     assert not leaver.is_alive
+
+
+def test_kill_ends_no_process_of_sessions_that_start_at_the_same_time(instance: Instance) -> None:
+    with ThreadPoolExecutor(6) as pool:
+        leavers = list(pool.map(lambda _: Leaver(instance, "daemon", at_once=True), range(6)))
+    for leaver in leavers[:3]:
+        instance.sm("kill", leaver.session_id)
+    assert all(leaver.is_alive for leaver in leavers[3:])
