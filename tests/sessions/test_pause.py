@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from sm.core.accounts import Account
+from sm.core.budgets import Amounts, Budget, BudgetState
 from sm.core.effects import EffectKind
-from sm.core.models import OPERATOR, Exit, Process, Session
+from sm.core.models import OPERATOR, Caller, Exit, Process, Session
 from sm.core.pause_states import Held, PauseState, held_words
 from sm.core.pauses import PAUSED, Pause, pause_fact
-from sm.core.states import EventType, NoticeKind
+from sm.core.states import CallerKind, EventType, NoticeKind
 from sm.core.statuses import Status
 from sm.core.timers import TimerKind
 from sm.core.timestamps import later
@@ -357,3 +358,53 @@ async def test_end_of_an_accounts_pause_leaves_the_pauses_of_others(scene: Scene
     assert (scene.pause().soft, scene.pause().reason) == (False, "mine")
     await accounts.resume(OPERATOR, ACCOUNT.name)
     assert scene.pause().reason == "mine"
+
+
+@pytest.mark.parametrize("end", ["its time", "its budget", "its parent"])
+async def test_session_of_a_paused_account_stays_paused_when_its_own_pause_ends(
+    scene: Scene, end: str
+) -> None:
+    accounts = Accounts(scene.store, scene.manager, 0.0)
+    budget = Budget(WORKER.id, Amounts(usd=1), state=BudgetState.STOPPED)
+    scene.frozen = True
+    async with scene.store.transaction() as tx:
+        tx.accounts.put(ACCOUNT)
+        worker = await tx.update(tx.session(WORKER.id), account=ACCOUNT.name)
+        until, by = (later(AT, 60), "operator") if end == "its time" else (None, PARENT.id)
+        if end == "its budget":
+            tx.budgets.put(budget)
+        spent = budget.id if end == "its budget" else None
+        await scene.manager.pauses.pause(tx, worker, by=by, reason="its own", until=until, budget=spent)
+    await accounts.pause(OPERATOR, ACCOUNT.name, soft=False, wait_s=0)
+    await scene.pass_time(1)
+    assert scene.pause().reason == "its own"
+    if end == "its time":
+        await scene.pausing.resume_due(scene.store.mail.open.timers[WORKER.id, TimerKind.RESUME])
+    elif end == "its budget":
+        async with scene.store.transaction() as tx:
+            await scene.manager.budgets.end(tx, budget, "operator")
+    else:
+        parent = Caller(CallerKind.SESSION, PARENT.id)
+        with pytest.raises(IllegalState, match="is paused with its account a, which only the operator can"):
+            await scene.pausing.resume(parent, WORKER.id, tree=False, key=None)
+    pause = scene.pause()
+    assert (pause.state, pause.reason, pause.by) == (PauseState.PAUSED, "account a was paused", "operator")
+    assert (pause.until, pause.budget, scene.orders(EffectKind.CONTINUE)) == (None, None, 0)
+    await accounts.resume(OPERATOR, ACCOUNT.name)
+    assert scene.store.sessions[WORKER.id].paused is None
+
+
+async def test_session_that_its_budget_keeps_paused_is_not_paused_with_its_account_any_more(
+    scene: Scene,
+) -> None:
+    accounts = Accounts(scene.store, scene.manager, 0.0)
+    async with scene.store.transaction() as tx:
+        tx.accounts.put(ACCOUNT)
+        await tx.update(tx.session(WORKER.id), account=ACCOUNT.name)
+    await accounts.pause(OPERATOR, ACCOUNT.name, soft=False, wait_s=0)
+    async with scene.store.transaction() as tx:
+        tx.budgets.put(Budget(WORKER.id, Amounts(usd=1), state=BudgetState.STOPPED))
+    await accounts.resume(OPERATOR, ACCOUNT.name)
+    assert (scene.pause().budget, scene.pause().account) == (WORKER.id, None)
+    (state,) = await accounts.states(OPERATOR)
+    assert state.paused == []

@@ -14,6 +14,7 @@ from sm.sessions.pause import is_pausing, leave_to_budget
 from sm.state.accounts import (
     binding_park,
     go_on,
+    paused_with,
     plan_attempt,
     record_success,
     release,
@@ -94,8 +95,7 @@ class Accounts:
         """Pause a session with its account. Its own pause stays, but lets no turn end any more."""
         own, pauses = session.paused, self._manager.pauses
         if own is None:
-            reason = f"account {name} was paused"
-            await pauses.pause(tx, session, by=caller.name, reason=reason, account=name)
+            await pauses.pause(tx, session, by=caller.name, reason=paused_with(name), account=name)
         elif own.soft:
             await pauses.pause(
                 tx,

@@ -22,6 +22,7 @@ from sm.policy.access import Action
 from sm.policy.pauses import Seen
 from sm.sessions.manager import Manager
 from sm.sessions.tree import SessionTree
+from sm.state.accounts import leave_to_account
 from sm.state.budget_holds import is_held_by_budget, stopped_error, stopping_budget
 from sm.state.pauses import look_first
 from sm.store import Store, Transaction
@@ -133,8 +134,9 @@ class Pausing:
     ) -> PauseResult:
         """End the pause of a session, with `tree` also those of its descendants.
 
-        A session whose budget is spent, or whose pause only others may end, stays paused, with a warning. Raises
-        IllegalState if none of them is paused, and the error of the first one if none may go on.
+        A session whose budget is spent, whose account is paused, or whose pause only others may end, stays paused, with
+        a warning. The operator may resume one while its account is paused. Raises IllegalState if none of them is
+        paused, and the error of the first one if none may go on.
         """
         session = self._manager.find(caller, reference, Action.PAUSE)
         kept: dict[str, SmError] = {}
@@ -150,6 +152,9 @@ class Pausing:
                     if member.id not in kept and is_held_by_budget(tx, member):
                         kept[member.id] = stopped_error(tx, member)
                         await leave_to_budget(tx, member)
+                    is_free = caller.session_id is None or member.id in kept
+                    if not is_free and await leave_to_account(tx, member):
+                        kept[member.id] = _paused_with_account(member)
                 members = [s for s in members if s.id not in kept]
                 for member in members:
                     await self._manager.pauses.resume(tx, member, caller.name)
@@ -228,10 +233,10 @@ class Pausing:
             session = tx.find(timer.subject)
             if not tx.timers.take(timer) or session is None or session.paused is None:
                 return None
-            if stopping_budget(session, tx.find, tx.mail.open) is None:
-                await self._manager.pauses.resume(tx, session, SM_ITSELF)
-            else:
+            if stopping_budget(session, tx.find, tx.mail.open) is not None:
                 await leave_to_budget(tx, session)
+            elif not await leave_to_account(tx, session):
+                await self._manager.pauses.resume(tx, session, SM_ITSELF)
         return None
 
     async def look_again(self, timer: Timer) -> float | None:
@@ -269,8 +274,17 @@ async def leave_to_budget(tx: Transaction, session: Session) -> None:
     if budget is not None and session.paused is not None:
         reason = budget_reason(budget, tx.find(budget.id))
         tx.timers.remove(session.id, TimerKind.RESUME)
-        pause = replace(session.paused, by=SM_ITSELF, budget=budget.id, reason=reason, until=None)
+        pause = replace(
+            session.paused, by=SM_ITSELF, budget=budget.id, account=None, reason=reason, until=None
+        )
         await tx.update(session, paused=pause)
+
+
+def _paused_with_account(session: Session) -> IllegalState:
+    return IllegalState(
+        f"session {short_label(session)} is paused with its account {session.account}, "
+        "which only the operator can resume"
+    )
 
 
 def _sentences(kept: Mapping[str, SmError]) -> list[str]:

@@ -8,7 +8,7 @@ from sm.core.effects import EffectKind
 from sm.core.faults import Fault, reset_time
 from sm.core.lifecycle import is_ended, is_live
 from sm.core.messages import SM_ITSELF, Message
-from sm.core.models import Session, ancestors
+from sm.core.models import OPERATOR, Session, ancestors
 from sm.core.states import MessageMode, MessageState
 from sm.core.statuses import Status
 from sm.core.timers import Timer, TimerKind
@@ -104,6 +104,26 @@ def roots_of(tx: Transaction, account: str | None) -> Collection[str]:
 
 def sessions_of(tx: Transaction, account: str) -> Iterable[Session]:
     return [s for s in tx.unfinished_sessions() if s.account == account and is_live(s.status)]
+
+
+# Pauses with an account
+
+
+async def leave_to_account(tx: Transaction, session: Session) -> bool:
+    """Let only the end of its account's pause end the pause of a session. False: no person has paused the account."""
+    parks = () if session.account is None else tx.accounts.parks(session.account).values()
+    if session.paused is None or not any(p.kind is ParkKind.OPERATOR for p in parks):
+        return False
+    tx.timers.remove(session.id, TimerKind.RESUME)
+    reason, by = paused_with(session.account or ""), OPERATOR.name
+    pause = replace(session.paused, by=by, reason=reason, until=None, budget=None, account=session.account)
+    await tx.update(session, paused=pause)
+    return True
+
+
+def paused_with(account: str) -> str:
+    """The reason of a session that is paused with its account."""
+    return f"account {account} was paused"
 
 
 # The end of a park

@@ -29,6 +29,7 @@ from sm.core.timestamps import later
 from sm.core.usage import Usage
 from sm.policy.budgets import BudgetStep, as_much_again, is_far_spent, is_spent, next_step, only_lowers
 from sm.providers.base import Provider
+from sm.state.accounts import leave_to_account
 from sm.state.budget_holds import open_request_of
 from sm.state.messages import send
 from sm.state.notices import Notices
@@ -373,13 +374,19 @@ class Budgets:
                     reason = budget_reason(other, tx.find(other.id))
                     await tx.update(session, paused=replace(session.paused, budget=other.id, reason=reason))
                 elif is_held:
-                    await self._pauses.resume(tx, session, by)
+                    await self._resume(tx, session, by)
                 continue
             was_cut_off = session.paused is not None and session.paused.cut_off
             if is_held:
-                session = await self._pauses.resume(tx, session, by)
+                session = await self._resume(tx, session, by)
             if self._withdraw_report(tx, budget, session) and not was_cut_off and session.paused is None:
                 send(tx, session.id, SM_ITSELF, ADDED)
+
+    async def _resume(self, tx: Transaction, session: Session, by: str) -> Session:
+        """End the pause of a session. It stays paused while a person has paused its account."""
+        if await leave_to_account(tx, session):
+            return tx.session(session.id)
+        return await self._pauses.resume(tx, session, by)
 
     def _withdraw_report(self, tx: Transaction, budget: Budget, session: Session) -> bool:
         """Withdraw the order to report if it was not delivered yet. True: the agent has got it."""
