@@ -392,6 +392,22 @@ async def test_nothing_is_typed_into_the_shell_around_an_adopted_agent_that_has_
     assert not made.exists()
 
 
+@pytest.mark.parametrize("program", ["two\nlines", "two words", "%end 1 2 3", "#{pid},}:"])
+async def test_list_of_terminals_is_readable_when_a_program_has_a_strange_name(
+    world: World, tmux: Tmux, program: str
+) -> None:
+    named = 'exec -a "$NAME" cat'
+    (shell,) = world.tmux(
+        *("new-session", "-d", "-s", "mine", "-e", f"NAME={program}"),
+        *("-P", "-F", "#{pane_id} #{pane_pid}", f"exec bash -c '{named}'"),
+    )
+    pane_id, pid = shell.split()
+    await until(lambda: Path(f"/proc/{pid}/cmdline").read_text().split("\0")[0] == program)
+    await tmux.adopt(ID, NAME, ForeignPane(pane_id, int(pid)), foreign=True, agent_pid=int(pid))
+    assert (await tmux.snapshot())[ID].pane_id == pane_id
+    await tmux.paste(NAME, "for the agent")
+
+
 async def test_type_line_is_unreachable_when_the_process_ends_between_the_text_and_enter(
     world: World, tmux: Tmux, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,7 +23,8 @@ DEAD_NOTE_3_2 = "Pane is dead ("
 GONE = "gone"
 """The output of `unless_gone` when the command did not run."""
 # `x` keeps a field from being empty. The session's name comes last: it may hold spaces.
-_COMMAND = f"#{{?#{{==:#{{@sm_adopted}},{FOREIGN}}},#{{s/ /_/:pane_current_command}},}}"
+# A program chooses its own name: a space or a line end in it would make the list unreadable.
+_COMMAND = f"#{{?#{{==:#{{@sm_adopted}},{FOREIGN}}},#{{s/[^A-Za-z0-9_.-]/_/:pane_current_command}},}}"
 ROW = (
     "#{pid} #{pane_id} #{pane_pid} #{pane_tty} x#{pane_dead} x#{pane_dead_status} x#{pane_dead_signal}"
     " #{window_activity} x#{@sm_adopted} x#{pane_dead_time} #{window_active_clients} x#{@sm_agent_pid}"
