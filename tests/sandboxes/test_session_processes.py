@@ -200,6 +200,31 @@ async def test_end_of_leftovers_spares_the_process_of_a_session_that_is_restored
     assert found.cgroups.of(ID).has(restored.pid)
 
 
+async def test_end_of_leftovers_spares_what_a_restored_session_starts_after_the_look(
+    make: Make, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restored = start(*IDLE)
+    agents: dict[str, Process] = {ID: restored.process}
+    found = make(agents, cgroups=True)
+    members = SessionCgroup.members
+    looks = 0
+
+    def members_before_the_entry(cgroup: SessionCgroup) -> list[int]:
+        nonlocal looks
+        looks += 1
+        seen = members(cgroup)
+        if looks == 1:
+            cgroup.enter(restored.pid)
+        return seen
+
+    assert found.cgroups is not None
+    found.cgroups.create(ID)
+    monkeypatch.setattr(SessionCgroup, "members", members_before_the_entry)
+    assert await found.kill_cgroup(ID, ended=True) == []
+    assert looks > 1
+    assert processes.is_alive(restored.process)
+
+
 def test_cgroup_that_waits_for_its_agent_is_not_removed_by_a_look(make: Make, start: Start) -> None:
     """The session is not stored yet while its start is prepared."""
     found = make(cgroups=True)

@@ -37,6 +37,7 @@ from sm.sandboxes.seen_processes import SeenProcesses
 log = logging.getLogger(__name__)
 
 _NOBODY = Process(0, "gone/0")
+_EVERY_PID = range(1 << 31)
 _SESSION, _TOKEN = b"SM_SESSION_ID=", b"SM_TOKEN_FILE="
 
 
@@ -319,9 +320,9 @@ class SessionProcesses:
 
             def spared(cgroup: SessionCgroup = cgroup) -> Collection[int]:
                 members = cgroup.members()
-                return (
-                    members if ended and session_id in self._agents() else self._spared(session_id, members)
-                )
+                if ended and session_id in self._agents():
+                    return _EVERY_PID  # also those that start after this look
+                return self._spared(session_id, members)
 
             left = await cgroup.kill(spared)
             all_left += left
