@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
@@ -75,12 +76,23 @@ class SandboxParts:
     async def watch_processes(self) -> None:
         """Move the agents of an earlier daemon into the cgroups of their sessions, and look at the processes of agents.
 
-        Never returns.
+        Never returns. A look that fails is repeated: the daemon must not end because it has no free file descriptor.
         """
-        await asyncio.to_thread(self.session_processes.enter_all)
+        await self._try_look(self.session_processes.enter_all)
+        is_failing = False
         while True:
-            await asyncio.to_thread(self.session_processes.look)
+            is_failing = not await self._try_look(self.session_processes.look, is_failing=is_failing)
             await asyncio.sleep(_LOOK_EVERY_S)
+
+    async def _try_look(self, look: Callable[[], None], *, is_failing: bool = False) -> bool:
+        """Run `look` in a thread. False: it failed, which is logged unless the one before failed too."""
+        try:
+            await asyncio.to_thread(look)
+        except OSError as error:
+            if not is_failing:
+                log.warning("could not look at the processes of agents: %s", error)
+            return False
+        return True
 
     async def _remember(self, met: Sighting) -> None:
         try:

@@ -1,6 +1,7 @@
 """Lists and ends the processes that ended sessions left behind.
 
-Nothing is stored: each list is read from the cgroups and the environments of the processes that run now.
+No list is stored: each is made from the cgroups and the environments of the processes that run now, and from those
+that were seen in the process trees of agents without a cgroup.
 """
 
 import asyncio
