@@ -74,6 +74,17 @@ async def test_descendants_are_left_behind_that_ended_by_the_loss_and_stay_ended
         assert await left(store) == [BELOW]
 
 
+async def test_descendant_in_the_container_of_another_workspace_did_not_end_by_the_same_loss(
+    tmp_path: Path,
+) -> None:
+    async with team(tmp_path, SANDBOXED) as (store, manager):
+        async with store.transaction() as tx:
+            await tx.update(tx.session(EARLIER), workspace="elsewhere")
+        await lose(manager, CONTAINER_GONE, EARLIER)
+        await lose(manager, CONTAINER_GONE, LEAD, CHILD)
+        assert await left(store) == [CHILD]
+
+
 async def test_nobody_is_left_behind_by_an_end_that_is_no_common_loss(tmp_path: Path) -> None:
     async with team(tmp_path, DIRECT) as (store, manager):
         await lose(manager, TERMINAL_CLOSED, CHILD, LEAD)

@@ -5,7 +5,7 @@ from sm.core.models import Session, ancestors
 from sm.core.statuses import Status
 from sm.core.timers import TimerKind
 from sm.state.cut_off import is_planned
-from sm.state.loss_causes import LOST_TOGETHER
+from sm.state.loss_causes import LOST_TOGETHER, LossCause
 from sm.store import Transaction
 
 
@@ -31,9 +31,12 @@ def _ended_with(other: Session, session: Session) -> bool:
     """True if the loss that ended `session` ended the other one too.
 
     Such a loss ends `session` with each session that it ends, so the loss is the only one of that kind in its run.
+    Only containers of other workspaces end without it.
     """
     is_lost = is_ended(other.status) and was_lost(other) and other.exit is not None and not other.archived
     is_same = other.status_source == session.status_source and other.id != session.id
+    if session.status_source == LossCause.CONTAINER and other.workspace != session.workspace:
+        return False
     return is_lost and is_same and other.status_at >= (session.started_at or "")
 
 
