@@ -83,8 +83,10 @@ async def test_peer_in_the_cgroup_of_a_session_needs_the_token_of_that_session(m
 
 
 async def test_peer_in_the_cgroup_of_an_ended_session_is_refused_also_with_its_token(marks: Marks) -> None:
-    with pytest.raises(NotPermitted, match="has ended, so its token is no longer valid"):
+    with pytest.raises(NotPermitted, match="has ended, so nothing that is left of it") as refused:
         await marks.caller(cgroup=ONE, headers=HEADER, change=lambda session: replace(session, exit=Exit(0)))
+    # The same terminal would be refused again.
+    assert refused.value.hint == f"to start its agent again, in another terminal: sm restore {ONE}"
 
 
 async def test_peer_in_the_cgroup_of_a_removed_session_is_refused(marks: Marks) -> None:

@@ -132,7 +132,7 @@ def test_token_of_an_ended_session_is_refused_when_a_process_of_it_lives(instanc
     instance.ended(session_id)
     (instance.work / "go").touch()
     assert wait_line(instance.work / "done") == "5\n"
-    assert "has ended, so its token is no longer valid" in (instance.work / "said").read_text()
+    assert "has ended, so nothing that is left of it may act for it" in (instance.work / "said").read_text()
     assert instance.session(session_id)["note"] is None
 
 
@@ -165,7 +165,7 @@ def test_token_of_a_killed_session_gives_no_access(instance: Instance) -> None:
         ("ls",),
     ):
         said = instance.refused(*words, exit_code=5, env=environment)
-        assert "has ended, so its token is no longer valid" in said, words
+        assert "has ended, so nothing that is left of it may act for it" in said, words
     assert instance.session(session_id)["note"] == "before"
 
 

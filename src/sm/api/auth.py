@@ -226,10 +226,10 @@ def invalid_token() -> Unauthenticated:
 
 
 def ended(session_id: str) -> NotPermitted:
-    """The refusal of a process whose session has ended."""
+    """The refusal of a process or a terminal that is left of a session."""
     return NotPermitted(
-        f"the process of session {session_id} has ended, so its token is no longer valid",
-        f"to start its agent again: sm restore {session_id}",
+        f"the process of session {session_id} has ended, so nothing that is left of it may act for it",
+        f"to start its agent again, in another terminal: sm restore {session_id}",
     )
 
 
