@@ -116,8 +116,11 @@ def test_caller_is_refused_when_only_its_session_id_names_a_session(instance: In
 
 def detached_note(command: str) -> str:
     """A script of an agent: a process without its ancestors and its terminal waits for a file, and then notes."""
-    detached = "until test -e go; do sleep 0.1; done; sm note detached > said 2>&1; echo $? > done"
-    return f"(setsid sh -c '{detached}' &) ; {command}"
+    detached = (
+        "touch away; until test -e go; do sleep 0.1; done; sm note detached > said 2>&1; echo $? > done"
+    )
+    # The end of the agent hangs up its terminal, which ends a process that has not left it yet.
+    return f"(setsid sh -c '{detached}' &) ; until test -e away; do sleep 0.1; done; {command}"
 
 
 def test_detached_process_of_an_agent_is_identified_by_its_token(instance: Instance) -> None:
