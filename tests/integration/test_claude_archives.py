@@ -124,6 +124,8 @@ def test_restore_and_fork_say_what_is_lost_when_no_archive_has_it(
 ) -> None:
     session_id = claudes.spawn("Plain", "quoll-1 [[text:first]]")["session_id"]
     transcript = finished(claudes, session_id, 5)
+    # The last line of a turn: a later one would make the file again.
+    until(lambda: '"turn_duration"' in transcript.read_text(), "claude writes no more")
     transcript.unlink()
     problem = claudes.refused("fork", session_id, exit_code=4)
     assert "cannot be copied: the transcript" in problem and "is gone, and no archive has it" in problem

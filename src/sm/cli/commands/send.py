@@ -20,7 +20,8 @@ Exit codes:
   0   the message arrived; without --wait, also if it is still queued
   4   the message failed or expired; with --wait, also if it is unconfirmed;
       with --answer, no question is open
-  10  timed out, or the message is held until somebody decides (only with --wait); the message stays queued
+  10  only with --wait: timed out, or the message is held until somebody
+      decides; the message stays queued
 
 \b
 Examples:
