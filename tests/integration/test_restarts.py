@@ -410,7 +410,7 @@ def test_restart_waits_while_the_account_is_parked(stage: Stage) -> None:
     agent = stage.agent("Plain", "--restart", "on-failure")
     agent.send_event("UserPromptSubmit", prompt="work", prompt_id="p1")
     pid = stage.in_status(agent.id, "running")["pid"]
-    stage.sm("pause", "--account", stage.json("accounts")[0]["name"])
+    stage.sm("pause", "--soft", "--account", stage.json("accounts")[0]["name"])
     os.kill(pid, signal.SIGKILL)
     waiting(stage, agent.id)
     hurry(stage)
@@ -431,7 +431,7 @@ def test_session_that_is_killed_while_its_restart_is_parked_does_not_start(stage
     agent = stage.agent("Plain", "--restart", "on-failure")
     agent.send_event("UserPromptSubmit", prompt="work", prompt_id="p1")
     pid = stage.in_status(agent.id, "running")["pid"]
-    stage.sm("pause", "--account", stage.json("accounts")[0]["name"])
+    stage.sm("pause", "--soft", "--account", stage.json("accounts")[0]["name"])
     os.kill(pid, signal.SIGKILL)
     waiting(stage, agent.id)
     hurry(stage)
@@ -442,7 +442,7 @@ def test_session_that_is_killed_while_its_restart_is_parked_does_not_start(stage
 
 
 def park(stage: Stage) -> None:
-    stage.sm("pause", "--account", stage.json("accounts")[0]["name"])
+    stage.sm("pause", "--soft", "--account", stage.json("accounts")[0]["name"])
 
 
 def parked(stage: Stage, *arguments: str) -> str:
