@@ -24,13 +24,10 @@ from sm.api.auth import Containment
 from sm.api.middleware import KernelIdentifier
 from sm.api.sockets import AGENT_SOCKET_LIMITS, SOCKET_LIMITS, Listener, Site, SocketLimits, listen
 from sm.config import LoadedConfig, load
-from sm.core.effects import EffectKind
 from sm.daemon.database import open_database
 from sm.daemon.lock import InstanceLock, instance_lock
 from sm.daemon.log import start_logging
-from sm.daemon.recovery import recover, recover_later, remove_strays, unverified_sessions
-from sm.daemon.spool import replay
-from sm.daemon.upkeep import upkeep
+from sm.daemon.start import catch_up, running_parts
 from sm.daemon.wiring import DaemonParts, terminals_of
 from sm.errors import DaemonUnavailable, InvalidPath, SmError, TerminalError
 from sm.linux.platform import check_platform, raise_fd_limit
@@ -130,18 +127,7 @@ async def run(
             stopping=stopping,
         )
         with listen(paths.socket) as sock:
-            await remove_strays(paths, store, parts.sandbox)
-            # Reports first: a session wrote them before recovery finds its process gone.
-            await replay(paths, store.sessions, parts.reports, parts.messages, parts.observer)
-            failure = await store.last_failure(EffectKind.ARCHIVE)
-            if failure is not None and loaded.config.child_agents.cleanup.auto_archive_transcript:
-                parts.archives.set_trouble(*failure)
-            await parts.budgets.begin()
-            await parts.pausing.begin()
-            await parts.sandboxing.adopt()
-            sessions = unverified_sessions(store)
-            recovered = await recover(sessions, parts.manager, terminals, parts.watcher)
-            later = None if recovered else recover_later(sessions, parts.manager, terminals, parts.watcher)
+            later = await catch_up(paths, loaded, store, parts, terminals)
             runner = web.AppRunner(parts.server.app(), shutdown_timeout=2.0)
             await runner.setup()
             await Site(
@@ -153,25 +139,7 @@ async def run(
             log.info("started %s, pid %d", __version__, os.getpid())
             ready.send({"ready": True})
             running = {
-                "outbox": parts.outbox.run(),
-                "watcher": parts.watcher.run(later),
-                "cut off": parts.cut_off.run(),
-                "containers": parts.sandboxing.containers.run(),
-                "processes": parts.sandboxing.watch_processes(),
-                "store": store.wait_closed(),
-                "delivery": parts.worker.run(),
-                "timers": parts.timers.run(),
-                "due timers": parts.due_timers.run(),
-                "digest": parts.digests.run(),
-                "waiting": parts.waiting.run(),
-                "dialogs": parts.dialogs.run(),
-                "setup dialogs": parts.setup_dialogs.run(),
-                "cleanup": parts.cleanup.run(),
-                "archives": parts.retention.run(),
-                "transcripts": parts.transcript_watch.run(),
-                "upkeep": upkeep(paths, store, parts.reports, parts.messages, parts.observer),
-                "telegram": parts.telegram.run(),
-                "web": parts.web.run(),
+                **running_parts(paths, store, parts, later),
                 "lock": _end_without(lock, paths),
                 "stop": stopping.wait(),
             }

@@ -33,9 +33,14 @@ _LOOK_EVERY_S = 3.0
 
 
 class SandboxParts:
-    """The parts of both sandboxes. The constructor starts nothing: the engine is asked when a session needs it."""
+    """The parts of both sandboxes. The constructor starts nothing: the engine is asked when a session needs it.
 
-    def __init__(self, config: Config, paths: InstancePaths, store: Store) -> None:
+    `way_in`: the argv that runs a launch script on this host; None: found with the first session.
+    """
+
+    def __init__(
+        self, config: Config, paths: InstancePaths, store: Store, *, way_in: tuple[str, ...] | None = None
+    ) -> None:
         self._store = store
         self.writable = WritablePaths(store, lambda workspace: sandbox_for(config, workspace))
         self.engine = Engine(config.sandbox.engine, answered=partial(self._remember, Sighting.ENGINE))
@@ -57,7 +62,7 @@ class SandboxParts:
             self.containers.first_processes,
             seen=SeenProcesses(paths.seen_processes),
         )
-        self._host = HostSandbox(paths, self.session_processes)
+        self._host = HostSandbox(paths, self.session_processes, way_in=way_in)
         self._container = ContainerSandbox(
             self.engine,
             self.containers,

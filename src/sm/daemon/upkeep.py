@@ -6,7 +6,6 @@ Also erases the words of removed texts from the index of the search.
 import asyncio
 import logging
 import time
-from datetime import UTC, datetime, timedelta
 
 from sm.core.timestamps import iso
 from sm.daemon.spool import replay
@@ -23,7 +22,7 @@ _UPKEEP_EVERY_S = 30.0
 _BACKUP_EVERY_S = 24 * 3600.0
 _BACKUPS_KEPT = 7
 _PRUNE_EVERY_S = 3600.0
-_UNREACHABLE_FOR = timedelta(days=7)
+_UNREACHABLE_FOR_S = 7 * 24 * 3600.0
 _REPLAY_EVERY_S = 5.0
 
 
@@ -43,10 +42,10 @@ async def upkeep(
             await store.log.merge_search_index()
             await store.log.checkpoint()
             if time.monotonic() >= next_prune_s:
-                await store.prune(iso((datetime.now(UTC) - _UNREACHABLE_FOR).timestamp()))
+                await store.prune(iso(time.time() - _UNREACHABLE_FOR_S))
                 next_prune_s = time.monotonic() + _PRUNE_EVERY_S
             if time.time() - last_backup_s >= _BACKUP_EVERY_S:
-                await store.backup(f"{datetime.now(UTC):%Y-%m-%d}", _BACKUPS_KEPT)
+                await store.backup(iso(time.time())[:10], _BACKUPS_KEPT)
                 last_backup_s = time.time()
         except (StorageFull, OSError) as error:
             log.warning("postponed the upkeep: %s", error)

@@ -157,7 +157,8 @@ class DaemonParts:
 
     The constructor starts nothing and touches no file, process or terminal. `containment` identifies the callers of
     agent sockets; None: by the containers of this daemon. `started_s`: the start of the daemon (time.monotonic()). The
-    daemon ends when `stopping` is set. `wall` and `steady`: the clocks of everything that is due at a time.
+    daemon ends when `stopping` is set. `sandboxing`: the parts of both sandboxes; None: those of this host. `wall` and
+    `steady`: the clocks of everything that is due at a time.
     """
 
     def __init__(
@@ -171,6 +172,7 @@ class DaemonParts:
         containment: Containment | None,
         started_s: float,
         stopping: asyncio.Event,
+        sandboxing: SandboxParts | None = None,
         wall: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -181,7 +183,7 @@ class DaemonParts:
         providers = {name: make(config) for name, make in PROVIDERS.items()}
         notifiers = {kind: make(config) for kind, make in NOTIFIERS.items()}
         self.audit = audit = Audit(paths.audit, now)
-        self.sandboxing = SandboxParts(config, paths, store)
+        self.sandboxing = sandboxing or SandboxParts(config, paths, store)
         self.sandbox = sandbox = self.sandboxing.sandboxes
 
         self.manager = manager = Manager(config, store, providers, audit.record, now)

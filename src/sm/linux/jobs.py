@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from sm.core.models import Process
+from sm.linux.kernel import kernel
 from sm.linux.processes import command_line, read_stat
 from sm.linux.ttys import is_in_line_mode, path_of_terminal, tty_of
 
@@ -67,15 +68,14 @@ def _child_on_terminal(process: Process, tty: str) -> int | None:
 def _children(pid: int) -> list[int]:
     """The children of the main thread. Empty if the kernel does not list them (CONFIG_PROC_CHILDREN)."""
     try:
-        with open(f"/proc/{pid}/task/{pid}/children", "rb") as file:
-            return [int(child) for child in file.read().split()]
+        return [int(child) for child in kernel().read(f"/proc/{pid}/task/{pid}/children").split()]
     except OSError:
         return []
 
 
 def _stdin(pid: int) -> str | None:
     try:
-        return os.readlink(f"/proc/{pid}/fd/0")
+        return kernel().link(f"/proc/{pid}/fd/0")
     except OSError:
         return None
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sm.core.models import Process
+from sm.linux.kernel import kernel
 from sm.linux.platform import boot_id
 from sm.linux.processes import read_proc
 
@@ -50,7 +51,7 @@ class ProcessTable:
 def read_table() -> ProcessTable:
     """The usage of every process."""
     usages = {}
-    for name in os.listdir("/proc"):
+    for name in kernel().names("/proc"):
         if name.isdigit() and (usage := read_usage(int(name))) is not None:
             usages[int(name)] = usage
     return ProcessTable(usages)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from sm.core.models import Process
+from sm.linux.kernel import kernel
 from sm.linux.platform import boot_id, libc
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -45,8 +46,7 @@ class ProcessStat:
 def read_proc(path: str) -> bytes | None:
     """The whole file; None when its process is gone or belongs to another user."""
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return kernel().read(path)
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
 
@@ -113,7 +113,7 @@ def ancestry(pid: int) -> list[int]:
 def descendants(pids: Iterable[int]) -> set[int]:
     """The pids of all processes below these."""
     children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):
+    for name in kernel().names("/proc"):
         if name.isdigit() and (stat := read_stat(int(name))) is not None:
             children.setdefault(stat.parent, []).append(stat.process.pid)
     found: set[int] = set()
@@ -164,7 +164,7 @@ def namespace_pid(pid: int) -> int | None:
 def working_dir(pid: int) -> str | None:
     """The current directory; None when the process is gone or not readable."""
     try:
-        return os.readlink(f"/proc/{pid}/cwd")
+        return kernel().link(f"/proc/{pid}/cwd")
     except OSError:
         return None
 
@@ -174,7 +174,7 @@ def pids_with_variable(name: str, prefix: str) -> list[int]:
     start = f"{name}={prefix}".encode("utf-8", "surrogateescape")
     return [
         pid
-        for pid in map(int, filter(str.isdecimal, os.listdir("/proc")))
+        for pid in map(int, filter(str.isdecimal, kernel().names("/proc")))
         if pid != os.getpid()
         and any(entry.startswith(start) for entry in (read_proc(f"/proc/{pid}/environ") or b"").split(b"\0"))
     ]
@@ -187,12 +187,12 @@ def environ_entries(pid: int) -> list[bytes]:
 
 def other_pids() -> list[int]:
     """The pids of every process but this one."""
-    return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if pid != os.getpid()]
+    return [pid for pid in map(int, filter(str.isdecimal, kernel().names("/proc"))) if pid != os.getpid()]
 
 
 def environments() -> Iterator[bytes]:
     """The initial environment of every other process, in the format of proc(5); empty when not readable."""
-    for name in os.listdir("/proc"):
+    for name in kernel().names("/proc"):
         if name.isdecimal() and int(name) != os.getpid():
             yield read_proc(f"/proc/{name}/environ") or b""
 
@@ -222,9 +222,10 @@ def has_open(pid: int, path: str) -> bool:
     folder = f"/proc/{pid}/fd"
     try:
         wanted = os.stat(path)
-        for number in os.listdir(folder):
+        for number in kernel().names(folder):
             with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(os.stat(f"{folder}/{number}"), wanted):
+                found = kernel().status(f"{folder}/{number}")
+                if (found.st_dev, found.st_ino) == (wanted.st_dev, wanted.st_ino):
                     return True
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         pass
@@ -237,7 +238,7 @@ def has_open(pid: int, path: str) -> bool:
 def _open_pidfd(process: Process) -> int | None:
     """A pidfd for exactly this process, or None when the process is gone."""
     try:
-        fd = os.pidfd_open(process.pid)
+        fd = kernel().open_pidfd(process.pid)
     except OSError as error:
         if error.errno in (errno.ESRCH, errno.EINVAL, errno.ENOENT):  # no such process, or the id of a thread
             return None
@@ -301,7 +302,7 @@ def signal_process(process: Process, signum: int) -> bool:
     if fd is None:
         return False
     try:
-        signal.pidfd_send_signal(fd, signum)
+        kernel().send_signal(fd, signum)
     except ProcessLookupError:
         return False
     finally:
@@ -313,7 +314,7 @@ def process_table() -> dict[int, ProcessStat]:
     """Every process by its pid, also zombies."""
     return {
         int(name): stat
-        for name in os.listdir("/proc")
+        for name in kernel().names("/proc")
         if name.isdigit() and (stat := read_stat(int(name))) is not None
     }
 

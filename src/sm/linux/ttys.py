@@ -1,15 +1,11 @@
 """Terminal devices: those of processes, input that no process has read, and the input mode."""
 
 import contextlib
-import fcntl
 import os
-import struct
 import termios
 
+from sm.linux.kernel import kernel
 from sm.linux.processes import read_stat
-
-_LOCAL_FLAGS = 3
-"""The index of the local modes in the list of `termios.tcgetattr`."""
 
 # Documentation/admin-guide/devices.txt of the kernel: the sides of pseudo terminals that programs run on.
 _PTS_MAJORS = range(136, 144)
@@ -35,7 +31,7 @@ def path_of_terminal(pid: int) -> str | None:
     for stream in range(3):
         path = f"/proc/{pid}/fd/{stream}"
         with contextlib.suppress(OSError):
-            if os.stat(path).st_rdev == os.makedev(*numbers):
+            if kernel().status(path).st_rdev == os.makedev(*numbers):
                 return path
     return None
 
@@ -48,38 +44,22 @@ def _device_numbers(pid: int) -> tuple[int, int] | None:
 
 
 def has_unread_input(tty: str) -> bool:
-    """True if the terminal device `tty` holds input (FIONREAD, ioctl_tty(2)), also if it cannot be opened."""
+    """True if the terminal device `tty` holds unread input, also if it cannot be asked.
+
+    A path of `path_of_terminal` is no terminal any more when its program has exchanged its streams.
+    """
     try:
-        fd = _open(tty)
+        return kernel().unread_bytes(tty) > 0
     except OSError:
         return True
-    try:
-        (unread,) = struct.unpack("i", fcntl.ioctl(fd, termios.FIONREAD, bytes(4)))
-    except OSError:  # no terminal: a path of `path_of_terminal` whose program has exchanged its streams
-        return True
-    finally:
-        os.close(fd)
-    return bool(unread)
 
 
 def is_in_line_mode(tty: str) -> bool:
     """True if the kernel collects whole lines (ICANON, termios(3)): no program with an input box reads its keys.
 
-    False if the device cannot be opened.
+    False if the device cannot be asked.
     """
     try:
-        fd = _open(tty)
+        return bool(kernel().local_flags(tty) & termios.ICANON)
     except OSError:
         return False
-    try:
-        flags: int = termios.tcgetattr(fd)[_LOCAL_FLAGS]
-    except termios.error:
-        return False
-    finally:
-        os.close(fd)
-    return bool(flags & termios.ICANON)
-
-
-def _open(tty: str) -> int:
-    # O_NOCTTY: the device must not become the controlling terminal of this process.
-    return os.open(tty, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)

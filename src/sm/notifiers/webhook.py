@@ -35,11 +35,11 @@ class WebhookNotifier:
         self,
         webhooks: Sequence[Webhook],
         within_s: float = _WITHIN_S,
-        wall: Callable[[], float] = time.time,
+        wall: Callable[[], float] | None = None,
     ) -> None:
         self._webhooks = {webhook.url: webhook for webhook in webhooks}
         self._within_s = within_s
-        self._wall = wall
+        self._wall = wall or time.time
 
     async def send(self, target: str | None, body: Mapping[str, Any]) -> None:
         webhook = self._webhooks.get(target or "")

@@ -46,7 +46,8 @@ def _slow_launch_command(shell: str) -> tuple[str, ...]:
 class HostSandbox:
     """`Sandbox` on this host, to be made in the event loop that uses it and closed with `close`.
 
-    `grace_s`: the time between SIGTERM and SIGKILL. `shell`: the absolute path of a POSIX shell.
+    `grace_s`: the time between SIGTERM and SIGKILL. `shell`: the absolute path of a POSIX shell. `way_in`: the
+    argv that runs a script with an environment of only TERM; None: found with the first script.
     """
 
     def __init__(
@@ -56,12 +57,13 @@ class HostSandbox:
         grace_s: float = 5.0,
         *,
         shell: str = "/bin/sh",
+        way_in: tuple[str, ...] | None = None,
     ) -> None:
         self._paths = paths
         self._session_processes = session_processes
         self._grace_s = grace_s
         self._shell = shell
-        self._way_in: tuple[str, ...] | None = None
+        self._way_in = way_in
         self._watch = LaunchWatch()
         self._running: set[asyncio.Future[object]] = set()
 

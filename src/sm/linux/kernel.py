@@ -1,0 +1,120 @@
+"""The calls to the kernel about processes and their terminals, behind one protocol, so that tests can play processes.
+
+Only `processes`, `jobs`, `process_usage` and `ttys` of this room use it.
+"""
+
+import array
+import fcntl
+import os
+import signal
+import termios
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+_LOCAL_FLAGS = 3
+"""The index of the local modes in the list of `termios.tcgetattr`."""
+
+
+class FileIdentity(Protocol):
+    """The used fields of `os.stat_result`."""
+
+    @property
+    def st_dev(self) -> int: ...
+    @property
+    def st_ino(self) -> int: ...
+    @property
+    def st_rdev(self) -> int: ...
+
+
+class Kernel(Protocol):
+    """The paths are those of proc(5), and the terminal devices. Every call raises OSError as the kernel reports it."""
+
+    def read(self, path: str) -> bytes:
+        """Return the whole file."""
+
+    def names(self, path: str) -> list[str]:
+        """Return the names in a directory."""
+
+    def link(self, path: str) -> str:
+        """Return the target of a symbolic link."""
+
+    def status(self, path: str) -> FileIdentity:
+        """Return the status of the file behind a path."""
+
+    def open_pidfd(self, pid: int) -> int:
+        """Return a descriptor that becomes readable at the end of the process (pidfd_open(2)). The caller closes it."""
+
+    def send_signal(self, pidfd: int, number: int) -> None:
+        """Send a signal to the process of a pidfd (pidfd_send_signal(2))."""
+
+    def unread_bytes(self, tty: str) -> int:
+        """Return the number of bytes that no program has read from a terminal (FIONREAD, ioctl_tty(2))."""
+
+    def local_flags(self, tty: str) -> int:
+        """Return the local modes of a terminal (termios(3))."""
+
+
+class LinuxKernel:
+    """The kernel of this machine."""
+
+    def read(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def names(self, path: str) -> list[str]:
+        return os.listdir(path)
+
+    def link(self, path: str) -> str:
+        return os.readlink(path)
+
+    def status(self, path: str) -> FileIdentity:
+        return os.stat(path)
+
+    def open_pidfd(self, pid: int) -> int:
+        return os.pidfd_open(pid)
+
+    def send_signal(self, pidfd: int, number: int) -> None:
+        signal.pidfd_send_signal(pidfd, number)
+
+    def unread_bytes(self, tty: str) -> int:
+        with _opened(tty) as fd:
+            unread = array.array("i", [0])
+            fcntl.ioctl(fd, termios.FIONREAD, unread)
+            return unread[0]
+
+    def local_flags(self, tty: str) -> int:
+        with _opened(tty) as fd:
+            try:
+                flags: int = termios.tcgetattr(fd)[_LOCAL_FLAGS]
+            except termios.error as error:
+                raise OSError(*error.args) from None
+            return flags
+
+
+@contextmanager
+def _opened(tty: str) -> Iterator[int]:
+    # O_NOCTTY: the device must not become the controlling terminal of this process.
+    fd = os.open(tty, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+_current: Kernel = LinuxKernel()
+
+
+def kernel() -> Kernel:
+    return _current
+
+
+@contextmanager
+def replaced_kernel(other: Kernel) -> Iterator[None]:
+    """Ask `other` in place of the kernel of this machine while the context is open. For tests."""
+    global _current
+    before, _current = _current, other
+    try:
+        yield
+    finally:
+        _current = before
