@@ -1,0 +1,99 @@
+"""The clocks and random numbers of a simulation, which the modules of sm get in place of `time`, `secrets`, `uuid`.
+
+Parts with a clock of their own get it from the simulation. Everything else that reads the time is found here.
+"""
+
+import random
+import secrets
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+from tests.sim.loop import VirtualLoop
+
+BEGIN_S = 1_795_813_200.0
+"""2026-11-27 21:00 UTC, in seconds since the epoch."""
+
+
+class Clocks:
+    """Both clocks. `step` moves the wall clock as a person or NTP does; nobody moves the steady one."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+        self._offset_s = BEGIN_S - loop.time()
+
+    def wall(self) -> float:
+        return self._loop.time() + self._offset_s
+
+    def steady(self) -> float:
+        return self._loop.time()
+
+    def step(self, by_s: float) -> None:
+        self._offset_s += by_s
+
+
+class _Stand:
+    """Stands for a module: some functions are played, the others are its own."""
+
+    def __init__(self, module: ModuleType, **played: Any) -> None:
+        self._module = module
+        self.__dict__.update(played)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
+
+
+class PlayedModules:
+    """Replaces `time`, `secrets` and `uuid` in all loaded modules of sm."""
+
+    def __init__(self, clocks: Clocks, seed: int) -> None:
+        chance = random.Random(seed)
+        self._stands: dict[ModuleType, _Stand] = {
+            time: _Stand(
+                time,
+                time=clocks.wall,
+                time_ns=lambda: int(clocks.wall() * 1e9),
+                monotonic=clocks.steady,
+                monotonic_ns=lambda: int(clocks.steady() * 1e9),
+                sleep=_refuse_sleep,
+            ),
+            secrets: _Stand(
+                secrets,
+                token_hex=lambda size=32: chance.randbytes(size).hex(),
+                token_bytes=lambda size=32: chance.randbytes(size),
+            ),
+            uuid: _Stand(uuid, uuid4=lambda: uuid.UUID(bytes=chance.randbytes(16), version=4)),
+        }
+        self._replaced: list[tuple[ModuleType, str, ModuleType]] = []
+        self._loaded = 0
+
+    def cover(self) -> None:
+        """Replace the modules also where sm has imported them since the last call."""
+        if len(sys.modules) == self._loaded:
+            return
+        for name, module in tuple(sys.modules.items()):
+            if name.startswith("sm."):
+                for attribute, value in tuple(vars(module).items()):
+                    stand = self._stands.get(value) if isinstance(value, ModuleType) else None
+                    if stand is not None:
+                        setattr(module, attribute, stand)
+                        self._replaced.append((module, attribute, value))
+        self._loaded = len(sys.modules)
+
+    @contextmanager
+    def covered(self) -> Iterator[None]:
+        self.cover()
+        try:
+            yield
+        finally:
+            for module, attribute, value in self._replaced:
+                setattr(module, attribute, value)
+            self._replaced.clear()
+
+
+def _refuse_sleep(_: float) -> None:
+    raise AssertionError("time.sleep under virtual time: it would block the loop for real")

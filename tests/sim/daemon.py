@@ -1,0 +1,149 @@
+"""The daemon in the process of the test: the real parts, with the start and the end of the real daemon."""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from sm.api.middleware import KernelIdentifier
+from sm.api.sockets import AGENT_SOCKET_LIMITS, SOCKET_LIMITS, Listener, ServerConnection
+from sm.config import load
+from sm.daemon.database import open_database
+from sm.daemon.main import make_directories, write_command
+from sm.daemon.sandboxing import SandboxParts
+from sm.daemon.start import catch_up, running_parts
+from sm.daemon.wiring import DaemonParts
+from sm.paths import InstancePaths
+from sm.store import Store
+from tests.sim.clocks import Clocks
+from tests.sim.lives import Life
+from tests.sim.loop import VirtualLoop
+from tests.sim.terminals import PlayedServer
+from tests.sim.wire import Switchboard
+
+_WAY_IN = ("/bin/sh",)
+"""Runs a launch script. The played programs take the environment of the script alone anyway."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The surroundings of a daemon: its loop, clocks, connections, terminals and files."""
+
+    loop: VirtualLoop
+    clocks: Clocks
+    board: Switchboard
+    server: PlayedServer
+    paths: InstancePaths
+    cover: Callable[[], None]
+
+
+class Daemon:
+    """One life of the daemon: `start`, then `stop` or `drop`."""
+
+    store: Store
+    parts: DaemonParts
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        self.life = Life("daemon")
+        self._ready: asyncio.Future[None] = around.loop.create_future()
+        self._stopping = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self._task is not None and not self._task.done() and not self.life.is_dropped
+
+    async def start(self) -> None:
+        """Return when it serves requests. Raises what keeps it from starting."""
+        self._task = self._around.loop.create_task(self._run(), context=self.life.context)
+        await asyncio.wait([self._task, self._ready], return_when=asyncio.FIRST_COMPLETED)
+        if self._task.done():
+            self._task.result()
+
+    async def stop(self) -> None:
+        """As `sm daemon stop`."""
+        assert self._task is not None
+        self._stopping.set()
+        await self._task
+
+    def drop(self) -> None:
+        """End it without a word, as SIGKILL does."""
+        around = self._around
+        for fd in around.loop.drop(self.life):
+            os.close(fd)
+        around.board.close(self.life)
+        with _unchanged(around.paths.database), _unchanged(around.paths.database + "-wal"):
+            for connection in self.life.connections:
+                connection.close()
+
+    async def _run(self) -> None:
+        around, paths = self._around, self._around.paths
+        make_directories(paths)
+        write_command(paths)
+        loaded = load(paths.config)
+        around.cover()
+        async with await open_database(paths, new=False) as store:
+            terminals = around.server.client(store.instance, self.life)
+            self.store = store
+            self.parts = parts = DaemonParts(
+                paths,
+                loaded,
+                store,
+                terminals,
+                agent_bounds=AGENT_SOCKET_LIMITS,
+                containment=None,
+                started_s=around.clocks.steady(),
+                stopping=self._stopping,
+                sandboxing=SandboxParts(loaded.config, paths, store, way_in=_WAY_IN),
+                wall=around.clocks.wall,
+                steady=around.clocks.steady,
+            )
+            later = await catch_up(paths, loaded, store, parts, terminals)
+            runner = web.AppRunner(parts.server.app(), shutdown_timeout=2.0)
+            await runner.setup()
+            listener = Listener("sm.sock", SOCKET_LIMITS, KernelIdentifier(parts.identity).identify)
+            server = runner.server
+            assert server is not None
+            around.board.listen(
+                paths.socket, self.life, lambda: ServerConnection(server, listener, around.loop)
+            )
+            self._ready.set_result(None)
+            running = {
+                **running_parts(paths, store, parts, later),
+                "stop": self._stopping.wait(),
+            }
+            tasks = [asyncio.create_task(part, name=name) for name, part in running.items()]
+            try:
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                for task in tasks:
+                    if task.done():
+                        task.result()
+            finally:
+                await runner.cleanup()
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                around.board.close(self.life)
+                parts.observer.close()
+                await parts.sandboxing.close()
+                parts.audit.close()
+
+
+class _unchanged:  # noqa: N801 - a context manager
+    """Puts a file back as it was: the end of the last connection writes what a killed process leaves unwritten."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        with suppress(FileNotFoundError):
+            shutil.copyfile(self._path, self._path + ".before")
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(FileNotFoundError):
+            os.replace(self._path + ".before", self._path)

@@ -1,0 +1,45 @@
+"""The threads of aiosqlite, played: each call to SQLite is a callback of the loop."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+from tests.sim.lives import life_in
+
+
+class _CallQueue:
+    """Runs the calls of one connection in their order, in place of `queue.SimpleQueue`."""
+
+    def put_nowait(self, call: tuple["asyncio.Future[Any] | None", Callable[[], Any]]) -> None:
+        future, function = call
+        asyncio.get_running_loop().call_soon(self._run, future, function)
+
+    def _run(self, future: "asyncio.Future[Any] | None", function: Callable[[], Any]) -> None:
+        try:
+            result = function()
+        except BaseException as error:  # noqa: BLE001 - as aiosqlite passes on every error
+            if future is not None and not future.done():
+                future.set_exception(error)
+            return
+        if isinstance(result, sqlite3.Connection) and (life := life_in(None)) is not None:
+            life.connections.append(result)
+        if future is not None and not future.done():
+            future.set_result(result)
+
+
+class _NoThread:
+    def __init__(self, *_: object, **__: object) -> None:
+        pass
+
+    def start(self) -> None:
+        """The loop does its work."""
+
+
+@contextmanager
+def played_threads() -> Iterator[None]:
+    """Run the calls of all connections that are opened meanwhile on the loop."""
+    with mock.patch("aiosqlite.core.SimpleQueue", _CallQueue), mock.patch("aiosqlite.core.Thread", _NoThread):
+        yield

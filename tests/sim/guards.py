@@ -1,0 +1,63 @@
+"""Refuses what a simulation must not do for real: sleep, start threads and processes, connect sockets."""
+
+import _thread
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+_REFUSED = frozenset(
+    [
+        "time.sleep",
+        "a thread",
+        "socket.connect",
+        "subprocess.Popen",
+        "os.fork",
+        "os.forkpty",
+        "os.posix_spawn",
+        "os.exec",
+        "os.system",
+        "os.kill",
+    ]
+)
+_guarded: int | None = None
+"""The thread of the simulation that runs."""
+
+
+class RealAct(AssertionError):
+    """Code under virtual time acts for real."""
+
+
+def _refuse(event: str, arguments: object) -> None:
+    if event in _REFUSED and _guarded == threading.get_ident():
+        raise RealAct(f"{event} under virtual time: {arguments!r}")
+
+
+sys.addaudithook(_refuse)  # for ever: an audit hook cannot be removed
+
+
+def _refusing(name: str, act: Callable[..., Any]) -> Callable[..., Any]:
+    def refuse(*arguments: Any, **more: Any) -> Any:
+        _refuse(name, arguments)
+        return act(*arguments, **more)
+
+    return refuse
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Refuse such calls of this thread."""
+    global _guarded
+    before, _guarded = _guarded, threading.get_ident()
+    try:
+        with (
+            mock.patch("time.sleep", _refusing("time.sleep", time.sleep)),
+            mock.patch("_thread.start_new_thread", _refusing("a thread", _thread.start_new_thread)),
+            mock.patch("threading._start_new_thread", _refusing("a thread", _thread.start_new_thread)),
+        ):
+            yield
+    finally:
+        _guarded = before

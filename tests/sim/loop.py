@@ -1,0 +1,187 @@
+"""An event loop with virtual time for whole daemons: time passes only when nothing else is left to do.
+
+No thread runs: what code gives to a thread is a callback of the loop. So a run depends on nothing but the code.
+"""
+
+import asyncio
+import heapq
+import io
+import selectors
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor
+from contextvars import Context
+from typing import Any
+
+from tests.sim.lives import Life, life_in
+
+_BEGIN_S = 1000.0
+_STEPS_MAX = 1_000_000
+"""Callbacks without a passing of time: more is an endless loop."""
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """One step is one callback: between two of them a process can be dropped.
+
+    `on_skip` is called after each passing of time. `steps` counts the callbacks.
+    """
+
+    def __init__(self) -> None:
+        self._now_s = _BEGIN_S
+        self._skipped_at = 0
+        self._quiet: list[asyncio.Future[None]] = []
+        self._interruption: tuple[int, Callable[[], None]] | None = None
+        self.steps = 0
+        self.steps_max = _STEPS_MAX
+        self.on_skip: Callable[[], None] = lambda: None
+        super().__init__(selectors.DefaultSelector())
+
+    def time(self) -> float:
+        return self._now_s
+
+    def _run_once(self) -> None:
+        ready: deque[asyncio.Handle] = self._ready  # type: ignore[attr-defined]  # of BaseEventLoop
+        self._queue_due_timers(ready)
+        if not ready:
+            # inotify has queued the events of everything that was written, and a played pidfd is readable at once.
+            self._process_events(self._selector.select(0))  # type: ignore[attr-defined]
+        if not ready:
+            self._pass_time()
+            return
+        handle = ready.popleft()
+        if handle.cancelled():
+            return
+        self.steps += 1
+        handle._run()
+        if self._interruption is not None and self.steps >= self._interruption[0]:
+            (_, call), self._interruption = self._interruption, None
+            call()
+        if self.steps - self._skipped_at > self.steps_max:
+            raise AssertionError(f"endless loop: no time passes\n{stacks(self)}")
+
+    def _queue_due_timers(self, ready: "deque[asyncio.Handle]") -> None:
+        timers: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
+        while timers and (timers[0].cancelled() or timers[0].when() <= self._now_s):
+            timer = heapq.heappop(timers)
+            timer._scheduled = False  # type: ignore[attr-defined]
+            if not timer.cancelled():
+                ready.append(timer)
+
+    def _pass_time(self) -> None:
+        """Nothing is left to do at this time: wake those who wait for that, or go on to the next timer."""
+        if self._quiet:
+            quiet, self._quiet = self._quiet, []
+            for future in quiet:
+                if not future.done():
+                    future.set_result(None)
+            return
+        timers: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
+        if self._stopping:  # type: ignore[attr-defined]
+            return
+        if not timers:
+            raise AssertionError(f"deadlock: every task waits, and no timer is set\n{stacks(self)}")
+        self._now_s = timers[0].when()
+        self._skipped_at = self.steps
+        self.on_skip()
+
+    async def quiet(self) -> None:
+        """Wait until nothing is left to do at this time. No time passes."""
+        future = self.create_future()
+        self._quiet.append(future)
+        await future
+
+    def interrupt_after(self, steps: int, call: Callable[[], None]) -> None:
+        """Call once between two callbacks, that many steps from now."""
+        self._interruption = self.steps + steps, call
+
+    # Lives
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        life = life_in(context)
+        if life is not None and life.is_dropped:
+            return _nothing(self)
+        return super().call_soon(callback, *args, context=context)
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        life = life_in(context)
+        if life is not None and life.is_dropped:
+            timer = asyncio.TimerHandle(when, callback, args, self, context)
+            timer.cancel()
+            return timer
+        return super().call_at(when, callback, *args, context=context)
+
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        return self.call_soon(callback, *args, context=context)
+
+    def create_task(  # type: ignore[override]
+        self, coro: Any, *, name: str | None = None, context: Context | None = None
+    ) -> "asyncio.Task[Any]":
+        task = super().create_task(coro, name=name, context=context)
+        life = life_in(context)
+        if life is not None:
+            life.begin(task)
+        return task
+
+    def drop(self, life: Life) -> list[int]:
+        """End a life without a word. Returns its watched file descriptors, which the caller closes."""
+        life.is_dropped = True
+        for handle in (*self._ready, *self._scheduled):  # type: ignore[attr-defined]
+            if life_in(handle._context) is life:
+                handle.cancel()
+        watched = [
+            key.fd
+            for key in self._selector.get_map().values()  # type: ignore[attr-defined]
+            if any(h is not None and life_in(h._context) is life for h in key.data)
+        ]
+        for fd in watched:
+            self.remove_reader(fd)
+        life.bury()
+        return watched
+
+    def _asyncgen_firstiter_hook(self, agen: Any) -> None:
+        if life_in(None) is None:  # the end of the loop ends the generators that it knows
+            super()._asyncgen_firstiter_hook(agen)  # type: ignore[misc]
+
+    # Threads
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Executor | None, func: Callable[..., Any], *args: Any
+    ) -> "asyncio.Future[Any]":
+        future = self.create_future()
+        self.call_soon(self._run_inline, future, func, args)
+        return future
+
+    def _run_inline(
+        self, future: "asyncio.Future[Any]", func: Callable[..., Any], args: tuple[Any, ...]
+    ) -> None:
+        if future.cancelled():
+            return
+        asyncio._set_running_loop(None)  # as in a thread
+        try:
+            result = func(*args)
+        except Exception as error:  # noqa: BLE001 - as a thread passes on every error
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+        finally:
+            asyncio._set_running_loop(self)
+
+
+def _nothing(loop: asyncio.AbstractEventLoop) -> asyncio.Handle:
+    handle = asyncio.Handle(lambda: None, (), loop)
+    handle.cancel()
+    return handle
+
+
+def stacks(loop: asyncio.AbstractEventLoop) -> str:
+    """The stack of each task."""
+    text = io.StringIO()
+    for task in asyncio.all_tasks(loop):
+        task.print_stack(limit=8, file=text)
+    return text.getvalue()

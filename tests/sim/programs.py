@@ -1,0 +1,185 @@
+"""Runs played programs in terminals: carries out the launch script, and then calls the program of that name."""
+
+import asyncio
+import os
+import shlex
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import Context
+
+from sm.core.models import Exit
+from sm.sandboxes.launch import FAILED, NO_DIRECTORY
+from tests.sim.processes import PlayedKernel, PlayedProcess
+from tests.sim.terminals import PlayedPane, PlayedServer
+from tests.sim.wire import Caller, Switchboard
+
+_SHELL_S = 0.003
+"""How long the shell needs from its start to the exec of the agent."""
+NOT_FOUND = 127
+_NO_LIFE = Context()
+
+
+class Ended(Exception):
+    """The program ends with an exit code."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class Running:
+    """A program that runs in a terminal: what its code can see and do."""
+
+    def __init__(self, world: "Programs", pane: PlayedPane) -> None:
+        self._world = world
+        self.pane = pane
+        self.process = pane.process
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        return self.process.argv
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        return self.process.environ
+
+    @property
+    def session_id(self) -> str:
+        return self.environ["SM_SESSION_ID"]
+
+    @property
+    def sm(self) -> Caller:
+        """Requests that the program sends to the daemon."""
+        return self._world.caller(self.process)
+
+    def print(self, text: str) -> None:
+        self._world.server.print(self.pane, text + "\n")
+
+    def draw(self, *lines: str) -> None:
+        self._world.server.draw(self.pane, lines)
+
+    def title(self, text: str) -> None:
+        self._world.server.set_title(self.pane, text)
+
+    def set_flags(self, flags: int) -> None:
+        """Set the local modes of the terminal, such as 0 for raw input."""
+        self._world.kernel.flags[self.pane.tty] = flags
+
+    async def read(self) -> tuple[str, str]:
+        return await self._world.server.read(self.pane)
+
+    async def read_line(self) -> str:
+        line = ""
+        while (what := await self.read()) != ("key", "Enter"):
+            line += what[1] if what[0] == "text" else ""
+        return line
+
+
+Program = Callable[[Running], Awaitable[int | None]]
+"""The code of a program: returns its exit code, None for 0."""
+
+
+async def sleep(program: Running) -> None:
+    await asyncio.sleep(float(program.argv[1]))
+
+
+async def cat(program: Running) -> None:
+    while True:
+        program.print(await program.read_line())
+
+
+class Programs:
+    """Every program that is installed, by its name. A new program is an entry of `installed`."""
+
+    def __init__(self, server: PlayedServer, kernel: PlayedKernel, board: Switchboard, socket: str) -> None:
+        self.server = server
+        self.kernel = kernel
+        self._board = board
+        self._socket = socket
+        self.installed: dict[str, Program] = {"sleep": sleep, "cat": cat}
+        self.running: dict[str, Running] = {}
+        """By session id."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        server.run = self._begin
+
+    def caller(self, process: PlayedProcess) -> Caller:
+        return Caller(self._board, self._socket, process.pid, process.environ)
+
+    def _begin(self, pane: PlayedPane) -> None:
+        # Without the context of the daemon that opened the terminal: the program outlives it.
+        task = asyncio.get_running_loop().create_task(self._run(pane), context=_NO_LIFE)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        loop = asyncio.get_running_loop()
+
+        def stop() -> None:
+            loop.call_soon(task.cancel, context=_NO_LIFE)
+
+        pane.process.on_end.append(stop)
+
+    async def _run(self, pane: PlayedPane) -> None:
+        process = pane.process
+        await asyncio.sleep(_SHELL_S)
+        code = self._launch(process)
+        if code is not None:
+            self.kernel.end(process, Exit(code))
+            return
+        program = self.installed[os.path.basename(process.argv[0])]
+        running = self.running[process.environ.get("SM_SESSION_ID", pane.name)] = Running(self, pane)
+        try:
+            code = await program(running)
+        except Ended as ended:
+            code = ended.code
+        self.kernel.end(process, Exit(code or 0))
+
+    def _launch(self, process: PlayedProcess) -> int | None:
+        """Become the agent, as the launch script of the daemon says. Returns the exit code of a failed start."""
+        script = process.argv[-1]
+        with open(script, encoding="utf-8", errors="surrogateescape") as file:
+            text = file.read()
+        directory, argv, environ = parse_script(text)
+        failed: int | None = None
+        if not os.path.isdir(directory):
+            failed = NO_DIRECTORY
+        elif os.path.basename(argv[0]) not in self.installed:
+            failed = NOT_FOUND
+        if failed is not None:
+            words = (str(process.pid), str(failed), environ.get("PATH", ""), argv[0], directory)
+            with open(script + FAILED, "w", encoding="utf-8") as file:
+                file.write("".join(f"{word}\0" for word in words))
+            return failed
+        process.argv, process.environ, process.cwd = tuple(argv), environ, directory
+        with open(
+            script, "rb"
+        ):  # an exec closes the script: inotify reports it after the process has changed
+            pass
+        return None
+
+    async def end(self) -> None:
+        """Stop every program."""
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def parse_script(text: str) -> tuple[str, list[str], dict[str, str]]:
+    """The working directory, the argv and the environment in a launch script (sandboxes/launch.py)."""
+    directory, argv, environ, statement = "/", list[str](), dict[str, str](), ""
+    for line in text.split("\n"):
+        statement += line
+        try:
+            words = shlex.split(statement)
+        except ValueError:  # a value with a line end
+            statement += "\n"
+            continue
+        statement = ""
+        match words:
+            case ["cd", "--", where, *_]:
+                directory = where
+            case ["set", "--", *all]:
+                argv = all
+            case ["export", assignment]:
+                name, _, value = assignment.partition("=")
+                environ[name] = value
+            case _:
+                pass
+    return directory, argv, environ

@@ -1,0 +1,45 @@
+"""Waits until a daemon has nothing left to do but to wait."""
+
+import asyncio
+
+from sm.core.effects import EffectKind
+from sm.core.states import MessageState
+from tests.sim.clocks import Clocks
+from tests.sim.daemon import Daemon
+from tests.sim.loop import VirtualLoop
+
+_LOOK_S = 0.05
+_QUIET_S = 1.5
+"""Longer than the pauses in which the daemon collects notices and reports of terminals."""
+
+
+def left_to_do(daemon: Daemon, clocks: Clocks) -> list[str]:
+    """The open work of the daemon: the effects, notices, timers, deliveries and transactions."""
+    store, open = daemon.store, daemon.store.mail.open
+    held = {s.id for s in store.sessions.values() if s.paused is not None}
+    left = [
+        f"effect {e.kind} of {e.session_id}"
+        for e in open.effects.values()
+        if not (e.kind == EffectKind.START and e.session_id in held) and not open.parks
+    ]
+    left += [f"notice {n.kind} of {n.session_id}" for n in open.notices.values()]
+    left += [
+        f"timer {t.kind} of {t.subject}" for t in open.timers.values() if t.seconds_left(clocks.wall()) <= 0
+    ]
+    left += [f"message {m.id}" for m in open.messages.values() if m.state is MessageState.DELIVERING]
+    if store._writing.locked() or not store._turns.empty():
+        left.append("transaction")
+    return left
+
+
+async def settled(daemon: Daemon, loop: VirtualLoop, clocks: Clocks, within_s: float) -> None:
+    """Return when nothing was left to do for a while. Raises AssertionError with what is left."""
+    until_s, since_s = loop.time() + within_s, loop.time()
+    while loop.time() - since_s < _QUIET_S:
+        await loop.quiet()
+        if left := left_to_do(daemon, clocks):
+            assert loop.time() < until_s, (
+                f"not settled within {within_s:g} virtual seconds: {', '.join(left)}"
+            )
+            since_s = loop.time()
+        await asyncio.sleep(_LOOK_S)

@@ -1,0 +1,230 @@
+"""Connections in memory between played processes and the daemon, and the HTTP client of the played processes."""
+
+import asyncio
+import os
+import socket
+import struct
+from collections.abc import Callable, Mapping
+from contextvars import Context
+from typing import Any
+
+import orjson
+
+from sm.client.connection import request
+from sm.client.http import DaemonAway, new_key, refusal_of
+from sm.wire import encode
+from tests.sim.lives import Life
+from tests.sim.loop import VirtualLoop
+
+
+class _PeerSocket:
+    """Answers what the server asks its socket: the process at the other end."""
+
+    family = socket.AF_UNIX
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+
+    def getsockopt(self, level: int, option: int, size: int = 0) -> bytes:
+        assert (level, option) == (socket.SOL_SOCKET, socket.SO_PEERCRED)
+        return struct.pack("3i", self._pid, os.geteuid(), os.getegid())
+
+    def setsockopt(self, *_: object) -> None:
+        """Nothing to set."""
+
+
+class _End(asyncio.Transport):
+    """One end of a connection. Calls its protocol in the context of the process that has it."""
+
+    def __init__(
+        self, loop: VirtualLoop, protocol: asyncio.BaseProtocol, context: Context | None, peer: int
+    ) -> None:
+        super().__init__({"socket": _PeerSocket(peer)})
+        self._loop = loop
+        self._protocol = protocol
+        self._context = context
+        self.other: _End | None = None
+        self._is_closing = False
+        self._is_lost = False
+        self._is_paused = False
+        self._held: list[bytes] = []
+
+    def _call(self, function: Callable[..., object], *arguments: object) -> None:
+        self._loop.call_soon(function, *arguments, context=self._context)
+
+    def begin(self) -> None:
+        self._call(self._protocol.connection_made, self)
+
+    def write(self, data: "bytes | bytearray | memoryview[Any]") -> None:
+        if not self._is_closing and self.other is not None:
+            self.other._call(self.other._receive, bytes(data))
+
+    def _receive(self, data: bytes) -> None:
+        if self._is_paused:
+            self._held.append(data)
+        elif not self._is_lost:
+            assert isinstance(self._protocol, asyncio.Protocol)
+            self._protocol.data_received(data)
+
+    def pause_reading(self) -> None:
+        self._is_paused = True
+
+    def resume_reading(self) -> None:
+        self._is_paused = False
+        held, self._held = self._held, []
+        for data in held:
+            self._call(self._receive, data)
+
+    def is_reading(self) -> bool:
+        return not self._is_paused
+
+    def close(self) -> None:
+        self._end(None)
+
+    def abort(self) -> None:
+        self._end(ConnectionResetError())
+
+    def _end(self, error: Exception | None) -> None:
+        if self._is_closing:
+            return
+        self._is_closing = True
+        self._call(self._lose, None)
+        if self.other is not None:
+            self.other._call(self.other.hang_up, error)
+
+    def hang_up(self, error: Exception | None) -> None:
+        """The other end has gone."""
+        if not self._is_closing and not self._is_lost:
+            self._is_closing = True
+            if error is None and isinstance(self._protocol, asyncio.Protocol):
+                self._protocol.eof_received()
+            self._lose(error)
+
+    def _lose(self, error: Exception | None) -> None:
+        if not self._is_lost:
+            self._is_lost = True
+            self._protocol.connection_lost(error)
+
+    def is_closing(self) -> bool:
+        return self._is_closing
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._protocol = protocol
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        return self._protocol
+
+    def can_write_eof(self) -> bool:
+        return False
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Nothing is buffered."""
+
+
+class Switchboard:
+    """Connects callers with the process that listens on a path."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+        self._listening: dict[str, tuple[Life, Callable[[], asyncio.BaseProtocol]]] = {}
+        self._open: list[tuple[Life, _End]] = []
+
+    def listen(self, path: str, life: Life, protocol: Callable[[], asyncio.BaseProtocol]) -> None:
+        self._listening[path] = life, protocol
+
+    def close(self, life: Life) -> None:
+        """Close what a life listens to, and hang up its connections, as the kernel does for an ended process."""
+        self._listening = {path: found for path, found in self._listening.items() if found[0] is not life}
+        for owner, end in self._open:
+            if owner is life and end.other is not None:
+                end.other._call(end.other.hang_up, ConnectionResetError("the daemon is gone"))
+        self._open = [(owner, end) for owner, end in self._open if owner is not life]
+
+    def connect(self, path: str, client: asyncio.BaseProtocol, pid: int) -> _End:
+        """Connect `client` as process `pid`. Raises ConnectionRefusedError."""
+        if path not in self._listening:
+            raise ConnectionRefusedError(f"nobody listens on {path}")
+        life, protocol = self._listening[path]
+        caller = _End(self._loop, client, None, 0)
+        server = _End(self._loop, life.context.run(protocol), life.context, pid)
+        caller.other, server.other = server, caller
+        self._open = [found for found in self._open if not found[1].is_closing()]
+        self._open.append((life, server))
+        caller.begin()
+        server.begin()
+        return caller
+
+
+class Caller:
+    """Sends requests to the daemon as one process: with its pid, and with the token of its environment."""
+
+    def __init__(self, board: Switchboard, path: str, pid: int, environ: Mapping[str, str]) -> None:
+        self._board = board
+        self._path = path
+        self._pid = pid
+        self._environ = environ
+
+    async def get(self, path: str, **query: object) -> Any:
+        return await self.send("GET", _target(path, query))
+
+    async def post(
+        self, path: str, body: Mapping[str, object] | None = None, *, key: str | None = None
+    ) -> Any:
+        return await self.send("POST", path, body or {}, key or new_key())
+
+    async def send(
+        self, method: str, target: str, body: Mapping[str, object] | None = None, key: str | None = None
+    ) -> Any:
+        """The JSON of the answer. Raises the refusals of the daemon, and DaemonAway."""
+        status, answer = await self.exchange(method, target, body, key)
+        if status >= 400:
+            raise refusal_of(status, answer)
+        return orjson.loads(answer)
+
+    async def exchange(
+        self, method: str, target: str, body: Mapping[str, object] | None = None, key: str | None = None
+    ) -> tuple[int, bytes]:
+        """The status and the body of the answer. Raises DaemonAway."""
+        content = None if body is None else encode(body)
+        reader = asyncio.StreamReader()
+        protocol = asyncio.StreamReaderProtocol(reader)
+        try:
+            end = self._board.connect(self._path, protocol, self._pid)
+        except ConnectionRefusedError as error:
+            raise DaemonAway(str(error)) from None
+        try:
+            end.write(request(method, target, key=key, body=content, token=self._token()))
+            return await _answer(reader)
+        except (ConnectionError, asyncio.IncompleteReadError) as error:
+            raise DaemonAway(f"the connection broke: {error}") from None
+        finally:
+            end.close()
+
+    def _token(self) -> str:
+        try:
+            with open(self._environ["SM_TOKEN_FILE"], encoding="ascii") as file:
+                return file.read().strip()
+        except (KeyError, OSError):
+            return ""
+
+
+def _target(path: str, query: Mapping[str, object]) -> str:
+    pairs = "&".join(f"{name}={value}" for name, value in query.items())
+    return f"{path}?{pairs}" if pairs else path
+
+
+async def _answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+    first, *lines = head.split("\r\n")
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    status = int(first.split()[1])
+    if headers.get("transfer-encoding") == "chunked":
+        body = b""
+        while size := int(await reader.readuntil(b"\r\n"), 16):
+            body += await reader.readexactly(size)
+            await reader.readexactly(2)
+        return status, body
+    return status, await reader.readexactly(int(headers.get("content-length", "0")))

@@ -1,0 +1,163 @@
+"""A simulation: the world of the daemon, with its clocks, processes, terminals, programs and people."""
+
+import asyncio
+import os
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sm.linux.kernel import replaced_kernel
+from sm.paths import InstancePaths
+from tests.sim.clocks import Clocks, PlayedModules
+from tests.sim.daemon import Daemon, Surroundings
+from tests.sim.database import played_threads
+from tests.sim.guards import guarded
+from tests.sim.loop import VirtualLoop
+from tests.sim.processes import PlayedKernel
+from tests.sim.programs import Programs
+from tests.sim.settling import settled
+from tests.sim.terminals import PlayedServer
+from tests.sim.wire import Caller, Switchboard
+
+CONFIG = """
+default_trust: direct
+commands:
+  Sleeper: {command: [sleep, "1000000"], prompt: file}
+"""
+_MEMORY = "/dev/shm"
+_WITHIN_S = 120.0
+T = TypeVar("T")
+
+
+class World:
+    """Everything but the daemon. It outlives each of its daemons."""
+
+    def __init__(self, directory: Path, loop: VirtualLoop, seed: int) -> None:
+        self.loop = loop
+        self.clocks = Clocks(loop)
+        self.modules = PlayedModules(self.clocks, seed)
+        self.kernel = PlayedKernel(self.clocks.steady)
+        self.server = PlayedServer(loop, self.kernel, self.clocks.wall)
+        self.board = Switchboard(loop)
+        self.home = directory
+        self.work = directory / "work"
+        self.paths = InstancePaths(str(directory / "config.yaml"), str(directory / "state"))
+        self.programs = Programs(self.server, self.kernel, self.board, self.paths.socket)
+        self.environ = {
+            "HOME": str(directory),
+            "PATH": "/usr/bin:/bin",
+            "LANG": "C.UTF-8",
+            "SM_HOME": str(directory),
+        }
+        shell = self.kernel.start(("bash",), self.environ, str(self.work), tty=self.kernel.new_tty())
+        self.operator = self.programs.caller(shell)
+        """Requests of the operator, from a shell."""
+        self._daemons: list[Daemon] = []
+
+    # The daemon
+
+    @property
+    def daemon(self) -> Daemon:
+        """The daemon that runs."""
+        return self._daemons[-1]
+
+    async def start(self) -> Daemon:
+        """Start a daemon, and return it when it serves requests."""
+        assert not self._daemons or not self._daemons[-1].is_running, "a daemon runs already"
+        daemon = Daemon(
+            Surroundings(self.loop, self.clocks, self.board, self.server, self.paths, self.modules.cover)
+        )
+        self._daemons.append(daemon)
+        await daemon.start()
+        return daemon
+
+    async def restart(self) -> Daemon:
+        """Drop the daemon without a word, and start the next one from its files."""
+        self.daemon.drop()
+        return await self.start()
+
+    def drop_after(self, steps: int) -> "asyncio.Future[None]":
+        """Drop the daemon between two callbacks, that many steps from now. The result comes after the drop."""
+        dropped, daemon = self.loop.create_future(), self.daemon
+
+        def drop() -> None:
+            daemon.drop()
+            dropped.set_result(None)
+
+        self.loop.interrupt_after(steps, drop)
+        return dropped
+
+    async def settled(self, within_s: float = _WITHIN_S) -> None:
+        """Wait until the daemon has nothing left to do but to wait."""
+        await settled(self.daemon, self.loop, self.clocks, within_s)
+
+    def end_daemon(self) -> None:
+        if self._daemons and self._daemons[-1].is_running:
+            self._daemons[-1].drop()
+
+    # Sessions
+
+    async def spawn(
+        self, agent_type: str, prompt: str = "work", *, by: Caller | None = None, **more: Any
+    ) -> str:
+        """Spawn a session as `sm spawn` does. Returns its id."""
+        body: dict[str, object] = {"agent_type": agent_type, "prompt": prompt, "cwd": str(self.work), **more}
+        body.setdefault("environment", dict(self.environ))
+        answer = await (by or self.operator).post("/v1/sessions", body)
+        return str(answer["session_id"])
+
+    async def session(self, session_id: str) -> dict[str, Any]:
+        found: dict[str, Any] = await self.operator.get(f"/v1/sessions/{session_id}")
+        return found
+
+    async def in_status(self, session_id: str, status: str) -> dict[str, Any]:
+        return await self.until(
+            lambda: self.session(session_id), lambda found: found["status"] == status, status
+        )
+
+    async def until(
+        self,
+        look: Callable[[], Awaitable[T]],
+        is_it: Callable[[T], object] = bool,
+        what: str = "the answer",
+        within_s: float = _WITHIN_S,
+    ) -> T:
+        """Look again and again until the result is right, for `within_s` of virtual time."""
+        until_s = self.loop.time() + within_s
+        while True:
+            found = await look()
+            if is_it(found):
+                return found
+            assert self.loop.time() < until_s, (
+                f"not within {within_s:g} virtual seconds: {what}; last: {found!r}"
+            )
+            await asyncio.sleep(0.05)
+
+
+@asynccontextmanager
+async def simulation(config: str = CONFIG, *, seed: int = 1, starts: bool = True) -> AsyncIterator[World]:
+    """A world with a daemon that has the configuration. All that runs in it, and its files, end with the context."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop), "mark the test with @pytest.mark.simulation"
+    with ExitStack() as stack:
+        memory = _MEMORY if os.access(_MEMORY, os.W_OK) else None  # no commit waits for a disk there
+        directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="sm-", dir=memory))
+        world = World(Path(directory), loop, seed)
+        world.work.mkdir()
+        Path(world.paths.config).write_text(config, encoding="utf-8")
+        stack.enter_context(played_threads())
+        stack.enter_context(replaced_kernel(world.kernel))
+        stack.enter_context(world.modules.covered())
+        stack.callback(world.kernel.close)
+        stack.enter_context(guarded())
+        loop.on_skip = world.modules.cover
+        try:
+            if starts:
+                await world.start()
+            yield world
+        finally:
+            await world.programs.end()
+            world.end_daemon()
+            loop.on_skip = lambda: None
