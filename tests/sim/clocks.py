@@ -3,6 +3,7 @@
 Parts with a clock of their own get it from the simulation. Everything else that reads the time is found here.
 """
 
+import asyncio
 import random
 import secrets
 import sys
@@ -10,6 +11,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime, tzinfo
 from types import ModuleType
 from typing import Any
 
@@ -32,6 +34,11 @@ class Clocks:
     def steady(self) -> float:
         return self._loop.time()
 
+    def sleep(self, pause_s: float) -> None:
+        """Let the time pass for code that runs outside of the loop. Code on the loop must not block."""
+        assert not self._loop.is_running(), "time.sleep on the loop: it would block the loop for real"
+        self._loop.run_until_complete(asyncio.sleep(pause_s))
+
     def step(self, by_s: float) -> None:
         self._offset_s += by_s
 
@@ -47,19 +54,34 @@ class _Stand:
         return getattr(self._module, name)
 
 
+def _datetimes(clocks: Clocks) -> type[datetime]:
+    """`datetime` whose present is that of the simulation."""
+
+    class Kind(type):
+        def __instancecheck__(cls, value: object) -> bool:
+            return isinstance(value, datetime)
+
+    class PlayedDatetime(datetime, metaclass=Kind):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+            return datetime.fromtimestamp(clocks.wall(), tz)
+
+    return PlayedDatetime
+
+
 class PlayedModules:
-    """Replaces `time`, `secrets` and `uuid` in all loaded modules of sm."""
+    """Replaces `time`, `secrets`, `uuid` and the class `datetime` in all loaded modules of sm."""
 
     def __init__(self, clocks: Clocks, seed: int) -> None:
         chance = random.Random(seed)
-        self._stands: dict[ModuleType, _Stand] = {
+        self._stands: dict[object, object] = {
             time: _Stand(
                 time,
                 time=clocks.wall,
                 time_ns=lambda: int(clocks.wall() * 1e9),
                 monotonic=clocks.steady,
                 monotonic_ns=lambda: int(clocks.steady() * 1e9),
-                sleep=_refuse_sleep,
+                sleep=clocks.sleep,
             ),
             secrets: _Stand(
                 secrets,
@@ -67,8 +89,9 @@ class PlayedModules:
                 token_bytes=lambda size=32: chance.randbytes(size),
             ),
             uuid: _Stand(uuid, uuid4=lambda: uuid.UUID(bytes=chance.randbytes(16), version=4)),
+            datetime: _datetimes(clocks),
         }
-        self._replaced: list[tuple[ModuleType, str, ModuleType]] = []
+        self._replaced: list[tuple[ModuleType, str, object]] = []
         self._loaded = 0
 
     def cover(self) -> None:
@@ -78,7 +101,7 @@ class PlayedModules:
         for name, module in tuple(sys.modules.items()):
             if name.startswith("sm."):
                 for attribute, value in tuple(vars(module).items()):
-                    stand = self._stands.get(value) if isinstance(value, ModuleType) else None
+                    stand = self._stands.get(value) if isinstance(value, (ModuleType, type)) else None
                     if stand is not None:
                         setattr(module, attribute, stand)
                         self._replaced.append((module, attribute, value))
@@ -93,7 +116,3 @@ class PlayedModules:
             for module, attribute, value in self._replaced:
                 setattr(module, attribute, value)
             self._replaced.clear()
-
-
-def _refuse_sleep(_: float) -> None:
-    raise AssertionError("time.sleep under virtual time: it would block the loop for real")

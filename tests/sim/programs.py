@@ -3,8 +3,9 @@
 import asyncio
 import os
 import shlex
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextvars import Context
+from typing import Any
 
 from sm.core.models import Exit
 from sm.sandboxes.launch import FAILED, NO_DIRECTORY
@@ -52,7 +53,10 @@ class Running:
         return self._world.caller(self.process)
 
     def print(self, text: str) -> None:
-        self._world.server.print(self.pane, text + "\n")
+        self.write(text + "\n")
+
+    def write(self, text: str) -> None:
+        self._world.server.print(self.pane, text)
 
     def draw(self, *lines: str) -> None:
         self._world.server.draw(self.pane, lines)
@@ -60,9 +64,18 @@ class Running:
     def title(self, text: str) -> None:
         self._world.server.set_title(self.pane, text)
 
+    @property
+    def flags(self) -> int:
+        """The local modes of the terminal."""
+        return self._world.kernel.flags[self.pane.tty]
+
     def set_flags(self, flags: int) -> None:
         """Set the local modes of the terminal, such as 0 for raw input."""
         self._world.kernel.flags[self.pane.tty] = flags
+
+    def follow(self, rest: Coroutine[Any, Any, int]) -> None:
+        """Run `rest` in place of what the program does, and end with its exit code."""
+        self._world.replace(self, rest)
 
     async def read(self) -> tuple[str, str]:
         return await self._world.server.read(self.pane)
@@ -107,8 +120,7 @@ class Programs:
     def _begin(self, pane: PlayedPane) -> None:
         # Without the context of the daemon that opened the terminal: the program outlives it.
         task = asyncio.get_running_loop().create_task(self._run(pane), context=_NO_LIFE)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._keep(task)
         loop = asyncio.get_running_loop()
 
         def stop() -> None:
@@ -153,6 +165,16 @@ class Programs:
         ):  # an exec closes the script: inotify reports it after the process has changed
             pass
         return None
+
+    def replace(self, running: Running, rest: Coroutine[Any, Any, int]) -> None:
+        async def run() -> None:
+            self.kernel.end(running.process, Exit(await rest))
+
+        self._keep(asyncio.get_running_loop().create_task(run(), context=_NO_LIFE))
+
+    def _keep(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def end(self) -> None:
         """Stop every program."""

@@ -3,8 +3,8 @@
 import asyncio
 import os
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -51,8 +51,9 @@ class World:
             "LANG": "C.UTF-8",
             "SM_HOME": str(directory),
         }
-        shell = self.kernel.start(("bash",), self.environ, str(self.work), tty=self.kernel.new_tty())
-        self.operator = self.programs.caller(shell)
+        self.shell = self.kernel.start(("bash",), self.environ, str(self.work), tty=self.kernel.new_tty())
+        """The shell of the operator."""
+        self.operator = self.programs.caller(self.shell)
         """Requests of the operator, from a shell."""
         self._daemons: list[Daemon] = []
 
@@ -136,11 +137,14 @@ class World:
             await asyncio.sleep(0.05)
 
 
-@asynccontextmanager
-async def simulation(config: str = CONFIG, *, seed: int = 1, starts: bool = True) -> AsyncIterator[World]:
-    """A world with a daemon that has the configuration. All that runs in it, and its files, end with the context."""
-    loop = asyncio.get_running_loop()
-    assert isinstance(loop, VirtualLoop), "mark the test with @pytest.mark.simulation"
+_worlds: list[World] = []
+"""The world that sm lives in now: at most one."""
+
+
+@contextmanager
+def world_on(loop: VirtualLoop, config: str, seed: int) -> Iterator[World]:
+    """A world without a daemon. While the context is open, sm reads its clocks and asks its kernel."""
+    assert not _worlds, "another world has not ended: give its fixture the scope of a function"
     with ExitStack() as stack:
         memory = _MEMORY if os.access(_MEMORY, os.W_OK) else None  # no commit waits for a disk there
         directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="sm-", dir=memory))
@@ -151,13 +155,26 @@ async def simulation(config: str = CONFIG, *, seed: int = 1, starts: bool = True
         stack.enter_context(replaced_kernel(world.kernel))
         stack.enter_context(world.modules.covered())
         stack.callback(world.kernel.close)
+        _worlds.append(world)
+        stack.callback(_worlds.clear)
         stack.enter_context(guarded())
         loop.on_skip = world.modules.cover
+        try:
+            yield world
+        finally:
+            world.end_daemon()
+            loop.on_skip = lambda: None
+
+
+@asynccontextmanager
+async def simulation(config: str = CONFIG, *, seed: int = 1, starts: bool = True) -> AsyncIterator[World]:
+    """A world with a daemon that has the configuration. All that runs in it, and its files, end with the context."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop), "mark the test with @pytest.mark.simulation"
+    with world_on(loop, config, seed) as world:
         try:
             if starts:
                 await world.start()
             yield world
         finally:
             await world.programs.end()
-            world.end_daemon()
-            loop.on_skip = lambda: None

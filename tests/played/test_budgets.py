@@ -5,19 +5,16 @@ The test plays the hooks and the transcripts of agents.
 
 import itertools
 import json
-import os
 import sqlite3
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from tests.fixtures import context_fixture
-from tests.integration.played_claude import BOX, Agent, Stage
-from tests.load import until
+from tests.played_agent import Agent
+from tests.sim.stage import Stage, until
 
 SETTINGS = """
 child_agents:
@@ -29,19 +26,22 @@ MODEL = "claude-haiku-4-5"
 DOLLAR = 200_000
 """Output tokens of MODEL for one US dollar."""
 
-stage = context_fixture("module", Stage, SETTINGS, BOX)
+stage = context_fixture("function", Stage, SETTINGS)
 pausing = context_fixture(
-    "module", Stage, SETTINGS.replace("{grace_s: 0.2}", "{grace_s: 0.2, on_limit: pause}"), BOX
+    "function",
+    Stage,
+    SETTINGS.replace("{grace_s: 0.2}", "{grace_s: 0.2, on_limit: pause}"),
 )
-telling = context_fixture("module", Stage, SETTINGS.replace("{grace_s: 0.2}", "{on_limit: notice}"), BOX)
+telling = context_fixture("function", Stage, SETTINGS.replace("{grace_s: 0.2}", "{on_limit: notice}"))
 killing = context_fixture(
-    "module", Stage, SETTINGS.replace("{grace_s: 0.2}", "{grace_s: 0, on_limit: kill}"), BOX
+    "function",
+    Stage,
+    SETTINGS.replace("{grace_s: 0.2}", "{grace_s: 0, on_limit: kill}"),
 )
 daily = context_fixture(
-    "module",
+    "function",
     Stage,
     SETTINGS.replace("{grace_s: 0.2}", "{grace_s: 0, daily_usd: 3, default: minutes=600}"),
-    BOX,
 )
 numbers = itertools.count(1)
 
@@ -222,7 +222,7 @@ def test_usage_counts_after_the_clock_was_set_back(stage: Stage) -> None:
     begun = argv[argv.index("--session-id") + 1]
     agent.transcript = agent.transcript.with_name(f"{begun}.jsonl")
     agent.send_event("UserPromptSubmit", prompt="work", prompt_id="p", session_id=begun)
-    agent.write_message(message(output=DOLLAR), datetime.now(UTC) - timedelta(hours=2))
+    agent.write_message(message(output=DOLLAR), stage.now() - timedelta(hours=2))
     assert in_state(stage, agent.id, "stopped")["spent"]["usd"] == 1
 
 
@@ -357,13 +357,13 @@ def test_soft_pause_does_not_keep_a_budget_from_stopping_a_session(stage: Stage)
 
 def test_minutes_that_were_used_up_while_no_daemon_ran_are_told(stage: Stage) -> None:
     gate = stage.work / "gate"
-    os.mkfifo(gate)
-    program = stage.spawn("Sh", f"read line < {gate}", "--budget", "minutes=1000")["session_id"]
+    script = f"while [ ! -e {gate} ]; do sleep 0.05; done"
+    program = stage.spawn("Sh", script, "--budget", "minutes=1000")["session_id"]
     limit = budget_of(stage, program)["spent"]["minutes"] + 0.01
     stage.sm("budget", program, "--set", f"minutes={max(limit, 0.01):.3f}")
     stage.kill_daemon()
-    gate.write_text("go on\n")
-    until(lambda: not Path(f"/proc/{stage_pid(stage, program)}").exists(), "the program has ended")
+    gate.touch()
+    until(lambda: not stage.lives(stage_pid(stage, program)), "the program has ended")
     with closing(sqlite3.connect(stage.state / "sm.db")) as db, db:  # as if it had worked for long
         db.execute("UPDATE sessions SET working_since = '2026-01-01T00:00:00.000Z' WHERE id = ?", (program,))
     stage.start_daemon()
@@ -511,7 +511,7 @@ def test_budget_of_the_day_stops_every_session_and_asks_once(daily: Stage) -> No
 
 def test_new_day_lets_the_sessions_go_on_and_closes_the_request() -> None:
     settings = SETTINGS.replace("{grace_s: 0.2}", "{grace_s: 0, daily_usd: 1}")
-    with Stage(settings, BOX) as stage:
+    with Stage(settings) as stage:
         agent = at_work(stage)
         spend(agent, 1)
         until(lambda: stage.json("budget", "daily")["budget"]["state"] == "stopped", "the day is over budget")
@@ -529,7 +529,7 @@ def test_new_day_lets_the_sessions_go_on_and_closes_the_request() -> None:
 
 def test_request_for_the_day_moves_to_another_session_when_its_session_is_removed() -> None:
     settings = SETTINGS.replace("{grace_s: 0.2}", "{grace_s: 0, daily_usd: 1}")
-    with Stage(settings, BOX) as stage:
+    with Stage(settings) as stage:
         first, other = at_work(stage), at_work(stage)
         spend(first, 1)
         until(lambda: stage.json("budget", "daily")["budget"]["state"] == "stopped", "the day is over budget")
@@ -642,10 +642,9 @@ def test_two_approvals_at_the_same_time_add_once(stage: Stage) -> None:
     spend(child, 2)
     in_state(stage, child.id, "stopped")
     (request,) = requests_of(stage, child.id)
-    command = ("approve", request["request_id"], "usd=3")
-    with ThreadPoolExecutor() as threads:
-        both = [threads.submit(stage.run, *command, env=env), threads.submit(stage.run, *command)]
-    assert sorted(future.result().returncode for future in both) == [0, 4]
+    approval = (f"/v1/requests/{request['request_id']}/answer", {"approved": True, "message": "usd=3"})
+    refusals = stage.post_together((env, *approval), (None, *approval))
+    assert sorted(0 if error is None else error.exit_code for error in refusals) == [0, 4]
     assert budget_of(stage, child.id)["limits"]["usd"] == 5
     assert paused(stage, child.id) is None
 

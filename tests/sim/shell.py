@@ -1,0 +1,184 @@
+"""A played shell, for the scripts of tests: simple commands, one after the other, and loops.
+
+It knows `echo`, `printf`, `read`, `sleep`, `exec`, `exit`, `seq`, `cat`, `head -c`, `stty`, `true`, `false`, `trap` for
+SIGINT, `[ -e FILE ]`, `while`, assignments, `$NAME`, `$1` to `$9` and `> FILE`. `sm` and other programs are not found.
+"""
+
+import asyncio
+import os
+import re
+import shlex
+import signal
+import termios
+from collections.abc import Sequence
+
+from tests.sim.programs import NOT_FOUND, Ended, Running, sleep
+
+_VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+_RAW = 0
+_ESCAPES = {r"\n": "\n", r"\r": "\r", r"\t": "\t", r"\033": "\x1b", r"\0": "\0"}
+
+
+async def shell(program: Running) -> int:
+    """Run `sh -c SCRIPT [NAME [ARGUMENT...]]`."""
+    _, _, script, *arguments = program.argv
+    return await _Shell(program, arguments[1:]).run(_statements(script))
+
+
+def _statements(script: str) -> list[list[str]]:
+    """Split at `;` and line ends. A word keeps its quotes' content as one word, marked as literal by a leading NUL."""
+    reader = shlex.shlex(script, posix=False, punctuation_chars=";\n>")
+    reader.whitespace, reader.whitespace_split, reader.commenters = " \t", True, ""
+    found: list[list[str]] = [[]]
+    for word in reader:
+        if set(word) <= {";", "\n"}:
+            found.append([])
+        else:
+            found[-1].append(word)
+    return [words for words in found if words]
+
+
+class _Shell:
+    def __init__(self, program: Running, arguments: Sequence[str]) -> None:
+        self._program = program
+        self._variables = dict(program.environ) | {str(n): a for n, a in enumerate(arguments, 1)}
+
+    async def run(self, statements: list[list[str]]) -> int:
+        code, at = 0, 0
+        while at < len(statements):
+            words = statements[at]
+            if words[0] == "while":
+                end = _end_of(statements, at)
+                condition, body = words[1:], [*([statements[at + 1][1:]] if statements[at + 1][1:] else [])]
+                body += statements[at + 2 : end]
+                while await self._run(condition) == 0:
+                    code = await self.run(body)
+                at = end + 1
+                continue
+            code = await self._run(words)
+            at += 1
+        return code
+
+    async def _run(self, words: Sequence[str]) -> int:
+        target: str | None = None
+        if ">" in words or ">>" in words:
+            mark = next(n for n, word in enumerate(words) if word in (">", ">>"))
+            target, words = self._expanded(words[mark + 1]), words[:mark]
+            if not target.startswith("/"):
+                target = os.path.join(self._program.process.cwd, target)
+            with open(target, "ab"):
+                pass
+        words = [self._expanded(word) for word in words]
+        while words and re.fullmatch(r"\w+=.*", words[0], re.DOTALL):
+            name, _, value = words.pop(0).partition("=")
+            self._variables[name] = value
+        if not words:
+            return 0
+        return await self._call(words, target)
+
+    def _expanded(self, word: str) -> str:
+        if word.startswith("'") and word.endswith("'") and len(word) > 1:
+            return word[1:-1]
+        text = word[1:-1] if word.startswith('"') and word.endswith('"') and len(word) > 1 else word
+        return _VARIABLE.sub(lambda found: self._variables.get(found[1] or found[2], ""), text)
+
+    def _write(self, text: str, target: str | None) -> None:
+        if target is None:
+            self._program.write(text)
+            return
+        with open(target, "a", encoding="utf-8") as file:
+            file.write(text)
+
+    async def _call(self, words: list[str], target: str | None) -> int:
+        program = self._program
+        match words:
+            case ["exec", *rest]:
+                raise Ended(await self._exec(rest, target))
+            case ["exit"]:
+                raise Ended(0)
+            case ["exit", code]:
+                raise Ended(int(code))
+            case ["true" | ":"]:
+                return 0
+            case ["false"]:
+                return 1
+            case ["echo", *rest]:
+                self._write(" ".join(rest) + "\n", target)
+            case ["printf", form, *rest]:
+                self._write(_formatted(form, rest), target)
+            case ["seq", first, last]:
+                self._write("".join(f"{n}\n" for n in range(int(first), int(last) + 1)), target)
+            case ["sleep", seconds]:
+                await asyncio.sleep(float(seconds))
+            case ["read", *names]:
+                self._variables[names[-1]] = await program.read_line()
+            case ["stty", *modes]:
+                program.set_flags(_flags(program.flags, modes))
+            case ["trap", action, "INT"]:
+                steps = _statements(action)
+                program.process.handlers[signal.SIGINT] = lambda: program.follow(self._interrupted(steps))
+            case ["[", "-e", path, "]"]:
+                return 0 if os.path.exists(path) else 1
+            case ["[", "!", "-e", path, "]"]:
+                return 1 if os.path.exists(path) else 0
+            case ["cat"]:
+                while True:
+                    self._write(await program.read_line() + "\n", target)
+            case ["head", "-c", size]:
+                text = ""
+                while len(text) < int(size):
+                    kind, more = await program.read()
+                    text += more if kind == "text" else "\r"
+                self._write(text, target)
+            case _:
+                name = words[0]
+                program.print(f"sh: 1: {name}: not found")
+                return NOT_FOUND
+        return 0
+
+    async def _interrupted(self, steps: list[list[str]]) -> int:
+        try:
+            await self.run(steps)
+        except Ended as ended:
+            return ended.code
+        return 0
+
+    async def _exec(self, words: list[str], target: str | None) -> int:
+        if words[:1] == ["sleep"]:
+            self._program.process.argv = tuple(words)
+            await sleep(self._program)
+            return 0
+        return await self._call(words, target)
+
+
+def _end_of(statements: list[list[str]], begin: int) -> int:
+    """The place of the `done` of a loop."""
+    depth = 0
+    for at in range(begin, len(statements)):
+        depth += statements[at][0] == "while"
+        depth -= statements[at][0] == "done"
+        if depth == 0:
+            return at
+    raise AssertionError("a loop without done")
+
+
+def _formatted(form: str, values: Sequence[str]) -> str:
+    for mark, text in _ESCAPES.items():
+        form = form.replace(mark, text)
+    if "%s" not in form:
+        return form
+    return "".join(form.replace("%s", value, 1) for value in values)
+
+
+def _flags(flags: int, modes: Sequence[str]) -> int:
+    for mode in modes:
+        match mode:
+            case "raw":
+                flags = flags & termios.ECHO
+            case "-echo":
+                flags &= ~termios.ECHO
+            case "echo":
+                flags |= termios.ECHO
+            case _:
+                raise AssertionError(f"the played shell does not know stty {mode}")
+    return flags

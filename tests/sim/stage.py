@@ -1,0 +1,301 @@
+"""A played instance for tests that block: `Instance` of tests/instance.py without a process, and `Stage` with claude.
+
+A test that runs `sm` and looks at the answers moves here by its imports. Between two of its lines no time passes.
+"""
+
+import asyncio
+import json
+import subprocess
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, Self, TypeVar
+
+from sm.client.http import DaemonAway
+from sm.errors import SmError
+from tests.played_agent import CONFIG, Agent
+from tests.sim.blocking import drive
+from tests.sim.command import Command
+from tests.sim.loop import VirtualLoop
+from tests.sim.processes import PlayedProcess
+from tests.sim.programs import Program, Running
+from tests.sim.shell import shell
+from tests.sim.world import World, world_on
+
+T = TypeVar("T")
+INSTANCE_CONFIG = """
+default_trust: direct
+commands:
+  Sh: {{command: [sh, -c]}}
+  Sleeper: {{command: [sleep, "1000"], prompt: file}}
+{more}
+"""
+_RULE = "\N{BOX DRAWINGS LIGHT HORIZONTAL}" * 40
+_POINTER = "\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT}"
+_WITHIN_S = 60.0
+_LONG_S = 1_000_000.0
+_LOOK_S = 0.02
+_LONGEST_LOOK_S = 0.2
+_AWAY_S = 20.0
+_stages: list["Instance"] = []
+
+
+def until(found: Callable[[], T | Literal[False] | None], what: str, within_s: float = _WITHIN_S) -> T:
+    """Let time pass until the result of `found` is true, and return it: `tests.load.until` in virtual seconds."""
+    stage, pause_s = _stages[-1], _LOOK_S
+    until_s = stage.loop.time() + within_s
+    while True:
+        if answer := found():
+            return answer
+        assert stage.loop.time() < until_s, f"not within {within_s:g} virtual seconds: {what}"
+        stage.wait(pause_s)
+        pause_s = min(1.3 * pause_s, _LONGEST_LOOK_S)
+
+
+class Instance:
+    """As `Instance` of tests/instance.py, with a daemon, terminals and programs that are played."""
+
+    def __init__(self, more: str = "", *, config: str | None = None, seed: int = 1) -> None:
+        self._open = ExitStack()
+        runner = self._open.enter_context(asyncio.Runner(loop_factory=VirtualLoop))
+        loop = runner.get_loop()
+        assert isinstance(loop, VirtualLoop)
+        self.loop = loop
+        text = INSTANCE_CONFIG.format(more=more) if config is None else config
+        self.world: World = self._open.enter_context(world_on(loop, text, seed))
+        self.world.programs.installed["sh"] = shell
+        self._command = Command(self.world)
+        self._open.enter_context(self._command.connected())
+        self._open.callback(lambda: drive(loop, self.world.programs.end()))
+        self.home, self.work = self.world.home, self.world.work
+        self.config = Path(self.world.paths.config)
+        self.state, self.socket = Path(self.world.paths.state), Path(self.world.paths.socket)
+        self.env: dict[str, str] = dict(self.world.environ)
+        _stages.append(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        _stages.remove(self)
+        self._open.close()
+
+    def wait(self, pause_s: float) -> None:
+        """Let virtual time pass."""
+        drive(self.loop, asyncio.sleep(pause_s))
+
+    def settle(self, within_s: float = _WITHIN_S) -> None:
+        """Let time pass until the daemon has nothing left to do but to wait."""
+        drive(self.loop, self.world.settled(within_s))
+
+    # The command
+
+    def run(
+        self,
+        *arguments: str,
+        env: Mapping[str, str] | None = None,
+        stdin: str | None = None,
+        cwd: Path | None = None,
+        timeout_s: float = 60,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run the real code of `sm` in this process."""
+        environ = {**self.env, **self.with_token(env or {})}
+        return self._command.run(arguments, environ, cwd or self.work, stdin)
+
+    def as_session(self, session_id: str) -> Mapping[str, str]:
+        """The variables of a process that acts as the session. They can only lower authority."""
+        return self.with_token({"SM_SESSION_ID": session_id})
+
+    def with_token(self, env: Mapping[str, str]) -> Mapping[str, str]:
+        """`env`, with the session's token file if `env` only names the session."""
+        session_id = env.get("SM_SESSION_ID")
+        if session_id is None or "SM_TOKEN_FILE" in env:
+            return env
+        return {**env, "SM_TOKEN_FILE": str(self.launch_dir / f"{session_id}.token")}
+
+    @property
+    def launch_dir(self) -> Path:
+        """The directory with the tokens of the sessions."""
+        return self.state / "launch"
+
+    def sm(self, *arguments: str, **options: Any) -> str:
+        """The output of `sm`, which must succeed."""
+        ended = self.run(*arguments, **options)
+        assert ended.returncode == 0, f"sm {arguments}: exit {ended.returncode}\n{ended.stdout}{ended.stderr}"
+        return ended.stdout
+
+    def json(self, *arguments: str, **options: Any) -> Any:
+        return json.loads(self.sm(*arguments, "--json", **options))
+
+    def refused(self, *arguments: str, exit_code: int, **options: Any) -> str:
+        """The stderr of `sm`, which must fail with this exit code and print nothing on stdout."""
+        ended = self.run(*arguments, **options)
+        assert (ended.returncode, ended.stdout) == (exit_code, ""), f"{ended}"
+        return ended.stderr
+
+    def spawn(self, *arguments: str, **options: Any) -> dict[str, Any]:
+        spawned: dict[str, Any] = self.json("spawn", *arguments, **options)
+        return spawned
+
+    def session(self, session_id: str) -> dict[str, Any]:
+        """The session as in `sm status SESSION --json`."""
+        try:
+            found: dict[str, Any] = self.get(f"/v1/sessions/{session_id}")
+        except SmError:  # the command starts a daemon if none runs, and reports errors better
+            found = self.json("status", session_id)
+        return found
+
+    def get(self, path: str) -> Any:
+        """The answer to a request of the operator."""
+        return drive(self.loop, self.world.operator.get(path))
+
+    def post_together(
+        self, *requests: tuple[Mapping[str, str] | None, str, Mapping[str, object]]
+    ) -> list[SmError | None]:
+        """Send requests (environment of the caller, path, body) at the same time. Returns the refusal of each."""
+
+        async def post(
+            env: Mapping[str, str] | None, path: str, body: Mapping[str, object]
+        ) -> SmError | None:
+            environ = {**self.env, **(env or {})}
+            process = self.world.kernel.start(("sm",), environ, str(self.work), parent=self.world.shell.pid)
+            try:
+                await self.world.programs.caller(process).post(path, body)
+            except SmError as error:
+                return error
+            return None
+
+        async def post_all() -> list[SmError | None]:
+            return await asyncio.gather(*(post(*request) for request in requests))
+
+        return drive(self.loop, post_all())
+
+    def ended(self, session_id: str) -> dict[str, Any]:
+        """Wait until the session's process is gone and its final status is known; return the session."""
+
+        def look() -> dict[str, Any] | None:
+            found = self.session(session_id)
+            over = found["status"] in ("completed", "error", "abandoned", "killed")
+            return found if over and (not found["pid"] or not self.lives(found["pid"])) else None
+
+        return until(look, f"session {session_id} has ended")
+
+    def lives(self, pid: int) -> bool:
+        process = self.world.kernel.processes.get(pid)
+        return process is not None and process.exit is None
+
+    def in_status(self, session_id: str, status: str) -> dict[str, Any]:
+        def look() -> dict[str, Any] | None:
+            found = self.session(session_id)
+            return found if found["status"] == status else None
+
+        return until(look, f"session {session_id} is {status}")
+
+    def events(self, *arguments: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.json("events", "--limit", "10000", *arguments)
+        return found
+
+    # The daemon
+
+    def start_daemon(self) -> None:
+        drive(self.loop, self.world.start())
+
+    def kill_daemon(self) -> None:
+        """End the daemon without a word, as SIGKILL."""
+        self.world.daemon.drop()
+
+    def restart_daemon(self) -> None:
+        """Stop the daemon, and start another one."""
+        drive(self.loop, self.world.daemon.stop())
+        self.start_daemon()
+
+    def restart(self) -> None:
+        self.kill_daemon()
+        self.run("daemon", "start")
+
+
+class HookCaller:
+    """As in tests/integration/hook_caller.py: a played process of a session that sends requests one after the other."""
+
+    def __init__(self, instance: Instance, session_id: str) -> None:
+        self._instance = instance
+        world = instance.world
+        environ = {**instance.env, **instance.as_session(session_id)}
+        self._process: PlayedProcess = world.kernel.start(("sm", "hook"), environ, str(instance.work))
+        self._caller = world.programs.caller(self._process)
+        self._answers: list[asyncio.Task[list[Any]]] = []
+
+    def send(self, path: str, key: str, body: Mapping[str, object]) -> None:
+        before = self._answers[-1] if self._answers else None
+        answer = self._answer(before, path, key, body)
+        self._answers.append(self._instance.loop.create_task(answer))
+
+    async def _answer(
+        self, before: "asyncio.Task[list[Any]] | None", path: str, key: str, body: Mapping[str, object]
+    ) -> list[Any]:
+        if before is not None:
+            await asyncio.wait([before])
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + _AWAY_S
+        while True:
+            try:
+                return ["ok", await self._caller.post(path, body, key=key)]
+            except DaemonAway as error:
+                if loop.time() > until_s:
+                    return [error.code, error.message, error.hint]
+                await asyncio.sleep(0.05)
+            except SmError as error:
+                return [error.code, error.message, error.hint]
+
+    def receive(self, within_s: float = _WITHIN_S) -> list[Any]:
+        """Return the answer to the oldest request whose answer was not received yet."""
+
+        async def wait() -> list[Any]:
+            async with asyncio.timeout(within_s):
+                return await self._answers.pop(0)
+
+        return drive(self._instance.loop, wait())
+
+    def end(self) -> None:
+        while self._answers:
+            self._answers.pop().cancel()
+
+
+async def stand_in(program: Running) -> None:
+    """Look like a claude whose input box is empty."""
+    program.set_flags(0)  # in line mode, it would count as suspended
+    program.draw(_RULE, f"{_POINTER} ", _RULE, "  ? for shortcuts")
+    await asyncio.sleep(_LONG_S)
+
+
+class Stage(Instance):
+    """As `Stage` of tests/integration/played_claude.py. `draws`: the program in the terminal of claude."""
+
+    def __init__(self, more: str = "", draws: Program = stand_in) -> None:
+        super().__init__(config=CONFIG.format(claude="/usr/bin/stand-in") + more)
+        self.world.programs.installed["stand-in"] = draws
+        self.start_daemon()
+        self._agents: list[Agent] = []
+
+    def agent(self, kind: str = "Plain", *arguments: str, **options: Any) -> Agent:
+        agent = Agent(self, self.spawn(kind, "work", *arguments, **options)["session_id"])
+        self._agents.append(agent)
+        return agent
+
+    def hook_of(self, session_id: str) -> HookCaller:
+        return HookCaller(self, session_id)
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self.world.clocks.wall(), UTC)
+
+    def messages(self, agent: Agent) -> list[str]:
+        return [message["text"] for message in self.json("log", agent.id)]
+
+    def end(self) -> None:
+        for agent in self._agents:
+            agent.end()
+        super().end()
