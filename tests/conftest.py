@@ -1,8 +1,8 @@
 """Settings of all tests: time limits that scale with the load, and the tests that may start processes.
 
 A test that starts a process has the mark `processes`. This module sets the mark for the tests of each module that has
-a class with the attribute `starts_processes`, such as `Instance`. All other tests are pure: `./check --fast` runs only
-them, and one that starts a process fails.
+a class with the attribute `starts_processes`, such as `Instance`, except those with the mark `simulation`. All other
+tests are pure: `./check --fast` runs only them, and one that starts a process fails.
 """
 
 import os
@@ -58,6 +58,8 @@ sys.addaudithook(_refuse_processes)
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     assert isinstance(item, pytest.Function)
+    if item.get_closest_marker("simulation") is not None:  # its processes are played
+        return
     if any(getattr(value, "starts_processes", False) is True for value in vars(item.module).values()):
         item.add_marker(pytest.mark.processes)
 

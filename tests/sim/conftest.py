@@ -1,13 +1,5 @@
 """Runs tests with the mark `simulation` on the loop of simulations."""
 
-import asyncio
-from collections.abc import Callable, Mapping
+from tests.sim.pytest_hooks import pytest_asyncio_loop_factories
 
-import pytest
-
-from tests.sim.loop import VirtualLoop
-
-
-def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    is_virtual = item.get_closest_marker("simulation") is not None
-    return {"loop": VirtualLoop if is_virtual else asyncio.new_event_loop}
+__all__ = ["pytest_asyncio_loop_factories"]

@@ -22,11 +22,9 @@ from sm.store import Store
 from tests.sim.clocks import Clocks
 from tests.sim.lives import Life
 from tests.sim.loop import VirtualLoop
+from tests.sim.programs import WAY_IN
 from tests.sim.terminals import PlayedServer
 from tests.sim.wire import Switchboard
-
-_WAY_IN = ("/bin/sh",)
-"""Runs a launch script. The played programs take the environment of the script alone anyway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +97,7 @@ class Daemon:
                 containment=None,
                 started_s=around.clocks.steady(),
                 stopping=self._stopping,
-                sandboxing=SandboxParts(loaded.config, paths, store, way_in=_WAY_IN),
+                sandboxing=SandboxParts(loaded.config, paths, store, way_in=WAY_IN),
                 wall=around.clocks.wall,
                 steady=around.clocks.steady,
             )

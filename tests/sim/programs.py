@@ -15,6 +15,8 @@ from tests.sim.wire import Caller, Switchboard
 
 _SHELL_S = 0.003
 """How long the shell needs from its start to the exec of the agent."""
+WAY_IN = ("/bin/sh",)
+"""Runs a launch script. A played program takes the environment of the script alone anyway."""
 NOT_FOUND = 127
 _NO_LIFE = Context()
 
@@ -131,10 +133,11 @@ class Programs:
     async def _run(self, pane: PlayedPane) -> None:
         process = pane.process
         await asyncio.sleep(_SHELL_S)
-        code = self._launch(process)
-        if code is not None:
-            self.kernel.end(process, Exit(code))
-            return
+        if process.argv[:-1] == WAY_IN:
+            code = self._launch(process)
+            if code is not None:
+                self.kernel.end(process, Exit(code))
+                return
         program = self.installed[os.path.basename(process.argv[0])]
         running = self.running[process.environ.get("SM_SESSION_ID", pane.name)] = Running(self, pane)
         try:

@@ -3,6 +3,7 @@
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -10,6 +11,7 @@ from typing import TypeVar
 from libtmux.common import tmux_cmd
 
 from sm.config.model import TmuxSection
+from sm.linux.processes import identify
 from sm.terminals.tmux.terminals import Tmux
 from tests.load import scaled, until_async
 from tests.private_tmux import private_server
@@ -22,6 +24,7 @@ class World:
     """`socket_name` None is tmux's default server, which is private here (TMUX_TMPDIR)."""
 
     starts_processes = True
+    is_played = False
 
     def __init__(self, socket_name: str | None = None, conf: str = "") -> None:
         # Not pytest's tmp_path: it has the name of the test, so the path of a socket would be too long.
@@ -54,6 +57,10 @@ class World:
         assert done.returncode == 0, f"tmux {command}: {done.stderr}"
         return done.stdout
 
+    def now_s(self) -> float:
+        """The time in seconds since the epoch."""
+        return time.time()
+
     def server_pid(self) -> int:
         (line,) = self.tmux("display-message", "-p", "#{pid}")
         return int(line)
@@ -73,10 +80,7 @@ class World:
 
 def ended(pid: int) -> bool:
     """True if the process is gone or a zombie: its parent may reap it late."""
-    try:
-        return ") Z " in Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return True
+    return identify(pid) is None
 
 
 async def until(condition: Callable[[], T]) -> T:

@@ -1,11 +1,17 @@
-"""Each test of the contract runs on the default tmux server and on a named one. There is no fake."""
+"""Each test of the contract runs on the default tmux server and on a named one.
+
+`test_played_server` runs those without the mark `tmux_only` on the played server of tests/sim.
+"""
 
 from collections.abc import AsyncIterator
 
 import pytest
 
 from sm.terminals.base import Terminals
+from tests.sim.pytest_hooks import pytest_asyncio_loop_factories
 from tests.terminals.world import World
+
+__all__ = ["pytest_asyncio_loop_factories"]
 
 
 @pytest.fixture(params=["default server", "named server"])

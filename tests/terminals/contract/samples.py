@@ -3,6 +3,7 @@
 import contextlib
 from pathlib import Path
 
+from sm.linux.processes import identify, signal_process
 from sm.terminals.base import Terminals
 from tests.terminals.world import ended, sh, until, until_async
 
@@ -13,6 +14,16 @@ FOREVER = sh("exec sleep 1000")
 
 async def gone(pid: int) -> None:
     await until(lambda: ended(pid))
+
+
+def lives(pid: int) -> bool:
+    return not ended(pid)
+
+
+def kill(pid: int, number: int) -> None:
+    process = identify(pid)
+    assert process is not None
+    assert signal_process(process, number)
 
 
 async def line_of(terminals: Terminals, name: str, lines: int = 20) -> list[str]:

@@ -24,6 +24,7 @@ async def test_type_line_sends_each_line_with_one_enter(terminals: Terminals, wo
     assert out.read_text() == "".join(f"{line}\n" for line in lines)
 
 
+@pytest.mark.tmux_only("copy mode of tmux")
 async def test_type_line_leaves_copy_mode(terminals: Terminals, world: World) -> None:
     await terminals.open(ID, NAME, "/", sh("read line; echo got $line; sleep 1000"))
     world.tmux("copy-mode", "-t", f"={NAME}:")
@@ -49,6 +50,7 @@ with open(sys.argv[1], "wb", buffering=0) as out:
 """
 
 
+@pytest.mark.tmux_only("bytes of a bracketed paste")
 @pytest.mark.parametrize("size", [10, 4_097, 150_000])
 async def test_type_line_sends_text_of_any_size_as_one_paste_followed_by_enter(
     terminals: Terminals, tmp_path: Path, size: int
@@ -62,6 +64,7 @@ async def test_type_line_sends_text_of_any_size_as_one_paste_followed_by_enter(
     assert out.read_bytes() == b"\x1b[200~" + text.encode() + b"\x1b[201~\r"
 
 
+@pytest.mark.tmux_only("bytes of a bracketed paste")
 @pytest.mark.parametrize("size", [10, 4_097, 150_000])
 async def test_paste_sends_all_lines_as_one_paste_without_enter(
     terminals: Terminals, world: World, tmp_path: Path, size: int
@@ -119,6 +122,7 @@ async def test_type_line_types_nothing_when_the_process_ends_after_the_look_up(
     assert world.tmux("list-buffers") == []
 
 
+@pytest.mark.tmux_only("respawn of tmux")
 async def test_type_line_types_nothing_when_another_process_has_replaced_the_one_that_was_found(
     terminals: Terminals, world: World
 ) -> None:
@@ -131,6 +135,7 @@ async def test_type_line_types_nothing_when_another_process_has_replaced_the_one
     assert (await terminals.capture(NAME, 5)) == ["ready"]
 
 
+@pytest.mark.tmux_only("commands of tmux")
 async def test_person_cannot_paste_into_a_terminal_whose_process_has_ended(
     terminals: Terminals, world: World
 ) -> None:
@@ -176,6 +181,7 @@ async def test_enter_if_unsent_recognizes_text_that_wraps_over_several_lines(
     await until(lambda: out.read_text() == text + "\n")
 
 
+@pytest.mark.tmux_only("copy mode of tmux")
 async def test_press_sends_the_key_to_the_process_when_the_pane_is_in_copy_mode(
     terminals: Terminals, world: World
 ) -> None:

@@ -3,15 +3,25 @@
 import asyncio
 import os
 import signal
-import time
 from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
 
 from sm.core.models import Exit
 from sm.errors import NoServer, NoTerminal, TerminalError
+from sm.linux.kernel import kernel
 from sm.terminals.base import Pane, Terminals
-from tests.terminals.contract.samples import FOREVER, ID, NAME, commands_below, ends_with, gone, line_of
+from tests.terminals.contract.samples import (
+    FOREVER,
+    ID,
+    NAME,
+    commands_below,
+    ends_with,
+    gone,
+    kill,
+    line_of,
+    lives,
+)
 from tests.terminals.world import World, sh, until, until_async
 
 
@@ -42,8 +52,8 @@ async def test_close_does_nothing_when_no_server_runs(terminals: Terminals) -> N
 async def test_open_starts_the_process_and_adds_the_terminal_to_the_snapshot(terminals: Terminals) -> None:
     pane = await terminals.open(ID, NAME, "/", FOREVER)
     assert (pane.session_id, pane.name, pane.dead, pane.exit) == (ID, NAME, False, None)
-    assert os.path.exists(f"/proc/{pane.pid}")
-    await until(lambda: os.readlink(f"/proc/{pane.pid}/fd/0") == pane.tty)
+    assert lives(pane.pid)
+    await until(lambda: kernel().link(f"/proc/{pane.pid}/fd/0") == pane.tty)
     assert await terminals.snapshot() == {ID: pane}
 
 
@@ -62,15 +72,15 @@ async def test_open_returns_the_ended_terminal_when_its_process_has_ended(termin
     assert (again.pid, again.dead, again.exit) == (pane.pid, True, Exit(4))
 
 
-async def test_snapshot_knows_since_when_a_process_has_ended(terminals: Terminals) -> None:
-    before = int(time.time())
+async def test_snapshot_knows_since_when_a_process_has_ended(terminals: Terminals, world: World) -> None:
+    before = int(world.now_s())
     pane = await terminals.open(ID, NAME, "/", FOREVER)
     assert pane.dead_since_s is None
-    os.kill(pane.pid, signal.SIGKILL)
+    kill(pane.pid, signal.SIGKILL)
     await gone(pane.pid)
     await terminals.exit_status(pane)
     since_s = (await terminals.snapshot())[ID].dead_since_s
-    assert since_s is None or before <= since_s <= time.time()  # None: tmux 3.2
+    assert since_s is None or before <= since_s <= world.now_s()  # None: tmux 3.2
 
 
 async def test_open_and_close_leave_a_foreign_session_alone_when_it_has_the_same_name(
@@ -92,7 +102,7 @@ async def test_terminal_of_another_instance_is_neither_used_nor_listed(
     async with world.terminals("77777777-1111-4222-8333-444455556666") as other:
         pane = await other.open(ID, NAME, "/", FOREVER)
         # tmux 3.3a crashes when a session is made while a control client connects (control_write).
-        await until(lambda: any(name.startswith("sm-spare-") for name in world.sessions()))
+        await until(lambda: world.is_played or any(n.startswith("sm-spare-") for n in world.sessions()))
         with pytest.raises(TerminalError):
             await terminals.open(ID, NAME, "/", FOREVER)
         assert await terminals.snapshot() == {}
@@ -113,9 +123,10 @@ async def test_open_starts_fifty_terminals_concurrently(terminals: Terminals) ->
     found = await terminals.snapshot()
     assert {key: pane.name for key, pane in found.items()} == names
     assert len({pane.pid for pane in panes}) == 50
-    assert all(os.path.exists(f"/proc/{pane.pid}") for pane in panes)
+    assert all(lives(pane.pid) for pane in panes)
 
 
+@pytest.mark.tmux_only("an exec of tmux")
 @pytest.mark.parametrize(
     "directory",
     [
@@ -155,6 +166,7 @@ async def test_open_passes_working_directory_and_arguments_unchanged(
     assert not list(world.home.rglob("pwned"))
 
 
+@pytest.mark.tmux_only("an exec of tmux")
 async def test_open_runs_a_single_argument_as_a_program_and_not_as_a_command_line(
     terminals: Terminals, world: World
 ) -> None:
@@ -166,6 +178,7 @@ async def test_open_runs_a_single_argument_as_a_program_and_not_as_a_command_lin
     assert await terminals.exit_status(pane) == Exit(6)
 
 
+@pytest.mark.tmux_only("SIGCHLD of tmux")
 async def test_exit_status_reports_every_exit_code_when_a_hundred_processes_exit_together(
     terminals: Terminals, world: World
 ) -> None:
@@ -197,7 +210,7 @@ async def test_exit_status_reports_the_signal_that_killed_the_process(
     terminals: Terminals, number: signal.Signals
 ) -> None:
     pane = await terminals.open(ID, NAME, "/", FOREVER)
-    os.kill(pane.pid, number)
+    kill(pane.pid, number)
     await gone(pane.pid)
     assert await terminals.exit_status(pane) == Exit(signal=number)
     assert (await terminals.snapshot())[ID].exit == Exit(signal=number)
@@ -232,9 +245,9 @@ async def test_exit_status_ignores_the_same_pane_id_of_a_new_server(
 async def test_server_started_s_is_the_start_time_of_the_server(terminals: Terminals, world: World) -> None:
     with pytest.raises(NoServer):
         await terminals.server_started_s()
-    before = time.time()
+    before = world.now_s()
     await terminals.open(ID, NAME, "/", FOREVER)
-    assert int(before) <= await terminals.server_started_s() <= time.time()
+    assert int(before) <= await terminals.server_started_s() <= world.now_s()
 
 
 async def test_close_removes_the_terminal_and_can_be_repeated(terminals: Terminals) -> None:
@@ -270,6 +283,7 @@ async def test_session_of_tty_forgets_the_tty_of_an_ended_agent(terminals: Termi
     assert await terminals.session_of_tty(first.tty) is None
 
 
+@pytest.mark.tmux_only("windows of tmux")
 async def test_session_of_tty_finds_the_session_of_every_pane(terminals: Terminals, world: World) -> None:
     pane = await terminals.open(ID, NAME, "/", FOREVER)
     split = world.tmux("split-window", "-t", f"={NAME}:", "-P", "-F", "#{pane_tty}", "sleep 1000")
@@ -281,6 +295,7 @@ async def test_session_of_tty_finds_the_session_of_every_pane(terminals: Termina
         assert await terminals.session_of_tty(tty) is None
 
 
+@pytest.mark.tmux_only("windows of tmux")
 async def test_agent_pane_is_still_used_when_a_person_opens_other_panes_and_windows(
     terminals: Terminals, world: World
 ) -> None:

@@ -8,9 +8,11 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
+import pytest
+
 from sm.terminals.base import Terminals
 from tests.load import scaled
-from tests.terminals.contract.samples import FOREVER, ID, NAME, ends_with, gone
+from tests.terminals.contract.samples import FOREVER, ID, NAME, ends_with, gone, kill
 from tests.terminals.world import World, sh, until, until_async
 
 
@@ -23,6 +25,7 @@ async def test_capture_returns_the_last_lines_of_history_and_screen(terminals: T
     assert await terminals.capture(NAME, 0) == []
 
 
+@pytest.mark.tmux_only("wrapped lines of tmux")
 async def test_capture_joins_wrapped_lines(terminals: Terminals) -> None:
     long = "x" * 999
     await terminals.open(
@@ -35,7 +38,7 @@ async def test_capture_joins_wrapped_lines(terminals: Terminals) -> None:
 async def test_capture_shows_only_the_output_when_the_agent_has_ended(terminals: Terminals) -> None:
     pane = await terminals.open(ID, NAME, "/", sh("echo one; printf two; exec sleep 1000"))
     await until_async(lambda: ends_with(terminals, "two"))
-    os.kill(pane.pid, signal.SIGKILL)
+    kill(pane.pid, signal.SIGKILL)
     await gone(pane.pid)
     await terminals.exit_status(pane)
     assert await terminals.capture(NAME, 10) == ["one", "two"]
@@ -75,6 +78,7 @@ async def attached(terminals: Terminals, world: World, name: str) -> AsyncIterat
         person.wait(scaled(20))
 
 
+@pytest.mark.tmux_only("a person with a terminal")
 async def test_attach_command_attaches_a_client_to_the_terminal(terminals: Terminals, world: World) -> None:
     pane = await terminals.open(ID, NAME, "/", FOREVER)
     async with attached(terminals, world, NAME):
@@ -82,6 +86,7 @@ async def test_attach_command_attaches_a_client_to_the_terminal(terminals: Termi
         assert (shown.pid, pane.viewed, shown.viewed) == (pane.pid, False, True)
 
 
+@pytest.mark.tmux_only("a person with a terminal")
 async def test_show_line_reaches_only_the_people_at_the_terminal(terminals: Terminals, world: World) -> None:
     mark = world.home / "ran"
     line = f"you typed: #(touch {mark}) #{{pid}} %H; "
@@ -97,6 +102,7 @@ async def test_show_line_reaches_only_the_people_at_the_terminal(terminals: Term
     assert not mark.exists()
 
 
+@pytest.mark.tmux_only("a person with a terminal")
 async def test_key_pause_is_not_longer_than_the_time_since_a_persons_key(
     terminals: Terminals, world: World
 ) -> None:
