@@ -6,9 +6,9 @@ from typing import Any
 
 from tests.instance import SM, Instance
 from tests.integration.hook_caller import HookCaller
-from tests.played_agent import BOX, CONFIG, ID, Agent, Dialog
+from tests.played_agent import BOX, CONFIG, Agent, Dialog
 
-__all__ = ["BOX", "CONFIG", "ID", "Agent", "Dialog", "Stage"]
+__all__ = ["BOX", "CONFIG", "Agent", "Dialog", "Stage"]
 
 
 class Stage(Instance):

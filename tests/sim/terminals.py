@@ -45,6 +45,7 @@ class PlayedPane:
     exit: Exit | None = None
     dead_since_s: int | None = None
     foreign: bool = False
+    agent_pid: int | None = None
     typed: asyncio.Queue[tuple[str, str]] = field(default_factory=asyncio.Queue)
     """The input that the program has not read: ("text", TEXT) of a paste, and ("key", NAME)."""
     unsent: str = ""
@@ -263,13 +264,15 @@ class FakeTerminals:
                 return ForeignPane(pane.pane_id, pane.process.pid, pane.session_id or None, taken)
         raise NoTerminal(f"no terminal {target}")
 
-    async def adopt(self, session_id: str, name: str, pane: ForeignPane, *, foreign: bool) -> Pane:
+    async def adopt(
+        self, session_id: str, name: str, pane: ForeignPane, *, foreign: bool, agent_pid: int | None = None
+    ) -> Pane:
         await self._ask()
         for old, found in self._server.panes.items():
             if (found.pane_id, found.process.pid) == (pane.pane_id, pane.pid) and found.exit is None:
                 del self._server.panes[old]
                 found.session_id, found.instance, found.name = session_id, self._instance, name
-                found.foreign = foreign
+                found.foreign, found.agent_pid = foreign, agent_pid
                 self._server.panes[name] = found
                 return _shown(found)
         raise NoTerminal(f"pane {pane.pane_id} has changed")
@@ -279,6 +282,7 @@ class FakeTerminals:
         pane = self._server.panes.get(name)
         if pane is not None and pane.foreign:
             pane.instance = pane.session_id = ""
+            pane.agent_pid = None
 
     async def exit_status(self, pane: Pane) -> Exit:
         await self._ask()
@@ -422,4 +426,5 @@ def _shown(pane: PlayedPane) -> Pane:
         pane.server_pid,
         pane.dead_since_s,
         pane.keys_at_s is not None,
+        pane.agent_pid,
     )
