@@ -14,7 +14,7 @@ import pytest
 
 from tests.fixtures import context_fixture
 from tests.played_agent import Agent
-from tests.sim.stage import Stage, until
+from tests.sim.stage import BOX, Stage, until
 
 SETTINGS = """
 child_agents:
@@ -26,22 +26,25 @@ MODEL = "claude-haiku-4-5"
 DOLLAR = 200_000
 """Output tokens of MODEL for one US dollar."""
 
-stage = context_fixture("function", Stage, SETTINGS)
+stage = context_fixture("function", Stage, SETTINGS, BOX)
 pausing = context_fixture(
     "function",
     Stage,
     SETTINGS.replace("{grace_s: 0.2}", "{grace_s: 0.2, on_limit: pause}"),
+    BOX,
 )
-telling = context_fixture("function", Stage, SETTINGS.replace("{grace_s: 0.2}", "{on_limit: notice}"))
+telling = context_fixture("function", Stage, SETTINGS.replace("{grace_s: 0.2}", "{on_limit: notice}"), BOX)
 killing = context_fixture(
     "function",
     Stage,
     SETTINGS.replace("{grace_s: 0.2}", "{grace_s: 0, on_limit: kill}"),
+    BOX,
 )
 daily = context_fixture(
     "function",
     Stage,
     SETTINGS.replace("{grace_s: 0.2}", "{grace_s: 0, daily_usd: 3, default: minutes=600}"),
+    BOX,
 )
 numbers = itertools.count(1)
 
@@ -511,7 +514,7 @@ def test_budget_of_the_day_stops_every_session_and_asks_once(daily: Stage) -> No
 
 def test_new_day_lets_the_sessions_go_on_and_closes_the_request() -> None:
     settings = SETTINGS.replace("{grace_s: 0.2}", "{grace_s: 0, daily_usd: 1}")
-    with Stage(settings) as stage:
+    with Stage(settings, BOX) as stage:
         agent = at_work(stage)
         spend(agent, 1)
         until(lambda: stage.json("budget", "daily")["budget"]["state"] == "stopped", "the day is over budget")
@@ -529,7 +532,7 @@ def test_new_day_lets_the_sessions_go_on_and_closes_the_request() -> None:
 
 def test_request_for_the_day_moves_to_another_session_when_its_session_is_removed() -> None:
     settings = SETTINGS.replace("{grace_s: 0.2}", "{grace_s: 0, daily_usd: 1}")
-    with Stage(settings) as stage:
+    with Stage(settings, BOX) as stage:
         first, other = at_work(stage), at_work(stage)
         spend(first, 1)
         until(lambda: stage.json("budget", "daily")["budget"]["state"] == "stopped", "the day is over budget")

@@ -1,25 +1,93 @@
 """Lets code that blocks, such as the command `sm`, run in a simulation: each wait lets the world go on.
 
-Only code that runs outside of the loop may block.
+Blocking code runs outside of the loop, or as a greenlet: it gives the coroutine that it waits for to `run_blocking` or
+`run_blocking_on_loop`, and goes on with the result.
 """
 
 import asyncio
 import os
 import socket
 import struct
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar, cast
+
+from greenlet import GreenletExit, getcurrent, greenlet  # type: ignore[import-untyped]
 
 from tests.sim.loop import VirtualLoop
 from tests.sim.wire import Switchboard
 
 T = TypeVar("T")
+Surroundings = Callable[[], AbstractContextManager[object]]
+"""Opens the surroundings of a process around each step of its code, such as its environment."""
 
 
 def drive(loop: VirtualLoop, coroutine: Coroutine[Any, Any, T]) -> T:
     """Let the world go on until the coroutine has ended, and return its result."""
+    if (parent := getcurrent().parent) is not None:
+        return cast(T, parent.switch(coroutine))
     assert not loop.is_running(), "code on the loop must not block"
     return loop.run_until_complete(coroutine)
+
+
+class _Steps:
+    """The steps of blocking code between two waits."""
+
+    def __init__(self, code: Callable[[], Any], surroundings: Surroundings) -> None:
+        self._greenlet = greenlet(code)
+        self._surroundings = surroundings
+
+    def go_on(self, value: object = None, error: BaseException | None = None) -> Any:
+        """Run to the next wait, and return its coroutine; the result of the code when it `is_over`."""
+        with self._surroundings():
+            return self._greenlet.switch(value) if error is None else self._greenlet.throw(error)
+
+    def begin(self) -> Any:
+        with self._surroundings():
+            return self._greenlet.switch()
+
+    def abandon(self) -> None:
+        """End the code where it waits."""
+        with self._surroundings():
+            while not self.is_over:
+                left = self._greenlet.throw(GreenletExit)
+                if asyncio.iscoroutine(left):  # a `finally` waits
+                    left.close()
+
+    @property
+    def is_over(self) -> bool:
+        return bool(self._greenlet.dead)
+
+
+def run_blocking(loop: VirtualLoop, code: Callable[[], T], surroundings: Surroundings) -> T:
+    """Run blocking code outside of the loop, or inside of other blocking code."""
+    steps = _Steps(code, surroundings)
+    found = steps.begin()
+    while not steps.is_over:
+        try:
+            value = drive(loop, found)
+        except Exception as error:  # noqa: BLE001 - the code handles the error of its wait
+            found = steps.go_on(error=error)
+        else:
+            found = steps.go_on(value)
+    return cast(T, found)
+
+
+async def run_blocking_on_loop(code: Callable[[], T], surroundings: Surroundings) -> T:
+    """Run blocking code while the world goes on."""
+    steps = _Steps(code, surroundings)
+    found = steps.begin()
+    try:
+        while not steps.is_over:
+            try:
+                value = await found
+            except Exception as error:  # noqa: BLE001 - the code handles the error of its wait
+                found = steps.go_on(error=error)
+            else:
+                found = steps.go_on(value)
+    finally:
+        steps.abandon()
+    return cast(T, found)
 
 
 class BlockingSocket:
@@ -71,7 +139,7 @@ class BlockingSocket:
 
 
 class BlockingSockets:
-    """Stands for the module `_socket` in sm.client.connection. `pid`: the process whose command runs."""
+    """Stands for the module `_socket` in sm.client.connection. `pid`: the process whose code runs."""
 
     AF_UNIX, SOCK_STREAM, SHUT_RDWR = socket.AF_UNIX, socket.SOCK_STREAM, socket.SHUT_RDWR
     SOL_SOCKET, SO_PEERCRED = socket.SOL_SOCKET, socket.SO_PEERCRED

@@ -1,5 +1,6 @@
 """The command `sm` in the process of the test: the real code, with a connection in memory."""
 
+import asyncio
 import importlib
 import io
 import os
@@ -10,12 +11,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
+from click.globals import _local as click_contexts
+from greenlet import GreenletExit  # type: ignore[import-untyped]
+
 from sm.cli import start_daemon
 from sm.cli.display.errors import print_error
 from sm.cli.group import run
 from sm.core.models import Exit
-from tests.sim.blocking import BlockingSockets, drive
+from tests.sim.blocking import BlockingSockets, drive, run_blocking, run_blocking_on_loop
+from tests.sim.processes import PlayedProcess
 from tests.sim.world import World
+
+Completed = subprocess.CompletedProcess[str]
 
 
 class _Stream(io.TextIOWrapper):
@@ -28,6 +35,109 @@ class _Stream(io.TextIOWrapper):
     def close(self) -> None:
         self.flush()
 
+    @property
+    def text(self) -> str:
+        return self.bytes.getvalue().decode(errors="replace")
+
+
+class RunningCommand:
+    """One run of `sm`, as a process of its own. `parent`: the pid of the process that runs it."""
+
+    def __init__(
+        self,
+        world: World,
+        sockets: BlockingSockets,
+        arguments: Sequence[str],
+        environ: Mapping[str, str],
+        cwd: Path,
+        stdin: str | None,
+        parent: int,
+    ) -> None:
+        self._world = world
+        self._sockets = sockets
+        self._arguments = list(arguments)
+        self._environ = dict(environ)
+        self._cwd = cwd
+        self._streams = _Stream((stdin or "").encode()), _Stream(), _Stream()
+        self._contexts: dict[str, object] = {}
+        self.process: PlayedProcess = world.kernel.start(("sm", *arguments), environ, str(cwd), parent=parent)
+
+    @contextmanager
+    def surroundings(self) -> Iterator[None]:
+        """Make the surroundings of this process those of the code that runs now."""
+        before, outside, contexts = os.getcwd(), self._sockets.pid, dict(vars(click_contexts))
+        stdin, stdout, stderr = self._streams
+        try:
+            os.chdir(self._cwd)
+            self._sockets.pid = self.process.pid
+            _replace(vars(click_contexts), self._contexts)
+            with (
+                mock.patch.dict(os.environ, self._environ, clear=True),
+                mock.patch.object(sys, "argv", ["sm", *self._arguments]),
+                mock.patch.object(sys, "stdin", stdin),
+                mock.patch.object(sys, "stdout", stdout),
+                mock.patch.object(sys, "stderr", stderr),
+            ):
+                yield
+        finally:
+            self._contexts = dict(vars(click_contexts))
+            _replace(vars(click_contexts), contexts)
+            self._sockets.pid = outside
+            os.chdir(before)
+
+    def code(self) -> Completed:
+        try:
+            code = run(self._arguments)
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 1
+        except (AssertionError, GreenletExit):
+            raise  # of the simulation
+        except BaseException as error:  # noqa: BLE001 - as `sm.cli.main`
+            code = print_error(error)
+        _, stdout, stderr = self._streams
+        return subprocess.CompletedProcess(["sm", *self._arguments], code, stdout.text, stderr.text)
+
+    def end(self) -> None:
+        self._world.kernel.end(self.process, Exit(0))
+        self._world.kernel.reap(self.process)
+
+
+def _replace(values: dict[str, object], others: Mapping[str, object]) -> None:
+    values.clear()
+    values.update(others)
+
+
+class StartedCommand:
+    """A command that runs while the test goes on, as `subprocess.Popen`."""
+
+    def __init__(self, world: World, task: "asyncio.Task[Completed]") -> None:
+        self._world = world
+        self._task = task
+
+    @property
+    def returncode(self) -> int | None:
+        return self._task.result().returncode if self._task.done() else None
+
+    def poll(self) -> int | None:
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        self.communicate(timeout=timeout)
+        return self._task.result().returncode
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """Wait for its end, at most `timeout` virtual seconds. Returns its output and its errors."""
+
+        async def wait() -> Completed:
+            async with asyncio.timeout(timeout):
+                return await asyncio.shield(self._task)
+
+        ended = drive(self._world.loop, wait())
+        return ended.stdout, ended.stderr
+
+    def kill(self) -> None:
+        self._task.cancel()
+
 
 class Command:
     """Runs `sm` as a process of the operator or of a session."""
@@ -35,6 +145,13 @@ class Command:
     def __init__(self, world: World) -> None:
         self._world = world
         self._sockets = BlockingSockets(world.loop, world.board, world.shell.pid)
+        self._started: list[asyncio.Task[Completed]] = []
+
+    async def end(self) -> None:
+        """End the commands that still run."""
+        for task in self._started:
+            task.cancel()
+        await asyncio.gather(*self._started, return_exceptions=True)
 
     @contextmanager
     def connected(self) -> Iterator[None]:
@@ -50,39 +167,50 @@ class Command:
         ):
             yield
 
-    def run(
-        self, arguments: Sequence[str], environ: Mapping[str, str], cwd: Path, stdin: str | None = None
-    ) -> subprocess.CompletedProcess[str]:
-        """Run the command to its end."""
-        world, output, errors = self._world, _Stream(), _Stream()
+    def _prepared(
+        self,
+        arguments: Sequence[str],
+        environ: Mapping[str, str],
+        cwd: Path,
+        stdin: str | None,
+        parent: int | None,
+    ) -> RunningCommand:
         if arguments and not arguments[0].startswith("-"):
             self._load(arguments[0])
-        process = world.kernel.start(("sm", *arguments), environ, str(cwd), parent=world.shell.pid)
-        outside, self._sockets.pid, before = self._sockets.pid, process.pid, os.getcwd()
+        over = self._world.shell.pid if parent is None else parent
+        return RunningCommand(self._world, self._sockets, arguments, environ, cwd, stdin, over)
+
+    def run(
+        self, arguments: Sequence[str], environ: Mapping[str, str], cwd: Path, stdin: str | None = None
+    ) -> Completed:
+        """Run the command to its end."""
+        command = self._prepared(arguments, environ, cwd, stdin, None)
         try:
-            os.chdir(cwd)
-            with (
-                mock.patch.dict(os.environ, environ, clear=True),
-                mock.patch.object(sys, "argv", ["sm", *arguments]),
-                mock.patch.object(sys, "stdin", _Stream((stdin or "").encode())),
-                mock.patch.object(sys, "stdout", output),
-                mock.patch.object(sys, "stderr", errors),
-            ):
-                try:
-                    code = run(list(arguments))
-                except SystemExit as end:
-                    code = end.code if isinstance(end.code, int) else 1
-                except BaseException as error:  # as `sm.cli.main`
-                    if isinstance(error, AssertionError):
-                        raise  # of the simulation
-                    code = print_error(error)
+            return run_blocking(self._world.loop, command.code, command.surroundings)
         finally:
-            os.chdir(before)
-            self._sockets.pid = outside
-            world.kernel.end(process, Exit(0))
-            world.kernel.reap(process)
-        written = (stream.bytes.getvalue().decode(errors="replace") for stream in (output, errors))
-        return subprocess.CompletedProcess(["sm", *arguments], code, *written)
+            command.end()
+
+    async def run_on_loop(
+        self,
+        arguments: Sequence[str],
+        environ: Mapping[str, str],
+        cwd: Path,
+        stdin: str | None = None,
+        parent: int | None = None,
+    ) -> Completed:
+        """Run the command while the world goes on."""
+        command = self._prepared(arguments, environ, cwd, stdin, parent)
+        try:
+            return await run_blocking_on_loop(command.code, command.surroundings)
+        finally:
+            command.end()
+
+    def start(
+        self, arguments: Sequence[str], environ: Mapping[str, str], cwd: Path, stdin: str | None = None
+    ) -> StartedCommand:
+        task = self._world.loop.create_task(self.run_on_loop(arguments, environ, cwd, stdin))
+        self._started.append(task)
+        return StartedCommand(self._world, task)
 
     def _load(self, name: str) -> None:
         """Import the command first: its modules get the clocks of the simulation."""

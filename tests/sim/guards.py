@@ -48,13 +48,13 @@ def _refusing(name: str, act: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextmanager
-def guarded() -> Iterator[None]:
-    """Refuse such calls of this thread."""
+def guarded(sleep: Callable[[float], None] | None = None) -> Iterator[None]:
+    """Refuse such calls of this thread. `sleep`: lets virtual time pass for code that blocks; None: refused."""
     global _guarded
     before, _guarded = _guarded, threading.get_ident()
     try:
         with (
-            mock.patch("time.sleep", _refusing("time.sleep", time.sleep)),
+            mock.patch("time.sleep", _refusing("time.sleep", time.sleep) if sleep is None else sleep),
             mock.patch("_thread.start_new_thread", _refusing("a thread", _thread.start_new_thread)),
             mock.patch("threading._start_new_thread", _refusing("a thread", _thread.start_new_thread)),
         ):

@@ -3,7 +3,8 @@
 import asyncio
 import os
 import shlex
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+import subprocess
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextvars import Context
 from typing import Any
 
@@ -54,6 +55,11 @@ class Running:
         """Requests that the program sends to the daemon."""
         return self._world.caller(self.process)
 
+    @property
+    def sm_command(self) -> "SmCommand | None":
+        """Runs the command `sm` with arguments; None: it is not installed."""
+        return self._world.sm_command
+
     def print(self, text: str) -> None:
         self.write(text + "\n")
 
@@ -89,6 +95,7 @@ class Running:
         return line
 
 
+SmCommand = Callable[[Running, Sequence[str]], Awaitable["subprocess.CompletedProcess[str]"]]
 Program = Callable[[Running], Awaitable[int | None]]
 """The code of a program: returns its exit code, None for 0."""
 
@@ -111,6 +118,7 @@ class Programs:
         self._board = board
         self._socket = socket
         self.installed: dict[str, Program] = {"sleep": sleep, "cat": cat}
+        self.sm_command: SmCommand | None = None
         self.running: dict[str, Running] = {}
         """By session id."""
         self._tasks: set[asyncio.Task[None]] = set()

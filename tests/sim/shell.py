@@ -1,7 +1,7 @@
 """A played shell, for the scripts of tests: simple commands, one after the other, and loops.
 
 It knows `echo`, `printf`, `read`, `sleep`, `exec`, `exit`, `seq`, `cat`, `head -c`, `stty`, `true`, `false`, `trap` for
-SIGINT, `[ -e FILE ]`, `while`, assignments, `$NAME`, `$1` to `$9` and `> FILE`. `sm` and other programs are not found.
+SIGINT, `[ -e FILE ]`, `while`, assignments, `$NAME`, `$?`, `$1` to `$9` and `> FILE`, and `sm` where the stage has it.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from tests.sim.programs import NOT_FOUND, Ended, Running, sleep
 
-_VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+_VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+|\?))")
 _RAW = 0
 _ESCAPES = {r"\n": "\n", r"\r": "\r", r"\t": "\t", r"\033": "\x1b", r"\0": "\0"}
 
@@ -56,6 +56,7 @@ class _Shell:
                 at = end + 1
                 continue
             code = await self._run(words)
+            self._variables["?"] = str(code)
             at += 1
         return code
 
@@ -130,6 +131,11 @@ class _Shell:
                     kind, more = await program.read()
                     text += more if kind == "text" else "\r"
                 self._write(text, target)
+            case ["sm", *arguments] if program.sm_command is not None:
+                done = await program.sm_command(program, arguments)
+                self._write(done.stdout, target)
+                program.write(done.stderr)
+                return done.returncode
             case _:
                 name = words[0]
                 program.print(f"sh: 1: {name}: not found")

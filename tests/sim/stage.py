@@ -6,21 +6,22 @@ A test that runs `sm` and looks at the answers moves here by its imports. Betwee
 import asyncio
 import json
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
-from sm.client.http import DaemonAway
+from sm.client.http import DaemonAway, new_key
 from sm.errors import SmError
 from tests.played_agent import CONFIG, Agent
 from tests.sim.blocking import drive
-from tests.sim.command import Command
+from tests.sim.command import Command, StartedCommand
 from tests.sim.loop import VirtualLoop
 from tests.sim.processes import PlayedProcess
 from tests.sim.programs import Program, Running
 from tests.sim.shell import shell
+from tests.sim.wire import target
 from tests.sim.world import World, world_on
 
 T = TypeVar("T")
@@ -67,7 +68,9 @@ class Instance:
         self.world.programs.installed["sh"] = shell
         self._command = Command(self.world)
         self._open.enter_context(self._command.connected())
+        self.world.programs.sm_command = self._run_in_agent
         self._open.callback(lambda: drive(loop, self.world.programs.end()))
+        self._open.callback(lambda: drive(loop, self._command.end()))
         self.home, self.work = self.world.home, self.world.work
         self.config = Path(self.world.paths.config)
         self.state, self.socket = Path(self.world.paths.state), Path(self.world.paths.socket)
@@ -83,6 +86,13 @@ class Instance:
     def end(self) -> None:
         _stages.remove(self)
         self._open.close()
+
+    async def _run_in_agent(
+        self, program: Running, arguments: Sequence[str]
+    ) -> "subprocess.CompletedProcess[str]":
+        process = program.process
+        cwd = Path(process.cwd)
+        return await self._command.run_on_loop(arguments, process.environ, cwd, parent=process.pid)
 
     def wait(self, pause_s: float) -> None:
         """Let virtual time pass."""
@@ -105,6 +115,10 @@ class Instance:
         """Run the real code of `sm` in this process."""
         environ = {**self.env, **self.with_token(env or {})}
         return self._command.run(arguments, environ, cwd or self.work, stdin)
+
+    def start_command(self, *arguments: str, env: Mapping[str, str] | None = None) -> StartedCommand:
+        """Start `sm`, and return the command while it runs."""
+        return self._command.start(arguments, {**self.env, **self.with_token(env or {})}, self.work)
 
     def as_session(self, session_id: str) -> Mapping[str, str]:
         """The variables of a process that acts as the session. They can only lower authority."""
@@ -152,6 +166,29 @@ class Instance:
     def get(self, path: str) -> Any:
         """The answer to a request of the operator."""
         return drive(self.loop, self.world.operator.get(path))
+
+    def request_as(
+        self, session_id: str | None, *requests: tuple[Any, ...], marks: Mapping[str, str] | None = None
+    ) -> list[list[Any]]:
+        """The responses to requests (method, path[, query[, body]]): `request_as` of tests/session_client.py."""
+        identity = {} if session_id is None else self.as_session(session_id)
+        environ = {**self.env, **identity, **(marks or {})}
+        process = self.world.kernel.start(("sm",), environ, str(self.work), parent=self.world.shell.pid)
+        caller = self.world.programs.caller(process)
+
+        async def ask(
+            method: str, path: str, query: Mapping[str, object] | None = None, body: Any = None
+        ) -> list[Any]:
+            content = (body or {}) if method == "POST" else None
+            try:
+                return ["ok", await caller.send(method, target(path, query or {}), content, new_key())]
+            except SmError as error:
+                return [error.code, error.message, error.hint]
+
+        async def ask_all() -> list[list[Any]]:
+            return [await ask(*request) for request in requests]
+
+        return drive(self.loop, ask_all())
 
     def post_together(
         self, *requests: tuple[Mapping[str, str] | None, str, Mapping[str, object]]
@@ -266,10 +303,15 @@ class HookCaller:
 
 
 async def stand_in(program: Running) -> None:
-    """Look like a claude whose input box is empty."""
+    """Show nothing, as the script of tests/integration/played_claude.py."""
     program.set_flags(0)  # in line mode, it would count as suspended
-    program.draw(_RULE, f"{_POINTER} ", _RULE, "  ? for shortcuts")
     await asyncio.sleep(_LONG_S)
+
+
+async def BOX(program: Running) -> None:
+    """Show an empty input box. A test that uses it sets `daemon.ignore_evidence: [screen, title]`."""
+    program.draw(_RULE, f"{_POINTER} ", _RULE, "  ? for shortcuts")
+    await stand_in(program)
 
 
 class Stage(Instance):

@@ -12,9 +12,12 @@ import orjson
 
 from sm.client.connection import request
 from sm.client.http import DaemonAway, new_key, refusal_of
+from sm.client.http import _target as target
 from sm.wire import encode
 from tests.sim.lives import Life
 from tests.sim.loop import VirtualLoop
+
+__all__ = ["Caller", "Switchboard", "target"]
 
 
 class _PeerSocket:
@@ -170,7 +173,7 @@ class Caller:
         self._environ = environ
 
     async def get(self, path: str, **query: object) -> Any:
-        return await self.send("GET", _target(path, query))
+        return await self.send("GET", target(path, query))
 
     async def post(
         self, path: str, body: Mapping[str, object] | None = None, *, key: str | None = None
@@ -211,11 +214,6 @@ class Caller:
                 return file.read().strip()
         except (KeyError, OSError):
             return ""
-
-
-def _target(path: str, query: Mapping[str, object]) -> str:
-    pairs = "&".join(f"{name}={value}" for name, value in query.items())
-    return f"{path}?{pairs}" if pairs else path
 
 
 async def _answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:

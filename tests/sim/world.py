@@ -157,7 +157,7 @@ def world_on(loop: VirtualLoop, config: str, seed: int) -> Iterator[World]:
         stack.callback(world.kernel.close)
         _worlds.append(world)
         stack.callback(_worlds.clear)
-        stack.enter_context(guarded())
+        stack.enter_context(guarded(world.clocks.sleep))
         loop.on_skip = world.modules.cover
         try:
             yield world

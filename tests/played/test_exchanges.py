@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.instance import Instance
-from tests.load import until
+from tests.sim.stage import Instance, until
 
 LIMIT = 3
 

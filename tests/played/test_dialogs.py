@@ -2,10 +2,8 @@
 
 import json
 import sqlite3
-import subprocess
-import time
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -13,9 +11,9 @@ from sm.client.http import Client, new_key
 from sm.errors import IllegalState
 from sm.requests.dialogs import _QUIET_S as QUIET_S
 from tests.fixtures import context_fixture
-from tests.instance import until
-from tests.integration.played_claude import Dialog, Stage
-from tests.load import scaled
+from tests.played_agent import Dialog
+from tests.sim.command import StartedCommand
+from tests.sim.stage import Stage, until
 
 ALLOWED = {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": {"behavior": "allow"}}}
 COLOURS = {
@@ -32,12 +30,12 @@ SIZE = {
 }
 
 
-def finish(command: "subprocess.Popen[str]") -> tuple[int, str, str]:
-    out, err = command.communicate(timeout=scaled(60))
-    return command.returncode, out, err
+def finish(command: StartedCommand) -> tuple[int, str, str]:
+    out, err = command.communicate(timeout=60)
+    return command.wait(), out, err
 
 
-stage = context_fixture("module", Stage)
+stage = context_fixture("function", Stage)
 """Shared by tests that need no restart."""
 fresh = context_fixture("function", Stage)
 
@@ -239,13 +237,14 @@ def test_approval_is_corrected_only_when_the_use_was_refused_before(stage: Stage
     """An interrupt of the running tool leaves the same line as a refusal."""
     agent = stage.agent()
     dialog = agent.open_dialog("Bash", {"command": "make"})
-    before = datetime.now(UTC)
+    before = stage.now()
+    stage.wait(0.01)
     dialog.start_wait()
     approval = stage.start_command("approve", dialog.name)
     dialog.take_decision()
     assert finish(approval)[0] == 0
     agent.write_result(
-        dialog, "no", datetime.now(UTC) if interrupted else before, toolUseResult="User rejected tool use"
+        dialog, "no", stage.now() if interrupted else before, toolUseResult="User rejected tool use"
     )
     until(lambda: dialog.request["confirmed"], "the answer is confirmed")
     request = dialog.request
@@ -283,8 +282,8 @@ def test_terminal_decision_is_unknown_when_the_use_ended_with_an_error(stage: St
 def test_answer_is_late_when_the_turn_ended_though_the_hook_still_waits(stage: Stage) -> None:
     agent = stage.agent()
     dialog = agent.open_dialog("Bash", {"command": "make"})
-    opened = time.time()
-    until(lambda: time.time() - opened > QUIET_S, "the dialog is old enough to be drawn")
+    opened = stage.now().timestamp()
+    until(lambda: stage.now().timestamp() - opened > QUIET_S, "the dialog is old enough to be drawn")
     dialog.start_wait()
     agent.send_event("Stop")
     error = stage.refused("deny", dialog.name, exit_code=4)
@@ -309,7 +308,7 @@ def test_late_event_of_a_closed_dialog_opens_no_request(stage: Stage) -> None:
     agent = stage.agent()
     agent.send_event("PreToolUse", tool_name="Bash", tool_input={}, tool_use_id="toolu_9")
     late = agent.event("PermissionRequest", tool_name="Bash", tool_input={"command": "make"})
-    at = datetime.now(UTC) - timedelta(minutes=1)
+    at = stage.now() - timedelta(minutes=1)
     hook = agent.hook()
     hook.send("/v1/hooks/dialog", new_key(), late | {"emitted_at": at.isoformat(), "wait_s": 25})
     assert hook.receive() == ["ok", {"request": None, "state": "over", "output": None}]
@@ -497,7 +496,6 @@ def test_untaken_answer_is_withdrawn_after_a_restart(fresh: Stage) -> None:
     approval = fresh.start_command("approve", dialog.name)
     until(lambda: has_proposed_answer(dialog), "an answer is proposed")
     approval.kill()
-    approval.communicate()
     fresh.restart()
     until(lambda: dialog.request["answer"] is None, "the proposed answer is withdrawn")
     assert dialog.poll(0)["state"] == "open"

@@ -1,37 +1,35 @@
 """The warning of a fast use of tokens, which needs the history of an agent type. Played claude."""
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
 from tests.fixtures import context_fixture
-from tests.integration.played_claude import BOX, Agent, Stage
-from tests.load import until
+from tests.played_agent import Agent
+from tests.sim.stage import BOX, Stage, until
 
 SETTINGS = """
 daemon: {ignore_evidence: [screen, title]}
 warnings: {no_progress: {after: 2, do: off}, memory: {do: off}}
 """
 
-stage = context_fixture("module", Stage, SETTINGS, BOX)
+stage = context_fixture("function", Stage, SETTINGS, BOX)
 
 
 @pytest.fixture
-def agent(stage: Stage) -> Iterator[Agent]:
+def agent(stage: Stage) -> Agent:
     agent = stage.agent("Plain")
     agent.send_event("UserPromptSubmit", prompt="work", prompt_id=f"{agent.id}-1")
     stage.in_status(agent.id, "running")
-    yield agent
-    stage.run("kill", agent.id)
+    return agent
 
 
 def use(agent: Agent, number: int, tokens: int, age_s: float) -> None:
     """Let the agent use tokens some time ago."""
     message = {"id": f"m{number}", "role": "assistant", "model": "claude-haiku-4-5", "content": []}
-    at = datetime.now(UTC) - timedelta(seconds=age_s)
+    at = agent.stage.now() - timedelta(seconds=age_s)
     agent.write_message(message | {"usage": {"input_tokens": tokens, "output_tokens": 0}}, at)
 
 

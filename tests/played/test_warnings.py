@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.fixtures import context_fixture
-from tests.integration.played_claude import BOX, Agent, Stage
-from tests.load import until
+from tests.played_agent import Agent
+from tests.sim.stage import BOX, Stage, until
 
 SETTINGS = """
 child_agents:
@@ -16,16 +16,15 @@ child_agents:
 daemon: {ignore_evidence: [screen, title]}
 """
 
-stage = context_fixture("module", Stage, SETTINGS, BOX)
+stage = context_fixture("function", Stage, SETTINGS, BOX)
 
 
 @pytest.fixture
-def agent(stage: Stage) -> Iterator[Agent]:
+def agent(stage: Stage) -> Agent:
     agent = stage.agent("Plain")
     agent.send_event("UserPromptSubmit", prompt="work", prompt_id=f"{agent.id}-1")
     stage.in_status(agent.id, "running")
-    yield agent
-    stage.sm("kill", agent.id)
+    return agent
 
 
 def call(
@@ -194,7 +193,7 @@ warnings:
   silent: {do: off}
 """
 
-timed = context_fixture("module", Stage, TIMED, BOX)
+timed = context_fixture("function", Stage, TIMED, BOX)
 
 
 @pytest.fixture
@@ -292,7 +291,7 @@ warnings:
 notify: {webhooks: [{url: "http://127.0.0.1:9/x", events: [warning]}]}
 """
 
-acts = context_fixture("module", Stage, ACTS, BOX)
+acts = context_fixture("function", Stage, ACTS, BOX)
 
 
 def test_loop_pauses_the_session(acts: Stage) -> None:

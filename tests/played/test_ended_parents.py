@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from tests.fixtures import context_fixture
-from tests.instance import until
-from tests.integration.played_claude import BOX, Agent, Stage
+from tests.played_agent import Agent
+from tests.sim.stage import BOX, Stage, until
 
 SETTINGS = """
 child_agents: {auto_complete: {completion_quiet_s: 1000, idle_timeout: 1000}}
 daemon: {ignore_evidence: [screen, title]}
 """
 
-stage = context_fixture("module", Stage, SETTINGS, BOX)
+stage = context_fixture("function", Stage, SETTINGS, BOX)
 
 
 def child_of(stage: Stage, parent: str) -> tuple[str, Path]:
