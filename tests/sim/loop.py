@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.sim.lives import Life, life_in
 
-_BEGIN_S = 1000.0
+BEGIN_S = 1000.0
 _STEPS_MAX = 1_000_000
 """Callbacks without a passing of time: more is an endless loop."""
 
@@ -27,7 +27,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     """
 
     def __init__(self) -> None:
-        self._now_s = _BEGIN_S
+        self._now_s = BEGIN_S
         self._skipped_at = 0
         self._quiet: list[asyncio.Future[None]] = []
         self._interruption: tuple[int, Callable[[], None]] | None = None

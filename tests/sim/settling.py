@@ -4,6 +4,7 @@ import asyncio
 
 from sm.core.effects import EffectKind
 from sm.core.states import MessageState
+from sm.core.timers import Timer
 from tests.sim.clocks import Clocks
 from tests.sim.daemon import Daemon
 from tests.sim.loop import VirtualLoop
@@ -24,12 +25,20 @@ def left_to_do(daemon: Daemon, clocks: Clocks) -> list[str]:
     ]
     left += [f"notice {n.kind} of {n.session_id}" for n in open.notices.values()]
     left += [
-        f"timer {t.kind} of {t.subject}" for t in open.timers.values() if t.seconds_left(clocks.wall()) <= 0
+        f"timer {t.kind} of {t.subject}"
+        for t in open.timers.values()
+        if t.seconds_left(clocks.wall()) <= 0 and not _is_postponed(daemon, t, clocks)
     ]
     left += [f"message {m.id}" for m in open.messages.values() if m.state is MessageState.DELIVERING]
     if store._writing.locked() or not store._turns.empty():
         left.append("transaction")
     return left
+
+
+def _is_postponed(daemon: Daemon, timer: Timer, clocks: Clocks) -> bool:
+    """True if the handler of the timer has looked, and will look again."""
+    wait = daemon.parts.due_timers._waits.get(timer.key)
+    return wait is not None and wait.timer == timer and wait.until_s > clocks.steady()
 
 
 async def settled(daemon: Daemon, loop: VirtualLoop, clocks: Clocks, within_s: float) -> None:

@@ -1,0 +1,18 @@
+"""Random fleets keep the promises, and a seed always plays the same. `python -m tests.sim` plays more seeds."""
+
+import pytest
+
+from tests.sim.fleet import script
+from tests.sim.storm import play
+
+
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_fleet_with_faults_keeps_the_promises(seed: int) -> None:
+    storm = play(seed, script(seed))
+    assert storm.broken == [], "\n".join(storm.trace)
+
+
+def test_seed_plays_the_same_twice() -> None:
+    first, again = (play(7, script(7)) for _ in range(2))
+    assert first.trace == again.trace
+    assert len(first.trace) > 20
