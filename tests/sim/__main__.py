@@ -69,6 +69,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--runs", type=int, help="how many seeds; default: one, or as many as fit --minutes")
     parser.add_argument("--minutes", type=float, help="begin no further run after these minutes")
     parser.add_argument("--trace", action="store_true", help="print the trace of each run")
+    parser.add_argument(
+        "--first", action="store_true", help="end with the first seed that breaks a promise, unshortened"
+    )
     options = parser.parse_args(arguments)
     logging.disable(logging.CRITICAL)
     runs = options.runs or (1 if options.minutes is None else sys.maxsize)
@@ -83,6 +86,9 @@ def main(arguments: Sequence[str]) -> int:
             sys.stdout.write("".join(f"{line}\n" for line in found.trace))
         if found.broken:
             failed += 1
+            if options.first:
+                sys.stdout.write("".join(f"seed {seed}: {text}\n" for text in found.broken))
+                break
             _report(seed, entries, found)
     took_s = time.monotonic() - began_s
     days = virtual_s / 86_400 / (took_s / 3600)

@@ -5,26 +5,55 @@ import sqlite3
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass, field
 
 from tests.sim.world import World
 
 LIVE = ("spawned", "starting", "running", "idle", "waiting_input")
 
 
-def broken(world: World, heard: Mapping[str, Sequence[str]], overstepped: Sequence[str]) -> list[str]:
-    """What of the promises does not hold at a settled point.
+@dataclass(slots=True)
+class Told:
+    """The acts that the daemon has confirmed, and the texts that agents got."""
 
-    `heard`: the texts that the agent of each session got; each text is unique and begins with the number that the test
-    gave its message. `overstepped`: orders beyond the authority of their callers that were carried out.
-    """
+    spawned: list[str] = field(default_factory=list)
+    """Session ids."""
+    sent: list[str] = field(default_factory=list)
+    """Texts of messages, each of which is unique."""
+    heard: dict[str, list[str]] = field(default_factory=dict)
+    """The texts that the agent of each session got."""
+    overstepped: list[str] = field(default_factory=list)
+    """Orders beyond the authority of their callers that were carried out."""
+
+
+def broken(world: World, told: Told) -> list[str]:
+    """Name each promise that does not hold at a settled point."""
     with closing(sqlite3.connect(world.paths.database)) as db:
         return [
+            *_acts(db, told),
             *_agents(world, db),
             *_endings(db),
-            *_messages(db, heard),
+            *_messages(db, told.heard),
             *_numbers(db),
-            *(f"5: carried out beyond authority: {order}" for order in overstepped),
+            *(f"5: carried out beyond authority: {order}" for order in told.overstepped),
         ]
+
+
+def _acts(db: sqlite3.Connection, told: Told) -> list[str]:
+    """Each confirmed act was carried out once, also when its request was repeated after a crash."""
+    sessions = Counter(row[0] for row in db.execute("SELECT id FROM sessions"))
+    texts = Counter(row[0] for row in db.execute("SELECT text FROM messages WHERE text LIKE 'tag%'"))
+    found = [
+        f"4: sessions without a confirmed spawn: {more}"
+        for more in [sessions - Counter(told.spawned)]
+        if more
+    ]
+    found += [f"4: spawned sessions are lost: {less}" for less in [Counter(told.spawned) - sessions] if less]
+    found += [
+        f"1: messages without a confirmed send: {more}" for more in [texts - Counter(told.sent)] if more
+    ]
+    found += [f"1: sent messages are lost: {less}" for less in [Counter(told.sent) - texts] if less]
+    return found
 
 
 def _agents(world: World, db: sqlite3.Connection) -> list[str]:

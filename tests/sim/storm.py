@@ -8,7 +8,7 @@ from sm.errors import SmError
 from tests.sim.fleet import TYPES, Act, Entry, Fault
 from tests.sim.loop import BEGIN_S, VirtualLoop
 from tests.sim.programs import Running
-from tests.sim.promises import broken
+from tests.sim.promises import Told, broken
 from tests.sim.wire import Caller
 from tests.sim.world import World, simulation
 
@@ -34,10 +34,9 @@ class Storm:
         self.broken: list[str] = []
         self.virtual_s = 0.0
         self._world: World
-        self._sessions: list[str] = []
-        self._heard: dict[str, list[str]] = {}
-        self._overstepped: list[str] = []
+        self._told = Told()
         self._exits: dict[str, asyncio.Future[int]] = {}
+        self._read_letters: set[int] = set()
         self._tags = 0
         self._acting: set[asyncio.Task[None]] = set()
         self._starting, self._dropping = asyncio.Lock(), asyncio.Lock()
@@ -75,7 +74,7 @@ class Storm:
             await self._world.settled(_SETTLED_WITHIN_S)
         except AssertionError as error:
             self.broken.append(f"not settled: {error}")
-        self.broken += broken(self._world, self._heard, self._overstepped)
+        self.broken += broken(self._world, self._told)
 
     # Agents
 
@@ -97,29 +96,30 @@ class Storm:
             self._hear(program.session_id, line)
 
     async def _take(self, program: Running) -> None:
+        """Read the letters as `sm inbox --take` shows them: first shown, then confirmed, so perhaps shown again."""
         while True:
             try:
                 taken = await program.sm.post("/v1/inbox/take", {"wait_s": 60})
+                for letter in taken:
+                    if letter["message_id"] not in self._read_letters:
+                        self._read_letters.add(letter["message_id"])
+                        self._hear(program.session_id, str(letter["text"]))
                 ids = [letter["message_id"] for letter in taken]
-                if not ids:
-                    continue
-                await program.sm.post("/v1/inbox/confirm", {"message_ids": ids})
+                if ids:
+                    await program.sm.post("/v1/inbox/confirm", {"message_ids": ids})
             except SmError:
                 await asyncio.sleep(1)
-                continue
-            for letter in taken:
-                self._hear(program.session_id, str(letter["text"]))
 
     def _hear(self, session_id: str, line: str) -> None:
         """Keep the text of a message without the words around it."""
         at = line.find("tag")
         if at >= 0:
-            self._heard.setdefault(session_id, []).append(line[at:].split("\n")[0].strip())
+            self._told.heard.setdefault(session_id, []).append(line[at:].split("\n")[0].strip())
 
     # Acts
 
     def _find(self, number: int) -> str | None:
-        return self._sessions[number % len(self._sessions)] if self._sessions else None
+        return self._told.spawned[number % len(self._told.spawned)] if self._told.spawned else None
 
     def _caller(self, number: int) -> tuple[str, Caller]:
         session_id = None if number < 0 else self._find(number)
@@ -160,12 +160,13 @@ class Storm:
                 if name == "operator":
                     body["environment"] = dict(world.environ)  # type: ignore[assignment]
                 answer = await self._post(caller, "/v1/sessions", body)  # type: ignore[arg-type]
-                self._sessions.append(answer["session_id"])  # type: ignore[index]
-                self._say(f"{name} spawned {kind} {self._sessions[-1]}")
+                self._told.spawned.append(answer["session_id"])  # type: ignore[index]
+                self._say(f"{name} spawned {kind} {self._told.spawned[-1]}")
             case Act.SEND if target is not None:
                 self._tags += 1
                 tag = f"tag{self._tags} to {target}"
-                await self._post(caller, "/v1/messages", {"to": target, "text": tag})
+                await self._post(caller, "/v1/messages", {"to": target, "text": tag, "answer": "message"})
+                self._told.sent.append(tag)
                 self._say(f"{name} sent {tag}")
             case Act.ASK if name != "operator":
                 request = await self._post(
@@ -191,7 +192,7 @@ class Storm:
             case Act.OVERSTEP if target is not None and name != "operator":
                 if not await self._is_below(target, name):
                     await self._post(caller, f"/v1/sessions/{target}/kill", {})
-                    self._overstepped.append(f"{name} killed {target}")
+                    self._told.overstepped.append(f"{name} killed {target}")
             case Fault.DROP:
                 steps = 1 + int(400 * entry.value**3)
                 self._say(f"FAULT drop after {steps} steps")
