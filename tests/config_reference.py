@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 
 from sm.config import fields, sandbox, telegram, web
 from sm.config.budgets import BudgetText
+from sm.config.example import descriptions
 from sm.config.model import Config
 from sm.core.observation import Source
 from sm.core.states import TrustLevel
@@ -131,6 +132,7 @@ def _section(model: type[BaseModel], path: str, about: str | None) -> Iterator[s
     if own and path:
         yield f"{own}\n"
     hints = get_type_hints(model, include_extras=True)
+    meanings = descriptions(model)
     nested = {name: found for name in model.model_fields if (found := _below(hints[name]))}
     plain = {
         name: field for name, field in model.model_fields.items() if name not in nested or nested[name][1]
@@ -142,13 +144,13 @@ def _section(model: type[BaseModel], path: str, about: str | None) -> Iterator[s
                 f"`{name}`",
                 _type(hints[name], name) + _range(field.metadata),
                 _default(field),
-                _sentence(field.description),
+                _sentence(meanings.get(name)),
             )
             yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
     for name, (inner, suffix) in nested.items():
         field = model.model_fields[name]
         yield from _section(
-            inner, f"{path}.{name}{suffix}".lstrip("."), None if suffix else field.description
+            inner, f"{path}.{name}{suffix}".lstrip("."), None if suffix else meanings.get(name)
         )
         if isinstance(field.default, dict) and field.default:
             yield f"\nShipped entries:\n\n```yaml\n{_yaml(field.default)}```"

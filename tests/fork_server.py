@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,7 @@ def fork_server() -> ForkServer:
 
 def _serve(requests: socket.socket) -> None:
     """In the fork server: answer requests until the other end closes the socket."""
+    import_module("sm.monitor.completion")  # the daemon imports it for the first final message
     from sm.daemon.main import main
     from tests.integration.crash_point import crash_at
 

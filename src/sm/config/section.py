@@ -4,9 +4,9 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 
 class Section(BaseModel):
-    """Keys with their defaults. Docstrings below keys become comments in config.yaml.example."""
+    """Keys with their defaults. Docstrings below keys become comments in config.yaml.example (example.py)."""
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
 
     @model_validator(mode="before")
     @classmethod

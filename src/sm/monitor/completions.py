@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from sm.config import Config
@@ -13,9 +13,8 @@ from sm.core.pauses import PAUSED
 from sm.core.statuses import Status
 from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import iso
-from sm.core.turns import FinishedTurn, TurnFacts, TurnWork
+from sm.core.turns import FinishedTurn, TurnEnd, TurnFacts, TurnWork
 from sm.errors import TerminalError
-from sm.monitor.completion import read_turn_end
 from sm.monitor.usage import work_of
 from sm.policy.completion import (
     CompletionRules,
@@ -57,6 +56,15 @@ def open_tasks(facts: Mapping[str, Any]) -> list[Any]:
     return [task for task in facts.get("todo") or () if task.get("status") not in _CLOSED_TASKS]
 
 
+def _read_turn_end(
+    text: str, prompt: str, facts: TurnFacts, patterns: Sequence[CompletionPattern]
+) -> TurnEnd:
+    """Call the classifier, which is imported for the first message: its words and rules would slow each start."""
+    from sm.monitor.completion import read_turn_end
+
+    return read_turn_end(text, prompt, facts, patterns)
+
+
 class TurnReader:
     """Reads what the final message of a turn says, and decides what follows."""
 
@@ -72,7 +80,7 @@ class TurnReader:
         work = work.completed_by(work_of(measured))
         task = work.last_task or await self._store.spawn_prompt(session.id) or ""
         facts = self._facts(session.id, work, measured, observation.background)
-        turn = await asyncio.to_thread(read_turn_end, text, task, facts, self._patterns)
+        turn = await asyncio.to_thread(_read_turn_end, text, task, facts, self._patterns)
         follow_up = after_turn(session.mode, self._rules, turn, session.reminders)
         return FinishedTurn(iso(observation.at), follow_up)
 
