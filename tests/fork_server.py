@@ -1,12 +1,14 @@
 """Forks real daemons from a process that has imported them: `python -m tests.fork_server SOCKET_FD`.
 
 A daemon costs half a second of a core to start, most of it for imports. The fork server imports once and forks one
-daemon per request, each in a kernel session of its own. One fork server serves all tests of a worker.
+daemon per request, each in a kernel session of its own. It also imports and builds what a daemon would load later, for
+its first agent or its first request. One fork server serves all tests of a worker.
 """
 
 import atexit
 import contextlib
 import functools
+import gc
 import json
 import os
 import select
@@ -20,12 +22,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from sm.api.auth import Containment
 from tests.load import scaled
 
 REPOSITORY = Path(__file__).parents[1]
 _GRACE_MAX_S = 15.0
 """Less than `sm kill` waits."""
+_LOADED_LATER = ("sm.monitor.completion", "sm.providers.claude", "sm.providers.command")
+"""The modules that a daemon imports when it needs them first: each daemon of a test would."""
 _HOST = Containment(lambda pid, workspace: True, lambda workspace: None)
 
 
@@ -105,6 +111,13 @@ class ForkServer:
             answer, (pidfd,), _, _ = socket.recv_fds(self._socket, 100, 1)
         return ForkedDaemon(self, int(answer), pidfd)
 
+    @functools.cache  # noqa: B019  one fork server serves all tests of a worker
+    def load(self, module: str) -> None:
+        """Import a module that only some tests need, so that the daemons that are forked from now on have it."""
+        with self._lock:
+            self._socket.send(json.dumps({"load": module}).encode())
+            self._socket.recv(100)
+
     def exit_code(self, pid: int) -> int:
         """The exit code of a daemon that ended."""
         with self._lock:
@@ -126,10 +139,14 @@ def fork_server() -> ForkServer:
 
 def _serve(requests: socket.socket) -> None:
     """In the fork server: answer requests until the other end closes the socket."""
-    import_module("sm.monitor.completion")  # the daemon imports it for the first final message
+    from sm.api.body import Body
     from sm.daemon.main import main
     from tests.integration.crash_point import crash_at
 
+    for name in _LOADED_LATER:
+        import_module(name)
+    _build_models(Body)
+    gc.freeze()  # a collection in a daemon would copy the pages that it shares with this process
     codes: dict[int, int] = {}
 
     def reap(*_: object) -> None:
@@ -144,6 +161,11 @@ def _serve(requests: socket.socket) -> None:
         if not request:
             return
         request_data = json.loads(request)
+        if "load" in request_data:
+            import_module(request_data["load"])
+            gc.freeze()
+            requests.send(b"loaded")
+            continue
         if "ended" in request_data:
             reap()
             requests.send(str(codes.pop(request_data["ended"])).encode())
@@ -165,6 +187,13 @@ def _serve(requests: socket.socket) -> None:
         socket.send_fds(requests, [str(pid).encode()], [pidfd])
         for fd in (*fds, pidfd):
             os.close(fd)
+
+
+def _build_models(model: type[BaseModel]) -> None:
+    """Build the validators of the bodies below `model`, which pydantic defers until the first request of a route."""
+    for below in model.__subclasses__():
+        below.model_rebuild()
+        _build_models(below)
 
 
 def _scale_grace() -> None:

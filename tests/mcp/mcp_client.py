@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.fork_server import fork_server
 from tests.instance import Instance, until
 from tests.load import scaled
 
@@ -52,6 +53,7 @@ class McpClient:
     """A client process as the daemon sees it: one id for all its messages."""
 
     def __init__(self, path: Path | str, *, version: str | None = VERSION) -> None:
+        fork_server().load("sm.mcp.sdk")  # half a second of a core for each later daemon of this worker
         self.path = str(path)
         self.headers: dict[str, str] = {"Mcp-Client": secrets.token_hex(8)}
         if version is not None:
