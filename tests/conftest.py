@@ -3,6 +3,9 @@
 A test that starts a process has the mark `processes`. This module sets the mark for the tests of each module that has
 a class with the attribute `starts_processes`, such as `Instance`, except those with the mark `simulation`. All other
 tests are pure: `./check --fast` runs only them, and one that starts a process fails.
+
+A test of the real claude has the mark `full`, unless it has `claude_core`: `./check` leaves the others to `./check
+--full`. Tests that share a scarce part of the machine run one after the other, in one worker (`xdist_group`).
 """
 
 import os
@@ -43,6 +46,9 @@ settings.load_profile("long" if os.environ.get("SM_LONG") == "1" else "sm")
 _STARTS = frozenset(
     ["subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.exec", "os.system"]
 )
+_CLAUDE = "test_claude_"
+_ENGINE = frozenset(["engine", "private_engine"])
+"""Fixtures of tests with a Docker engine."""
 _LOOK_EVERY_S = 10.0
 _pure: pytest.Item | None = None
 """The pure test that is running."""
@@ -62,6 +68,14 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         return
     if any(getattr(value, "starts_processes", False) is True for value in vars(item.module).values()):
         item.add_marker(pytest.mark.processes)
+    is_claude = item.path.name.startswith(_CLAUDE)
+    if is_claude and not item.get_closest_marker("claude_core"):
+        item.add_marker(pytest.mark.full)
+    # chromium drops its requests when a network interface of a container comes or goes: both share a worker.
+    if item.get_closest_marker("browser") or not _ENGINE.isdisjoint(item.fixturenames):
+        item.add_marker(pytest.mark.xdist_group("containers"))
+    elif is_claude:  # each real claude takes a whole core while it starts
+        item.add_marker(pytest.mark.xdist_group("claude"))
 
 
 @pytest.hookimpl(wrapper=True)

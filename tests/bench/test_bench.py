@@ -27,9 +27,18 @@ TINY = Effort(
 )
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.browser) if name == "web" else name for name in GROUPS]
-)
+_SHORT = frozenset(["commands", "listing", "restart"])
+"""Each other benchmark takes up to two minutes: only `./check --full` runs it."""
+
+
+def _marks(name: str) -> list[pytest.MarkDecorator]:
+    found = [] if name in _SHORT else [pytest.mark.full]
+    if name in ("web", "sandbox"):
+        found.append(pytest.mark.xdist_group("containers"))
+    return [*found, pytest.mark.browser] if name == "web" else found
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in GROUPS])
 @pytest.mark.processes
 def test_benchmark_yields_documented_rows_and_removes_its_files(
     name: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest

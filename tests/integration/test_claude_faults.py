@@ -58,6 +58,7 @@ def faults(claudes: ClaudeInstance, session_id: str) -> list[str]:
     return [e["metadata"]["fault"] for e in claudes.events(session_id) if "fault" in e["metadata"]]
 
 
+@pytest.mark.claude_core
 def test_usage_limit_is_told_once_and_its_dialog_is_closed(claudes: ClaudeInstance, api: ScriptedApi) -> None:
     resets_at = int(time.time()) + 6 * 3600
     clock = time.strftime("%H:%M", time.localtime(resets_at // 60 * 60))

@@ -154,6 +154,7 @@ def test_tools_that_report_and_read_need_no_permission(claudes: ClaudeInstance, 
     assert json.loads(results[2][1])["sessions"][0]["session_id"] == session, "the structured content"
 
 
+@pytest.mark.claude_core
 def test_tool_that_starts_an_agent_asks_unless_a_rule_allows_it(
     claudes: ClaudeInstance, api: ScriptedApi
 ) -> None:

@@ -116,6 +116,7 @@ def occurrences(request: Request, message: dict[str, Any], text: str) -> int:
     return len(found)
 
 
+@pytest.mark.claude_core
 def test_message_is_delivered_immediately_when_claude_is_idle(
     claudes: ClaudeInstance, api: ScriptedApi, editor: str
 ) -> None:
@@ -131,6 +132,7 @@ def test_message_is_delivered_immediately_when_claude_is_idle(
     assert box(claudes, editor) == ""
 
 
+@pytest.mark.claude_core
 def test_claude_queues_the_message_when_it_is_busy(
     claudes: ClaudeInstance, api: ScriptedApi, editor: str
 ) -> None:
@@ -144,6 +146,7 @@ def test_claude_queues_the_message_when_it_is_busy(
         assert occurrences(history, message, text) == 1
 
 
+@pytest.mark.claude_core
 def test_message_is_held_while_a_permission_dialog_is_open(
     claudes: ClaudeInstance, api: ScriptedApi, editor: str
 ) -> None:
@@ -162,6 +165,7 @@ def test_message_is_held_while_a_permission_dialog_is_open(
     assert [failed for failed, _ in history.results[-1:]] == [True], "the dialog was answered by a message"
 
 
+@pytest.mark.claude_core
 def test_draft_in_the_input_box_is_restored_after_delivery(
     claudes: ClaudeInstance, api: ScriptedApi, editor: str
 ) -> None:
@@ -208,6 +212,7 @@ def test_message_is_held_while_a_person_is_typing(
 
 
 @pytest.mark.parametrize("doing", ["before the first token", "streaming", "a tool"])
+@pytest.mark.claude_core
 def test_urgent_message_interrupts_claude(
     claudes: ClaudeInstance, api: ScriptedApi, editor: str, doing: str
 ) -> None:

@@ -112,6 +112,7 @@ def prompt_with(name: str, call: str) -> str:
     return f"{name} {call}[[then]][[text:so]]"
 
 
+@pytest.mark.claude_core
 def test_approve_lets_the_tool_run(claudes: ClaudeInstance, agent: Agent) -> None:
     request = agent.ask(prompt_with("granted", COMPUTES))
     assert (request["kind"], request["tool"]) == ("permission", "Bash")
@@ -123,6 +124,7 @@ def test_approve_lets_the_tool_run(claudes: ClaudeInstance, agent: Agent) -> Non
     agent.wait_rest()
 
 
+@pytest.mark.claude_core
 def test_deny_refuses_the_tool_with_a_reason(claudes: ClaudeInstance, agent: Agent) -> None:
     request = agent.ask(prompt_with("refused", COMPUTES))
     claudes.sm("deny", request["request_id"], "count by hand")
@@ -132,6 +134,7 @@ def test_deny_refuses_the_tool_with_a_reason(claudes: ClaudeInstance, agent: Age
     agent.wait_rest()
 
 
+@pytest.mark.claude_core
 def test_question_is_answered_by_option_number(claudes: ClaudeInstance, agent: Agent) -> None:
     request = agent.ask(prompt_with("numbered", tool("AskUserQuestion", questions=[COLOUR])))
     assert (request["kind"], request["options"]) == ("question", ["red", "blue"])
@@ -195,6 +198,7 @@ def test_request_opens_when_the_daemon_starts_after_the_dialog(claudes: ClaudeIn
 
 
 @pytest.mark.parametrize(("key", "runs"), [("Enter", True), ("Escape", False)])
+@pytest.mark.claude_core
 def test_permission_answered_at_the_terminal_closes_the_request(
     claudes: ClaudeInstance, agent: Agent, key: str, runs: bool
 ) -> None:
@@ -240,6 +244,7 @@ def test_question_answered_at_the_terminal_closes_the_request(claudes: ClaudeIns
     agent.wait_rest()
 
 
+@pytest.mark.claude_core
 def test_approve_accepts_a_plan(claudes: ClaudeInstance, api: ScriptedApi) -> None:
     session_id = claudes.spawn("Planner", prompt_with("planned", tool("ExitPlanMode", plan="1. do it")))[
         "session_id"
@@ -261,6 +266,7 @@ def test_approve_accepts_a_plan(claudes: ClaudeInstance, api: ScriptedApi) -> No
     claudes.sm("kill", session_id)
 
 
+@pytest.mark.claude_core
 def test_permission_of_a_sub_agent_can_be_approved(
     claudes: ClaudeInstance, api: ScriptedApi, agent: Agent
 ) -> None:

@@ -9,6 +9,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from sm.core.models import Process
 from sm.linux import platform, processes
 from tests.claude_fixtures import claude_instance, scripted_api
@@ -96,6 +98,7 @@ def test_interrupt_closes_a_menu_that_a_person_opened(claudes: ClaudeInstance, a
     claudes.idle(session_id)
 
 
+@pytest.mark.claude_core
 def test_restore_resumes_the_conversation_when_claude_was_killed(
     claudes: ClaudeInstance, api: ScriptedApi
 ) -> None:
@@ -234,6 +237,7 @@ def test_restore_all_continue_sends_only_interrupted_agents_on(
     assert message["from"] == "operator"
 
 
+@pytest.mark.claude_core
 def test_fork_copies_the_conversation_and_continues_separately(
     claudes: ClaudeInstance, api: ScriptedApi
 ) -> None:

@@ -54,6 +54,7 @@ def open_request(claudes: ClaudeInstance, session_id: str) -> dict[str, Any]:
     return request
 
 
+@pytest.mark.claude_core
 def test_claude_starts_without_a_dialog_and_answers_its_prompt(
     claudes: ClaudeInstance, api: ScriptedApi
 ) -> None:

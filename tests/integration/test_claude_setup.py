@@ -116,6 +116,7 @@ def test_denial_of_a_trust_dialog_ends_the_agent(
     assert not api.turns("Never")
 
 
+@pytest.mark.claude_core
 def test_trust_dialog_and_bypass_warning_are_two_requests(
     claudes: ClaudeInstance, api: ScriptedApi, tmp_path: Path
 ) -> None:

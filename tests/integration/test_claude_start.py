@@ -109,6 +109,7 @@ def parse_env(result: str) -> dict[str, str]:
 # ------------------------------------------------------------------------------ prompt, briefing and environment
 
 
+@pytest.mark.claude_core
 def test_spawn_gives_claude_its_prompt_briefing_name_and_a_clean_environment(
     claude: Claude, api: ScriptedApi
 ) -> None:
@@ -521,6 +522,7 @@ def test_unknown_dialog_before_the_start_is_shown_and_can_be_answered(claude: Cl
         claude.write_settings('{"skipDangerousModePermissionPrompt": true}')
 
 
+@pytest.mark.claude_core
 def test_spawn_reports_a_missing_login_with_and_without_a_prompt(claude: Claude, api: ScriptedApi) -> None:
     env = {"ANTHROPIC_API_KEY": ""}
     for prompt in ((), ("Never delivered",)):

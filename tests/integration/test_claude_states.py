@@ -109,6 +109,7 @@ def test_status_is_idle_after_an_interrupt_that_no_hook_reports(
         claudes.keys(editor, "C-u", "C-u")
 
 
+@pytest.mark.claude_core
 def test_status_is_idle_after_a_tool_is_interrupted(
     claudes: ClaudeInstance, api: ScriptedApi, editor: str
 ) -> None:
@@ -119,6 +120,7 @@ def test_status_is_idle_after_a_tool_is_interrupted(
     assert idle_again(claudes, editor, since) == ["running", "idle"]
 
 
+@pytest.mark.claude_core
 def test_status_is_idle_when_a_turn_fails(claudes: ClaudeInstance, editor: str) -> None:
     since = last_seq(claudes, editor)
     claudes.prompt(editor, "fails-1 [[error:400:*]]")
@@ -137,12 +139,14 @@ PART = f"part-1 {tool('Bash', command='echo x')}"
     ],
     ids=["retries", "sub-agent"],
 )
+@pytest.mark.claude_core
 def test_retries_and_sub_agents_belong_to_one_turn(claudes: ClaudeInstance, editor: str, script: str) -> None:
     since = last_seq(claudes, editor)
     claudes.prompt(editor, f"whole-1 {script}[[text:all]]")
     assert idle_again(claudes, editor, since) == ["running", "idle"]
 
 
+@pytest.mark.claude_core
 def test_status_counts_background_shells_and_their_end_starts_a_turn(
     claudes: ClaudeInstance, editor: str
 ) -> None:
@@ -190,6 +194,7 @@ def test_queued_prompt_is_handled_within_the_running_turn(
     assert idle_again(claudes, editor, since) == ["running", "idle"]
 
 
+@pytest.mark.claude_core
 def test_status_is_waiting_input_while_a_person_has_a_menu_open(claudes: ClaudeInstance, editor: str) -> None:
     for keys, closes in ((("Escape", "Escape"), "Escape"), (("C-o",), "C-o")):
         claudes.open_view(editor, *keys)
@@ -259,6 +264,7 @@ def test_status_is_waiting_input_while_claude_is_suspended(claudes: ClaudeInstan
     claudes.sm("kill", session_id)
 
 
+@pytest.mark.claude_core
 def test_compact_and_clear_keep_the_session_and_its_process(claudes: ClaudeInstance, editor: str) -> None:
     since = last_seq(claudes, editor)
     claudes.prompt(editor, "before-1")
@@ -296,6 +302,7 @@ def test_session_is_completed_when_a_person_types_exit(claudes: ClaudeInstance) 
     assert (ended["status"], ended["exit_code"]) == ("completed", 0)
 
 
+@pytest.mark.claude_core
 def test_kill_lets_claude_run_its_session_end_hook(claudes: ClaudeInstance) -> None:
     session_id = claudes.spawn("Plain", "killed-1")["session_id"]
     state_file = claudes.state_file(claudes.idle(session_id))
@@ -350,6 +357,7 @@ def test_completed_session_is_not_idle_before_the_turn_of_the_message_that_reope
     claudes.sm("kill", session_id)
 
 
+@pytest.mark.claude_core
 def test_status_comes_from_the_state_file_when_hooks_are_disabled(api: ScriptedApi) -> None:
     with ClaudeInstance(api) as instance:
         instance.write_settings('{"disableAllHooks": true}')

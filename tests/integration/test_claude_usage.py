@@ -126,6 +126,7 @@ def sub_agent(prompt: str, **more: Any) -> str:
     return tool("Agent", description="a part", prompt=prompt, subagent_type="general-purpose", **more)
 
 
+@pytest.mark.claude_core
 def test_token_counts_equal_the_delivered_usage(
     api: ScriptedApi, make: Callable[..., ClaudeInstance]
 ) -> None:
