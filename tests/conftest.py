@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 import pytest
 import pytest_timeout  # type: ignore[import-untyped]
+from _pytest.nodeid import coerce_node_id
 from hypothesis import HealthCheck, settings
 
 from tests.claude_container import claude_inside, pytest_collection_modifyitems, pytest_terminal_summary
@@ -68,14 +69,25 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         return
     if any(getattr(value, "starts_processes", False) is True for value in vars(item.module).values()):
         item.add_marker(pytest.mark.processes)
-    is_claude = item.path.name.startswith(_CLAUDE)
-    if is_claude and not item.get_closest_marker("claude_core"):
+    if item.path.name.startswith(_CLAUDE) and not item.get_closest_marker("claude_core"):
         item.add_marker(pytest.mark.full)
+    if group := _group(item):
+        item.add_marker(pytest.mark.xdist_group(group))
+        if item.config.getoption("loadgroup", default=False):
+            # pytest-xdist knows a group by the end of the ids, and 3.8 cannot write it: since pytest 9.2 an item keeps
+            # its id in another attribute.
+            item._id = coerce_node_id(f"{item.nodeid}@{group}")
+
+
+def _group(item: pytest.Function) -> str | None:
+    """The group of a test, whose tests run one after the other in one worker."""
+    if marker := item.get_closest_marker("xdist_group"):
+        return str(marker.args[0])
     # chromium drops its requests when a network interface of a container comes or goes: both share a worker.
     if item.get_closest_marker("browser") or not _ENGINE.isdisjoint(item.fixturenames):
-        item.add_marker(pytest.mark.xdist_group("containers"))
-    elif is_claude:  # each real claude takes a whole core while it starts
-        item.add_marker(pytest.mark.xdist_group("claude"))
+        return "containers"
+    # Each real claude takes a whole core while it starts.
+    return "claude" if item.path.name.startswith(_CLAUDE) else None
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,7 +1,12 @@
 """The marks that decide which tests `./check` runs."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -17,3 +22,38 @@ def test_contributing_lists_each_test_of_the_real_claude_that_check_runs() -> No
     listed = re.findall(r"^\| `(test_\w+)` \|", (REPOSITORY / "CONTRIBUTING.md").read_text(), re.MULTILINE)
     assert len(listed) >= 20
     assert sorted(marked) == sorted(listed)
+
+
+@pytest.mark.processes
+def test_help_of_check_names_each_tier_and_checks_nothing() -> None:
+    shown = subprocess.run(
+        ["sh", REPOSITORY / "check", "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    assert re.findall(r"^  \./check(.*?)  ", shown, re.MULTILINE) == [
+        "",
+        " --fast",
+        " --full",
+        " ARGUMENTS...",
+        " --help",
+    ]
+    assert "phase" not in shown.rpartition("--help")[2]
+
+
+@pytest.mark.processes
+def test_tests_of_a_group_run_in_one_worker_though_others_are_free(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text("from tests.conftest import pytest_itemcollected\n")
+    (tmp_path / "test_group.py").write_text(
+        "import pytest\n"
+        "@pytest.mark.parametrize('number', range(20))\n"
+        "@pytest.mark.xdist_group('containers')\n"
+        "def test_group(number, worker_id):\n"
+        f"    open({str(tmp_path)!r} + f'/ran-{{worker_id}}-{{number}}', 'w').close()\n"
+    )
+    options = f"-n 2 --dist loadgroup -c {os.devnull} --rootdir {tmp_path} {tmp_path}".split()
+    path = {**os.environ, "PYTHONPATH": f"{REPOSITORY}/src:{REPOSITORY}"}
+    subprocess.run(
+        [sys.executable, "-m", "pytest", *options], cwd=tmp_path, env=path, capture_output=True, check=True
+    )
+    ran = [path.name.split("-")[1] for path in tmp_path.glob("ran-*")]
+    assert len(ran) == 20
+    assert len(set(ran)) == 1

@@ -33,9 +33,11 @@ _SHORT = frozenset(["commands", "listing", "restart"])
 
 def _marks(name: str) -> list[pytest.MarkDecorator]:
     found = [] if name in _SHORT else [pytest.mark.full]
-    if name in ("web", "sandbox"):
+    if name == "web":
+        found.append(pytest.mark.browser)
+    if name == "sandbox":
         found.append(pytest.mark.xdist_group("containers"))
-    return [*found, pytest.mark.browser] if name == "web" else found
+    return found
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in GROUPS])

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
@@ -20,6 +22,7 @@ def warnings(claudes: ClaudeInstance, session_id: str) -> list[tuple[str, Any]]:
     return [(found["kind"], found["ended"]) for found in metadata if "ended" in found]
 
 
+@pytest.mark.claude_core
 def test_loop_of_one_failing_command_is_nudged_and_told_once(
     claudes: ClaudeInstance, api: ScriptedApi
 ) -> None:
