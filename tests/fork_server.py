@@ -25,6 +25,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from sm.api.auth import Containment
+from tests import recorder
 from tests.load import scaled
 
 REPOSITORY = Path(__file__).parents[1]
@@ -104,6 +105,7 @@ class ForkServer:
             "environment": dict(environment),
             "crash_point": crash_point,
             "contains_host": contains_host,
+            "record_into": os.environ.get(recorder.DIRECTORY),
         }
         request = json.dumps(wanted).encode()
         with self._lock:
@@ -179,6 +181,8 @@ def _serve(requests: socket.socket) -> None:
                 _scale_grace()
                 if request_data["crash_point"]:
                     crash_at(request_data["crash_point"])
+                if request_data["record_into"]:
+                    recorder.record_into(request_data["record_into"])
                 run = functools.partial(main, containment=_HOST) if request_data["contains_host"] else main
                 code = _become_daemon(run, request_data["environment"], *fds)
             finally:
