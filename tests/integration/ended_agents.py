@@ -5,7 +5,7 @@ import signal
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from tests.instance import Instance, until
 
@@ -48,7 +48,14 @@ def tmux_server(instance: Instance) -> int:
     return int(instance.tmux("display-message", "-p", "#{pid}"))
 
 
-def rows(instance: Instance, query: str) -> list[Any]:
+class WithDatabase(Protocol):
+    """A real or a played instance."""
+
+    @property
+    def state(self) -> Path: ...
+
+
+def rows(instance: WithDatabase, query: str) -> list[Any]:
     """Query the database while the daemon has it open."""
     with closing(sqlite3.connect(f"file:{instance.state}/sm.db?mode=ro", uri=True)) as db:
         return db.execute(query).fetchall()

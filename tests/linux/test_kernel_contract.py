@@ -82,7 +82,7 @@ class RealMachine(Machine):
 
 class PlayedMachine(Machine):
     def __init__(self) -> None:
-        self._kernel = PlayedKernel(asyncio.get_running_loop().time)
+        self._kernel = PlayedKernel(asyncio.get_running_loop())
         self._stack = ExitStack()
         self._stack.enter_context(replaced_kernel(self._kernel))
 

@@ -1,6 +1,7 @@
 """Refuses what a simulation must not do for real: sleep, start threads and processes, connect sockets."""
 
 import _thread
+import os
 import sys
 import threading
 import time
@@ -48,13 +49,19 @@ def _refusing(name: str, act: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextmanager
-def guarded(sleep: Callable[[float], None] | None = None) -> Iterator[None]:
-    """Refuse such calls of this thread. `sleep`: lets virtual time pass for code that blocks; None: refused."""
+def guarded(
+    sleep: Callable[[float], None] | None = None, kill: Callable[[int, int], None] | None = None
+) -> Iterator[None]:
+    """Refuse such calls of this thread.
+
+    `sleep` lets virtual time pass for code that blocks, and `kill` signals played processes; None: refused.
+    """
     global _guarded
     before, _guarded = _guarded, threading.get_ident()
     try:
         with (
             mock.patch("time.sleep", _refusing("time.sleep", time.sleep) if sleep is None else sleep),
+            mock.patch("os.kill", os.kill if kill is None else kill),
             mock.patch("_thread.start_new_thread", _refusing("a thread", _thread.start_new_thread)),
             mock.patch("threading._start_new_thread", _refusing("a thread", _thread.start_new_thread)),
         ):

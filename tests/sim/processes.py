@@ -53,8 +53,8 @@ class PlayedProcess:
 class PlayedKernel:
     """`Kernel` of the played processes. It outlives every daemon."""
 
-    def __init__(self, steady: Callable[[], float]) -> None:
-        self._steady = steady
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
         self._next_pid = _FIRST_PID
         self._next_tty = 0
         self.processes: dict[int, PlayedProcess] = {}
@@ -104,7 +104,7 @@ class PlayedKernel:
         tty: int | None,
     ) -> PlayedProcess:
         made = PlayedProcess(
-            pid, parent, argv, environ, cwd, int(self._steady() * TICKS_PER_S), tty, group=pid
+            pid, parent, argv, environ, cwd, int(self._loop.time() * TICKS_PER_S), tty, group=pid
         )
         self.processes[pid] = made
         self._ends[pid] = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
@@ -136,9 +136,16 @@ class PlayedKernel:
             return
         handler = None if number == signal.SIGKILL else process.handlers.get(number)
         if handler is not None:
-            asyncio.get_running_loop().call_soon(handler)
+            self._loop.call_soon(handler)
         elif number not in _IGNORED and number != 0:
             self.end(process, Exit(signal=int(number)))
+
+    def kill(self, pid: int, number: int) -> None:
+        """As `os.kill`."""
+        process = self.processes.get(pid)
+        if process is None:
+            raise ProcessLookupError(errno.ESRCH, "no such process")
+        self.signal(process, number)
 
     # Kernel
 

@@ -38,7 +38,7 @@ class World:
         self.loop = loop
         self.clocks = Clocks(loop)
         self.modules = PlayedModules(self.clocks, seed)
-        self.kernel = PlayedKernel(self.clocks.steady)
+        self.kernel = PlayedKernel(loop)
         self.server = PlayedServer(loop, self.kernel, self.clocks.wall)
         self.board = Switchboard(loop)
         self.home = directory
@@ -157,7 +157,7 @@ def world_on(loop: VirtualLoop, config: str, seed: int) -> Iterator[World]:
         stack.callback(world.kernel.close)
         _worlds.append(world)
         stack.callback(_worlds.clear)
-        stack.enter_context(guarded(world.clocks.sleep))
+        stack.enter_context(guarded(world.clocks.sleep, world.kernel.kill))
         loop.on_skip = world.modules.cover
         try:
             yield world

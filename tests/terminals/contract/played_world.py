@@ -30,7 +30,7 @@ class PlayedWorld:
         self._stack = ExitStack()
         self.home = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="sm-")))
         self._clocks = Clocks(loop)
-        self._kernel = PlayedKernel(self._clocks.steady)
+        self._kernel = PlayedKernel(loop)
         self._stack.enter_context(replaced_kernel(self._kernel))
         self._stack.callback(self._kernel.close)
         self._server = PlayedServer(loop, self._kernel, self._clocks.wall)
