@@ -48,6 +48,16 @@ def _refusing(name: str, act: Callable[..., Any]) -> Callable[..., Any]:
     return refuse
 
 
+def _played(act: Callable[..., Any] | None, real: Callable[..., Any]) -> Callable[..., Any]:
+    """`act` for the thread of the simulation, and `real` for all others."""
+
+    def choose(*arguments: Any) -> Any:
+        is_mine = act is not None and _guarded == threading.get_ident()
+        return (act if is_mine and act is not None else real)(*arguments)
+
+    return choose
+
+
 @contextmanager
 def guarded(
     sleep: Callable[[float], None] | None = None, kill: Callable[[int, int], None] | None = None
@@ -60,8 +70,8 @@ def guarded(
     before, _guarded = _guarded, threading.get_ident()
     try:
         with (
-            mock.patch("time.sleep", _refusing("time.sleep", time.sleep) if sleep is None else sleep),
-            mock.patch("os.kill", os.kill if kill is None else kill),
+            mock.patch("time.sleep", _played(sleep, _refusing("time.sleep", time.sleep))),
+            mock.patch("os.kill", _played(kill, os.kill)),
             mock.patch("_thread.start_new_thread", _refusing("a thread", _thread.start_new_thread)),
             mock.patch("threading._start_new_thread", _refusing("a thread", _thread.start_new_thread)),
         ):

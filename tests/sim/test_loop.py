@@ -10,6 +10,7 @@ import pytest
 from tests.sim.guards import RealAct, guarded
 from tests.sim.lives import Life
 from tests.sim.loop import VirtualLoop
+from tests.sim.watchdog import BlockedLoop, watched
 from tests.sim.world import simulation
 
 
@@ -88,6 +89,20 @@ def test_dropped_life_takes_no_further_step() -> None:
 def test_real_act_is_refused_under_virtual_time(act: "asyncio.Future[None]") -> None:
     with guarded(), pytest.raises(RealAct):
         act()  # type: ignore[operator]
+
+
+def test_callback_that_blocks_is_found_with_its_stack() -> None:
+    reader, writer = os.pipe()
+
+    async def blocking() -> None:
+        os.read(reader, 1)  # nobody writes
+
+    loop = VirtualLoop()
+    with pytest.raises(BlockedLoop, match="in blocking"), watched(loop, 0.2):
+        loop.run_until_complete(blocking())
+    loop.close()
+    os.close(reader)
+    os.close(writer)
 
 
 @pytest.mark.simulation

@@ -19,6 +19,7 @@ from tests.sim.processes import PlayedKernel
 from tests.sim.programs import Programs
 from tests.sim.settling import settled
 from tests.sim.terminals import PlayedServer
+from tests.sim.watchdog import watched
 from tests.sim.wire import Caller, Switchboard
 
 CONFIG = """
@@ -157,6 +158,7 @@ def world_on(loop: VirtualLoop, config: str, seed: int) -> Iterator[World]:
         stack.callback(world.kernel.close)
         _worlds.append(world)
         stack.callback(_worlds.clear)
+        stack.enter_context(watched(loop))
         stack.enter_context(guarded(world.clocks.sleep, world.kernel.kill))
         loop.on_skip = world.modules.cover
         try:
