@@ -35,7 +35,7 @@ _LOOK_EVERY_S = 3.0
 class SandboxParts:
     """The parts of both sandboxes. The constructor starts nothing: the engine is asked when a session needs it.
 
-    `way_in`: the argv that runs a launch script on this host; None: found with the first session.
+    `way_in`: the argv that runs a launch script on this host. By default it is found with the first session.
     """
 
     def __init__(

@@ -24,7 +24,7 @@ async def catch_up(
 ) -> Coroutine[None, None, None] | None:
     """Bring the rows up to date with what happened while no daemon ran.
 
-    Returns what is left of the recovery, which goes on while the daemon serves; None: nothing.
+    Returns what is left of the recovery, which goes on while the daemon serves, or None.
     """
     await remove_strays(paths, store, parts.sandbox)
     # Reports first: a session wrote them before recovery finds its process gone.

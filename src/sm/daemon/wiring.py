@@ -157,8 +157,8 @@ class DaemonParts:
 
     The constructor starts nothing and touches no file, process or terminal. `containment` identifies the callers of
     agent sockets; None: by the containers of this daemon. `started_s`: the start of the daemon (time.monotonic()). The
-    daemon ends when `stopping` is set. `sandboxing`: the parts of both sandboxes; None: those of this host. `wall` and
-    `steady`: the clocks of everything that is due at a time.
+    daemon ends when `stopping` is set. `sandboxing`: the parts of both sandboxes, by default those of this host. `wall`
+    and `steady`: the clocks of everything that is due at a time.
     """
 
     def __init__(

@@ -322,7 +322,7 @@ def process_table() -> dict[int, ProcessStat]:
 def process_tree(*roots: Process, table: Mapping[int, ProcessStat] | None = None) -> list[Process]:
     """The live processes among the roots, their descendants, and the members of their kernel sessions.
 
-    `table`: the processes of a `process_table`; None: those that run now.
+    `table`: the processes of a `process_table`, by default those that run now.
 
     A process whose parent ended belongs to init, but keeps its kernel session (setsid(2)). So a child of a terminal's
     process is found by its session even when its parents are gone. This also holds for a root that is gone, because

@@ -47,7 +47,7 @@ class HostSandbox:
     """`Sandbox` on this host, to be made in the event loop that uses it and closed with `close`.
 
     `grace_s`: the time between SIGTERM and SIGKILL. `shell`: the absolute path of a POSIX shell. `way_in`: the
-    argv that runs a script with an environment of only TERM; None: found with the first script.
+    argv that runs a script with an environment of only TERM. By default it is found with the first script.
     """
 
     def __init__(

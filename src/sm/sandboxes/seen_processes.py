@@ -44,7 +44,8 @@ class SeenProcesses:
             roots = left if agent is None else [*left, agent]
             # The earlier ones first: they may be outside of the tree now, and a look at the tree does not find them.
             found = [process for process in process_tree(*roots, table=table) if process != agent]
-            earlier = [process for process in left if process in set(found)]
+            present = set(found)
+            earlier = [process for process in left if process in present]
             if found:
                 seen[session_id] = dict.fromkeys([*dict.fromkeys(earlier + found)][:MAX_PER_SESSION])
         kept = {

@@ -173,7 +173,7 @@ def _lack(version: _Version, others: Sequence[_Version]) -> str | None:
 def _large_recovery(place: PlacedFile, copies: Sequence[_Copy], found: Content | None) -> Recovery:
     """Give back the newest copy that is too large to compare, with the lines of those that are newer.
 
-    `found`: an empty transcript; None: it is gone.
+    `found`: the empty transcript, or None if it is gone.
     """
     newest = max(number for number, copy in enumerate(copies) if copy.data is None)
     large, newer = copies[newest], copies[newest + 1 :]
