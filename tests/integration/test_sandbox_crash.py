@@ -48,6 +48,22 @@ POINTS = [
 ]
 
 
+CHOSEN = frozenset(
+    [
+        "ContainerMaker._start before 1",
+        "Store.transaction after 1",
+        "PaneCreator._start_agent after 1",
+        "ContainerSandbox.wait_started after 1",
+    ]
+)
+"""The steps of `./check`: without a container, without a terminal, before and after the agent is known. The others run
+in `./check --full`."""
+
+
+def every(points: list[str]) -> list[Any]:
+    return [pytest.param(point, marks=[] if point in CHOSEN else pytest.mark.full) for point in points]
+
+
 RESTORE_POINTS = [
     f"{place} {when} 1"
     for place in (
@@ -95,7 +111,7 @@ def agent(instance: Instance, session_id: str) -> dict[str, Any]:
     return session
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", every(POINTS))
 def test_spawn_starts_one_agent_in_one_container_when_the_daemon_crashes_at_any_step(
     crash: Instance, engine: str, point: str
 ) -> None:
@@ -137,7 +153,7 @@ def test_kill_ends_the_agent_when_the_daemon_crashes(crash: Instance, when: str)
     agent(crash, other)
 
 
-@pytest.mark.parametrize("point", RESTORE_POINTS)
+@pytest.mark.parametrize("point", every(RESTORE_POINTS))
 def test_restore_starts_one_agent_when_the_daemon_crashes_at_any_step(
     crash: Instance, engine: str, point: str
 ) -> None:
@@ -162,6 +178,7 @@ def test_restore_starts_one_agent_when_the_daemon_crashes_at_any_step(
 ROUNDS = 60 if os.environ.get("SM_LONG") == "1" else 4
 
 
+@pytest.mark.full
 def test_spawn_starts_one_agent_when_the_daemon_is_killed_at_random(crash: Instance, engine: str) -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")  # noqa: T201  # shown when it fails, to run it again
