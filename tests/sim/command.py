@@ -18,6 +18,7 @@ from sm.cli import start_daemon
 from sm.cli.display.errors import print_error
 from sm.cli.group import run
 from sm.core.models import Exit
+from sm.paths import InstancePaths
 from tests.sim.blocking import BlockingSockets, drive, run_blocking, run_blocking_on_loop
 from tests.sim.processes import PlayedProcess
 from tests.sim.world import World
@@ -158,8 +159,8 @@ class Command:
         """Let sm.client connect to the daemons of the world, and start them, while the context is open."""
         world = self._world
 
-        def launch(*_: object) -> None:
-            drive(world.loop, world.start())
+        def launch(paths: InstancePaths, environ: Mapping[str, str], *options: str) -> None:
+            drive(world.loop, world.launch(new_database="--new" in options))
 
         with (
             mock.patch("sm.client.connection._socket", self._sockets),

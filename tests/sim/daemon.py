@@ -3,15 +3,19 @@
 import asyncio
 import os
 import shutil
+import signal
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
 from aiohttp import web
 
+from sm.api.auth import Containment
 from sm.api.middleware import KernelIdentifier
-from sm.api.sockets import AGENT_SOCKET_LIMITS, SOCKET_LIMITS, Listener, ServerConnection
+from sm.api.sockets import AGENT_SOCKET_LIMITS, SOCKET_LIMITS, Listener, Site, SocketLimits, listen
 from sm.config import load
+from sm.core.models import Exit
 from sm.daemon.database import open_database
 from sm.daemon.main import make_directories, write_command
 from sm.daemon.sandboxing import SandboxParts
@@ -21,7 +25,9 @@ from sm.paths import InstancePaths
 from sm.store import Store
 from tests.sim.clocks import Clocks
 from tests.sim.lives import Life
+from tests.sim.log import LifeLog
 from tests.sim.loop import VirtualLoop
+from tests.sim.processes import PlayedKernel, PlayedProcess
 from tests.sim.programs import WAY_IN
 from tests.sim.terminals import PlayedServer
 from tests.sim.wire import Switchboard
@@ -29,14 +35,24 @@ from tests.sim.wire import Switchboard
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The surroundings of a daemon: its loop, clocks, connections, terminals and files."""
+    """The surroundings of a daemon: its loop, clocks, kernel, connections, terminals and files."""
 
     loop: VirtualLoop
     clocks: Clocks
+    kernel: PlayedKernel
     board: Switchboard
     server: PlayedServer
     paths: InstancePaths
     cover: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonOptions:
+    """The arguments of `sm.daemon.main.main` that a test may set for each daemon."""
+
+    bounds: SocketLimits = SOCKET_LIMITS
+    agent_bounds: SocketLimits = AGENT_SOCKET_LIMITS
+    containment: Containment | None = None
 
 
 class Daemon:
@@ -45,9 +61,16 @@ class Daemon:
     store: Store
     parts: DaemonParts
 
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(
+        self, around: Surroundings, options: DaemonOptions | None = None, *, new_database: bool = False
+    ) -> None:
         self._around = around
-        self.life = Life("daemon")
+        self._options = options or DaemonOptions()
+        self._new_database = new_database
+        argv, environ = (sys.executable, "-m", "sm.daemon"), {"SM_HOME": os.path.dirname(around.paths.state)}
+        self.process: PlayedProcess = around.kernel.start(argv, environ, "/")
+        self.life = Life("daemon", self.process.pid)
+        self._log = LifeLog(self.life)
         self._ready: asyncio.Future[None] = around.loop.create_future()
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -56,12 +79,32 @@ class Daemon:
     def is_running(self) -> bool:
         return self._task is not None and not self._task.done() and not self.life.is_dropped
 
+    @property
+    def is_stopping(self) -> bool:
+        return self._stopping.is_set()
+
     async def start(self) -> None:
         """Return when it serves requests. Raises what keeps it from starting."""
         self._task = self._around.loop.create_task(self._run(), context=self.life.context)
-        await asyncio.wait([self._task, self._ready], return_when=asyncio.FIRST_COMPLETED)
+        self._task.add_done_callback(lambda _: self._end(Exit(0)))
+        await self.wait_started()
         if self._task.done():
             self._task.result()
+
+    async def wait_started(self) -> None:
+        """Return when it serves requests or has ended."""
+        assert self._task is not None
+        await asyncio.wait([self._task, self._ready], return_when=asyncio.FIRST_COMPLETED)
+
+    async def wait_ended(self) -> None:
+        assert self._task is not None
+        await asyncio.wait([self._task])
+
+    def _end(self, exit: Exit) -> None:
+        """Let others see the end of its process."""
+        self._log.close()
+        self._around.kernel.end(self.process, exit)
+        self._around.kernel.reap(self.process)
 
     async def stop(self) -> None:
         """As `sm daemon stop`."""
@@ -78,6 +121,7 @@ class Daemon:
         with _unchanged(around.paths.database), _unchanged(around.paths.database + "-wal"):
             for connection in self.life.connections:
                 connection.close()
+        self._end(Exit(signal=signal.SIGKILL))
 
     async def _run(self) -> None:
         around, paths = self._around, self._around.paths
@@ -85,7 +129,8 @@ class Daemon:
         write_command(paths)
         loaded = load(paths.config)
         around.cover()
-        async with await open_database(paths, new=False) as store:
+        self._log.begin(paths, loaded.config.daemon.log_level)
+        async with await open_database(paths, new=self._new_database) as store:
             terminals = around.server.client(store.instance, self.life)
             self.store = store
             self.parts = parts = DaemonParts(
@@ -93,23 +138,22 @@ class Daemon:
                 loaded,
                 store,
                 terminals,
-                agent_bounds=AGENT_SOCKET_LIMITS,
-                containment=None,
+                agent_bounds=self._options.agent_bounds,
+                containment=self._options.containment,
                 started_s=around.clocks.steady(),
                 stopping=self._stopping,
                 sandboxing=SandboxParts(loaded.config, paths, store, way_in=WAY_IN),
                 wall=around.clocks.wall,
                 steady=around.clocks.steady,
             )
+            sock = listen(paths.socket)
+            around.board.keep(sock, self.life)
             later = await catch_up(paths, loaded, store, parts, terminals)
             runner = web.AppRunner(parts.server.app(), shutdown_timeout=2.0)
             await runner.setup()
-            listener = Listener("sm.sock", SOCKET_LIMITS, KernelIdentifier(parts.identity).identify)
-            server = runner.server
-            assert server is not None
-            around.board.listen(
-                paths.socket, self.life, lambda: ServerConnection(server, listener, around.loop)
-            )
+            identify = KernelIdentifier(parts.identity).identify
+            await Site(runner, Listener("sm.sock", self._options.bounds, identify), sock).start()
+            await parts.agent_sockets.serve()
             self._ready.set_result(None)
             running = {
                 **running_parts(paths, store, parts, later),
@@ -122,12 +166,14 @@ class Daemon:
                     if task.done():
                         task.result()
             finally:
-                await runner.cleanup()
+                await asyncio.gather(parts.agent_sockets.close(), runner.cleanup())
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
                 around.board.close(self.life)
                 parts.observer.close()
+                with suppress(FileNotFoundError):
+                    os.unlink(paths.socket)
                 await parts.sandboxing.close()
                 parts.audit.close()
 

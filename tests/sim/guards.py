@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
+from tests.sim.lives import life_in
+
 _REFUSED = frozenset(
     [
         "time.sleep",
@@ -58,13 +60,26 @@ def _played(act: Callable[..., Any] | None, real: Callable[..., Any]) -> Callabl
     return choose
 
 
+def _pid_of_life(real: Callable[[], int]) -> Callable[[], int]:
+    """The pid of the life whose code runs, and of this process for all other code."""
+
+    def choose() -> int:
+        life = life_in(None) if _guarded == threading.get_ident() else None
+        return real() if life is None else life.pid
+
+    return choose
+
+
 @contextmanager
 def guarded(
-    sleep: Callable[[float], None] | None = None, kill: Callable[[int, int], None] | None = None
+    sleep: Callable[[float], None] | None = None,
+    kill: Callable[[int, int], None] | None = None,
+    open_pidfd: Callable[[int], int] | None = None,
 ) -> Iterator[None]:
     """Refuse such calls of this thread.
 
     `sleep` lets virtual time pass for code that blocks, and `kill` signals played processes; None: refused.
+    `open_pidfd` watches played processes.
     """
     global _guarded
     before, _guarded = _guarded, threading.get_ident()
@@ -72,6 +87,8 @@ def guarded(
         with (
             mock.patch("time.sleep", _played(sleep, _refusing("time.sleep", time.sleep))),
             mock.patch("os.kill", _played(kill, os.kill)),
+            mock.patch("os.pidfd_open", _played(open_pidfd, os.pidfd_open)),
+            mock.patch("os.getpid", _pid_of_life(os.getpid)),
             mock.patch("_thread.start_new_thread", _refusing("a thread", _thread.start_new_thread)),
             mock.patch("threading._start_new_thread", _refusing("a thread", _thread.start_new_thread)),
         ):

@@ -17,8 +17,9 @@ class Life:
     Everything that begins in `context` belongs to the life, with all tasks and callbacks that follow from it.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, pid: int = 0) -> None:
         self.name = name
+        self.pid = pid
         self.is_dropped = False
         self.tasks: set[asyncio.Task[Any]] = set()
         self.connections: list[sqlite3.Connection] = []

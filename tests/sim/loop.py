@@ -7,6 +7,7 @@ import asyncio
 import heapq
 import io
 import selectors
+import socket
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -34,6 +35,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self.steps = 0
         self.steps_max = _STEPS_MAX
         self.on_skip: Callable[[], None] = lambda: None
+        self.serve: Callable[[socket.socket, Callable[[], asyncio.BaseProtocol]], Any] | None = None
+        """Listens on a bound socket."""
         super().__init__(selectors.DefaultSelector())
 
     def time(self) -> float:
@@ -147,6 +150,17 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def _asyncgen_firstiter_hook(self, agen: Any) -> None:
         if life_in(None) is None:  # the end of the loop ends the generators that it knows
             super()._asyncgen_firstiter_hook(agen)  # type: ignore[misc]
+
+    async def create_unix_server(  # type: ignore[override]
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        path: str | None = None,
+        *,
+        sock: socket.socket,
+        **_: Any,
+    ) -> Any:
+        assert self.serve is not None
+        return self.serve(sock, protocol_factory)
 
     # Threads
 

@@ -67,7 +67,7 @@ class PlayedKernel:
         self.flags: dict[str, int] = {}
         """Local modes of terminals by path."""
         self._add(1, 0, ("init",), {}, "/", None)
-        self._add(os.getpid(), 1, ("sm", "daemon"), {}, "/", None)
+        self._add(os.getpid(), 1, ("test",), {}, "/", None)
 
     def close(self) -> None:
         for fd in self._ends.values():

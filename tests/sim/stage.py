@@ -238,6 +238,10 @@ class Instance:
 
     # The daemon
 
+    @property
+    def daemon_pid(self) -> int:
+        return int(self.get("/v1/health")["pid"])
+
     def start_daemon(self) -> None:
         drive(self.loop, self.world.start())
 

@@ -14,10 +14,13 @@ from sm.client.connection import request
 from sm.client.http import DaemonAway, new_key, refusal_of
 from sm.client.http import _target as target
 from sm.wire import encode
-from tests.sim.lives import Life
+from tests.sim.lives import Life, life_in
 from tests.sim.loop import VirtualLoop
 
 __all__ = ["Caller", "Switchboard", "target"]
+
+_PIECE_BYTES = 256 * 1024
+"""The most that a transport of asyncio reads at once."""
 
 
 class _PeerSocket:
@@ -60,7 +63,8 @@ class _End(asyncio.Transport):
 
     def write(self, data: "bytes | bytearray | memoryview[Any]") -> None:
         if not self._is_closing and self.other is not None:
-            self.other._call(self.other._receive, bytes(data))
+            for begin in range(0, len(data), _PIECE_BYTES):
+                self.other._call(self.other._receive, bytes(data[begin : begin + _PIECE_BYTES]))
 
     def _receive(self, data: bytes) -> None:
         if self._is_paused:
@@ -127,6 +131,16 @@ class _End(asyncio.Transport):
         """Nothing is buffered."""
 
 
+class _Serving:
+    """What a server in a life has of its listening socket."""
+
+    def __init__(self, stop: Callable[[], None]) -> None:
+        self._stop = stop
+
+    def close(self) -> None:
+        self._stop()
+
+
 class Switchboard:
     """Connects callers with the process that listens on a path."""
 
@@ -134,15 +148,33 @@ class Switchboard:
         self._loop = loop
         self._listening: dict[str, tuple[Life, Callable[[], asyncio.BaseProtocol]]] = {}
         self._open: list[tuple[Life, _End]] = []
+        self._kept: list[tuple[Life, socket.socket]] = []
+        loop.serve = self.serve
 
-    def listen(self, path: str, life: Life, protocol: Callable[[], asyncio.BaseProtocol]) -> None:
+    def keep(self, sock: socket.socket, life: Life) -> None:
+        """Close a bound socket at the end of the life. Its file stays."""
+        self._kept.append((life, sock))
+
+    def serve(self, sock: socket.socket, protocol: Callable[[], asyncio.BaseProtocol]) -> "_Serving":
+        """Listen on the path to which a socket is bound, for the life that runs."""
+        life = life_in(None)
+        assert life is not None
+        path = str(sock.getsockname())
         self._listening[path] = life, protocol
-        with open(path, "ab"):  # callers look at the owner of the file
-            pass
+        self.keep(sock, life)
+        return _Serving(lambda: self._stop(path, life))
+
+    def _stop(self, path: str, life: Life) -> None:
+        if path in self._listening and self._listening[path][0] is life:
+            del self._listening[path]
 
     def close(self, life: Life) -> None:
         """Close what a life listens to, and hang up its connections, as the kernel does for an ended process."""
         self._listening = {path: found for path, found in self._listening.items() if found[0] is not life}
+        for owner, sock in self._kept:
+            if owner is life:
+                sock.close()
+        self._kept = [(owner, sock) for owner, sock in self._kept if owner is not life]
         for owner, end in self._open:
             if owner is life and end.other is not None:
                 end.other._call(end.other.hang_up, ConnectionResetError("the daemon is gone"))
@@ -153,7 +185,7 @@ class Switchboard:
         if path not in self._listening:
             raise ConnectionRefusedError(f"nobody listens on {path}")
         life, protocol = self._listening[path]
-        caller = _End(self._loop, client, None, 0)
+        caller = _End(self._loop, client, None, life.pid)
         server = _End(self._loop, life.context.run(protocol), life.context, pid)
         caller.other, server.other = server, caller
         self._open = [found for found in self._open if not found[1].is_closing()]

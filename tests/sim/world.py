@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from sm.linux.kernel import replaced_kernel
 from sm.paths import InstancePaths
 from tests.sim.clocks import Clocks, PlayedModules
-from tests.sim.daemon import Daemon, Surroundings
+from tests.sim.daemon import Daemon, DaemonOptions, Surroundings
 from tests.sim.database import played_threads
 from tests.sim.guards import guarded
 from tests.sim.loop import VirtualLoop
@@ -56,6 +56,8 @@ class World:
         """The shell of the operator."""
         self.operator = self.programs.caller(self.shell)
         """Requests of the operator, from a shell."""
+        self.daemon_options = DaemonOptions()
+        """The options of the daemons that start from now on."""
         self._daemons: list[Daemon] = []
 
     # The daemon
@@ -65,15 +67,25 @@ class World:
         """The daemon that runs."""
         return self._daemons[-1]
 
-    async def start(self) -> Daemon:
+    async def start(self, *, new_database: bool = False) -> Daemon:
         """Start a daemon, and return it when it serves requests."""
         assert not self._daemons or not self._daemons[-1].is_running, "a daemon runs already"
-        daemon = Daemon(
-            Surroundings(self.loop, self.clocks, self.board, self.server, self.paths, self.modules.cover)
+        around = Surroundings(
+            self.loop, self.clocks, self.kernel, self.board, self.server, self.paths, self.modules.cover
         )
+        daemon = Daemon(around, self.daemon_options, new_database=new_database)
         self._daemons.append(daemon)
         await daemon.start()
         return daemon
+
+    async def launch(self, *, new_database: bool = False) -> None:
+        """Return when a daemon serves, perhaps one that another command started: as `launch` of start_daemon.py."""
+        while self._daemons and self.daemon.is_running:
+            if not self.daemon.is_stopping:
+                await self.daemon.wait_started()
+                return
+            await self.daemon.wait_ended()
+        await self.start(new_database=new_database)
 
     async def restart(self) -> Daemon:
         """Drop the daemon without a word, and start the next one from its files."""
@@ -159,7 +171,7 @@ def world_on(loop: VirtualLoop, config: str, seed: int) -> Iterator[World]:
         _worlds.append(world)
         stack.callback(_worlds.clear)
         stack.enter_context(watched(loop))
-        stack.enter_context(guarded(world.clocks.sleep, world.kernel.kill))
+        stack.enter_context(guarded(world.clocks.sleep, world.kernel.kill, world.kernel.open_pidfd))
         loop.on_skip = world.modules.cover
         try:
             yield world
