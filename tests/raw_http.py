@@ -2,8 +2,9 @@
 
 import json
 import socket
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol, Self
 
 from tests.load import scaled
 
@@ -15,6 +16,20 @@ def connected(path: str, timeout_s: float | None = None) -> socket.socket:
     return connection
 
 
+class Connection(Protocol):
+    """What these functions use of a socket."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *error: object) -> None: ...
+    def settimeout(self, timeout_s: float | None, /) -> None: ...
+    def sendall(self, data: bytes, /) -> None: ...
+    def recv(self, size: int, /) -> bytes: ...
+
+
+Connect = Callable[[str], Connection]
+"""Connects with the socket at a path."""
+
+
 class NoResponse(Exception):
     """The peer neither sends more bytes nor closes the connection."""
 
@@ -23,7 +38,7 @@ class NoResponse(Exception):
         self.answer = answer
 
 
-def read_to_end(connection: socket.socket) -> bytes:
+def read_to_end(connection: Connection) -> bytes:
     """All bytes until the peer closes the connection. Raises NoResponse."""
     answer = b""
     try:
@@ -36,12 +51,14 @@ def read_to_end(connection: socket.socket) -> bytes:
     return answer
 
 
-def exchange(path: str, sent: bytes, *, silence_s: float | None = None) -> bytes:
+def exchange(
+    path: str, sent: bytes, *, silence_s: float | None = None, connect: Connect = connected
+) -> bytes:
     """The complete response to these bytes.
 
-    `silence_s`: how long to wait for a peer that may itself wait for more bytes. None: such a peer is a failure.
+    `silence_s`: how long to wait for a peer that may itself wait for more bytes. Without it such a peer is a failure.
     """
-    with connected(path) as connection:
+    with connect(path) as connection:
         with suppress(OSError):  # the peer may refuse the request before it has read everything
             connection.sendall(sent)
         if silence_s is not None:

@@ -14,17 +14,18 @@ from typing import Any
 
 from sm.paths import InstancePaths
 from tests.instance import Instance
-from tests.raw_http import exchange, parse_response, request
+from tests.raw_http import Connect, connected, exchange, parse_response, request
 
 CONFIG = "limits: {spawn_interval_s: 0}"
 
 
 @dataclass(frozen=True)
 class AgentClient:
-    """A caller on one socket."""
+    """A caller on one socket. `connect`: opens its connections, which are played in a simulation."""
 
     socket: str
     token: str | None
+    connect: Connect = connected
 
     def ask(self, method: str, path: str, body: object = None, *headers: str) -> tuple[int, Any]:
         """The HTTP status and the JSON of the response."""
@@ -32,7 +33,9 @@ class AgentClient:
         content = b"" if body is None else json.dumps(body).encode()
         return parse_response(
             exchange(
-                self.socket, request(f"{method} {path} HTTP/1.1", *authorization, *headers, body=content)
+                self.socket,
+                request(f"{method} {path} HTTP/1.1", *authorization, *headers, body=content),
+                connect=self.connect,
             )
         )
 
@@ -48,26 +51,23 @@ class AgentClient:
         return status, answer["error"]["code"]
 
 
-class Team:
+class SandboxedTeam:
     """Workspace `shop` has a parent with a child, a sibling and a direct session; `bank` has one session.
 
-    One more sandboxed session has no workspace.
+    One more sandboxed session has no workspace. The subclass gives the instance, a daemon that runs, and `start`.
     """
 
-    starts_processes = True
+    instance: Any
+    connect: Connect
 
-    def __init__(self, start: Callable[[Instance], object] = Instance.start_daemon) -> None:
-        self.instance = Instance(CONFIG, contains_host=True)
-        self._start = start
+    def __init__(self) -> None:
         self.ids: dict[str, str] = {}
-        try:
-            self._begin()
-        except BaseException:
-            self.instance.end()
-            raise
 
-    def _begin(self) -> None:
-        self.instance.start_daemon()
+    def start(self) -> None:
+        """Start the daemon again."""
+        raise NotImplementedError
+
+    def begin(self) -> None:
         for slug in ("shop", "bank"):
             directory = self.instance.home / slug
             directory.mkdir()
@@ -96,7 +96,7 @@ class Team:
                 )
                 assert done.rowcount == 1
         (self.instance.state / "stopped").unlink()
-        self._start(self.instance)
+        self.start()
 
     def socket(self, workspace: str | None) -> str:
         return InstancePaths("", str(self.instance.state)).agent_socket(workspace)
@@ -108,7 +108,7 @@ class Team:
         return str(self.instance.state / "launch" / f"{self.ids[name]}.token")
 
     def client(self, name: str, workspace: str | None = "shop") -> AgentClient:
-        return AgentClient(self.socket(workspace), self.token(name))
+        return AgentClient(self.socket(workspace), self.token(name), self.connect)
 
     def environment(self, name: str, workspace: str | None = "shop") -> dict[str, str]:
         """The environment variables of a command of that session."""
@@ -119,7 +119,55 @@ class Team:
         }
 
     def log(self) -> str:
-        return (self.instance.state / "log" / "daemon.log").read_text()
+        return Path(self.instance.state, "log", "daemon.log").read_text()
+
+    def exchange(self, path: str, sent: bytes, *, silence_s: float | None = None) -> bytes:
+        return exchange(path, sent, silence_s=silence_s, connect=self.connect)
+
+    # The same requests on both kinds of sockets
+
+    def path_of(self, where: str) -> str:
+        """The path of the daemon's socket for `sm.sock`, else of the agent socket of `shop`."""
+        return str(self.instance.socket) if where == "sm.sock" else self.socket("shop")
+
+    def credentials(self, where: str, name: str = "parent") -> list[str]:
+        return [] if where == "sm.sock" else [f"Authorization: Bearer {self.token(name)}"]
+
+    def check_other_callers(self) -> None:
+        """Check that other callers get answers on each socket."""
+        for path, headers in (
+            (str(self.instance.socket), []),
+            (self.socket("shop"), self.credentials("agent", "sibling")),
+            (self.socket("bank"), self.credentials("agent", "banker")),
+        ):
+            status, _ = parse_response(self.exchange(path, request("GET /v1/health HTTP/1.1", *headers)))
+            assert status == 200, path
+
+    def check_log(self) -> None:
+        log = self.log()
+        assert "raceback" not in log, log[-5000:]
+        assert "sm_bug" not in log
 
     def end(self) -> None:
         self.instance.end()
+
+
+class Team(SandboxedTeam):
+    """A team of real processes."""
+
+    starts_processes = True
+
+    def __init__(self, start: Callable[[Instance], object] = Instance.start_daemon) -> None:
+        super().__init__()
+        self.instance: Instance = Instance(CONFIG, contains_host=True)
+        self.connect = connected
+        self._start = start
+        try:
+            self.instance.start_daemon()
+            self.begin()
+        except BaseException:
+            self.instance.end()
+            raise
+
+    def start(self) -> None:
+        self._start(self.instance)

@@ -9,7 +9,7 @@ import os
 import socket
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager
-from typing import Any, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 from greenlet import GreenletExit, getcurrent, greenlet  # type: ignore[import-untyped]
 
@@ -99,8 +99,15 @@ class BlockingSocket:
         self._timeout_s: float | None = None
         self._reader = asyncio.StreamReader(loop=loop)
         self._transport: asyncio.Transport | None = None
+        self.on_close: Callable[[], None] = lambda: None
 
-    def settimeout(self, timeout_s: float | None) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def settimeout(self, timeout_s: float | None, /) -> None:
         self._timeout_s = timeout_s
 
     def gettimeout(self) -> float | None:
@@ -115,13 +122,13 @@ class BlockingSocket:
         found: bytes = self._transport.get_extra_info("socket").getsockopt(level, option, size)
         return found
 
-    def sendall(self, data: bytes) -> None:
+    def sendall(self, data: bytes, /) -> None:
         assert self._transport is not None
         if self._transport.is_closing():
             raise BrokenPipeError("the other end has gone")
         self._transport.write(data)
 
-    def recv(self, size: int) -> bytes:
+    def recv(self, size: int, /) -> bytes:
         """Raises TimeoutError, ConnectionResetError."""
 
         async def read() -> bytes:
@@ -136,6 +143,7 @@ class BlockingSocket:
     def close(self) -> None:
         if self._transport is not None:
             self._transport.close()
+            self.on_close()
 
 
 class BlockingSockets:

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from sm.api.auth import Containment
 from sm.api.middleware import KernelIdentifier
-from sm.api.sockets import AGENT_SOCKET_LIMITS, SOCKET_LIMITS, Listener, Site, SocketLimits, listen
+from sm.api.sockets import AGENT_SOCKET_LIMITS, SOCKET_LIMITS, Listener, Site, listen
 from sm.config import load
 from sm.core.models import Exit
 from sm.daemon.database import open_database
@@ -50,8 +50,6 @@ class Surroundings:
 class DaemonOptions:
     """The arguments of `sm.daemon.main.main` that a test may set for each daemon."""
 
-    bounds: SocketLimits = SOCKET_LIMITS
-    agent_bounds: SocketLimits = AGENT_SOCKET_LIMITS
     containment: Containment | None = None
 
 
@@ -138,7 +136,7 @@ class Daemon:
                 loaded,
                 store,
                 terminals,
-                agent_bounds=self._options.agent_bounds,
+                agent_bounds=AGENT_SOCKET_LIMITS,
                 containment=self._options.containment,
                 started_s=around.clocks.steady(),
                 stopping=self._stopping,
@@ -152,7 +150,7 @@ class Daemon:
             runner = web.AppRunner(parts.server.app(), shutdown_timeout=2.0)
             await runner.setup()
             identify = KernelIdentifier(parts.identity).identify
-            await Site(runner, Listener("sm.sock", self._options.bounds, identify), sock).start()
+            await Site(runner, Listener("sm.sock", SOCKET_LIMITS, identify), sock).start()
             await parts.agent_sockets.serve()
             self._ready.set_result(None)
             running = {

@@ -4,6 +4,7 @@ No thread runs: what code gives to a thread is a callback of the loop. So a run 
 """
 
 import asyncio
+import errno
 import heapq
 import io
 import selectors
@@ -161,6 +162,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     ) -> Any:
         assert self.serve is not None
         return self.serve(sock, protocol_factory)
+
+    async def create_unix_connection(
+        self, protocol_factory: Callable[[], asyncio.BaseProtocol], path: str | None = None, **_: Any
+    ) -> Any:
+        """No engine runs."""
+        raise FileNotFoundError(errno.ENOENT, "no such socket", path)
 
     # Threads
 

@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
 from sm.client.http import DaemonAway, new_key
+from sm.core.models import Exit
 from sm.errors import SmError
 from tests.played_agent import CONFIG, Agent
-from tests.sim.blocking import drive
+from tests.sim.blocking import BlockingSocket, drive
 from tests.sim.command import Command, StartedCommand
+from tests.sim.daemon import DaemonOptions
 from tests.sim.loop import VirtualLoop
 from tests.sim.processes import PlayedProcess
 from tests.sim.programs import Program, Running
@@ -57,7 +59,15 @@ def until(found: Callable[[], T | Literal[False] | None], what: str, within_s: f
 class Instance:
     """As `Instance` of tests/instance.py, with a daemon, terminals and programs that are played."""
 
-    def __init__(self, more: str = "", *, config: str | None = None, seed: int = 1) -> None:
+    def __init__(
+        self,
+        more: str = "",
+        *,
+        config: str | None = None,
+        seed: int = 1,
+        options: DaemonOptions | None = None,
+    ) -> None:
+        """`options`: of each daemon that starts."""
         self._open = ExitStack()
         runner = self._open.enter_context(asyncio.Runner(loop_factory=VirtualLoop))
         loop = runner.get_loop()
@@ -65,6 +75,7 @@ class Instance:
         self.loop = loop
         text = INSTANCE_CONFIG.format(more=more) if config is None else config
         self.world: World = self._open.enter_context(world_on(loop, text, seed))
+        self.world.daemon_options = options or DaemonOptions()
         self.world.programs.installed["sh"] = shell
         self._command = Command(self.world)
         self._open.enter_context(self._command.connected())
@@ -189,6 +200,16 @@ class Instance:
             return [await ask(*request) for request in requests]
 
         return drive(self.loop, ask_all())
+
+    def connected(self, path: str) -> BlockingSocket:
+        """`connected` of raw_http.py, as a process of the operator that lives as long as the connection."""
+        kernel = self.world.kernel
+        process = kernel.start(("test",), self.env, str(self.work), parent=self.world.shell.pid)
+        connection = BlockingSocket(self.loop, self.world.board, process.pid)
+        connection.on_close = lambda: kernel.end(process, Exit(0))
+        connection.settimeout(_WITHIN_S)
+        connection.connect(path)
+        return connection
 
     def post_together(
         self, *requests: tuple[Mapping[str, str] | None, str, Mapping[str, object]]

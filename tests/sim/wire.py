@@ -97,7 +97,8 @@ class _End(asyncio.Transport):
         self._is_closing = True
         self._call(self._lose, None)
         if self.other is not None:
-            self.other._call(self.other.hang_up, error)
+            # A step later: a server begins with a connection before it can read the end of it.
+            self.other._call(self.other._call, self.other.hang_up, error)
 
     def hang_up(self, error: Exception | None) -> None:
         """The other end has gone."""
