@@ -108,7 +108,10 @@ class SandboxedTeam:
         return str(self.instance.state / "launch" / f"{self.ids[name]}.token")
 
     def client(self, name: str, workspace: str | None = "shop") -> AgentClient:
-        return AgentClient(self.socket(workspace), self.token(name), self.connect)
+        return self.caller(self.socket(workspace), self.token(name))
+
+    def caller(self, path: str, token: str | None) -> AgentClient:
+        return AgentClient(path, token, self.connect)
 
     def environment(self, name: str, workspace: str | None = "shop") -> dict[str, str]:
         """The environment variables of a command of that session."""

@@ -68,20 +68,25 @@ class Instance:
         options: DaemonOptions | None = None,
     ) -> None:
         """`options`: of each daemon that starts."""
-        self._open = ExitStack()
-        runner = self._open.enter_context(asyncio.Runner(loop_factory=VirtualLoop))
+        with ExitStack() as opening:  # leaves nothing open when another world has not ended
+            self._begin(
+                opening, INSTANCE_CONFIG.format(more=more) if config is None else config, seed, options
+            )
+            self._open = opening.pop_all()
+
+    def _begin(self, opening: ExitStack, config: str, seed: int, options: DaemonOptions | None) -> None:
+        runner = opening.enter_context(asyncio.Runner(loop_factory=VirtualLoop))
         loop = runner.get_loop()
         assert isinstance(loop, VirtualLoop)
         self.loop = loop
-        text = INSTANCE_CONFIG.format(more=more) if config is None else config
-        self.world: World = self._open.enter_context(world_on(loop, text, seed))
+        self.world: World = opening.enter_context(world_on(loop, config, seed))
         self.world.daemon_options = options or DaemonOptions()
         self.world.programs.installed["sh"] = shell
         self._command = Command(self.world)
-        self._open.enter_context(self._command.connected())
+        opening.enter_context(self._command.connected())
         self.world.programs.sm_command = self._run_in_agent
-        self._open.callback(lambda: drive(loop, self.world.programs.end()))
-        self._open.callback(lambda: drive(loop, self._command.end()))
+        opening.callback(lambda: drive(loop, self.world.programs.end()))
+        opening.callback(lambda: drive(loop, self._command.end()))
         self.home, self.work = self.world.home, self.world.work
         self.config = Path(self.world.paths.config)
         self.state, self.socket = Path(self.world.paths.state), Path(self.world.paths.socket)

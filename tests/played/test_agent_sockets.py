@@ -1,7 +1,5 @@
 """Agent sockets of sandboxed sessions: routes, authentication, and isolation between workspaces."""
 
-import hashlib
-import json
 import os
 import stat
 from collections.abc import Iterator
@@ -12,9 +10,8 @@ import pytest
 
 from sm.api.routes import ROUTES as TABLE
 from sm.client.http import Client
-from tests.instance import Instance
-from tests.raw_http import connected, exchange, parse_error, parse_response, read_to_end, request
-from tests.team import AgentClient, Team
+from tests.raw_http import parse_response, request
+from tests.sim.team import PlayedTeam
 
 # The route table names the audience of each route. This independent list checks the table.
 OPERATOR_ROUTES = {
@@ -52,25 +49,15 @@ OPERATOR_ROUTES = {
 AGENT_ROUTES = {f"{r.method} {r.path}" for routes in TABLE.values() for r in routes if r.agents}
 ROUTES = {f"{r.method} {r.path}" for routes in TABLE.values() for r in routes}
 UNKNOWN_ROUTE = (404, "protocol")
-UNAUTHENTICATED = (401, "unauthenticated")
 
 
 @pytest.fixture(scope="module")
-def team() -> Iterator[Team]:
+def team() -> Iterator[PlayedTeam]:
     """A team shared by the tests that do not change its sessions."""
-    shared_team = Team()
+    shared_team = PlayedTeam()
     yield shared_team
     assert "Traceback" not in shared_team.log()
     shared_team.end()
-
-
-@pytest.fixture
-def fresh() -> Iterator[Team]:
-    """A team for one test."""
-    team = Team()
-    yield team
-    assert "Traceback" not in team.log()
-    team.end()
 
 
 # Routes
@@ -81,7 +68,7 @@ def test_every_route_is_either_an_agent_route_or_operator_only() -> None:
     assert not AGENT_ROUTES - ROUTES
 
 
-def filled_route(route: str, team: Team) -> tuple[str, str]:
+def filled_route(route: str, team: PlayedTeam) -> tuple[str, str]:
     method, _, path = route.partition(" ")
     return method, path.replace("{ref}", team.ids["child"]).replace("{slug}", "shop").replace(
         "{name}", "shop"
@@ -89,7 +76,7 @@ def filled_route(route: str, team: Team) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("route", sorted(OPERATOR_ROUTES))
-def test_agent_socket_hides_operator_only_routes(team: Team, route: str) -> None:
+def test_agent_socket_hides_operator_only_routes(team: PlayedTeam, route: str) -> None:
     method, path = filled_route(route, team)
     parent = team.client("parent")
     status, answer = parent.ask(method, path, None if method == "GET" else {"all": True})
@@ -98,20 +85,20 @@ def test_agent_socket_hides_operator_only_routes(team: Team, route: str) -> None
     assert answer == parent.ask(method, "/v1/nothing", None if method == "GET" else {})[1]
 
 
-def test_agent_route_exists_on_the_agent_socket_and_on_the_daemon_socket(team: Team) -> None:
+def test_agent_route_exists_on_the_agent_socket_and_on_the_daemon_socket(team: PlayedTeam) -> None:
     wrong = dict.fromkeys(
         ("agent_type", "sessions", "limit", "question", "text", "message", "to", "payload"), 5
     )
     for route in sorted(AGENT_ROUTES - {"GET /v1/events/stream", "GET /v1/live"}):
         method, _, path = route.partition(" ")
         path = path.replace("{ref}", "0bad0bad").replace("{slug}", "shop").replace("{id}", "1")
-        for client in (team.client("parent"), AgentClient(str(team.instance.socket), None)):
+        for client in (team.client("parent"), team.caller(str(team.instance.socket), None)):
             status, answer = client.ask(method, path, None if method == "GET" else wrong)
             assert status < 500, (route, answer)
             assert status == 200 or answer["error"]["code"] != UNKNOWN_ROUTE[1], route
 
 
-def test_agent_socket_is_private_to_its_owner_and_alone_in_its_directory(team: Team) -> None:
+def test_agent_socket_is_private_to_its_owner_and_alone_in_its_directory(team: PlayedTeam) -> None:
     for workspace in ("shop", "bank", None):
         socket = Path(team.socket(workspace))
         modes = [stat.S_IMODE(path.stat().st_mode) for path in (socket, socket.parent, socket.parent.parent)]
@@ -120,16 +107,10 @@ def test_agent_socket_is_private_to_its_owner_and_alone_in_its_directory(team: T
         assert len(os.fsencode(socket)) <= 104
 
 
-def test_daemon_opens_no_agent_socket_when_no_session_is_sandboxed(instance: Instance) -> None:
-    instance.spawn("Sleeper", "x")
-    instance.sm("daemon", "restart")
-    assert not (instance.state / "run" / "w").exists()
-
-
 # Authentication
 
 
-def test_token_identifies_the_caller_when_headers_claim_another_session(team: Team) -> None:
+def test_token_identifies_the_caller_when_headers_claim_another_session(team: PlayedTeam) -> None:
     for name, workspace in (("parent", "shop"), ("child", "shop"), ("banker", "bank"), ("loner", None)):
         client = team.client(name, workspace)
         assert client.get("/v1/me")["session_id"] == team.ids[name]
@@ -141,66 +122,8 @@ def test_token_identifies_the_caller_when_headers_claim_another_session(team: Te
         assert client.ask("GET", "/v1/me", None, *false_headers)[1]["session_id"] == team.ids[name]
 
 
-def bearer(*tokens: str) -> list[str]:
-    return [f"Authorization: Bearer {token}" for token in tokens]
-
-
-def wrong_tokens(team: Team) -> dict[str, list[str]]:
-    """Authorization headers that the socket of `shop` must refuse, by description."""
-    token = team.token("parent")
-    return {
-        "none": [],
-        "empty": bearer(""),
-        "no scheme": [f"Authorization: {token}"],
-        "another scheme": [f"Authorization: Basic {token}"],
-        "empty header": ["Authorization:"],
-        "truncated": bearer(token[:-1]),
-        "longer": bearer(token + "0"),
-        "very long": bearer(token * 100),
-        "in capitals": bearer(token.upper()) if token.upper() != token else bearer(""),
-        "wrong": bearer("0" * 64),
-        "not hexadecimal": bearer("\xe9" * 64),
-        "token twice in one header": bearer(f"{token} {token}"),
-        "its hash": bearer(hashlib.sha256(token.encode()).hexdigest()),
-        "two equal headers": bearer(token, token),
-        "two different headers": bearer(token, team.token("direct")),
-        "wrong and right header": bearer("0" * 64, token),
-        "of another workspace": bearer(team.token("banker")),
-        "of no workspace": bearer(team.token("loner")),
-        "of a direct session": bearer(team.token("direct")),
-        "a session id": bearer(team.ids["parent"]),
-    }
-
-
-def test_every_invalid_token_gets_the_same_401_answer(fresh: Team) -> None:
-    killed, ended = fresh.token("child"), fresh.token("sibling")
-    fresh.instance.sm("kill", fresh.ids["child"], "--force")
-    os.kill(fresh.instance.session(fresh.ids["sibling"])["pid"], 15)
-    fresh.instance.ended(fresh.ids["sibling"])
-    wrong_headers = wrong_tokens(fresh) | {
-        "of a killed session": bearer(killed),
-        "of an ended session": bearer(ended),
-    }
-    answers = set()
-    for description, headers in wrong_headers.items():
-        for path in ("/v1/me", "/v1/nothing", "/v1/daemon/stop"):
-            sent = request(f"POST {path} HTTP/1.1", *headers, body=b"{}")
-            answer = exchange(fresh.socket("shop"), sent)
-            assert parse_error(answer) == UNAUTHENTICATED, description
-            head, _, body = answer.partition(b"\r\n\r\n")
-            assert b"WWW-Authenticate: Bearer" in head
-            answers.add(body)
-    assert len(answers) == 1
-    assert fresh.instance.session(fresh.ids["parent"])["status"] == "running"
-    audit = (fresh.instance.state / "log" / "audit.jsonl").read_text()
-    assert "shop socket" in audit
-    for text in (audit, fresh.log(), (fresh.instance.state / "sm.db").read_bytes().decode("latin-1")):
-        assert fresh.token("parent") not in text
-        assert killed not in text
-
-
-def test_agent_socket_authenticates_each_request_of_a_connection(team: Team) -> None:
-    with connected(team.socket("shop")) as connection:
+def test_agent_socket_authenticates_each_request_of_a_connection(team: PlayedTeam) -> None:
+    with team.connect(team.socket("shop")) as connection:
         for name in ("parent", "child"):
             shown = f"Authorization: Bearer {team.token(name)}"
             connection.sendall(request("GET /v1/me HTTP/1.1", shown, close=False))
@@ -209,25 +132,16 @@ def test_agent_socket_authenticates_each_request_of_a_connection(team: Team) -> 
         assert b"401" in connection.recv(65536).partition(b"\r\n")[0]
 
 
-def test_daemon_socket_ignores_tokens(team: Team) -> None:
-    client = AgentClient(str(team.instance.socket), team.token("child"))
+def test_daemon_socket_ignores_tokens(team: PlayedTeam) -> None:
+    client = team.caller(str(team.instance.socket), team.token("child"))
     assert client.refused("GET", "/v1/me") == (404, "not_found")  # by its uid the caller is the operator
-    answer = exchange(
+    answer = team.exchange(
         str(team.instance.socket), request("GET /v1/others HTTP/1.1", "Authorization: Bearer x", "A: b")
     )
     assert len(parse_response(answer)[1]) == len(team.ids)
 
 
-def test_token_stays_valid_when_the_daemon_restarts(fresh: Team) -> None:
-    token = fresh.token("parent")
-    fresh.instance.restart_daemon()
-    assert AgentClient(fresh.socket("shop"), token).get("/v1/me")["session_id"] == fresh.ids["parent"]
-    fresh.instance.kill_daemon()
-    fresh.instance.start_daemon()
-    assert AgentClient(fresh.socket("shop"), token).get("/v1/me")["session_id"] == fresh.ids["parent"]
-
-
-def test_command_authenticates_with_the_token_file_of_its_session(team: Team) -> None:
+def test_command_authenticates_with_the_token_file_of_its_session(team: PlayedTeam) -> None:
     env = team.environment("parent")
     assert team.instance.json("me", env=env)["session_id"] == team.ids["parent"]
     team.instance.sm("note", "from the inside", env=env)
@@ -247,12 +161,12 @@ def test_command_authenticates_with_the_token_file_of_its_session(team: Team) ->
 # Visibility
 
 
-def names(team: Team, sessions: list[dict[str, Any]]) -> set[str]:
+def names(team: PlayedTeam, sessions: list[dict[str, Any]]) -> set[str]:
     by_id = {session_id: name for name, session_id in team.ids.items()}
     return {by_id[s["session_id"]] for s in sessions}
 
 
-def test_sandboxed_session_sees_only_sandboxed_sessions_of_its_workspace(team: Team) -> None:
+def test_sandboxed_session_sees_only_sandboxed_sessions_of_its_workspace(team: PlayedTeam) -> None:
     parent, banker, loner = (
         team.client("parent"), team.client("banker", "bank"), team.client("loner", None)
     )  # fmt: skip
@@ -271,7 +185,7 @@ def test_sandboxed_session_sees_only_sandboxed_sessions_of_its_workspace(team: T
 
 
 @pytest.mark.parametrize("name", ["banker", "loner", "direct"])
-def test_hidden_session_does_not_exist_for_a_sandboxed_caller(team: Team, name: str) -> None:
+def test_hidden_session_does_not_exist_for_a_sandboxed_caller(team: PlayedTeam, name: str) -> None:
     parent = team.client("parent")
     session = team.instance.session(team.ids[name])
     for reference in (
@@ -314,7 +228,7 @@ def test_hidden_session_does_not_exist_for_a_sandboxed_caller(team: Team, name: 
     assert team.instance.session(team.ids[name])["status"] == "running"
 
 
-def test_request_body_cannot_change_the_callers_trust_or_workspace(team: Team) -> None:
+def test_request_body_cannot_change_the_callers_trust_or_workspace(team: PlayedTeam) -> None:
     parent = team.client("parent")
     spawn = {"agent_type": "Sleeper"}
     for more, expected in (
@@ -331,38 +245,3 @@ def test_request_body_cannot_change_the_callers_trust_or_workspace(team: Team) -
     more = {"trust_level": "direct", "effective_mode": "direct", "created_by": "operator", "session_id": "x"}
     assert parent.refused("POST", "/v1/sessions", spawn | more) == (502, "engine_missing")
     assert names(team, parent.get("/v1/sessions")) == {"parent", "child", "sibling"}
-
-
-def test_sandboxed_session_can_kill_only_its_descendants(fresh: Team) -> None:
-    parent = fresh.client("parent")
-    for name in ("parent", "sibling"):
-        assert parent.refused("POST", f"/v1/sessions/{fresh.ids[name]}/kill", {}) == (403, "not_permitted")
-    status, killed = parent.ask("POST", f"/v1/sessions/{fresh.ids['child']}/kill", {"force": True})
-    assert (status, killed["status"]) == (200, "killed")
-
-
-# Streams and waits
-
-
-def open_stream(team: Team, path: str) -> Any:
-    connection = connected(team.socket("shop"))
-    shown = f"Authorization: Bearer {team.token('child')}"
-    connection.sendall(request(f"GET {path} HTTP/1.1", shown))
-    assert b" 200 " in connection.recv(65536).partition(b"\r\n")[0]
-    return connection
-
-
-def test_streams_and_waits_end_when_the_calling_session_ends(fresh: Team) -> None:
-    shown = f"Authorization: Bearer {fresh.token('child')}"
-    stream = open_stream(fresh, "/v1/events/stream")
-    waiting = connected(fresh.socket("shop"))
-    body = json.dumps({"sessions": [fresh.ids["sibling"]], "wait_s": 25}).encode()
-    waiting.sendall(request("POST /v1/wait HTTP/1.1", shown, body=body))
-    inbox = connected(fresh.socket("shop"))
-    inbox.sendall(request("POST /v1/inbox/take HTTP/1.1", shown, body=b'{"wait_s": 25}'))
-    fresh.instance.in_status(fresh.ids["child"], "idle")  # its status shows that it waits
-    fresh.instance.sm("kill", fresh.ids["child"], "--force")
-    with stream, waiting, inbox:
-        assert read_to_end(stream).endswith(b"0\r\n\r\n")  # the end of a body in chunks
-        assert parse_error(read_to_end(waiting))[0] in (401, 409)
-        assert parse_error(read_to_end(inbox))[0] in (401, 409)
