@@ -4,6 +4,7 @@ Parts with a clock of their own get it from the simulation. Everything else that
 """
 
 import asyncio
+import gc
 import math
 import random
 import secrets
@@ -89,7 +90,7 @@ class _Poll:
 
 
 class PlayedModules:
-    """Replaces `time`, `select`, `secrets`, `uuid` and the class `datetime` in all loaded modules of sm."""
+    """Replaces `time`, `select`, `secrets`, `uuid`, `gc` and the class `datetime` in all loaded modules of sm."""
 
     def __init__(self, clocks: Clocks, seed: int) -> None:
         chance = random.Random(seed)
@@ -110,6 +111,9 @@ class PlayedModules:
             ),
             uuid: _Stand(uuid, uuid4=lambda: uuid.UUID(bytes=chance.randbytes(16), version=4)),
             datetime: _datetimes(clocks),
+            gc: _Stand(
+                gc, freeze=lambda: None
+            ),  # the process goes on after the daemon, and would keep all it left
         }
         self._replaced: list[tuple[ModuleType, str, object]] = []
         self._loaded = 0

@@ -6,6 +6,7 @@ import socket
 import struct
 from collections.abc import Callable, Mapping
 from contextvars import Context
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -17,7 +18,16 @@ from sm.wire import encode
 from tests.sim.lives import Life, life_in
 from tests.sim.loop import VirtualLoop
 
-__all__ = ["Caller", "Switchboard", "target"]
+__all__ = ["Caller", "HttpAnswer", "Switchboard", "target"]
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """An answer with the names of its headers in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
 
 _PIECE_BYTES = 256 * 1024
 """The most that a transport of asyncio reads at once."""
@@ -227,6 +237,11 @@ class Caller:
     ) -> tuple[int, bytes]:
         """The status and the body of the answer. Raises DaemonAway."""
         content = None if body is None else encode(body)
+        answer = await self.carry(request(method, target, key=key, body=content, token=self._token()))
+        return answer.status, answer.body
+
+    async def carry(self, sent: bytes) -> HttpAnswer:
+        """Send the bytes of a request. Raises DaemonAway."""
         reader = asyncio.StreamReader()
         protocol = asyncio.StreamReaderProtocol(reader)
         try:
@@ -234,7 +249,7 @@ class Caller:
         except ConnectionRefusedError as error:
             raise DaemonAway(str(error)) from None
         try:
-            end.write(request(method, target, key=key, body=content, token=self._token()))
+            end.write(sent)
             return await _answer(reader)
         except (ConnectionError, asyncio.IncompleteReadError) as error:
             raise DaemonAway(f"the connection broke: {error}") from None
@@ -249,7 +264,7 @@ class Caller:
             return ""
 
 
-async def _answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+async def _answer(reader: asyncio.StreamReader) -> HttpAnswer:
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     first, *lines = head.split("\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
@@ -259,5 +274,6 @@ async def _answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
         while size := int(await reader.readuntil(b"\r\n"), 16):
             body += await reader.readexactly(size)
             await reader.readexactly(2)
-        return status, body
-    return status, await reader.readexactly(int(headers.get("content-length", "0")))
+        return HttpAnswer(status, headers, body)
+    body = await reader.readexactly(int(headers.get("content-length", "0")))
+    return HttpAnswer(status, headers, body)

@@ -1,10 +1,10 @@
 """The tools that send messages."""
 
 from tests.fixtures import context_fixture
-from tests.instance import Instance
-from tests.mcp.mcp_client import CONFIG, McpClient, McpSession
+from tests.played.mcp.mcp_client import CONFIG, McpClient, McpSession
+from tests.sim.stage import Instance
 
-instance = context_fixture("module", Instance, CONFIG)
+instance = context_fixture("function", Instance, CONFIG)
 
 
 def test_message_to_an_inbox_is_queued_until_it_is_taken(instance: Instance) -> None:
@@ -45,7 +45,7 @@ def test_broadcast_reaches_every_child_once(instance: Instance) -> None:
 
 
 def test_question_is_answered_by_a_message_of_the_operator(instance: Instance) -> None:
-    session, operator = McpSession(instance), McpClient(instance.socket)
+    session, operator = McpSession(instance), McpClient(instance)
     asked = session.call("ask", key="q", question="red or blue?", options=["red", "blue"])
     assert asked["state"] == "open"
     sent = operator.call("send_message", session_id=session.id, message="2")

@@ -1,29 +1,17 @@
 """`wait_for_sessions` is held in the daemon until the caller can act, or cancels."""
 
-import sys
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
-import pytest
-
+from sm.services.waits import REPORT_EVERY_S
 from tests.fixtures import context_fixture
-from tests.instance import Instance, until
-from tests.mcp.mcp_client import CONFIG, HttpAnswer, McpClient, McpSession
+from tests.played.mcp.mcp_client import CONFIG, HeldCall, McpClient, McpSession
+from tests.sim.stage import Instance, until
 
-instance = context_fixture("module", Instance, CONFIG)
-pytestmark = pytest.mark.timeout(300)
-
-
-@pytest.fixture
-def threads() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(4) as pool:
-        yield pool
+instance = context_fixture("function", Instance, CONFIG)
 
 
-def waiting(threads: ThreadPoolExecutor, client: McpClient, **arguments: Any) -> Future[dict[str, Any]]:
-    return threads.submit(client.call, "wait_for_sessions", **arguments)
+def waiting(client: McpClient, **arguments: Any) -> HeldCall:
+    return client.start_call("wait_for_sessions", **arguments)
 
 
 def team(instance: Instance) -> tuple[McpSession, McpSession]:
@@ -36,9 +24,9 @@ def is_held(instance: Instance, session: McpSession) -> bool:
     return bool(instance.session(session.id)["status"] == "idle")
 
 
-def test_wait_returns_the_results_of_the_children(instance: Instance, threads: ThreadPoolExecutor) -> None:
+def test_wait_returns_the_results_of_the_children(instance: Instance) -> None:
     parent, child = team(instance)
-    held = waiting(threads, parent, timeout_s=600)
+    held = waiting(parent, timeout_s=600)
     until(lambda: is_held(instance, parent), "the wait is held")
     child.call("complete_session", message="All tests pass")
     ended = held.result()
@@ -54,14 +42,13 @@ def test_wait_returns_the_results_of_the_children(instance: Instance, threads: T
     assert instance.json("inbox", env=instance.as_session(parent.id)) == []
 
 
-def test_wait_for_all_does_not_end_for_the_notice_of_the_first(
-    instance: Instance, threads: ThreadPoolExecutor
-) -> None:
+def test_wait_for_all_does_not_end_for_the_notice_of_the_first(instance: Instance) -> None:
     parent, first = team(instance)
     second = McpSession(instance, "--parent", parent.id)
-    held = waiting(threads, parent, timeout_s=600)
+    held = waiting(parent, timeout_s=600)
     until(lambda: is_held(instance, parent), "the wait is held")
     first.call("complete_session", message="one")
+    instance.wait(30)
     assert not held.done()
     second.call("complete_session", message="two")
     ended = held.result()
@@ -69,12 +56,10 @@ def test_wait_for_all_does_not_end_for_the_notice_of_the_first(
     assert instance.json("inbox", env=instance.as_session(parent.id)) == []
 
 
-def test_wait_is_the_reason_of_the_status_with_the_number_of_the_sessions(
-    instance: Instance, threads: ThreadPoolExecutor
-) -> None:
+def test_wait_is_the_reason_of_the_status_with_the_number_of_the_sessions(instance: Instance) -> None:
     parent, first = team(instance)
     second = McpSession(instance, "--parent", parent.id)
-    held = waiting(threads, parent, timeout_s=600)
+    held = waiting(parent, timeout_s=600)
 
     def says(reason: str) -> None:
         until(lambda: instance.session(parent.id)["status_reason"] == reason, reason)
@@ -89,18 +74,18 @@ def test_wait_is_the_reason_of_the_status_with_the_number_of_the_sessions(
     says("no longer waiting")
 
 
-def test_wait_for_any_ends_with_the_first(instance: Instance, threads: ThreadPoolExecutor) -> None:
+def test_wait_for_any_ends_with_the_first(instance: Instance) -> None:
     parent, first = team(instance)
     McpSession(instance, "--parent", parent.id)
-    held = waiting(threads, parent, any=True, timeout_s=600)
+    held = waiting(parent, any=True, timeout_s=600)
     until(lambda: is_held(instance, parent), "the wait is held")
     first.call("complete_session", message="one")
     assert held.result()["why"] == "reached"
 
 
-def test_wait_ends_early_for_a_question_of_a_child(instance: Instance, threads: ThreadPoolExecutor) -> None:
+def test_wait_ends_early_for_a_question_of_a_child(instance: Instance) -> None:
     parent, child = team(instance)
-    held = waiting(threads, parent, timeout_s=600)
+    held = waiting(parent, timeout_s=600)
     until(lambda: is_held(instance, parent), "the wait is held")
     asked = child.call("ask", question="red or blue?", options=["red", "blue"])
     ended = held.result()
@@ -115,11 +100,11 @@ def test_wait_ends_early_for_a_question_of_a_child(instance: Instance, threads: 
     assert instance.json("inbox", env=instance.as_session(parent.id)) == []
 
 
-def test_wait_ends_early_for_a_message(instance: Instance, threads: ThreadPoolExecutor) -> None:
+def test_wait_ends_early_for_a_message(instance: Instance) -> None:
     parent, _ = team(instance)
-    held = waiting(threads, parent, timeout_s=600)
+    held = waiting(parent, timeout_s=600)
     until(lambda: is_held(instance, parent), "the wait is held")
-    McpClient(instance.socket).call("send_message", session_id=parent.id, message="stop", wait_s=0)
+    McpClient(instance).call("send_message", session_id=parent.id, message="stop", wait_s=0)
     ended = held.result()
     assert (ended["why"], ended["unread"]) == ("message", 1)
 
@@ -136,9 +121,9 @@ def test_wait_tells_a_timeout_and_an_impossible_status(instance: Instance) -> No
     assert over["why"] == "impossible"
 
 
-def test_held_question_returns_its_answer(instance: Instance, threads: ThreadPoolExecutor) -> None:
+def test_held_question_returns_its_answer(instance: Instance) -> None:
     parent, child = team(instance)
-    held = threads.submit(child.call, "ask", question="red or blue?", wait_s=600)
+    held = child.start_call("ask", question="red or blue?", wait_s=600)
     (request,) = until(lambda: parent.call("list_requests")["requests"], "the question")
     parent.call("answer_request", request_id=request["request_id"], answers=["a dark red"])
     answered = held.result()
@@ -151,56 +136,53 @@ def test_wait_for_oneself_is_refused(instance: Instance) -> None:
     assert session.refused("wait_for_sessions", session_ids=[session.id])["code"] == "usage"
 
 
-def test_cancelled_wait_is_answered_without_a_response(
-    instance: Instance, threads: ThreadPoolExecutor
-) -> None:
+def test_cancelled_wait_is_answered_without_a_response(instance: Instance) -> None:
     parent, _ = team(instance)
     call = {"name": "wait_for_sessions", "arguments": {"timeout_s": 600}}
     message = {"jsonrpc": "2.0", "id": "held", "method": "tools/call", "params": call}
-    held: Future[HttpAnswer] = threads.submit(parent.post, message)
+    held = parent.start_post(message)
     until(lambda: is_held(instance, parent), "the wait is held")
     assert parent.post(message).messages[0]["error"]["message"] == "a request with this id is in flight"
     cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "held"}}
-    stranger = McpClient(parent.path)
+    stranger = parent.client()
     assert stranger.post(cancel).status == 202
+    instance.wait(30)
     assert not held.done()
     parent.post(cancel)
     assert (held.result().status, held.result().body) == (202, "")
     until(lambda: not is_held(instance, parent), "the session works again")
 
 
-def test_repeated_call_with_its_key_takes_the_place_of_the_first(
-    instance: Instance, threads: ThreadPoolExecutor
-) -> None:
+def test_repeated_call_with_its_key_takes_the_place_of_the_first(instance: Instance) -> None:
     parent, child = team(instance)
     call = {"name": "wait_for_sessions", "arguments": {"timeout_s": 600}}
     message = {"jsonrpc": "2.0", "id": "held", "method": "tools/call", "params": call}
     key = {"Idempotency-Key": "toolu_1"}
-    first: Future[HttpAnswer] = threads.submit(parent.post, message, key)
+    first = parent.start_post(message, key)
     until(lambda: is_held(instance, parent), "the wait is held")
-    second: Future[HttpAnswer] = threads.submit(parent.post, message, key)
+    second = parent.start_post(message, key)
     assert first.result().status == 202
     child.call("complete_session", message="done")
     assert second.result().messages[0]["result"]["structuredContent"]["why"] == "reached"
 
 
-def test_wait_reports_its_progress_to_a_client_that_asks_for_it(threads: ThreadPoolExecutor) -> None:
-    with Instance(CONFIG, forked=False) as instance:
-        instance.run_daemon(sys.executable, str(Path(__file__).with_name("reporting_daemon.py")))
-        parent, child = team(instance)
-        call = {"name": "wait_for_sessions", "arguments": {"timeout_s": 600}, "_meta": {"progressToken": "t"}}
-        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
-        answer = parent.post(message, after_event=lambda: child.call("complete_session", message="done"))
-        first, *_, last = answer.messages
-        assert answer.kind == "text/event-stream"
-        assert first["method"] == "notifications/progress"
-        assert first["params"]["progressToken"] == "t"
-        name = instance.session(child.id)["name"]
-        assert first["params"]["message"] == f"waits for 1 session: {name} (running)"
-        assert last["result"]["structuredContent"]["why"] == "reached"
+def test_wait_reports_its_progress_to_a_client_that_asks_for_it(instance: Instance) -> None:
+    parent, child = team(instance)
+    call = {"name": "wait_for_sessions", "arguments": {"timeout_s": 600}, "_meta": {"progressToken": "t"}}
+    held = parent.start_post({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call})
+    instance.wait(1.5 * REPORT_EVERY_S)
+    child.call("complete_session", message="done")
+    answer = held.result()
+    first, last = answer.messages
+    assert answer.kind == "text/event-stream"
+    assert first["method"] == "notifications/progress"
+    assert first["params"]["progressToken"] == "t"
+    name = instance.session(child.id)["name"]
+    assert first["params"]["message"] == f"waits for 1 session: {name} (running)"
+    assert last["result"]["structuredContent"]["why"] == "reached"
 
 
-def test_held_message_does_not_end_a_wait(threads: ThreadPoolExecutor) -> None:
+def test_held_message_does_not_end_a_wait() -> None:
     with Instance(f"{CONFIG}warnings: {{ping_pong: {{limit: 2}}}}\n") as instance:
         parent, child = team(instance)
         pair = (parent, child)
@@ -209,7 +191,7 @@ def test_held_message_does_not_end_a_wait(threads: ThreadPoolExecutor) -> None:
         # The last one, to the parent, is held for a decision.
         assert [m["held_until"] for m in instance.json("log", parent.id)][-1] == ""
         instance.json("inbox", "--take", env=instance.as_session(parent.id))
-        held = waiting(threads, parent, timeout_s=600)
+        held = waiting(parent, timeout_s=600)
         until(lambda: is_held(instance, parent), "the wait is held")
         child.call("complete_session", message="done")
         assert held.result()["why"] == "reached"

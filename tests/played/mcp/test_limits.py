@@ -1,30 +1,27 @@
 """The limits of spawns and texts apply to calls of tools, and a refused call has no effect."""
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from tests.fixtures import context_fixture
-from tests.instance import Instance
-from tests.mcp.mcp_client import CONFIG, McpClient, McpSession
+from tests.played.mcp.mcp_client import CONFIG, McpSession
+from tests.sim.stage import Instance
 
 TASK: dict[str, Any] = {"title": "T", "agent_name": "Sleeper", "initial_message": "x"}
 BAD = {"NUL": "a\x00b", "escape": "a\x1b[201~b", "C1": "a\x9bb", "bidirectional": "a\u202eb", "CR": "a\rb"}
-instance = context_fixture("module", Instance, CONFIG)
+instance = context_fixture("function", Instance, CONFIG)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def parent(instance: Instance) -> McpSession:
     return McpSession(instance)
 
 
 def test_ten_creates_at_once_make_ten_children_and_the_eleventh_is_refused(instance: Instance) -> None:
     parent = McpSession(instance)
-    with ThreadPoolExecutor(10) as threads:
-        created = list(
-            threads.map(lambda n: McpClient(parent.path).call("create_session", **TASK), range(10))
-        )
+    calls = [parent.client().start_call("create_session", **TASK) for _ in range(10)]
+    created = [call.result() for call in calls]
     children = instance.json("children", parent.id)
     assert {child["session_id"] for child in children} == {child["session_id"] for child in created}
     assert len(children) == 10

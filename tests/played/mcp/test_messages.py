@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from tests.fixtures import context_fixture
-from tests.instance import Instance
-from tests.mcp.mcp_client import CONFIG, VERSION, McpClient, McpSession
+from tests.played.mcp.mcp_client import CONFIG, VERSION, McpClient, McpSession
+from tests.sim.stage import Instance
 
-instance = context_fixture("module", Instance, CONFIG)
+instance = context_fixture("function", Instance, CONFIG)
 HELLO = {"protocolVersion": VERSION, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 ENVELOPE = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -17,13 +17,13 @@ ENVELOPE = {
 }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def session(instance: Instance) -> McpSession:
     return McpSession(instance)
 
 
 def test_initialize_negotiates_the_version_of_the_client(session: McpSession) -> None:
-    client = McpClient(session.path, version=None)
+    client = session.client(version=None)
     result = client.request("initialize", HELLO)["result"]
     assert result["protocolVersion"] == VERSION
     assert result["serverInfo"]["name"] == "sm"
@@ -32,7 +32,7 @@ def test_initialize_negotiates_the_version_of_the_client(session: McpSession) ->
 
 
 def test_initialize_offers_the_newest_version_for_an_unknown_one(session: McpSession) -> None:
-    client = McpClient(session.path, version=None)
+    client = session.client(version=None)
     result = client.request("initialize", {**HELLO, "protocolVersion": "1999-01-01"})["result"]
     assert result["protocolVersion"] == VERSION
 
@@ -47,36 +47,36 @@ def test_response_is_accepted_without_a_body(session: McpSession) -> None:
 
 
 def test_ping_is_answered_before_initialize(session: McpSession) -> None:
-    assert McpClient(session.path, version=None).request("ping")["result"] == {}
+    assert session.client(version=None).request("ping")["result"] == {}
 
 
 def test_tool_call_is_refused_before_initialize(session: McpSession) -> None:
-    client = McpClient(session.path, version=None)
+    client = session.client(version=None)
     for method, params in (("tools/call", {"name": "get_progress"}), ("tools/list", {}), ("no/such", {})):
         error = client.request(method, params)["error"]
         assert error == {"code": -32600, "message": f"{method} must wait until initialize is answered"}
 
 
 def test_unknown_protocol_version_in_the_header_is_refused(session: McpSession) -> None:
-    client = McpClient(session.path, version="1999-01-01")
+    client = session.client(version="1999-01-01")
     assert "1999-01-01" in client.request("tools/list")["error"]["message"]
 
 
 def test_discover_is_answered_in_the_modern_era(session: McpSession) -> None:
-    client = McpClient(session.path, version=None)
+    client = session.client(version=None)
     result = client.request("server/discover", {"_meta": ENVELOPE})["result"]
     assert result["supportedVersions"] == ["2026-07-28"]
 
 
 def test_tools_are_the_same_in_both_eras(session: McpSession) -> None:
-    modern = McpClient(session.path, version=None).request("tools/list", {"_meta": ENVELOPE})["result"]
+    modern = session.client(version=None).request("tools/list", {"_meta": ENVELOPE})["result"]
     assert modern["tools"] == session.request("tools/list")["result"]["tools"]
     assert modern["resultType"] == "complete"
 
 
 def test_tool_is_called_in_the_modern_era(session: McpSession) -> None:
     params = {"name": "get_progress", "arguments": {}, "_meta": ENVELOPE}
-    result = McpClient(session.path, version=None).request("tools/call", params)["result"]
+    result = session.client(version=None).request("tools/call", params)["result"]
     assert result["structuredContent"]["session_id"] == session.id
 
 
@@ -138,7 +138,7 @@ def test_operator_has_no_tools_that_report(instance: Instance, session: McpSessi
     def names(client: McpClient) -> set[str]:
         return {tool["name"] for tool in client.request("tools/list")["result"]["tools"]}
 
-    operator = McpClient(instance.socket)
+    operator = McpClient(instance)
     assert "report_note" in names(session)
     assert "report_note" not in names(operator)
     assert operator.invalid("report_note", {"text": "x"})["code"] == -32602

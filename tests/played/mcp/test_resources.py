@@ -6,18 +6,18 @@ from typing import Any
 import pytest
 
 from tests.fixtures import context_fixture
-from tests.instance import Instance
-from tests.mcp.mcp_client import CONFIG, VERSION, McpClient, McpSession
+from tests.played.mcp.mcp_client import CONFIG, VERSION, McpClient, McpSession
+from tests.sim.stage import Instance
 
-instance = context_fixture("module", Instance, f"{CONFIG}mcp: {{resources: true, tools: [get_progress]}}\n")
-silent = context_fixture("module", Instance, CONFIG)
+instance = context_fixture("function", Instance, f"{CONFIG}mcp: {{resources: true, tools: [get_progress]}}\n")
+silent = context_fixture("function", Instance, CONFIG)
 HELLO = {"protocolVersion": VERSION, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def session(instance: Instance) -> McpSession:
     session = McpSession(instance, "--title", "The lead")
-    client = McpClient(instance.socket)
+    client = McpClient(instance)
     assert client.request("ping")["result"] == {}
     return session
 
@@ -28,10 +28,11 @@ def read(client: McpClient, uri: str) -> Any:
     return json.loads(content["text"])
 
 
-def test_resources_are_announced_when_the_configuration_says_so(
-    session: McpSession, silent: Instance
-) -> None:
+def test_resources_are_announced_when_the_configuration_says_so(session: McpSession) -> None:
     assert "resources" in session.request("initialize", HELLO)["result"]["capabilities"]
+
+
+def test_resources_are_read_unannounced_when_the_configuration_does_not_say_so(silent: Instance) -> None:
     hidden = McpSession(silent)
     assert "resources" not in hidden.request("initialize", HELLO)["result"]["capabilities"]
     assert read(hidden, "sm://sessions")["session_count"] == 1

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from sm.mcp.tool import Tool
 from sm.mcp.tools import TOOLS
 from tests.fixtures import context_fixture
-from tests.instance import Instance
-from tests.mcp.mcp_client import CONFIG, McpClient, McpSession
+from tests.played.mcp.mcp_client import CONFIG, McpSession
+from tests.sim.stage import Instance
 
 EXAMPLES = 12
 LIMITS = "limits: {spawn_interval_s: 0, max_children: 4, reports_per_minute: 100000, messages_per_minute: 100000}\n"
-instance = context_fixture("module", Instance, CONFIG.partition("limits:")[0] + LIMITS)
+instance = context_fixture("function", Instance, CONFIG.partition("limits:")[0] + LIMITS)
 FIXED = {"timeout_s": st.just(1), "wait_s": st.just(0)}
 """Arguments that would only make the test slow."""
 ODD = st.one_of(
@@ -31,7 +31,7 @@ ODD = st.one_of(
 )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def session(instance: Instance) -> McpSession:
     return McpSession(instance)
 
@@ -79,4 +79,4 @@ def test_generated_arguments_cause_no_internal_error(
             assert shown.get("error", {}).get("code") not in ("bug", "error"), shown
 
     call()
-    assert McpClient(session.path).request("ping")["result"] == {}
+    assert session.client().request("ping")["result"] == {}

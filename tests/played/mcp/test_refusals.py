@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from tests.api_client import ApiClient
+from tests.api_client import schema
 from tests.fixtures import context_fixture
-from tests.instance import Instance
-from tests.mcp.mcp_client import CONFIG, McpSession
+from tests.played.mcp.mcp_client import CONFIG, McpSession
+from tests.sim.stage import Instance
 
-instance = context_fixture("module", Instance, CONFIG)
+instance = context_fixture("function", Instance, CONFIG)
 ESCAPE = "a\x1b[201~b"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def team(instance: Instance) -> dict[str, McpSession]:
     """A parent, its child, and a session of another workspace. The caller is the child."""
     parent = McpSession(instance)
@@ -76,10 +76,9 @@ def test_refusal_is_the_same_over_command_http_and_mcp(
     caller = team["child"]
     ended = instance.run(*command, "--json", env=instance.as_session(caller.id))
     over_command = json.loads(ended.stderr)["error"]
-    client = ApiClient(caller.path)
     route = path.replace(team["parent"].id, "{ref}").replace("r99", "{ref}")
-    over_http = client.ask("post", route, path, json=body).json()["error"]
-    client.close()
+    over_http = caller.refusal(path, body)
+    assert not [*schema("post", route, False).iter_errors({"error": over_http})]
     over_mcp = caller.refused(tool, **values)
     hint = over_mcp.get("hint") and over_mcp["hint"].partition(" [")[0]  # the rest names tools
     facts = {(e["code"], e["message"], e.get("hint")) for e in (over_command, over_http)}

@@ -1,17 +1,15 @@
 """The tools that start and list sessions: a child gets parent, workspace and trust from its caller alone."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.fixtures import context_fixture
-from tests.instance import Instance, until
-from tests.mcp.mcp_client import CONFIG, McpClient, McpSession
+from tests.played.mcp.mcp_client import CONFIG, McpClient, McpSession
+from tests.sim.stage import Instance, until
 
-instance = context_fixture("module", Instance, CONFIG)
+instance = context_fixture("function", Instance, CONFIG)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def parent(instance: Instance) -> McpSession:
     return McpSession(instance, "--title", "The lead")
 
@@ -36,8 +34,8 @@ def test_create_session_starts_a_child_of_the_caller(instance: Instance, parent:
 def test_create_session_gives_the_initial_message_to_the_agent(
     instance: Instance, parent: McpSession
 ) -> None:
-    created(parent, agent_name="Sh", initial_message="echo hello > got.new; mv got.new got; exec sleep 1000")
-    got = Path(parent.path).with_name("got")
+    created(parent, agent_name="Sh", initial_message="echo hello > got; exec sleep 1000")
+    got = parent.directory / "got"
     assert until(got.exists, "the agent runs its task") and got.read_text() == "hello\n"
 
 
@@ -103,7 +101,8 @@ def test_create_session_refuses_a_title_with_other_signs(parent: McpSession) -> 
 
 
 def test_create_session_of_the_operator_needs_a_directory(instance: Instance) -> None:
-    operator = McpClient(instance.socket)
+    instance.start_daemon()
+    operator = McpClient(instance)
     values = {"title": "T", "agent_name": "Sleeper", "initial_message": "x"}
     error = operator.refused("create_session", **values)
     assert (error["code"], error["message"]) == (

@@ -5,12 +5,11 @@ from typing import Any
 
 import pytest
 
-from sm.client.http import Client
 from tests.fixtures import context_fixture
-from tests.instance import Instance
-from tests.mcp.mcp_client import CONFIG, McpClient, McpSession
+from tests.played.mcp.mcp_client import CONFIG, McpClient, McpSession
+from tests.sim.stage import Instance
 
-instance = context_fixture("module", Instance, CONFIG)
+instance = context_fixture("function", Instance, CONFIG)
 supervised = context_fixture("function", Instance, f"{CONFIG}child_agents: {{mode: supervised}}\n")
 
 
@@ -18,7 +17,7 @@ def test_report_note_shows_in_the_progress_of_the_caller(instance: Instance) -> 
     session = McpSession(instance)
     assert set(session.call("report_note", text="running the tests")) == {"timestamp"}
     assert session.call("get_progress")["current_activity"] == "running the tests"
-    assert McpClient(instance.socket).call("get_progress", session_id=session.id)["current_activity"] == (
+    assert McpClient(instance).call("get_progress", session_id=session.id)["current_activity"] == (
         '"running the tests"'
     )
 
@@ -55,7 +54,7 @@ def test_report_with_the_key_of_a_request_is_the_same_report(
         session = McpSession(instance)
         if tool_first:
             session.call(tool, key="k", **arguments)
-        Client(session.path).post(f"/v1/sessions/me/{path}", body, key="k")
+        session.send(f"/v1/sessions/me/{path}", body, key="k")
         session.call(tool, key="k", **arguments)
         kinds = [event["type"] for event in instance.events(session.id)]
         assert sum(kinds.count(kind) for kind in ("note", "checkpoint", "completed")) == 1, kinds
@@ -89,7 +88,7 @@ def test_complete_session_ends_the_caller_and_warns_of_live_children(instance: I
 
 
 def test_complete_session_proposes_in_supervised_mode(supervised: Instance) -> None:
-    session, operator = McpSession(supervised), McpClient(supervised.socket)
+    session, operator = McpSession(supervised), McpClient(supervised)
     done = session.call("complete_session", message="done")
     assert done["status"] == "proposed"
     (request,) = operator.call("list_requests", session_id=session.id)["requests"]
