@@ -1,6 +1,7 @@
 """A scripted daemon: HTTP/1.1 over a Unix socket in its own thread.
 
-The peer shares no code with the daemon or the client, so that tests check the protocol.
+The peer shares no code with the daemon or the client, so that tests check the protocol. tests/played/cli/peer.py has
+the same peer in memory.
 """
 
 import asyncio
@@ -74,17 +75,13 @@ def error(code: str, message: str, status: int = 400, hint: str | None = None) -
     return answer({"error": {"code": code, "message": message, "hint": hint}}, status)
 
 
-class Peer:
+class Script:
     """Sends the scripted answers of each path in order, and repeats the last answer."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.received: list[ReceivedRequest] = []
         self._answers: dict[str, deque[Answer]] = defaultdict(deque)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever)
-        self._server: asyncio.Server | None = None
-        self._arrived = threading.Condition()
         self._closing = asyncio.Event()
 
     def script(self, request: str, *answers: Answer) -> None:
@@ -94,10 +91,52 @@ class Peer:
     def requests_to(self, path: str) -> list[ReceivedRequest]:
         return [received for received in self.received if received.path == path]
 
+    def _note(self, request: ReceivedRequest) -> None:
+        self.received.append(request)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            request = await _read(reader)
+            self._note(request)
+            answers = self._answers[f"{request.method} {request.path}"]
+            unknown = error("not_found", "nothing is scripted for this request", 404)
+            response = answers[0] if len(answers) == 1 else answers.popleft() if answers else unknown
+            if callable(response):
+                response = response(request)
+            if response is None:
+                await self._closing.wait()
+            else:
+                writer.write(response)
+                await writer.drain()
+                if isinstance(response, Open):
+                    await self._closing.wait()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass  # a client that only checks for a listener
+        finally:
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+
+
+class Peer(Script):
+    """Answers on a real socket."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._server: asyncio.Server | None = None
+        self._arrived = threading.Condition()
+
     def wait_received(self, count: int) -> None:
         """Wait until `count` requests have arrived."""
         with self._arrived:
             assert self._arrived.wait_for(lambda: len(self.received) >= count, scaled()), self.received
+
+    def _note(self, request: ReceivedRequest) -> None:
+        with self._arrived:
+            super()._note(request)
+            self._arrived.notify_all()
 
     def __enter__(self) -> Self:
         os.makedirs(os.path.dirname(self.path), 0o700, exist_ok=True)
@@ -125,31 +164,6 @@ class Peer:
             await asyncio.wait(others, timeout=scaled())
         self._server.close()
         os.unlink(self.path)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            request = await _read(reader)
-            with self._arrived:
-                self.received.append(request)
-                self._arrived.notify_all()
-            answers = self._answers[f"{request.method} {request.path}"]
-            unknown = error("not_found", "nothing is scripted for this request", 404)
-            response = answers[0] if len(answers) == 1 else answers.popleft() if answers else unknown
-            if callable(response):
-                response = response(request)
-            if response is None:
-                await self._closing.wait()
-            else:
-                writer.write(response)
-                await writer.drain()
-                if isinstance(response, Open):
-                    await self._closing.wait()
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass  # a client that only checks for a listener
-        finally:
-            writer.close()
-            with suppress(ConnectionError):
-                await writer.wait_closed()
 
 
 async def _read(reader: asyncio.StreamReader) -> ReceivedRequest:

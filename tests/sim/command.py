@@ -1,20 +1,23 @@
 """The command `sm` in the process of the test: the real code, with a connection in memory."""
 
 import asyncio
+import errno
 import importlib
 import io
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 from unittest import mock
 
 from click.globals import _local as click_contexts
 from greenlet import GreenletExit  # type: ignore[import-untyped]
 
-from sm.cli import start_daemon
+from sm.cli import flush_stdout, start_daemon
 from sm.cli.display.errors import print_error
 from sm.cli.group import run
 from sm.core.models import Exit
@@ -24,14 +27,20 @@ from tests.sim.processes import PlayedProcess
 from tests.sim.world import World
 
 Completed = subprocess.CompletedProcess[str]
+_END_OF_INPUT = "\x04"
+"""Ctrl-D."""
 
 
 class _Stream(io.TextIOWrapper):
     """Keeps what is written to it, also after a close."""
 
-    def __init__(self, content: bytes = b"") -> None:
+    def __init__(self, content: bytes = b"", *, is_terminal: bool = False) -> None:
         self.bytes = io.BytesIO(content)
+        self._is_terminal = is_terminal
         super().__init__(self.bytes, encoding="utf-8", errors="surrogateescape", write_through=True)
+
+    def isatty(self) -> bool:
+        return self._is_terminal
 
     def close(self) -> None:
         self.flush()
@@ -39,6 +48,37 @@ class _Stream(io.TextIOWrapper):
     @property
     def text(self) -> str:
         return self.bytes.getvalue().decode(errors="replace")
+
+
+class Streams:
+    """The standard streams of a command: files. `stdout`: a real file, whose content is not looked at."""
+
+    def __init__(self, stdin: str | bytes | None = None, stdout: TextIO | None = None) -> None:
+        self.stdin = _Stream(stdin.encode() if isinstance(stdin, str) else stdin or b"")
+        self.stdout: TextIO = stdout or _Stream()
+        self.stderr: TextIO = _Stream()
+
+    @property
+    def texts(self) -> tuple[str, str]:
+        """The content of stdout and stderr."""
+        out, err = (file.text if isinstance(file, _Stream) else "" for file in (self.stdout, self.stderr))
+        return out, err
+
+    def size(self, fd: int = 1) -> os.terminal_size:
+        raise OSError(errno.ENOTTY, os.strerror(errno.ENOTTY))
+
+
+class Terminal(Streams):
+    """A terminal of this width, with `typed` as its input, for all streams of a command."""
+
+    def __init__(self, typed: str, width: int) -> None:
+        super().__init__()
+        self.stdin = _Stream(typed.partition(_END_OF_INPUT)[0].encode(), is_terminal=True)
+        self.stdout = self.stderr = _Stream(is_terminal=True)
+        self._size = os.terminal_size((width, 24))
+
+    def size(self, fd: int = 1) -> os.terminal_size:
+        return self._size
 
 
 class RunningCommand:
@@ -51,7 +91,7 @@ class RunningCommand:
         arguments: Sequence[str],
         environ: Mapping[str, str],
         cwd: Path,
-        stdin: str | None,
+        streams: Streams,
         parent: int,
     ) -> None:
         self._world = world
@@ -59,7 +99,7 @@ class RunningCommand:
         self._arguments = list(arguments)
         self._environ = dict(environ)
         self._cwd = cwd
-        self._streams = _Stream((stdin or "").encode()), _Stream(), _Stream()
+        self._streams = streams
         self._contexts: dict[str, object] = {}
         self.process: PlayedProcess = world.kernel.start(("sm", *arguments), environ, str(cwd), parent=parent)
 
@@ -67,7 +107,7 @@ class RunningCommand:
     def surroundings(self) -> Iterator[None]:
         """Make the surroundings of this process those of the code that runs now."""
         before, outside, contexts = os.getcwd(), self._sockets.pid, dict(vars(click_contexts))
-        stdin, stdout, stderr = self._streams
+        streams = self._streams
         try:
             os.chdir(self._cwd)
             self._sockets.pid = self.process.pid
@@ -75,16 +115,19 @@ class RunningCommand:
             with (
                 mock.patch.dict(os.environ, self._environ, clear=True),
                 mock.patch.object(sys, "argv", ["sm", *self._arguments]),
-                mock.patch.object(sys, "stdin", stdin),
-                mock.patch.object(sys, "stdout", stdout),
-                mock.patch.object(sys, "stderr", stderr),
+                mock.patch.object(sys, "stdin", streams.stdin),
+                mock.patch.object(sys, "stdout", streams.stdout),
+                mock.patch.object(sys, "stderr", streams.stderr),
+                mock.patch("os.get_terminal_size", streams.size),
             ):
+                time.tzset()
                 yield
         finally:
             self._contexts = dict(vars(click_contexts))
             _replace(vars(click_contexts), contexts)
             self._sockets.pid = outside
             os.chdir(before)
+            time.tzset()
 
     def code(self) -> Completed:
         try:
@@ -95,8 +138,8 @@ class RunningCommand:
             raise  # of the simulation
         except BaseException as error:  # noqa: BLE001 - as `sm.cli.main`
             code = print_error(error)
-        _, stdout, stderr = self._streams
-        return subprocess.CompletedProcess(["sm", *self._arguments], code, stdout.text, stderr.text)
+        code = flush_stdout(code)
+        return subprocess.CompletedProcess(["sm", *self._arguments], code, *self._streams.texts)
 
     def end(self) -> None:
         self._world.kernel.end(self.process, Exit(0))
@@ -173,19 +216,23 @@ class Command:
         arguments: Sequence[str],
         environ: Mapping[str, str],
         cwd: Path,
-        stdin: str | None,
+        streams: Streams,
         parent: int | None,
     ) -> RunningCommand:
         if arguments and not arguments[0].startswith("-"):
             self._load(arguments[0])
         over = self._world.shell.pid if parent is None else parent
-        return RunningCommand(self._world, self._sockets, arguments, environ, cwd, stdin, over)
+        return RunningCommand(self._world, self._sockets, arguments, environ, cwd, streams, over)
 
     def run(
-        self, arguments: Sequence[str], environ: Mapping[str, str], cwd: Path, stdin: str | None = None
+        self,
+        arguments: Sequence[str],
+        environ: Mapping[str, str],
+        cwd: Path,
+        streams: Streams | None = None,
     ) -> Completed:
         """Run the command to its end."""
-        command = self._prepared(arguments, environ, cwd, stdin, None)
+        command = self._prepared(arguments, environ, cwd, streams or Streams(), None)
         try:
             return run_blocking(self._world.loop, command.code, command.surroundings)
         finally:
@@ -196,20 +243,17 @@ class Command:
         arguments: Sequence[str],
         environ: Mapping[str, str],
         cwd: Path,
-        stdin: str | None = None,
         parent: int | None = None,
     ) -> Completed:
         """Run the command while the world goes on."""
-        command = self._prepared(arguments, environ, cwd, stdin, parent)
+        command = self._prepared(arguments, environ, cwd, Streams(), parent)
         try:
             return await run_blocking_on_loop(command.code, command.surroundings)
         finally:
             command.end()
 
-    def start(
-        self, arguments: Sequence[str], environ: Mapping[str, str], cwd: Path, stdin: str | None = None
-    ) -> StartedCommand:
-        task = self._world.loop.create_task(self.run_on_loop(arguments, environ, cwd, stdin))
+    def start(self, arguments: Sequence[str], environ: Mapping[str, str], cwd: Path) -> StartedCommand:
+        task = self._world.loop.create_task(self.run_on_loop(arguments, environ, cwd))
         self._started.append(task)
         return StartedCommand(self._world, task)
 

@@ -17,7 +17,7 @@ from sm.core.models import Exit
 from sm.errors import SmError
 from tests.played_agent import CONFIG, Agent
 from tests.sim.blocking import BlockingSocket, drive
-from tests.sim.command import Command, StartedCommand
+from tests.sim.command import Command, StartedCommand, Streams
 from tests.sim.daemon import DaemonOptions
 from tests.sim.loop import VirtualLoop
 from tests.sim.processes import PlayedProcess
@@ -82,11 +82,11 @@ class Instance:
         self.world: World = opening.enter_context(world_on(loop, config, seed))
         self.world.daemon_options = options or DaemonOptions()
         self.world.programs.installed["sh"] = shell
-        self._command = Command(self.world)
-        opening.enter_context(self._command.connected())
+        self.command = Command(self.world)
+        opening.enter_context(self.command.connected())
         self.world.programs.sm_command = self._run_in_agent
         opening.callback(lambda: drive(loop, self.world.programs.end()))
-        opening.callback(lambda: drive(loop, self._command.end()))
+        opening.callback(lambda: drive(loop, self.command.end()))
         self.home, self.work = self.world.home, self.world.work
         self.config = Path(self.world.paths.config)
         self.state, self.socket = Path(self.world.paths.state), Path(self.world.paths.socket)
@@ -108,7 +108,7 @@ class Instance:
     ) -> "subprocess.CompletedProcess[str]":
         process = program.process
         cwd = Path(process.cwd)
-        return await self._command.run_on_loop(arguments, process.environ, cwd, parent=process.pid)
+        return await self.command.run_on_loop(arguments, process.environ, cwd, parent=process.pid)
 
     def wait(self, pause_s: float) -> None:
         """Let virtual time pass."""
@@ -130,11 +130,11 @@ class Instance:
     ) -> subprocess.CompletedProcess[str]:
         """Run the real code of `sm` in this process."""
         environ = {**self.env, **self.with_token(env or {})}
-        return self._command.run(arguments, environ, cwd or self.work, stdin)
+        return self.command.run(arguments, environ, cwd or self.work, Streams(stdin))
 
     def start_command(self, *arguments: str, env: Mapping[str, str] | None = None) -> StartedCommand:
         """Start `sm`, and return the command while it runs."""
-        return self._command.start(arguments, {**self.env, **self.with_token(env or {})}, self.work)
+        return self.command.start(arguments, {**self.env, **self.with_token(env or {})}, self.work)
 
     def as_session(self, session_id: str) -> Mapping[str, str]:
         """The variables of a process that acts as the session. They can only lower authority."""

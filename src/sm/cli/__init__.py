@@ -166,6 +166,16 @@ def _end(code: int) -> "NoReturn":
     """Exit without the interpreter's teardown, which takes 5 ms."""
     import os
 
+    code = flush_stdout(code)
+    try:
+        if sys.stderr is not None:
+            sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
+def flush_stdout(code: int) -> int:
+    """Write the rest of the output of a command that ended with `code`. Returns its final exit code."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -174,8 +184,4 @@ def _end(code: int) -> "NoReturn":
             from sm.cli.display.errors import print_error
 
             code = print_error(error)
-    try:
-        if sys.stderr is not None:
-            sys.stderr.flush()
-    finally:
-        os._exit(code)
+    return code
