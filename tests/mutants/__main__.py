@@ -6,7 +6,8 @@
     python -m tests.mutants --list
 
 The files are changed in place and changed back, so the checkout must have no changes in src/, and nobody else may use
-it meanwhile. The parts run in the order in which `./check` runs them, and the first failure ends the search.
+it meanwhile. The first failure ends the search. It begins with the pure tests of the edited room and the played ones;
+then the parts run in the order of `./check`.
 """
 
 import argparse
@@ -18,14 +19,18 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from tests.mutants.catalog import MUTANTS, ROOT, Mutant
 
 _PYTEST = (sys.executable, "-m", "pytest", "-q", "-x", "--tb=no", "-p", "no:cacheprovider")
 # The test of the catalog fails for every mutant.
 _NOT_THE_CATALOG = ("--ignore=tests/test_mutants.py",)
+_PURE = (*_PYTEST, "-n", "2", "--dist", "worksteal", "-m", "not processes", *_NOT_THE_CATALOG)
 PARTS: Mapping[str, tuple[str, ...]] = {
-    "pure": (*_PYTEST, "-n", "2", "--dist", "worksteal", "-m", "not processes", *_NOT_THE_CATALOG),
+    "room": _PURE,
+    "played": _PURE,
+    "pure": _PURE,
     "simulation": (sys.executable, "-m", "tests.sim", "--seed", "1", "--minutes", "1", "--first"),
     "processes": (*_PYTEST, "-n", "6", "--dist", "loadgroup", "-m", "processes and not full"),
 }
@@ -62,9 +67,12 @@ def search(mutant: Mutant, parts: Sequence[str], only: Sequence[str]) -> Finding
         "PYTHONDONTWRITEBYTECODE": "1",
     }  # an edit within a second leaves a stale file
     began = time.monotonic()
+    room = ROOT / "tests" / Path(mutant.path).parent.name
     with put_in(mutant):
         for part in parts:
-            argv = PARTS[part] + (() if part == "simulation" else tuple(only))
+            if part == "room" and not room.is_dir():
+                continue
+            argv = PARTS[part] + (() if part == "simulation" else tuple(only) or _files(part, room))
             done = subprocess.run(
                 argv, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
             )
@@ -73,6 +81,11 @@ def search(mutant: Mutant, parts: Sequence[str], only: Sequence[str]) -> Finding
                 by = next(filter(None, found.groups()), "?") if found else done.stdout.strip()[-120:]
                 return Finding(part, by, time.monotonic() - began)
     return None
+
+
+def _files(part: str, room: Path) -> tuple[str, ...]:
+    """The tests of a part: those of the edited room, those of whole daemons in a simulation, or all."""
+    return {"room": (str(room),), "played": ("tests/played", "tests/sim")}.get(part, ())
 
 
 def main() -> int:
