@@ -7,8 +7,10 @@ import pytest
 
 from tests.cli.conftest import Sm
 from tests.cli.peer import SILENCE, Peer, answer
+from tests.cli.samples import decision, request
 from tests.load import scaled
 from tests.played.cli.test_messages import letter, stored
+from tests.played.cli.test_tail import act, script_actions
 
 
 @pytest.mark.parametrize("waits", [(), ("--wait", "60")])
@@ -56,3 +58,26 @@ def test_send_refuses_stdin_that_is_not_utf8_when_the_environment_is_not_utf8(ru
     done = run("send", "x", "-", stdin=b"ab\xff", code=2, environ={"LC_ALL": "POSIX"})
     assert done.err == "sm: the message is not UTF-8: invalid byte at position 3\n"
     assert peer.received == []
+
+
+def test_ask_does_not_mark_answer_as_taken_when_output_pipe_is_closed(agent: Sm, peer: Peer) -> None:
+    peer.script("GET /v1/health", answer({}))
+    peer.script("POST /v1/requests", answer(request()))
+    peer.script("GET /v1/requests/r57", answer(request(state="answered", answer=decision(True, "postgres"))))
+    agent.unread("ask", "Which database?", "--wait", "600")
+    assert peer.received[-1].path == "/v1/requests/r57"
+
+
+def test_tail_follow_ends_with_130_on_ctrl_c(run: Sm, peer: Peer) -> None:
+    script_actions(peer, answer([act(1)]))
+    with run.start("tail", "x", "--follow") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "[2026-01-27 15:10:01] Bash: npm test\n"
+        process.send_signal(signal.SIGINT)
+    assert process.returncode == 130
+
+
+def test_tail_follow_ends_silently_when_output_pipe_closes(run: Sm, peer: Peer) -> None:
+    script_actions(peer, answer([act(1)]))
+    # The command must end without another action to write.
+    run.unread("tail", "x", "--follow", after_a_line=True)

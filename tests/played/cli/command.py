@@ -8,8 +8,14 @@ from pathlib import Path
 
 from tests.cli.conftest import SESSION, Done
 from tests.engine import NO_ENGINE
+from tests.sim.clocks import BEGIN_S
 from tests.sim.command import Completed, StartedCommand, Streams, Terminal
 from tests.sim.stage import Instance
+
+BEGIN = datetime.fromtimestamp(BEGIN_S, UTC)
+"""The time at which each test begins."""
+
+_START_S = 0.01
 
 
 class Sm:
@@ -35,6 +41,7 @@ class Sm:
         environ: Mapping[str, str] | None = None,
     ) -> Done:
         """Run a command to its end. Any exit code is accepted when `code` is None."""
+        self.instance.wait(_START_S)
         ended = self._run(arguments, environ, Streams(stdin))
         done = Done(ended.returncode, ended.stdout, ended.stderr)
         assert code is None or done.code == code, done
@@ -77,9 +84,6 @@ class Sm:
         self, arguments: tuple[str, ...], environ: Mapping[str, str] | None, streams: Streams
     ) -> Completed:
         return self.instance.command.run(arguments, self.environ | dict(environ or {}), Path.cwd(), streams)
-
-    def now(self) -> datetime:
-        return datetime.fromtimestamp(self.instance.world.clocks.wall(), UTC)
 
     def as_session(self, state: Path) -> dict[str, str]:
         """Variables that sm adds to the environment of an agent."""

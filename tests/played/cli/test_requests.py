@@ -1,7 +1,7 @@
 """ask, requests, approve, reject, deny and answer: requests, output and exit codes."""
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,10 @@ import pytest
 from sm.core.columns import columns
 from sm.core.quotation import visible
 from sm.core.request_lines import request_details
-from tests.cli.conftest import Sm
-from tests.cli.peer import HANG_UP, Answer, Peer, answer, error
+from tests.cli.peer import HANG_UP, Answer, answer, error
 from tests.cli.samples import decision, request
-from tests.load import scaled
+from tests.played.cli.command import BEGIN, Sm
+from tests.played.cli.peer import Peer
 
 WAITING = "the daemon is not running; waiting for it\n"
 BACK = "the daemon is running again\n"
@@ -149,16 +149,16 @@ def test_ask_exits_0_when_answer_cannot_be_marked_as_taken(agent: Sm, peer: Peer
 
 def test_ask_continues_to_wait_when_daemon_restarts(agent: Sm, state: Path) -> None:
     socket = str(state / "run" / "sm.sock")
-    with Peer(socket) as first:
+    with Peer(agent.instance, socket) as first:
         first.script("GET /v1/health", answer({}))
         first.script("POST /v1/requests", answer(request()))
         first.script("GET /v1/requests/r57", HANG_UP)
         process = agent.start("ask", "Which database?", "--wait", "600")
         first.wait_received(5)
-    with Peer(socket) as second:
+    with Peer(agent.instance, socket) as second:
         second.script("GET /v1/requests/r57", answer(settled("postgres")))
         second.script("POST /v1/requests/r57/taken", answer(settled("postgres")))
-        out, err = process.communicate(timeout=scaled(30))
+        out, err = process.communicate(timeout=30)
     assert (process.returncode, out, err) == (0, "postgres\n", WAITING + BACK)
     assert not (state / "log").exists(), "the command must not start the daemon"
 
@@ -172,7 +172,7 @@ def test_ask_exits_with_the_error_of_the_daemon(agent: Sm, peer: Peer) -> None:
 
 
 def minutes_ago(minutes: int) -> str:
-    return (datetime.now(UTC) - timedelta(minutes=minutes, seconds=5)).isoformat().replace("+00:00", "Z")
+    return (BEGIN - timedelta(minutes=minutes, seconds=5)).isoformat().replace("+00:00", "Z")
 
 
 def test_requests_lists_questions_with_the_command_to_answer(run: Sm, peer: Peer) -> None:
@@ -326,7 +326,7 @@ def test_requests_keeps_hostile_text_inside_its_quotes(run: Sm, peer: Peer) -> N
 
 
 def details(asked: dict[str, Any], width: int | None = None) -> list[str]:
-    return request_details(asked, datetime.now(UTC), width)
+    return request_details(asked, BEGIN, width)
 
 
 def permission(**more: Any) -> dict[str, Any]:
@@ -437,7 +437,7 @@ def test_request_details_number_questions_and_options() -> None:
         arguments={
             "questions": [{"options": [{"label": "sqlite", "description": "one file"}, {"label": 5}]}, 7]
         },
-        expires_at=(datetime.now(UTC) + timedelta(hours=2, seconds=5)).isoformat(),
+        expires_at=(BEGIN + timedelta(hours=2, seconds=5)).isoformat(),
     )
     assert details(asked)[1:] == [
         "Question 1:",

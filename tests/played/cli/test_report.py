@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import SESSION, Sm
-from tests.cli.peer import HANG_UP, Answer, Peer, answer, error
+from tests.cli.conftest import SESSION
+from tests.cli.peer import HANG_UP, Answer, answer, error
 from tests.cli.samples import session
+from tests.played.cli.command import Sm
+from tests.played.cli.peer import Peer
 
 CHECKPOINT = {"timestamp": "2026-01-27T15:10:00Z", "message": "x", "metadata": {}}
 REPORTS = [

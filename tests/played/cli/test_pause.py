@@ -1,14 +1,15 @@
 """`sm pause` and `sm resume` of sessions."""
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Sm
-from tests.cli.peer import Peer, answer
+from tests.cli.peer import answer
 from tests.cli.samples import session
+from tests.played.cli.command import BEGIN, Sm
+from tests.played.cli.peer import Peer
 
 PAUSING = {
     "at": "2026-11-28T12:00:00Z",
@@ -20,11 +21,11 @@ PAUSING = {
     "held": None,
     "spends": ["3 background agents"],
 }
-SOON = datetime.now(UTC) + timedelta(minutes=30)
+SOON = BEGIN + timedelta(minutes=30)
 
 
 def paused(id: str, until: str | None = None, **more: Any) -> dict[str, Any]:
-    pause = {"at": datetime.now(UTC).isoformat(), "by": "operator", "reason": "lunch", "until": until}
+    pause = {"at": BEGIN.isoformat(), "by": "operator", "reason": "lunch", "until": until}
     shown = session(id, paused=pause)
     return {**shown, "sessions": [id], "too": [], "working": [], "warnings": []} | more
 
@@ -40,7 +41,7 @@ def test_pause_names_each_session_with_its_end_and_warns_on_stderr(run: Sm, peer
     peer.script("POST /v1/sessions/a/pause", answer(paused("1a2b3c4d", SOON.isoformat(), **more)))
     shown = run("pause", "a", "--tree", "--for", "30m", "--reason", "lunch")
     first, second = shown.out.splitlines()
-    assert first.endswith(f" until {SOON.astimezone():%H:%M}")
+    assert first.endswith(f" until {SOON:%H:%M}")
     assert second == "Pausing sh-b: 3 background agents still spend"
     assert shown.err == "warning: half\n"
     body = json.loads(peer.received[-1].body)

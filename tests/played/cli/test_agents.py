@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
-from tests.cli.conftest import Sm
-from tests.cli.peer import Peer, answer
+from tests.cli.peer import answer
 from tests.cli.test_commands import complete
+from tests.played.cli.command import Sm
+from tests.played.cli.peer import Peer
 
 
 def agent(name: str, **changes: Any) -> dict[str, Any]:

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from sm.cli.commands.why import request_block, why_block
-from tests.cli.conftest import SESSION, Sm
-from tests.cli.peer import Peer, answer, error
+from tests.cli.conftest import SESSION
+from tests.cli.peer import answer, error
 from tests.cli.samples import decision, request
+from tests.played.cli.command import Sm
+from tests.played.cli.peer import Peer
 
 NOW = datetime(2026, 1, 27, 15, 20, tzinfo=UTC)
 

@@ -2,8 +2,9 @@
 
 import json
 
-from tests.cli.conftest import Sm
-from tests.cli.peer import Peer, answer
+from tests.cli.peer import answer
+from tests.played.cli.command import Sm
+from tests.played.cli.peer import Peer
 
 STATUS = {
     "configured": True,

@@ -1,18 +1,19 @@
 """`sm trust` adds one entry to the file of claude and changes nothing else."""
 
+import asyncio
 import json
-import os
 import stat
-import threading
 from pathlib import Path
 from typing import Any, Self
 
 import pytest
 
-from sm.linux.processes import identify
-from tests.cli.conftest import Sm
-from tests.cli.peer import Peer, answer, error
+from tests.cli.peer import answer, error
 from tests.cli.samples import decision, request
+from tests.played.cli.command import Sm
+from tests.played.cli.peer import Peer
+from tests.sim.loop import VirtualLoop
+from tests.sim.processes import PlayedProcess
 
 KEPT = {
     "numStartups": 3,
@@ -47,10 +48,9 @@ def running(config: Path, pid: int, started: str | None) -> None:
     )
 
 
-def own_start() -> str:
-    process = identify(os.getpid())
-    assert process is not None
-    return process.started.rpartition("/")[2]
+def claude_process(run: Sm) -> PlayedProcess:
+    """Start a claude."""
+    return run.instance.world.kernel.start(("claude",), run.environ, "/")
 
 
 def test_trust_adds_the_directory_and_keeps_everything_else(run: Sm, claude: Path, project: Path) -> None:
@@ -153,24 +153,23 @@ def test_trust_writes_nothing_when_config_is_invalid(
 class Undoing:
     """A claude that overwrites changes of the file with its own copy, `times` times."""
 
-    def __init__(self, path: Path, times: int) -> None:
+    def __init__(self, loop: VirtualLoop, path: Path, times: int) -> None:
+        self._loop = loop
         self._path = path
         self._own = path.read_bytes()
         self._times = times
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run)
         self.done = 0
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._task = self._loop.create_task(self._run())
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
+        self._task.cancel()
 
-    def _run(self) -> None:
-        while not self._over.wait(0.01):
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(0.01)
             if self.done < self._times and self._path.read_bytes() != self._own:
                 new = self._path.with_name("copy")
                 new.write_bytes(self._own)
@@ -183,11 +182,12 @@ class Undoing:
 def test_trust_writes_the_entry_again_when_a_running_claude_removes_the_entry(
     run: Sm, claude: Path, project: Path, home: Path, has_start_time: bool, times: int
 ) -> None:
-    running(home / ".claude", os.getpid(), own_start() if has_start_time else None)
-    with Undoing(claude, times) as undoing:
+    process = claude_process(run)
+    running(home / ".claude", process.pid, str(process.start) if has_start_time else None)
+    with Undoing(run.instance.loop, claude, times) as undoing:
         done = run("trust", str(project))
     assert undoing.done == times
-    assert f"claude is running (pid {os.getpid()}) and has not overwritten the entry" in done.out
+    assert f"claude is running (pid {process.pid}) and has not overwritten the entry" in done.out
     assert json.loads(claude.read_text())["projects"][str(project)] == {"hasTrustDialogAccepted": True}
     assert "already" in run("trust", str(project)).out
 
@@ -195,11 +195,12 @@ def test_trust_writes_the_entry_again_when_a_running_claude_removes_the_entry(
 def test_trust_exits_4_when_running_claude_keeps_removing_the_entry(
     run: Sm, claude: Path, project: Path, home: Path
 ) -> None:
-    running(home / ".claude", os.getpid(), own_start())
+    process = claude_process(run)
+    running(home / ".claude", process.pid, str(process.start))
     before = claude.read_bytes()
-    with Undoing(claude, 10_000):
+    with Undoing(run.instance.loop, claude, 10_000):
         done = run("trust", str(project), code=4)
-    assert f"running claude processes (pid {os.getpid()}) keep overwriting the change to {claude}" in done.err
+    assert f"running claude processes (pid {process.pid}) keep overwriting the change to {claude}" in done.err
     assert "hint: end these processes first" in done.err
     assert claude.read_bytes() == before
     assert sorted(path.name for path in home.iterdir() if path.is_file()) == [".claude.json"]
@@ -208,7 +209,7 @@ def test_trust_exits_4_when_running_claude_keeps_removing_the_entry(
 def test_trust_ignores_state_files_of_claude_processes_that_ended(
     run: Sm, claude: Path, project: Path, home: Path
 ) -> None:
-    running(home / ".claude", os.getpid(), "1")
+    running(home / ".claude", claude_process(run).pid, "1")
     (home / ".claude" / "sessions" / "999999999.json").write_text("{}")
     (home / ".claude" / "sessions" / "notes.json").write_text("{}")
     assert "running" not in run("trust", str(project)).out

@@ -3,9 +3,10 @@
 import json
 from typing import Any
 
-from tests.cli.conftest import Sm
-from tests.cli.peer import Peer, answer
+from tests.cli.peer import answer
 from tests.cli.samples import session
+from tests.played.cli.command import Sm
+from tests.played.cli.peer import Peer
 
 LEFT = [session(f"{number}b3c4d5e") for number in range(7)]
 

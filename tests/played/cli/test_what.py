@@ -4,8 +4,10 @@ import json
 from typing import Any
 
 from sm.cli.commands.what import what_block
-from tests.cli.conftest import SESSION, Sm
-from tests.cli.peer import Peer, answer
+from tests.cli.conftest import SESSION
+from tests.cli.peer import answer
+from tests.played.cli.command import Sm
+from tests.played.cli.peer import Peer
 
 
 def what(**more: Any) -> dict[str, Any]:

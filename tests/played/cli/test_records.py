@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Sm
-from tests.cli.peer import Peer, answer, error
+from tests.cli.peer import answer, error
 from tests.cli.samples import session
+from tests.played.cli.command import Sm
+from tests.played.cli.peer import Peer
 
 COMMANDS = [
     ("archive", "archive", session("aaaaaaaa", archived=True), "Archived engineer-aaaaaaaa"),

@@ -1,11 +1,12 @@
 """`sm accounts`, `sm pause` and `sm resume`."""
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
-from tests.cli.conftest import Sm
-from tests.cli.peer import Peer, answer, error
+from tests.cli.peer import answer, error
+from tests.played.cli.command import BEGIN, Sm
+from tests.played.cli.peer import Peer
 
 
 def account(**changes: Any) -> dict[str, Any]:
@@ -26,7 +27,7 @@ def park(until: datetime | None, model: str | None = None) -> dict[str, Any]:
 
 
 def test_accounts_shows_each_account_with_its_park(run: Sm, peer: Peer) -> None:
-    soon = datetime.now(UTC) + timedelta(hours=1)
+    soon = BEGIN + timedelta(hours=1)
     later = soon + timedelta(days=3)
     accounts = [
         account(parks=[park(soon), park(None, "opus")]),
@@ -35,7 +36,7 @@ def test_accounts_shows_each_account_with_its_park(run: Sm, peer: Peer) -> None:
     ]
     peer.script("GET /v1/accounts", answer(accounts))
     first, second, third = run("accounts").out.splitlines()
-    clock = soon.astimezone().strftime("%H:%M")
+    clock = soon.strftime("%H:%M")
     assert first.endswith(f"parked until {clock}: session limit; session limit (opus), waiting: 1")
     assert f"parked until {later.astimezone().strftime('%b %-d %H:%M')}: session limit" in second
     assert "1 session " in second

@@ -1,17 +1,18 @@
 """`sm pair`."""
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
-from tests.cli.conftest import Sm
-from tests.cli.peer import Peer, answer, error
+from tests.cli.peer import answer, error
+from tests.played.cli.command import BEGIN, Sm
+from tests.played.cli.peer import Peer
 
 ADA = {"user": "telegram:4711", "label": "Ada\x1b[2J", "created_at": "", "created_by": "operator"}
 PAIRED = {**ADA, "trust_level": "direct", "workspace": "shop"}
 
 
 def test_pair_list_shows_requests_and_users(run: Sm, peer: Peer) -> None:
-    asked_at = (datetime.now(UTC) - timedelta(minutes=5)).isoformat()
+    asked_at = (BEGIN - timedelta(minutes=5)).isoformat()
     request = {
         "request_id": "p3",
         "user": "telegram:4712",
