@@ -62,6 +62,15 @@ class Sm:
         assert ended.returncode == code, ended
         return ended.stdout
 
+    def complete(self, words: str) -> list[str]:
+        """Return what the completion in bash offers for the words of a command line."""
+        environ = {
+            "_SM_COMPLETE": "bash_complete",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(len(words.split(" ")) - 1),
+        }
+        return self(code=None, environ=environ).out.split()
+
     def unread(self, *arguments: str) -> None:
         """Run a command whose stdout nobody reads, and which must end with 0 and without output on stderr."""
         reader, writer = os.pipe()

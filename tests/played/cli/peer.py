@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import socket
 from types import TracebackType
 from typing import Self
 
@@ -50,7 +51,9 @@ class Peer(Script):
 
     def __enter__(self) -> Self:
         os.makedirs(os.path.dirname(self.path), 0o700, exist_ok=True)
-        self._board.listen(self.path, self._life, self._connected)
+        listening = socket.socket(socket.AF_UNIX)
+        listening.bind(self.path)
+        self._life.context.run(self._board.serve, listening, self._connected)
         return self
 
     def __exit__(

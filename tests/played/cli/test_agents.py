@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from tests.cli.peer import answer
-from tests.cli.test_commands import complete
 from tests.played.cli.command import Sm
 from tests.played.cli.peer import Peer
 
@@ -93,15 +92,15 @@ def test_agents_sends_workspace_directory_and_claude_config_directory(
 def test_completion_offers_agent_types_that_can_be_spawned(run: Sm, peer: Peer) -> None:
     evil = agent("$(rm -rf)")
     peer.script("GET /v1/agents", answer({**CATALOG, "agents": [*CATALOG["agents"], evil]}))
-    assert complete(run, "sm spawn Eng") == ["plain,Engineer"]
-    assert complete(run, "sm spawn ") == ["plain,Engineer", "plain,Sh", "plain,reviewer"]
+    assert run.complete("sm spawn Eng") == ["plain,Engineer"]
+    assert run.complete("sm spawn ") == ["plain,Engineer", "plain,Sh", "plain,reviewer"]
 
 
 def test_completion_of_agent_types_is_empty_when_no_daemon_runs(run: Sm, home: Path) -> None:
-    assert complete(run, "sm spawn Eng") == []
+    assert run.complete("sm spawn Eng") == []
     assert not (home / "state").exists()
 
 
 def test_completion_of_agent_types_is_empty_when_daemon_is_older(run: Sm, peer: Peer) -> None:
     peer.script("GET /v1/agents", answer({"error": {"code": "not_found", "message": "x", "hint": None}}, 404))
-    assert complete(run, "sm spawn Eng") == []
+    assert run.complete("sm spawn Eng") == []
