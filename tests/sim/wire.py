@@ -176,12 +176,6 @@ class Switchboard:
         self.keep(sock, life)
         return _Serving(lambda: self._stop(path, life))
 
-    def listen(self, path: str, life: Life, protocol: Callable[[], asyncio.BaseProtocol]) -> None:
-        """Listen on a path without a socket, for a peer that is no daemon."""
-        self._listening[path] = life, protocol
-        with open(path, "ab"):  # callers look at the owner of the file
-            pass
-
     def _stop(self, path: str, life: Life) -> None:
         if path in self._listening and self._listening[path][0] is life:
             del self._listening[path]
