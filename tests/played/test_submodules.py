@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures import context_fixture
-from tests.instance import Instance
-from tests.integration.test_worktree import git
+from tests.git_repositories import git
+from tests.sim.stage import Instance
 
+pytestmark = pytest.mark.processes  # git
 shared = context_fixture("module", Instance)
 
 IDENTITY = ("-c", "user.name=x", "-c", "user.email=x@localhost", "-c", "protocol.file.allow=always")

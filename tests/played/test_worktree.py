@@ -1,0 +1,441 @@
+"""`sm spawn --worktree`: creation of the worktree, and its removal by `sm rm` when nothing is lost."""
+
+import json
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sm.client.http import Client
+from sm.errors import SmError, UsageError
+from tests.fixtures import context_fixture
+from tests.git_repositories import branches, commit, git, make_app
+from tests.sim.stage import Instance
+
+pytestmark = pytest.mark.processes  # git
+
+
+instance = context_fixture("function", Instance)
+
+
+@pytest.fixture
+def repo(instance: Instance) -> Path:
+    return make_app(instance.work)
+
+
+def spawn_login(instance: Instance, repo: Path) -> tuple[dict[str, Any], Path]:
+    """Spawn a session in the worktree `login`; return it and the path of the worktree."""
+    session = instance.spawn("Sleeper", "x", "--worktree", "--name", "login", cwd=repo)
+    return session, Path(session["worktree"]["path"])
+
+
+def test_spawn_worktree_creates_a_worktree_and_a_branch(instance: Instance, repo: Path) -> None:
+    path = repo / ".sm" / "worktrees" / "login"
+    session = instance.spawn("Sleeper", "x", "--worktree", "--name", "Login", cwd=repo / "api")
+    assert session["worktree"] == {"path": str(path), "branch": "sm/login"}
+    assert session["working_dir"] == str(path / "api")
+    assert git(path, "rev-parse", "--abbrev-ref", "HEAD") == "sm/login"
+    assert git(repo, "status", "--porcelain") == ""
+    assert f"Worktree:  {path}, branch sm/login" in instance.sm("status", session["session_id"])
+    unnamed = instance.spawn("Sleeper", "x", "--worktree", "--working-dir", str(repo))
+    assert unnamed["worktree"]["path"] != session["worktree"]["path"]
+    # A worktree spawned from a worktree is its sibling.
+    nested = instance.spawn("Sleeper", "x", "--worktree", "--name", "nested", cwd=path)
+    assert nested["worktree"]["path"] == str(path.parent / "nested")
+
+
+def test_rm_removes_the_worktree_and_its_branch(instance: Instance, repo: Path) -> None:
+    session = instance.spawn("Sleeper", "x", "--worktree", "--name", "login", cwd=repo)
+    instance.sm("kill", session["session_id"])
+    done = instance.run("rm", session["session_id"])
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not (repo / ".sm" / "worktrees" / "login").exists()
+    assert branches(repo) == ["main"]
+    again = instance.spawn("Sleeper", "x", "--worktree", "--name", "login", cwd=repo)
+    assert again["worktree"]["branch"] == "sm/login"
+
+
+@pytest.mark.parametrize("left", ["changed", "new", "committed"])
+def test_rm_keeps_uncommitted_files_and_unmerged_commits(instance: Instance, repo: Path, left: str) -> None:
+    session, path = spawn_login(instance, repo)
+    match left:
+        case "changed":
+            (path / "api" / "a.txt").write_text("b\n")
+        case "new":
+            (path / "new.txt").write_text("b\n")
+        case _:
+            (path / "api" / "a.txt").write_text("b\n")
+            git(path, "commit", "-q", "-a", "-m", "second")
+    instance.sm("kill", session["session_id"])
+    done = instance.run("rm", session["session_id"], "--json")
+    assert json.loads(done.stdout) == {
+        "removed": session["session_id"],
+        "label": "sleeper-login",
+        "effective_mode": "direct",
+        "worktree": session["worktree"],
+        "used": False,
+        "sandboxed": False,
+    }
+    assert branches(repo) == ["main", "sm/login"]
+    if left == "committed":
+        assert "kept the branch sm/login: it has commits that no other branch or tag contains" in done.stderr
+        assert not path.exists()
+    else:
+        assert done.stderr == (
+            f"warning: kept the worktree {path}: it has uncommitted or untracked files; "
+            f"to delete it: git -C {repo} worktree remove --force {path}\n"
+        )
+        assert path.exists()
+
+
+def test_rm_removes_ignored_files_with_the_worktree(instance: Instance, repo: Path) -> None:
+    (repo / ".git" / "info" / "exclude").write_text("*.o\n")
+    session, path = spawn_login(instance, repo)
+    (path / "a.o").write_text("built")
+    assert remove(instance, session) == ""
+    assert not path.exists()
+
+
+def test_rm_keeps_untracked_files_when_git_is_configured_to_hide_them(instance: Instance, repo: Path) -> None:
+    git(repo, "config", "status.showUntrackedFiles", "no")
+    session, path = spawn_login(instance, repo)
+    (path / "new.txt").write_text("b\n")
+    assert f"kept the worktree {path}: " in remove(instance, session)
+    assert (path / "new.txt").exists()
+
+
+def remove(instance: Instance, session: dict[str, Any], **options: Any) -> str:
+    """Kill the session, remove it and return what `sm rm` prints on stderr."""
+    instance.sm("kill", session["session_id"])
+    done = instance.run("rm", session["session_id"], **options)
+    assert done.returncode == 0, done
+    return done.stderr
+
+
+def test_rm_keeps_the_worktree_when_its_commits_are_in_no_branch_or_tag(
+    instance: Instance, repo: Path
+) -> None:
+    session, path = spawn_login(instance, repo)
+    git(path, "checkout", "-q", "--detach")
+    commit(path, "b")
+    error = remove(instance, session)
+    assert f"kept the worktree {path}: it has commits that no branch or tag contains" in error
+    assert path.exists()
+
+
+@pytest.mark.parametrize("reference", [("branch", "kept"), ("tag", "kept")])
+def test_rm_removes_the_worktree_when_a_branch_or_tag_has_its_commits(
+    instance: Instance, repo: Path, reference: tuple[str, str]
+) -> None:
+    session, path = spawn_login(instance, repo)
+    git(path, "checkout", "-q", "--detach")
+    commit_id = commit(path, "b")
+    git(path, *reference)
+    assert remove(instance, session) == ""
+    assert not path.exists()
+    assert git(repo, "rev-parse", "kept") == commit_id
+
+
+@pytest.mark.parametrize("operation", ["rebase", "merge", "cherry-pick", "revert", "bisect"])
+def test_rm_keeps_the_worktree_when_a_git_operation_is_in_progress(
+    instance: Instance, repo: Path, operation: str
+) -> None:
+    session, path = spawn_login(instance, repo)
+    first = git(path, "rev-parse", "HEAD")
+    match operation:
+        case "rebase":  # stopped with a clean working tree
+            commit(path, "b")
+            git(path, "rebase", "-q", "--exec", "false", first, fails=True)
+        case "merge":
+            git(path, "checkout", "-q", "-b", "other")
+            commit(path, "b")
+            git(path, "checkout", "-q", "sm/login")
+            git(path, "merge", "-q", "--no-ff", "--no-commit", "-s", "ours", "other")
+        case "bisect":
+            git(path, "bisect", "start")
+        case _:  # the conflict is resolved with the old content
+            commit(path, "b")
+            commit(path, "c")
+            git(path, operation, "HEAD~1", fails=True)
+            git(path, "checkout", "HEAD", "--", ".")
+    assert git(path, "status", "--porcelain") == ""
+    error = remove(instance, session)
+    assert f"kept the worktree {path}: " in error
+    assert "in progress" in error
+    assert path.exists()
+
+
+# Worktrees that sm did not create
+
+
+@pytest.mark.parametrize("kind", ["elsewhere", "branch", "dots", "name", "no branch"])
+def test_spawn_refuses_a_worktree_that_sm_does_not_create(instance: Instance, repo: Path, kind: str) -> None:
+    own = instance.work / "own"
+    git(repo, "worktree", "add", "-q", "-b", "mine", str(own))
+    made = repo / ".sm" / "worktrees" / "login"
+    made.mkdir(parents=True)
+    path, branch = {
+        "elsewhere": (own, "mine"),
+        "branch": (made, "mine"),
+        "dots": (f"{made.parent}/../../.sm/worktrees/../../../own", "sm/own"),
+        "name": (f"{repo}/.sm/worktrees/a..b", "sm/a..b"),
+        "no branch": (made, None),
+    }[kind]
+    body = {"agent_type": "Sleeper", "prompt": "x", "working_dir": str(path), "branch": branch}
+    instance.sm("all")
+    with pytest.raises(UsageError):
+        Client(str(instance.socket)).post("/v1/sessions", {**body, "worktree": str(path)})
+
+
+def change_record(instance: Instance, session: dict[str, Any], **columns: object) -> None:
+    """Change the record of a session, while no daemon runs."""
+    instance.sm("daemon", "stop")
+    with closing(sqlite3.connect(instance.state / "sm.db")) as database, database:
+        for name, value in columns.items():
+            database.execute(
+                f"UPDATE sessions SET {name} = ? WHERE id = ?",  # noqa: S608 - a column name of these tests
+                [value, session["session_id"]],
+            )
+    instance.sm("daemon", "start")
+
+
+@pytest.mark.parametrize("kind", ["elsewhere", "no worktree", "of another", "branch gone"])
+def test_rm_keeps_a_worktree_that_sm_did_not_create(instance: Instance, repo: Path, kind: str) -> None:
+    session = instance.spawn("Sleeper", "x", "--worktree", "--name", "login", cwd=repo)
+    instance.sm("kill", session["session_id"])
+    path, branch = Path(session["worktree"]["path"]), "sm/login"
+    match kind:
+        case "elsewhere":
+            path, branch = instance.work / "own", "mine"
+            git(repo, "worktree", "add", "-q", "-b", branch, str(path))
+        case "no worktree":
+            path, branch = path.parent / "plain", "sm/plain"
+            path.mkdir()
+            git(repo, "branch", branch)
+        case "of another":
+            other = instance.work / "other"
+            git(instance.work, "clone", "-q", str(repo), str(other))
+            path, branch = path.parent / "there", "sm/there"
+            git(other, "worktree", "add", "-q", "-b", branch, str(path))
+        case _:
+            git(path, "branch", "-m", "renamed")
+    change_record(instance, session, worktree=str(path), branch=branch)
+    done = instance.run("rm", session["session_id"])
+    assert f"kept the worktree {path}: " in done.stderr
+    assert path.exists()
+
+
+# Other sessions in the worktree
+
+
+def test_rm_keeps_the_worktree_when_another_session_works_there(instance: Instance, repo: Path) -> None:
+    session = instance.spawn("Sleeper", "x", "--worktree", "--name", "login", cwd=repo)
+    child = instance.spawn("Sleeper", "x", env={"SM_SESSION_ID": session["session_id"]})
+    assert child["working_dir"] == session["working_dir"]
+    assert child["worktree"] is None
+    assert "another session works there" in remove(instance, session)
+    assert Path(session["working_dir"]).exists()
+
+
+def test_rm_keeps_the_worktree_when_a_session_works_there_through_a_link(
+    instance: Instance, repo: Path
+) -> None:
+    session = instance.spawn("Sleeper", "x", "--worktree", "--name", "login", cwd=repo)
+    link = instance.work / "link"
+    link.symlink_to(session["worktree"]["path"])
+    instance.spawn("Sleeper", "x", "--working-dir", str(link / "api"))
+    assert "another session works there" in remove(instance, session)
+    assert Path(session["working_dir"]).exists()
+
+
+def test_rm_keeps_the_worktree_when_a_hidden_session_works_there(instance: Instance, repo: Path) -> None:
+    for slug in ("shop", "bank"):
+        (instance.work / slug).mkdir()
+        instance.sm("workspace", "create", slug, "--working-dir", str(instance.work / slug))
+    caller = instance.spawn("Sleeper", "x", "--workspace", "shop")
+    env = {"SM_SESSION_ID": caller["session_id"]}
+    session = instance.spawn(
+        "Sleeper", "x", "--worktree", "--name", "login", "--working-dir", str(repo), env=env
+    )
+    hidden = instance.spawn(
+        "Sleeper", "x", "--workspace", "bank", "--working-dir", session["worktree"]["path"]
+    )
+    error = remove(instance, session, env=env)
+    assert "another session works there" in error
+    assert hidden["session_id"] not in error
+    assert Path(session["working_dir"]).exists()
+
+
+def test_rm_removes_the_worktree_when_the_other_session_has_an_unknown_exit(
+    instance: Instance, repo: Path
+) -> None:
+    session = instance.spawn("Sleeper", "x", "--worktree", "--name", "login", cwd=repo)
+    other = instance.spawn("Sleeper", "x", "--working-dir", session["worktree"]["path"])
+    instance.sm("kill", other["session_id"])
+    change_record(instance, other, exit_code=None, exit_signal=None)
+    assert remove(instance, session) == ""
+    assert not Path(session["working_dir"]).exists()
+
+
+# Repositories that a sandboxed agent can write
+
+
+@pytest.mark.parametrize("place", ["workspace", "directory"])
+def test_git_does_not_run_in_a_repository_that_a_sandboxed_session_could_write(
+    instance: Instance, repo: Path, place: str
+) -> None:
+    session = instance.spawn("Sleeper", "x", "--worktree", "--name", "login", cwd=repo)
+    if place == "workspace":  # contains the repository, but the session works elsewhere in it
+        (instance.work / "beside").mkdir()
+        instance.sm("workspace", "create", "shop", "--working-dir", str(instance.work))
+        near = instance.spawn("Sleeper", "x", "--working-dir", str(instance.work / "beside"))
+    else:
+        near = instance.spawn("Sleeper", "x", "--working-dir", str(repo / "api"))
+    instance.sm("kill", near["session_id"])
+    change_record(instance, near, effective_mode="sandboxed")
+    error = instance.refused("spawn", "Sleeper", "x", "--worktree", exit_code=5, cwd=repo)
+    assert "sandbox" in error
+    path = session["worktree"]["path"]
+    assert f"kept the worktree {path}: a sandboxed session" in remove(instance, session)
+    assert Path(path).exists()
+
+
+def test_refused_spawn_leaves_no_worktree(instance: Instance, repo: Path) -> None:
+    instance.spawn("Sleeper", "x", "--name", "taken")
+    for arguments, code in (
+        (("Sleeperr", "x"), 2),
+        (("Sleeper", "x", "--name", "taken"), 2),
+        (("Sleeper", "x", "--title", "\x1b"), 2),
+        (("Sleeper", "x", "--workspace", "nope"), 3),
+    ):
+        instance.refused("spawn", *arguments, "--worktree", exit_code=code, cwd=repo)
+    assert branches(repo) == ["main"]
+    assert git(repo, "worktree", "list", "--porcelain").count("worktree ") == 1
+    # The branch `other` has commits that the branch checked out in the repository does not have.
+    other = instance.work / "other"
+    git(repo, "worktree", "add", "-q", "-b", "other", str(other))
+    commit(other, "b")
+    instance.refused("spawn", "Sleeperr", "x", "--worktree", exit_code=2, cwd=other)
+    assert branches(repo) == ["main", "other"]
+
+
+def test_spawn_worktree_is_refused_with_a_reason(instance: Instance, repo: Path) -> None:
+    problem = instance.refused("spawn", "Sleeper", "x", "--worktree", exit_code=2, cwd=instance.home)
+    assert "is not in a git repository" in problem
+    git(repo, "branch", "sm/login")
+    problem = instance.refused(
+        "spawn", "Sleeper", "x", "--worktree", "--name", "login", exit_code=2, cwd=repo
+    )
+    assert "already exists" in problem
+    (repo / ".sm").symlink_to(instance.home)
+    problem = instance.refused("spawn", "Sleeper", "x", "--worktree", exit_code=2, cwd=repo)
+    assert "contains a link" in problem
+    empty = instance.work / "empty"
+    empty.mkdir()
+    git(empty, "init", "-q")
+    assert "cannot create worktree" in instance.refused(
+        "spawn", "Sleeper", "x", "--worktree", exit_code=2, cwd=empty
+    )
+
+
+@pytest.mark.parametrize("name", ["post-checkout", "reference-transaction"])
+def test_git_hooks_of_the_repository_do_not_run(instance: Instance, repo: Path, name: str) -> None:
+    hook = repo / ".git" / "hooks" / name
+    hook.write_text(f"#!/bin/sh\ntouch {instance.home}/ran\n")
+    hook.chmod(0o755)
+    session = instance.spawn("Sleeper", "x", "--worktree", "--name", "login", cwd=repo)
+    assert remove(instance, session) == ""
+    instance.refused("spawn", "Sleeperr", "x", "--worktree", exit_code=2, cwd=repo)
+    assert branches(repo) == ["main"]
+    assert not (instance.home / "ran").exists()
+
+
+def test_exclude_file_without_a_final_newline_keeps_its_rules(instance: Instance, repo: Path) -> None:
+    exclude = repo / ".git" / "info" / "exclude"
+    exclude.write_bytes(b"\xff\n*.o")
+    for _ in range(2):
+        instance.spawn("Sleeper", "x", "--worktree", cwd=repo)
+    assert exclude.read_bytes() == b"\xff\n*.o\n/.sm/worktrees/\n"
+
+
+def test_worktree_is_created_in_the_repository_of_the_parent(instance: Instance, repo: Path) -> None:
+    parent = instance.spawn("Sleeper", "x", cwd=repo / "api")
+    child = instance.spawn(
+        "Sleeper", "x", "--worktree", "--name", "login", "--parent", parent["session_id"], cwd=instance.home
+    )
+    assert child["working_dir"] == f"{repo}/.sm/worktrees/login/api"
+
+
+def test_retried_spawn_returns_its_session_when_the_directory_is_gone(instance: Instance) -> None:
+    instance.sm("all")
+    gone = instance.work / "gone"
+    gone.mkdir()
+    client = Client(str(instance.socket))
+    body = {"agent_type": "Sleeper", "prompt": "x", "working_dir": str(gone)}
+    first = client.post("/v1/sessions", body, key="k" * 16)
+    shutil.rmtree(gone)
+    assert client.post("/v1/sessions", body, key="k" * 16)["session_id"] == first["session_id"]
+    with pytest.raises(SmError, match="does not exist"):
+        client.post("/v1/sessions", body, key="l" * 16)
+    with pytest.raises(UsageError, match="another request"):
+        client.post("/v1/sessions", {**body, "prompt": "y"}, key="k" * 16)
+
+
+def test_worktrees_of_a_submodule_are_siblings(instance: Instance, repo: Path) -> None:
+    outer = instance.work / "super"
+    outer.mkdir()
+    git(outer, "init", "-q", "-b", "main")
+    git(outer, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(repo), "sub")
+    git(outer, "commit", "-q", "-m", "first")
+    first = instance.spawn("Sleeper", "x", "--worktree", "--name", "one", cwd=outer / "sub")
+    second = instance.spawn("Sleeper", "x", "--worktree", "--name", "two", cwd=Path(first["working_dir"]))
+    path = Path(second["worktree"]["path"])
+    assert path.parent == Path(first["worktree"]["path"]).parent == outer / "sub" / ".sm" / "worktrees"
+    (path / "new.txt").write_text("precious\n")
+    instance.sm("kill", first["session_id"])
+    assert instance.run("rm", first["session_id"]).stderr == ""
+    assert not Path(first["working_dir"]).exists()
+    assert (path / "new.txt").exists()
+
+
+def test_rm_keeps_a_worktree_that_contains_another_worktree(instance: Instance, repo: Path) -> None:
+    session, path = spawn_login(instance, repo)
+    (path / ".gitignore").write_text("inner\n")
+    git(path, "add", ".gitignore")
+    git(path, "commit", "-q", "-m", "second")
+    git(path, "worktree", "add", "-q", "inner")
+    (path / "inner" / "new.txt").write_text("precious\n")
+    instance.sm("kill", session["session_id"])
+    assert "it contains another worktree" in instance.run("rm", session["session_id"]).stderr
+    assert (path / "inner" / "new.txt").exists()
+
+
+def test_worktree_session_belongs_to_the_workspace_of_its_repository(instance: Instance, repo: Path) -> None:
+    instance.sm("workspace", "create", "api", "--working-dir", str(repo / "api"))
+    options = ("Sleeper", "x", "--worktree", "--name")
+    assert instance.spawn(*options, "one", cwd=repo / "api")["workspace"] == "api"
+    assert instance.spawn(*options, "two", cwd=repo)["workspace"] is None
+    instance.sm("workspace", "create", "outer", "--working-dir", str(repo))
+    assert instance.spawn(*options, "three", cwd=repo / "api")["workspace"] == "api"
+    assert instance.spawn(*options, "four", cwd=repo)["workspace"] == "outer"
+
+
+def test_rm_removes_the_branch_when_another_branch_has_its_commits(instance: Instance, repo: Path) -> None:
+    session, path = spawn_login(instance, repo)
+    git(path, "commit", "-q", "--allow-empty", "-m", "second")
+    git(repo, "branch", "feature", "sm/login")
+    instance.sm("kill", session["session_id"])
+    assert instance.run("rm", session["session_id"]).stderr == ""
+    assert branches(repo) == ["feature", "main"]
+
+
+def test_rm_removes_the_branch_when_the_worktree_was_deleted_by_hand(instance: Instance, repo: Path) -> None:
+    session = instance.spawn("Sleeper", "x", "--worktree", "--name", "login", cwd=repo)
+    instance.sm("kill", session["session_id"])
+    shutil.rmtree(session["worktree"]["path"])
+    assert instance.run("rm", session["session_id"]).stderr == ""
+    assert branches(repo) == ["main"]
+    instance.spawn("Sleeper", "x", "--worktree", "--name", "login", cwd=repo)
