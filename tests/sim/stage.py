@@ -132,6 +132,10 @@ class Instance:
         environ = {**self.env, **self.with_token(env or {})}
         return self.command.run(arguments, environ, cwd or self.work, Streams(stdin))
 
+    def run_inside(self, session_id: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run `sm` as a child of the agent of a session."""
+        return drive(self.loop, self._run_in_agent(self.world.programs.running[session_id], arguments))
+
     def start_command(self, *arguments: str, env: Mapping[str, str] | None = None) -> StartedCommand:
         """Start `sm`, and return the command while it runs."""
         return self.command.start(arguments, {**self.env, **self.with_token(env or {})}, self.work)
