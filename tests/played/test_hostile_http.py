@@ -291,3 +291,33 @@ def test_connection_is_closed_when_its_second_request_head_arrives_too_slowly(
             for _ in range(1000):
                 slow.sendall(b"X")
                 team.instance.wait(0.05)  # the slow rate is the case under test
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "code"),
+    [
+        (request("GET /v1/nothing HTTP/1.1"), 404, "protocol"),
+        (request("DELETE /v1/sessions HTTP/1.1"), 405, "protocol"),
+        (request("GET /v1/health HTTP/1.1", "SM-Protocol: 2"), 426, "protocol"),
+        (request("GET /v1/health HTTP/1.1", "SM-Protocol: two"), 426, "protocol"),
+        (request("POST /v1/sessions HTTP/1.1", body=b"{"), 400, "usage"),
+        (request("POST /v1/sessions HTTP/1.1", body=b"[]"), 400, "usage"),
+        (request("POST /v1/sessions HTTP/1.1", body=b'{"agent_type": 5}'), 400, "usage"),
+        (request("POST /v1/sessions HTTP/1.1", body=b'{"agent_type": "\\ud800"}'), 400, "usage"),
+        (request("POST /v1/sessions HTTP/1.1", body=b'{"agent_type": "Sh", "args": [5]}'), 400, "usage"),
+        (request("POST /v1/sessions HTTP/1.1", body=b'{"agent_type": "Sh", "wait_s": -1}'), 400, "usage"),
+        (request("POST /v1/sessions HTTP/1.1", body=b'{"agent_type": "Sh", "wait_s": 1e400}'), 400, "usage"),
+        (request("POST /v1/sessions HTTP/1.1", "Idempotency-Key: " + "k" * 129, body=b"{}"), 400, "usage"),
+        (request("POST /v1/sessions HTTP/1.1", body=b'{"a":' * 100_000), 400, "usage"),
+        (request("GET /v1/events?since=-1 HTTP/1.1"), 400, "usage"),
+        (request("GET /v1/events?since=" + "9" * 30 + " HTTP/1.1"), 400, "usage"),
+        (request("GET /v1/events?type=nothing HTTP/1.1"), 400, "usage"),
+        (request("GET /v1/sessions?status=nothing HTTP/1.1"), 400, "usage"),
+        (request("GET /v1/sessions/ffffffff HTTP/1.1"), 404, "not_found"),
+    ],
+    ids=range(18),
+)
+def test_malformed_request_gets_a_documented_error(
+    team: PlayedTeam, sent: bytes, status: int, code: str
+) -> None:
+    assert parse_error(team.exchange(str(team.instance.socket), sent)) == (status, code)

@@ -17,6 +17,7 @@ from sm.api.sockets import AGENT_SOCKET_LIMITS, SOCKET_LIMITS, Listener, Site, l
 from sm.config import load
 from sm.core.models import Exit
 from sm.daemon.database import open_database
+from sm.daemon.lock import InstanceLock, instance_lock
 from sm.daemon.main import make_directories, write_command
 from sm.daemon.sandboxing import SandboxParts
 from sm.daemon.start import catch_up, running_parts
@@ -72,6 +73,7 @@ class Daemon:
         self._ready: asyncio.Future[None] = around.loop.create_future()
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._lock: InstanceLock | None = None
 
     @property
     def is_running(self) -> bool:
@@ -119,11 +121,18 @@ class Daemon:
         with _unchanged(around.paths.database), _unchanged(around.paths.database + "-wal"):
             for connection in self.life.connections:
                 connection.close()
+        if self._lock is not None:
+            self._lock.close()
         self._end(Exit(signal=signal.SIGKILL))
 
     async def _run(self) -> None:
-        around, paths = self._around, self._around.paths
+        paths = self._around.paths
         make_directories(paths)
+        with instance_lock(paths) as self._lock:
+            await self._serve()
+
+    async def _serve(self) -> None:
+        around, paths = self._around, self._around.paths
         write_command(paths)
         loaded = load(paths.config)
         around.cover()

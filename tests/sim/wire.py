@@ -180,6 +180,11 @@ class Switchboard:
         if path in self._listening and self._listening[path][0] is life:
             del self._listening[path]
 
+    def listener(self, path: str) -> str | None:
+        """The pid of the process that listens on a path: `_listener` of sm.daemon.lock."""
+        found = self._listening.get(path)
+        return None if found is None else str(found[0].pid)
+
     def close(self, life: Life) -> None:
         """Close what a life listens to, and hang up its connections, as the kernel does for an ended process."""
         self._listening = {path: found for path, found in self._listening.items() if found[0] is not life}

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
+from unittest import mock
 
 from sm.linux.kernel import replaced_kernel
 from sm.paths import InstancePaths
@@ -165,6 +166,7 @@ def world_on(loop: VirtualLoop, config: str, seed: int) -> Iterator[World]:
         world.work.mkdir()
         Path(world.paths.config).write_text(config, encoding="utf-8")
         stack.enter_context(played_threads())
+        stack.enter_context(mock.patch("sm.daemon.lock._listener", world.board.listener))
         stack.enter_context(replaced_kernel(world.kernel))
         stack.enter_context(world.modules.covered())
         stack.callback(world.kernel.close)
