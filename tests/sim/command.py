@@ -24,6 +24,7 @@ from sm.core.models import Exit
 from sm.paths import InstancePaths
 from tests.sim.blocking import BlockingSockets, drive, run_blocking, run_blocking_on_loop
 from tests.sim.processes import PlayedProcess
+from tests.sim.tools import Tools
 from tests.sim.world import World
 
 Completed = subprocess.CompletedProcess[str]
@@ -190,6 +191,7 @@ class Command:
         self._world = world
         self._sockets = BlockingSockets(world.loop, world.board, world.shell.pid)
         self._started: list[asyncio.Task[Completed]] = []
+        self.tools = Tools()
 
     async def end(self) -> None:
         """End the commands that still run."""
@@ -208,6 +210,7 @@ class Command:
         with (
             mock.patch("sm.client.connection._socket", self._sockets),
             mock.patch.object(start_daemon, "launch", launch),
+            self.tools.replaced(),
         ):
             yield
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Sm
-from tests.cli.display.test_terminal import screen
+from tests.cli.live import health, spawn, status
 from tests.instance import until
 from tests.load import scaled
 
@@ -48,19 +48,6 @@ def alive(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] not in "ZX"
 
 
-def health(live: Sm) -> dict[str, Any]:
-    answer: dict[str, Any] = json.loads(live("daemon", "status", "--json").out)
-    return answer
-
-
-def spawn(live: Sm, script: str, *options: str) -> str:
-    return str(json.loads(live("spawn", "Sh", script, "--json", *options).out)["session_id"])
-
-
-def status(live: Sm, session: str) -> str:
-    return str(json.loads(live("status", session, "--json").out)["status"])
-
-
 def test_first_command_starts_the_daemon_for_later_commands(live: Sm) -> None:
     assert live("daemon", "status", code=7).out == ""
     assert live("all").out == ""
@@ -78,50 +65,6 @@ def test_concurrent_first_commands_start_only_one_daemon(live: Sm) -> None:
     assert {json.loads(out)["daemon"]["pid"] for (out, _), _ in ended} == {health(live)["pid"]}
 
 
-def test_stopped_daemon_stays_stopped_until_daemon_start(live: Sm) -> None:
-    assert live("daemon", "stop").out == "the daemon is not running\n"
-    assert live("all", code=7).err == "sm: the daemon is stopped\nhint: sm daemon start\n"
-    assert live("daemon", "start").out.startswith("daemon started, pid ")
-    session = spawn(live, "sleep 60")
-    pid = health(live)["pid"]
-    assert live("daemon", "stop").out == f"daemon stopped, pid {pid}; 1 agent keeps running\n"
-    assert not alive(pid)
-    assert "is stopped" in live("daemon", "status", code=7).err
-    assert "is stopped" in live("all", code=7).err
-    assert live("daemon", "restart").out.startswith("daemon restarted, pid ")
-    assert status(live, session) == "running"
-
-
-def test_daemon_start_removes_the_stopped_file_of_a_failed_stop(live: Sm, home: Path) -> None:
-    live("daemon", "start")
-    (home / "state" / "stopped").touch()
-    assert "already running" in live("daemon", "start").out
-    assert not (home / "state" / "stopped").exists()
-
-
-def test_daemon_stop_all_ends_agents_when_no_daemon_runs(live: Sm) -> None:
-    session = spawn(live, "sleep 60")
-    agent = json.loads(live("status", session, "--json").out)["pid"]
-    live("daemon", "stop")
-    assert alive(agent)
-    assert live("daemon", "stop", "--all").out.endswith("; 1 agent ended\n")
-    assert not alive(agent)
-    assert "is stopped" in live("all", code=7).err
-
-
-def test_daemon_stop_is_refused_when_an_agent_calls_the_command(live: Sm, home: Path) -> None:
-    session = spawn(live, "sm daemon stop; echo code $?; sleep 60")
-    until(lambda: "code 5" in live("output", session).out, "the exit code is printed")
-    assert not (home / "state" / "stopped").exists()
-    assert health(live)["sessions"] == 1
-
-
-def test_next_command_restarts_a_killed_daemon(live: Sm) -> None:
-    session = spawn(live, "sleep 60")
-    os.kill(health(live)["pid"], signal.SIGKILL)
-    assert status(live, session) == "running"
-
-
 def test_first_command_prints_config_errors_when_daemon_cannot_start(live: Sm, home: Path) -> None:
     with (home / "config.yaml").open("a") as file:
         file.write("nonsense: 1\nmore_nonsense: 2\n")
@@ -129,15 +72,6 @@ def test_first_command_prints_config_errors_when_daemon_cannot_start(live: Sm, h
     assert "nonsense" in done.err
     assert "more_nonsense" in done.err
     assert live("config", "--check", code=2).err
-
-
-def test_uninstall_is_refused_while_agents_run_and_keeps_everything(live: Sm, home: Path) -> None:
-    session = spawn(live, "sleep 60")
-    refused = live("uninstall", "--yes", code=4)
-    assert f"1 agent still running: sh-{session}\n" in refused.err
-    assert "sm uninstall --kill-agents" in refused.err
-    assert status(live, session) == "running"
-    assert "sm uninstall --yes" in live("uninstall", "--kill-agents", code=2).err
 
 
 def test_uninstall_ends_agents_and_removes_state_and_service(live: Sm, home: Path) -> None:
@@ -190,14 +124,6 @@ def test_uninstall_names_the_command_that_removes_the_program(
     }  # fmt: skip
 
 
-def test_uninstall_changes_nothing_when_the_answer_is_no(live: Sm, home: Path) -> None:
-    live("daemon", "start")
-    shown = screen(live, "uninstall", typed="n\n", code=4, width=200)
-    assert f"Will be deleted:\n  {home}/state\n" in shown
-    assert "Remove sm? [y/N] " in shown
-    assert health(live)["sessions"] == 0
-
-
 def test_config_edit_restarts_the_daemon_and_keeps_its_agents(live: Sm, home: Path) -> None:
     session, pid = spawn(live, "sleep 60"), health(live)["pid"]
     environ = {"EDITOR": 'sh -c \'echo "limits: {max_depth: 1}" >> "$0"\''}
@@ -209,25 +135,6 @@ def test_config_edit_restarts_the_daemon_and_keeps_its_agents(live: Sm, home: Pa
     broken = live("config", "edit", environ={"EDITOR": "sh -c 'echo nonsense: 1 >> \"$0\"'"}, code=2)
     assert "nonsense" in broken.err
     assert health(live)["pid"] == after
-
-
-def test_session_is_spawned_shown_and_killed(live: Sm, home: Path) -> None:
-    script = "echo 'its output'; sm note Waiting; sm checkpoint 'Half (1/2)' --metadata a=1; exec sleep 60"
-    done = live("spawn", "Sh", script, "--name", "one", "--working-dir", str(home))
-    session = done.out.split("(")[1].partition(")")[0]
-    assert done.out == f"Spawned sh-one ({session}) in tmux session command-{session}\n"
-    until(lambda: "Half" in live("checkpoints", "sh-one").out, "the checkpoint is recorded")
-    assert f"sh-one ({session}) | running | " in live("children").out
-    assert live("children").out.endswith("| Waiting\n")
-    assert "its output\n" in live("output", session[:6]).out
-    assert f"Directory: {home}\n" in live("status", session).out
-    assert "Done: 50%" in live("progress", session).out
-    events = live("events", session).out
-    assert f"] spawned: Session sh-one ({session}) started\n" in events
-    assert live("tail", session, "-n", "1").out.endswith('] * checkpoint: Session sh-one - "Half (1/2)"\n')
-    assert live("kill", "sh-one").out == "Killed sh-one\n"
-    assert "| killed" in live("all").out
-    live("kill", "sh-one", code=4)
 
 
 def test_child_is_shown_below_its_parent_and_its_parent_is_notified(live: Sm) -> None:
@@ -259,29 +166,6 @@ def test_events_follow_loses_no_event_when_daemon_restarts(live: Sm) -> None:
         follower.communicate(timeout=scaled(30))
     assert [event["seq"] for event in seen] == list(range(1, len(seen) + 1))
     assert follower.returncode == 130
-
-
-def test_reports_of_an_agent_are_kept_while_daemon_is_stopped(live: Sm, home: Path) -> None:
-    go = home / "go"
-    script = f"until test -e {go}; do sleep 0.1; done; sm checkpoint One; sm complete Two; sleep 60"
-    session = spawn(live, script)
-    live("daemon", "stop")
-    go.touch()
-    spool = home / "state" / "spool" / session
-    until(lambda: len(list(spool.glob("*.json"))) == 2, "both reports are in the spool")
-    live("daemon", "start")
-    assert "One" in live("checkpoints", session).out
-    assert status(live, session) == "completed"
-    assert list(spool.glob("*")) == []
-
-
-def test_daemon_logs_prints_text_or_json(live: Sm) -> None:
-    session = spawn(live, "true")
-    until(lambda: status(live, session) == "completed", "the session is completed")
-    assert f"sm_session={session}" in live("daemon", "logs", "-n", "1000").out
-    records = [json.loads(line) for line in live("daemon", "logs", "--json", "-n", "2").out.splitlines()]
-    assert len(records) == 2
-    assert {"time", "level", "logger", "message"} <= set(records[0])
 
 
 def test_daemon_logs_follow_continues_after_log_rotation(live: Sm, home: Path) -> None:
@@ -405,15 +289,3 @@ def test_attach_inside_tmux_names_the_keys_that_come_back(live: Sm, home: Path) 
         os.close(terminal)
         os.waitpid(pid, 0)
     assert status(live, session) == "running"
-
-
-def test_daemon_logs_prints_no_control_characters(run: Sm, state: Path) -> None:
-    (state / "log").mkdir(exist_ok=True)
-    record = {"time": "2026-01-27T15:10:00Z", "message": "a\x1b[31m", "sm_\x1b]0;x\x07": "b\x1b"}
-    broken = 'not JSON \x1b[31m\x07 "\x9b'
-    (state / "log" / "daemon.log").write_text(f"{json.dumps(record)}\n{broken}\n")
-    text = run("daemon", "logs").out
-    assert all(part.isprintable() for part in text.splitlines()), repr(text)
-    printed = run("daemon", "logs", "--json").out
-    assert all(part.isprintable() for part in printed.splitlines()), repr(printed)
-    assert [json.loads(part) for part in printed.splitlines()] == [record, {"message": broken}]

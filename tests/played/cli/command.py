@@ -23,6 +23,7 @@ class Sm:
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
+        self.tools = instance.command.tools
         home = str(instance.home)
         self.environ = {
             "HOME": home,

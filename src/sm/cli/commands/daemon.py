@@ -235,12 +235,13 @@ def show_log(lines: int, *, following: bool, as_json: bool, logger: str = "") ->
         while not os.path.exists(path):
             time.sleep(_POLL_S)
         file = _open(path)
-    records = [record for record in file.readlines() if _is_of(record, logger)]
-    print_lines(_format(record, as_json=as_json) for record in records[max(0, len(records) - lines) :])
-    if following:
-        for record in _follow(path, file):
-            if _is_of(record, logger):
-                click.echo(_format(record, as_json=as_json))
+    with file:
+        records = [record for record in file.readlines() if _is_of(record, logger)]
+        print_lines(_format(record, as_json=as_json) for record in records[max(0, len(records) - lines) :])
+        if following:
+            for record in _follow(path, file):
+                if _is_of(record, logger):
+                    click.echo(_format(record, as_json=as_json))
 
 
 def _is_of(record: str, logger: str) -> bool:

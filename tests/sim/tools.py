@@ -1,0 +1,37 @@
+"""Programs that a played command runs and waits for: `subprocess.run` without a process."""
+
+import errno
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+Completed = subprocess.CompletedProcess[str]
+Tool = Callable[[Sequence[str]], tuple[int, str]]
+"""The code of a program: takes its argv, and returns its exit code and its output."""
+
+
+class Tools:
+    """Every program that is installed, by its path. The file at the path lets `shutil.which` find the program."""
+
+    def __init__(self) -> None:
+        self.installed: dict[str, Tool] = {}
+        self.calls: list[str] = []
+        """The path of each program that ran."""
+
+    def run(self, argv: Sequence[str], **_: Any) -> Completed:
+        """As `subprocess.run`. Raises FileNotFoundError."""
+        path = shutil.which(argv[0])
+        if path is None or path not in self.installed:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0])
+        self.calls.append(path)
+        code, output = self.installed[path](argv)
+        return subprocess.CompletedProcess(argv, code, output, "")
+
+    @contextmanager
+    def replaced(self) -> Iterator[None]:
+        with mock.patch("subprocess.run", self.run):
+            yield
