@@ -19,15 +19,15 @@ class Tools:
 
     def __init__(self) -> None:
         self.installed: dict[str, Tool] = {}
-        self.calls: list[str] = []
-        """The path of each program that ran."""
+        self.calls: list[tuple[str, ...]] = []
+        """The argv of each program that ran, with its path."""
 
     def run(self, argv: Sequence[str], **_: Any) -> Completed:
         """As `subprocess.run`. Raises FileNotFoundError."""
         path = shutil.which(argv[0])
         if path is None or path not in self.installed:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0])
-        self.calls.append(path)
+        self.calls.append((path, *argv[1:]))
         code, output = self.installed[path](argv)
         return subprocess.CompletedProcess(argv, code, output, "")
 

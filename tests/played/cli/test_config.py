@@ -1,12 +1,13 @@
 """`sm config`: effective configuration, example and check."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from sm.config import load
-from tests.cli.conftest import Sm
-from tests.cli.display.test_terminal import screen
+from tests.played.cli.command import Sm
+from tests.sim.tools import Tool
 
 WRITTEN = """
 default_trust: direct
@@ -71,17 +72,27 @@ def test_config_refuses_two_modes_at_once(run: Sm) -> None:
     assert "cannot be used together" in run("config", "--path", "--example", code=2).err
 
 
-def editor(home: Path, *texts: str) -> dict[str, str]:
+def editor(run: Sm, *texts: str) -> dict[str, str]:
     """An editor that writes the next text at each call, and remembers what it found."""
-    program = home / "editor"
-    program.write_text(
-        "#!/bin/sh\n"
-        f'n=$(ls {home} | grep -c "^found-"); cat "$1" > {home}/found-$n; cat {home}/text-$n > "$1"\n'
-    )
-    program.chmod(0o755)
-    for number, text in enumerate(texts):
-        (home / f"text-{number}").write_text(text)
-    return {"VISUAL": f"sh {program}", "EDITOR": "false"}
+    home = run.instance.home
+    left = list(texts)
+
+    def edit(argv: Sequence[str]) -> tuple[int, str]:
+        assert argv[1] == "--wait"
+        draft = Path(argv[2])
+        (home / f"found-{len(texts) - len(left)}").write_bytes(draft.read_bytes())
+        draft.write_text(left.pop(0))
+        return 0, ""
+
+    return {"VISUAL": f"{installed(run, edit)} --wait", "EDITOR": "false"}
+
+
+def installed(run: Sm, edit: Tool) -> str:
+    """Install an editor. Returns its path."""
+    program = run.instance.home / "editor"
+    program.touch(0o700)
+    run.tools.installed[str(program)] = edit
+    return str(program)
 
 
 def drafts(home: Path) -> list[Path]:
@@ -90,7 +101,7 @@ def drafts(home: Path) -> list[Path]:
 
 def test_config_edit_saves_a_valid_file_with_its_mode(run: Sm, written: Path, home: Path) -> None:
     written.chmod(0o640)
-    done = run("config", "edit", environ=editor(home, "default_trust: sandboxed\n"))
+    done = run("config", "edit", environ=editor(run, "default_trust: sandboxed\n"))
     assert done.out == f"saved {written}; the daemon is not running\n"
     assert written.read_text() == "default_trust: sandboxed\n"
     assert (home / "found-0").read_text() == WRITTEN
@@ -99,9 +110,12 @@ def test_config_edit_saves_a_valid_file_with_its_mode(run: Sm, written: Path, ho
 
 
 def test_config_edit_creates_the_file_only_if_something_was_written(run: Sm, home: Path) -> None:
-    assert run("config", "edit", environ={"EDITOR": "true"}).err == f"no changes: {home}/config.yaml\n"
+    assert (
+        run("config", "edit", environ={"EDITOR": installed(run, lambda argv: (0, ""))}).err
+        == f"no changes: {home}/config.yaml\n"
+    )
     assert not (home / "config.yaml").exists()
-    run("config", "edit", environ=editor(home, "default_trust: direct\n"))
+    run("config", "edit", environ=editor(run, "default_trust: direct\n"))
     assert (home / "found-0").read_text().startswith("# The configuration of sm.")
     assert load(str(home / "config.yaml")).config.default_trust == "direct"
 
@@ -109,7 +123,7 @@ def test_config_edit_creates_the_file_only_if_something_was_written(run: Sm, hom
 def test_config_edit_keeps_the_file_and_the_text_when_it_has_mistakes(
     run: Sm, written: Path, home: Path
 ) -> None:
-    done = run("config", "edit", environ=editor(home, "tmux: {width: wide}\n"), code=2)
+    done = run("config", "edit", environ=editor(run, "tmux: {width: wide}\n"), code=2)
     (draft,) = drafts(home)
     assert f"{written}:1:15: tmux.width: " in done.err
     assert f"the configuration is unchanged; your text is in {draft}" in done.err
@@ -120,8 +134,8 @@ def test_config_edit_keeps_the_file_and_the_text_when_it_has_mistakes(
 def test_config_edit_asks_again_on_a_terminal_until_the_text_is_valid(
     run: Sm, written: Path, home: Path
 ) -> None:
-    environ = editor(home, "tmux: {width: wide}\n", "tmux: {width: 100}\n")
-    shown = screen(run, "config", "edit", typed="y\n", environ=environ)
+    environ = editor(run, "tmux: {width: wide}\n", "tmux: {width: 100}\n")
+    shown = run.screen("config", "edit", typed="y\n", environ=environ)
     assert "tmux.width: " in shown and "Edit again? [Y/n] " in shown
     assert shown.endswith(f"saved {written}; the daemon is not running\n")
     assert (home / "found-1").read_text() == "tmux: {width: wide}\n"
@@ -129,14 +143,18 @@ def test_config_edit_asks_again_on_a_terminal_until_the_text_is_valid(
 
 
 def test_config_edit_stops_asking_when_the_user_gives_up(run: Sm, written: Path, home: Path) -> None:
-    shown = screen(run, "config", "edit", typed="n\n", environ=editor(home, "x: 1\n"), code=2)
+    shown = run.screen("config", "edit", typed="n\n", environ=editor(run, "x: 1\n"), code=2)
     assert "your text is in" in shown
     assert written.read_text() == WRITTEN
 
 
 def test_config_edit_overwrites_no_change_of_another_program(run: Sm, written: Path, home: Path) -> None:
-    environ = {"EDITOR": f"sh -c 'echo default_trust: direct > {written}; echo tmux: {{}} > \"$0\"'"}
-    done = run("config", "edit", environ=environ, code=4)
+    def edit(argv: Sequence[str]) -> tuple[int, str]:
+        written.write_text("default_trust: direct\n")
+        Path(argv[1]).write_text("tmux: {}\n")
+        return 0, ""
+
+    done = run("config", "edit", environ={"EDITOR": installed(run, edit)}, code=4)
     (draft,) = drafts(home)
     assert f"was changed meanwhile; your text is in {draft}" in done.err
     assert written.read_text() == "default_trust: direct\n"
@@ -144,7 +162,11 @@ def test_config_edit_overwrites_no_change_of_another_program(run: Sm, written: P
 
 
 def test_config_edit_changes_nothing_when_the_editor_fails(run: Sm, written: Path, home: Path) -> None:
-    environ = {"VISUAL": "", "EDITOR": "sh -c 'echo x > \"$0\"; exit 3'"}
+    def edit(argv: Sequence[str]) -> tuple[int, str]:
+        Path(argv[1]).write_text("x\n")
+        return 3, ""
+
+    environ = {"VISUAL": "", "EDITOR": installed(run, edit)}
     done = run("config", "edit", environ=environ, code=9)
     assert "failed with exit code 3; the configuration is unchanged" in done.err
     assert "cannot run /nowhere/vi" in run("config", "edit", environ={"EDITOR": "/nowhere/vi"}, code=9).err
@@ -157,13 +179,13 @@ def test_config_edit_writes_the_target_of_a_link(run: Sm, home: Path) -> None:
     target.parent.mkdir()
     target.write_text(WRITTEN)
     (home / "config.yaml").symlink_to(target)
-    run("config", "edit", environ=editor(home, "tmux: {}\n"))
+    run("config", "edit", environ=editor(run, "tmux: {}\n"))
     assert (home / "config.yaml").is_symlink()
     assert target.read_text() == "tmux: {}\n"
 
 
 def test_config_edit_is_refused_to_a_session(run: Sm, written: Path, state: Path, home: Path) -> None:
-    run("config", "edit", environ=run.as_session(state) | editor(home, "tmux: {}\n"), code=5)
+    run("config", "edit", environ=run.as_session(state) | editor(run, "tmux: {}\n"), code=5)
     assert written.read_text() == WRITTEN
 
 
