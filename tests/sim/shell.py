@@ -1,7 +1,8 @@
 """A played shell, for the scripts of tests: simple commands, one after the other, and loops.
 
 It knows `echo`, `printf`, `read`, `sleep`, `exec`, `exit`, `seq`, `cat`, `head -c`, `stty`, `true`, `false`, `trap` for
-SIGINT, `[ -e FILE ]`, `while`, assignments, `$NAME`, `$?`, `$1` to `$9` and `> FILE`, and `sm` where the stage has it.
+SIGINT, `[ -e FILE ]`, `while`, assignments, `$NAME`, `$?`, `$1` to `$9`, `> FILE`, `2> FILE`, `2>&1`, and `sm` where
+the stage has it.
 """
 
 import asyncio
@@ -16,6 +17,8 @@ from tests.sim.programs import NOT_FOUND, Ended, Running, sleep
 
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+|\?))")
 _RAW = 0
+_STDERR = "\x02"
+"""Stands for the 2 of `2> FILE` and `2>&1`."""
 _ESCAPES = {r"\n": "\n", r"\r": "\r", r"\t": "\t", r"\033": "\x1b", r"\0": "\0"}
 
 
@@ -27,6 +30,7 @@ async def shell(program: Running) -> int:
 
 def _statements(script: str) -> list[list[str]]:
     """Split at `;` and line ends. A word keeps its quotes' content as one word, marked as literal by a leading NUL."""
+    script = re.sub(r"(?<=\s)2(?=>)", _STDERR, script)
     reader = shlex.shlex(script, posix=False, punctuation_chars=";\n>")
     reader.whitespace, reader.whitespace_split, reader.commenters = " \t", True, ""
     found: list[list[str]] = [[]]
@@ -62,20 +66,30 @@ class _Shell:
 
     async def _run(self, words: Sequence[str]) -> int:
         target: str | None = None
-        if ">" in words or ">>" in words:
-            mark = next(n for n, word in enumerate(words) if word in (">", ">>"))
-            target, words = self._expanded(words[mark + 1]), words[:mark]
-            if not target.startswith("/"):
-                target = os.path.join(self._program.process.cwd, target)
-            with open(target, "ab"):
-                pass
+        errors: str | None = None
+        rest, words = list(words), []
+        while rest:
+            word = rest.pop(0)
+            if word == _STDERR:
+                _, name = rest.pop(0), rest.pop(0)
+                errors = target if name == "&1" else self._opened(name)
+            elif word in (">", ">>"):
+                target = self._opened(rest.pop(0))
+            else:
+                words.append(word)
         words = [self._expanded(word) for word in words]
         while words and re.fullmatch(r"\w+=.*", words[0], re.DOTALL):
             name, _, value = words.pop(0).partition("=")
             self._variables[name] = value
         if not words:
             return 0
-        return await self._call(words, target)
+        return await self._call(words, target, errors)
+
+    def _opened(self, word: str) -> str:
+        """The path of a file that takes output."""
+        path = os.path.join(self._program.process.cwd, self._expanded(word))
+        with open(path, "ab"):
+            return path
 
     def _expanded(self, word: str) -> str:
         if word.startswith("'") and word.endswith("'") and len(word) > 1:
@@ -90,11 +104,11 @@ class _Shell:
         with open(target, "a", encoding="utf-8") as file:
             file.write(text)
 
-    async def _call(self, words: list[str], target: str | None) -> int:
+    async def _call(self, words: list[str], target: str | None, errors: str | None) -> int:
         program = self._program
         match words:
             case ["exec", *rest]:
-                raise Ended(await self._exec(rest, target))
+                raise Ended(await self._exec(rest, target, errors))
             case ["exit"]:
                 raise Ended(0)
             case ["exit", code]:
@@ -134,7 +148,7 @@ class _Shell:
             case ["sm", *arguments] if program.sm_command is not None:
                 done = await program.sm_command(program, arguments)
                 self._write(done.stdout, target)
-                program.write(done.stderr)
+                self._write(done.stderr, errors)
                 return done.returncode
             case _:
                 name = words[0]
@@ -149,12 +163,12 @@ class _Shell:
             return ended.code
         return 0
 
-    async def _exec(self, words: list[str], target: str | None) -> int:
+    async def _exec(self, words: list[str], target: str | None, errors: str | None) -> int:
         if words[:1] == ["sleep"]:
             self._program.process.argv = tuple(words)
             await sleep(self._program)
             return 0
-        return await self._call(words, target)
+        return await self._call(words, target, errors)
 
 
 def _end_of(statements: list[list[str]], begin: int) -> int:

@@ -23,7 +23,7 @@ from tests.sim.loop import VirtualLoop
 from tests.sim.processes import PlayedProcess
 from tests.sim.programs import Program, Running
 from tests.sim.shell import shell
-from tests.sim.wire import target
+from tests.sim.wire import Caller, HttpAnswer, target
 from tests.sim.world import World, world_on
 
 T = TypeVar("T")
@@ -191,10 +191,7 @@ class Instance:
         self, session_id: str | None, *requests: tuple[Any, ...], marks: Mapping[str, str] | None = None
     ) -> list[list[Any]]:
         """The responses to requests (method, path[, query[, body]]): `request_as` of tests/session_client.py."""
-        identity = {} if session_id is None else self.as_session(session_id)
-        environ = {**self.env, **identity, **(marks or {})}
-        process = self.world.kernel.start(("sm",), environ, str(self.work), parent=self.world.shell.pid)
-        caller = self.world.programs.caller(process)
+        caller = self._caller(session_id, marks)
 
         async def ask(
             method: str, path: str, query: Mapping[str, object] | None = None, body: Any = None
@@ -219,6 +216,20 @@ class Instance:
         connection.settimeout(_WITHIN_S)
         connection.connect(path)
         return connection
+
+    def post_as(
+        self, session_id: str | None, path: str, body: Mapping[str, object], key: str | None = None
+    ) -> HttpAnswer:
+        """The answer to a POST with the key `key`, also when it is an error."""
+        caller = self._caller(session_id)
+        return drive(self.loop, caller.answer("POST", path, body, key))
+
+    def _caller(self, session_id: str | None, marks: Mapping[str, str] | None = None) -> Caller:
+        """A new process of a session or of the operator, which sends requests."""
+        identity = {} if session_id is None else self.as_session(session_id)
+        environ = {**self.env, **identity, **(marks or {})}
+        process = self.world.kernel.start(("sm",), environ, str(self.work), parent=self.world.shell.pid)
+        return self.world.programs.caller(process)
 
     def post_together(
         self, *requests: tuple[Mapping[str, str] | None, str, Mapping[str, object]]

@@ -242,9 +242,15 @@ class Caller:
         self, method: str, target: str, body: Mapping[str, object] | None = None, key: str | None = None
     ) -> tuple[int, bytes]:
         """The status and the body of the answer. Raises DaemonAway."""
-        content = None if body is None else encode(body)
-        answer = await self.carry(request(method, target, key=key, body=content, token=self._token()))
+        answer = await self.answer(method, target, body, key)
         return answer.status, answer.body
+
+    async def answer(
+        self, method: str, target: str, body: Mapping[str, object] | None = None, key: str | None = None
+    ) -> HttpAnswer:
+        """The answer to a request. Raises DaemonAway."""
+        content = None if body is None else encode(body)
+        return await self.carry(request(method, target, key=key, body=content, token=self._token()))
 
     async def carry(self, sent: bytes) -> HttpAnswer:
         """Send the bytes of a request. Raises DaemonAway."""
