@@ -64,7 +64,8 @@ class _End(asyncio.Transport):
         self._is_closing = False
         self._is_lost = False
         self._is_paused = False
-        self._held: list[bytes] = []
+        self._held: list[Callable[[], None]] = []
+        """The steps that wait until the protocol reads again, oldest first."""
 
     def _call(self, function: Callable[..., object], *arguments: object) -> None:
         self._loop.call_soon(function, *arguments, context=self._context)
@@ -78,9 +79,13 @@ class _End(asyncio.Transport):
                 self.other._call(self.other._receive, bytes(data[begin : begin + _PIECE_BYTES]))
 
     def _receive(self, data: bytes) -> None:
-        if self._is_paused:
-            self._held.append(data)
-        elif not self._is_lost:
+        if self._is_paused or self._held:
+            self._held.append(lambda: self._take(data))
+        else:
+            self._take(data)
+
+    def _take(self, data: bytes) -> None:
+        if not self._is_lost:
             assert isinstance(self._protocol, asyncio.Protocol)
             self._protocol.data_received(data)
 
@@ -89,9 +94,11 @@ class _End(asyncio.Transport):
 
     def resume_reading(self) -> None:
         self._is_paused = False
-        held, self._held = self._held, []
-        for data in held:
-            self._call(self._receive, data)
+        self._call(self._go_on)
+
+    def _go_on(self) -> None:
+        while self._held and not self._is_paused:
+            self._held.pop(0)()
 
     def is_reading(self) -> bool:
         return not self._is_paused
@@ -112,7 +119,13 @@ class _End(asyncio.Transport):
             self.other._call(self.other._call, self.other.hang_up, error)
 
     def hang_up(self, error: Exception | None) -> None:
-        """The other end has gone."""
+        """The other end has gone. The protocol gets what it has sent before."""
+        if self._held:
+            self._held.append(lambda: self._hang_up(error))
+        else:
+            self._hang_up(error)
+
+    def _hang_up(self, error: Exception | None) -> None:
         if not self._is_closing and not self._is_lost:
             self._is_closing = True
             if error is None and isinstance(self._protocol, asyncio.Protocol):
