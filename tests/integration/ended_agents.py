@@ -48,14 +48,20 @@ def tmux_server(instance: Instance) -> int:
     return int(instance.tmux("display-message", "-p", "#{pid}"))
 
 
-class WithDatabase(Protocol):
+class AnyInstance(Protocol):
     """A real or a played instance."""
 
     @property
     def state(self) -> Path: ...
 
+    def events(self, *arguments: str) -> list[dict[str, Any]]: ...
 
-def rows(instance: WithDatabase, query: str) -> list[Any]:
+
+def rows(instance: AnyInstance, query: str) -> list[Any]:
     """Query the database while the daemon has it open."""
     with closing(sqlite3.connect(f"file:{instance.state}/sm.db?mode=ro", uri=True)) as db:
         return db.execute(query).fetchall()
+
+
+def end_events(instance: AnyInstance, session_id: str) -> list[str]:
+    return [e["type"] for e in instance.events(session_id) if e["type"] in ENDED]

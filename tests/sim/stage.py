@@ -114,6 +114,9 @@ class Instance:
         """Let virtual time pass."""
         drive(self.loop, asyncio.sleep(pause_s))
 
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self.world.clocks.wall(), UTC)
+
     def settle(self, within_s: float = _WITHIN_S) -> None:
         """Let time pass until the daemon has nothing left to do but to wait."""
         drive(self.loop, self.world.settled(within_s))
@@ -277,6 +280,13 @@ class Instance:
         found: list[dict[str, Any]] = self.json("events", "--limit", "10000", *arguments)
         return found
 
+    def type_line(self, session: Mapping[str, Any], text: str) -> None:
+        """Type a line into the terminal of a session, as a person does."""
+        server = self.world.server
+        pane = server.panes[session["tmux_session"]]
+        server.put(pane, ("text", text))
+        server.put(pane, ("key", "Enter"))
+
     # The daemon
 
     @property
@@ -375,9 +385,6 @@ class Stage(Instance):
 
     def hook_of(self, session_id: str) -> HookCaller:
         return HookCaller(self, session_id)
-
-    def now(self) -> datetime:
-        return datetime.fromtimestamp(self.world.clocks.wall(), UTC)
 
     def messages(self, agent: Agent) -> list[str]:
         return [message["text"] for message in self.json("log", agent.id)]

@@ -62,7 +62,7 @@ class PlayedServer:
     """The terminal server of the user, with the terminals of all instances."""
 
     def __init__(self, loop: VirtualLoop, kernel: PlayedKernel, wall: Callable[[], float]) -> None:
-        self._loop = loop
+        self.loop = loop
         self._kernel = kernel
         self._wall = wall
         self.process: PlayedProcess | None = None
@@ -85,7 +85,7 @@ class PlayedServer:
         """Take the time of one call. Raises TerminalUnreachable, NoServer."""
         if self.is_deaf:
             await asyncio.sleep(_TIMEOUT_S)
-            raise TerminalUnreachable("tmux did not answer in time")
+            raise TerminalUnreachable(f"tmux did not respond within {_TIMEOUT_S:g} s")
         await asyncio.sleep(_CALL_S)
         if self.process is None:
             raise NoServer("no tmux server runs")
@@ -395,7 +395,7 @@ class FakeTerminals:
         """Report a change within a second, together with the next ones."""
         waiting = self._changed.setdefault(kind, {})
         if not waiting:
-            asyncio.get_running_loop().call_later(1.0, self._report, kind, context=self.life.context)
+            self._server.loop.call_later(1.0, self._report, kind, context=self.life.context)
         waiting[session_id] = value
 
     def _report(self, kind: str) -> None:
