@@ -101,6 +101,7 @@ class PlayedModules:
                 time_ns=lambda: int(clocks.wall() * 1e9),
                 monotonic=clocks.steady,
                 monotonic_ns=lambda: int(clocks.steady() * 1e9),
+                clock_gettime=lambda _: clocks.steady(),
                 sleep=clocks.sleep,
             ),
             select: _Stand(select, poll=lambda: _Poll(clocks.sleep)),

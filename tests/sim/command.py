@@ -23,6 +23,7 @@ from sm.cli.group import run
 from sm.core.models import Exit
 from sm.paths import InstancePaths
 from tests.sim.blocking import BlockingSockets, drive, run_blocking, run_blocking_on_loop
+from tests.sim.containers import PlayedContainer
 from tests.sim.processes import PlayedProcess
 from tests.sim.tools import Tools
 from tests.sim.world import World
@@ -103,6 +104,8 @@ class RunningCommand:
         self._streams = streams
         self._contexts: dict[str, object] = {}
         self.process: PlayedProcess = world.kernel.start(("sm", *arguments), environ, str(cwd), parent=parent)
+        place = self.process.place
+        self._uid = place.uid if isinstance(place, PlayedContainer) else os.geteuid()
 
     @contextmanager
     def surroundings(self) -> Iterator[None]:
@@ -120,6 +123,7 @@ class RunningCommand:
                 mock.patch.object(sys, "stdout", streams.stdout),
                 mock.patch.object(sys, "stderr", streams.stderr),
                 mock.patch("os.get_terminal_size", streams.size),
+                mock.patch.object(os, "geteuid", return_value=self._uid),
             ):
                 time.tzset()
                 yield

@@ -25,6 +25,8 @@ from sm.daemon.wiring import DaemonParts
 from sm.paths import InstancePaths
 from sm.store import Store
 from tests.sim.clocks import Clocks
+from tests.sim.docker_client import PlayedDockerClient
+from tests.sim.engine import PlayedAccess, PlayedEngine
 from tests.sim.lives import Life
 from tests.sim.log import LifeLog
 from tests.sim.loop import VirtualLoop
@@ -43,6 +45,7 @@ class Surroundings:
     kernel: PlayedKernel
     board: Switchboard
     server: PlayedServer
+    engine: PlayedEngine
     paths: InstancePaths
     cover: Callable[[], None]
 
@@ -140,6 +143,10 @@ class Daemon:
         async with await open_database(paths, new=self._new_database) as store:
             terminals = around.server.client(store.instance, self.life)
             self.store = store
+            engine = around.engine
+            access = PlayedAccess(
+                engine, around.loop, around.board, self.life, lambda: PlayedDockerClient(engine)
+            )
             self.parts = parts = DaemonParts(
                 paths,
                 loaded,
@@ -149,7 +156,7 @@ class Daemon:
                 containment=self._options.containment,
                 started_s=around.clocks.steady(),
                 stopping=self._stopping,
-                sandboxing=SandboxParts(loaded.config, paths, store, way_in=WAY_IN),
+                sandboxing=SandboxParts(loaded.config, paths, store, way_in=WAY_IN, access=access),
                 wall=around.clocks.wall,
                 steady=around.clocks.steady,
             )

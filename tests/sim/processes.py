@@ -8,11 +8,13 @@ import termios
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
+from typing import Protocol
 
 from sm.core.models import Exit, Process
 from sm.linux.kernel import FileIdentity
 from sm.linux.platform import boot_id
 from sm.linux.processes import TICKS_PER_S
+from sm.linux.root_directory import RootDirectory
 
 _FIRST_PID = 5_000_001
 """Above the largest pid of a kernel (proc(5), pid_max): a signal that misses the simulation finds no process."""
@@ -21,9 +23,34 @@ _IGNORED = frozenset({signal.SIGCHLD, signal.SIGCONT, signal.SIGWINCH, signal.SI
 _STOPPING = frozenset({signal.SIGSTOP, signal.SIGTSTP})
 
 
+class Place(Protocol):
+    """The container in which a process runs, as the kernel knows it."""
+
+    @property
+    def cgroup(self) -> str:
+        """The path in the hierarchy."""
+
+    @property
+    def reaper(self) -> int:
+        """The pid of the process that gets orphans."""
+
+    @property
+    def is_frozen(self) -> bool: ...
+
+    def enter(self) -> int:
+        """Return the pid inside of the next process."""
+
+    def open_root(self) -> RootDirectory: ...
+
+    def mount_points(self) -> Sequence[str]: ...
+
+
 @dataclass(slots=True)
 class PlayedProcess:
-    """One process. `tty` is the number of its pseudo terminal, `files` are the paths it has open."""
+    """One process. `tty` is the number of its pseudo terminal, `files` are the paths it has open.
+
+    `place` is its container, and `inside` its pid there.
+    """
 
     pid: int
     parent: int
@@ -37,6 +64,10 @@ class PlayedProcess:
     exit: Exit | None = None
     files: list[str] = field(default_factory=list)
     cpu_s: float = 0.0
+    place: Place | None = None
+    inside: int | None = None
+    held: list[int] = field(default_factory=list)
+    """The signals that it gets when its container is continued."""
     handlers: dict[int, Callable[[], None]] = field(default_factory=dict)
     """The reactions of the program to signals. Without a handler the signal ends the process."""
     on_end: list[Callable[[], None]] = field(default_factory=list)
@@ -66,6 +97,8 @@ class PlayedKernel:
         """Unread bytes of terminals by path."""
         self.flags: dict[str, int] = {}
         """Local modes of terminals by path."""
+        self.file_systems: dict[str, Callable[[str], bytes]] = {}
+        """Read the files of the mounted hierarchies of cgroups, by mount point."""
         self._add(1, 0, ("init",), {}, "/", None)
         self._add(os.getpid(), 1, ("test",), {}, "/", None)
 
@@ -84,10 +117,15 @@ class PlayedKernel:
         *,
         parent: int = 1,
         tty: int | None = None,
+        place: Place | None = None,
     ) -> PlayedProcess:
+        """Start a process. It is in the container `place`, or in that of its parent."""
         pid = self._next_pid
         self._next_pid += 1
-        return self._add(pid, parent, tuple(argv), environ, cwd, tty)
+        made = self._add(pid, parent, tuple(argv), environ, cwd, tty)
+        made.place = place or (self.processes[parent].place if parent in self.processes else None)
+        made.inside = None if made.place is None else made.place.enter()
+        return made
 
     def new_tty(self) -> int:
         self._next_tty += 1
@@ -118,7 +156,7 @@ class PlayedKernel:
         os.eventfd_write(self._ends[process.pid], 1)
         for child in self.processes.values():
             if child.parent == process.pid:
-                child.parent = 1
+                child.parent = 1 if child.place is None else child.place.reaper
         for call in process.on_end:
             call()
 
@@ -128,6 +166,9 @@ class PlayedKernel:
 
     def signal(self, process: PlayedProcess, number: int) -> None:
         if process.exit is not None:
+            return
+        if process.place is not None and process.place.is_frozen and number != signal.SIGKILL:
+            process.held.append(number)
             return
         if number == signal.SIGCONT:
             process.is_stopped = False
@@ -140,6 +181,17 @@ class PlayedKernel:
         elif number not in _IGNORED and number != 0:
             self.end(process, Exit(signal=int(number)))
 
+    def thaw(self, place: Place) -> None:
+        """Deliver the signals that waited while the processes of a container were suspended."""
+        for process in [p for p in self.processes.values() if p.place is place]:
+            held, process.held = process.held, []
+            for number in held:
+                self.signal(process, number)
+
+    def inhabitants(self, place: Place) -> list[PlayedProcess]:
+        """The live processes of a container, oldest first."""
+        return [p for p in self.processes.values() if p.place is place and p.exit is None]
+
     def kill(self, pid: int, number: int) -> None:
         """As `os.kill`."""
         process = self.processes.get(pid)
@@ -150,6 +202,12 @@ class PlayedKernel:
     # Kernel
 
     def read(self, path: str) -> bytes:
+        for mount, reader in self.file_systems.items():
+            if path.startswith(mount + "/"):
+                return reader(path.removeprefix(mount))
+        if path == "/proc/self/mountinfo":
+            lines = (f"30 1 0:26 / {mount} rw - cgroup2 cgroup2 rw\n" for mount in self.file_systems)
+            return "".join(lines).encode()
         process, name = self._found(path)
         if name == "stat":
             return _stat_line(process)
@@ -160,7 +218,13 @@ class PlayedKernel:
         if name == "comm":
             return os.path.basename(process.argv[0]).encode()[:15] + b"\n"
         if name == "status":
-            return f"NSpid:\t{process.pid}\n".encode()
+            inside = "" if process.inside is None else f"\t{process.inside}"
+            return f"NSpid:\t{process.pid}{inside}\n".encode()
+        if name == "cgroup":
+            return f"0::{'/' if process.place is None else process.place.cgroup}\n".encode()
+        if name == "mountinfo":
+            points = ["/"] if process.place is None else process.place.mount_points()
+            return "".join(f"1 1 0:1 / {_octal(point)} rw - ext4 x rw\n" for point in points).encode()
         if name == f"task/{process.pid}/children":
             children = (str(p.pid) for p in self.processes.values() if p.parent == process.pid)
             return " ".join(children).encode()
@@ -191,6 +255,12 @@ class PlayedKernel:
         if number < 3 + len(process.files):
             return os.stat(process.files[number - 3])
         raise FileNotFoundError(errno.ENOENT, "no such descriptor", path)
+
+    def open_root(self, pid: int) -> RootDirectory:
+        process = self.processes.get(pid)
+        if process is None or process.exit is not None or process.place is None:
+            raise FileNotFoundError(errno.ENOENT, "no such root", f"/proc/{pid}/root")
+        return process.place.open_root()
 
     def open_pidfd(self, pid: int) -> int:
         if pid not in self.processes:
@@ -223,6 +293,10 @@ class PlayedKernel:
         if root != "proc" or not pid.isdecimal() or int(pid) not in self.processes:
             raise FileNotFoundError(errno.ENOENT, "no such process", path)
         return self.processes[int(pid)], "/".join(rest).rstrip("/")
+
+
+def _octal(path: str) -> str:
+    return path.replace("\\", "\\134").replace(" ", "\\040").replace("\t", "\\011").replace("\n", "\\012")
 
 
 def _joined(words: Iterable[str]) -> bytes:

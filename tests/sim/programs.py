@@ -2,15 +2,20 @@
 
 import asyncio
 import os
-import shlex
+import signal
 import subprocess
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextvars import Context
+from functools import partial
 from typing import Any
 
 from sm.core.models import Exit
 from sm.sandboxes.launch import FAILED, NO_DIRECTORY
+from tests.sim.containers import PlayedContainer
+from tests.sim.docker_exec import DockerExec, order_of
+from tests.sim.engine import PlayedEngine
 from tests.sim.processes import PlayedKernel, PlayedProcess
+from tests.sim.scripts import NOT_FOUND, parse_script
 from tests.sim.terminals import PlayedPane, PlayedServer
 from tests.sim.wire import Caller, Switchboard
 
@@ -18,7 +23,6 @@ _SHELL_S = 0.003
 """How long the shell needs from its start to the exec of the agent."""
 WAY_IN = ("/bin/sh",)
 """Runs a launch script. A played program takes the environment of the script alone anyway."""
-NOT_FOUND = 127
 _NO_LIFE = Context()
 
 
@@ -33,10 +37,21 @@ class Ended(Exception):
 class Running:
     """A program that runs in a terminal: what its code can see and do."""
 
-    def __init__(self, world: "Programs", pane: PlayedPane) -> None:
+    def __init__(self, world: "Programs", pane: PlayedPane, process: PlayedProcess | None = None) -> None:
+        """`process`: by default that of the terminal."""
         self._world = world
         self.pane = pane
-        self.process = pane.process
+        self.process = process or pane.process
+
+    def file(self, path: str) -> str:
+        """The path on this machine of a path as the program names it."""
+        path = os.path.join(self.process.cwd, path)
+        return path if self.container is None else self.container.host_path(path)
+
+    @property
+    def container(self) -> PlayedContainer | None:
+        place = self.process.place
+        return place if isinstance(place, PlayedContainer) else None
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -81,6 +96,12 @@ class Running:
         """Set the local modes of the terminal, such as 0 for raw input."""
         self._world.kernel.flags[self.pane.tty] = flags
 
+    def signal(self, pid: int, number: int = signal.SIGTERM) -> None:
+        """Send a signal to a process by the pid that the program knows."""
+        for process in tuple(self._world.kernel.processes.values()):
+            if process.place is self.process.place and pid in (process.inside, process.pid):
+                self._world.kernel.signal(process, number)
+
     def follow(self, rest: Coroutine[Any, Any, int]) -> None:
         """Run `rest` in place of what the program does, and end with its exit code."""
         self._world.replace(self, rest)
@@ -109,12 +130,22 @@ async def cat(program: Running) -> None:
         program.print(await program.read_line())
 
 
+def environ_on_host(process: PlayedProcess) -> Mapping[str, str]:
+    """The environment of a process, with the paths of sm on this machine."""
+    place = process.place
+    if not isinstance(place, PlayedContainer):
+        return process.environ
+    paths = ("SM_SOCKET", "SM_TOKEN_FILE")
+    return {n: place.host_path(v) if n in paths else v for n, v in process.environ.items()}
+
+
 class Programs:
     """Every program that is installed, by its name. A new program is an entry of `installed`."""
 
     def __init__(self, server: PlayedServer, kernel: PlayedKernel, board: Switchboard, socket: str) -> None:
         self.server = server
         self.kernel = kernel
+        self.engine: PlayedEngine | None = None
         self._board = board
         self._socket = socket
         self.installed: dict[str, Program] = {"sleep": sleep, "cat": cat}
@@ -125,7 +156,9 @@ class Programs:
         server.run = self._begin
 
     def caller(self, process: PlayedProcess) -> Caller:
-        return Caller(self._board, self._socket, process.pid, process.environ)
+        environ = environ_on_host(process)
+        socket = self._socket if process.place is None else environ["SM_SOCKET"]
+        return Caller(self._board, socket, process.pid, environ)
 
     def _begin(self, pane: PlayedPane) -> None:
         # Without the context of the daemon that opened the terminal: the program outlives it.
@@ -141,18 +174,33 @@ class Programs:
     async def _run(self, pane: PlayedPane) -> None:
         process = pane.process
         await asyncio.sleep(_SHELL_S)
+        if self.engine is not None and (order := order_of(process.argv)) is not None:
+            command = DockerExec(self.engine, self.kernel, pane, order)
+            become = partial(self._become, pane)
+            self.kernel.end(process, Exit(await command.run(self._start_apart, become)))
+            return
         if process.argv[:-1] == WAY_IN:
             code = self._launch(process)
             if code is not None:
                 self.kernel.end(process, Exit(code))
                 return
+        self.kernel.end(process, Exit(await self._become(pane, process)))
+
+    def _start_apart(self, agent: Awaitable[None]) -> None:
+        async def run() -> None:
+            await agent
+
+        self._keep(asyncio.get_running_loop().create_task(run(), context=_NO_LIFE))
+
+    async def _become(self, pane: PlayedPane, process: PlayedProcess) -> int:
+        """Run the program of a process, and return its exit code."""
         program = self.installed[os.path.basename(process.argv[0])]
-        running = self.running[process.environ.get("SM_SESSION_ID", pane.name)] = Running(self, pane)
+        running = Running(self, pane, process)
+        self.running[process.environ.get("SM_SESSION_ID", pane.name)] = running
         try:
-            code = await program(running)
+            return await program(running) or 0
         except Ended as ended:
-            code = ended.code
-        self.kernel.end(process, Exit(code or 0))
+            return ended.code
 
     def _launch(self, process: PlayedProcess) -> int | None:
         """Become the agent, as the launch script of the daemon says. Returns the exit code of a failed start."""
@@ -192,27 +240,3 @@ class Programs:
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-
-
-def parse_script(text: str) -> tuple[str, list[str], dict[str, str]]:
-    """The working directory, the argv and the environment in a launch script (sandboxes/launch.py)."""
-    directory, argv, environ, statement = "/", list[str](), dict[str, str](), ""
-    for line in text.split("\n"):
-        statement += line
-        try:
-            words = shlex.split(statement)
-        except ValueError:  # a value with a line end
-            statement += "\n"
-            continue
-        statement = ""
-        match words:
-            case ["cd", "--", where, *_]:
-                directory = where
-            case ["set", "--", *all]:
-                argv = all
-            case ["export", assignment]:
-                name, _, value = assignment.partition("=")
-                environ[name] = value
-            case _:
-                pass
-    return directory, argv, environ

@@ -1,8 +1,8 @@
 """A played shell, for the scripts of tests: simple commands, one after the other, and loops.
 
-It knows `echo`, `printf`, `read`, `sleep`, `exec`, `exit`, `seq`, `cat`, `head -c`, `stty`, `true`, `false`, `trap` for
-SIGINT, `[ -e FILE ]`, `while`, assignments, `$NAME`, `$?`, `$1` to `$9`, `> FILE`, `2> FILE`, `2>&1`, and `sm` where
-the stage has it.
+It knows `echo`, `printf`, `read`, `sleep`, `exec`, `exit`, `seq`, `cat`, `head -c`, `stty`, `true`, `false`, `touch`,
+`pwd`, `kill PID`, `trap` for SIGINT, `[ -e FILE ]`, `while`, assignments, `$NAME`, `$?`, `$1` to `$9`, `> FILE`,
+`2> FILE`, `2>&1`, and `sm` where the stage has it.
 """
 
 import asyncio
@@ -13,7 +13,8 @@ import signal
 import termios
 from collections.abc import Sequence
 
-from tests.sim.programs import NOT_FOUND, Ended, Running, sleep
+from tests.sim.programs import Ended, Running, sleep
+from tests.sim.scripts import NOT_FOUND
 
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+|\?))")
 _RAW = 0
@@ -87,7 +88,7 @@ class _Shell:
 
     def _opened(self, word: str) -> str:
         """The path of a file that takes output."""
-        path = os.path.join(self._program.process.cwd, self._expanded(word))
+        path = self._program.file(self._expanded(word))
         with open(path, "ab"):
             return path
 
@@ -129,13 +130,20 @@ class _Shell:
                 self._variables[names[-1]] = await program.read_line()
             case ["stty", *modes]:
                 program.set_flags(_flags(program.flags, modes))
+            case ["touch", path]:
+                with open(program.file(path), "ab"):
+                    pass
+            case ["pwd"]:
+                self._write(program.process.cwd + "\n", target)
+            case ["kill", pid]:
+                program.signal(int(pid))
             case ["trap", action, "INT"]:
                 steps = _statements(action)
                 program.process.handlers[signal.SIGINT] = lambda: program.follow(self._interrupted(steps))
             case ["[", "-e", path, "]"]:
-                return 0 if os.path.exists(path) else 1
+                return 0 if os.path.exists(self._program.file(path)) else 1
             case ["[", "!", "-e", path, "]"]:
-                return 1 if os.path.exists(path) else 0
+                return 1 if os.path.exists(self._program.file(path)) else 0
             case ["cat"]:
                 while True:
                     self._write(await program.read_line() + "\n", target)

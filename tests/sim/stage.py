@@ -21,7 +21,7 @@ from tests.sim.command import Command, StartedCommand, Streams
 from tests.sim.daemon import DaemonOptions
 from tests.sim.loop import VirtualLoop
 from tests.sim.processes import PlayedProcess
-from tests.sim.programs import Program, Running
+from tests.sim.programs import Program, Running, environ_on_host
 from tests.sim.shell import shell
 from tests.sim.wire import Caller, HttpAnswer, target
 from tests.sim.world import World, world_on
@@ -66,20 +66,22 @@ class Instance:
         config: str | None = None,
         seed: int = 1,
         options: DaemonOptions | None = None,
+        in_memory: bool = True,
     ) -> None:
-        """`options`: of each daemon that starts."""
+        """`options`: of each daemon that starts. `in_memory`: as `world_on`."""
+        text = INSTANCE_CONFIG.format(more=more) if config is None else config
         with ExitStack() as opening:  # leaves nothing open when another world has not ended
-            self._begin(
-                opening, INSTANCE_CONFIG.format(more=more) if config is None else config, seed, options
-            )
+            self._begin(opening, text, seed, options, in_memory=in_memory)
             self._open = opening.pop_all()
 
-    def _begin(self, opening: ExitStack, config: str, seed: int, options: DaemonOptions | None) -> None:
+    def _begin(
+        self, opening: ExitStack, config: str, seed: int, options: DaemonOptions | None, *, in_memory: bool
+    ) -> None:
         runner = opening.enter_context(asyncio.Runner(loop_factory=VirtualLoop))
         loop = runner.get_loop()
         assert isinstance(loop, VirtualLoop)
         self.loop = loop
-        self.world: World = opening.enter_context(world_on(loop, config, seed))
+        self.world: World = opening.enter_context(world_on(loop, config, seed, in_memory=in_memory))
         self.world.daemon_options = options or DaemonOptions()
         self.world.programs.installed["sh"] = shell
         self.command = Command(self.world)
@@ -107,8 +109,8 @@ class Instance:
         self, program: Running, arguments: Sequence[str]
     ) -> "subprocess.CompletedProcess[str]":
         process = program.process
-        cwd = Path(process.cwd)
-        return await self.command.run_on_loop(arguments, process.environ, cwd, parent=process.pid)
+        environ, cwd = environ_on_host(process), Path(program.file("."))
+        return await self.command.run_on_loop(arguments, environ, cwd, parent=process.pid)
 
     def wait(self, pause_s: float) -> None:
         """Let virtual time pass."""

@@ -33,6 +33,9 @@ class HttpAnswer:
 _PIECE_BYTES = 256 * 1024
 """The most that a transport of asyncio reads at once."""
 
+_UID = os.geteuid()
+"""The user of the daemon. A command in a container has another one."""
+
 
 class _PeerSocket:
     """Answers what the server asks its socket: the process at the other end."""
@@ -44,7 +47,7 @@ class _PeerSocket:
 
     def getsockopt(self, level: int, option: int, size: int = 0) -> bytes:
         assert (level, option) == (socket.SOL_SOCKET, socket.SO_PEERCRED)
-        return struct.pack("3i", self._pid, os.geteuid(), os.getegid())
+        return struct.pack("3i", self._pid, _UID, os.getegid())
 
     def setsockopt(self, *_: object) -> None:
         """Nothing to set."""
@@ -189,6 +192,10 @@ class Switchboard:
         self.keep(sock, life)
         return _Serving(lambda: self._stop(path, life))
 
+    def listen(self, path: str, life: Life, protocol: Callable[[], asyncio.BaseProtocol]) -> None:
+        """Serve a path that has no file on this machine."""
+        self._listening[path] = life, protocol
+
     def _stop(self, path: str, life: Life) -> None:
         if path in self._listening and self._listening[path][0] is life:
             del self._listening[path]
@@ -210,16 +217,20 @@ class Switchboard:
                 end.other._call(end.other.hang_up, ConnectionResetError("the daemon is gone"))
         self._open = [(owner, end) for owner, end in self._open if owner is not life]
 
-    def connect(self, path: str, client: asyncio.BaseProtocol, pid: int) -> _End:
-        """Connect `client` as process `pid`. Raises ConnectionRefusedError."""
+    def connect(
+        self, path: str, client: asyncio.BaseProtocol, pid: int, client_life: Life | None = None
+    ) -> _End:
+        """Connect `client` as process `pid`, which has that life. Raises ConnectionRefusedError."""
         if path not in self._listening:
             raise ConnectionRefusedError(f"nobody listens on {path}")
         life, protocol = self._listening[path]
-        caller = _End(self._loop, client, None, life.pid)
+        caller = _End(self._loop, client, None if client_life is None else client_life.context, life.pid)
         server = _End(self._loop, life.context.run(protocol), life.context, pid)
         caller.other, server.other = server, caller
         self._open = [found for found in self._open if not found[1].is_closing()]
         self._open.append((life, server))
+        if client_life is not None:
+            self._open.append((client_life, caller))
         caller.begin()
         server.begin()
         return caller

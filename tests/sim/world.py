@@ -14,6 +14,7 @@ from sm.paths import InstancePaths
 from tests.sim.clocks import Clocks, PlayedModules
 from tests.sim.daemon import Daemon, DaemonOptions, Surroundings
 from tests.sim.database import played_threads
+from tests.sim.engine import PlayedEngine
 from tests.sim.guards import guarded
 from tests.sim.loop import VirtualLoop
 from tests.sim.processes import PlayedKernel
@@ -46,7 +47,10 @@ class World:
         self.home = directory
         self.work = directory / "work"
         self.paths = InstancePaths(str(directory / "config.yaml"), str(directory / "state"))
+        self.engine = PlayedEngine(loop, self.kernel, self.board, directory / "engine")
+        """The container engine, which does not run until `engine.start`."""
         self.programs = Programs(self.server, self.kernel, self.board, self.paths.socket)
+        self.programs.engine = self.engine
         self.environ = {
             "HOME": str(directory),
             "PATH": "/usr/bin:/bin",
@@ -72,7 +76,14 @@ class World:
         """Start a daemon, and return it when it serves requests."""
         assert not self._daemons or not self._daemons[-1].is_running, "a daemon runs already"
         around = Surroundings(
-            self.loop, self.clocks, self.kernel, self.board, self.server, self.paths, self.modules.cover
+            self.loop,
+            self.clocks,
+            self.kernel,
+            self.board,
+            self.server,
+            self.engine,
+            self.paths,
+            self.modules.cover,
         )
         daemon = Daemon(around, self.daemon_options, new_database=new_database)
         self._daemons.append(daemon)
@@ -156,14 +167,19 @@ _worlds: list[World] = []
 
 
 @contextmanager
-def world_on(loop: VirtualLoop, config: str, seed: int) -> Iterator[World]:
-    """A world without a daemon. While the context is open, sm reads its clocks and asks its kernel."""
+def world_on(loop: VirtualLoop, config: str, seed: int, *, in_memory: bool = True) -> Iterator[World]:
+    """A world without a daemon. While the context is open, sm reads its clocks and asks its kernel.
+
+    `in_memory`: the files are in a memory file system, from which no container may mount anything.
+    """
     assert not _worlds, "another world has not ended: give its fixture the scope of a function"
     with ExitStack() as stack:
-        memory = _MEMORY if os.access(_MEMORY, os.W_OK) else None  # no commit waits for a disk there
+        # No commit waits for a disk there.
+        memory = _MEMORY if in_memory and os.access(_MEMORY, os.W_OK) else None
         directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="sm-", dir=memory))
         world = World(Path(directory), loop, seed)
         world.work.mkdir()
+        (world.home / "engine").mkdir()
         Path(world.paths.config).write_text(config, encoding="utf-8")
         stack.enter_context(played_threads())
         stack.enter_context(mock.patch("sm.daemon.lock._listener", world.board.listener))

@@ -17,7 +17,7 @@ from sm.paths import InstancePaths
 from sm.sandboxes import Sandboxes
 from sm.sandboxes.docker import programs
 from sm.sandboxes.docker.containers import Containers
-from sm.sandboxes.docker.engine import Engine
+from sm.sandboxes.docker.engine import Engine, EngineAccess
 from sm.sandboxes.docker.image import Images
 from sm.sandboxes.docker.sandbox import ContainerSandbox
 from sm.sandboxes.host import HostSandbox
@@ -36,14 +36,22 @@ class SandboxParts:
     """The parts of both sandboxes. The constructor starts nothing: the engine is asked when a session needs it.
 
     `way_in`: the argv that runs a launch script on this host. By default it is found with the first session.
+    `access`: the way to the engine, by default that of this machine.
     """
 
     def __init__(
-        self, config: Config, paths: InstancePaths, store: Store, *, way_in: tuple[str, ...] | None = None
+        self,
+        config: Config,
+        paths: InstancePaths,
+        store: Store,
+        *,
+        way_in: tuple[str, ...] | None = None,
+        access: EngineAccess | None = None,
     ) -> None:
         self._store = store
         self.writable = WritablePaths(store, lambda workspace: sandbox_for(config, workspace))
-        self.engine = Engine(config.sandbox.engine, answered=partial(self._remember, Sighting.ENGINE))
+        answered = partial(self._remember, Sighting.ENGINE)
+        self.engine = Engine(config.sandbox.engine, answered=answered, access=access)
         self.images = Images(self.engine, config.sandbox, partial(self._remember, Sighting.IMAGE))
         self.containers = Containers(
             self.engine,

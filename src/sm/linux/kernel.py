@@ -1,6 +1,6 @@
 """The calls to the kernel about processes and their terminals, behind one protocol, so that tests can play processes.
 
-Only `processes`, `jobs`, `process_usage` and `ttys` of this room use it.
+Only `processes`, `process_root`, `mount_points`, `jobs`, `process_usage` and `ttys` of this room use it.
 """
 
 import array
@@ -11,6 +11,8 @@ import termios
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
+
+from sm.linux.root_directory import OpenRoot, RootDirectory
 
 _LOCAL_FLAGS = 3
 """The index of the local modes in the list of `termios.tcgetattr`."""
@@ -42,6 +44,9 @@ class Kernel(Protocol):
     def status(self, path: str) -> FileIdentity:
         """Return the status of the file behind a path."""
 
+    def open_root(self, pid: int) -> RootDirectory:
+        """Open the root directory of a process. The caller closes it."""
+
     def open_pidfd(self, pid: int) -> int:
         """Return a descriptor that becomes readable at the end of the process (pidfd_open(2)). The caller closes it."""
 
@@ -70,6 +75,9 @@ class LinuxKernel:
 
     def status(self, path: str) -> FileIdentity:
         return os.stat(path)
+
+    def open_root(self, pid: int) -> RootDirectory:
+        return OpenRoot(pid)
 
     def open_pidfd(self, pid: int) -> int:
         return os.pidfd_open(pid)

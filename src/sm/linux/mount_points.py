@@ -3,15 +3,15 @@
 import os
 import re
 
+from sm.linux.kernel import kernel
+
 _OCTAL = re.compile(rb"\\([0-7]{3})")
-_MAX = 16 << 20
 
 
 def mount_points(pid: int) -> frozenset[str] | None:
     """The paths of all mount points, as the process names them; None: the process has ended, or cannot be seen."""
     try:
-        with open(f"/proc/{pid}/mountinfo", "rb") as file:
-            lines = file.read(_MAX).splitlines()
+        lines = kernel().read(f"/proc/{pid}/mountinfo").splitlines()
     except OSError:
         return None
     found = (fields[4] for fields in map(bytes.split, lines) if len(fields) > 4)

@@ -1,29 +1,19 @@
 """Opens files as another process sees them: in its mount namespace, below its root directory.
 
 The files may belong to an agent, so no path leads out: an absolute link starts again at the process's root, and `..`
-ends there. Sources: openat2(2) (kernel 5.6), proc(5).
+ends there.
 """
 
 import asyncio
 import contextlib
-import ctypes
 import errno
 import os
 import stat
 from collections.abc import Iterator
 
-from sm.linux.platform import libc
-from sm.linux.processes import root_directory
+from sm.linux.kernel import kernel
 
-# The same number on all architectures of sm (arch/*/entry/syscalls/syscall.tbl of the kernel).
-_OPENAT2 = 437
-_RESOLVE_NO_MAGICLINKS = 0x02
-_RESOLVE_IN_ROOT = 0x10
 _LOOK_S = 0.01
-
-
-class _OpenHow(ctypes.Structure):
-    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
 class ProcessRoot:
@@ -31,18 +21,15 @@ class ProcessRoot:
 
     def __init__(self, pid: int) -> None:
         """Raises OSError: the process is gone, or belongs to another user."""
-        self._fd = os.open(root_directory(pid), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._root = kernel().open_root(pid)
 
     def open(self, path: bytes, flags: int) -> int:
         """A descriptor, as open(2). Raises OSError, with ENOSYS on a kernel before 5.6."""
-        if b"\0" in path:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        how = _OpenHow(flags | os.O_CLOEXEC, 0, _RESOLVE_IN_ROOT | _RESOLVE_NO_MAGICLINKS)
-        fd = libc().syscall(_OPENAT2, self._fd, ctypes.c_char_p(path), ctypes.byref(how), ctypes.sizeof(how))
-        if fd < 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number), path)
-        return int(fd)
+        return self._root.open(path, flags)
+
+    def status_without_links(self, path: str) -> os.stat_result:
+        """The status of an absolute path. Raises OSError: ENOTDIR or ELOOP for a link."""
+        return self._root.status_without_links(path)
 
     def status(self, path: bytes, *, follow: bool = True) -> os.stat_result:
         """As stat(2), without `follow` as lstat(2). Raises OSError."""
@@ -68,9 +55,7 @@ class ProcessRoot:
             os.close(fd)
 
     def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        self._root.close()
 
     def __enter__(self) -> "ProcessRoot":
         return self

@@ -148,11 +148,6 @@ def environment(pid: int) -> dict[str, str]:
     return variables
 
 
-def root_directory(pid: int) -> str:
-    """A path of this host that leads to the process's own root directory, such as that of its container."""
-    return f"/proc/{pid}/root"
-
-
 def namespace_pid(pid: int) -> int | None:
     """The pid that a process has in its own pid namespace, such as that of a container; None when it is gone."""
     for line in (read_proc(f"/proc/{pid}/status") or b"").splitlines():

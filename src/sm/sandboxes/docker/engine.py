@@ -9,13 +9,14 @@ import contextlib
 import grp
 import os
 import pwd
+import shutil
 import socket
 import struct
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from sm.errors import EngineMissing, SandboxUnavailable, SandboxUnreachable
 from sm.linux.processes import open_files_max, program_name
@@ -63,6 +64,42 @@ class EngineFacts:
     """The hard limit of open files of the engine's process; None when it cannot be read."""
 
 
+class EngineAccess(Protocol):
+    """The way to an engine: its socket, the SDK and the command docker."""
+
+    async def connect(self, path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connect to the socket at `path`. Raises OSError."""
+
+    def make_client(self, url: str, timeout_s: float) -> "DockerClient":
+        """Make a client of the SDK. The caller closes it. Raises DockerException. Blocks."""
+
+    def start_thread(self, work: Callable[[], None]) -> None:
+        """Run `work` apart from the event loop."""
+
+    def find_command(self) -> str | None:
+        """The path of the command docker; None: it is not on the PATH."""
+
+
+class LocalAccess:
+    """`EngineAccess` on this machine."""
+
+    async def connect(self, path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_unix_connection(path, limit=_LINE_MAX_BYTES)
+
+    def make_client(self, url: str, timeout_s: float) -> "DockerClient":
+        import docker
+
+        _close_failed_connections()
+        return docker.DockerClient(base_url=url, timeout=timeout_s)  # type: ignore[arg-type]  # takes a float
+
+    def start_thread(self, work: Callable[[], None]) -> None:
+        # A daemon thread: unlike the threads of an executor, it never delays the end of the process.
+        threading.Thread(target=work, name="docker", daemon=True).start()
+
+    def find_command(self) -> str | None:
+        return shutil.which("docker")
+
+
 class Engine:
     """One engine. Every method except `close` raises SandboxUnavailable when the engine does not serve it.
 
@@ -75,16 +112,18 @@ class Engine:
         *,
         ping_s: float = PING_S,
         answered: Callable[[], Awaitable[None]] | None = None,
+        access: EngineAccess | None = None,
     ) -> None:
         """`url`: None for the engine that DOCKER_HOST names, or the engine of this machine.
 
-        `answered` is awaited after each answer to a ping.
+        `answered` is awaited after each answer to a ping. `access`: by default that of this machine.
         """
         self.url: Final = url or os.environ.get("DOCKER_HOST") or DEFAULT_URL
         self._ping_s = ping_s
         self._answered = answered
         self._threads = asyncio.Semaphore(_THREADS_MAX)
-        self._clients = _Clients(self.url)
+        self._access = access or LocalAccess()
+        self._clients = _Clients(self.url, self._access)
         self._facts: tuple[int, EngineFacts] | None = None
 
     @property
@@ -125,6 +164,16 @@ class Engine:
             self._facts = pid, _facts_of(await self.call(_info), pid)
         return self._facts[1]
 
+    def command(self) -> str:
+        """The absolute path of the command docker. Raises SandboxUnavailable."""
+        found = self._access.find_command()
+        if found is None:
+            raise SandboxUnavailable(
+                "the command docker is not on the daemon's PATH",
+                "install it (on Debian: sudo apt install docker.io), then: sm daemon restart",
+            )
+        return os.path.abspath(found)
+
     def close(self) -> None:
         """Close idle connections, without a word to the engine. Threads in calls end later. Idempotent."""
         self._clients.close()
@@ -141,7 +190,7 @@ class Engine:
     @contextlib.asynccontextmanager
     async def _connection(self) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
         try:
-            reader, writer = await asyncio.open_unix_connection(self.socket_path, limit=_LINE_MAX_BYTES)
+            reader, writer = await self._access.connect(self.socket_path)
         except PermissionError:
             raise _not_permitted(self.socket_path) from None
         except FileNotFoundError:
@@ -174,7 +223,6 @@ class Engine:
             ) from None
 
     def _start_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        """Run `work` in a daemon thread: unlike the threads of an executor, it never delays the end of the process."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
 
@@ -196,15 +244,16 @@ class Engine:
             with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
                 loop.call_soon_threadsafe(finish, *outcome)
 
-        threading.Thread(target=run, name="docker", daemon=True).start()
+        self._access.start_thread(run)
         return answer
 
 
 class _Clients:
     """Idle clients of the SDK: making one takes 10 ms. A thread takes one out while it uses it."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, access: EngineAccess) -> None:
         self._url = url
+        self._access = access
         self._idle: list[tuple[int, DockerClient]] = []
         self._closed = False
 
@@ -235,16 +284,13 @@ class _Clients:
                 client.close()
 
     def _take(self, pid: int, timeout_s: float) -> "DockerClient":
-        import docker
-
         while (idle := self._pop()) is not None:
             made_for, client = idle
             if made_for == pid:
                 client.api.timeout = timeout_s  # type: ignore[assignment]  # takes a float
                 return client
             client.close()
-        _close_failed_connections()
-        return docker.DockerClient(base_url=self._url, timeout=timeout_s)  # type: ignore[arg-type]
+        return self._access.make_client(self._url, timeout_s)
 
     def _pop(self) -> "tuple[int, DockerClient] | None":
         with contextlib.suppress(IndexError):  # another thread may have taken the last one

@@ -10,7 +10,7 @@ from sm.core.models import Workspace
 from sm.errors import SandboxUnavailable
 from sm.linux.files import stat_without_links
 from sm.linux.mount_points import mount_points
-from sm.linux.processes import root_directory
+from sm.linux.process_root import ProcessRoot
 from sm.paths import (
     INSIDE_CLIENT,
     INSIDE_HOME,
@@ -143,7 +143,11 @@ def changed(mounts: Sequence[Mount], pid: int) -> tuple[str, ...]:
     the mount. Call this before the first agent starts in the container; `pid` is its first process. A container with
     such a mount must be removed. Not found: a link to a place that has the same file under the path of the source.
     """
-    return tuple(mount.target for mount in mounts if not _is_same(mount, root_directory(pid)))
+    try:
+        with ProcessRoot(pid) as root:
+            return tuple(mount.target for mount in mounts if not _is_same(mount, root))
+    except OSError:  # it has ended
+        return tuple(mount.target for mount in mounts)
 
 
 def present(mounts: Sequence[Mount], pid: int) -> tuple[Mount, ...]:
@@ -156,10 +160,8 @@ def present(mounts: Sequence[Mount], pid: int) -> tuple[Mount, ...]:
     return tuple(mount for mount in mounts if targets is None or mount.target in targets)
 
 
-def _is_same(mount: Mount, root: str) -> bool:
+def _is_same(mount: Mount, root: ProcessRoot) -> bool:
     try:
-        return os.path.samestat(
-            stat_without_links(mount.source), stat_without_links(mount.target, below=root)
-        )
+        return os.path.samestat(stat_without_links(mount.source), root.status_without_links(mount.target))
     except OSError:
         return False

@@ -12,7 +12,6 @@ import logging
 import os
 import re
 import shlex
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
@@ -135,7 +134,7 @@ class ContainerSandbox:
         """As in `Sandbox`: the engine, the image and the command docker are there, and the container has room."""
         # The engine first: the want of any engine is another answer than the want of the command.
         image = await self._images.require(sandbox_for(self._config, workspace).image)
-        _docker_command()
+        self._engine.command()
         warnings = await self._containers.check(workspace)
         container = self._containers.find(None if workspace is None else workspace.slug)
         usage = None if container is None else await asyncio.to_thread(usage_of, container)
@@ -152,7 +151,7 @@ class ContainerSandbox:
 
         Raises StorageFull, with nothing half-written, SandboxUnavailable, and UsageError as `launch.script`.
         """
-        docker, session_id = _docker_command(), session.id
+        docker, session_id = self._engine.command(), session.id
         if not _ID.fullmatch(session_id):
             raise UsageError(f"invalid session id {session_id!r}")
         marked_launch = replace(launch, environment={**launch.environment, "SM_SESSION_ID": session_id})
@@ -412,17 +411,6 @@ def _scratch_directory(path: str) -> tuple[str, ...]:
     if not path.startswith(INSIDE_SCRATCH + "/"):
         return ()
     return (f"[ -d {shlex.quote(path)} ] || mkdir -p -m 700 -- {shlex.quote(path)}",)
-
-
-def _docker_command() -> str:
-    """The path of the command docker. Raises SandboxUnavailable."""
-    found = shutil.which("docker")
-    if found is None:
-        raise SandboxUnavailable(
-            "the command docker is not on the daemon's PATH",
-            "install it (on Debian: sudo apt install docker.io), then: sm daemon restart",
-        )
-    return os.path.abspath(found)
 
 
 def _has_scratch(container: Container, session_id: str) -> bool:
