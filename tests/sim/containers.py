@@ -191,7 +191,7 @@ class Cgroups:
     ) -> None:
         self._kernel = kernel
         self._containers = containers
-        directory.mkdir()
+        directory.mkdir(parents=True)
         kernel.file_systems[str(directory)] = self._read
 
     def _read(self, path: str) -> bytes:

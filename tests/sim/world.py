@@ -179,7 +179,6 @@ def world_on(loop: VirtualLoop, config: str, seed: int, *, in_memory: bool = Tru
         directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="sm-", dir=memory))
         world = World(Path(directory), loop, seed)
         world.work.mkdir()
-        (world.home / "engine").mkdir()
         Path(world.paths.config).write_text(config, encoding="utf-8")
         stack.enter_context(played_threads())
         stack.enter_context(mock.patch("sm.daemon.lock._listener", world.board.listener))
