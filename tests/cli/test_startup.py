@@ -58,6 +58,11 @@ def test_cli_entry_point_loads_no_other_module(run: Sm) -> None:
     assert loaded("import sm.cli", run.environ) - loaded("", run.environ) == {"sm", "sm.cli"}
 
 
+def test_help_all_imports_no_command_module(run: Sm) -> None:
+    modules = loaded("from sm.cli.group import run; run(['help', '--all'])", run.environ)
+    assert [name for name in modules if name.startswith("sm.cli.commands.")] == ["sm.cli.commands.help"]
+
+
 @pytest.mark.parametrize("words", [["children"], ["children", "--json"], ["status"], ["all"], ["me"]])
 def test_list_command_loads_no_heavy_module(run: Sm, peer: Peer, words: list[str]) -> None:
     for path in ("/v1/sessions/-/children", "/v1/sessions"):

@@ -1,8 +1,8 @@
 """The command `sm` in the process of the test, for tests of its requests, its output and its exit codes."""
 
 import os
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,6 +16,15 @@ BEGIN = datetime.fromtimestamp(BEGIN_S, UTC)
 """The time at which each test begins."""
 
 _START_S = 0.01
+
+
+@contextmanager
+def empty_home() -> Iterator[Instance]:
+    """Open an instance without a configuration and a daemon."""
+    with Instance(config="") as instance:
+        instance.config.unlink()
+        instance.work.rmdir()
+        yield instance
 
 
 class Sm:

@@ -5,18 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.played.cli.command import Sm
+from tests.fixtures import context_fixture
+from tests.played.cli.command import Sm, empty_home
 from tests.played.cli.peer import Peer
 from tests.sim.stage import Instance
 
-
-@pytest.fixture
-def instance() -> Iterator[Instance]:
-    """An empty home, without a configuration and a daemon."""
-    with Instance(config="") as instance:
-        instance.config.unlink()
-        instance.work.rmdir()
-        yield instance
+instance = context_fixture("function", empty_home)
 
 
 @pytest.fixture

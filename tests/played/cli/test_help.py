@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import sys
 from importlib import import_module
 from inspect import cleandoc
@@ -14,9 +13,14 @@ import pytest
 import sm.cli
 from sm.cli import COMMANDS, COMMON, INTERNAL, group
 from sm.errors import PlatformUnsupported
-from tests.cli.conftest import Sm
+from tests.fixtures import context_fixture
+from tests.played.cli.command import Sm, empty_home
 
 NAMES = [name for _, name, _ in COMMANDS]
+
+
+instance = context_fixture("module", empty_home)
+"""One for all tests: help changes nothing."""
 
 
 def commands() -> list[tuple[str, click.Command]]:
@@ -76,17 +80,6 @@ def test_internal_command_runs_but_is_not_listed(run: Sm, name: str) -> None:
         assert not re.search(rf"\b{name}\b", run(*words).out)
     assert run("help", name).out.startswith(f"Usage: sm {name} ")
     assert "did you mean" not in run(f"{name}k", code=2).err
-
-
-def test_help_all_imports_no_command_module(run: Sm) -> None:
-    code = (
-        "import sys; from sm.cli.group import run; run(['help', '--all']);"
-        "print(*(m for m in sys.modules if m.startswith('sm.cli.commands.')), file=sys.stderr)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=run.environ, check=True
-    )
-    assert done.stderr.split() == ["sm.cli.commands.help"]
 
 
 @pytest.mark.parametrize(("words", "_"), commands())
