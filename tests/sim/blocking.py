@@ -137,6 +137,12 @@ class BlockingSocket:
 
         return drive(self._loop, read())
 
+    @property
+    def is_readable(self) -> bool:
+        """True if `recv` would not wait."""
+        reader: Any = self._reader
+        return bool(reader._buffer) or reader._eof or reader.exception() is not None
+
     def shutdown(self, _: int) -> None:
         self.close()
 

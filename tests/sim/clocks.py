@@ -5,14 +5,13 @@ Parts with a clock of their own get it from the simulation. Everything else that
 
 import asyncio
 import gc
-import math
 import random
 import secrets
 import select
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, tzinfo
 from types import ModuleType
@@ -20,10 +19,10 @@ from typing import Any
 
 from tests.sim.blocking import drive
 from tests.sim.loop import VirtualLoop
+from tests.sim.waiting import BlockingPoll
 
 BEGIN_S = 1_795_813_200.0
 """2026-11-27 21:00 UTC, in seconds since the epoch."""
-_LOOK_S = 0.02
 
 
 class Clocks:
@@ -73,22 +72,6 @@ def _datetimes(clocks: Clocks) -> type[datetime]:
     return PlayedDatetime
 
 
-class _Poll:
-    """`select.poll` for code that blocks: virtual time passes while it waits for real descriptors."""
-
-    def __init__(self, sleep: Callable[[float], None]) -> None:
-        self._sleep = sleep
-        self._poll = select.poll()
-        self.register, self.unregister = self._poll.register, self._poll.unregister
-
-    def poll(self, timeout_ms: float | None = None) -> list[tuple[int, int]]:
-        left_s = math.inf if timeout_ms is None else timeout_ms / 1000
-        while not (ready := self._poll.poll(0)) and left_s > 0:
-            self._sleep(min(_LOOK_S, left_s))
-            left_s -= _LOOK_S
-        return ready
-
-
 class PlayedModules:
     """Replaces `time`, `select`, `secrets`, `uuid`, `gc` and the class `datetime` in all loaded modules of sm."""
 
@@ -104,7 +87,7 @@ class PlayedModules:
                 clock_gettime=lambda _: clocks.steady(),
                 sleep=clocks.sleep,
             ),
-            select: _Stand(select, poll=lambda: _Poll(clocks.sleep)),
+            select: _Stand(select, poll=lambda: BlockingPoll(clocks.sleep)),
             secrets: _Stand(
                 secrets,
                 token_hex=lambda size=32: chance.randbytes(size).hex(),

@@ -8,10 +8,10 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 from unittest import mock
 
 from click.globals import _local as click_contexts
@@ -20,12 +20,14 @@ from greenlet import GreenletExit  # type: ignore[import-untyped]
 from sm.cli import flush_stdout, start_daemon
 from sm.cli.display.errors import print_error
 from sm.cli.group import run
+from sm.client.connection import HttpConnection
 from sm.core.models import Exit
 from sm.paths import InstancePaths
 from tests.sim.blocking import BlockingSockets, drive, run_blocking, run_blocking_on_loop
 from tests.sim.containers import PlayedContainer
 from tests.sim.processes import PlayedProcess
 from tests.sim.tools import Tools
+from tests.sim.waiting import wait_for_bytes
 from tests.sim.world import World
 
 Completed = subprocess.CompletedProcess[str]
@@ -192,8 +194,8 @@ class Command:
     """Runs `sm` as a process of the operator or of a session."""
 
     def __init__(self, world: World) -> None:
-        self._world = world
-        self._sockets = BlockingSockets(world.loop, world.board, world.shell.pid)
+        self.world = world
+        self.sockets = BlockingSockets(world.loop, world.board, world.shell.pid)
         self._started: list[asyncio.Task[Completed]] = []
         self.tools = Tools()
 
@@ -206,14 +208,15 @@ class Command:
     @contextmanager
     def connected(self) -> Iterator[None]:
         """Let sm.client connect to the daemons of the world, and start them, while the context is open."""
-        world = self._world
+        world = self.world
 
         def launch(paths: InstancePaths, environ: Mapping[str, str], *options: str) -> None:
             drive(world.loop, world.launch(new_database="--new" in options))
 
         with (
-            mock.patch("sm.client.connection._socket", self._sockets),
+            mock.patch("sm.client.connection._socket", self.sockets),
             mock.patch.object(start_daemon, "launch", launch),
+            mock.patch.object(HttpConnection, "_wait_for_bytes", wait_for_bytes(world.clocks.sleep, {})),
             self.tools.replaced(),
         ):
             yield
@@ -228,8 +231,8 @@ class Command:
     ) -> RunningCommand:
         if arguments and not arguments[0].startswith("-"):
             self._load(arguments[0])
-        over = self._world.shell.pid if parent is None else parent
-        return RunningCommand(self._world, self._sockets, arguments, environ, cwd, streams, over)
+        over = self.world.shell.pid if parent is None else parent
+        return RunningCommand(self.world, self.sockets, arguments, environ, cwd, streams, over)
 
     def run(
         self,
@@ -241,7 +244,7 @@ class Command:
         """Run the command to its end."""
         command = self._prepared(arguments, environ, cwd, streams or Streams(), None)
         try:
-            return run_blocking(self._world.loop, command.code, command.surroundings)
+            return run_blocking(self.world.loop, command.code, command.surroundings)
         finally:
             command.end()
 
@@ -260,9 +263,13 @@ class Command:
             command.end()
 
     def start(self, arguments: Sequence[str], environ: Mapping[str, str], cwd: Path) -> StartedCommand:
-        task = self._world.loop.create_task(self.run_on_loop(arguments, environ, cwd))
+        return self.begin(self.run_on_loop(arguments, environ, cwd))
+
+    def begin(self, running: Coroutine[Any, Any, Completed]) -> StartedCommand:
+        """Start what runs a command."""
+        task = self.world.loop.create_task(running)
         self._started.append(task)
-        return StartedCommand(self._world, task)
+        return StartedCommand(self.world, task)
 
     def _load(self, name: str) -> None:
         """Import the command first: its modules get the clocks of the simulation."""
@@ -270,4 +277,4 @@ class Command:
             importlib.import_module(f"sm.cli.commands.{name}")
         except ModuleNotFoundError:
             return
-        self._world.modules.cover()
+        self.world.modules.cover()
