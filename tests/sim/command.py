@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, TextIO
 from unittest import mock
@@ -35,6 +36,12 @@ _END_OF_INPUT = "\x04"
 """Ctrl-D."""
 
 
+@cache
+def _open_file() -> int:
+    """Return a descriptor that nobody closes, for code that waits for the end of a reader."""
+    return os.memfd_create("stream", os.MFD_CLOEXEC)
+
+
 class _Stream(io.TextIOWrapper):
     """Keeps what is written to it, also after a close."""
 
@@ -48,6 +55,9 @@ class _Stream(io.TextIOWrapper):
 
     def close(self) -> None:
         self.flush()
+
+    def fileno(self) -> int:
+        return _open_file()
 
     @property
     def text(self) -> str:
@@ -254,16 +264,23 @@ class Command:
         environ: Mapping[str, str],
         cwd: Path,
         parent: int | None = None,
+        streams: Streams | None = None,
     ) -> Completed:
         """Run the command while the world goes on."""
-        command = self._prepared(arguments, environ, cwd, Streams(), parent)
+        command = self._prepared(arguments, environ, cwd, streams or Streams(), parent)
         try:
             return await run_blocking_on_loop(command.code, command.surroundings)
         finally:
             command.end()
 
-    def start(self, arguments: Sequence[str], environ: Mapping[str, str], cwd: Path) -> StartedCommand:
-        return self.begin(self.run_on_loop(arguments, environ, cwd))
+    def start(
+        self,
+        arguments: Sequence[str],
+        environ: Mapping[str, str],
+        cwd: Path,
+        streams: Streams | None = None,
+    ) -> StartedCommand:
+        return self.begin(self.run_on_loop(arguments, environ, cwd, streams=streams))
 
     def begin(self, running: Coroutine[Any, Any, Completed]) -> StartedCommand:
         """Start what runs a command."""

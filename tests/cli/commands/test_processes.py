@@ -6,9 +6,10 @@ import subprocess
 import pytest
 
 from tests.cli.conftest import Sm
-from tests.cli.peer import SILENCE, Peer, answer
+from tests.cli.peer import SILENCE, Open, Peer, answer, chunked
 from tests.cli.samples import decision, request
 from tests.load import scaled
+from tests.played.cli.test_follow import HEAD, SILENT, sse
 from tests.played.cli.test_messages import letter, stored
 from tests.played.cli.test_tail import act, script_actions
 
@@ -81,3 +82,21 @@ def test_tail_follow_ends_silently_when_output_pipe_closes(run: Sm, peer: Peer) 
     script_actions(peer, answer([act(1)]))
     # The command must end without another action to write.
     run.unread("tail", "x", "--follow", after_a_line=True)
+
+
+def test_follow_ends_with_130_on_ctrl_c(run: Sm, peer: Peer) -> None:
+    peer.script("GET /v1/health", answer({}))
+    peer.script("GET /v1/events/stream", chunked(sse(1), end=False), SILENT)
+    with run.start("events", "--follow", "--since", "0") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "[2026-01-27 15:10] spawned: event 1\n"
+        peer.wait_received(3)
+        process.send_signal(signal.SIGINT)
+    assert process.returncode == 130
+
+
+def test_follow_ends_silently_when_output_pipe_closes(run: Sm, peer: Peer) -> None:
+    peer.script("GET /v1/health", answer({}))
+    peer.script("GET /v1/events/stream", Open(HEAD + sse(1) + b": heartbeat\n\n"))
+    # The command must end without another event to write.
+    run.unread("events", "--follow", "--since", "0", after_a_line=True)

@@ -95,9 +95,9 @@ class Sm:
             file.close()
         return Done(ended.returncode, ended.stdout, ended.stderr)
 
-    def start(self, *arguments: str) -> StartedCommand:
+    def start(self, *arguments: str, streams: Streams | None = None) -> StartedCommand:
         """Start a command, and return it while it runs."""
-        return self.instance.command.start(arguments, self.environ, Path.cwd())
+        return self.instance.command.start(arguments, self.environ, Path.cwd(), streams)
 
     def _run(
         self, arguments: tuple[str, ...], environ: Mapping[str, str] | None, streams: Streams
