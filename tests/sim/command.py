@@ -115,6 +115,8 @@ class RunningCommand:
         self._cwd = cwd
         self._streams = streams
         self._contexts: dict[str, object] = {}
+        self.program = "sm"
+        """The path with which it was called."""
         self.process: PlayedProcess = world.kernel.start(("sm", *arguments), environ, str(cwd), parent=parent)
         place = self.process.place
         self._uid = place.uid if isinstance(place, PlayedContainer) else os.geteuid()
@@ -130,7 +132,7 @@ class RunningCommand:
             _replace(vars(click_contexts), self._contexts)
             with (
                 mock.patch.dict(os.environ, self._environ, clear=True),
-                mock.patch.object(sys, "argv", ["sm", *self._arguments]),
+                mock.patch.object(sys, "argv", [self.program, *self._arguments]),
                 mock.patch.object(sys, "stdin", streams.stdin),
                 mock.patch.object(sys, "stdout", streams.stdout),
                 mock.patch.object(sys, "stderr", streams.stderr),
@@ -208,6 +210,8 @@ class Command:
         self.sockets = BlockingSockets(world.loop, world.board, world.shell.pid)
         self._started: list[asyncio.Task[Completed]] = []
         self.tools = Tools()
+        self.program = "sm"
+        """The path with which the commands are called."""
 
     async def end(self) -> None:
         """End the commands that still run."""
@@ -242,7 +246,9 @@ class Command:
         if arguments and not arguments[0].startswith("-"):
             self._load(arguments[0])
         over = self.world.shell.pid if parent is None else parent
-        return RunningCommand(self.world, self.sockets, arguments, environ, cwd, streams, over)
+        command = RunningCommand(self.world, self.sockets, arguments, environ, cwd, streams, over)
+        command.program = self.program
+        return command
 
     def run(
         self,

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -95,48 +94,6 @@ def test_uninstall_ends_agents_and_removes_state_and_service(live: Sm, home: Pat
     assert live("uninstall", "--yes").out == "nothing to remove\n"
 
 
-@pytest.mark.parametrize(
-    ("place", "command"),
-    [
-        (".local/share/pipx/venvs/sm-sessions/bin/sm", "pipx uninstall sm-sessions"),
-        (".local/share/uv/tools/sm-sessions/bin/sm", "uv tool uninstall sm-sessions"),
-        ("clone/.venv/bin/sm", "rm LINK"),
-    ],
-)
-def test_uninstall_names_the_command_that_removes_the_program(
-    run: Sm, home: Path, place: str, command: str
-) -> None:
-    program, link = home / place, home / ".local" / "bin" / "sm"
-    for path in (program, link):
-        path.parent.mkdir(parents=True)
-    program.write_text(f"#!{sys.executable}\nfrom sm.cli.__main__ import main\n\nmain()\n")
-    program.chmod(0o700)
-    link.symlink_to(program)
-    done = subprocess.run(
-        [link, "uninstall", "--yes", "--json"],
-        env=run.environ,
-        capture_output=True,
-        check=True,
-        timeout=scaled(60),
-    )
-    assert json.loads(done.stdout) == {
-        "removed": [], "kept": [{"path": str(link), "command": command.replace("LINK", str(link))}]
-    }  # fmt: skip
-
-
-def test_config_edit_restarts_the_daemon_and_keeps_its_agents(live: Sm, home: Path) -> None:
-    session, pid = spawn(live, "sleep 60"), health(live)["pid"]
-    environ = {"EDITOR": 'sh -c \'echo "limits: {max_depth: 1}" >> "$0"\''}
-    done = live("config", "edit", environ=environ)
-    after = health(live)["pid"]
-    assert done.out == f"saved {home}/config.yaml; daemon restarted, pid {after}\n"
-    assert after != pid
-    assert status(live, session) == "running"
-    broken = live("config", "edit", environ={"EDITOR": "sh -c 'echo nonsense: 1 >> \"$0\"'"}, code=2)
-    assert "nonsense" in broken.err
-    assert health(live)["pid"] == after
-
-
 def test_child_is_shown_below_its_parent_and_its_parent_is_notified(live: Sm) -> None:
     parent = spawn(live, "sm spawn Sh 'sm complete Done' --name child; sm events --follow --since 0")
     until(lambda: "completed: Child" in live("output", parent).out, "the parent is notified")
@@ -144,58 +101,6 @@ def test_child_is_shown_below_its_parent_and_its_parent_is_notified(live: Sm) ->
     assert tree[0].startswith(f"sh-{parent} ({parent})")
     assert tree[1].startswith("  └─ sh-child (")
     assert '- "Done"' in live("events", parent).out
-
-
-def test_events_follow_loses_no_event_when_daemon_restarts(live: Sm) -> None:
-    live("daemon", "start")
-    follower = live.start("events", "--follow", "--since", "0", "--json")
-    try:
-        sessions = []
-        for end in ("restart", "kill", "restart"):
-            sessions.append(spawn(live, "sm complete"))
-            if end == "kill":
-                os.kill(health(live)["pid"], signal.SIGKILL)
-            else:
-                live("daemon", end)
-        seen: list[dict[str, Any]] = []
-        assert follower.stdout is not None
-        while {e["session_id"] for e in seen if e["type"] == "completed"} != set(sessions):
-            seen.append(json.loads(follower.stdout.readline()))
-    finally:
-        follower.send_signal(signal.SIGINT)
-        follower.communicate(timeout=scaled(30))
-    assert [event["seq"] for event in seen] == list(range(1, len(seen) + 1))
-    assert follower.returncode == 130
-
-
-def test_daemon_logs_follow_continues_after_log_rotation(live: Sm, home: Path) -> None:
-    live("all")
-    log = home / "state" / "log" / "daemon.log"
-    follower = live.start("daemon", "logs", "--follow", "-n", "0", "--json")
-    assert follower.stdout is not None
-    try:
-
-        def next_test_line() -> str:  # the daemon writes to the log too
-            assert follower.stdout is not None
-            while True:
-                record = json.loads(follower.stdout.readline())
-                if record.get("logger") == "test":
-                    return str(record["message"])
-
-        until(lambda: _reads(follower.pid, log), "the command reads the log")
-        for message in ("one", "two", "three"):
-            with log.open("a") as file:
-                file.write(json.dumps({"logger": "test", "message": message}) + "\n")
-            assert next_test_line() == message
-            log.rename(log.with_suffix(f".{message}"))
-            log.touch()
-    finally:
-        follower.send_signal(signal.SIGINT)
-        follower.communicate(timeout=scaled(30))
-
-
-def _reads(pid: int, path: Path) -> bool:
-    return any(os.path.realpath(fd) == str(path) for fd in Path(f"/proc/{pid}/fd").iterdir())
 
 
 def test_daemon_run_stays_in_the_foreground_until_sigterm(live: Sm) -> None:

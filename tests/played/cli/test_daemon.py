@@ -1,12 +1,16 @@
 """`sm` with a daemon in the process of the test."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cli.live import health, spawn, status
 from tests.played.cli.command import Sm
+from tests.played.cli.test_follow import following
+from tests.sim.command import Streams
 from tests.sim.stage import until
 
 # The prompt of an agent is the script that the agent runs.
@@ -137,3 +141,89 @@ def test_daemon_logs_prints_no_control_characters(run: Sm, state: Path) -> None:
     printed = run("daemon", "logs", "--json").out
     assert all(part.isprintable() for part in printed.splitlines()), repr(printed)
     assert [json.loads(part) for part in printed.splitlines()] == [record, {"message": broken}]
+
+
+def test_config_edit_restarts_the_daemon_and_keeps_its_agents(live: Sm, home: Path) -> None:
+    session, pid = spawn(live, "sleep 60"), health(live)["pid"]
+    editor, added = home / "editor", ["limits: {max_depth: 1}\n", "nonsense: 1\n"]
+    editor.touch(0o700)
+
+    def edit(argv: Sequence[str]) -> tuple[int, str]:
+        with open(argv[1], "a") as draft:
+            draft.write(added.pop(0))
+        return 0, ""
+
+    live.tools.installed[str(editor)] = edit
+    done = live("config", "edit", environ={"EDITOR": str(editor)})
+    after = health(live)["pid"]
+    assert done.out == f"saved {home}/config.yaml; daemon restarted, pid {after}\n"
+    assert after != pid
+    assert status(live, session) == "running"
+    broken = live("config", "edit", environ={"EDITOR": str(editor)}, code=2)
+    assert "nonsense" in broken.err
+    assert health(live)["pid"] == after
+
+
+def test_events_follow_loses_no_event_when_daemon_restarts(live: Sm) -> None:
+    live("daemon", "start")
+    with following(live, "--since", "0", "--json") as follower:
+        sessions = []
+        for end in ("restart", "kill", "restart"):
+            sessions.append(spawn(live, "sm complete"))
+            if end == "kill":
+                live.instance.kill_daemon()
+            else:
+                live("daemon", end)
+
+        def look() -> list[dict[str, Any]] | None:
+            seen = [json.loads(line) for line in follower.lines(1)]
+            completed = {e["session_id"] for e in seen if e["type"] == "completed"}
+            return seen if completed == set(sessions) else None
+
+        seen = until(look, "all completions")
+    assert [event["seq"] for event in seen] == list(range(1, len(seen) + 1))
+
+
+def test_daemon_logs_follow_continues_after_log_rotation(live: Sm, home: Path) -> None:
+    live("all")
+    log, output = home / "state" / "log" / "daemon.log", home / "output"
+    with output.open("w") as file:
+        follower = live.start("daemon", "logs", "--follow", "-n", "0", "--json", streams=Streams(stdout=file))
+        live.instance.wait(1)
+        printed = []
+        for message in ("one", "two", "three"):
+            with log.open("a") as lines:
+                lines.write(json.dumps({"logger": "test", "message": message}) + "\n")
+            printed.append(message)
+            until(lambda: messages_of_test(output) == printed, f"{message} is printed")
+            log.rename(log.with_suffix(f".{message}"))
+            log.touch()
+        follower.kill()
+
+
+def messages_of_test(output: Path) -> list[str]:
+    """The messages of the test in a log. The daemon writes to it too."""
+    records = map(json.loads, output.read_text().splitlines())
+    return [record["message"] for record in records if record.get("logger") == "test"]
+
+
+@pytest.mark.parametrize(
+    ("place", "command"),
+    [
+        (".local/share/pipx/venvs/sm-sessions/bin/sm", "pipx uninstall sm-sessions"),
+        (".local/share/uv/tools/sm-sessions/bin/sm", "uv tool uninstall sm-sessions"),
+        ("clone/.venv/bin/sm", "rm LINK"),
+    ],
+)
+def test_uninstall_names_the_command_that_removes_the_program(
+    run: Sm, home: Path, place: str, command: str
+) -> None:
+    program, link = home / place, home / ".local" / "bin" / "sm"
+    for path in (program, link):
+        path.parent.mkdir(parents=True)
+    program.touch(0o700)
+    link.symlink_to(program)
+    run.instance.command.program = str(link)
+    assert json.loads(run("uninstall", "--yes", "--json").out) == {
+        "removed": [], "kept": [{"path": str(link), "command": command.replace("LINK", str(link))}]
+    }  # fmt: skip

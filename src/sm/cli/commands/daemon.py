@@ -347,23 +347,26 @@ def _open(path: str) -> TextIO:
 def _follow(path: str, file: TextIO) -> Iterator[str]:
     """Yield new complete lines of a log, also after it is rotated."""
     rest = ""
-    while True:
-        sys.stdout.flush()
-        piece = file.readline()
-        if piece:
-            rest += piece
-            if rest.endswith("\n"):
-                yield rest
-                rest = ""
-            continue
-        try:
-            rotated = os.stat(path).st_ino != os.fstat(file.fileno()).st_ino
-        except FileNotFoundError:
-            rotated = False  # the new file is not there yet
-        if rotated and not (piece := file.readline()):
-            file.close()
-            file = _open(path)
-        elif rotated:
-            rest += piece
-        else:
-            time.sleep(_POLL_S)
+    try:
+        while True:
+            sys.stdout.flush()
+            piece = file.readline()
+            if piece:
+                rest += piece
+                if rest.endswith("\n"):
+                    yield rest
+                    rest = ""
+                continue
+            try:
+                rotated = os.stat(path).st_ino != os.fstat(file.fileno()).st_ino
+            except FileNotFoundError:
+                rotated = False  # the new file is not there yet
+            if rotated and not (piece := file.readline()):
+                file.close()
+                file = _open(path)
+            elif rotated:
+                rest += piece
+            else:
+                time.sleep(_POLL_S)
+    finally:
+        file.close()
