@@ -1,6 +1,6 @@
 """Fixtures of tests with the Bot API server. Each test file names them:
 
-api = bot_api()
+api = bot_api(PlayedTelegramApi)
 ann = person(1001, "Ann")
 home = connected_instance(MORE)
 """
@@ -10,17 +10,18 @@ from typing import Any
 
 import pytest
 
-from tests.instance import Instance
+from tests.sim.stage import Instance
+from tests.sim.telegram import PlayedTelegramApi
 from tests.telegram_api import Person, TelegramApi
-from tests.telegram_instance import configure, start
+from tests.telegram_instance import configure, connect, start
 
 
-def bot_api() -> Any:
-    """A fixture, to be named `api`: the server."""
+def bot_api(kind: type[TelegramApi] = TelegramApi) -> Any:
+    """A fixture, to be named `api`: the server. `kind` PlayedTelegramApi: for a played instance."""
 
     @pytest.fixture
     def api() -> Iterator[TelegramApi]:
-        with TelegramApi() as api:
+        with kind() as api:
             yield api
 
     return api
@@ -37,18 +38,18 @@ def person(id: int, name: str, *, has_started: bool = False) -> Any:
 
 
 def connected_instance(more: str = "", section: str = "") -> Any:
-    """A fixture, to be named `home`: an instance whose owner `ann` has written to the bot.
+    """A fixture, to be named `home`: a played instance whose owner `ann` has written to the bot.
 
     `more`: lines of the configuration. `section`: further keys of its section `telegram`.
     """
 
     @pytest.fixture
-    def home(api: TelegramApi, ann: Person) -> Iterator[Instance]:
+    def home(api: PlayedTelegramApi, ann: Person) -> Iterator[Instance]:
         with Instance(more) as instance:
+            api.serve(instance)
             configure(instance, api, section=section)
             start(instance, api)
-            ann.says("/start")
-            api.wait_for_message(ann.id, "connected")
+            connect(api, ann)
             yield instance
 
     return home

@@ -7,7 +7,7 @@ import functools
 import inspect
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import Any
@@ -68,41 +68,49 @@ LOADED_WHEN_NAMED = {"BotClient": "sm.telegram.client", "Topics": "sm.telegram.t
 
 def crash_at(point: str) -> None:
     """Patch the method named by `point`, so that this process sends itself the signal there."""
-    target, when, number, *named = point.split()
-    signal_number = signal.Signals[named[0]] if named else signal.SIGKILL
+    *words, last = point.split()
+    named = last if last.startswith("SIG") else ""
+
+    async def crash() -> None:
+        os.kill(os.getpid(), signal.Signals[named] if named else signal.SIGKILL)
+
+    patch(" ".join(words) if named else point, crash)
+
+
+def patch(point: str, crash: Callable[[], Awaitable[None]]) -> Callable[[], None]:
+    """Patch the method named by `point`, so that it waits for `crash` there. Returns the function that undoes it."""
+    target, when, number = point.split()
     name_of_part, _, name = target.partition(".")
     part = PARTS.get(name_of_part) or getattr(import_module(LOADED_WHEN_NAMED[name_of_part]), name_of_part)
     method: Callable[..., Any] = getattr(part, name)
     calls = 0
 
-    def crash() -> None:
-        os.kill(os.getpid(), signal_number)
-
-    def begin() -> bool:
+    async def begin() -> bool:
         """Count a call, and crash before it; return True for a crash after it."""
         nonlocal calls
         calls += 1
         if calls != int(number):
             return False
         if when == "before":
-            crash()
+            await crash()
         return when == "after"
 
     @functools.wraps(method)
     async def dying(*arguments: Any, **options: Any) -> Any:
-        crashes_after = begin()
+        crashes_after = await begin()
         result = await method(*arguments, **options)
         if crashes_after:
-            crash()
+            await crash()
         return result
 
     @asynccontextmanager
     async def dying_context(*arguments: Any, **options: Any) -> AsyncIterator[Any]:
-        crashes_after = begin()
+        crashes_after = await begin()
         async with method(*arguments, **options) as entered:
             yield entered
         if crashes_after:
-            crash()
+            await crash()
 
     is_context = inspect.isasyncgenfunction(inspect.unwrap(method))
     setattr(part, name, dying_context if is_context else dying)
+    return lambda: setattr(part, name, method)

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 from unittest import mock
 
+from tests.sim.lives import life_in
 from tests.sim.wire import Switchboard, _End
 
 
@@ -61,7 +62,8 @@ class PlayedNetwork:
     def _connect(self, address: str) -> _Stream:
         reader = asyncio.StreamReader()
         try:
-            end = self._board.connect(address, asyncio.StreamReaderProtocol(reader), self._pid)
+            protocol = asyncio.StreamReaderProtocol(reader)
+            end = self._board.connect(address, protocol, self._pid, life_in(None))
         except ConnectionRefusedError as error:
             raise self._errors.ConnectError(str(error)) from error
         return _Stream(end, reader, self._errors)

@@ -1,8 +1,8 @@
 """A played shell, for the scripts of tests: simple commands, one after the other, and loops.
 
 It knows `echo`, `printf`, `read`, `sleep`, `exec`, `exit`, `seq`, `cat`, `head -c`, `stty`, `true`, `false`, `touch`,
-`pwd`, `kill PID`, `trap` for SIGINT, `[ -e FILE ]`, `while`, assignments, `$NAME`, `$?`, `$1` to `$9`, `> FILE`,
-`2> FILE`, `2>&1`, and `sm` where the stage has it.
+`pwd`, `kill PID`, `trap` for SIGINT, `[ -e FILE ]`, `while`, `until`, assignments, `$NAME`, `$?`, `$1` to `$9`,
+`> FILE`, `>> FILE`, `2> FILE`, `2>&1`, and `sm` where the stage has it.
 """
 
 import asyncio
@@ -52,11 +52,11 @@ class _Shell:
         code, at = 0, 0
         while at < len(statements):
             words = statements[at]
-            if words[0] == "while":
-                end = _end_of(statements, at)
+            if words[0] in ("while", "until"):
+                end, is_until = _end_of(statements, at), words[0] == "until"
                 condition, body = words[1:], [*([statements[at + 1][1:]] if statements[at + 1][1:] else [])]
                 body += statements[at + 2 : end]
-                while await self._run(condition) == 0:
+                while (await self._run(condition) == 0) is not is_until:
                     code = await self.run(body)
                 at = end + 1
                 continue
@@ -144,6 +144,9 @@ class _Shell:
                 return 0 if os.path.exists(self._program.file(path)) else 1
             case ["[", "!", "-e", path, "]"]:
                 return 1 if os.path.exists(self._program.file(path)) else 0
+            case ["cat", path]:
+                with open(self._program.file(path), encoding="utf-8") as file:
+                    self._write(file.read(), target)
             case ["cat"]:
                 while True:
                     self._write(await program.read_line() + "\n", target)
@@ -183,7 +186,7 @@ def _end_of(statements: list[list[str]], begin: int) -> int:
     """The place of the `done` of a loop."""
     depth = 0
     for at in range(begin, len(statements)):
-        depth += statements[at][0] == "while"
+        depth += statements[at][0] in ("while", "until")
         depth -= statements[at][0] == "done"
         if depth == 0:
             return at

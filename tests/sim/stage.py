@@ -7,7 +7,7 @@ import asyncio
 import json
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
@@ -18,6 +18,7 @@ from sm.errors import SmError
 from tests.played_agent import CONFIG, Agent
 from tests.sim.blocking import BlockingSocket, drive
 from tests.sim.command import Command, StartedCommand, Streams
+from tests.sim.crashes import CrashingDaemon
 from tests.sim.daemon import DaemonOptions
 from tests.sim.loop import VirtualLoop
 from tests.sim.processes import PlayedProcess
@@ -94,6 +95,10 @@ class Instance:
         self.state, self.socket = Path(self.world.paths.state), Path(self.world.paths.socket)
         self.env: dict[str, str] = dict(self.world.environ)
         _stages.append(self)
+
+    def enter(self, context: AbstractContextManager[T]) -> T:
+        """Enter a context that ends with the instance."""
+        return self._open.enter_context(context)
 
     def __enter__(self) -> Self:
         return self
@@ -297,6 +302,10 @@ class Instance:
 
     def start_daemon(self) -> None:
         drive(self.loop, self.world.start())
+
+    def start_crashing_daemon(self, point: str) -> CrashingDaemon:
+        """Start a daemon that is dropped at a point (crash_point.py), and return when it serves or is over."""
+        return self.enter(CrashingDaemon(self.world, point))
 
     def kill_daemon(self) -> None:
         """End the daemon without a word, as SIGKILL."""

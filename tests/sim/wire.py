@@ -214,7 +214,7 @@ class Switchboard:
         self._kept = [(owner, sock) for owner, sock in self._kept if owner is not life]
         for owner, end in self._open:
             if owner is life and end.other is not None:
-                end.other._call(end.other.hang_up, ConnectionResetError("the daemon is gone"))
+                end.other._call(end.other.hang_up, ConnectionResetError("the other process is gone"))
         self._open = [(owner, end) for owner, end in self._open if owner is not life]
 
     def connect(

@@ -180,6 +180,7 @@ def world_on(loop: VirtualLoop, config: str, seed: int, *, in_memory: bool = Tru
         world = World(Path(directory), loop, seed)
         world.work.mkdir()
         Path(world.paths.config).write_text(config, encoding="utf-8")
+        stack.enter_context(mock.patch.dict(os.environ, world.environ))  # of the daemon
         stack.enter_context(played_threads())
         stack.enter_context(mock.patch("sm.daemon.lock._listener", world.board.listener))
         stack.enter_context(replaced_kernel(world.kernel))

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from aiohttp import web
 
@@ -56,15 +56,17 @@ class TelegramApi:
         self.world = World(now)
         self._faults = Faults()
         self._changed = threading.Condition(threading.RLock())
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="telegram-api", daemon=True)
+        self._loop: asyncio.AbstractEventLoop
+        self._thread: threading.Thread
         self._started = threading.Event()
         self._over = asyncio.Event()
         self._news = asyncio.Event()
         self._poll = 0
         """The number of the newest getUpdates, which ends the one before."""
 
-    def __enter__(self) -> "TelegramApi":
+    def __enter__(self) -> Self:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="telegram-api", daemon=True)
         self._thread.start()
         assert self._started.wait(scaled()) and self.url, "the Bot API server did not start"
         return self
@@ -185,11 +187,14 @@ class TelegramApi:
                 if answer:
                     return answer
                 if limit.is_over:
-                    story = [f"{call.method} {call.status} {call.description}" for call in self.calls[-20:]]
                     raise AssertionError(
-                        f"not within {within_s:g} s of an idle machine: {what}; calls: {story}"
+                        f"not within {within_s:g} s of an idle machine: {what}; calls: {self.story()}"
                     )
                 self._changed.wait(1)
+
+    def story(self) -> list[str]:
+        """The last calls in words."""
+        return [f"{call.method} {call.status} {call.description}" for call in self.calls[-20:]]
 
     def wait_for_message(self, chat_id: int, containing: str) -> SentMessage:
         return self.wait_for(
@@ -201,9 +206,19 @@ class TelegramApi:
         with self._changed:
             result = function(self.world)
             self._changed.notify_all()
+        self.wake()
+        return result
+
+    def wake(self) -> None:
+        """Let the poll that waits look for updates."""
         if self.url:
             self._loop.call_soon_threadsafe(self._news.set)
-        return result
+
+    def runner(self) -> web.AppRunner:
+        """The server, to be set up on a loop."""
+        app = web.Application(client_max_size=64 << 20)
+        app.router.add_route("*", "/bot{token}/{method}", self._answer)
+        return web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1, access_log=None)
 
     # The thread
 
@@ -216,9 +231,7 @@ class TelegramApi:
             self._loop.close()
 
     async def _serve(self) -> None:
-        app = web.Application(client_max_size=64 << 20)
-        app.router.add_route("*", "/bot{token}/{method}", self._answer)
-        runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1, access_log=None)
+        runner = self.runner()
         await runner.setup()
         try:
             site = web.TCPSite(runner, "127.0.0.1", 0)

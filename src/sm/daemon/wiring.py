@@ -139,11 +139,19 @@ def terminals_of(config: Config, paths: InstancePaths, store: Store, umask: int)
 class TelegramParts:
     """The bot of Telegram, whose modules are imported only when a token is configured."""
 
-    def __init__(self, loaded: LoadedConfig, services: Services) -> None:
+    def __init__(
+        self,
+        loaded: LoadedConfig,
+        services: Services,
+        wall: Callable[[], float],
+        steady: Callable[[], float],
+    ) -> None:
         self._door: TelegramDoor | None = None
         if loaded.telegram_token is not None:
             door = import_module("sm.telegram.door")
-            self._door = door.TelegramDoor(loaded.config.telegram, loaded.telegram_token, services)
+            self._door = door.TelegramDoor(
+                loaded.config.telegram, loaded.telegram_token, services, wall, steady
+            )
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -305,7 +313,7 @@ class DaemonParts:
             steady,
         )
 
-        link = None if loaded.telegram_token is None else TelegramLink(time.monotonic)
+        link = None if loaded.telegram_token is None else TelegramLink(steady)
         owners = config.telegram.owner_ids
 
         self.web = web = WebServer(paths, is_wanted=config.web.start_with_daemon)
@@ -359,7 +367,7 @@ class DaemonParts:
             telegram=Telegram(store, manager, audit.record, link, owners),
             daemon=DaemonInfo(paths.socket, started_s, trouble, stopping),
         )
-        self.telegram = TelegramParts(loaded, services)
+        self.telegram = TelegramParts(loaded, services, wall, steady)
         mcp = McpServer(
             services,
             audit.record,

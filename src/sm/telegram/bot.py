@@ -1,6 +1,7 @@
 """Builds the parts of the bot and runs them. Its import loads the library."""
 
 import asyncio
+from collections.abc import Callable
 
 from sm.config import TelegramSection
 from sm.services import Services, TelegramLink
@@ -15,20 +16,24 @@ from sm.telegram.text_outcomes import TextOutcomes
 from sm.telegram.threads import Threads
 from sm.telegram.topics import Topics
 
+Clock = Callable[[], float]
 
-async def serve(section: TelegramSection, token: str, services: Services, link: TelegramLink) -> None:
-    """Run the bot until cancelled, or until a part fails."""
+
+async def serve(
+    section: TelegramSection, token: str, services: Services, link: TelegramLink, wall: Clock, steady: Clock
+) -> None:
+    """Run the bot until cancelled, or until a part fails. `wall` and `steady` are the clocks of the daemon."""
     owners = section.owner_ids
     async with BotClient(token, section.base_url) as client:
         forum = Forum(services.telegram, client, link, section)
         threads = Threads(services, section, forum)
-        cards = ProgressCards(services, threads, enabled=section.progress)
-        conversation = Conversation(services, section, forum)
-        poller = Poller(services.telegram, client, link, owners, conversation, section.groups)
-        reports = EventReports(services, section, client.bot_id, threads, cards)
+        cards = ProgressCards(services, threads, enabled=section.progress, clock=steady)
+        conversation = Conversation(services, section, forum, wall)
+        poller = Poller(services.telegram, client, link, owners, conversation, section.groups, steady)
+        reports = EventReports(services, section, client.bot_id, threads, cards, wall)
         topics = Topics(services.telegram, services.store, forum)
-        sender = Sender(services.telegram, client, link, topics)
-        outcomes = TextOutcomes(services)
+        sender = Sender(services.telegram, client, link, topics, steady, wall)
+        outcomes = TextOutcomes(services, steady)
         async with asyncio.TaskGroup() as group:
             for part in (forum, poller, sender, reports, cards, outcomes):
                 group.create_task(part.run(), name=f"telegram {type(part).__name__}")

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
 
@@ -25,10 +26,13 @@ class TelegramDoor:
         section: TelegramSection,
         token: str,
         services: Services,
+        wall: Callable[[], float],
+        steady: Callable[[], float],
     ) -> None:
         self._section = section
         self._token = token
         self._services = services
+        self._clocks = wall, steady
         assert services.telegram.link is not None  # wiring makes one for a token
         self.link = services.telegram.link
 
@@ -50,7 +54,7 @@ class TelegramDoor:
     async def _serve(self) -> None:
         # The import takes a second of one core, which the event loop must not wait for.
         bot = await asyncio.to_thread(load_bot)
-        await bot.serve(self._section, self._token, self._services, self.link)
+        await bot.serve(self._section, self._token, self._services, self.link, *self._clocks)
 
 
 def load_bot() -> ModuleType:

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.played_claude import BOX, Agent, Stage
-from tests.load import until
+from tests.played_agent import Agent
+from tests.sim.stage import BOX, Stage, until
+from tests.sim.telegram import PlayedTelegramApi
 from tests.telegram_api import Person, TelegramApi
 from tests.telegram_fixtures import bot_api, person
-from tests.telegram_instance import configure, start
+from tests.telegram_instance import configure, connect, start
 
 SETTINGS = """
 daemon: {ignore_evidence: [screen, title]}
@@ -16,22 +17,22 @@ warnings: {crash_loop: {do: "%s"}}
 """
 OWNER = 1001
 
-api = bot_api()
+api = bot_api(PlayedTelegramApi)
 ann = person(OWNER, "Ann", has_started=True)
 
 
 @pytest.fixture(params=["notice"])
-def stage(api: TelegramApi, ann: Person, request: pytest.FixtureRequest) -> Iterator[Stage]:
+def stage(api: PlayedTelegramApi, ann: Person, request: pytest.FixtureRequest) -> Iterator[Stage]:
     """A stage whose owner has written to the bot. The parameter is the step after a crash."""
     with Stage(SETTINGS % request.param, BOX) as stage:
         stage.kill_daemon()
         text = stage.config.read_text()
         fragile = "commands:\n  Fragile: {command: [sh, -c], restart: on-failure, restart_max: 2}\n"
         stage.config.write_text(text.replace("commands:\n", fragile))
+        api.serve(stage)
         configure(stage, api)
         start(stage, api)
-        ann.says("/start")
-        api.wait_for_message(OWNER, "connected")
+        connect(api, ann)
         yield stage
 
 

@@ -1,15 +1,14 @@
 """Cards of requests that take several steps: reasons, plans, ticks, pages, one question after the other."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.instance import until
-from tests.integration.played_claude import Stage
+from tests.sim.stage import Stage, until
+from tests.sim.telegram import PlayedTelegramApi
 from tests.telegram_api import Button, Fault, Person, SentMessage, TelegramApi
 from tests.telegram_fixtures import bot_api, person
-from tests.telegram_instance import rows, wait_first_start
+from tests.telegram_instance import configure, connect, rows, start
 
 VOID = "This button is no longer valid."
 SIZE = {
@@ -26,23 +25,20 @@ COLOURS = {
 }
 
 
-api = bot_api()
+api = bot_api(PlayedTelegramApi)
 ann = person(1001, "Ann")
 bob = person(1002, "Bob")  # the second owner
 
 
 @pytest.fixture
-def stage(api: TelegramApi, ann: Person, tmp_path: Path) -> Iterator[Stage]:
+def stage(api: PlayedTelegramApi, ann: Person) -> Iterator[Stage]:
     """A stage whose owner Ann has written to the bot."""
-    token_file = tmp_path / "token"
-    token_file.write_text(api.token)
-    token_file.chmod(0o600)
-    with Stage(
-        f"telegram: {{token_file: {token_file}, owner_ids: [1001, 1002], base_url: '{api.url}'}}\n"
-    ) as stage:
-        wait_first_start(stage, api)
-        ann.says("/start")
-        api.wait_for_message(1001, "connected")
+    with Stage() as stage:
+        stage.kill_daemon()
+        api.serve(stage)
+        configure(stage, api, owners=(1001, 1002))
+        start(stage, api)
+        connect(api, ann)
         yield stage
 
 
@@ -216,7 +212,7 @@ def test_step_on_a_card_is_made_once_when_the_daemon_is_killed_on_its_way(
     known(stage, f"request {dialog.name}")
     stage.kill_daemon()
     ann.presses(card.button("2: 1"))
-    stage.start_daemon(point).wait()
+    stage.start_crashing_daemon(point).wait()
     api.repeat_updates()
     stage.start_daemon()
     api.wait_for(lambda: "Which colours?" in card.text, "the second question")

@@ -2,7 +2,8 @@
 
 import json
 
-from tests.instance import Instance, until
+from tests.sim.stage import Instance, until
+from tests.sim.telegram import PlayedTelegramApi
 from tests.telegram_api import Button, Person, SentMessage, TelegramApi
 from tests.telegram_fixtures import bot_api, connected_instance, person
 from tests.telegram_instance import rows
@@ -15,7 +16,7 @@ limits: {spawn_interval_s: 0}
 """
 NOT_MINE = "This button is no longer valid."
 
-api = bot_api()
+api = bot_api(PlayedTelegramApi)
 ann = person(1001, "Ann")
 eve = person(6, "Eve")
 home = connected_instance(MORE, f", groups: [{GROUP}]")

@@ -1,10 +1,7 @@
 """A real daemon while Telegram fails: nothing waits for the bot, and afterwards the chat gets what is still true."""
 
-import os
-
-import pytest
-
-from tests.instance import Instance, until
+from tests.sim.stage import Instance, until
+from tests.sim.telegram import PlayedTelegramApi
 from tests.telegram_api import Fault, Person, TelegramApi
 from tests.telegram_fixtures import bot_api, connected_instance, person
 from tests.telegram_instance import rows
@@ -14,7 +11,7 @@ MORE = """
 limits: {spawn_interval_s: 0}
 """
 
-api = bot_api()
+api = bot_api(PlayedTelegramApi)
 ann = person(1001, "Ann")
 home = connected_instance(MORE)
 
@@ -35,7 +32,6 @@ def test_card_of_a_request_that_was_answered_before_it_was_sent_never_comes(
     assert api.messages(1001, "r1: ") == []
 
 
-@pytest.mark.skipif(os.environ.get("SM_LONG") != "1", reason="waits for time-outs of 30 s: SM_LONG=1 runs it")
 def test_silence_is_followed_by_one_summary_and_the_open_card(
     home: Instance, api: TelegramApi, ann: Person
 ) -> None:

@@ -4,12 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.instance import Instance, until
+from tests.sim.stage import Instance, until
+from tests.sim.telegram import PlayedTelegramApi
 from tests.telegram_api import Chat, Fault, Person, SentMessage, TelegramApi
 from tests.telegram_api.server import Call
 from tests.telegram_api.world import Topic
 from tests.telegram_fixtures import bot_api, person
-from tests.telegram_instance import configure, rows, start
+from tests.telegram_instance import configure, connect, rows, start
 
 FORUM = -1_001_000_000_001
 MORE = """
@@ -19,7 +20,7 @@ limits: {spawn_interval_s: 0}
 """
 
 
-api = bot_api()
+api = bot_api(PlayedTelegramApi)
 ann = person(1001, "Ann", has_started=True)
 
 
@@ -31,15 +32,15 @@ def forum(api: TelegramApi, ann: Person) -> Chat:
     return forum
 
 
-def begin(instance: Instance, api: TelegramApi, ann: Person, section: str) -> None:
+def begin(instance: Instance, api: PlayedTelegramApi, ann: Person, section: str) -> None:
+    api.serve(instance)
     configure(instance, api, section=section)
     start(instance, api)
-    ann.says("/start")
-    api.wait_for_message(1001, "connected")
+    connect(api, ann)
 
 
 @pytest.fixture
-def home(api: TelegramApi, ann: Person, forum: Chat) -> Iterator[Instance]:
+def home(api: PlayedTelegramApi, ann: Person, forum: Chat) -> Iterator[Instance]:
     """An instance whose bot shows sessions in the forum, without progress cards."""
     with Instance(MORE) as instance:
         begin(instance, api, ann, f", groups: [{FORUM}]")
@@ -48,7 +49,7 @@ def home(api: TelegramApi, ann: Person, forum: Chat) -> Iterator[Instance]:
 
 
 @pytest.fixture
-def watched(api: TelegramApi, ann: Person) -> Iterator[Instance]:
+def watched(api: PlayedTelegramApi, ann: Person) -> Iterator[Instance]:
     """An instance whose bot shows progress cards in the private chat."""
     with Instance(MORE) as instance:
         begin(instance, api, ann, ", progress: true")
@@ -163,7 +164,7 @@ def test_request_is_a_card_in_the_topic_that_any_owner_may_press_and_nobody_else
     assert api.messages(1001, "Which colour?") == []
 
 
-def test_owner_outside_the_group_is_told_in_the_private_chat_too(api: TelegramApi, ann: Person) -> None:
+def test_owner_outside_the_group_is_told_in_the_private_chat_too(api: PlayedTelegramApi, ann: Person) -> None:
     api.group(FORUM, "Fleet", is_forum=True, is_admin=True)
     with Instance(MORE) as instance:
         begin(instance, api, ann, f", groups: [{FORUM}], topics: all")
@@ -198,8 +199,8 @@ def test_topic_is_made_once_when_the_daemon_is_killed_on_its_way(
 ) -> None:
     id = home.spawn("Sleeper")["session_id"]
     home.kill_daemon()
-    home.tmux("kill-session", "-t", f"=command-{id}")
-    home.start_daemon(point).wait()
+    home.world.server.close(f"command-{id}")
+    home.start_crashing_daemon(point).wait()
     home.start_daemon()
     api.wait_for_message(FORUM, f"Session {id} ended with an error")
     idle(home)
@@ -223,8 +224,8 @@ def test_topic_is_closed_once_when_the_daemon_is_killed_on_its_way(
     """The calls of an ending are its report, the title with the outcome, and the one that closes the topic."""
     root = with_topic(home, api, forum)
     home.kill_daemon()
-    home.tmux("kill-session", "-t", f"=command-{root}")
-    home.start_daemon(point).wait()
+    home.world.server.close(f"command-{root}")
+    home.start_crashing_daemon(point).wait()
     home.start_daemon()
     topic = the_topic(api, forum, "sleeper-lead: error")
     api.wait_for(lambda: topic.closed, "the topic is closed")
@@ -252,7 +253,7 @@ def test_topic_is_reopened_once_when_the_daemon_is_killed_on_its_way(
     api.wait_for(lambda: topic.closed, "the topic is closed")
     idle(home)
     home.kill_daemon()
-    daemon = home.start_daemon(point)
+    daemon = home.start_crashing_daemon(point)
     home.run("restore", root)
     daemon.wait()
     home.sm("all")  # starts a daemon, unless the restore did
@@ -334,7 +335,7 @@ def test_session_has_one_card_when_the_daemon_is_killed_on_its_way(
     watched: Instance, api: TelegramApi, point: str
 ) -> None:
     watched.kill_daemon()
-    daemon = watched.start_daemon(point)
+    daemon = watched.start_crashing_daemon(point)
     id = watched.spawn("Sleeper", "--name", "lead")["session_id"]
     watched.run("note", "busy", env=watched.as_session(id))
     daemon.wait()
@@ -357,7 +358,9 @@ def test_deleted_card_is_sent_again_when_the_session_works(watched: Instance, ap
     assert watched.json("telegram", "status")["dropped"] == 0
 
 
-def test_card_in_a_forum_is_in_the_topic_of_the_root(api: TelegramApi, ann: Person, forum: Chat) -> None:
+def test_card_in_a_forum_is_in_the_topic_of_the_root(
+    api: PlayedTelegramApi, ann: Person, forum: Chat
+) -> None:
     with Instance(MORE) as instance:
         begin(instance, api, ann, f", groups: [{FORUM}], progress: true")
         until(lambda: rows(instance, "SELECT 1 FROM telegram_forums"), "the facts about the forum")

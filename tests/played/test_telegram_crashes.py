@@ -1,12 +1,12 @@
 """A conversation in which the daemon is killed at every step: each step happens once, and is told once."""
 
-import os
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.instance import Instance, until
+from tests.sim.stage import Instance, until
+from tests.sim.telegram import PlayedTelegramApi
 from tests.telegram_api import Person, SentMessage, TelegramApi
 from tests.telegram_fixtures import bot_api, connected_instance, person
 from tests.telegram_instance import rows
@@ -16,10 +16,9 @@ MORE = f"""
   Agent: {{command: [sh, -c, "{AGENT}"], prompt: file}}
 limits: {{spawn_interval_s: 0}}
 """
-LONG = pytest.mark.skipif(os.environ.get("SM_LONG") != "1", reason="a dozen daemons: SM_LONG=1 runs it")
 AGAIN = "\n(again)"
 
-api = bot_api()
+api = bot_api(PlayedTelegramApi)
 ann = person(1001, "Ann")
 eve = person(6, "Eve")
 home = connected_instance(MORE)
@@ -34,7 +33,7 @@ class Crashes:
     def during(self, act: Callable[[], Any]) -> None:
         self.home.kill_daemon()
         act()
-        self.home.start_daemon(self.point).wait()
+        self.home.start_crashing_daemon(self.point).wait()
         self.api.repeat_updates()
         self.home.start_daemon()
 
@@ -52,8 +51,8 @@ class Crashes:
     "point",
     [
         "TelegramWrites.record_update before 1",
-        pytest.param("Telegram.record_update after 1", marks=LONG),
-        pytest.param("BotClient.make before 1", marks=LONG),
+        "Telegram.record_update after 1",
+        "BotClient.make before 1",
     ],
 )
 def test_conversation_goes_on_when_the_daemon_is_killed_at_every_step(
