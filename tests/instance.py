@@ -41,6 +41,7 @@ class Instance:
     """All files are below `home`. `end` removes everything, and fails if processes were left."""
 
     starts_processes = True
+    until = staticmethod(until)
 
     def __init__(
         self,

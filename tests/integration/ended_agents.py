@@ -3,25 +3,50 @@
 import os
 import signal
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
-from tests.instance import Instance, until
+from tests.instance import Instance
+from tests.instance import until as wait_until
+
+T = TypeVar("T")
 
 ENDED = ("completed", "error", "abandoned", "killed")
 
 
-def end_process(instance: Instance, session: dict[str, Any]) -> dict[str, Any]:
+class AnyInstance(Protocol):
+    """A real or a played instance."""
+
+    @property
+    def state(self) -> Path: ...
+
+    @property
+    def until(self) -> "Until": ...
+
+    def ended(self, session_id: str) -> dict[str, Any]: ...
+    def events(self, *arguments: str) -> list[dict[str, Any]]: ...
+
+
+class Until(Protocol):
+    """Waits until the result of `found` is true, and returns it."""
+
+    def __call__(
+        self, found: Callable[[], T | Literal[False] | None], what: str, within_s: float = ...
+    ) -> T: ...
+
+
+def end_process(instance: AnyInstance, session: dict[str, Any]) -> dict[str, Any]:
     """End the process of a session without `sm kill`."""
     os.kill(session["pid"], signal.SIGKILL)
     return instance.ended(session["session_id"])
 
 
-def wait_outbox(instance: Instance) -> None:
+def wait_outbox(instance: AnyInstance) -> None:
     """Wait until each effect in the outbox is done or dead."""
     query = "SELECT count(*) FROM outbox WHERE state IN ('pending', 'taken')"
-    until(lambda: rows(instance, query) == [(0,)], "the outbox is empty")
+    instance.until(lambda: rows(instance, query) == [(0,)], "the outbox is empty")
 
 
 def outcome(session: dict[str, Any]) -> tuple[str, int | None, int | None]:
@@ -37,7 +62,7 @@ def gone(pid: int) -> bool:
     return state in "ZX"
 
 
-def wait_line(path: Path) -> str:
+def wait_line(path: Path, until: Until = wait_until) -> str:
     """Wait until the agent has written a line to this file, and return the text."""
     return until(
         lambda: path.exists() and path.read_text().endswith("\n") and path.read_text(), f"{path.name}"
@@ -46,15 +71,6 @@ def wait_line(path: Path) -> str:
 
 def tmux_server(instance: Instance) -> int:
     return int(instance.tmux("display-message", "-p", "#{pid}"))
-
-
-class AnyInstance(Protocol):
-    """A real or a played instance."""
-
-    @property
-    def state(self) -> Path: ...
-
-    def events(self, *arguments: str) -> list[dict[str, Any]]: ...
 
 
 def rows(instance: AnyInstance, query: str) -> list[Any]:

@@ -102,9 +102,9 @@ class Running:
             if process.place is self.process.place and pid in (process.inside, process.pid):
                 self._world.kernel.signal(process, number)
 
-    def follow(self, rest: Coroutine[Any, Any, int]) -> None:
-        """Run `rest` in place of what the program does, and end with its exit code."""
-        self._world.replace(self, rest)
+    def react(self, reaction: Coroutine[Any, Any, int | None]) -> None:
+        """Run a reaction beside the program, and end with its exit code unless that is None."""
+        self._world.react(self, reaction)
 
     async def read(self) -> tuple[str, str]:
         return await self._world.server.read(self.pane)
@@ -225,9 +225,10 @@ class Programs:
             pass
         return None
 
-    def replace(self, running: Running, rest: Coroutine[Any, Any, int]) -> None:
+    def react(self, running: Running, reaction: Coroutine[Any, Any, int | None]) -> None:
         async def run() -> None:
-            self.kernel.end(running.process, Exit(await rest))
+            if (code := await reaction) is not None:
+                self.kernel.end(running.process, Exit(code))
 
         self._keep(asyncio.get_running_loop().create_task(run(), context=_NO_LIFE))
 

@@ -12,6 +12,7 @@ import shlex
 import signal
 import termios
 from collections.abc import Sequence
+from functools import partial
 
 from tests.sim.programs import Ended, Running, sleep
 from tests.sim.scripts import NOT_FOUND
@@ -137,9 +138,10 @@ class _Shell:
                 self._write(program.process.cwd + "\n", target)
             case ["kill", pid]:
                 program.signal(int(pid))
-            case ["trap", action, "INT"]:
-                steps = _statements(action)
-                program.process.handlers[signal.SIGINT] = lambda: program.follow(self._interrupted(steps))
+            case ["trap", action, *names]:
+                react = partial(self._trapped, _statements(action)) if action else _ignore
+                for name in names:
+                    program.process.handlers[signal.Signals[f"SIG{name}"]] = react
             case ["[", "-e", path, "]"]:
                 return 0 if os.path.exists(self._program.file(path)) else 1
             case ["[", "!", "-e", path, "]"]:
@@ -167,19 +169,30 @@ class _Shell:
                 return NOT_FOUND
         return 0
 
-    async def _interrupted(self, steps: list[list[str]]) -> int:
+    def _trapped(self, steps: list[list[str]]) -> None:
+        """Carry out the action of a trap. The script goes on unless the action exits."""
+        self._program.react(self._act(steps))
+
+    async def _act(self, steps: list[list[str]]) -> int | None:
         try:
             await self.run(steps)
         except Ended as ended:
             return ended.code
-        return 0
+        return None
 
     async def _exec(self, words: list[str], target: str | None, errors: str | None) -> int:
+        handlers = self._program.process.handlers
+        for number in [number for number, react in handlers.items() if react is not _ignore]:
+            del handlers[number]
         if words[:1] == ["sleep"]:
             self._program.process.argv = tuple(words)
             await sleep(self._program)
             return 0
         return await self._call(words, target, errors)
+
+
+def _ignore() -> None:
+    """Do nothing about a signal, as after `trap ''`."""
 
 
 def _end_of(statements: list[list[str]], begin: int) -> int:

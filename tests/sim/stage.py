@@ -60,6 +60,8 @@ def until(found: Callable[[], T | Literal[False] | None], what: str, within_s: f
 class Instance:
     """As `Instance` of tests/instance.py, with a daemon, terminals and programs that are played."""
 
+    until = staticmethod(until)
+
     def __init__(
         self,
         more: str = "",
@@ -275,6 +277,13 @@ class Instance:
     def lives(self, pid: int) -> bool:
         process = self.world.kernel.processes.get(pid)
         return process is not None and process.exit is None
+
+    def has_terminal(self, name: str) -> bool:
+        return name in self.world.server.panes
+
+    def close_terminal(self, name: str) -> None:
+        """As `tmux kill-session`."""
+        self.world.server.close(name)
 
     def in_status(self, session_id: str, status: str) -> dict[str, Any]:
         def look() -> dict[str, Any] | None:

@@ -3,6 +3,7 @@
 import asyncio
 import math
 import re
+import signal
 import termios
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -168,6 +169,11 @@ class PlayedServer:
     def put(self, pane: PlayedPane, what: tuple[str, str]) -> None:
         """Type into a pane: a text or a key."""
         kind, text = what
+        flags = self._kernel.flags[pane.tty]
+        if what == ("key", "C-c") and flags & termios.ISIG:  # the line discipline takes the key
+            self.print(pane, "^C")
+            self._kernel.signal(pane.process, signal.SIGINT)
+            return
         if kind == "text":
             pane.unsent += text
         elif text == "Enter":
@@ -176,7 +182,7 @@ class PlayedServer:
         self._kernel.unread[pane.tty] = self._kernel.unread.get(pane.tty, 0) + (
             len(text) if kind == "text" else 1
         )
-        if self._kernel.flags[pane.tty] & termios.ECHO:
+        if flags & termios.ECHO:
             self.print(pane, text if kind == "text" else {"Enter": "\n", "C-c": "^C"}.get(text, ""))
 
     async def read(self, pane: PlayedPane) -> tuple[str, str]:

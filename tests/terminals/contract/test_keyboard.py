@@ -1,5 +1,6 @@
 """The contract of Keyboard: typing into terminals."""
 
+import signal
 import sys
 from pathlib import Path
 
@@ -179,6 +180,28 @@ async def test_enter_if_unsent_recognizes_text_that_wraps_over_several_lines(
     await until_async(lambda: ends_with(terminals, text))
     assert await terminals.enter_if_unsent(NAME, text)
     await until(lambda: out.read_text() == text + "\n")
+
+
+async def test_press_interrupts_a_program_that_handles_it_as_often_as_it_is_pressed(
+    terminals: Terminals, world: World
+) -> None:
+    out, end = world.home / "out", world.home / "end"
+    script = f"trap 'echo interrupted >> {out}' INT; echo ready; while [ ! -e {end} ]; do sleep 0.1; done"
+    await terminals.open(ID, NAME, "/", sh(script))
+    await until_async(lambda: ends_with(terminals, "ready"))
+    for times in (1, 2):
+        await terminals.press(NAME, "C-c")
+        await until(lambda n=times: out.exists() and out.read_text() == n * "interrupted\n")  # type: ignore[misc]  # bound
+
+
+async def test_press_ends_a_program_that_does_not_handle_the_interrupt(terminals: Terminals) -> None:
+    pane = await terminals.open(ID, NAME, "/", sh("exec sleep 1000"))
+
+    async def is_interrupted() -> bool:
+        return await terminals.exit_status(pane) == Exit(signal=signal.SIGINT)
+
+    await terminals.press(NAME, "C-c")
+    await until_async(is_interrupted)
 
 
 @pytest.mark.tmux_only("copy mode of tmux")

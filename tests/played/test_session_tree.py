@@ -1,5 +1,6 @@
 """The session tree: children and notices when a parent ends, reparent, and kill --tree."""
 
+import asyncio
 import os
 import signal
 from typing import Any
@@ -7,13 +8,15 @@ from typing import Any
 import pytest
 
 from tests.fixtures import context_fixture
-from tests.instance import Instance, until
-from tests.integration.ended_agents import ENDED, end_process, gone, outcome, rows, wait_line, wait_outbox
+from tests.integration.ended_agents import ENDED, end_process, outcome, rows, wait_line, wait_outbox
+from tests.sim.programs import Running
+from tests.sim.stage import Instance, until
 
-shared = context_fixture("module", Instance, "limits: {max_per_workspace: 10000}")
+shared = context_fixture("function", Instance, "limits: {max_per_workspace: 10000}")
 """The default configuration: children move to the grandparent."""
-abandoning = context_fixture("module", Instance, "child_agents: {on_parent_end: abandon}")
-keeping = context_fixture("module", Instance, "child_agents: {on_parent_end: keep}")
+abandoning = context_fixture("function", Instance, "child_agents: {on_parent_end: abandon}")
+instance = context_fixture("function", Instance)
+keeping = context_fixture("function", Instance, "child_agents: {on_parent_end: keep}")
 
 
 def spawn_child(
@@ -114,7 +117,7 @@ def test_child_moves_to_the_grandparent_when_its_parent_is_killed_exits_or_is_cl
         case "exit":
             gate.touch()
         case _:
-            shared.tmux("kill-session", "-t", f"={parent['tmux_session']}:")
+            shared.close_terminal(parent["tmux_session"])
     wait_parent(shared, orphan, grandparent)
 
 
@@ -211,7 +214,6 @@ def test_next_daemon_moves_orphans_and_notices_when_parents_ended_meanwhile(inst
     instance.kill_daemon()
     for session in (third, second):
         os.kill(session["pid"], signal.SIGKILL)
-    until(lambda: gone(second["pid"]) and gone(third["pid"]), "both are gone")
     wait_parent(instance, last, first)
     for session in (second, third):
         until(lambda s=session: lines_about(notices(instance, first), s), "the notice")  # type: ignore[misc]  # bound
@@ -228,14 +230,14 @@ def test_children_are_interrupted_and_abandoned_when_their_parent_ends(abandonin
     script = "trap 'echo interrupted >> int.txt' INT; echo yes > hardy; while :; do sleep 0.05; done"
     stubborn = spawn_child(abandoning, parent, script)
     below_mortal, below_stubborn = spawn_child(abandoning, mortal), spawn_child(abandoning, stubborn)
-    wait_line(abandoning.work / "hardy")
+    wait_line(abandoning.work / "hardy", until)
     end_process(abandoning, parent)
     for session in (mortal, stubborn, below_mortal):
         now = abandoning.in_status(session["session_id"], "abandoned")
         assert now["status_source"] == "parent"
         assert end_events(abandoning, session) == ["abandoned"]
-    assert wait_line(abandoning.work / "int.txt") == "interrupted\n"
-    assert not gone(stubborn["pid"])
+    assert wait_line(abandoning.work / "int.txt", until) == "interrupted\n"
+    assert abandoning.lives(stubborn["pid"])
     # The parent of this grandchild is still alive.
     assert abandoning.session(below_stubborn["session_id"])["status"] == "running"
     ended = until(
@@ -245,14 +247,14 @@ def test_children_are_interrupted_and_abandoned_when_their_parent_ends(abandonin
     assert f"the parent {parent['session_id']} has ended" in ended["status_reason"]
     assert parent_of(abandoning, mortal) == parent["session_id"]
     for session in (mortal, stubborn):  # the terminals stay open for inspection
-        abandoning.tmux("has-session", "-t", f"={session['tmux_session']}")
+        assert abandoning.has_terminal(session["tmux_session"])
     assert "last words" in abandoning.sm("output", mortal["session_id"])
     for session in (mortal, stubborn, below_mortal):
         until(lambda s=session: lines_about(inbox_lines(abandoning), s), "the operator's notice")  # type: ignore[misc]  # bound
         (line,) = lines_about(inbox_lines(abandoning), session)
         assert "abandoned" in line
     abandoning.sm("kill", stubborn["session_id"])
-    assert gone(stubborn["pid"])
+    assert not abandoning.lives(stubborn["pid"])
     assert abandoning.session(stubborn["session_id"])["status"] == "abandoned"
 
 
@@ -398,7 +400,7 @@ def session_tree(instance: Instance, name: str) -> tuple[dict[str, Any], list[di
     deaf = f"trap '' TERM HUP INT; echo yes > {name}; while :; do sleep 0.05; done"
     descendants = [near, spawn_child(instance, near), spawn_child(instance, near, deaf)]
     descendants.append(spawn_child(instance, descendants[1]))
-    wait_line(instance.work / name)
+    wait_line(instance.work / name, until)
     return root, descendants
 
 
@@ -409,7 +411,7 @@ def test_kill_tree_kills_all_descendants(shared: Instance, force: list[str]) -> 
     answer = shared.json("kill", root["session_id"], "--tree", *force)
     assert answer["session_id"] == root["session_id"]
     assert {s["session_id"] for s in answer["killed_too"]} == {s["session_id"] for s in descendants}
-    assert [s["session_id"] for s in (root, *descendants) if not gone(s["pid"])] == []
+    assert [s["session_id"] for s in (root, *descendants) if shared.lives(s["pid"])] == []
     for session in (answer, *answer["killed_too"]):
         assert session["status"] == "killed"
         assert end_events(shared, session) == ["killed"]
@@ -431,7 +433,7 @@ def test_kill_tree_works_when_the_root_has_ended(keeping: Instance) -> None:
     end_process(keeping, parent)
     keeping.refused("kill", parent["session_id"], exit_code=4)
     keeping.sm("kill", parent["session_id"], "--tree")
-    assert gone(orphan["pid"])
+    assert not keeping.lives(orphan["pid"])
     assert keeping.session(orphan["session_id"])["status"] == "killed"
     keeping.refused("kill", parent["session_id"], "--tree", exit_code=4)
 
@@ -442,20 +444,33 @@ def test_session_that_kills_a_tree_gets_no_notices_about_it(shared: Instance) ->
     for other in (caller, spawn_child(shared, None)):
         shared.refused("kill", other["session_id"], "--tree", exit_code=5, env=env)
     shared.sm("kill", root["session_id"], "--tree", env=env)
-    assert gone(root["pid"]) and gone(grandchild["pid"]) and not gone(caller["pid"])
+    assert [shared.lives(s["pid"]) for s in (root, grandchild, caller)] == [False, False, True]
     assert notice_states(shared, root, grandchild) == {"heard"}
+
+
+async def spawner(program: Running) -> None:
+    """Spawn children as quickly as possible, three at a time."""
+
+    async def spawn() -> None:
+        environment = {"PATH": program.environ["PATH"]}
+        body = {"agent_type": "Sleeper", "cwd": program.process.cwd, "environment": environment}
+        while True:
+            await program.sm.post("/v1/sessions", body)
+
+    await asyncio.gather(*(spawn() for _ in range(3)))
 
 
 @pytest.mark.parametrize("force", [[], ["--force"]], ids=["SIGTERM", "--force"])
 def test_kill_tree_also_kills_children_that_are_spawned_meanwhile(force: list[str]) -> None:
-    with Instance("limits: {spawn_interval_s: 0, max_children: 10000, max_per_workspace: 10000}") as instance:
-        spawning = "while :; do sm spawn Sleeper >> spawned.txt 2>&1; done"
-        root = spawn_child(instance, None, f"for n in 1 2 3; do ({spawning}) & done; wait")
+    limits = "limits: {spawn_interval_s: 0, max_children: 10000, max_per_workspace: 10000}"
+    with Instance(f"  Spawner: {{command: [spawner]}}\n{limits}") as instance:
+        instance.world.programs.installed["spawner"] = spawner
+        root = instance.spawn("Spawner")
         until(lambda: len(instance.json("children", root["session_id"])) >= 5, "it has children")
         instance.sm("kill", root["session_id"], "--tree", *force)
         sessions = instance.json("all")
         assert [s["session_id"] for s in sessions if s["status"] != "killed"] == []
-        assert [s["session_id"] for s in sessions if s["pid"] and not gone(s["pid"])] == []
+        assert [s["session_id"] for s in sessions if s["pid"] and instance.lives(s["pid"])] == []
 
 
 def test_notice_moves_to_the_operator_when_it_cannot_be_typed_to_the_parent() -> None:
@@ -463,8 +478,8 @@ def test_notice_moves_to_the_operator_when_it_cannot_be_typed_to_the_parent() ->
     with Instance(f'  Typed: {{command: [sh, -c, "{deaf}"], prompt: file, input: tty}}') as instance:
         parent = instance.spawn("Typed")
         orphan = spawn_child(instance, parent)
-        wait_line(instance.work / "deaf")
-        instance.tmux("kill-session", "-t", f"={parent['tmux_session']}:")
+        wait_line(instance.work / "deaf", until)
+        instance.close_terminal(parent["tmux_session"])
         end_process(instance, orphan)
         until(lambda: notices(instance, parent), "the parent's notice")
         os.kill(parent["pid"], signal.SIGKILL)
