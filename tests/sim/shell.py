@@ -115,7 +115,7 @@ class _Shell:
                 raise Ended(0)
             case ["exit", code]:
                 raise Ended(int(code))
-            case ["true" | ":"]:
+            case ["true"] | [":", *_]:
                 return 0
             case ["false"]:
                 return 1

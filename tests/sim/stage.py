@@ -144,9 +144,14 @@ class Instance:
         environ = {**self.env, **self.with_token(env or {})}
         return self.command.run(arguments, environ, cwd or self.work, Streams(stdin))
 
-    def run_inside(self, session_id: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run `sm` as a child of the agent of a session."""
-        return drive(self.loop, self._run_in_agent(self.world.programs.running[session_id], arguments))
+    def run_inside(
+        self, session_id: str, *arguments: str, env: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run `sm` as a child of the agent of a session, with its environment and with `env`."""
+        process = self.world.programs.running[session_id].process
+        environ = {**process.environ, **(env or {})}
+        running = self.command.run_on_loop(arguments, environ, Path(process.cwd), parent=process.pid)
+        return drive(self.loop, running)
 
     def start_command(self, *arguments: str, env: Mapping[str, str] | None = None) -> StartedCommand:
         """Start `sm`, and return the command while it runs."""

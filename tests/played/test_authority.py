@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.instance import Instance, until
-from tests.session_client import request_as
+from tests.fixtures import context_fixture
+from tests.sim.stage import Instance
+
+instance = context_fixture("function", Instance)
 
 ABSENT = "0f0f0f0f"
 """A session id that does not exist."""
@@ -32,7 +34,7 @@ class World:
     """Asked by the stranger."""
 
     def ask(self, caller: str | None, *requests: tuple[Any, ...]) -> list[list[Any]]:
-        return request_as(self.instance, caller, *requests)
+        return self.instance.request_as(caller, *requests)
 
     def granted(self, caller: str | None, *request: Any) -> Any:
         """Return the answer to one request, which must succeed."""
@@ -45,7 +47,7 @@ class World:
         return [json.loads(line) for line in lines]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def world() -> Iterator[World]:
     instance = Instance("limits: {spawn_interval_s: 0}")
     for slug in ("one", "two"):
@@ -59,8 +61,8 @@ def world() -> Iterator[World]:
     parent, stranger = spawned("one", "--name", "lead"), spawned("two", "--name", "hidden")
     child, mate = spawned("one", "--parent", parent), spawned("one")
     message = instance.json("send", stranger, "words-for-the-stranger", "--no-wait")["message_id"]
-    answers = request_as(
-        instance, stranger, ("POST", "/v1/requests", None, {"question": "words-of-a-question"})
+    answers = instance.request_as(
+        stranger, ("POST", "/v1/requests", None, {"question": "words-of-a-question"})
     )
     yield World(instance, parent, child, mate, stranger, message, answers[0][1]["request_id"])
     instance.end()
@@ -257,7 +259,7 @@ def test_events_of_other_workspaces_are_hidden(world: World) -> None:
 # --------------------------------------------------------- a sandboxed caller sees only sandboxed sessions
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def mixed() -> Iterator[World]:
     """One tree, from the root: parent, child, descendant, mate, stranger.
 
@@ -369,10 +371,9 @@ def test_audit_log_records_decisions_without_message_texts(instance: Instance) -
     instance.sm("output", sibling)
     instance.sm("status", sibling)
     instance.refused("all", exit_code=5, env={"SM_SESSION_ID": "ffffffff"})
-    script = f"SM_SESSION_ID={sibling} sm complete {TEXT} > out.txt 2>&1; echo $? >> out.txt; sleep 1000"
-    impostor = instance.spawn("Sh", script)["session_id"]
-    out = instance.work / "out.txt"
-    until(lambda: out.exists() and out.read_text().endswith("5\n"), "the command was refused")
+    impostor = instance.spawn("Sleeper")["session_id"]
+    ended = instance.run_inside(impostor, "complete", TEXT, env={"SM_SESSION_ID": sibling})
+    assert ended.returncode == 5, ended
     instance.sm("daemon", "stop")
 
     caller = f"session:{parent}"

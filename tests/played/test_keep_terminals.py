@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from sm.client.http import Client, new_key
-from tests.instance import Instance, until
-from tests.integration.ended_agents import rows, wait_outbox
-from tests.integration.test_cleanup import configured, wait_for_go
+from tests.fixtures import context_fixture
+from tests.integration.ended_agents import end_process, rows, wait_outbox
+from tests.played.test_cleanup import configured
+from tests.sim.stage import Instance, until
 
+instance = context_fixture("function", Instance)
 KEEP_ONE = "keep_terminals: {last: 1}"
 
 
@@ -22,17 +23,16 @@ def one() -> Iterator[Instance]:
 
 def terminals(instance: Instance) -> set[str]:
     """The sessions that have a terminal."""
-    return set(instance.tmux("list-panes", "-a", "-F", "#{@sm_session_id}").split())
+    return {pane.session_id for pane in instance.world.server.panes.values()}
 
 
 def end_with_output(instance: Instance, *words: str) -> list[str]:
     """The ids of sessions that printed one of `words` each and ended one after the other."""
     ids = []
     for word in words:
-        session = instance.spawn("Sh", wait_for_go(f"cd $(mktemp -d -p .); echo $PWD > ../dir; echo {word}"))
+        session = instance.spawn("Sh", f"echo {word}; exec sleep 1000")
         until(lambda: word in instance.sm("output", session["session_id"]), word)  # noqa: B023 - called at once
-        (Path((instance.work / "dir").read_text().strip()) / "go").touch()
-        instance.ended(session["session_id"])
+        end_process(instance, session)
         ids.append(session["session_id"])
     return ids
 
@@ -43,9 +43,9 @@ def wait_for_terminals(instance: Instance, expected: set[str]) -> None:
 
 def test_ended_sessions_keep_at_most_fifty_terminals_by_default(instance: Instance) -> None:
     live = instance.spawn("Sleeper")["session_id"]
-    client = Client(str(instance.socket))
     body = {"agent_type": "Sh", "prompt": "exit 0", "cwd": str(instance.work), "environment": instance.env}
-    ids = [client.post("/v1/sessions", body, key=new_key())["session_id"] for _ in range(53)]
+    requests = [("POST", "/v1/sessions", None, body)] * 53
+    ids = [answer["session_id"] for _, answer in instance.request_as(None, *requests)]
     for session_id in ids:
         instance.ended(session_id)
     until(lambda: len(terminals(instance)) <= 51, "at most 50 terminals of ended sessions are left", 60)
@@ -62,13 +62,12 @@ def test_output_is_served_from_the_archive_when_the_terminal_is_closed(one: Inst
     wait_for_terminals(one, {second})
     assert one.sm("output", first) == "alpha\n"
     assert one.sm("output", second) == "beta\n"
-    client = Client(str(one.socket))
-    assert client.get(f"/v1/sessions/{first}/output") == {
+    assert one.get(f"/v1/sessions/{first}/output") == {
         "session_id": first,
         "lines": ["alpha"],
         "archived": True,
     }
-    assert client.get(f"/v1/sessions/{second}/output")["archived"] is False
+    assert one.get(f"/v1/sessions/{second}/output")["archived"] is False
     assert one.session(first)["last_output"] == ["alpha"]
     assert one.json("progress", first)["last_output"] == ["alpha"]
     error = one.refused("attach", first, exit_code=9)
@@ -84,7 +83,7 @@ def test_closed_terminal_does_not_prevent_a_restore(one: Instance) -> None:
     assert one.session(first)["status"] == "running"
     assert first in terminals(one)
     # The saved output is that of the earlier process.
-    one.tmux("kill-session", "-t", f"=command-{first}:")
+    one.close_terminal(f"command-{first}")
     one.ended(first)
     wait_outbox(one)
     assert "does not exist" in one.refused("output", first, exit_code=9)
