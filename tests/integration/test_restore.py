@@ -15,7 +15,7 @@ from sm.core.models import digest
 from tests.claude_cli import answer_first_questions
 from tests.fixtures import context_fixture
 from tests.instance import SM, Instance, until
-from tests.integration.ended_agents import gone, rows, tmux_server, wait_line, wait_outbox
+from tests.integration.ended_agents import gone, rows, tmux_server, wait_line
 from tests.integration.test_crash_in_spawn import Stage, agents_of, left_over, starts
 from tests.load import option
 
@@ -69,7 +69,7 @@ def lose_tmux(instance: Instance, *sessions: dict[str, Any]) -> None:
 # Restore one session
 
 
-@pytest.mark.parametrize("end", ["exit 0", "exit 3", "kill", "SIGKILL", "tmux kill-session"])
+@pytest.mark.parametrize("end", ["exit 3", "tmux kill-session"])
 def test_restore_starts_a_new_process_with_the_same_identity(shared: Instance, end: str) -> None:
     name = end.replace(" ", "-").lower()
     script = EXITS_ONCE.format(name, end[-1]) if end.startswith("exit") else COUNTED_SCRIPT.format(name)
@@ -103,119 +103,12 @@ def test_restore_starts_a_new_process_with_the_same_identity(shared: Instance, e
     assert types(shared, session_id) == ["spawned", "started", ended["status"], "reopened", "started"]
 
 
-def test_restored_session_can_end_again_with_its_own_notice(shared: Instance) -> None:
-    session = spawn_counted(shared, "told", "--name", "told")
-    session_id = session["session_id"]
-    os.kill(session["pid"], signal.SIGKILL)
-    shared.ended(session_id)
-    shared.sm("restore", "sh-told")
-    shared.sm("output", session_id)
-    again = shared.session(session_id)
-    os.kill(again["pid"], signal.SIGTERM)
-    ended = shared.ended(session_id)
-    assert (ended["status"], ended["exit_signal"]) == ("error", signal.SIGTERM)
-    prefix = "the process ended with signal"
-    until(lambda: f"{prefix} 9" in (text := shared.sm("inbox")) and f"{prefix} 15" in text, "both notices")
-    assert types(shared, session_id).count("error") == 2
-
-
-def test_restore_is_refused_when_the_process_is_alive(shared: Instance) -> None:
-    live = spawn_counted(shared, "live")
-    error = shared.refused("restore", live["session_id"], exit_code=4)
-    assert "is running" in error and f"hint: sm attach {live['session_id']}" in error
-    done = shared.spawn("Sh", "sm complete fine > done.txt 2>&1; exec sleep 1000")
-    shared.in_status(done["session_id"], "completed")
-    assert "its process still runs" in shared.refused("restore", done["session_id"], exit_code=4)
-    assert not gone(live["pid"]) and not gone(done["pid"])
-    shared.refused("restore", "ffffffff", exit_code=3)
-    shared.refused("restore", exit_code=2)
-    shared.refused("restore", "--all", live["session_id"], exit_code=2)
-
-
-def test_restore_is_refused_when_the_working_directory_is_gone(shared: Instance) -> None:
-    directory = shared.work / "short-lived"
-    directory.mkdir()
-    session_id = shared.spawn("Sleeper", "--working-dir", str(directory))["session_id"]
-    shared.sm("kill", session_id)
-    directory.rmdir()
-    error = shared.refused("restore", session_id, exit_code=2)
-    assert f"{directory} does not exist" in error
-    assert shared.session(session_id)["status"] == "killed"
-    directory.mkdir()
-    shared.sm("restore", session_id)
-
-
-def test_restore_is_refused_when_a_live_session_has_the_name(shared: Instance) -> None:
-    first = spawn_killed(shared, "first", "--name", "taken")["session_id"]
-    second = spawn_counted(shared, "second", "--name", "taken")["session_id"]
-    assert "name sh-taken is already used by a live session" in shared.refused("restore", first, exit_code=2)
-    shared.sm("kill", second)
-    shared.sm("restore", first)
-
-
-def test_restore_unarchives_the_session(shared: Instance) -> None:
-    session_id = spawn_killed(shared, "archived")["session_id"]
-    shared.sm("archive", session_id)
-    assert shared.json("restore", session_id)["archived"] is False
-    assert types(shared, session_id)[-3:] == ["reopened", "archived", "started"]
-
-
-def test_session_whose_restore_failed_can_be_restored_later(shared: Instance) -> None:
-    program = shared.work / "comes-and-goes"
-    program.write_text("#!/bin/sh\nexec sleep 1000\n")
-    program.chmod(0o700)
-    session_id = shared.spawn("Sh", f"exec {program}")["session_id"]
-    shared.sm("kill", session_id)
-    program.chmod(0o600)
-    shared.json("restore", session_id)
-    assert shared.ended(session_id)["status"] == "error"
-    program.chmod(0o700)
-    assert shared.json("restore", session_id)["status"] == "running"
-
-
-def test_retried_restore_request_starts_one_process(shared: Instance) -> None:
-    session_id = spawn_killed(shared, "repeated")["session_id"]
-    client, key = Client(str(shared.socket)), new_key()
-    answers = [client.post(f"/v1/sessions/{session_id}/restore", {}, key=key) for _ in range(3)]
-    assert len({answer["pid"] for answer in answers}) == 1
-    assert types(shared, session_id).count("reopened") == 1
-    assert len(starts(shared.work / "repeated")) == 2
-
-
-def test_session_can_restore_only_its_descendants(shared: Instance) -> None:
-    parent = spawn_counted(shared, "parent")["session_id"]
-    child = spawn_killed(shared, "child", "--parent", parent)["session_id"]
-    other = spawn_killed(shared, "other")["session_id"]
-    env = {"SM_SESSION_ID": parent}
-    shared.refused("restore", other, exit_code=5, env=env)
-    shared.refused("restore", "--all", exit_code=5, env=env)
-    shared.refused("interrupt", other, exit_code=5, env=env)
-    shared.refused("fork", other, exit_code=5, env=env)
-    shared.refused("adopt", "%0", exit_code=5, env=env)
-    shared.sm("restore", child, env=env)
-    assert shared.session(child)["parent_session_id"] == parent
-
-
 def test_restore_is_refused_when_another_program_runs_in_the_old_terminal(shared: Instance) -> None:
     session_id = spawn_killed(shared, "strange")["session_id"]
     shared.tmux("respawn-pane", "-t", f"=command-{session_id}:", "sleep 1000")
     pid = int(shared.tmux("display-message", "-p", "-t", f"=command-{session_id}:", "#{pane_pid}"))
     assert "is not its agent" in shared.refused("restore", session_id, exit_code=4)
     assert not gone(pid)
-
-
-def test_cleanup_of_the_old_terminal_does_not_close_the_new_one(instance: Instance) -> None:
-    cleanup = "child_agents: {cleanup: {close_tmux_session: true}}\n"
-    instance.config.write_text(instance.config.read_text() + cleanup)
-    session = spawn_counted(instance, "cleaned")
-    session_id = session["session_id"]
-    os.kill(session["pid"], signal.SIGKILL)
-    instance.ended(session_id)
-    Client(str(instance.socket)).post(f"/v1/sessions/{session_id}/restore", {}, key=new_key())
-    wait_outbox(instance)
-    assert instance.session(session_id)["status"] == "running"
-    assert instance.tmux("has-session", "-t", f"=command-{session_id}") == ""
-    assert len(starts(instance.work / "cleaned")) == 2
 
 
 def test_orphans_of_the_old_process_cannot_take_messages_and_end_at_restore(instance: Instance) -> None:
@@ -257,28 +150,6 @@ def test_orphans_of_the_old_process_cannot_take_messages_and_end_at_restore(inst
 # Restore several sessions
 
 
-def test_restore_all_restores_only_sessions_lost_with_tmux(instance: Instance) -> None:
-    parent = spawn_counted(instance, "a")
-    child = spawn_counted(instance, "b", "--parent", parent["session_id"])
-    lone, archived = spawn_counted(instance, "c"), spawn_counted(instance, "d")
-    before = spawn_killed(instance, "e")
-    assert instance.sm("restore", "--all") == "no sessions to restore\n"
-    lose_tmux(instance, parent, child, lone, archived)
-    instance.sm("archive", archived["session_id"])
-    lost = [s["session_id"] for s in (parent, child, lone)]
-    restored = instance.json("restore", "--all")
-    assert {s["session_id"] for s in restored} == set(lost)
-    for session_id, name in zip(lost, "abc", strict=True):
-        until(lambda n=name: len(starts(instance.work / n)) == 2, "the agent runs again")  # type: ignore[misc]  # a default binds the loop's value
-        assert instance.session(session_id)["status"] == "running"
-        assert token_is_right(instance, session_id)
-    assert agents_of(set(lost)) == Counter(dict.fromkeys(lost, 1))
-    order = [e["session_id"] for e in instance.events() if e["type"] == "reopened"]
-    assert order.index(parent["session_id"]) < order.index(child["session_id"])
-    assert instance.session(before["session_id"])["status"] == "killed"
-    assert instance.json("restore", "--all") == []
-
-
 @pytest.mark.parametrize("away", [False, True])
 def test_restore_all_skips_a_session_whose_terminal_a_person_closed(instance: Instance, away: bool) -> None:
     closed, lost = spawn_counted(instance, "closed"), spawn_counted(instance, "lost")
@@ -313,33 +184,6 @@ def test_restore_all_restores_sessions_lost_while_no_daemon_ran(instance: Instan
     assert {s["session_id"] for s in instance.json("restore", "--all")} == {s["session_id"] for s in sessions}
     for name in "ab":
         until(lambda n=name: len(starts(instance.work / n)) == 2, "the agent runs again")  # type: ignore[misc]  # the same
-
-
-def test_restore_all_continues_when_one_session_cannot_be_restored(instance: Instance) -> None:
-    directory = instance.work / "place"
-    directory.mkdir()
-    lost, good = instance.spawn("Sleeper", "--working-dir", str(directory)), spawn_counted(instance, "good")
-    lose_tmux(instance, lost, good)
-    directory.rmdir()
-    done = instance.run("restore", "--all")
-    assert done.returncode == 2
-    assert done.stdout == f"Restored {good['name']}\n"
-    assert f"{directory} does not exist" in done.stderr
-
-
-def test_restore_tree_restores_parents_before_children(instance: Instance) -> None:
-    parent = spawn_counted(instance, "p")["session_id"]
-    child = spawn_counted(instance, "q", "--parent", parent)["session_id"]
-    grandchild = spawn_counted(instance, "r", "--parent", child)["session_id"]
-    instance.config.write_text(instance.config.read_text() + "child_agents: {on_parent_end: keep}\n")
-    instance.kill_daemon()
-    instance.sm("kill", "--tree", parent)
-    answer = instance.json("restore", "--tree", parent)
-    assert answer["restored"] == [parent, child, grandchild]
-    assert [s["session_id"] for s in answer["restored_too"]] == [child, grandchild]
-    instance.sm("kill", child, grandchild)
-    assert instance.json("restore", "--tree", parent)["restored"] == [child, grandchild]
-    assert "is running" in instance.refused("restore", "--tree", parent, exit_code=4)
 
 
 # Crashes
@@ -419,27 +263,6 @@ def test_agent_that_exits_immediately_is_not_started_again_after_a_crash(stage: 
 CATCHES_SIGINT = "trap 'echo caught >> {0}' INT; echo ready >> {0}; while :; do sleep 0.1; done"
 
 
-def test_interrupt_is_sent_once_for_each_idempotency_key(shared: Instance) -> None:
-    session = shared.spawn("Sh", CATCHES_SIGINT.format("int"))
-    session_id, out = session["session_id"], shared.work / "int"
-    wait_line(out)
-    assert shared.sm("interrupt", session_id) == f"Interrupt sent to {session['name']}\n"
-    until(lambda: out.read_text() == "ready\ncaught\n", "the first interrupt")
-    client, key = Client(str(shared.socket)), new_key()
-    answers = [client.post(f"/v1/sessions/{session_id}/interrupt", {}, key=key) for _ in range(3)]
-    assert {answer["interrupted"] for answer in answers} == {None}
-    until(lambda: out.read_text() == "ready\ncaught\ncaught\n", "the second interrupt")
-    shared.sm("kill", session_id, "--force")
-    assert "has ended" in shared.refused("interrupt", session_id, exit_code=4)
-    assert out.read_text() == "ready\ncaught\ncaught\n"
-
-
-def test_exit_signal_is_sigint_when_an_interrupt_ends_the_program(shared: Instance) -> None:
-    session_id = shared.spawn("Sleeper")["session_id"]
-    shared.sm("interrupt", session_id)
-    assert shared.ended(session_id)["exit_signal"] == signal.SIGINT
-
-
 @pytest.mark.parametrize(
     ("point", "times"),
     [("Tmux.press before 1", 0), ("Tmux.press after 1", 1), ("Manager.mark_taken before 1", 1)],
@@ -462,11 +285,6 @@ def test_interrupt_is_sent_at_most_once_when_the_daemon_crashes(stage: Stage, po
 
 
 # Fork
-
-
-def test_fork_is_refused_when_there_is_no_conversation(shared: Instance) -> None:
-    session_id = spawn_counted(shared, "unforked")["session_id"]
-    assert "has no conversation to resume" in shared.refused("fork", session_id, exit_code=2)
 
 
 # Adopt

@@ -215,3 +215,12 @@ async def test_press_sends_the_key_to_the_process_when_the_pane_is_in_copy_mode(
     world.tmux("copy-mode", "-t", f"={NAME}:")
     await terminals.press(NAME, "C-c")
     await until_async(lambda: ends_with(terminals, "^Cinterrupted"))
+
+
+async def test_press_of_ctrl_c_ends_a_program_in_line_mode(terminals: Terminals) -> None:
+    pane = await terminals.open(ID, NAME, "/", sh("echo ready; exec sleep 1000"))
+    await until_async(lambda: ends_with(terminals, "ready"))
+    await terminals.press(NAME, "C-c")
+    await gone(pane.pid)
+    assert await terminals.exit_status(pane) == Exit(signal=signal.SIGINT)
+    assert await ends_with(terminals, "^C")
