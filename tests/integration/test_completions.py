@@ -18,6 +18,7 @@ from tests.fixtures import context_fixture
 from tests.instance import until
 from tests.integration.played_claude import BOX, Agent, Stage
 from tests.load import scaled
+from tests.turns import notices, told
 
 LONG = os.environ.get("SM_LONG") == "1"
 SEED = int(os.environ.get("SM_SEED", "1"))
@@ -61,21 +62,6 @@ def open_request(stage: Stage, agent: Agent, kind: str) -> dict[str, Any]:
         return found[0] if found else None
 
     return until(look, f"a request of kind {kind}")
-
-
-def notices(stage: Stage) -> list[str]:
-    """The texts of all notices of the instance, without the numbers of requests."""
-    with closing(sqlite3.connect(stage.state / "sm.db")) as db:
-        rows = db.execute("SELECT text FROM notices ORDER BY id").fetchall()
-    return [re.sub(r"\br\d+\b", "rN", text) for (text,) in rows]
-
-
-# -------------------------------------------------------------------------------------------- seed 003, flows
-
-
-def told(stage: Stage, agent: Agent, words: str) -> list[str]:
-    """The notices about the agent with these words."""
-    return [line for line in notices(stage) if f"({agent.id}) {words}" in line]
 
 
 def terminal_of(stage: Stage, agent: Agent) -> bool:

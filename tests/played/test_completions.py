@@ -2,7 +2,6 @@
 
 import os
 import random
-import re
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ import pytest
 from tests.fixtures import context_fixture
 from tests.played_agent import Agent
 from tests.sim.stage import BOX, Stage, until
+from tests.turns import notices
 
 SETTINGS = """
 child_agents:
@@ -52,16 +52,6 @@ def open_request(stage: Stage, agent: Agent, kind: str) -> dict[str, Any]:
         return found[0] if found else None
 
     return until(look, f"a request of kind {kind}")
-
-
-def notices(stage: Stage) -> list[str]:
-    """The texts of all notices of the instance, without the numbers of requests."""
-    with closing(sqlite3.connect(stage.state / "sm.db")) as db:
-        rows = db.execute("SELECT text FROM notices ORDER BY id").fetchall()
-    return [re.sub(r"\br\d+\b", "rN", text) for (text,) in rows]
-
-
-# -------------------------------------------------------------------------------------------- seed 003, flows
 
 
 # ------------------------------------------------------------------------------------------------------ modes
