@@ -1,10 +1,11 @@
-"""People in chat networks as callers of the services: real tmux, a real database, and the use cases of a front door."""
+"""People in chat networks as callers of the services: a real database, and the use cases of a front door."""
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,9 +23,8 @@ from sm.errors import (
 )
 from sm.requests.answers import RequestReply
 from sm.services import SessionFilter
-from tests.instance import Instance
-from tests.load import scaled
-from tests.running_services import Running, running_services
+from tests.sim.stage import INSTANCE_CONFIG
+from tests.sim.world import World, simulation
 
 ADA, BOB = "telegram:4711", "telegram:4712"
 OWNER = Caller(CallerKind.BRIDGE, user=BridgeUser("telegram:1", BridgeLevel.OWNER))
@@ -32,14 +32,22 @@ OWNER = Caller(CallerKind.BRIDGE, user=BridgeUser("telegram:1", BridgeLevel.OWNE
 ABSENT = "0f0f0f0f"
 
 
+pytestmark = pytest.mark.simulation
+
+
 @dataclass(frozen=True)
-class World:
-    instance: Instance
-    running: Running
+class Door:
+    """A front door of the daemon for people in chats."""
+
+    world: World
 
     @property
     def services(self) -> Any:
-        return self.running.services
+        return self.world.daemon.parts.services
+
+    @property
+    def sessions(self) -> Mapping[str, Session]:
+        return self.world.daemon.store.sessions
 
     async def pair(self, user: str, trust: str = "direct", workspace: str | None = None) -> Caller:
         """Pair a user as /start and the operator do, and identify the user as each message does."""
@@ -49,7 +57,7 @@ class World:
         return caller
 
     async def spawn(self, caller: Caller, agent_type: str = "Sleeper", **more: Any) -> Session:
-        given = {"current_dir": str(self.instance.work), "prompt": "x", "environment": self.instance.env}
+        given = {"current_dir": str(self.world.work), "prompt": "x", "environment": self.world.environ}
         wanted = SpawnRequest(agent_type, **{**given, **more})
         result = await self.services.sessions.spawn(caller, wanted, None, None, lambda: True)
         session: Session = result.session
@@ -68,19 +76,15 @@ class World:
         return {s.id for s in self.services.sessions.list_sessions(caller, SessionFilter())}
 
     def audit(self) -> list[tuple[str, str, str | None, str]]:
-        lines = (self.instance.state / "log" / "audit.jsonl").read_text(encoding="utf-8").splitlines()
+        lines = Path(self.world.paths.log, "audit.jsonl").read_text(encoding="utf-8").splitlines()
         found = [json.loads(line) for line in lines]
         return [(line["who"], line["what"], line["target"], line["decision"]) for line in found]
 
 
 @asynccontextmanager
-async def world(more: str = "limits: {spawn_interval_s: 0}") -> AsyncIterator[World]:
-    instance = await asyncio.to_thread(Instance, more)
-    try:
-        async with running_services(instance) as running:
-            yield World(instance, running)
-    finally:
-        await asyncio.to_thread(instance.end)
+async def door(more: str = "limits: {spawn_interval_s: 0}") -> AsyncIterator[Door]:
+    async with simulation(INSTANCE_CONFIG.format(more=more)) as world:
+        yield Door(world)
 
 
 async def refusal(call: Awaitable[object]) -> SmError:
@@ -90,7 +94,7 @@ async def refusal(call: Awaitable[object]) -> SmError:
 
 
 async def test_paired_user_starts_an_agent_and_works_with_it() -> None:
-    async with world() as w:
+    async with door() as w:
         ada = await w.pair(ADA)
         session = await w.spawn(ada)
         assert (session.created_by, session.paired_user, session.parent_id) == (ADA, ADA, None)
@@ -130,25 +134,24 @@ async def test_paired_user_starts_an_agent_and_works_with_it() -> None:
         scope = w.services.sessions.event_scope(ada, None, None, recursive=False)
         assert set(scope) == {session.id, child.id, below.id}
         assert [s.id for s in await w.kill(ada, session.id)] == [session.id]
-        ended = w.running.store.sessions[session.id]
+        ended = w.sessions[session.id]
         assert ended.status == "killed"
         # The operator hears of an ending that a person in a chat caused, and that person has no inbox.
-        assert await w.running.store.wait_until(
-            lambda: bool(w.services.messages.available(OPERATOR, idle=True)), scaled(20)
-        )
+        await w.world.settled()
+        assert w.services.messages.available(OPERATOR, idle=True)
         assert w.services.messages.available(ada, idle=True) == []
         assert await w.services.messages.take(ada, 5, None, idle=True) == []
         # Its child has moved to the operator's sessions, and the user still has it.
-        assert w.running.store.sessions[child.id].parent_id is None
+        assert w.sessions[child.id].parent_id is None
         assert w.listed(ada) >= {child.id, below.id}
         assert (ADA, "kill", session.id, "allowed") in w.audit()
 
 
 async def test_hidden_session_and_an_absent_one_get_the_same_answer() -> None:
-    async with world() as w:
+    async with door() as w:
         ada, bob = await w.pair(ADA), await w.pair(BOB, "sandboxed")
-        (w.instance.home / "shop").mkdir()
-        given = {"working_dir": str(w.instance.home / "shop")}
+        (w.world.home / "shop").mkdir()
+        given = {"working_dir": str(w.world.home / "shop")}
         await w.services.workspaces.create(OPERATOR, "shop", given, None)
         cy = await w.pair("telegram:4713", "direct", "shop")
         own, operators = await w.spawn(ada), await w.spawn(OPERATOR)
@@ -195,22 +198,22 @@ async def test_hidden_session_and_an_absent_one_get_the_same_answer() -> None:
                 )
             assert isinstance(await refusal(w.services.messages.read(caller, message.id)), NotFound)
             assert (caller.name, "kill", operators.id, "refused") in w.audit()
-        assert all(is_live(w.running.store.sessions[s.id].status) for s in (own, operators, in_shop))
+        assert all(is_live(w.sessions[s.id].status) for s in (own, operators, in_shop))
         assert w.listed(ada) == {own.id}
         assert w.listed(bob) == set()
         assert w.listed(cy) == {in_shop.id}
 
 
 async def test_user_of_a_workspace_controls_its_sessions_and_starts_only_there() -> None:
-    async with world() as w:
+    async with door() as w:
         for slug in ("shop", "other"):
-            (w.instance.home / slug).mkdir()
-            given = {"working_dir": str(w.instance.home / slug)}
+            (w.world.home / slug).mkdir()
+            given = {"working_dir": str(w.world.home / slug)}
             await w.services.workspaces.create(OPERATOR, slug, given, None)
         cy = await w.pair("telegram:4713", "direct", "shop")
         operators = await w.spawn(OPERATOR, workspace="shop")
         own = await w.spawn(cy)
-        assert (own.workspace, own.working_dir) == ("shop", str(w.instance.home / "shop"))
+        assert (own.workspace, own.working_dir) == ("shop", str(w.world.home / "shop"))
         assert w.listed(cy) == {operators.id, own.id}
         assert [x.slug for x in w.services.workspaces.list_workspaces(cy)] == ["shop"]
         for slug in ("other", "absent"):
@@ -222,13 +225,13 @@ async def test_user_of_a_workspace_controls_its_sessions_and_starts_only_there()
         assert [s.id for s in await w.kill(cy, operators.id)] == [operators.id]
         # A directory in a workspace does not bring a user there who is not paired with it.
         ada = await w.pair(ADA)
-        outside = await w.spawn(ada, working_dir=str(w.instance.home / "other"))
+        outside = await w.spawn(ada, working_dir=str(w.world.home / "other"))
         assert outside.workspace is None
 
 
 async def test_limits_of_a_parent_bind_a_paired_user_and_not_an_owner() -> None:
     bounds = "limits: {max_children: 2, spawn_interval_s: 0, messages_per_minute: 2}"
-    async with world(bounds) as w:
+    async with door(bounds) as w:
         ada = await w.pair(ADA)
         first, second = await w.spawn(ada), await w.spawn(ada)
         error = await refusal(w.spawn(ada))
@@ -248,7 +251,7 @@ async def test_limits_of_a_parent_bind_a_paired_user_and_not_an_owner() -> None:
 
 
 async def test_paired_user_starts_one_session_in_each_interval() -> None:
-    async with world("limits: {spawn_interval_s: 1000}") as w:
+    async with door("limits: {spawn_interval_s: 1000}") as w:
         ada = await w.pair(ADA)
         await w.spawn(ada)
         error = await refusal(w.spawn(ada))
@@ -258,7 +261,7 @@ async def test_paired_user_starts_one_session_in_each_interval() -> None:
 
 
 async def test_sandboxed_user_without_an_engine_gets_an_error_and_no_process() -> None:
-    async with world("sandbox: {fallback: warn}\nlimits: {spawn_interval_s: 0}") as w:
+    async with door("sandbox: {fallback: warn}\nlimits: {spawn_interval_s: 0}") as w:
         bob = await w.pair(BOB, "sandboxed")
         error = await refusal(w.spawn(bob))
         assert isinstance(error, SandboxUnavailable)
@@ -272,13 +275,13 @@ async def test_sandboxed_user_without_an_engine_gets_an_error_and_no_process() -
         assert isinstance(await refusal(w.spawn(OWNER, trust="sandboxed")), SandboxUnavailable)
         direct = await w.spawn(OPERATOR)
         assert isinstance(await refusal(w.spawn(bob, parent=direct.id)), NotFound)
-        assert set(w.running.store.sessions) == {direct.id}
-        assert w.instance.tmux("list-sessions", "-F", "#{session_name}").count("command-") == 1
+        assert set(w.sessions) == {direct.id}
+        assert list(w.world.server.panes) == [f"command-{direct.id}"]
 
 
 async def test_owner_sees_and_does_what_the_operator_may_but_needs_a_terminal_for_the_rest() -> None:
     settings = "child_agents: {allow_args: true}\nlimits: {spawn_interval_s: 0}\ntelegram: {owner_ids: [1]}"
-    async with world(settings) as w:
+    async with door(settings) as w:
         assert w.services.pairings.caller("telegram:1") == OWNER
         operators = await w.spawn(OPERATOR)
         own = await w.spawn(OWNER)
@@ -290,7 +293,7 @@ async def test_owner_sees_and_does_what_the_operator_may_but_needs_a_terminal_fo
         assert answered.answered_by == "telegram:1"
         for more in ({"extra_args": ("--x",)}, {"env": {"A": "b"}}):
             assert isinstance(await refusal(w.spawn(OWNER, **more)), NotPermitted)
-        given = {"working_dir": str(w.instance.work)}
+        given = {"working_dir": str(w.world.work)}
         for call in (
             w.services.workspaces.create(OWNER, "shop", given, None),
             w.services.restorer.restore_all(OWNER, None),
@@ -305,7 +308,7 @@ async def test_owner_sees_and_does_what_the_operator_may_but_needs_a_terminal_fo
 
 
 async def test_stranger_and_revoked_user_can_do_nothing_and_stand_in_the_audit_log() -> None:
-    async with world() as w:
+    async with door() as w:
         with pytest.raises(NotPermitted):
             w.services.pairings.caller(BOB)
         ada = await w.pair(ADA)
@@ -317,9 +320,9 @@ async def test_stranger_and_revoked_user_can_do_nothing_and_stand_in_the_audit_l
         # A command that was identified before and arrives now changes nothing either.
         assert isinstance(await refusal(w.spawn(ada)), NotPermitted)
         assert isinstance(await refusal(w.kill(ada, session.id)), NotFound)
-        now = w.running.store.sessions[session.id]
+        now = w.sessions[session.id]
         assert (now.paired_user, is_live(now.status)) == (None, True)
-        assert set(w.running.store.sessions) == {session.id}
+        assert set(w.sessions) == {session.id}
         lines = w.audit()
         assert (BOB, "call", None, "refused") in lines
         assert (ADA, "call", None, "refused") in lines
@@ -327,7 +330,7 @@ async def test_stranger_and_revoked_user_can_do_nothing_and_stand_in_the_audit_l
 
 
 async def test_session_that_moves_below_another_one_belongs_to_the_user_of_its_parent() -> None:
-    async with world() as w:
+    async with door() as w:
         ada = await w.pair(ADA)
         own, operators = await w.spawn(ada), await w.spawn(OPERATOR)
         below = await w.spawn(OPERATOR, parent=operators.id)
