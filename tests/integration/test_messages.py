@@ -3,24 +3,17 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.api_client import ApiClient
 from tests.fixtures import context_fixture
-from tests.instance import SM, Instance, until
-from tests.load import option, scaled
+from tests.instance import Instance, until
 
 MORE = """
   Inbox: {command: [sh, -c, "while sm inbox --take --wait --json >> read-$SM_SESSION_ID; do :; done"], prompt: file}
-  Deaf: {command: [sleep, "1000"], prompt: file}
   Tty: {command: [sh, -c, "while read -r x; do echo \\"$x\\" >> read-$SM_SESSION_ID; done"], prompt: file, input: tty}
-  Counter:
-    command: [bash, -c, "trap 'echo interrupted >> heard' INT; while :; do read -r x && echo \\"$x\\" >> heard; done"]
-    prompt: file
-    input: tty
 """
 
 
@@ -38,61 +31,7 @@ def log_of(home: Instance, session_id: str) -> list[dict[str, object]]:
     return messages
 
 
-# Refused
-
-
-def test_send_is_refused_to_unknown_archived_and_own_sessions(home: Instance) -> None:
-    assert "no such session" in home.refused("send", "nobody-there", "hello", exit_code=3)
-    gone = home.spawn("Sh", "exit 0")["session_id"]
-    home.ended(gone)
-    home.sm("archive", gone)
-    assert f"hint: sm unarchive {gone}" in home.refused("send", gone, "hello", exit_code=4)
-    own = home.spawn("Sh", 'sm send "$SM_SESSION_ID" hello 2> own; echo $? >> own; exec sleep 1000')[
-        "session_id"
-    ]
-    path = home.work / "own"
-    until(lambda: path.exists() and path.read_text().endswith("\n5\n"), "the refusal")
-    assert f"session {own} may not send messages to session {own}" in path.read_text()
-
-
 # Delivered
-
-
-def test_inbox_gives_urgent_messages_first_and_idle_messages_to_a_waiting_agent(home: Instance) -> None:
-    first, second = "sm inbox --take --json > first", "sm inbox --take --wait --json > second"
-    script = f"while [ ! -e may-read ]; do sleep 0.05; done; {first}; {second}; exec sleep 1000"
-    busy = home.spawn("Sh", script)["session_id"]
-    output = home.sm("send", busy, "when idle", "--mode", "idle", "--no-wait")
-    assert output.startswith("queued (held until the session is idle: it is running), message ")
-    home.sm("send", busy, "one", "--no-wait")
-    home.sm("send", busy, "now", "--urgent", "--no-wait")
-    (home.work / "may-read").touch()
-    until(lambda: len(texts(home.work / "second")) == 1, "the second read")
-    assert texts(home.work / "first") == ["now", "one"]
-    assert texts(home.work / "second") == ["when idle"]
-
-
-def test_urgent_message_interrupts_the_program_before_it_is_typed(home: Instance) -> None:
-    counter = home.spawn("Counter")["session_id"]
-    log = home.work / "heard"
-    home.sm("send", counter, "ready?")
-    until(lambda: log.exists() and "ready?" in log.read_text(), "the agent reads")
-    home.sm("send", counter, "stop that", "--urgent")
-    until(lambda: log.read_text().rstrip().endswith("stop that"), "both messages")
-    assert "interrupted" in log.read_text()
-    assert home.session(counter)["status"] == "running"
-
-
-def test_urgent_message_to_a_terminal_needs_permission_to_interrupt(home: Instance) -> None:
-    counter = home.spawn("Counter")["session_id"]
-    peer = {"SM_SESSION_ID": home.spawn("Inbox")["session_id"]}
-    error = home.refused("send", counter, "drop that", "--urgent", exit_code=5, env=peer)
-    assert f"may not interrupt session {counter}" in error
-    home.sm("send", counter, "when you can", env=peer)
-    reader = home.spawn("Inbox")["session_id"]
-    assert (
-        home.sm("send", reader, "first of all", "--urgent", env=peer) == f"Input sent to session {reader}\n"
-    )
 
 
 def test_message_is_typed_when_the_terminal_is_in_copy_mode(home: Instance) -> None:
@@ -103,44 +42,7 @@ def test_message_is_typed_when_the_terminal_is_in_copy_mode(home: Instance) -> N
     until(lambda: path.exists() and path.read_text().endswith(": look here\n"), "the message is read")
 
 
-def test_message_reopens_a_completed_session_whose_process_runs(home: Instance) -> None:
-    script = "sm complete first; sm inbox --take --wait > /dev/null; sm complete second; exec sleep 1000"
-    again = home.spawn("Sh", script)["session_id"]
-    home.sm("wait", again, *option("--timeout"))
-    assert home.sm("send", again, "more work") == f"Input sent to session {again}\n"
-    until(lambda: home.session(again)["completion_message"] == "second", "the second completion")
-    types = [e["type"] for e in home.events(again)]
-    assert types.count("completed") == 2
-    assert types.index("reopened") < types.index("message")
-
-
-# Not delivered
-
-
-def test_message_is_unconfirmed_when_the_reader_dies_after_taking_it(home: Instance) -> None:
-    deaf = home.spawn(
-        "Sh", "while [ ! -e read-it ]; do sleep 0.05; done; sm inbox --take | head -c 0; exec sleep 1000"
-    )
-    # The reader takes the message but cannot confirm it: its output pipe is closed.
-    home.sm("send", deaf["session_id"], "x" * 40_000, "--no-wait")
-    (home.work / "read-it").touch()
-    until(lambda: log_of(home, deaf["session_id"])[0]["status"] == "unconfirmed", "its final status", 40)
-    (message,) = log_of(home, deaf["session_id"])
-    assert message["reason"] == "the recipient took it from the inbox but did not confirm it"
-
-
 # Waiting
-
-
-def test_wait_continues_when_the_daemon_restarts(home: Instance) -> None:
-    slow = home.spawn("Sh", "while [ ! -e end-now ]; do sleep 0.05; done")["session_id"]
-    waiting = subprocess.Popen([SM, "wait", slow, "--json"], env=home.env, stdout=subprocess.PIPE, text=True)
-    home.kill_daemon()
-    home.sm("status")
-    (home.work / "end-now").touch()
-    out, _ = waiting.communicate(timeout=scaled(30))
-    assert waiting.returncode == 0
-    assert [s["status"] for s in json.loads(out)] == ["completed"]
 
 
 def test_status_is_idle_while_an_inbox_wait_runs_even_after_a_restart(home: Instance) -> None:
@@ -197,38 +99,3 @@ def test_answer_survives_when_the_daemon_and_the_waiting_command_are_killed(home
     home.sm("status")
     until(lambda: texts(home.work / "later"), "the answer as a message")
     assert texts(home.work / "later") == [f"answer to {request['request_id']}: go on"]
-
-
-def test_question_can_expire_be_cancelled_and_be_denied(home: Instance) -> None:
-    expired = home.spawn(
-        "Sh", "sm ask 'Soon?' --expires 1 --wait 60 2> soon; echo $? >> soon; exec sleep 1000"
-    )
-    until(lambda: "\n4\n" in (home.work / "soon").read_text(), "the expiry")
-    assert "is expired: nobody answered in time" in (home.work / "soon").read_text()
-    (request,) = home.json("requests", expired["session_id"], "--all")
-    assert "expired at" in home.refused("answer", request["request_id"], "now", exit_code=4)
-    ended = home.spawn("Sh", "sm ask 'Me?'; exit 0")["session_id"]
-    home.ended(ended)
-    (request,) = home.json("requests", ended, "--all")
-    assert (request["state"], request["reason"]) == ("cancelled", f"session {ended} has ended")
-    home.refused("answer", request["request_id"], "you", exit_code=4)
-    denied = home.spawn("Sh", "sm ask 'Please?' --wait 60 2> please; echo $? >> please; exec sleep 1000")[
-        "session_id"
-    ]
-    home.in_status(denied, "waiting_input")
-    assert home.sm("deny", denied, "not today").startswith("Denied r")
-    until(lambda: (home.work / "please").read_text().endswith("\n4\n"), "the refusal")
-    assert "was denied: not today" in (home.work / "please").read_text()
-
-
-def test_broadcast_of_a_session_reaches_only_its_children(home: Instance) -> None:
-    parent = home.spawn(
-        "Sh", "while [ ! -e tell ]; do sleep 0.05; done; sm broadcast 'to mine' > said; exec sleep 1000"
-    )
-    child = home.spawn("Inbox", "--parent", parent["session_id"])["session_id"]
-    stranger = home.spawn("Inbox")["session_id"]
-    (home.work / "tell").touch()
-    until(lambda: texts(home.work / f"read-{child}") == ["to mine"], "the child's message")
-    assert log_of(home, stranger) == []
-    path = home.work / "said"
-    until(lambda: path.read_text() == f"Input sent to session {child}\n", "the parent's output")

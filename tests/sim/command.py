@@ -117,7 +117,11 @@ class RunningCommand:
         self._contexts: dict[str, object] = {}
         self.program = "sm"
         """The path with which it was called."""
-        self.process: PlayedProcess = world.kernel.start(("sm", *arguments), environ, str(cwd), parent=parent)
+        # A process of an agent has its terminal. The tests run the commands of the operator without one.
+        tty = None if parent == world.shell.pid else world.kernel.processes[parent].tty
+        self.process: PlayedProcess = world.kernel.start(
+            ("sm", *arguments), environ, str(cwd), parent=parent, tty=tty
+        )
         place = self.process.place
         self._uid = place.uid if isinstance(place, PlayedContainer) else os.geteuid()
 
