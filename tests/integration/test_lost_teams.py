@@ -2,14 +2,13 @@
 
 import os
 import signal
-import sqlite3
 from collections import Counter
 from collections.abc import Callable
-from contextlib import closing
 from functools import partial
 
 import pytest
 
+from tests.earlier_boot import set_earlier_boot
 from tests.fixtures import context_fixture
 from tests.instance import Instance, until
 from tests.integration.ended_agents import gone, tmux_server
@@ -37,8 +36,7 @@ def reboot(instance: Instance, pids: list[int]) -> None:
     instance.kill_daemon()
     instance.tmux("kill-server")
     until(lambda: all(map(gone, pids)), "all agents are gone")
-    with closing(sqlite3.connect(instance.state / "sm.db")) as db, db:
-        db.execute("UPDATE sessions SET pid_started = 'another-boot/' || substr(pid_started, 38)")
+    set_earlier_boot(instance.state)
     instance.run("daemon", "start")
 
 

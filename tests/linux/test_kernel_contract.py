@@ -164,6 +164,7 @@ async def test_signal_ends_a_process_and_its_watch_reports_it_once(
     # A zombie counts as gone, also for a new watch.
     assert processes.identify(process.pid) is None
     assert processes.process_tree(process) == []
+    assert processes.environ_entries(process.pid) == [b""]
     machine.reap(process)
     assert processes.read_stat(process.pid) is None
     assert processes.environ_entries(process.pid) == [b""]

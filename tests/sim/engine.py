@@ -73,6 +73,7 @@ class PlayedEngine:
             if not self.is_live_restoring:
                 self._end(container, signal.SIGKILL)
         self.process = self._kernel.start(("dockerd",), {}, "/")
+        self.process.start += 1  # an engine needs longer than a tick: no agent of its predecessor is as young
         self._life, self.has_socket = Life("engine", self.process.pid), True
         self._board.listen(SOCKET, self._life, lambda: _Connection(self))
 
@@ -158,6 +159,12 @@ class PlayedEngine:
         command.on_end.append(lambda: self._kernel.end(init, _passed_on(command)))
         init.on_end.append(lambda: self._notice_end(container, init))
         self._tell("start", container)
+
+    def run_foreign(self, name: str, labels: Mapping[str, str] | None = None) -> PlayedContainer:
+        """Run a container that sm did not make, as `docker run`."""
+        made = self.add(name, labels or {}, "", self.images[IMAGE], {"NetworkMode": "none"})
+        self.run(made)
+        return made
 
     def _notice_end(self, container: PlayedContainer, init: PlayedProcess) -> None:
         """The first process has ended, and the kernel ends all others."""

@@ -159,6 +159,8 @@ class PlayedKernel:
                 child.parent = 1 if child.place is None else child.place.reaper
         for call in process.on_end:
             call()
+        if process.place is not None and process.parent == process.place.reaper:
+            self.reap(process)  # as the first process of the container
 
     def reap(self, process: PlayedProcess) -> None:
         if self.processes.pop(process.pid, None) is not None:
@@ -212,7 +214,8 @@ class PlayedKernel:
         if name == "stat":
             return _stat_line(process)
         if name == "environ":
-            return _joined(f"{name}={value}" for name, value in process.environ.items())
+            variables = {} if process.exit is not None else process.environ
+            return _joined(f"{name}={value}" for name, value in variables.items())
         if name == "cmdline":
             return b"" if process.exit is not None else _joined(process.argv)
         if name == "comm":

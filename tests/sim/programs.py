@@ -49,6 +49,10 @@ class Running:
         return path if self.container is None else self.container.host_path(path)
 
     @property
+    def kernel(self) -> PlayedKernel:
+        return self._world.kernel
+
+    @property
     def container(self) -> PlayedContainer | None:
         place = self.process.place
         return place if isinstance(place, PlayedContainer) else None
@@ -101,6 +105,15 @@ class Running:
         for process in tuple(self._world.kernel.processes.values()):
             if process.place is self.process.place and pid in (process.inside, process.pid):
                 self._world.kernel.signal(process, number)
+
+    def is_installed(self, name: str) -> bool:
+        """Return whether a program of that name can run, other than the shell."""
+        return name != "sh" and os.path.basename(name) in self._world.installed
+
+    async def become(self, argv: Sequence[str]) -> int:
+        """Run another program in this process, and return its exit code."""
+        self.process.argv = tuple(argv)
+        return await self._world.installed[os.path.basename(argv[0])](self) or 0
 
     def react(self, reaction: Coroutine[Any, Any, int | None]) -> None:
         """Run a reaction beside the program, and end with its exit code unless that is None."""

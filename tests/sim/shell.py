@@ -14,7 +14,7 @@ import termios
 from collections.abc import Sequence
 from functools import partial
 
-from tests.sim.programs import Ended, Running, sleep
+from tests.sim.programs import Ended, Running
 from tests.sim.scripts import NOT_FOUND
 
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+|\?))")
@@ -184,10 +184,8 @@ class _Shell:
         handlers = self._program.process.handlers
         for number in [number for number, react in handlers.items() if react is not _ignore]:
             del handlers[number]
-        if words[:1] == ["sleep"]:
-            self._program.process.argv = tuple(words)
-            await sleep(self._program)
-            return 0
+        if words and self._program.is_installed(words[0]):
+            return await self._program.become(words)
         return await self._call(words, target, errors)
 
 

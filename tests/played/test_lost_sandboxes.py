@@ -1,19 +1,20 @@
 """Teams of sandboxed agents that lose their container or the engine: each child comes back under its parent."""
 
+import signal
 from collections import Counter
 from collections.abc import Callable
 
 import pytest
 
-from tests.engine import EngineProcess
-from tests.instance import Instance
-from tests.integration.test_sandbox import containers_of, docker, open_instance, processes_of
-from tests.load import until
+from tests.sim.containers import PlayedContainer
+from tests.sim.engine import PlayedEngine
+from tests.sim.sandbox_stage import SandboxInstance, open_instance, processes_of
+from tests.sim.stage import until
 
 Parents = dict[str, str | None]
 
 
-def spawn_team(instance: Instance, mode: str = "sandboxed") -> Parents:
+def spawn_team(instance: SandboxInstance, mode: str = "sandboxed") -> Parents:
     """The parent of each session of a team, by session: a lead, two children, and a child of the first.
 
     `mode`: of the lead. The others are sandboxed.
@@ -28,26 +29,26 @@ def spawn_team(instance: Instance, mode: str = "sandboxed") -> Parents:
     return {lead: None, first: lead, second: lead, spawn("--parent", first): first}
 
 
-def pids_of(instance: Instance, parents: Parents) -> dict[str, int]:
+def pids_of(instance: SandboxInstance, parents: Parents) -> dict[str, int]:
     return {session_id: instance.session(session_id)["pid"] for session_id in parents}
 
 
-def wait_for_ends(instance: Instance, parents: Parents) -> None:
+def wait_for_ends(instance: SandboxInstance, parents: Parents) -> None:
     for session_id in parents:
         assert instance.ended(session_id)["status"] == "error"
 
 
-def parents_of(instance: Instance, parents: Parents) -> Parents:
+def parents_of(instance: SandboxInstance, parents: Parents) -> Parents:
     return {session_id: instance.session(session_id)["parent_session_id"] for session_id in parents}
 
 
-def lines_to(instance: Instance, session_id: str, part: str) -> Counter[str]:
+def lines_to(instance: SandboxInstance, session_id: str, part: str) -> Counter[str]:
     """The lines of sm's own messages to a session that hold `part`."""
     texts = [m["text"] for m in instance.json("log", session_id) if m["from"] == "sm"]
     return Counter(line for text in texts for line in text.split("\n") if part in line)
 
 
-def assert_restored(instance: Instance, parents: Parents, before: dict[str, int]) -> None:
+def assert_restored(instance: SandboxInstance, parents: Parents, before: dict[str, int]) -> None:
     """Assert that each session runs again under its parent, and that each end and each restore was told once."""
 
     def run() -> bool:
@@ -81,16 +82,16 @@ def assert_restored(instance: Instance, parents: Parents, before: dict[str, int]
 # ------------------------------------------------------------------------------------------------- the container
 
 
-def kill_container(engine: str, container: str) -> None:
-    docker(engine, "kill", container)
+def kill_container(engine: PlayedEngine, container: PlayedContainer) -> None:
+    engine.kill_container(container)
 
 
-def remove_container(engine: str, container: str) -> None:
-    docker(engine, "rm", "-f", container)
+def remove_container(engine: PlayedEngine, container: PlayedContainer) -> None:
+    engine.remove(container)
 
 
-def stop_container(engine: str, container: str) -> None:
-    docker(engine, "stop", "-t", "1", container)
+def stop_container(engine: PlayedEngine, container: PlayedContainer) -> None:
+    engine.kill_container(container, signal.SIGTERM)
 
 
 @pytest.mark.parametrize(
@@ -105,16 +106,16 @@ def stop_container(engine: str, container: str) -> None:
     ],
 )
 def test_team_that_lost_its_container_is_restored_as_it_was(
-    engine: str, sandbox_image: str, lose: Callable[[str, str], None], command: str, has_daemon: bool
+    lose: Callable[[PlayedEngine, PlayedContainer], None], command: str, has_daemon: bool
 ) -> None:
-    instance = open_instance(engine, sandbox_image)
+    instance = open_instance()
     try:
         parents = spawn_team(instance)
         lead, before = next(iter(parents)), pids_of(instance, parents)
-        [container] = containers_of(engine, instance)
+        [container] = instance.containers
         if not has_daemon:
             instance.kill_daemon()
-        lose(engine, container)
+        lose(instance.engine, container)
         if not has_daemon:
             until(lambda: not any(map(processes_of, parents)), "the agents have ended")
             instance.start_daemon()
@@ -130,14 +131,12 @@ def test_team_that_lost_its_container_is_restored_as_it_was(
         instance.end()
 
 
-def test_lead_that_is_restored_alone_is_told_whom_the_container_took_with_it(
-    engine: str, sandbox_image: str
-) -> None:
-    instance = open_instance(engine, sandbox_image)
+def test_lead_that_is_restored_alone_is_told_whom_the_container_took_with_it() -> None:
+    instance = open_instance()
     try:
         parents = spawn_team(instance)
         lead, first, second, below = parents
-        docker(engine, "kill", *containers_of(engine, instance))
+        instance.engine.kill_container(instance.containers[0])
         wait_for_ends(instance, parents)
         shown = instance.sm("restore", lead)
         assert f"Not restored: 3 descendants that ended with sleeper-{lead}" in shown
@@ -161,12 +160,12 @@ def test_lead_that_is_restored_alone_is_told_whom_the_container_took_with_it(
 # ----------------------------------------------------------------------------------------------------- the engine
 
 
-def restart_engine(engine: EngineProcess, instance: Instance, parents: Parents) -> None:
+def restart_engine(engine: PlayedEngine, instance: SandboxInstance, parents: Parents) -> None:
     engine.kill()
     engine.start()
 
 
-def restart_engine_and_daemon(engine: EngineProcess, instance: Instance, parents: Parents) -> None:
+def restart_engine_and_daemon(engine: PlayedEngine, instance: SandboxInstance, parents: Parents) -> None:
     engine.kill()
     instance.kill_daemon()
     engine.start()
@@ -177,21 +176,16 @@ def restart_engine_and_daemon(engine: EngineProcess, instance: Instance, parents
 @pytest.mark.parametrize("restart", [restart_engine, restart_engine_and_daemon])
 @pytest.mark.parametrize("on_restart", ["restore", "end"])
 def test_team_that_lost_its_engine_is_restored_as_it_was(
-    private_engine: EngineProcess,
-    sandbox_image: str,
     live_restore: bool,
-    restart: Callable[[EngineProcess, Instance, Parents], None],
+    restart: Callable[[PlayedEngine, SandboxInstance, Parents], None],
     on_restart: str,
 ) -> None:
-    if live_restore:
-        private_engine.stop()
-        private_engine.options = ("--live-restore",)
-        private_engine.start()
-    instance = open_instance(private_engine.url, sandbox_image, f", on_engine_restart: {on_restart}")
+    instance = open_instance(f", on_engine_restart: {on_restart}")
+    instance.engine.is_live_restoring = live_restore
     try:
         parents = spawn_team(instance)
         before = pids_of(instance, parents)
-        restart(private_engine, instance, parents)
+        restart(instance.engine, instance, parents)
         if on_restart == "end":
             wait_for_ends(instance, parents)
             assert parents_of(instance, parents) == parents
@@ -201,15 +195,13 @@ def test_team_that_lost_its_engine_is_restored_as_it_was(
         instance.end()
 
 
-def test_lead_on_this_host_is_told_once_of_the_ends_and_the_restores_of_its_sandboxed_children(
-    private_engine: EngineProcess, sandbox_image: str
-) -> None:
-    instance = open_instance(private_engine.url, sandbox_image)
+def test_lead_on_this_host_is_told_once_of_the_ends_and_the_restores_of_its_sandboxed_children() -> None:
+    instance = open_instance()
     try:
         parents = spawn_team(instance, "direct")
         lead, first, second, below = parents
-        private_engine.kill()
-        private_engine.start()
+        instance.engine.kill()
+        instance.engine.start()
         for session_id in (first, second):
             for part in (f"({session_id}) ended with an error", f"({session_id}) was restored"):
                 until(lambda part=part: lines_to(instance, lead, part), f"the lead is told: {part}")  # type: ignore[misc]  # a default binds the loop's value

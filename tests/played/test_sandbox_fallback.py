@@ -1,35 +1,38 @@
-"""A real engine whose sandbox is wanting: a spawn without a workspace and without a level never runs on this host."""
+"""An engine whose sandbox is wanting: a spawn without a workspace and without a level never runs on this host."""
 
+import asyncio
 import os
 import shutil
 from collections.abc import Iterator
 
 import pytest
 
-from tests.engine import EngineProcess
-from tests.instance import Instance
-from tests.integration.test_lost_teams import reboot
-from tests.integration.test_sandbox import all_containers, docker, open_instance, processes_of
-from tests.load import until
+from tests.earlier_boot import set_earlier_boot
+from tests.sim.engine import IMAGE
+from tests.sim.programs import Running
+from tests.sim.sandbox_stage import SandboxInstance, open_instance, processes_of
+from tests.sim.stage import until
 
 WAY_OUT = "to run it on this host: add --trust direct"
 
 
 @pytest.fixture
-def instance(engine: str, sandbox_image: str) -> Iterator[Instance]:
-    instance = open_instance(engine, sandbox_image, ", memory: 512m, memory_reservation: 128m, pids: 128")
+def instance() -> Iterator[SandboxInstance]:
+    instance = open_instance(", memory: 512m, memory_reservation: 128m, pids: 128")
     yield instance
     instance.end()
 
 
-def spawn(instance: Instance, script: str) -> str:
+def spawn(instance: SandboxInstance, script: str) -> str:
     """Start a session in the container of sessions without a workspace; nobody asks for a level."""
     session = instance.spawn("Sh", script, cwd=instance.home)
     assert (session["trust_level"], session["effective_mode"]) == ("sandboxed", "sandboxed")
     return str(session["session_id"])
 
 
-def refuse(instance: Instance, reason: str, *options: str, exit_code: int = 9, hint: str = WAY_OUT) -> None:
+def refuse(
+    instance: SandboxInstance, reason: str, *options: str, exit_code: int = 9, hint: str = WAY_OUT
+) -> None:
     """Assert that a spawn is refused for the reason, and that its program ran nowhere."""
     before = len(instance.json("all"))
     script = f"touch {instance.home}/ran; exec sleep 1000"
@@ -42,7 +45,7 @@ def refuse(instance: Instance, reason: str, *options: str, exit_code: int = 9, h
 
 
 def test_agent_that_ends_its_container_three_times_does_not_move_the_next_one_to_this_host(
-    instance: Instance,
+    instance: SandboxInstance,
 ) -> None:
     for number in range(1, 4):
         agent = spawn(instance, "sleep 0.2; kill 1; exec sleep 1000")
@@ -64,32 +67,48 @@ def test_agent_that_ends_its_container_three_times_does_not_move_the_next_one_to
     spawn(instance, "exec sleep 1000")
 
 
-def test_full_container_does_not_move_the_next_agent_to_this_host(instance: Instance) -> None:
-    full = spawn(instance, "for i in $(seq 70); do sleep 1000 & done; wait")
+def reboot(instance: SandboxInstance) -> None:
+    instance.kill_daemon()
+    instance.world.server.kill()
+    set_earlier_boot(instance.state)
+    instance.run("daemon", "start")
+
+
+async def crowd(program: Running) -> None:
+    """Start as many processes as a small container has room for."""
+    kernel = program.kernel
+    for _ in range(70):
+        kernel.start(("sleep", "1000"), program.environ, "/", parent=program.process.pid)
+    await asyncio.sleep(1000)
+
+
+def test_full_container_does_not_move_the_next_agent_to_this_host(instance: SandboxInstance) -> None:
+    instance.world.programs.installed["crowd"] = crowd
+    full = spawn(instance, "exec crowd")
     until(lambda: len(processes_of(full)) > 70, "the container is full")
     refuse(instance, "sandbox busy", exit_code=6, hint="of 128 processes")
 
 
 def test_foreign_container_does_not_move_the_next_agent_to_this_host(
-    instance: Instance, engine: str, sandbox_image: str
+    instance: SandboxInstance,
 ) -> None:
     instance.sm("kill", spawn(instance, "exec sleep 1000"))
-    [name] = all_containers(engine, instance)
+    [own] = instance.containers
     instance.sm("sandbox", "rm", "default", "--force")
-    foreign = docker(engine, "run", "-d", "--name", name, "--network=none", sandbox_image, "sleep", "1000")
-    try:
-        before = len(instance.json("all"))
-        script = f"touch {instance.home}/ran; exec sleep 1000"
-        refused = instance.refused("spawn", "Sh", script, exit_code=9, cwd=instance.home)
-        assert f"the name {name} is taken by container {foreign[:12]}" in refused
-        made = instance.json("all")[before:]
-        assert [s for s in instance.json("all") if s["effective_mode"] == "direct"] == [], made
-        assert not (instance.home / "ran").exists()
-    finally:
-        docker(engine, "rm", "-f", foreign.strip())
+    foreign = instance.engine.run_foreign(own.name)
+    before = len(instance.json("all"))
+    script = f"touch {instance.home}/ran; exec sleep 1000"
+    refused = instance.refused("spawn", "Sh", script, exit_code=9, cwd=instance.home)
+    assert f"the name {own.name} is taken by container {foreign.id[:12]}" in refused
+    made = instance.json("all")[before:]
+    assert [s for s in instance.json("all") if s["effective_mode"] == "direct"] == [], made
+    assert not (instance.home / "ran").exists()
+    assert foreign.is_running
 
 
-def test_directory_that_cannot_be_mounted_does_not_move_the_agent_to_this_host(instance: Instance) -> None:
+def test_directory_that_cannot_be_mounted_does_not_move_the_agent_to_this_host(
+    instance: SandboxInstance,
+) -> None:
     moved = instance.home / "moved"
     shutil.move(instance.work, moved)
     os.symlink(moved, instance.work)
@@ -97,30 +116,22 @@ def test_directory_that_cannot_be_mounted_does_not_move_the_agent_to_this_host(i
 
 
 def test_engine_that_hangs_or_has_lost_its_image_does_not_move_the_agent_to_this_host(
-    private_engine: EngineProcess, sandbox_image: str
+    instance: SandboxInstance,
 ) -> None:
-    instance = open_instance(private_engine.url, sandbox_image)
-    try:
-        instance.sm("kill", spawn(instance, "exec sleep 1000"))
-        private_engine.hang()
-        refuse(instance, "does not respond")
-        private_engine.resume()
-        instance.sm("sandbox", "rm", "default", "--force")
-        docker(private_engine.url, "rmi", "-f", sandbox_image)
-        refuse(instance, f"the engine has no image {sandbox_image}", hint="sm sandbox build")
-        refuse(instance, f"the engine has no image {sandbox_image}")
-        instance.restart_daemon()
-        refuse(instance, f"the engine has no image {sandbox_image}")
-    finally:
-        if private_engine.process() is not None:
-            private_engine.resume()
-        instance.end()
+    instance.sm("kill", spawn(instance, "exec sleep 1000"))
+    instance.engine.hang()
+    refuse(instance, "does not respond")
+    instance.engine.resume()
+    instance.sm("sandbox", "rm", "default", "--force")
+    del instance.engine.images[IMAGE]
+    refuse(instance, f"the engine has no image {IMAGE}", hint="sm sandbox build")
+    refuse(instance, f"the engine has no image {IMAGE}")
+    instance.restart_daemon()
+    refuse(instance, f"the engine has no image {IMAGE}")
 
 
-def test_instance_that_never_had_an_image_runs_the_agent_on_this_host_and_names_the_build(
-    engine: str,
-) -> None:
-    instance = open_instance(engine, "sm-sandbox-that-nobody-built")
+def test_instance_that_never_had_an_image_runs_the_agent_on_this_host_and_names_the_build() -> None:
+    instance = open_instance(image="sm-sandbox-that-nobody-built")
     try:
         ended = instance.run("spawn", "Sleeper", "x", "--json", cwd=instance.home)
         assert ended.returncode == 0
@@ -131,12 +142,8 @@ def test_instance_that_never_had_an_image_runs_the_agent_on_this_host_and_names_
         instance.end()
 
 
-def test_team_that_fell_back_is_restored_after_a_reboot_only_while_there_is_no_sandbox(
-    private_engine: EngineProcess, sandbox_image: str
-) -> None:
-    private_engine.stop()
-    private_engine.socket.unlink(missing_ok=True)
-    instance = open_instance(private_engine.url, sandbox_image)
+def test_team_that_fell_back_is_restored_after_a_reboot_only_while_there_is_no_sandbox() -> None:
+    instance = open_instance(has_engine=False)
     try:
         lead = instance.spawn("Sleeper", "x", cwd=instance.home)["session_id"]
         child = instance.spawn("Sleeper", "x", "--parent", lead)["session_id"]
@@ -157,7 +164,7 @@ def test_team_that_fell_back_is_restored_after_a_reboot_only_while_there_is_no_s
 
         assert levels() == fell_back
         first = instance.session(keeper)["pid"]
-        reboot(instance, [instance.session(s)["pid"] for s in team])
+        reboot(instance)
         assert "Restored" in instance.sm("restore", "--all")
         until(lambda: instance.session(keeper)["pid"] not in (None, first), "it runs again", 60)
         assert levels() == fell_back
@@ -165,8 +172,8 @@ def test_team_that_fell_back_is_restored_after_a_reboot_only_while_there_is_no_s
         assert {s: len(warnings(s)) for s in team} == {lead: 2, child: 1, keeper: 1}
         assert len({w for s in team for w in warnings(s)}) == 1, "the same warning each time"
 
-        reboot(instance, [instance.session(s)["pid"] for s in team])
-        private_engine.start()
+        reboot(instance)
+        instance.engine.start()
         over = "there was no sandbox, and now there is one"
         refused = instance.run("restore", "--all")
         assert (refused.returncode, refused.stderr.count(over)) == (9, 2)
@@ -180,5 +187,4 @@ def test_team_that_fell_back_is_restored_after_a_reboot_only_while_there_is_no_s
         assert [instance.session(s)["parent_session_id"] for s in team] == [None, lead, lead]
         assert instance.json("spawn", "Sleeper", "x", cwd=instance.home)["effective_mode"] == "sandboxed"
     finally:
-        private_engine.start()
         instance.end()
