@@ -17,7 +17,7 @@ def connected(path: str, timeout_s: float | None = None) -> socket.socket:
 
 
 class Connection(Protocol):
-    """What these functions use of a socket."""
+    """The part of a socket that these functions use."""
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *error: object) -> None: ...

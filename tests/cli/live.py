@@ -1,4 +1,4 @@
-"""What the tests of commands with a daemon ask of it. `live`: runs `sm`, as a process or played."""
+"""Questions of the tests of commands with a daemon. `live`: runs `sm`, as a process or played."""
 
 import json
 from collections.abc import Callable

@@ -16,7 +16,7 @@ class Mutant:
 
     name: str
     breaks: str
-    """What a user would see."""
+    """The harm to a user."""
     path: str
     old: str
     new: str

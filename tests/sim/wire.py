@@ -160,7 +160,7 @@ class _End(asyncio.Transport):
 
 
 class _Serving:
-    """What a server in a life has of its listening socket."""
+    """The listening socket of a server, as far as its life can see it."""
 
     def __init__(self, stop: Callable[[], None]) -> None:
         self._stop = stop
