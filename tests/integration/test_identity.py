@@ -69,51 +69,6 @@ def test_window_or_pane_that_an_agent_opens_is_identified_as_the_agent(
     assert json.loads(out.read_text())["session_id"] == session["session_id"]
 
 
-def test_forged_sm_variables_do_not_change_identity_parent_or_workspace(instance: Instance) -> None:
-    other = instance.spawn("Sleeper", "x")["session_id"]
-    forged = f"SM_TRUST_LEVEL=direct SM_PARENT_ID={other} SM_WORKSPACE_ID=bank SM_TOKEN_FILE=/dev/null"
-    session = instance.spawn(
-        "Sh", f"{forged} sm spawn Sleeper x --json > child.json; {forged} sm me --json > me.json; sleep 1000"
-    )
-    me = instance.work / "me.json"
-    until(lambda: me.exists() and me.read_text().endswith("\n"), "sm has run")
-    child = json.loads((instance.work / "child.json").read_text())
-    assert (child["parent_session_id"], child["workspace"]) == (session["session_id"], None)
-    answer = json.loads(me.read_text())
-    assert (answer["session_id"], answer["parent_session_id"]) == (session["session_id"], None)
-
-
-def test_agent_that_claims_another_session_id_is_refused(instance: Instance) -> None:
-    other = instance.spawn("Sleeper", "x")["session_id"]
-    instance.spawn(
-        "Sh", f"SM_SESSION_ID={other} sm complete done > out.txt 2>&1; echo $? >> out.txt; sleep 1000"
-    )
-    out = instance.work / "out.txt"
-    until(lambda: out.exists() and out.read_text().endswith("5\n"), "sm was refused")
-    assert "belongs to two sessions" in out.read_text()
-    assert instance.session(other)["status"] == "running"
-
-
-def test_operator_with_a_session_id_and_its_token_acts_as_that_session(instance: Instance) -> None:
-    session_id = instance.spawn("Sleeper", "x")["session_id"]
-    as_session = instance.as_session(session_id)
-    assert instance.json("me", env=as_session)["session_id"] == session_id
-    assert "only the operator" in instance.refused("daemon", "stop", exit_code=5, env=as_session)
-    assert "is unknown to this daemon" in instance.refused(
-        "all", exit_code=5, env={"SM_SESSION_ID": "ffffffff"}
-    )
-
-
-def test_caller_is_refused_when_only_its_session_id_names_a_session(instance: Instance) -> None:
-    session_id, other = (instance.spawn("Sleeper", "x")["session_id"] for _ in range(2))
-    others_token = instance.as_session(other)["SM_TOKEN_FILE"]
-    for token_file in ("", "/nowhere", others_token):
-        env = {"SM_SESSION_ID": session_id, "SM_TOKEN_FILE": token_file}
-        assert "no valid token of that session" in instance.refused("me", exit_code=5, env=env)
-        instance.refused("complete", "forged", exit_code=5, env=env)
-    assert instance.session(session_id)["status"] == "running"
-
-
 def detached_note(command: str) -> str:
     """A script of an agent: a process without its ancestors and its terminal waits for a file, and then notes."""
     detached = (
@@ -150,59 +105,6 @@ def test_connection_that_a_process_kept_from_before_the_end_of_its_session_gives
     (instance.work / "go").touch()
     assert wait_line(instance.work / "done") == "409 403 403\n"
     assert instance.session(session_id)["note"] is None
-
-
-def test_token_of_a_killed_session_gives_no_access(instance: Instance) -> None:
-    session_id = instance.spawn("Sleeper", "x")["session_id"]
-    token = instance.work / "token"
-    token.write_bytes((instance.state / "launch" / f"{session_id}.token").read_bytes())
-    environment = {"SM_SESSION_ID": session_id, "SM_TOKEN_FILE": str(token)}
-    before = {"SM_SESSION_ID": session_id}
-    instance.sm("note", "before", env=before)
-    instance.sm("kill", session_id, "--force")
-    for words in (
-        ("note", "after"),
-        ("checkpoint", "after"),
-        ("send", session_id, "after"),
-        ("me",),
-        ("ls",),
-    ):
-        said = instance.refused(*words, exit_code=5, env=environment)
-        assert "has ended, so nothing that is left of it may act for it" in said, words
-    assert instance.session(session_id)["note"] == "before"
-
-
-def test_session_can_kill_and_read_only_its_descendants(instance: Instance) -> None:
-    stranger = instance.spawn("Sleeper", "x")["session_id"]
-    parent = instance.spawn("Sleeper", "x")["session_id"]
-    child = instance.spawn("Sleeper", "x", "--parent", parent)["session_id"]
-    grandchild = instance.spawn("Sleeper", "x", "--parent", child)["session_id"]
-    as_parent = {"SM_SESSION_ID": parent}
-    for target in (stranger, parent):
-        assert "may not kill" in instance.refused("kill", target, exit_code=5, env=as_parent)
-        assert "may not read" in instance.refused("output", target, exit_code=5, env=as_parent)
-    instance.sm("output", grandchild, env=as_parent)
-    instance.sm("kill", grandchild, "--force", env=as_parent)
-    assert instance.session(grandchild)["status"] == "killed"
-    assert instance.session(stranger)["status"] == "running"
-    assert "may not spawn" in instance.refused(
-        "spawn", "Sleeper", "x", "--parent", stranger, exit_code=5, env=as_parent
-    )
-    assert "only the operator may use --args" in instance.refused(
-        "spawn", "Sleeper", "x", "--args", "-v", exit_code=5, env=as_parent
-    )
-    assert "only the operator may use --env" in instance.refused(
-        "spawn", "Sleeper", "x", "--env", "NODE_OPTIONS=-r x.js", exit_code=5, env=as_parent
-    )
-
-
-def test_complete_is_for_sessions_only_and_refused_when_the_session_has_ended(instance: Instance) -> None:
-    instance.refused("complete", "done", exit_code=2)
-    session_id = instance.spawn("Sleeper", "x")["session_id"]
-    instance.sm("complete", "done", env={"SM_SESSION_ID": session_id})
-    assert instance.session(session_id)["completion_message"] == "done"
-    again = instance.refused("complete", "done", exit_code=4, env={"SM_SESSION_ID": session_id})
-    assert "has already ended" in again
 
 
 def test_socket_of_another_user_is_refused(instance: Instance, tmp_path: Path) -> None:

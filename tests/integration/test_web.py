@@ -1,12 +1,10 @@
-"""`sm web` with a real daemon: acts and their lines in the audit log, crashes, logins, and callers that are refused."""
+"""`sm web` with a real daemon: acts and their lines in the audit log, crashes and logins."""
 
 import contextlib
 import json
 import signal
 import socket
 import ssl
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,10 +12,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from sm.wire import LOGIN_HEADER
 from tests.instance import Instance
 from tests.load import scaled, until_async
-from tests.raw_http import exchange, parse_error, request
 from tests.tls import tls_file
 from tests.web_server import Browser, WebServer, browser, logged_in, web_server
 
@@ -220,41 +216,6 @@ async def test_routes_of_the_list_are_passed_on(
     assert (status, body["error"]["code"]) == (404, "not_found")
     assert (await got("/v1/usage?by=century"))[0] == 400
     assert (await got("/v1/sessions/%2e%2e%2fhealth"))[0] == 404
-
-
-def test_session_cannot_act_as_a_login(instance: Instance) -> None:
-    agent = instance.spawn("Sleeper", "x")["session_id"]
-    token = (instance.launch_dir / f"{agent}.token").read_text().strip()
-    bearer = f"Authorization: Bearer {token}"
-    code = (
-        "import sys; from tests.raw_http import exchange; print(exchange(sys.argv[1], sys.argv[2].encode()))"
-    )
-    for headers, answer in (((bearer,), "200"), ((bearer, f"{LOGIN_HEADER}: phone"), "403")):
-        asked = request("GET /v1/me HTTP/1.1", *headers).decode()
-        done = subprocess.run(
-            [sys.executable, "-c", code, str(instance.socket), asked],
-            env={**instance.env, "SM_SESSION_ID": agent},
-            cwd=Path(__file__).parents[2],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=scaled(),
-        )
-        assert f"HTTP/1.1 {answer} " in done.stdout
-
-
-@pytest.mark.parametrize("name", ["a b", "x" * 41, "a)", "", "\u00e4"])
-def test_operator_cannot_send_an_invalid_login(instance: Instance, name: str) -> None:
-    instance.sm("all")
-    answer = exchange(str(instance.socket), request("GET /v1/health HTTP/1.1", f"{LOGIN_HEADER}: {name}"))
-    assert parse_error(answer) == (400, "usage")
-
-
-@pytest.mark.parametrize("words", [(), ("link",), ("logins",), ("revoke", "--all")])
-def test_web_is_refused_from_a_session(instance: Instance, words: tuple[str, ...]) -> None:
-    agent = instance.spawn("Sleeper", "x")["session_id"]
-    error = instance.refused("web", *words, env=instance.as_session(agent), exit_code=5)
-    assert error == "sm: sm web is for people, not for agents\nhint: to list sessions: sm ls\n"
 
 
 def test_server_runs_once_and_its_commands_say_when_it_does_not(instance: Instance) -> None:

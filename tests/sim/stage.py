@@ -113,10 +113,10 @@ class Instance:
         self._open.close()
 
     async def _run_in_agent(
-        self, program: Running, arguments: Sequence[str]
+        self, program: Running, arguments: Sequence[str], env: Mapping[str, str] | None = None
     ) -> "subprocess.CompletedProcess[str]":
         process = program.process
-        environ, cwd = environ_on_host(process), Path(program.file("."))
+        environ, cwd = {**environ_on_host(process), **(env or {})}, Path(program.file("."))
         return await self.command.run_on_loop(arguments, environ, cwd, parent=process.pid)
 
     def wait(self, pause_s: float) -> None:
@@ -147,11 +147,8 @@ class Instance:
     def run_inside(
         self, session_id: str, *arguments: str, env: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run `sm` as a child of the agent of a session, with its environment and with `env`."""
-        process = self.world.programs.running[session_id].process
-        environ = {**process.environ, **(env or {})}
-        running = self.command.run_on_loop(arguments, environ, Path(process.cwd), parent=process.pid)
-        return drive(self.loop, running)
+        """Run `sm` as a child of the agent of a session, with `env` over its variables."""
+        return drive(self.loop, self._run_in_agent(self.world.programs.running[session_id], arguments, env))
 
     def start_command(self, *arguments: str, env: Mapping[str, str] | None = None) -> StartedCommand:
         """Start `sm`, and return the command while it runs."""
@@ -224,10 +221,11 @@ class Instance:
 
         return drive(self.loop, ask_all())
 
-    def connected(self, path: str) -> BlockingSocket:
+    def connected(self, path: str, env: Mapping[str, str] | None = None) -> BlockingSocket:
         """`connected` of raw_http.py, as a process of the operator that lives as long as the connection."""
         kernel = self.world.kernel
-        process = kernel.start(("test",), self.env, str(self.work), parent=self.world.shell.pid)
+        environ = {**self.env, **(env or {})}
+        process = kernel.start(("test",), environ, str(self.work), parent=self.world.shell.pid)
         connection = BlockingSocket(self.loop, self.world.board, process.pid)
         connection.on_close = lambda: kernel.end(process, Exit(0))
         connection.settimeout(_WITHIN_S)
