@@ -1,283 +1,21 @@
-"""Archives of ended sessions, their export and the search, through the real command."""
+"""Archives on full or read-only file systems, exports to slow readers, and `sm archive` on a terminal."""
 
 import os
 import pty
 import select
-import shutil
 import stat
 import subprocess
-import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import orjson
 import pytest
 
-from tests.fixtures import context_fixture
 from tests.instance import SM, Instance, until
-from tests.integration.ended_agents import gone, rows, wait_outbox
-from tests.integration.played_claude import BOX, Agent, Stage
+from tests.integration.ended_agents import wait_outbox
+from tests.integration.played_claude import BOX, Stage
+from tests.played.test_archives import SETTINGS, killed, said
 from tests.raw_http import connected
-from tests.session_client import request_as
-
-SETTINGS = "daemon: {ignore_evidence: [screen, title]}"
-
-stage = context_fixture("module", Stage, SETTINGS, BOX)
-
-
-@pytest.fixture
-def agent(stage: Stage) -> Agent:
-    agent = stage.agent("Plain")
-    agent.send_event("UserPromptSubmit", prompt="work", prompt_id=os.urandom(4).hex())
-    return agent
-
-
-def said(text: str) -> dict[str, Any]:
-    usage = {"input_tokens": 10, "output_tokens": 5}
-    return {
-        "id": f"msg_{text[:8]}",
-        "model": "claude-x",
-        "content": [{"type": "text", "text": text}],
-        "usage": usage,
-    }
-
-
-def tool(name: str, use: str, **arguments: str) -> dict[str, Any]:
-    content = [{"type": "tool_use", "id": use, "name": name, "input": arguments}]
-    return {"id": f"msg_{use}", "model": "claude-x", "content": content}
-
-
-def found(instance: Instance, *words: str) -> list[tuple[str, str]]:
-    return [(f["session_id"], f["type"]) for f in instance.json("search", *words)]
-
-
-def archive_of(instance: Instance, session_id: str) -> Path:
-    return instance.state / "archives" / session_id
-
-
-def killed(instance: Instance, session_id: str) -> Path:
-    """End the session, and return its archive."""
-    instance.sm("kill", session_id)
-    wait_outbox(instance)
-    return archive_of(instance, session_id)
-
-
-def test_archive_has_transcripts_and_records_and_answers_when_their_sources_are_gone(
-    stage: Stage, agent: Agent
-) -> None:
-    agent.write_message(said("The walrus parser is ready."))
-    below = agent.transcript.with_suffix("") / "subagents"
-    below.mkdir(parents=True)
-    (below / "agent-1.jsonl").write_text('{"type": "user"}\n')
-    (below / "agent-2.jsonl").symlink_to("/etc/passwd")
-    stage.sm("send", agent.id, "please look at the ostrich", "--no-wait")
-    until(lambda: "walrus" in stage.sm("tail", agent.id), "the transcript is known")
-    archive = killed(stage, agent.id)
-    names = {str(p.relative_to(archive)) for p in archive.rglob("*") if p.is_file()}
-    main = agent.transcript.name
-    assert names == {
-        *(
-            "session.json",
-            "usage.json",
-            "events.jsonl",
-            "checkpoints.jsonl",
-            "messages.jsonl",
-            "requests.jsonl",
-        ),
-        *("terminal.txt", f"transcripts/{main}", f"transcripts/{main[:-6]}/subagents/agent-1.jsonl"),
-    }
-    for path in archive.rglob("*"):
-        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
-    assert "ostrich" in (archive / "messages.jsonl").read_text()
-    assert "token_hash" not in (archive / "session.json").read_text()
-    shutil.rmtree(agent.transcript.parent)
-    assert "walrus" in stage.sm("tail", agent.id)
-    assert "walrus" in stage.sm("what", agent.id)
-    stage.tmux("kill-session", "-t", f"={stage.session(agent.id)['tmux_session']}:")
-    stage.sm("output", agent.id)
-
-
-def test_failed_restore_writes_nothing_and_the_archive_gives_the_transcript_back(
-    stage: Stage, agent: Agent
-) -> None:
-    agent.write_message(said("The walrus parser is ready."), uuid="u1", parentUuid=None)
-    until(lambda: "walrus" in stage.sm("tail", agent.id), "the transcript is known")
-    archive = killed(stage, agent.id)
-    text, before = agent.transcript.read_text(), stage.session(agent.id)
-    agent.transcript.unlink()
-    aside = archive.rename(archive.with_name("aside"))
-    assert "is gone, and no archive has it" in stage.refused("restore", agent.id, exit_code=4)
-    assert (stage.session(agent.id), archive.exists(), agent.transcript.exists()) == (before, False, False)
-    assert "is gone, and no archive has it" in stage.refused("fork", agent.id, exit_code=4)
-    aside.rename(archive)
-    # The agent of this test accepts no conversation, so the command need not succeed.
-    stage.run("restore", agent.id, "--json")
-    assert agent.transcript.read_text() == text
-    assert "walrus" in next(archive.rglob(agent.transcript.name)).read_text()
-
-
-def test_archive_has_two_conversations_with_the_same_file_name(stage: Stage, agent: Agent) -> None:
-    agent.write_message(said("The first walrus."))
-    until(lambda: "walrus" in stage.sm("tail", agent.id), "the first transcript is known")
-    first = agent.transcript
-    agent.transcript = first.parent.parent / "other" / first.name
-    agent.send_event("SessionStart", source="resume")
-    agent.send_event("UserPromptSubmit", prompt="more", prompt_id=os.urandom(4).hex())
-    agent.write_message(said("The second ostrich."))
-    until(lambda: "ostrich" in stage.sm("tail", agent.id), "the second transcript is known")
-    archive = killed(stage, agent.id)
-    saved = archive / "transcripts"
-    texts = {str(p.relative_to(saved)): p.read_text() for p in saved.rglob("*.jsonl")}
-    assert texts == {f"{p.parent.name}/{p.name}": p.read_text() for p in (first, agent.transcript)}
-    for path in (first, agent.transcript):
-        shutil.rmtree(path.parent)
-    shown = stage.sm("tail", agent.id)
-    assert (shown.count("walrus"), shown.count("ostrich")) == (1, 1)
-
-
-def test_search_finds_texts_and_tools_of_a_live_agent_once_and_none_after_its_removal(
-    stage: Stage, agent: Agent
-) -> None:
-    agent.write_message(said("The pangolin index is built."))
-    agent.write_message(tool("Bash", "toolu_9", command="make pangolin"))
-    agent.write_turn_end()
-    until(lambda: len(found(stage, "Pangolin")) == 2, "the transcript is read")
-    assert sorted(found(stage, "Pangolin")) == [(agent.id, "text"), (agent.id, "tool")]
-    text = agent.transcript.read_text()
-    agent.transcript.unlink()
-    agent.transcript.write_text(text)  # another file, which is read from its beginning
-    agent.write_message(said("A second numbat."))
-    until(lambda: found(stage, "numbat", "--type", "text"), "the new file is read")
-    assert len(found(stage, "pangolin")) == 2
-    assert found(stage, "pangolin", "--type", "tool") == [(agent.id, "tool")]
-    assert found(stage, "pangolin", "--since", "1h") != []
-    shown = stage.sm("search", "pangolin")
-    assert "The pangolin index is built." in shown
-    killed(stage, agent.id)
-    stage.sm("rm", agent.id)
-    assert found(stage, "pangolin") == []
-
-
-def test_search_finds_the_terminal_of_an_ended_session(instance: Instance) -> None:
-    session = instance.spawn("Sh", "printf 'quokka \\033[31mred\\033[0m\\n'; exec sleep 1000")["session_id"]
-    until(lambda: "quokka" in instance.sm("output", session), "its output is shown")
-    assert "terminal" not in {type for _, type in found(instance, "quokka")}
-    killed(instance, session)
-    assert (session, "terminal") in found(instance, "quokka", "red")
-    assert "\x1b" not in instance.sm("search", "quokka")
-
-
-def outputs(archive: Path) -> dict[str, str]:
-    return {p.name: p.read_text().strip() for p in archive.glob("terminal*.txt")}
-
-
-def test_output_before_a_restore_stays_findable(instance: Instance) -> None:
-    script = "echo >> runs; echo the potoroo number $(wc -l < runs); exec sleep 1000"
-    session = instance.spawn("Sh", script)["session_id"]
-    for number in (1, 2):
-        until(lambda n=number: f"number {n}" in instance.sm("output", session), "its output is shown")  # type: ignore[misc]
-        archive = killed(instance, session)
-        if number == 1:
-            instance.sm("restore", session)
-    assert outputs(archive) == {
-        "terminal.txt": "the potoroo number 2",
-        "terminal-1.txt": "the potoroo number 1",
-    }
-    assert found(instance, "potoroo", "--type", "terminal") == [(session, "terminal")] * 2
-
-
-@pytest.mark.parametrize("words", ['"', "NEAR(", "*", ":", "a AND", "-x", "text:q"])
-def test_hostile_words_are_no_internal_error(instance: Instance, words: str) -> None:
-    run = instance.run("search", "--", words)
-    assert run.returncode in (0, 2), run.stderr
-
-
-def test_session_finds_only_what_it_may_read(instance: Instance) -> None:
-    lead = instance.spawn("Sleeper", "the numbat lead")["session_id"]
-    child = instance.spawn("Sleeper", "the numbat child", "--parent", lead)["session_id"]
-    mate = instance.spawn("Sleeper", "the numbat mate")["session_id"]
-    for caller, expected in (
-        (lead, {lead, child}),
-        (child, {child}),
-        (mate, {mate}),
-        (None, {lead, child, mate}),
-    ):
-        (answer,) = request_as(instance, caller, ("GET", "/v1/search?words=numbat"))
-        assert answer[0] == "ok", answer
-        assert {f["session_id"] for f in answer[1]} == expected
-
-
-def test_session_may_not_export_an_archive(instance: Instance) -> None:
-    lead = instance.spawn("Sleeper")["session_id"]
-    child = instance.spawn("Sleeper", "wait", "--parent", lead)["session_id"]
-    killed(instance, child)
-    for caller in (lead, child):
-        (answer,) = request_as(instance, caller, ("GET", f"/v1/sessions/{child}/export"))
-        assert answer[0] == "not_permitted", answer
-
-
-def test_exports_at_the_same_time_are_limited(instance: Instance, tmp_path: Path) -> None:
-    noise = "head -c 2000000 /dev/urandom | base64 -w 200; echo the end"
-    session = instance.spawn("Sh", f"{noise}; exec sleep 1000")["session_id"]
-    until(lambda: "the end" in instance.sm("output", session), "its output is shown")
-    killed(instance, session)
-    answers = [connected(str(instance.socket)) for _ in range(2)]
-    for answer in answers:
-        answer.sendall(f"GET /v1/sessions/{session}/export HTTP/1.1\r\nHost: sm\r\n\r\n".encode())
-        assert answer.recv(100).startswith(b"HTTP/1.1 200")  # the rest waits for a reader
-    file = str(tmp_path / "x.tar.gz")
-    assert "too many archives" in instance.refused("export", session, file, exit_code=6)
-    for answer in answers:
-        answer.close()
-    until(lambda: instance.run("export", session, file).returncode == 0, "the exports have ended")
-
-
-def test_export_writes_a_private_file_and_replaces_none(instance: Instance, tmp_path: Path) -> None:
-    session = instance.spawn("Sh", "echo the bilby; exec sleep 1000")["session_id"]
-    until(lambda: "bilby" in instance.sm("output", session), "its output is shown")
-    file = tmp_path / "x.tar.gz"
-    instance.refused("export", session, str(file), exit_code=4)
-    assert list(tmp_path.iterdir()) == []
-    killed(instance, session)
-    instance.sm("export", session, str(file))
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    with tarfile.open(file) as tar:
-        member = tar.extractfile(f"{session}/terminal.txt")
-        assert member is not None and member.read() == b"the bilby\n"
-    instance.refused("export", session, str(file), exit_code=2)
-    file.write_text("old")
-    instance.sm("export", session, str(file), "--force")
-    assert file.read_bytes()[:2] == b"\x1f\x8b"
-    assert [p.name for p in tmp_path.iterdir()] == ["x.tar.gz"]
-
-
-@pytest.mark.parametrize("defect", ["link", "file"])
-def test_completion_counts_when_the_archive_directory_is_unusable(tmp_path: Path, defect: str) -> None:
-    directory, elsewhere = tmp_path / "archives", tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    if defect == "link":
-        directory.symlink_to(elsewhere)
-    else:
-        directory.write_text("in the way")
-    with Instance(f'child_agents: {{cleanup: {{archive_path: "{directory}"}}}}') as instance:
-        session = instance.spawn("Sh", "true")["session_id"]
-        assert instance.ended(session)["status"] == "completed"
-        wait_outbox(instance)
-        warnings = [e["message"] for e in instance.events(session) if e["type"] == "warning"]
-        assert len(warnings) == 1 and "archive could not be saved" in warnings[0]
-        trouble = instance.json("status")["trouble"]
-        assert len(trouble) == 1 and "archive could not be saved" in trouble[0]
-        assert list(elsewhere.iterdir()) == []
-        instance.restart_daemon()
-        assert instance.json("status")["trouble"] == trouble
-        directory.unlink()
-        instance.ended(instance.spawn("Sh", "true")["session_id"])
-        wait_outbox(instance)
-        for _ in range(2):
-            assert instance.json("status")["trouble"] == []
-            instance.restart_daemon()
 
 
 @contextmanager
@@ -329,6 +67,8 @@ def test_transcript_that_is_cut_on_an_almost_full_disk_is_an_event_and_a_trouble
         stage.sm("kill", agent.id)
         wait_outbox(stage)
         assert (disk / "ar" / agent.id / "cut.json").exists()
+        for path in (disk / "ar").rglob("*"):
+            assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
         (warning,) = [e["message"] for e in stage.events(agent.id) if e["type"] == "warning"]
         assert "free disk space is low" in warning
         (trouble,) = stage.json("status")["trouble"]
@@ -361,109 +101,20 @@ def test_archive_of_a_removed_session_is_deleted_when_its_disk_can_be_written_ag
         assert instance.json("status")["dead_letters"] == 0
 
 
-def test_archive_is_complete_when_the_daemon_died_while_it_was_written(instance: Instance) -> None:
-    session = instance.spawn("Sh", "echo the dunnart; exec sleep 1000")
-    session_id = session["session_id"]
-    until(lambda: "dunnart" in instance.sm("output", session_id), "its output is shown")
-    instance.kill_daemon()
-    os.kill(session["pid"], 9)
-    until(lambda: gone(session["pid"]), "it has ended")
-    # What a daemon leaves that was killed between its two renames.
-    archives = archive_of(instance, session_id).parent
-    archives.mkdir(mode=0o700, exist_ok=True)
-    for end in ("new", "old"):
-        (archives / f"{session_id}.{end}").mkdir()
-        (archives / f"{session_id}.{end}" / "terminal.txt").write_text("half")
-    instance.ended(session_id)
-    wait_outbox(instance)
-    assert (archives / session_id / "terminal.txt").read_text() == "the dunnart\n"
-    assert [p.name for p in archives.iterdir() if p.name.startswith(session_id)] == [session_id]
-
-
-@pytest.mark.parametrize(
-    "point",
-    [
-        "Archives.keep before 1",
-        "ArchiveRecords.collect after 1",
-        "ArchiveRecords.add_terminal before 1",
-        "ArchiveRecords.add_terminal after 1",
-        "Archives.keep after 1",
-    ],
-)
-def test_archive_is_written_once_when_the_daemon_is_killed_at_any_step(point: str) -> None:
-    with Instance() as instance:
-        gate = instance.work / "gate"
-        os.mkfifo(gate)
-        command = f"echo the dunnart; read line < {gate}; exit 3"
-        session = instance.spawn("Sh", command)["session_id"]
-        until(lambda: "dunnart" in instance.sm("output", session), "its output is shown")
-        instance.kill_daemon()
-        daemon = instance.start_daemon(point)
-        gate.write_text("go on\n")
-        daemon.wait()
-        instance.start_daemon()
-        assert instance.ended(session)["exit_code"] == 3
-        wait_outbox(instance)
-        archives = archive_of(instance, session).parent
-        assert [p.name for p in archives.iterdir()] == [session]
-        assert "dunnart" in (archives / session / "terminal.txt").read_text()
-        assert found(instance, "dunnart", "--type", "terminal") == [(session, "terminal")]
-        assert [e["type"] for e in instance.events(session)].count("error") == 1
-
-
-def test_completed_session_is_archived_while_its_process_lives_and_again_when_that_ends(
-    instance: Instance, tmp_path: Path
-) -> None:
-    command = "echo the bettong; sm complete 'all done' > o.txt 2>&1; read -r line; exec sleep 1000"
-    session = instance.spawn("Sh", command)["session_id"]
-    until(lambda: instance.session(session)["status"] == "completed", "it has reported")
-    wait_outbox(instance)
-    archive = archive_of(instance, session)
-    assert orjson.loads((archive / "session.json").read_text())["completion_message"] == "all done"
-    assert (archive / "terminal.txt").read_text() == "the bettong\n"
-    assert (session, "terminal") in found(instance, "bettong")
-    instance.sm("export", session, str(tmp_path / "a.tar.gz"))
-    assert instance.session(session)["pid"] is not None
-    instance.tmux("send-keys", "-t", instance.session(session)["tmux_session"], "and more", "Enter")
-    until(lambda: "and more" in instance.sm("output", session), "more is shown")
-    assert "and more" in (killed(instance, session) / "terminal.txt").read_text()
-
-
-def test_abandoned_session_is_archived_while_its_process_lives() -> None:
-    with Instance("child_agents: {on_parent_end: abandon}") as instance:
-        parent = instance.spawn("Sleeper")["session_id"]
-        child = instance.spawn("Sh", "trap '' INT; echo the bilby; exec sleep 1000", "--parent", parent)
-        until(lambda: "bilby" in instance.sm("output", child["session_id"]), "its output is shown")
-        instance.sm("kill", parent)
-        instance.in_status(child["session_id"], "abandoned")
-        wait_outbox(instance)
-        saved = (archive_of(instance, child["session_id"]) / "terminal.txt").read_text()
-        assert saved.startswith("the bilby\n")  # and the Ctrl-C of sm
-
-
-def test_process_of_a_completed_session_ends_after_the_configured_time_and_only_then() -> None:
-    with Instance("child_agents: {cleanup: {reap_completed_after: 1}}") as instance:
-        session = instance.spawn("Sh", "sm complete 'all done' > o.txt 2>&1; exec sleep 1000")
-        until(lambda: gone(session["pid"]), "its process has ended")
-        after = instance.session(session["session_id"])
-        assert (after["status"], after["completion_message"]) == ("completed", "all done")
-        assert rows(instance, "SELECT count(*) FROM timers WHERE kind = 'reap'") == [(0,)]
-
-
-def test_old_archives_are_deleted_with_an_event_and_those_of_live_sessions_stay() -> None:
-    with Instance("archives: {keep_days: 1}") as instance:
-        ended = instance.spawn("Sh", "true")["session_id"]
-        instance.ended(ended)
-        live = instance.spawn("Sleeper")["session_id"]
-        wait_outbox(instance)
-        archive_of(instance, live).mkdir()
-        for session in (ended, live):
-            os.utime(archive_of(instance, session), (1_000_000_000, 1_000_000_000))
-        instance.restart_daemon()
-        until(lambda: not archive_of(instance, ended).exists(), "the old archive is deleted")
-        warnings = [e["message"] for e in instance.events(ended) if e["type"] == "warning"]
-        assert len(warnings) == 1 and "archive was deleted" in warnings[0]
-        assert archive_of(instance, live).exists()
+def test_exports_at_the_same_time_are_limited(instance: Instance, tmp_path: Path) -> None:
+    noise = "head -c 2000000 /dev/urandom | base64 -w 200; echo the end"
+    session = instance.spawn("Sh", f"{noise}; exec sleep 1000")["session_id"]
+    until(lambda: "the end" in instance.sm("output", session), "its output is shown")
+    killed(instance, session)
+    answers = [connected(str(instance.socket)) for _ in range(2)]
+    for answer in answers:
+        answer.sendall(f"GET /v1/sessions/{session}/export HTTP/1.1\r\nHost: sm\r\n\r\n".encode())
+        assert answer.recv(100).startswith(b"HTTP/1.1 200")  # the rest waits for a reader
+    file = str(tmp_path / "x.tar.gz")
+    assert "too many archives" in instance.refused("export", session, file, exit_code=6)
+    for answer in answers:
+        answer.close()
+    until(lambda: instance.run("export", session, file).returncode == 0, "the exports have ended")
 
 
 @pytest.mark.parametrize(("key", "archived"), [(b"u", False), (b"x", True)])

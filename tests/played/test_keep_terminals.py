@@ -1,6 +1,5 @@
 """Terminals of ended sessions: only the last ones stay open, and `sm output` shows the saved output of the others."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -80,9 +79,7 @@ def test_output_is_served_from_the_archive_when_the_terminal_is_closed(one: Inst
 def test_closed_terminal_does_not_prevent_a_restore(one: Instance) -> None:
     first, second = end_with_output(one, "alpha", "beta")
     wait_for_terminals(one, {second})
-    saved = one.state / "archives" / first / "terminal.txt"
-    os.utime(saved, 2 * (one.now().timestamp(),))  # else it has the time of this machine
-    one.wait(1)  # the times of files are coarse
+    one.stamp(one.state / "archives" / first / "terminal.txt")
     one.sm("restore", first)
     assert one.session(first)["status"] == "running"
     assert first in terminals(one)

@@ -5,6 +5,7 @@ A test that runs `sm` and looks at the answers moves here by its imports. Betwee
 
 import asyncio
 import json
+import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
@@ -125,6 +126,11 @@ class Instance:
 
     def now(self) -> datetime:
         return datetime.fromtimestamp(self.world.clocks.wall(), UTC)
+
+    def stamp(self, path: Path) -> None:
+        """Give a file the present virtual time: the daemon writes files with the time of this machine."""
+        os.utime(path, 2 * (self.world.clocks.wall(),))
+        self.wait(1)  # the times of files are coarse
 
     def settle(self, within_s: float = _WITHIN_S) -> None:
         """Let time pass until the daemon has nothing left to do but to wait."""
