@@ -39,12 +39,13 @@ class RealAct(AssertionError):
 
 def _refuse(event: str, arguments: Sequence[object]) -> None:
     if event in _REFUSED and _guarded == threading.get_ident():
-        if event == "subprocess.Popen" and _is_plain(arguments[1]):
+        if event == "subprocess.Popen" and is_plain(arguments[1]):
             return
         raise RealAct(f"{event} under virtual time: {arguments!r}")
 
 
-def _is_plain(argv: object) -> bool:
+def is_plain(argv: object) -> bool:
+    """True for the argv of a program that runs for real."""
     return isinstance(argv, Sequence) and bool(argv) and os.path.basename(str(argv[0])) in _PLAIN
 
 

@@ -9,9 +9,13 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
+from tests.sim.guards import is_plain
+
 Completed = subprocess.CompletedProcess[str]
 Tool = Callable[[Sequence[str]], tuple[int, str]]
 """The code of a program: takes its argv, and returns its exit code and its output."""
+
+_run = subprocess.run
 
 
 class Tools:
@@ -22,8 +26,10 @@ class Tools:
         self.calls: list[tuple[str, ...]] = []
         """The argv of each program that ran, with its path."""
 
-    def run(self, argv: Sequence[str], **_: Any) -> Completed:
+    def run(self, argv: Sequence[str], **more: Any) -> "subprocess.CompletedProcess[Any]":
         """As `subprocess.run`. Raises FileNotFoundError."""
+        if is_plain(argv):
+            return _run(argv, **more)
         path = shutil.which(argv[0])
         if path is None or path not in self.installed:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0])
