@@ -1,7 +1,5 @@
-"""The digest through the real command: its sections, its readers, and the one that is sent each day."""
+"""The digest: its sections and its readers."""
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +8,19 @@ import pytest
 from sm.cli.changes import worktree_changes
 from sm.client.http import Client
 from tests.fixtures import context_fixture
-from tests.instance import Instance, until
-from tests.integration.test_notify import KEEP, inputs, instance_with
-from tests.integration.test_work import repo
-from tests.integration.test_worktree import commit
-from tests.notifiers.receiver import Receiver
-from tests.team import Team
-from tests.telegram_api import TelegramApi
-from tests.telegram_instance import configure, start
+from tests.git_repositories import commit, make_app
+from tests.sim.stage import Instance, until
+from tests.sim.team import PlayedTeam
 
-__all__ = ["repo"]
+git_runs = pytest.mark.processes
+shared = context_fixture("function", Instance)
 
-shared = context_fixture("module", Instance)
-receiver = context_fixture("function", Receiver)
+
+@pytest.fixture
+def repo(shared: Instance) -> Path:
+    return make_app(shared.work)
+
+
 ASKS = "sm ask 'Which port?' > o.txt; exec sleep 1000"
 
 
@@ -62,6 +60,7 @@ def test_digest_shows_budgets_of_live_sessions_and_of_those_that_ended_since(sha
     assert lives in later and over not in later
 
 
+@git_runs
 def test_digest_shows_what_changed_in_worktrees(shared: Instance, repo: Path) -> None:
     session = shared.spawn("Sleeper", "x", "--worktree", cwd=repo)
     path = Path(session["worktree"]["path"])
@@ -74,6 +73,7 @@ def test_digest_shows_what_changed_in_worktrees(shared: Instance, repo: Path) ->
     assert "Changed on disk" in shared.sm("digest")
 
 
+@git_runs
 def test_digest_says_why_worktrees_are_not_compared(shared: Instance, repo: Path) -> None:
     session = shared.spawn("Sleeper", "x", "--worktree", cwd=repo)
     bare = {"PATH": str(repo)}  # without git
@@ -85,6 +85,7 @@ def test_digest_says_why_worktrees_are_not_compared(shared: Instance, repo: Path
     assert shared.json("digest")["not_compared"] == []
 
 
+@git_runs
 def test_digest_accounts_for_every_worktree_and_compares_those_of_live_sessions_first(
     shared: Instance, repo: Path
 ) -> None:
@@ -116,7 +117,7 @@ def test_digest_refuses_a_beginning_that_is_no_past_time(shared: Instance, since
 
 
 def test_session_sees_only_visible_sessions_in_its_digest() -> None:
-    team = Team()
+    team = PlayedTeam()
     try:
         names = {session_id: name for name, session_id in team.ids.items()}
         found = team.client("parent").get("/v1/digest")
@@ -124,109 +125,6 @@ def test_session_sees_only_visible_sessions_in_its_digest() -> None:
         assert team.client("parent").refused("GET", "/v1/digest?workspace=bank") == (404, "not_found")
     finally:
         team.end()
-
-
-def with_digest_at(instance: Instance, at: str) -> Instance:
-    instance.config.write_text(instance.config.read_text() + f'  digest_at: "{at}"\n')
-    return instance
-
-
-def timer(instance: Instance) -> tuple[str, str]:
-    """The time at which the next digest is due, and the data of its timer."""
-    with closing(sqlite3.connect(instance.state / "sm.db")) as db:
-        rows = db.execute("SELECT due_at, data FROM timers WHERE kind = 'digest'").fetchall()
-    (row,) = rows
-    return str(row[0]), str(row[1])
-
-
-def make_due(instance: Instance) -> None:
-    """As if the time had come while the daemon was away."""
-    instance.kill_daemon()
-    with closing(sqlite3.connect(instance.state / "sm.db")) as db, db:
-        db.execute("UPDATE timers SET due_at = '2026-01-01T07:00:00.000Z' WHERE kind = 'digest'")
-    instance.start_daemon()
-
-
-def make_long(instance: Instance, endings: int) -> None:
-    """Add copies of the ended sessions, each with a long result, while the daemon is away."""
-    with closing(sqlite3.connect(instance.state / "sm.db")) as db, db:
-        db.execute("UPDATE sessions SET completion_message = ?", ("\N{COLLISION SYMBOL}" * 150,))
-        db.execute("CREATE TEMP TABLE copies AS SELECT * FROM sessions")
-        for number in range(endings):
-            name = f"copy{number:04}"
-            db.execute("UPDATE copies SET id = ?, friendly_name = ?", (name, name))
-            db.execute("INSERT INTO sessions SELECT * FROM copies")
-
-
-def digests(instance: Instance) -> list[str]:
-    return [m["text"] for m in instance.json("inbox") if m["text"].startswith("Since ")]
-
-
-def test_digest_is_sent_once_a_day_to_the_inbox_the_program_and_webhooks(receiver: Receiver) -> None:
-    with with_digest_at(instance_with(KEEP, receiver.url("/one"), events="digest"), "07:00") as instance:
-        failed = instance.spawn("Sh", "exit 3", "--name", "bad")["session_id"]
-        instance.ended(failed)
-        before = timer(instance)
-        make_due(instance)
-        until(lambda: digests(instance), "the digest arrives")
-        after = timer(instance)
-        assert after[0] >= before[0] > "2026-01-01T07:00:00.000Z"
-        assert '"since": null' not in after[1] and '"since":null' not in after[1]
-        (text,) = digests(instance)
-        assert "sh-bad error" in text
-        until(lambda: [b for b in inputs(instance) if b["type"] == "digest"], "the program gets the digest")
-        until(lambda: [r for r in receiver.got if r.json["type"] == "digest"], "the webhook gets the digest")
-        # A daemon that starts again sends nothing more, and the next digest has nothing old.
-        instance.kill_daemon()
-        instance.start_daemon()
-        assert len(digests(instance)) == 1
-        assert timer(instance) == after
-        make_due(instance)
-        until(lambda: len(digests(instance)) == 2, "the next digest arrives")
-        assert "sh-bad" not in digests(instance)[1]
-
-
-def test_long_digest_arrives_whole_in_telegram() -> None:
-    with TelegramApi() as api, Instance() as instance:
-        api.person(1001, "Ann", has_started=True)
-        configure(instance, api, 'notify: {digest_at: "07:00"}')
-        start(instance, api)
-        instance.ended(instance.spawn("Sh", "exit 3")["session_id"])
-        instance.kill_daemon()
-        make_long(instance, 40)
-        instance.start_daemon()
-        make_due(instance)
-        until(lambda: digests(instance), "the digest arrives in the inbox")
-        (text,) = digests(instance)
-        # Telegram removes the spaces at the beginning of a message.
-        lines = [line.strip() for line in text.splitlines() if line]
-
-        def received() -> list[str]:
-            texts = [message.text or "" for message in api.messages(1001)]
-            shown = [line.strip() for text in texts for line in text.splitlines()]
-            return [line for line in shown if line in lines]
-
-        until(lambda: received()[-1:] == lines[-1:], "the last line arrives in the chat")
-        assert received() == lines
-
-
-def test_timer_follows_the_configuration() -> None:
-    with with_digest_at(instance_with(KEEP), "07:00") as instance:
-        instance.spawn("Sleeper", "x")
-        assert timer(instance)[1].find("07:00") > 0
-        instance.config.write_text(instance.config.read_text().replace("07:00", "08:30"))
-        instance.restart_daemon()
-        until(lambda: timer(instance)[1].find("08:30") > 0, "the timer has the new time")
-        instance.config.write_text(
-            instance.config.read_text().replace('digest_at: "08:30"', "digest_at: null")
-        )
-        instance.restart_daemon()
-
-        def is_gone() -> bool:
-            with closing(sqlite3.connect(instance.state / "sm.db")) as db:
-                return not db.execute("SELECT 1 FROM timers WHERE kind = 'digest'").fetchall()
-
-        until(is_gone, "the timer is removed")
 
 
 def test_digest_on_a_small_terminal_fits_it(shared: Instance) -> None:

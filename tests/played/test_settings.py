@@ -1,22 +1,15 @@
-"""Keys of the configuration that change how sm starts and ends agents. A script stands in for claude.
+"""Keys of the configuration that change how sm starts and ends agents. A program stands in for claude.
 
 `tests/config/test_key_effects.py` names the test of each key of seed 003.
 """
 
-from pathlib import Path
-
-from tests.instance import Instance, until
-from tests.integration.ended_agents import gone
-from tests.integration.played_claude import BOX, Stage
+from tests.sim.stage import BOX, Instance, Stage, stand_in, until
 
 CONFIG = """
 default_trust: direct
-tmux: {socket_name: test}
 commands:
   Sh: {command: [sh, -c]}
 """
-RECORDER = '#!/bin/sh\nprintf "%s\\n" "$@" > arguments.txt\nexec sleep 1000\n'
-SHOW = "env > shown.tmp; mv shown.tmp shown.txt; exec sleep 1000"
 
 
 def configured(more: str) -> Instance:
@@ -58,45 +51,37 @@ def test_names_follow_the_patterns_of_the_configuration() -> None:
 
 def test_agent_gets_the_variables_of_the_configured_list() -> None:
     with configured("sessions: {inherit_environment_vars: [PATH, TICKET]}\n") as instance:
-        instance.spawn("Sh", SHOW, env={"TICKET": "1042", "SSH_AUTH_SOCK": "/tmp/agent", "OTHER": "x"})
-        shown = instance.work / "shown.txt"
-        until(shown.exists, "the agent wrote its environment")
-        names = {line.partition("=")[0] for line in shown.read_text().splitlines()}
-        assert "TICKET=1042" in shown.read_text().splitlines()
-        assert not names & {"SSH_AUTH_SOCK", "OTHER"}
+        env = {"TICKET": "1042", "SSH_AUTH_SOCK": "/tmp/agent", "OTHER": "x"}
+        session = instance.spawn("Sh", "exec sleep 1000", env=env)
+        environ = instance.world.programs.running[session["session_id"]].environ
+        assert environ["TICKET"] == "1042"
+        assert not environ.keys() & {"SSH_AUTH_SOCK", "OTHER"}
 
 
-def recorded(instance: Instance, agent_type: str, *options: str) -> list[str]:
+def arguments(instance: Instance, agent_type: str, *options: str) -> list[str]:
     """Spawn an agent, and return the first arguments of its program, until those that sm adds."""
-    path = instance.work / "arguments.txt"
-    path.unlink(missing_ok=True)
-    instance.spawn(agent_type, "x", *options)
-    lines = until(
-        lambda: path.exists() and path.read_text().endswith("\n") and path.read_text(), "it started"
-    )
-    words = lines.splitlines()
+    session = instance.spawn(agent_type, "x", *options)
+    words = list(instance.world.programs.running[session["session_id"]].argv[1:])
     return words[: words.index("--session-id")]
 
 
-def test_command_line_of_claude_follows_the_configuration(tmp_path: Path) -> None:
-    program = tmp_path / "stand-in"
-    program.write_text(RECORDER)
-    program.chmod(0o755)
-    section = f"""
+def test_command_line_of_claude_follows_the_configuration() -> None:
+    section = """
 claude:
-  default_command: [{program}, --verbose]
+  default_command: [/usr/bin/stand-in, --verbose]
   default_args: [--effort, high]
   agent_configs:
-    Reviewer: {{model: opus, args: [--permission-mode, plan]}}
+    Reviewer: {model: opus, args: [--permission-mode, plan]}
   presets:
-    quick-fix: {{model: haiku, args: [--permission-mode, acceptEdits]}}
+    quick-fix: {model: haiku, args: [--permission-mode, acceptEdits]}
 """
     common = ["--verbose", "--model"]
     with configured(section) as instance:
+        instance.world.programs.installed["stand-in"] = stand_in
         of_type = [*common, "opus", "--effort", "high", "--permission-mode", "plan"]
-        assert recorded(instance, "Reviewer") == of_type
+        assert arguments(instance, "Reviewer") == of_type
         of_preset = [*common, "haiku", *of_type[3:], "--permission-mode", "acceptEdits"]
-        assert recorded(instance, "Reviewer", "--preset", "quick-fix") == of_preset
+        assert arguments(instance, "Reviewer", "--preset", "quick-fix") == of_preset
 
 
 def test_mode_of_the_configuration_decides_when_nothing_else_does() -> None:
@@ -119,8 +104,7 @@ def test_cleanup_applies_to_a_completion_that_sm_detects() -> None:
         pid = stage.session(agent.id)["pid"]
         agent.send_event("UserPromptSubmit", prompt="go on", prompt_id="p1")
         agent.send_event("Stop", last_assistant_message="Done. All 26 tests pass.")
-        until(lambda: gone(pid), "its process is ended")
+        until(lambda: not stage.lives(pid), "its process is ended")
         assert stage.ended(agent.id)["status"] == "completed"
         until((stage.state / "archives" / agent.id / "terminal.txt").exists, "its output is archived")
-        terminals = ("list-sessions", "-F", "#{session_name}")
-        until(lambda: f"claude-{agent.id}" not in stage.tmux(*terminals), "its terminal is closed")
+        until(lambda: not stage.has_terminal(f"claude-{agent.id}"), "its terminal is closed")

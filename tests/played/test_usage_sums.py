@@ -1,15 +1,15 @@
-"""Sums of usage over trees and reports of usage, through the real command. The test plays the hooks of agents."""
+"""Sums of usage over trees and reports of usage, through the command. The test plays the hooks of agents."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from sm.client.http import Client
 from tests.fixtures import context_fixture
-from tests.integration.played_claude import BOX, Agent, Stage
-from tests.load import until
-from tests.team import Team
+from tests.played_agent import Agent
+from tests.sim.stage import BOX, Stage, until
+from tests.sim.team import PlayedTeam
 
 SETTINGS = """
 child_agents:
@@ -18,7 +18,7 @@ child_agents:
 daemon: {ignore_evidence: [screen, title]}
 """
 OPUS = "claude-opus-4-8"
-stage = context_fixture("module", Stage, SETTINGS, BOX)
+stage = context_fixture("function", Stage, SETTINGS, BOX)
 
 
 def usage(number: int, output: int, model: str = OPUS, **more: int) -> dict[str, Any]:
@@ -120,14 +120,14 @@ def test_report_groups_by_type_model_day_and_tree(stage: Stage, family: list[Age
     assert by_model["gpt-unknown"]["cost_partial"]
     assert by_model[OPUS]["cost_usd"] > 0
     by_day = stage.json("usage", "--by", "day")
-    assert datetime.now().astimezone().date().isoformat() in [g["key"] for g in by_day["groups"]]
+    assert stage.now().astimezone().date().isoformat() in [g["key"] for g in by_day["groups"]]
     assert by_day["total"]["tokens"] == by_tree["total"]["tokens"]
     assert by_day["prices_as_of"] is not None
     by_type = stage.json("usage")
     assert "Plain" in [g["key"] for g in by_type["groups"]]
     assert by_type["total"]["endings"]["killed"] >= 0
     assert stage.sm("usage").startswith("TYPE")
-    tomorrow = (datetime.now(UTC) + timedelta(days=2)).date().isoformat()
+    tomorrow = (stage.now() + timedelta(days=2)).date().isoformat()
     assert stage.run("usage", "--since", tomorrow).returncode == 2
 
 
@@ -224,7 +224,7 @@ def test_endings_reminders_and_removed_sessions_are_in_the_report(stage: Stage, 
     assert group["seconds_each"]["p50"] >= 0
     assert group["cost_usd_each"]["p90"] > 0
     assert report["total"]["tokens"] is not None
-    since = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
+    since = (stage.now() - timedelta(hours=1)).isoformat()
     assert {g["key"] for g in stage.json("usage", "--since", since)["groups"]} >= {"Plain"}
     # A list with sums has the same numbers as the progress.
     listed = Client(str(stage.socket)).get("/v1/sessions", {"sums": 1})
@@ -239,7 +239,7 @@ def group_of(stage: Stage, top: Agent) -> Any:
 
 
 def test_session_gets_the_usage_of_itself_and_its_descendants_only() -> None:
-    team = Team()
+    team = PlayedTeam()
     try:
         report = team.client("parent").get("/v1/usage/report")
         assert (report["total"]["sessions"], report["total"]["removed"]) == (2, 0)
