@@ -13,11 +13,14 @@ from typing import Any
 
 from sm.client import live
 from sm.client.http import Client
-from tests.load import until
+from tests.load import until as wait_until
 
 
 class LiveBoard:
-    def __init__(self) -> None:
+    """`until`: waits until the result of a function is true."""
+
+    def __init__(self, until: Callable[[Callable[[], Any], str], Any] = wait_until) -> None:
+        self._until = until
         self.rows: dict[str, live.RowData] = {}
         self.updates: list[live.UpdateData] = []
         self.revision: str | None = None
@@ -43,7 +46,8 @@ class LiveBoard:
             row = self.rows.get(session_id)
             return row if row is not None and condition(row) else None
 
-        return until(look, f"the row of {session_id} has changed")
+        found: live.RowData = self._until(look, f"the row of {session_id} has changed")
+        return found
 
 
 @contextlib.contextmanager

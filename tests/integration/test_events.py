@@ -1,214 +1,46 @@
-"""`sm events`: followers lose nothing, repeat nothing and see only what they may see."""
+"""The end of `sm events --follow`: its reader is gone, or a person presses Ctrl-C."""
 
-import json
-import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
-import pytest
-
-from tests.instance import SM, Instance, until
-from tests.integration.slow_reading_daemon import READING
+from tests.instance import SM, Instance
 from tests.load import scaled
 from tests.session_client import request_as
 
 
-class Follower:
-    """A running `sm events --follow --json` whose output is recorded."""
-
-    def __init__(self, instance: Instance, *arguments: str) -> None:
-        self._out = instance.work / f"followed-{len(list(instance.work.iterdir()))}.jsonl"
-        with self._out.open("wb") as out:
-            self.process = subprocess.Popen(
-                [SM, "events", "--follow", "--json", *arguments],
-                env=instance.env,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.DEVNULL,
-                cwd=instance.work,
-            )
-
-    def events(self) -> list[dict[str, Any]]:
-        whole, _, _ = self._out.read_text().rpartition("\n")
-        return [json.loads(line) for line in whole.splitlines()]
-
-    def seqs(self) -> list[int]:
-        return [event["seq"] for event in self.events()]
-
-    def has(self, seq: int) -> bool:
-        return seq in self.seqs()
-
-
 @contextmanager
-def following(instance: Instance, *arguments: str) -> Iterator[Follower]:
-    follower = Follower(instance, *arguments)
-    try:
-        yield follower
-    finally:
-        follower.process.kill()
-        follower.process.wait()
-
-
-def last_seq(instance: Instance) -> int:
-    return int(instance.events()[-1]["seq"])
-
-
-def note(instance: Instance, session_id: str, *texts: str) -> None:
-    requests = [("POST", "/v1/sessions/me/note", None, {"text": text}) for text in texts]
-    assert [code for code, *_ in request_as(instance, session_id, *requests)] == ["ok"] * len(texts)
-
-
-@pytest.mark.parametrize("way", ["restart", "kill"])
-def test_follower_loses_and_repeats_no_event_when_the_daemon_restarts(instance: Instance, way: str) -> None:
-    session_id = instance.spawn("Sleeper", "x")["session_id"]
-    with following(instance, "--since", "0") as follower:
-        for round in range(3):
-            note(instance, session_id, *(f"{round} {number}" for number in range(5)))
-            if way == "restart":
-                instance.sm("daemon", "restart")
-            else:
-                instance.kill_daemon()
-                instance.sm("status")
-            note(instance, session_id, f"after {round}", f"again {round}")
-        until(lambda: follower.has(last_seq(instance)), "the follower has caught up")
-        assert follower.seqs() == [e["seq"] for e in instance.events()]
-        assert follower.events() == instance.events()
-
-
-def test_seq_has_no_gaps_when_the_daemon_restarts(instance: Instance) -> None:
-    session_id = instance.spawn("Sleeper", "x")["session_id"]
-    for number in range(3):
-        note(instance, session_id, str(number))
-        instance.refused("note", "x" * 201, exit_code=2, env={"SM_SESSION_ID": session_id})  # uses no number
-        instance.kill_daemon()
-        instance.sm("status")
-    instance.sm("kill", session_id, "--force")
-    assert [e["seq"] for e in instance.events()] == list(range(1, 7))
-
-
-def test_events_can_be_filtered_by_since_type_and_limit(instance: Instance) -> None:
-    session_id = instance.spawn("Sleeper", "x")["session_id"]
-    note(instance, session_id, "0", "1", "2", "3")
-    assert [e["seq"] for e in instance.events("--since", "4")] == [5, 6]
-    assert [e["type"] for e in instance.events("--type", "started")] == ["started"]
-    assert [e["seq"] for e in instance.json("events", "--limit", "2")] == [5, 6]
-    assert "'strated' is not one of" in instance.refused("events", "--type", "strated", exit_code=2)
-    with following(instance, "--since", "0", "--type", "note") as follower:
-        until(lambda: follower.has(6), "the notes were followed")
-        assert follower.seqs() == [3, 4, 5, 6]
-
-
-def test_events_of_a_session_include_children_and_with_recursive_all_descendants(instance: Instance) -> None:
-    root = instance.spawn("Sleeper", "x")["session_id"]
-    child = instance.spawn("Sleeper", "x", "--parent", root)["session_id"]
-    grandchild = instance.spawn("Sleeper", "x", "--parent", child)["session_id"]
-    stranger = instance.spawn("Sleeper", "x")["session_id"]
-    assert {e["session_id"] for e in instance.events(root)} == {root, child}
-    assert {e["session_id"] for e in instance.events(root, "--recursive")} == {root, child, grandchild}
-    assert {e["session_id"] for e in instance.events()} == {root, child, grandchild, stranger}
-    # Without an argument a session sees itself and its children.
-    own = instance.json("events", env={"SM_SESSION_ID": child})
-    assert {e["session_id"] for e in own} == {child, grandchild}
-    with following(instance, root, "--since", "0") as follower:
-        late = instance.spawn("Sleeper", "x", "--parent", root)["session_id"]
-        note(instance, stranger, "not for you")
-        note(instance, late, "the last")
-        until(lambda: follower.has(last_seq(instance)), "the late child is followed")
-        assert {e["session_id"] for e in follower.events()} == {root, child, late}
-
-
-def test_follower_sees_a_child_that_is_spawned_while_events_are_read(instance: Instance) -> None:
-    instance.run_daemon(sys.executable, str(Path(__file__).with_name("slow_reading_daemon.py")))
-    root = instance.spawn("Sleeper", "x")["session_id"]
-    with following(instance, root, "--since", "0") as follower:
-        until(lambda: follower.has(2), "the follower has started")
-        # The others are committed while the daemon reads the first with the children of that moment.
-        note(instance, root, "one")
-        until((instance.home / READING).exists, "the note is being read")
-        instance.spawn("Sleeper", "x", "--parent", root)
-        note(instance, root, "two")
-        until(lambda: follower.has(last_seq(instance)), "the follower has caught up")
-        assert follower.seqs() == [e["seq"] for e in instance.events(root)]
-
-
-def test_events_are_printed_as_specified(instance: Instance) -> None:
-    parent = instance.spawn("Sleeper", "x")["session_id"]
-    child = instance.spawn("Sleeper", "x", "--parent", parent, "--name", "abc123")["session_id"]
-    as_child = {"SM_SESSION_ID": child}
-    instance.sm("checkpoint", "Found 15 files", "--metadata", "files=15", env=as_child)
-    instance.sm("complete", "Feature X done", env=as_child)
-    lines = [line.partition("] ")[2] for line in instance.sm("events", parent).splitlines()]
-    assert f"spawned: Child sleeper-abc123 ({child}) started" in lines
-    assert 'checkpoint: Child sleeper-abc123 - "Found 15 files"' in lines
-    assert 'completed: Child sleeper-abc123 completed - "Feature X done"' in lines
-    (checkpoint,) = instance.json("checkpoints", child)
-    assert (checkpoint["message"], checkpoint["metadata"]) == ("Found 15 files", {"files": "15"})
-
-
-def test_people_read_names_and_ids_only_of_sessions_that_are_alike(instance: Instance) -> None:
-    parent = instance.spawn("Sleeper", "x", "--name", "lead")["session_id"]
-    first = instance.spawn("Sleeper", "x", "--name", "one", "--parent", parent)["session_id"]
-    unnamed = instance.spawn("Sleeper", "x")
-    named = [
-        instance.sm("status", "one"),
-        instance.sm("kill", "one"),
-        instance.refused("send", "one", "more work", exit_code=4),
-        instance.sm("reparent", "one", "--operator"),
-        instance.sm("archive", "one"),
-        instance.sm("unarchive", "one"),
-    ]
-    assert "Parent:    sleeper-lead\n" in named[0]
-    assert named[1:] == [
-        "Killed sleeper-one\n",
-        "sm: session sleeper-one has ended (killed): it cannot receive messages\nhint: sm restore sleeper-one\n",
-        "sleeper-one now belongs to the operator\n",
-        "Archived sleeper-one\n",
-        "Unarchived sleeper-one\n",
-    ]
-    second = instance.spawn("Sleeper", "x", "--name", "one")["session_id"]
-    assert instance.sm("kill", second) == f"Killed sleeper-one ({second})\n"
-    events = instance.sm("events")
-    assert "killed: Child sleeper-one was killed" in events
-    assert f"killed: Session sleeper-one ({second}) was killed" in events
-    assert {s["session_id"]: s["label"] for s in instance.json("all")} == {
-        parent: "sleeper-lead",
-        first: f"sleeper-one ({first})",
-        second: f"sleeper-one ({second})",
-        unnamed["session_id"]: unnamed["name"],
-    }
-    assert instance.refused("send", second, "x", exit_code=4).endswith(f"\nhint: sm restore {second}\n")
-    assert instance.sm("rm", first) == f"Removed sleeper-one ({first})\n"
-    assert instance.refused("send", second, "x", exit_code=4).endswith("\nhint: sm restore sleeper-one\n")
-
-
-def test_follower_exits_silently_when_its_output_is_closed(instance: Instance) -> None:
-    session_id = instance.spawn("Sleeper", "x")["session_id"]
-    follower = subprocess.Popen(
+def following(instance: Instance) -> Iterator["subprocess.Popen[str]"]:
+    """A follower that has printed its first event."""
+    with subprocess.Popen(
         [SM, "events", "--follow", "--since", "0"],
         env=instance.env,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-    )
-    assert follower.stdout is not None
-    assert follower.stderr is not None
-    assert "spawned" in follower.stdout.readline()
-    follower.stdout.close()
-    note(instance, session_id, "nobody reads this")
-    follower.wait(scaled(20))
-    assert follower.stderr.read() == ""
-    follower.stderr.close()
+    ) as follower:
+        assert follower.stdout is not None
+        assert "spawned" in follower.stdout.readline()
+        yield follower
+
+
+def test_follower_exits_silently_when_its_output_is_closed(instance: Instance) -> None:
+    session_id = instance.spawn("Sleeper", "x")["session_id"]
+    with following(instance) as follower:
+        assert follower.stdout is not None
+        assert follower.stderr is not None
+        follower.stdout.close()
+        request_as(
+            instance, session_id, ("POST", "/v1/sessions/me/note", None, {"text": "nobody reads this"})
+        )
+        follower.wait(scaled(20))
+        assert follower.stderr.read() == ""
 
 
 def test_follower_exits_with_130_on_ctrl_c(instance: Instance) -> None:
     instance.spawn("Sleeper", "x")
-    with following(instance, "--since", "0") as follower:
-        until(lambda: follower.has(1), "the follower has started")
-        os.kill(follower.process.pid, signal.SIGINT)
-        assert follower.process.wait(scaled(20)) == 130
+    with following(instance) as follower:
+        follower.send_signal(signal.SIGINT)
+        assert follower.wait(scaled(20)) == 130

@@ -1,8 +1,7 @@
 """Usage over time, of all sessions, of one and of a tree."""
 
 import json
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -10,18 +9,14 @@ from sm.api.answers.live import ModelUsageView, UsageBucketView, UsageSeriesView
 from sm.client import live
 from sm.client.http import Client
 from sm.errors import NotFound, UsageError
-from tests.integration.test_progress_views import FAR, Stage, tool_event
-from tests.session_client import request_as
-from tests.team import Team
+from tests.fixtures import context_fixture
+from tests.played.test_progress_views import FAR, Stage, tool_event
+from tests.sim.team import PlayedTeam
 
 MODEL = "claude-opus-4-8"
 
 
-@pytest.fixture
-def stage() -> Iterator[Stage]:
-    instance = Stage()
-    yield instance
-    instance.end()
+stage = context_fixture("function", Stage)
 
 
 def answer(at: str, output: int) -> str:
@@ -44,7 +39,7 @@ def test_usage_has_buckets_of_all_sessions_of_one_and_of_a_tree(stage: Stage) ->
     agent = stage.spawn_with_events(tool_event())
     parent = stage.spawn("Sh", "sleep 1000")["session_id"]
     stage.sm("reparent", agent, parent)
-    now = datetime.now(UTC)  # usage from before the start of the agent is in no bucket
+    now = stage.now()  # usage from before the start of the agent is in no bucket
     first, second = ((now + timedelta(milliseconds=n)).isoformat(timespec="milliseconds") for n in (1, 2))
     lines = [answer(at.replace("+00:00", "Z"), output) for at, output in ((first, 5), (second, 7))]
     stage.write(*lines, answer(FAR, 1000), answer("", 2000))
@@ -73,7 +68,7 @@ def test_usage_has_buckets_of_all_sessions_of_one_and_of_a_tree(stage: Stage) ->
 
 
 def test_session_sees_the_usage_of_visible_sessions_only() -> None:
-    team = Team()
+    team = PlayedTeam()
     try:
         for name in ("banker", "direct", "loner"):
             assert team.client("parent").refused("GET", f"/v1/usage?session={team.ids[name]}") == (
@@ -82,8 +77,8 @@ def test_session_sees_the_usage_of_visible_sessions_only() -> None:
             )
         assert team.client("parent").get("/v1/usage?workspace=shop")["buckets"] == []
         assert team.client("parent").refused("GET", "/v1/usage?workspace=bank") == (404, "not_found")
-        (mine,) = request_as(
-            team.instance, team.ids["direct"], ("GET", "/v1/usage", {"session": team.ids["child"]})
+        (mine,) = team.instance.request_as(
+            team.ids["direct"], ("GET", "/v1/usage", {"session": team.ids["child"]})
         )
         assert mine[0] == "ok"
     finally:
