@@ -72,15 +72,44 @@ def run_blocking(loop: VirtualLoop, code: Callable[[], T], surroundings: Surroun
     return cast(T, found)
 
 
-async def run_blocking_on_loop(code: Callable[[], T], surroundings: Surroundings) -> T:
-    """Run blocking code while the world goes on."""
+class Interruption:
+    """Interrupts blocking code in its wait, as SIGINT does."""
+
+    def __init__(self) -> None:
+        self._wait: asyncio.Future[Any] | None = None
+        self._is_due = False
+
+    def interrupt(self) -> None:
+        assert self._wait is not None, "the code does not wait"
+        self._is_due = True
+        self._wait.cancel()
+
+    async def wait(self, found: Coroutine[Any, Any, T]) -> T:
+        """Raises KeyboardInterrupt when it is interrupted."""
+        wait: asyncio.Future[T] = asyncio.ensure_future(found)
+        self._wait = wait
+        try:
+            return await wait
+        except asyncio.CancelledError:
+            if not self._is_due:
+                raise
+            self._is_due = False
+            raise KeyboardInterrupt from None
+        finally:
+            self._wait = None
+
+
+async def run_blocking_on_loop(
+    code: Callable[[], T], surroundings: Surroundings, interruption: Interruption | None = None
+) -> T:
+    """Run blocking code while the world goes on. `interruption` may interrupt it."""
     steps = _Steps(code, surroundings)
     found = steps.begin()
     try:
         while not steps.is_over:
             try:
-                value = await found
-            except Exception as error:  # noqa: BLE001 - the code handles the error of its wait
+                value = await (found if interruption is None else interruption.wait(found))
+            except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the code handles the error of its wait
                 found = steps.go_on(error=error)
             else:
                 found = steps.go_on(value)

@@ -24,7 +24,7 @@ from sm.cli.group import run
 from sm.client.connection import HttpConnection
 from sm.core.models import Exit
 from sm.paths import InstancePaths
-from tests.sim.blocking import BlockingSockets, drive, run_blocking, run_blocking_on_loop
+from tests.sim.blocking import BlockingSockets, Interruption, drive, run_blocking, run_blocking_on_loop
 from tests.sim.containers import PlayedContainer
 from tests.sim.processes import PlayedProcess
 from tests.sim.tools import Tools
@@ -159,6 +159,8 @@ class RunningCommand:
             code = end.code if isinstance(end.code, int) else 1
         except (AssertionError, GreenletExit):
             raise  # of the simulation
+        except KeyboardInterrupt:
+            code = 130
         except BaseException as error:  # noqa: BLE001 - as `sm.cli.main`
             code = print_error(error)
         code = flush_stdout(code)
@@ -177,9 +179,10 @@ def _replace(values: dict[str, object], others: Mapping[str, object]) -> None:
 class StartedCommand:
     """A command that runs while the test goes on, as `subprocess.Popen`."""
 
-    def __init__(self, world: World, task: "asyncio.Task[Completed]") -> None:
+    def __init__(self, world: World, task: "asyncio.Task[Completed]", interruption: Interruption) -> None:
         self._world = world
         self._task = task
+        self.interrupt = interruption.interrupt
 
     @property
     def returncode(self) -> int | None:
@@ -275,11 +278,12 @@ class Command:
         cwd: Path,
         parent: int | None = None,
         streams: Streams | None = None,
+        interruption: Interruption | None = None,
     ) -> Completed:
         """Run the command while the world goes on."""
         command = self._prepared(arguments, environ, cwd, streams or Streams(), parent)
         try:
-            return await run_blocking_on_loop(command.code, command.surroundings)
+            return await run_blocking_on_loop(command.code, command.surroundings, interruption)
         finally:
             command.end()
 
@@ -290,13 +294,15 @@ class Command:
         cwd: Path,
         streams: Streams | None = None,
     ) -> StartedCommand:
-        return self.begin(self.run_on_loop(arguments, environ, cwd, streams=streams))
+        interruption = Interruption()
+        running = self.run_on_loop(arguments, environ, cwd, streams=streams, interruption=interruption)
+        return self.begin(running, interruption)
 
-    def begin(self, running: Coroutine[Any, Any, Completed]) -> StartedCommand:
+    def begin(self, running: Coroutine[Any, Any, Completed], interruption: Interruption) -> StartedCommand:
         """Start what runs a command."""
         task = self.world.loop.create_task(running)
         self._started.append(task)
-        return StartedCommand(self.world, task)
+        return StartedCommand(self.world, task, interruption)
 
     def _load(self, name: str) -> None:
         """Import the command first: its modules get the clocks of the simulation."""

@@ -17,7 +17,7 @@ from greenlet import GreenletExit  # type: ignore[import-untyped]
 
 from sm.cli.hook import emit, permission, transport
 from sm.client.connection import HttpConnection
-from tests.sim.blocking import run_blocking_on_loop
+from tests.sim.blocking import Interruption, run_blocking_on_loop
 from tests.sim.clocks import Clocks
 from tests.sim.command import Command, Completed, RunningCommand, StartedCommand, Streams
 from tests.sim.waiting import BlockingPoll, wait_for_bytes
@@ -125,4 +125,4 @@ def start_hook(
         finally:
             hook.end()
 
-    return command.begin(run())
+    return command.begin(run(), Interruption())

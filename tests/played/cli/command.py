@@ -87,6 +87,19 @@ class Sm:
         os.close(reader)
         assert self.writing_to(writer, *arguments) == Done(0, "", "")
 
+    def unread_after_a_line(self, *arguments: str) -> None:
+        """Close the stdout of a command after its first line. It must end with 0 and without output on stderr."""
+        reader, writer = os.pipe()
+        with open(reader, "rb") as lines, open(writer, "w") as stdout:
+            streams = Streams(stdout=stdout)
+            process = self.start(*arguments, streams=streams)
+            self.instance.wait(1)
+            os.set_blocking(reader, False)
+            assert lines.readline().endswith(b"\n")
+            lines.close()
+            assert process.wait(30) == 0
+        assert streams.texts[1] == ""
+
     def writing_to(self, stdout: str | int, *arguments: str) -> Done:
         """Run a command with this real file as its stdout."""
         file = open(stdout, "w", encoding="utf-8")  # noqa: SIM115 - its close fails as each write does

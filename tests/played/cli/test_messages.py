@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import SESSION, Done
-from tests.cli.peer import HANG_UP, ReceivedRequest, answer, error
+from tests.cli.peer import HANG_UP, SILENCE, ReceivedRequest, answer, error
 from tests.cli.samples import message, session
 from tests.played.cli.command import Sm
 from tests.played.cli.peer import Peer
@@ -324,6 +324,21 @@ def test_send_prints_hostile_reason_on_one_line(run: Sm, peer: Peer) -> None:
     assert run("send", "x", "hello", code=4).err == (
         f"sm: message 57 to session 1a2b3c4d is failed: {shown}\n"
     )
+
+
+@pytest.mark.parametrize("waits", [(), ("--wait", "60")])
+def test_send_reports_queued_messages_when_interrupted_by_ctrl_c(
+    run: Sm, peer: Peer, waits: tuple[str, ...]
+) -> None:
+    peer.script("POST /v1/messages", stored(), stored(status="submitted"), stored())
+    peer.script("GET /v1/messages/57", SILENCE)
+    process = run.start("send", "a", "b", "c", "hello", *waits)
+    peer.wait_received(4)
+    process.interrupt()
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (130, "Input sent to session b\n")
+    pending = "is still queued (not taken from the inbox yet); it was not cancelled"
+    assert err == f"sm: message 57 {pending}\nhint: sm log a\nsm: message 59 {pending}\nhint: sm log c\n"
 
 
 def test_send_retries_with_the_same_key_when_response_is_lost(agent: Sm, peer: Peer) -> None:
@@ -757,3 +772,13 @@ def test_wait_exits_10_when_daemon_stays_away_until_the_timeout(run: Sm, peer: P
     done = run("wait", "a", "--timeout", "0.2", code=10)
     assert done.out == ""
     assert done.err == WAITING + "sm: 1 session did not reach status completed within 0.2 s\n"
+
+
+def test_wait_exits_130_silently_when_interrupted_by_ctrl_c(run: Sm, peer: Peer) -> None:
+    peer.script("GET /v1/health", answer({}))
+    peer.script("POST /v1/wait", SILENCE)
+    process = run.start("wait", "a")
+    peer.wait_received(2)
+    process.interrupt()
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (130, "", "")

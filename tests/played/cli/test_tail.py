@@ -126,6 +126,21 @@ def test_tail_follow_ends_on_an_error_of_the_daemon(run: Sm, peer: Peer) -> None
     assert run("tail", "y", "-f", code=3).err == "sm: no such session: y\n"
 
 
+def test_tail_follow_ends_on_ctrl_c(run: Sm, peer: Peer) -> None:
+    script_actions(peer, answer([act(1)]))
+    process = run.start("tail", "x", "--follow")
+    peer.wait_received(5)
+    process.interrupt()
+    assert process.communicate(timeout=30) == ("[2026-01-27 15:10:01] Bash: npm test\n", "")
+    assert process.returncode == 130
+
+
+def test_tail_follow_ends_silently_when_output_pipe_closes(run: Sm, peer: Peer) -> None:
+    script_actions(peer, answer([act(1)]))
+    # The command must end without another action to write.
+    run.unread_after_a_line("tail", "x", "--follow")
+
+
 # The cursor
 
 
