@@ -242,7 +242,7 @@ class Command:
         ):
             yield
 
-    def _prepared(
+    def prepared(
         self,
         arguments: Sequence[str],
         environ: Mapping[str, str],
@@ -250,6 +250,7 @@ class Command:
         streams: Streams,
         parent: int | None,
     ) -> RunningCommand:
+        """A process of the command, whose code has not begun."""
         if arguments and not arguments[0].startswith("-"):
             self._load(arguments[0])
         over = self.world.shell.pid if parent is None else parent
@@ -265,7 +266,7 @@ class Command:
         streams: Streams | None = None,
     ) -> Completed:
         """Run the command to its end."""
-        command = self._prepared(arguments, environ, cwd, streams or Streams(), None)
+        command = self.prepared(arguments, environ, cwd, streams or Streams(), None)
         try:
             return run_blocking(self.world.loop, command.code, command.surroundings)
         finally:
@@ -281,7 +282,7 @@ class Command:
         interruption: Interruption | None = None,
     ) -> Completed:
         """Run the command while the world goes on."""
-        command = self._prepared(arguments, environ, cwd, streams or Streams(), parent)
+        command = self.prepared(arguments, environ, cwd, streams or Streams(), parent)
         try:
             return await run_blocking_on_loop(command.code, command.surroundings, interruption)
         finally:
