@@ -1,16 +1,22 @@
-"""The network of the HTTP libraries of others (httpx, httpx2): their own code, with connections in memory.
+"""The network of the HTTP libraries of others (httpx, httpx2, aiohttp): their own code, with connections in memory.
 
-Stands for `AutoBackend` of httpcore and httpcore2. A host and port is the address `HOST:PORT` of the switchboard.
+Stands for `AutoBackend` of httpcore and httpcore2, and for the sockets of aiohttp. A host and port is the address
+`HOST:PORT` of the switchboard.
 """
 
 import asyncio
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 from unittest import mock
 
-from tests.sim.lives import life_in
+from aiohttp import web
+
+from tests.sim.blocking import drive
+from tests.sim.lives import Life, life_in
+from tests.sim.loop import VirtualLoop
 from tests.sim.wire import Switchboard, _End
 
 
@@ -78,3 +84,42 @@ def played_network(board: Switchboard, pid: int, library: ModuleType) -> Iterato
     network = PlayedNetwork(board, pid, library)
     with mock.patch(f"{library.__name__}._async.connection_pool.AutoBackend", return_value=network):
         yield
+
+
+@contextmanager
+def played_sockets(board: Switchboard, loop: VirtualLoop) -> Iterator[None]:
+    """Let the clients of aiohttp connect through the switchboard."""
+
+    async def start_connection(*, addr_infos: Sequence[tuple[Any, ...]], **_: object) -> str:
+        host, port = addr_infos[0][-1][:2]
+        return f"{host}:{port}"
+
+    async def create_connection(
+        factory: Callable[[], asyncio.Protocol], *_: object, sock: str, **__: object
+    ) -> tuple[asyncio.Transport, asyncio.Protocol]:
+        protocol = factory()
+        end = board.connect(sock, protocol, os.getpid(), life_in(None))
+        await asyncio.sleep(0)  # the connection is made
+        return end, protocol
+
+    with (
+        mock.patch("aiohttp.connector.aiohappyeyeballs.start_connection", start_connection),
+        mock.patch.object(loop, "create_connection", create_connection),
+    ):
+        yield
+
+
+def serve(board: Switchboard, loop: VirtualLoop, app: web.Application, address: str) -> None:
+    """Serve an application on an address such as `127.0.0.1:80`, as a process of its own, until the world ends."""
+    life = Life(address)
+
+    async def set_up() -> None:
+        runner = web.AppRunner(app, handler_cancellation=True, access_log=None)
+        await runner.setup()
+        assert runner.server is not None
+        board.listen(address, life, runner.server)
+
+    async def begin() -> None:
+        await loop.create_task(set_up(), context=life.context)
+
+    drive(loop, begin())

@@ -6,10 +6,8 @@ from typing import Literal, Self, TypeVar
 
 import httpcore
 
-from tests.sim.blocking import drive
 from tests.sim.clocks import BEGIN_S
-from tests.sim.lives import Life
-from tests.sim.network import played_network
+from tests.sim.network import played_network, serve
 from tests.sim.stage import Instance, until
 from tests.telegram_api import TelegramApi
 
@@ -40,15 +38,8 @@ class PlayedTelegramApi(TelegramApi):
         """Answer the daemons that the instance starts from now on, until its end."""
         self._instance = instance
         self._loop = instance.loop
-        life, world, runner = Life("telegram"), instance.world, self.runner()
-
-        async def set_up() -> None:
-            await instance.loop.create_task(runner.setup(), context=life.context)
-
-        drive(instance.loop, set_up())
-        server = runner.server
-        assert server is not None
-        world.board.listen(_ADDRESS, life, server)
+        world = instance.world
+        serve(world.board, instance.loop, self.app(), _ADDRESS)
         instance.enter(played_network(world.board, world.shell.pid, httpcore))
 
     def wait_for(

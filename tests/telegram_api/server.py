@@ -214,11 +214,11 @@ class TelegramApi:
         if self.url:
             self._loop.call_soon_threadsafe(self._news.set)
 
-    def runner(self) -> web.AppRunner:
-        """The server, to be set up on a loop."""
+    def app(self) -> web.Application:
+        """The server, which needs `handler_cancellation`."""
         app = web.Application(client_max_size=64 << 20)
         app.router.add_route("*", "/bot{token}/{method}", self._answer)
-        return web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1, access_log=None)
+        return app
 
     # The thread
 
@@ -231,7 +231,7 @@ class TelegramApi:
             self._loop.close()
 
     async def _serve(self) -> None:
-        runner = self.runner()
+        runner = web.AppRunner(self.app(), handler_cancellation=True, shutdown_timeout=0.1, access_log=None)
         await runner.setup()
         try:
             site = web.TCPSite(runner, "127.0.0.1", 0)

@@ -3,14 +3,11 @@
 import sqlite3
 from contextlib import closing
 
-from tests.fixtures import context_fixture
-from tests.instance import Instance, until
-from tests.integration.test_notify import KEEP, inputs, instance_with
-from tests.notifiers.receiver import Receiver
-from tests.telegram_api import TelegramApi
+from tests.played.notified_instance import inputs, instance_with, keep
+from tests.sim.receiver import PlayedReceiver
+from tests.sim.stage import Instance, until
+from tests.sim.telegram import PlayedTelegramApi
 from tests.telegram_instance import configure, start
-
-receiver = context_fixture("function", Receiver)
 
 
 def with_digest_at(instance: Instance, at: str) -> Instance:
@@ -49,8 +46,10 @@ def digests(instance: Instance) -> list[str]:
     return [m["text"] for m in instance.json("inbox") if m["text"].startswith("Since ")]
 
 
-def test_digest_is_sent_once_a_day_to_the_inbox_the_program_and_webhooks(receiver: Receiver) -> None:
-    with with_digest_at(instance_with(KEEP, receiver.url("/one"), events="digest"), "07:00") as instance:
+def test_digest_is_sent_once_a_day_to_the_inbox_the_program_and_webhooks() -> None:
+    receiver = PlayedReceiver()
+    with with_digest_at(instance_with(keep, receiver, events="digest"), "07:00") as instance:
+        receiver.serve(instance)
         failed = instance.spawn("Sh", "exit 3", "--name", "bad")["session_id"]
         instance.ended(failed)
         before = timer(instance)
@@ -74,7 +73,8 @@ def test_digest_is_sent_once_a_day_to_the_inbox_the_program_and_webhooks(receive
 
 
 def test_long_digest_arrives_whole_in_telegram() -> None:
-    with TelegramApi() as api, Instance() as instance:
+    with PlayedTelegramApi() as api, Instance() as instance:
+        api.serve(instance)
         api.person(1001, "Ann", has_started=True)
         configure(instance, api, 'notify: {digest_at: "07:00"}')
         start(instance, api)
@@ -98,7 +98,7 @@ def test_long_digest_arrives_whole_in_telegram() -> None:
 
 
 def test_timer_follows_the_configuration() -> None:
-    with with_digest_at(instance_with(KEEP), "07:00") as instance:
+    with with_digest_at(instance_with(keep), "07:00") as instance:
         instance.spawn("Sleeper", "x")
         assert timer(instance)[1].find("07:00") > 0
         instance.config.write_text(instance.config.read_text().replace("07:00", "08:30"))

@@ -1,47 +1,42 @@
 """Notifications to the operator's program and webhooks: retries, crashes and receivers that hang."""
 
-import os
-import signal
-import socket
+import asyncio
 from pathlib import Path
 from typing import Any
 
-import orjson
-
-from sm.linux.processes import identify, is_alive
-from tests.fixtures import context_fixture
-from tests.instance import Instance, until
 from tests.integration.ended_agents import end_process, rows, wait_line, wait_outbox
-from tests.notifiers.receiver import Receiver
 from tests.notifiers.test_webhook import signature
-
-SECRET = "the operator's key"
-
-
-def instance_with(command: str | None = None, *urls: str, events: str | None = None) -> Instance:
-    """An instance that notifies a shell script ($1 is the instance's directory) and webhooks."""
-    instance = Instance()
-    secret = instance.home / "secret"
-    secret.write_text(SECRET)
-    secret.chmod(0o600)
-    lines = [instance.config.read_text(), "notify:"]
-    if command is not None:
-        lines.append(f"  command: {orjson.dumps(['sh', '-c', command, 'sh', str(instance.home)]).decode()}")
-    if urls:
-        only = f", events: [{events}]" if events else ""
-        lines.append("  webhooks:")
-        lines += [f'    - {{url: "{url}", secret_file: "{secret}"{only}}}' for url in urls]
-    instance.config.write_text("\n".join(lines) + "\n")
-    return instance
+from tests.played.notified_instance import SECRET, home_of, inputs, instance_with, keep
+from tests.sim.outside import Outside
+from tests.sim.receiver import PlayedReceiver
+from tests.sim.stage import Instance, until
 
 
-KEEP = 'cat >> "$1/told"'
+async def note_run(outside: Outside) -> int:
+    """Keep the notification, and note the run with its pid."""
+    await keep(outside)
+    with (home_of(outside) / "ran").open("a") as file:
+        file.write(f"{outside.process.pid}\n")
+    return 0
 
 
-def inputs(instance: Instance) -> list[dict[str, Any]]:
-    """The notifications that the program received, in order."""
-    path = instance.home / "told"
-    return [orjson.loads(line) for line in path.read_bytes().splitlines()] if path.exists() else []
+async def fail(outside: Outside) -> int:
+    await note_run(outside)
+    return 7
+
+
+async def run_for_ever(outside: Outside) -> int:
+    await note_run(outside)
+    await asyncio.sleep(1_000_000)
+    return 0
+
+
+async def wait_for_go(outside: Outside) -> int:
+    """Run until the file `go` exists."""
+    await note_run(outside)
+    while not (home_of(outside) / "go").exists():  # noqa: ASYNC110 - as a script does
+        await asyncio.sleep(0.05)
+    return 0
 
 
 def types(bodies: list[dict[str, Any]], session: dict[str, Any]) -> list[str]:
@@ -52,11 +47,10 @@ def states(instance: Instance, kind: str) -> list[str]:
     return [s for (k, s) in rows(instance, "SELECT kind, state FROM outbox ORDER BY id") if k == kind]
 
 
-receiver = context_fixture("function", Receiver)
-
-
-def test_ending_without_a_parent_notifies_the_program_and_each_webhook_once(receiver: Receiver) -> None:
-    with instance_with(KEEP, receiver.url("/one"), receiver.url("/two")) as instance:
+def test_ending_without_a_parent_notifies_the_program_and_each_webhook_once() -> None:
+    receiver = PlayedReceiver()
+    with instance_with(keep, receiver, paths=("/one", "/two")) as instance:
+        receiver.serve(instance)
         done = instance.spawn("Sh", "sm complete 'all done' > o.txt; exec sleep 1000")
         failed = instance.spawn("Sh", "exit 3")
         for session in (done, failed):
@@ -92,8 +86,10 @@ def ended_child(instance: Instance) -> tuple[dict[str, Any], dict[str, Any]]:
     return parent, child
 
 
-def test_ending_with_a_parent_notifies_only_the_parent(receiver: Receiver) -> None:
-    with instance_with(KEEP, receiver.url()) as instance:
+def test_ending_with_a_parent_notifies_only_the_parent() -> None:
+    receiver = PlayedReceiver()
+    with instance_with(keep, receiver) as instance:
+        receiver.serve(instance)
         _, child = ended_child(instance)
         root = instance.spawn("Sleeper")
         end_process(instance, root)
@@ -104,8 +100,10 @@ def test_ending_with_a_parent_notifies_only_the_parent(receiver: Receiver) -> No
             assert types(bodies, root) == ["error"]
 
 
-def test_ending_is_notified_outside_when_the_parent_ended_before_reading_it(receiver: Receiver) -> None:
-    with instance_with(KEEP, receiver.url()) as instance:
+def test_ending_is_notified_outside_when_the_parent_ended_before_reading_it() -> None:
+    receiver = PlayedReceiver()
+    with instance_with(keep, receiver) as instance:
+        receiver.serve(instance)
         parent, child = ended_child(instance)
         end_process(instance, parent)
         until(lambda: child["session_id"] in instance.sm("inbox"), "the operator's notice")
@@ -114,8 +112,10 @@ def test_ending_is_notified_outside_when_the_parent_ended_before_reading_it(rece
             assert (types(bodies, child), types(bodies, parent)) == (["error"], ["error"])
 
 
-def test_request_notifies_the_program_and_the_webhook(receiver: Receiver) -> None:
-    with instance_with(KEEP, receiver.url()) as instance:
+def test_request_notifies_the_program_and_the_webhook() -> None:
+    receiver = PlayedReceiver()
+    with instance_with(keep, receiver) as instance:
+        receiver.serve(instance)
         session = instance.spawn("Sh", "sm ask 'Which way?' --option left > q.txt; exec sleep 1000")
         until(lambda: receiver.got and inputs(instance), "the notifications")
         body = receiver.got[0].json
@@ -124,8 +124,10 @@ def test_request_notifies_the_program_and_the_webhook(receiver: Receiver) -> Non
         assert receiver.got[0].delivery == f"{session['session_id']}/request:1"
 
 
-def test_webhook_gets_only_the_configured_events(receiver: Receiver) -> None:
-    with instance_with(KEEP, receiver.url(), events="completed") as instance:
+def test_webhook_gets_only_the_configured_events() -> None:
+    receiver = PlayedReceiver()
+    with instance_with(keep, receiver, events="completed") as instance:
+        receiver.serve(instance)
         failed, done = instance.spawn("Sh", "exit 3"), instance.spawn("Sh", "exit 0")
         until(lambda: len(inputs(instance)) == 2, "both notifications")
         wait_outbox(instance)
@@ -134,9 +136,8 @@ def test_webhook_gets_only_the_configured_events(receiver: Receiver) -> None:
 
 
 def test_webhook_gets_notifications_later_when_it_was_down() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = int(listener.getsockname()[1])
-    with instance_with(KEEP, f"http://127.0.0.1:{port}/hook") as instance:
+    receiver = PlayedReceiver()  # down until it serves
+    with instance_with(keep, receiver) as instance:
         sessions = [instance.spawn("Sh", "exit 3") for _ in range(2)]
         until(lambda: len(inputs(instance)) == 2, "the program's notifications")
         until(
@@ -148,17 +149,19 @@ def test_webhook_gets_notifications_later_when_it_was_down() -> None:
         )
         assert states(instance, "webhook") == ["pending", "pending"]
         assert instance.json("status")["dead_letters"] == 0
-        with Receiver(port) as receiver:
-            until(lambda: len(receiver.got) == 2, "both webhook requests")
-            wait_outbox(instance)
-            order = [request.delivery for request in receiver.got]
-            assert sorted(order) == sorted(f"{s['session_id']}/ending:1" for s in sessions)
-            assert order == [body["occasion"] for body in inputs(instance)]  # in order of the events
+        receiver.serve(instance)
+        until(lambda: len(receiver.got) == 2, "both webhook requests")
+        wait_outbox(instance)
+        order = [request.delivery for request in receiver.got]
+        assert sorted(order) == sorted(f"{s['session_id']}/ending:1" for s in sessions)
+        assert order == [body["occasion"] for body in inputs(instance)]  # in order of the events
 
 
-def test_webhook_is_retried_until_it_accepts(receiver: Receiver) -> None:
+def test_webhook_is_retried_until_it_accepts() -> None:
+    receiver = PlayedReceiver()
     receiver.answers = [500, 503]
-    with instance_with(None, receiver.url()) as instance:
+    with instance_with(None, receiver) as instance:
+        receiver.serve(instance)
         session = instance.spawn("Sh", "exit 3")
         until(lambda: len(receiver.got) == 3, "three attempts")
         wait_outbox(instance)
@@ -169,9 +172,11 @@ def test_webhook_is_retried_until_it_accepts(receiver: Receiver) -> None:
         assert len(receiver.got) == 3
 
 
-def test_permanent_refusal_and_failed_program_are_dead_letters_with_reasons(receiver: Receiver) -> None:
+def test_permanent_refusal_and_failed_program_are_dead_letters_with_reasons() -> None:
+    receiver = PlayedReceiver()
     receiver.answer = 410
-    with instance_with(f'{KEEP}; echo ran >> "$1/ran"; exit 7', receiver.url()) as instance:
+    with instance_with(fail, receiver) as instance:
+        receiver.serve(instance)
         session = instance.spawn("Sh", "exit 3")
         until(lambda: instance.json("status")["dead_letters"] == 2, "both are dead letters")
         assert "Dead letters: 2" in instance.sm("status")
@@ -184,12 +189,14 @@ def test_permanent_refusal_and_failed_program_are_dead_letters_with_reasons(rece
         instance.kill_daemon()
         assert instance.json("status")["dead_letters"] == 2
         wait_outbox(instance)
-        assert (len(receiver.got), (instance.home / "ran").read_text()) == (1, "ran\n")
+        assert (len(receiver.got), len((instance.home / "ran").read_text().splitlines())) == (1, 1)
 
 
-def test_webhook_gets_the_same_delivery_id_when_the_daemon_crashes_and_retries(receiver: Receiver) -> None:
+def test_webhook_gets_the_same_delivery_id_when_the_daemon_crashes_and_retries() -> None:
+    receiver = PlayedReceiver()
     receiver.hang()
-    with instance_with(None, receiver.url()) as instance:
+    with instance_with(None, receiver) as instance:
+        receiver.serve(instance)
         session = instance.spawn("Sh", "exit 3")
         until(lambda: len(receiver.got) == 1, "the webhook's request")
         instance.kill_daemon()
@@ -207,9 +214,9 @@ def test_webhook_gets_the_same_delivery_id_when_the_daemon_crashes_and_retries(r
 
 
 def test_program_is_not_run_again_when_a_crash_interrupts_it() -> None:
-    with instance_with(f'{KEEP}; echo $$ >> "$1/ran"; exec sleep 1000') as instance:
+    with instance_with(run_for_ever) as instance:
         session = instance.spawn("Sh", "exit 3")
-        pid = int(wait_line(instance.home / "ran"))
+        pid = int(wait_line(instance.home / "ran", until))
         instance.kill_daemon()
         until(lambda: instance.json("status")["dead_letters"] == 1, "a dead letter")
         wait_outbox(instance)
@@ -217,23 +224,13 @@ def test_program_is_not_run_again_when_a_crash_interrupts_it() -> None:
         warnings = [e["message"] for e in instance.events(session["session_id"]) if e["type"] == "warning"]
         assert [w for w in warnings if "the daemon ended during the effect notify_command" in w]
         assert len(inputs(instance)) == 1
-        _end_program(pid)
-
-
-def _end_program(pid: int) -> None:
-    """Kill the program that the killed daemon left running."""
-    process = identify(pid)
-    assert process is not None
-    os.kill(pid, signal.SIGKILL)
-    until(lambda: not is_alive(process), "the program has ended")
+        assert instance.lives(pid), "the killed daemon leaves the program running"
 
 
 def test_pending_notifications_reach_the_program_after_a_crash() -> None:
-    with instance_with(
-        f'{KEEP}; echo $$ >> "$1/ran"; while [ ! -e "$1/go" ]; do sleep 0.05; done'
-    ) as instance:
+    with instance_with(wait_for_go) as instance:
         first = instance.spawn("Sh", "exit 3")
-        pid = int(wait_line(instance.home / "ran"))
+        pid = int(wait_line(instance.home / "ran", until))
         second = instance.spawn("Sh", "exit 4")
         instance.ended(second["session_id"])
         assert states(instance, "notify_command") == ["taken", "pending"]
@@ -244,44 +241,41 @@ def test_pending_notifications_reach_the_program_after_a_crash() -> None:
         wait_outbox(instance)
         assert (types(inputs(instance), first), types(inputs(instance), second)) == (["error"], ["error"])
         assert states(instance, "notify_command") == ["dead", "done"]
-        until(lambda: identify(pid) is None, "the first program has ended")
+        until(lambda: not instance.lives(pid), "the first program has ended")
 
 
-def test_hanging_webhook_delays_no_other_receiver(receiver: Receiver) -> None:
-    with Receiver() as other:
-        receiver.hang()
-        instance = instance_with(KEEP, receiver.url(), other.url())
-        try:
-            first = instance.spawn("Sh", "exit 3")
-            until(lambda: receiver.got, "the webhook's request")
-            second, third = instance.spawn("Sleeper"), instance.spawn("Sleeper")
-            end_process(instance, third)
-            instance.sm("kill", second["session_id"])
-            for session in (first, second, third):
-                occasion = f"{session['session_id']}/ending:1"
-                until(lambda o=occasion: o in [b["occasion"] for b in inputs(instance)], "program")  # type: ignore[misc]  # bound
-                until(lambda o=occasion: o in [g.delivery for g in other.got], "the other webhook's request")  # type: ignore[misc]  # bound
-            until(lambda: third["session_id"] in instance.sm("inbox"), "the operator's notice")
-            path: Path = instance.state / "archives" / first["session_id"] / "terminal.txt"
-            until(path.exists, "the output is archived")
-            assert states(instance, "webhook").count("pending") == 3
-            # Later deliveries wait for the first, which the daemon repeats after a timeout.
-            assert {g.delivery for g in receiver.got} == {f"{first['session_id']}/ending:1"}
-            receiver.go_on()
-            until(lambda: len({request.delivery for request in receiver.got}) == 3, "all webhook requests")
-            wait_outbox(instance)
-        finally:
-            receiver.go_on()
-            instance.end()
-
-
-def test_hanging_program_delays_no_other_receiver(receiver: Receiver) -> None:
-    instance = instance_with(
-        f'{KEEP}; echo $$ >> "$1/ran"; while [ ! -e "$1/go" ]; do sleep 0.05; done', receiver.url()
-    )
-    try:
+def test_hanging_webhook_delays_no_other_receiver() -> None:
+    receiver, other = PlayedReceiver(), PlayedReceiver(8001)
+    receiver.hang()
+    with instance_with(keep, receiver, other) as instance:
+        for each in (receiver, other):
+            each.serve(instance)
         first = instance.spawn("Sh", "exit 3")
-        wait_line(instance.home / "ran")
+        until(lambda: receiver.got, "the webhook's request")
+        second, third = instance.spawn("Sleeper"), instance.spawn("Sleeper")
+        end_process(instance, third)
+        instance.sm("kill", second["session_id"])
+        for session in (first, second, third):
+            occasion = f"{session['session_id']}/ending:1"
+            until(lambda o=occasion: o in [b["occasion"] for b in inputs(instance)], "program")  # type: ignore[misc]  # bound
+            until(lambda o=occasion: o in [g.delivery for g in other.got], "the other webhook's request")  # type: ignore[misc]  # bound
+        until(lambda: third["session_id"] in instance.sm("inbox"), "the operator's notice")
+        path: Path = instance.state / "archives" / first["session_id"] / "terminal.txt"
+        until(path.exists, "the output is archived")
+        assert states(instance, "webhook").count("pending") == 3
+        # Later deliveries wait for the first, which the daemon repeats after a timeout.
+        assert {g.delivery for g in receiver.got} == {f"{first['session_id']}/ending:1"}
+        receiver.go_on()
+        until(lambda: len({request.delivery for request in receiver.got}) == 3, "all webhook requests")
+        wait_outbox(instance)
+
+
+def test_hanging_program_delays_no_other_receiver() -> None:
+    receiver = PlayedReceiver()
+    with instance_with(wait_for_go, receiver) as instance:
+        receiver.serve(instance)
+        first = instance.spawn("Sh", "exit 3")
+        wait_line(instance.home / "ran", until)
         second = instance.spawn("Sleeper")
         instance.sm("kill", second["session_id"])
         third = instance.spawn("Sh", "exit 4")
@@ -294,15 +288,13 @@ def test_hanging_program_delays_no_other_receiver(receiver: Receiver) -> None:
         until(lambda: len(inputs(instance)) == 3, "the other notifications")
         wait_outbox(instance)
         assert states(instance, "notify_command") == ["done"] * 3
-    finally:
-        (instance.home / "go").touch()
-        instance.end()
 
 
-def test_notification_text_is_deleted_after_delivery_when_the_session_was_removed(receiver: Receiver) -> None:
+def test_notification_text_is_deleted_after_delivery_when_the_session_was_removed() -> None:
+    receiver = PlayedReceiver()
     receiver.hang()
-    instance = instance_with(None, receiver.url())
-    try:
+    with instance_with(None, receiver) as instance:
+        receiver.serve(instance)
         script = "sm complete plain-words-that-it-said > o.txt; exec sleep 1000"
         session = instance.spawn("Sh", script)
         until(lambda: receiver.got, "the webhook's request")
@@ -312,6 +304,3 @@ def test_notification_text_is_deleted_after_delivery_when_the_session_was_remove
         wait_outbox(instance)
         assert states(instance, "webhook") == ["done"]
         assert "plain-words" not in str(rows(instance, "SELECT payload FROM outbox"))
-    finally:
-        receiver.go_on()
-        instance.end()
