@@ -7,7 +7,7 @@ import functools
 import inspect
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import Any
@@ -77,11 +77,17 @@ def crash_at(point: str) -> None:
     patch(" ".join(words) if named else point, crash)
 
 
-def patch(point: str, crash: Callable[[], Awaitable[None]]) -> Callable[[], None]:
-    """Patch the method named by `point`, so that it waits for `crash` there. Returns the function that undoes it."""
+def patch(
+    point: str, crash: Callable[[], Awaitable[None]], played: Mapping[str, type] | None = None
+) -> Callable[[], None]:
+    """Patch the method named by `point`, so that it waits for `crash` there. Returns the function that undoes it.
+
+    `played`: the parts of a simulation that stand for those of the point.
+    """
     target, when, number = point.split()
     name_of_part, _, name = target.partition(".")
-    part = PARTS.get(name_of_part) or getattr(import_module(LOADED_WHEN_NAMED[name_of_part]), name_of_part)
+    parts = {**PARTS, **(played or {})}
+    part = parts.get(name_of_part) or getattr(import_module(LOADED_WHEN_NAMED[name_of_part]), name_of_part)
     method: Callable[..., Any] = getattr(part, name)
     calls = 0
 

@@ -1,6 +1,5 @@
 """Crashes of the daemon at any step of a spawn: the retry of the client leaves exactly one agent."""
 
-import json
 import os
 import random
 import time
@@ -17,23 +16,15 @@ from tests.instance import Instance, until
 
 QUARTER = 50
 
-# Before and after each step, in the order of a spawn.
+# One of each kind of act, and those of tmux. tests/played/test_crash_in_spawn.py has every step.
 POINTS = [
-    f"{place} {when} {number}"
-    for place, number in (
-        ("HostSandbox.prepare", 1),
-        ("Store.transaction", 1),  # the session, its event and its start effect
-        ("Transaction.effect", 1),  # inside that transaction
-        ("Tmux.open", 1),
-        ("PaneCreator._make_session", 1),
-        ("PaneCreator._start_agent", 1),
-        ("Spawner.record_launch", 1),
-        ("HostSandbox.wait_started", 1),
-        ("Spawner.record_start", 1),
-        ("Store.transaction", 3),
-        ("Spawner.spawn", 1),  # after: only the response is lost
-    )
-    for when in ("before", "after")
+    "Store.transaction after 1",
+    "Tmux.open after 1",
+    "PaneCreator._make_session before 1",
+    "PaneCreator._make_session after 1",
+    "PaneCreator._start_agent before 1",
+    "PaneCreator._start_agent after 1",
+    "Spawner.spawn after 1",  # only the response is lost
 ]
 
 
@@ -100,63 +91,6 @@ def test_spawn_starts_exactly_one_agent_when_the_daemon_crashes_at_any_step(stag
     assert agents_of(live) == Counter(dict.fromkeys(live, 1))
     stage.kill_daemon()
     assert left_over(stage, live) == []
-
-
-@pytest.mark.parametrize(
-    "point", ["Store.transaction after 1", "Tmux.open before 1", "Spawner.record_start before 1"]
-)
-def test_mcp_servers_survive_a_crash_during_spawn_and_stay_out_of_the_database(
-    stage: Stage, point: str
-) -> None:
-    out = stage.work / f"servers-{point.replace(' ', '-')}"
-    secret = "of-a-server-5f0c"
-    server = {"command": "x", "env": {"KEY": secret}}
-    (stage.home / ".claude.json").write_text(json.dumps({"mcpServers": {"mine": server}}))
-    fake = stage.work / "fake"
-    fake.write_text(
-        'while [ "$1" != --mcp-config ]; do shift; done; cat "$2" > "$OUT.new"; mv "$OUT.new" "$OUT"; exec sleep 1000'
-    )
-    before = stage.config.read_text()
-    env = f'claude: {{default_command: [sh, {fake}], env: {{OUT: "{out}"}}}}\n'
-    stage.config.write_text(f"{before}{env}")
-    try:
-        daemon = stage.start_daemon(point)
-        session_id = stage.spawn("general-purpose", "x", "--trust", "direct")["session_id"]
-        daemon.wait()
-        until(out.exists, "the agent has read its servers")
-        assert json.loads(out.read_text())["mcpServers"]["mine"]["env"]["KEY"] == secret
-        assert not any(secret.encode() in path.read_bytes() for path in stage.state.glob("sm.db*"))
-        stage.sm("kill", session_id, "--force")
-        stage.sm("rm", session_id)
-        stage.kill_daemon()
-    finally:
-        stage.config.write_text(before)
-        (stage.home / ".claude.json").unlink()
-
-
-@pytest.mark.parametrize(
-    ("point", "typed"), [("Tmux.type_line before 1", ""), ("Tmux.type_line after 1", "hello\n")]
-)
-def test_prompt_is_not_typed_again_when_a_crash_interrupts_the_typing(
-    stage: Stage, point: str, typed: str
-) -> None:
-    daemon = stage.start_daemon(point)
-    before = stage.json("status")["dead_letters"]
-    session_id = stage.spawn("Reader", "hello")["session_id"]
-    daemon.wait()
-    until(lambda: stage.json("status")["dead_letters"] == before + 1, "a dead letter")
-    warnings = [e["message"] for e in stage.events(session_id, "--type", "warning")]
-    assert len(warnings) == 1
-    assert "check the agent's terminal" in warnings[0]
-    # A second prompt would come before this line.
-    stage.tmux("send-keys", "-t", f"=command-{session_id}:", "-l", "end")
-    stage.tmux("send-keys", "-t", f"=command-{session_id}:", "Enter")
-    out = stage.work / "typed"
-    until(lambda: out.exists() and out.read_text().endswith("end\n"), "the line is read")
-    assert out.read_text() == f"{typed}end\n"
-    out.unlink()
-    stage.sm("kill", session_id, "--force")
-    stage.kill_daemon()
 
 
 @pytest.mark.parametrize("quarter", range(4))

@@ -1,99 +1,37 @@
 """Restore, interrupt and fork of sessions whose programs are played: exactly one agent."""
 
-import asyncio
 import os
 import signal
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sm.client.http import Client, new_key
-from sm.core.models import digest
 from tests.fixtures import context_fixture
-from tests.integration.ended_agents import rows
+from tests.sim.counted_agents import (
+    CountedStage,
+    agents_of,
+    left_over,
+    spawn_counted,
+    starts,
+    token_is_right,
+)
 from tests.sim.programs import Running
 from tests.sim.stage import Instance, until
-
-TYPES = """\
-  Counted: {command: [counted]}
-  Catcher: {command: [catcher]}
-  Goer: {command: [comes-and-goes]}
-"""
-
-
-async def counted(program: Running) -> int | None:
-    """Append the pid to a file at each start. With an exit code, end unless the file with suffix `.go` exists."""
-    name, *code = program.argv[1].split()
-    path = Path(program.process.cwd, name)
-    with path.open("a") as file:
-        file.write(f"{program.process.pid}\n")
-    if code and not Path(f"{path}.go").exists():
-        return int(code[0])
-    await asyncio.sleep(100_000)
-    return None
 
 
 async def cannot_run(_: Running) -> int:
     return 126
 
 
-async def catcher(program: Running) -> None:
-    """Append a line to a file at each SIGINT."""
-    path = Path(program.process.cwd, program.argv[1])
-
-    def say(word: str) -> None:
-        with path.open("a") as file:
-            file.write(f"{word}\n")
-
-    program.process.handlers[signal.SIGINT] = lambda: say("caught")
-    say("ready")
-    await asyncio.sleep(100_000)
-
-
-class RestoreStage(Instance):
-    def __init__(self, more: str = "") -> None:
-        super().__init__(TYPES + more)
-        self.world.programs.installed |= {"counted": counted, "catcher": catcher}
-
-
-instance = context_fixture("function", RestoreStage)
-
-
-def agents_of(instance: Instance, session_ids: set[str]) -> Counter[str]:
-    """Count the live processes in the terminals of each session."""
-    panes = [p for p in instance.world.server.panes.values() if instance.lives(p.process.pid)]
-    return Counter(pane.session_id for pane in panes if pane.session_id in session_ids)
-
-
-def starts(instance: Instance, name: str) -> list[int]:
-    """The pids that all agents of this name have written."""
-    path = instance.work / name
-    return [int(line) for line in path.read_text().split()] if path.exists() else []
-
-
-def spawn_counted(instance: Instance, name: str, *arguments: str) -> dict[str, Any]:
-    session = instance.spawn("Counted", name, *arguments)
-    until(lambda: starts(instance, name), f"{name} runs")
-    return session
+instance = context_fixture("function", CountedStage)
 
 
 def spawn_killed(instance: Instance, name: str, *arguments: str) -> dict[str, Any]:
     session = spawn_counted(instance, name, *arguments)
     instance.sm("kill", session["session_id"], "--force")
     return session
-
-
-def column(instance: Instance, name: str, session_id: str) -> Any:
-    """A column of the session's row."""
-    return dict(rows(instance, f"SELECT id, {name} FROM sessions"))[session_id]  # noqa: S608 - column names of these tests
-
-
-def token_is_right(instance: Instance, session_id: str) -> bool:
-    """True if the token file of the agent matches the hash in the database."""
-    token = (instance.state / "launch" / f"{session_id}.token").read_text()
-    return bool(column(instance, "token_hash", session_id) == digest(token))
 
 
 def types(instance: Instance, session_id: str) -> list[str]:
@@ -321,3 +259,77 @@ def test_exit_signal_is_sigint_when_an_interrupt_ends_the_program(instance: Inst
 def test_fork_is_refused_when_there_is_no_conversation(instance: Instance) -> None:
     session_id = spawn_counted(instance, "unforked")["session_id"]
     assert "has no conversation to resume" in instance.refused("fork", session_id, exit_code=2)
+
+
+# Crashes
+
+POINTS = [
+    "HostSandbox.prepare before 1",  # inside the transaction
+    "HostSandbox.prepare after 1",
+    "Transaction.effect after 1",
+    "Store.transaction before 3",  # the transaction of the new start
+    "Store.transaction after 3",
+    "Tmux.close before 1",
+    "Tmux.close after 1",
+    "HostSandbox.prepare after 2",
+    "Tmux.open before 1",
+    "Tmux.open after 1",
+    "HostSandbox.wait_started after 1",
+    "Spawner.record_start before 1",
+    "Spawner.record_start after 1",
+]
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_restore_starts_exactly_one_agent_when_the_daemon_crashes_at_any_step(
+    instance: Instance, point: str
+) -> None:
+    session_id = instance.spawn("Counted", "agent 3")["session_id"]
+    instance.ended(session_id)
+    instance.settle()
+    (instance.work / "agent.go").touch()
+    instance.kill_daemon()
+    daemon = instance.start_crashing_daemon(point)
+    instance.sm("restore", session_id)
+    daemon.wait()  # the daemon was dropped, and `sm restore` started another one and retried
+    until(lambda: len(starts(instance, "agent")) >= 2, "the agent runs")
+    session = instance.session(session_id)
+    assert (session["status"], starts(instance, "agent")[1:]) == ("running", [session["pid"]])
+    assert agents_of(instance, {session_id}) == Counter({session_id: 1})
+    assert token_is_right(instance, session_id)
+    instance.settle()
+    assert types(instance, session_id) == ["spawned", "started", "error", "reopened", "started"]
+    assert left_over(instance, {session_id}) == []
+
+
+def test_agent_that_exits_immediately_is_not_started_again_after_a_crash(instance: Instance) -> None:
+    session_id = instance.spawn("Counted", "quick 7")["session_id"]
+    instance.ended(session_id)
+    instance.kill_daemon()
+    daemon = instance.start_crashing_daemon("Spawner.record_start before 1")
+    instance.sm("restore", session_id)
+    daemon.wait()
+    assert instance.ended(session_id)["exit_code"] == 7
+    assert len(starts(instance, "quick")) == 2
+
+
+@pytest.mark.parametrize(
+    ("point", "times"),
+    [("Tmux.press before 1", 0), ("Tmux.press after 1", 1), ("Manager.mark_taken before 1", 1)],
+)
+def test_interrupt_is_sent_at_most_once_when_the_daemon_crashes(
+    instance: Instance, point: str, times: int
+) -> None:
+    session_id = instance.spawn("Catcher", "caught")["session_id"]
+    out = instance.work / "caught"
+    until(out.exists, "the agent runs")
+    instance.kill_daemon()
+    daemon = instance.start_crashing_daemon(point)
+    done = instance.run("interrupt", session_id)
+    daemon.wait()
+    # An interrupt whose result is unknown is reported as an error and never repeated.
+    assert done.returncode == (0 if point.startswith("Manager") else 9), done
+    instance.settle()
+    assert out.read_text() == "ready\n" + "caught\n" * times
+    instance.sm("kill", session_id, "--force")
+    assert out.read_text() == "ready\n" + "caught\n" * times

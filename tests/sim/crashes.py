@@ -7,6 +7,7 @@ from typing import Self
 
 from tests.integration.crash_point import patch
 from tests.sim.blocking import drive
+from tests.sim.terminals import FakeTerminals
 from tests.sim.world import World
 
 _WITHIN_S = 60.0
@@ -20,7 +21,7 @@ class CrashingDaemon:
         self._world = world
         self._point = point
         self._patches = ExitStack()
-        self._patches.callback(patch(point, self._crash))
+        self._patches.callback(patch(point, self._crash, {"Tmux": FakeTerminals}))
         drive(world.loop, self._start())
 
     def __enter__(self) -> Self:

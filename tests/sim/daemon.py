@@ -116,7 +116,9 @@ class Daemon:
         await self._task
 
     def drop(self) -> None:
-        """End it without a word, as SIGKILL does."""
+        """End it without a word, as SIGKILL does. Idempotent."""
+        if self.life.is_dropped:
+            return
         around = self._around
         for fd in around.loop.drop(self.life):
             os.close(fd)

@@ -6,6 +6,7 @@ import os
 import signal
 import termios
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import Context
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Protocol
@@ -20,6 +21,7 @@ _FIRST_PID = 5_000_001
 """Above the largest pid of a kernel (proc(5), pid_max): a signal that misses the simulation finds no process."""
 _PTS_MAJOR = 136
 _IGNORED = frozenset({signal.SIGCHLD, signal.SIGCONT, signal.SIGWINCH, signal.SIGURG})
+_NO_LIFE = Context()
 _STOPPING = frozenset({signal.SIGSTOP, signal.SIGTSTP})
 
 
@@ -179,7 +181,7 @@ class PlayedKernel:
             return
         handler = None if number == signal.SIGKILL else process.handlers.get(number)
         if handler is not None:
-            self._loop.call_soon(handler)
+            self._loop.call_soon(handler, context=_NO_LIFE)  # a sender may be gone by then
         elif number not in _IGNORED and number != 0:
             self.end(process, Exit(signal=int(number)))
 

@@ -329,6 +329,10 @@ class Instance:
         """End the daemon without a word, as SIGKILL."""
         self.world.daemon.drop()
 
+    def drop_after(self, steps: int) -> None:
+        """End the daemon without a word between two of its callbacks, that many steps from now."""
+        _ = self.world.drop_after(steps)
+
     def restart_daemon(self) -> None:
         """Stop the daemon, and start another one."""
         drive(self.loop, self.world.daemon.stop())
