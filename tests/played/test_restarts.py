@@ -446,3 +446,65 @@ def test_tool_of_the_old_process_does_not_run_in_the_next_one() -> None:
             "no progress is found",
         )
         assert found["evidence"].startswith("no tool ended")
+
+
+def test_session_whose_terminal_is_closed_ends(instance: Instance) -> None:
+    session = instance.spawn("Fragile", "exec sleep 1000")
+    instance.world.server.close(session["tmux_session"])
+    ended = instance.ended(session["session_id"])
+    assert (ended["status"], ended["status_source"]) == ("error", "terminal")
+
+
+def test_reported_end_of_a_session_that_waits_is_final(instance: Instance) -> None:
+    session = instance.spawn("Fragile", counted("late", "exec sleep 1000"))
+    crash(instance, session, "late")
+    env = instance.as_session(session["session_id"])
+    instance.sm("send", session["session_id"], "for the next process", "--no-wait")
+    refused = instance.refused("inbox", "--take", env=env, exit_code=4)
+    assert "has ended, and the next one has not started" in refused
+    instance.sm("complete", "late but done", env=env)
+    ended = instance.ended(session["session_id"])
+    assert (ended["status"], ended["exit_signal"], ended["restarts"]["next_at"]) == ("completed", 9, None)
+    hurry(instance)
+    assert runs(instance, "late") == 1
+    instance.sm("restore", session["session_id"])
+
+
+def test_stop_of_everything_ends_a_session_that_waits() -> None:
+    with Instance(MORE) as instance:
+        session = instance.spawn("Fragile", counted("all", "exec sleep 1000"))
+        os.kill(session["pid"], signal.SIGKILL)
+        waiting(instance, session["session_id"])
+        instance.sm("daemon", "stop", "--all")
+        instance.sm("daemon", "start")
+        assert instance.session(session["session_id"])["status"] == "killed"
+        assert rows(instance, "SELECT * FROM timers WHERE kind = 'restart'") == []
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "Restarter.restart before 1",
+        "Restarter.restart after 1",
+        "Tmux.open before 1",
+        "Tmux.open after 1",
+        "Spawner.record_start before 1",
+        "Spawner.record_start after 1",
+    ],
+)
+def test_crash_of_the_daemon_during_a_restart_neither_loses_nor_repeats_it(
+    instance: Instance, point: str
+) -> None:
+    name = "at-" + point.replace(".", "-").replace(" ", "-")
+    session = instance.spawn("Fragile", counted(name, "exec sleep 1000"))
+    crash(instance, session, name)
+    instance.kill_daemon()
+    make_due(instance)
+    instance.start_crashing_daemon(point).wait()
+    instance.start_daemon()
+    now = again(instance, session["session_id"], session["pid"])
+    assert (now["status"], now["restarts"]["total"]) == ("running", 1)
+    until(lambda: runs(instance, name) == 2, "the program runs again")
+    instance.sm("kill", session["session_id"])
+    assert runs(instance, name) == 2
+    assert ends(instance, session["session_id"]) == ["killed"]
