@@ -57,7 +57,7 @@ CHOSEN = frozenset(
     ]
 )
 """The steps of `./check`: without a container, without a terminal, before and after the agent is known. The others run
-in `./check --full`."""
+in `./check --full`. tests/played/test_sandbox_crashes.py plays many more."""
 
 
 def every(points: list[str]) -> list[Any]:

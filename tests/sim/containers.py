@@ -3,14 +3,16 @@
 import itertools
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from sm.linux.files import stat_without_links
 from sm.linux.root_directory import RootDirectory
-from sm.paths import INSIDE_SCRATCH
+from sm.paths import INSIDE_SCRATCH, InstancePaths
 from tests.sim.processes import PlayedKernel, PlayedProcess
 
 
@@ -181,6 +183,19 @@ class PlayedImage:
     id: str
     programs: tuple[str, ...]
     labels: dict[str, str] = field(default_factory=dict)
+
+
+@contextmanager
+def played_client() -> Iterator[None]:
+    """Write a command `sm` for containers that nothing runs: to compile the real one takes longer than a test."""
+
+    def write(paths: InstancePaths) -> None:
+        command = Path(paths.client, "bin/sm")
+        command.parent.mkdir(parents=True, exist_ok=True)
+        command.touch(0o755)
+
+    with mock.patch("sm.daemon.sandboxing.write_client", write):
+        yield
 
 
 class Cgroups:

@@ -12,6 +12,7 @@ from unittest import mock
 from sm.linux.kernel import replaced_kernel
 from sm.paths import InstancePaths
 from tests.sim.clocks import Clocks, PlayedModules
+from tests.sim.containers import played_client
 from tests.sim.daemon import Daemon, DaemonOptions, Surroundings
 from tests.sim.database import played_threads
 from tests.sim.engine import PlayedEngine
@@ -182,6 +183,7 @@ def world_on(loop: VirtualLoop, config: str, seed: int, *, in_memory: bool = Tru
         Path(world.paths.config).write_text(config, encoding="utf-8")
         stack.enter_context(mock.patch.dict(os.environ, world.environ))  # of the daemon
         stack.enter_context(played_threads())
+        stack.enter_context(played_client())
         stack.enter_context(mock.patch("sm.daemon.lock._listener", world.board.listener))
         stack.enter_context(replaced_kernel(world.kernel))
         stack.enter_context(world.modules.covered())
