@@ -75,7 +75,7 @@ def test_kill_ends_the_agent_when_the_daemon_crashes_at_any_step(instance: Sandb
     instance.sm("kill", killed)
     for number, steps in enumerate(crash_points(instance.loop.steps - before, 0)):
         killed = start(instance, f"killed-{number}")
-        instance.world.drop_after(steps)
+        _ = instance.world.drop_after(steps)
         instance.run("kill", killed)
         instance.run("daemon", "start")
         assert instance.ended(killed)["status"] == "killed"
@@ -94,6 +94,6 @@ def test_restore_starts_one_agent_when_the_daemon_crashes_at_any_step(
     runs_once(instance, session_id, 2)
     for number, steps in enumerate(crash_points(instance.loop.steps - before, part)):
         instance.sm("kill", session_id, "--force")
-        instance.world.drop_after(steps)
+        _ = instance.world.drop_after(steps)
         instance.sm("restore", session_id)
         runs_once(instance, session_id, 3 + number)
