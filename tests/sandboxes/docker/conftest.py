@@ -20,9 +20,12 @@ from sm.core.models import Workspace
 from sm.paths import InstancePaths
 from sm.sandboxes.docker.container import Container
 from sm.sandboxes.docker.containers import ContainerEventKind, Containers
-from sm.sandboxes.docker.engine import Engine
+from sm.sandboxes.docker.engine import PING_S, Engine
 from sm.sandboxes.path_map import Mount
 from tests.load import scaled, until_async
+from tests.sim.pytest_hooks import pytest_asyncio_loop_factories
+
+__all__ = ["pytest_asyncio_loop_factories"]  # a hook
 
 USER = 1000
 
@@ -41,9 +44,17 @@ class Sandboxes:
         self.events: list[tuple[ContainerEventKind, Container]] = []
         self.client_writes = 0
         self.writable = set[str]()
-        self.engine = Engine(engine)
+        self.engine = self.connect()
         self.containers = self.open()
         self._running: asyncio.Task[None] | None = None
+
+    def connect(self, ping_s: float = PING_S) -> Engine:
+        """A connection of its own to the engine. The caller closes it."""
+        return Engine(self.url, ping_s=ping_s)
+
+    def give(self, path: str, uid: int) -> None:
+        """Change the owner of a directory."""
+        os.chown(path, uid, uid)
 
     def open(self) -> Containers:
         """As a new daemon of this instance."""
@@ -74,7 +85,7 @@ class Sandboxes:
     def workspace(self, slug: str = "shop", **overrides: Any) -> Workspace:
         directory = self.root / slug
         directory.mkdir(exist_ok=True)
-        os.chown(directory, USER, USER)
+        self.give(str(directory), USER)
         made = Workspace(slug, str(directory), "2026-01-01T00:00:00Z", sandbox=overrides)
         self.workspaces[slug] = made
         return made

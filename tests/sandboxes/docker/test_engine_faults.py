@@ -9,7 +9,6 @@ import pytest
 from sm.errors import SandboxUnavailable
 from sm.linux.processes import is_alive, read_stat
 from sm.sandboxes.docker.containers import ContainerEventKind
-from sm.sandboxes.docker.engine import Engine
 from tests.engine import EngineProcess
 from tests.load import scaled
 from tests.sandboxes.docker.conftest import Open, Sandboxes
@@ -34,7 +33,7 @@ async def test_hung_engine_refuses_all_starts_and_leaves_what_is_known(
 ) -> None:
     made = await private.containers.ensure(private.workspace())
     others = [private.workspace(f"w{number}") for number in range(20)]
-    with contextlib.closing(Engine(private.url, ping_s=scaled(0.3))) as private.engine:
+    with contextlib.closing(private.connect(ping_s=scaled(0.3))) as private.engine:
         later = private.open()
         await later.adopt()
         private_engine.hang()
