@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from unittest import mock
 
+from sm.linux.inotify import replaced_notices
 from sm.linux.kernel import replaced_kernel
 from sm.paths import InstancePaths
 from tests.sim.clocks import Clocks, PlayedModules
@@ -16,6 +17,7 @@ from tests.sim.containers import played_client
 from tests.sim.daemon import Daemon, DaemonOptions, Surroundings
 from tests.sim.database import played_threads
 from tests.sim.engine import PlayedEngine
+from tests.sim.file_events import PlayedNotices
 from tests.sim.guards import guarded
 from tests.sim.loop import VirtualLoop
 from tests.sim.processes import PlayedKernel
@@ -48,6 +50,7 @@ class World:
         self.home = directory
         self.work = directory / "work"
         self.paths = InstancePaths(str(directory / "config.yaml"), str(directory / "state"))
+        self.file_events = PlayedNotices()
         self.engine = PlayedEngine(loop, self.kernel, self.board, directory / "engine")
         """The container engine, which does not run until `engine.start`."""
         self.programs = Programs(self.server, self.kernel, self.board, self.paths.socket)
@@ -186,6 +189,7 @@ def world_on(loop: VirtualLoop, config: str, seed: int, *, in_memory: bool = Tru
         stack.enter_context(played_client())
         stack.enter_context(mock.patch("sm.daemon.lock._listener", world.board.listener))
         stack.enter_context(replaced_kernel(world.kernel))
+        stack.enter_context(replaced_notices(world.file_events))
         stack.enter_context(world.modules.covered())
         stack.callback(world.kernel.close)
         _worlds.append(world)

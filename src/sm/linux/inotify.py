@@ -4,8 +4,9 @@ import asyncio
 import ctypes
 import os
 import struct
-from collections.abc import Callable
-from typing import Self
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol, Self
 
 from sm.linux.platform import libc
 
@@ -18,6 +19,64 @@ IN_IGNORED = 0x8000
 
 _EVENT = struct.Struct("iIII")  # wd, mask, cookie, length of the name that follows
 _EVENT_MAX_BYTES = _EVENT.size + 255 + 1
+
+
+_READ_BYTES = 64 * _EVENT_MAX_BYTES
+
+
+class FileNotices(Protocol):
+    """The kernel's queues of file events. A queue is a descriptor, which is readable when it has events.
+
+    Every call raises OSError as the kernel reports it.
+    """
+
+    def open(self) -> int:
+        """Return a new queue (inotify_init1(2)). The caller closes it."""
+
+    def add(self, queue: int, path: str, mask: int) -> int:
+        """Watch a path, and return the number of the watch (inotify_add_watch(2))."""
+
+    def remove(self, queue: int, number: int) -> None:
+        """Remove a watch (inotify_rm_watch(2)). Idempotent."""
+
+    def read(self, queue: int) -> bytes:
+        """Return the events that wait, in the format of inotify(7). Raises BlockingIOError without one."""
+
+    def close(self, queue: int) -> None: ...
+
+
+class LinuxNotices:
+    """`FileNotices` of this kernel."""
+
+    def open(self) -> int:
+        return _checked(libc().inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK))
+
+    def add(self, queue: int, path: str, mask: int) -> int:
+        return _checked(libc().inotify_add_watch(queue, os.fsencode(path), ctypes.c_uint32(mask)), path)
+
+    def remove(self, queue: int, number: int) -> None:
+        # EINVAL: the file is gone and took the watch with it.
+        libc().inotify_rm_watch(queue, number)
+
+    def read(self, queue: int) -> bytes:
+        return os.read(queue, _READ_BYTES)
+
+    def close(self, queue: int) -> None:
+        os.close(queue)
+
+
+_notices: FileNotices = LinuxNotices()
+
+
+@contextmanager
+def replaced_notices(other: FileNotices) -> Iterator[None]:
+    """Take the queues of `other` while the context is open. For tests."""
+    global _notices
+    before, _notices = _notices, other
+    try:
+        yield
+    finally:
+        _notices = before
 
 
 def _checked(result: int, path: str | None = None) -> int:
@@ -38,7 +97,8 @@ class FileWatch:
         """Raises OSError when the user's inotify instances are used up."""
         self._loop = asyncio.get_running_loop()
         self._listeners: dict[int, Callable[[int, str], None]] = {}
-        self._fd = _checked(libc().inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK))
+        self._notices = _notices
+        self._fd = _notices.open()
         self._loop.add_reader(self._fd, self._read)
 
     def add(self, path: str, mask: int, listener: Callable[[int, str], None]) -> int:
@@ -48,19 +108,18 @@ class FileWatch:
         events were lost, every listener gets IN_Q_OVERFLOW. The last event of a watch whose file is gone is
         IN_IGNORED. Raises OSError: FileNotFoundError, or ENOSPC when the user's watches are used up.
         """
-        number = _checked(libc().inotify_add_watch(self._fd, os.fsencode(path), ctypes.c_uint32(mask)), path)
+        number = self._notices.add(self._fd, path, mask)
         self._listeners[number] = listener
         return number
 
     def remove(self, number: int) -> None:
         """Stop calling the listener. Idempotent."""
         if self._listeners.pop(number, None) is not None:
-            # EINVAL: the file is gone and took the watch with it.
-            libc().inotify_rm_watch(self._fd, number)
+            self._notices.remove(self._fd, number)
 
     def _read(self) -> None:
         try:
-            data = os.read(self._fd, 64 * _EVENT_MAX_BYTES)
+            data = self._notices.read(self._fd)
         except BlockingIOError:
             return
         at = 0
@@ -80,7 +139,7 @@ class FileWatch:
         """Idempotent."""
         if self._fd >= 0:
             self._loop.remove_reader(self._fd)
-            os.close(self._fd)
+            self._notices.close(self._fd)
             self._fd = -1
             self._listeners.clear()
 
