@@ -8,7 +8,7 @@ from typing import Any
 from sm.client import live
 from sm.client.http import Client
 from tests.live_board import LiveBoard
-from tests.sim.blocking import run_blocking_on_loop
+from tests.sim.blocking import Interruption, run_blocking_on_loop
 from tests.sim.command import Completed, RunningCommand, Streams
 from tests.sim.stage import Instance, until
 
@@ -43,7 +43,7 @@ def board(
     reader = _Reader(world, sockets, [], environ, instance.work, Streams(), world.shell.pid)
     reader.shown = LiveBoard(until)
     reader.updates = live.updates(Client(str(socket or instance.socket)), **options)
-    running = instance.command.begin(reader.run())
+    running = instance.command.begin(reader.run(), Interruption())
     until(lambda: reader.shown.updates or running.poll() is not None, "the first update")
     try:
         yield reader.shown
