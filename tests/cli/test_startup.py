@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.conftest import Sm
 from tests.cli.peer import Peer, answer
-from tests.cli.samples import message, request, session
+from tests.cli.samples import message, overview_row, request, session
 
 HEAVY = {
     "json",
@@ -113,3 +113,8 @@ def test_message_or_request_command_loads_no_heavy_module(run: Sm, peer: Peer, w
     assert f"sm.cli.commands.{words[0]}" in modules
     assert not modules & (HEAVY | FOREIGN)
     assert ("sm.core.text" in modules) == (words[0] == "requests"), "only quoted text needs this module"
+
+
+def test_ls_loads_no_foreign_module_when_output_is_no_terminal(run: Sm, peer: Peer) -> None:
+    peer.script("GET /v1/overview", answer([overview_row()]))
+    assert not loaded("from sm.cli.group import run; run(['ls'])", run.environ) & FOREIGN

@@ -69,8 +69,8 @@ class Streams:
 
     def __init__(self, stdin: str | bytes | None = None, stdout: TextIO | None = None) -> None:
         self.stdin = _Stream(stdin.encode() if isinstance(stdin, str) else stdin or b"")
-        self.stdout: TextIO = stdout or _Stream()
-        self.stderr: TextIO = _Stream()
+        self.stdout: TextIO | None = stdout or _Stream()
+        self.stderr: TextIO | None = _Stream()
 
     @property
     def texts(self) -> tuple[str, str]:
@@ -80,6 +80,18 @@ class Streams:
 
     def size(self, fd: int = 1) -> os.terminal_size:
         raise OSError(errno.ENOTTY, os.strerror(errno.ENOTTY))
+
+
+class ClosedStreams(Streams):
+    """The streams of a command that was started with `redirection`, such as `>&- 2>&-`."""
+
+    def __init__(self, redirection: str) -> None:
+        super().__init__()
+        closed = redirection.split()
+        if ">&-" in closed:
+            self.stdout = None
+        if "2>&-" in closed:
+            self.stderr = None
 
 
 class Terminal(Streams):
@@ -114,6 +126,7 @@ class RunningCommand:
         self._environ = dict(environ)
         self._cwd = cwd
         self._streams = streams
+        self._output = streams.stdout, streams.stderr
         self._contexts: dict[str, object] = {}
         self.program = "sm"
         """The path with which it was called."""
@@ -138,13 +151,16 @@ class RunningCommand:
                 mock.patch.dict(os.environ, self._environ, clear=True),
                 mock.patch.object(sys, "argv", [self.program, *self._arguments]),
                 mock.patch.object(sys, "stdin", streams.stdin),
-                mock.patch.object(sys, "stdout", streams.stdout),
-                mock.patch.object(sys, "stderr", streams.stderr),
+                mock.patch.object(sys, "stdout", self._output[0]),
+                mock.patch.object(sys, "stderr", self._output[1]),
                 mock.patch("os.get_terminal_size", streams.size),
                 mock.patch.object(os, "geteuid", return_value=self._uid),
             ):
                 time.tzset()
-                yield
+                try:
+                    yield
+                finally:  # the code may have replaced them
+                    self._output = sys.stdout, sys.stderr
         finally:
             self._contexts = dict(vars(click_contexts))
             _replace(vars(click_contexts), contexts)
@@ -167,6 +183,9 @@ class RunningCommand:
         return subprocess.CompletedProcess(["sm", *self._arguments], code, *self._streams.texts)
 
     def end(self) -> None:
+        for given, file in zip((self._streams.stdout, self._streams.stderr), self._output, strict=True):
+            if given is None and file is not None:
+                file.close()  # what the code opened instead
         self._world.kernel.end(self.process, Exit(0))
         self._world.kernel.reap(self.process)
 

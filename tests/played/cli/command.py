@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.cli.conftest import SESSION, Done
 from tests.engine import NO_ENGINE
 from tests.sim.clocks import BEGIN_S
-from tests.sim.command import Completed, StartedCommand, Streams, Terminal
+from tests.sim.command import ClosedStreams, Completed, StartedCommand, Streams, Terminal
 from tests.sim.stage import Instance
 
 BEGIN = datetime.fromtimestamp(BEGIN_S, UTC)
@@ -106,6 +106,11 @@ class Sm:
         ended = self._run(arguments, None, Streams(stdout=file))
         with suppress(OSError):
             file.close()
+        return Done(ended.returncode, ended.stdout, ended.stderr)
+
+    def with_closed(self, redirection: str, *arguments: str) -> Done:
+        """Run a command as in a shell with a redirection such as `>&-`."""
+        ended = self._run(arguments, None, ClosedStreams(redirection))
         return Done(ended.returncode, ended.stdout, ended.stderr)
 
     def start(self, *arguments: str, streams: Streams | None = None) -> StartedCommand:

@@ -1,14 +1,13 @@
 """Commands without stdout or stderr, and with an answer that is no JSON."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Sm
-from tests.cli.peer import Peer, answer, chunked
+from tests.cli.peer import answer, chunked
 from tests.cli.samples import progress, session
-from tests.load import scaled
+from tests.played.cli.command import Sm
+from tests.played.cli.peer import Peer
 
 LISTS = {
     "all": "sessions",
@@ -37,15 +36,8 @@ def lists(peer: Peer) -> Peer:
 def test_command_succeeds_when_its_output_is_closed(
     run: Sm, lists: Peer, state: Path, command: str, closed: str
 ) -> None:
-    done = subprocess.run(
-        ["sh", "-c", f'exec "$@" {closed}', "sh", *run.argv(*command.split())],
-        env=run.environ,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=scaled(60),
-        check=False,
-    )
-    assert (done.returncode, b"internal error" in done.stderr) == (0, False), done.stderr
+    done = run.with_closed(closed, *command.split())
+    assert (done.code, "internal error" in done.err) == (0, False), done.err
     assert list((state / "log").glob("bug-*")) == []
 
 

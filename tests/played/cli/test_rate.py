@@ -1,25 +1,19 @@
 """Rate limits: a command waits and prints the reason, or fails in time."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from sm import errors
 from sm.client.http import Client
-from tests.cli.conftest import Sm
-from tests.cli.peer import HANG_UP, Peer, answer
+from tests.cli.peer import HANG_UP, answer
 from tests.cli.samples import message, session
+from tests.played.cli.command import Sm
+from tests.played.cli.peer import Peer
 
 WHY = "session 1a2b3c4d may start one child per second (limits.spawn_interval_s)"
 HINT = "try again in 0.05 s"
 SPAWN, SEND = "POST /v1/sessions", "POST /v1/messages"
-
-
-@pytest.fixture
-def agent(run: Sm, state: Path) -> Sm:
-    run.environ |= run.as_session(state)
-    return run
 
 
 def limited(retry_after_s: object = 0.05, code: str = "rate_limited") -> bytes:

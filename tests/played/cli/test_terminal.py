@@ -1,54 +1,20 @@
-"""The layout of tables on a pseudo-terminal of a given width."""
+"""The layout of tables, and questions, on a terminal of a given width."""
 
-import fcntl
 import json
-import os
-import pty
 import re
-import struct
-import subprocess
-import sys
-import termios
-from collections.abc import Mapping
 
 import pytest
 
 from sm.core.columns import columns
-from tests.cli.conftest import Sm
-from tests.cli.peer import Peer, answer, error
+from tests.cli.peer import Script, answer, error
 from tests.cli.samples import message, overview_row, progress, request, session
-from tests.load import scaled
-
-
-def screen(
-    run: Sm, *words: str, width: int = 80, environ: Mapping[str, str] = {}, typed: str = "", code: int = 0
-) -> str:
-    """Return the output of a command on a terminal of this width, with `typed` as its input."""
-    leader, follower = pty.openpty()
-    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
-    process = subprocess.Popen(
-        run.argv(*words),
-        stdout=follower,
-        stdin=follower,
-        stderr=follower if typed else None,
-        env=run.environ | {"TERM": "xterm-256color", **environ},
-    )
-    os.close(follower)
-    os.write(leader, typed.encode())
-    output = b""
-    try:
-        while piece := os.read(leader, 65536):
-            output += piece
-    except OSError:  # EIO: the other end is closed
-        pass
-    os.close(leader)
-    assert process.wait(scaled()) == code
-    return output.decode().replace("\r\n", "\n")
+from tests.played.cli.command import Sm
+from tests.played.cli.peer import Peer
 
 
 def lines(run: Sm, *words: str, width: int = 80) -> list[str]:
     """Return the output as lines without styles and trailing blanks."""
-    shown = screen(run, *words, width=width, environ={"NO_COLOR": "1"})
+    shown = run.screen(*words, width=width, environ={"NO_COLOR": "1"})
     return [line.rstrip() for line in re.sub("\x1b\\[[0-9;]*m", "", shown).splitlines()]
 
 
@@ -106,8 +72,8 @@ def test_table_equals_plain_text_on_a_wide_terminal(run: Sm, sessions: Peer) -> 
 def test_status_is_coloured_when_terminal_supports_colours(
     run: Sm, sessions: Peer, environ: dict[str, str], colour: bool
 ) -> None:
-    assert ("\x1b[31merror" in screen(run, "all", environ=environ)) is colour
-    assert ("\x1b" in screen(run, "all", environ=environ)) is colour
+    assert ("\x1b[31merror" in run.screen("all", environ=environ)) is colour
+    assert ("\x1b" in run.screen("all", environ=environ)) is colour
 
 
 def test_terminal_width_takes_precedence_over_columns_variable(run: Sm, sessions: Peer) -> None:
@@ -115,7 +81,7 @@ def test_terminal_width_takes_precedence_over_columns_variable(run: Sm, sessions
         max(
             map(
                 columns,
-                screen(run, "all", width=100, environ={"COLUMNS": "40", "NO_COLOR": "1"}).splitlines(),
+                run.screen("all", width=100, environ={"COLUMNS": "40", "NO_COLOR": "1"}).splitlines(),
             )
         )
         == 100
@@ -198,17 +164,12 @@ def test_watched_progress_is_cut_to_the_width_and_has_the_word_of_the_lists(
     output = [f"{n} {'日本' * 40}" for n in range(3)]
     answered = answer(progress(last_output=output, is_complete=True))
     peer.script("GET /v1/sessions/1a2b3c4d/progress", answered)
-    shown = screen(run, "progress", "1a2b3c4d", "--watch", width=width, environ={"NO_COLOR": "1"})
+    shown = run.screen("progress", "1a2b3c4d", "--watch", width=width, environ={"NO_COLOR": "1"})
     assert "engineer-task1043 (1a2b3c4d) | running | 3min elapsed" in shown
     rows = [row for row in re.sub("\x1b\\[[0-9;?]*[A-Za-z]", "", shown).splitlines() if "日" in row]
     assert rows
     assert all(row[2].isdigit() and columns(row) <= width for row in rows)
     assert "| working |" in run("progress", "1a2b3c4d").out
-
-
-def test_plain_output_never_loads_rich(run: Sm, sessions: Peer) -> None:
-    code = "import sys; from sm.cli.group import run; run(['all']); sys.exit('rich' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], env=run.environ, check=True, stdout=subprocess.DEVNULL)
 
 
 @pytest.fixture
@@ -248,8 +209,6 @@ def test_ls_groups_agents_and_cuts_tasks_to_the_terminal_width(run: Sm, overview
 def test_ls_is_one_table_without_groups_when_output_is_no_terminal(run: Sm, overview: Peer) -> None:
     out = run("ls").out.splitlines()
     assert [line.split()[0] for line in out] == ["NAME", "engineer-login", "architect-plan", "└─"]
-    code = "import sys; from sm.cli.group import run; run(['ls']); sys.exit('rich' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], env=run.environ, check=True, stdout=subprocess.DEVNULL)
 
 
 def test_kill_all_asks_on_a_terminal(run: Sm, peer: Peer) -> None:
@@ -257,12 +216,12 @@ def test_kill_all_asks_on_a_terminal(run: Sm, peer: Peer) -> None:
     for n in range(7):
         killed = session(f"0000000{n}", status="killed", killed=[f"0000000{n}"], killed_too=[])
         peer.script(f"POST /v1/sessions/0000000{n}/kill", answer(killed))
-    shown = screen(run, "kill", "--all", typed="n\n", code=4, width=200)
+    shown = run.screen("kill", "--all", typed="n\n", code=4, width=200)
     assert "Kill 7 sessions: engineer-00000000, " in shown
     assert " and 2 more? [y/N] " in shown
     assert len(peer.received) == 1
-    assert "Killed engineer-00000006" in screen(run, "kill", "--all", typed="y\n", width=200)
-    assert "[y/N]" not in screen(run, "kill", "--all", "--yes", typed=" ", width=200)
+    assert "Killed engineer-00000006" in run.screen("kill", "--all", typed="y\n", width=200)
+    assert "[y/N]" not in run.screen("kill", "--all", "--yes", typed=" ", width=200)
 
 
 def test_broadcast_names_the_workspaces_it_reaches_and_asks_on_a_terminal(run: Sm, peer: Peer) -> None:
@@ -272,11 +231,11 @@ def test_broadcast_names_the_workspaces_it_reaches_and_asks_on_a_terminal(run: S
     peer.script("GET /v1/audience", answer(audience))
     peer.script("POST /v1/messages", answer(message(status="submitted")))
     question = "Send to 4 agents: 2 of workspace shop, 1 without a workspace, 1 of workspace api? [y/N] "
-    assert question in screen(run, "broadcast", "Stop", typed="n\n", code=4, width=200)
+    assert question in run.screen("broadcast", "Stop", typed="n\n", code=4, width=200)
     assert len(peer.received) == 1
-    assert "Input sent to session 1a2b3c4d" in screen(run, "broadcast", "Stop", typed="y\n", width=200)
+    assert "Input sent to session 1a2b3c4d" in run.screen("broadcast", "Stop", typed="y\n", width=200)
     assert len(peer.requests_to("/v1/messages")) == 4
-    assert "[y/N]" not in screen(run, "broadcast", "Stop", "--yes", typed=" ", width=200)
+    assert "[y/N]" not in run.screen("broadcast", "Stop", "--yes", typed=" ", width=200)
 
 
 def test_restore_asks_on_a_terminal_before_a_session_goes_on_without_a_sandbox(run: Sm, peer: Peer) -> None:
@@ -285,20 +244,20 @@ def test_restore_asks_on_a_terminal_before_a_session_goes_on_without_a_sandbox(r
     path = "/v1/sessions/abc12345/restore"
     peer.script(f"POST {path}", over, over, over, answer(back))
     assert "[y/N]" not in run("restore", "abc12345", code=9).err
-    shown = screen(run, "restore", "abc12345", typed="n\n", code=9, width=200)
+    shown = run.screen("restore", "abc12345", typed="n\n", code=9, width=200)
     assert "session x ran directly. Go on without a sandbox? [y/N] " in shown
-    assert "Restored engineer-abc12345" in screen(run, "restore", "abc12345", typed="y\n", width=200)
+    assert "Restored engineer-abc12345" in run.screen("restore", "abc12345", typed="y\n", width=200)
     assert [asked.json["trust"] for asked in peer.requests_to(path)] == [None, None, None, "direct"]
 
 
-def untrusted(peer: Peer) -> None:
+def untrusted(peer: Script) -> None:
     refused = {"code": "directory_not_trusted", "message": "claude does not trust /p", "hint": "sm trust /p"}
     peer.script("POST /v1/sessions", answer({"error": refused | {"directory": "/p"}}, 409))
 
 
 def test_spawn_takes_the_end_of_input_for_a_no_when_it_asks_for_trust(run: Sm, peer: Peer) -> None:
     untrusted(peer)
-    shown = screen(run, "spawn", "Engineer", "Fix it", typed="\x04", code=9, width=200)
+    shown = run.screen("spawn", "Engineer", "Fix it", typed="\x04", code=9, width=200)
     assert "Its agents can run the files in it. [y/N] " in shown
     assert "claude does not trust /p" in shown
     assert "internal error" not in shown
@@ -311,7 +270,7 @@ def test_wait_on_a_terminal_names_a_session_that_waits_for_input_once(run: Sm, p
     peer.script("GET /v1/health", answer({}))
     polls = [answer({"reached": None, "sessions": [blocked]})] * 2
     peer.script("POST /v1/wait", *polls, answer({"reached": True, "sessions": [session("abc12345")]}))
-    shown = screen(run, "wait", "abc12345", "--until", "idle", typed="\n")
+    shown = run.screen("wait", "abc12345", "--until", "idle", typed="\n")
     told = "engineer-abc12345 waits for input: claude asks for permission: Bash: ls  (sm requests)\n"
     assert shown.count(told) == 1
     assert [poll.json["wait_s"] for poll in peer.requests_to("/v1/wait")] == [5.0] * 3
@@ -320,16 +279,15 @@ def test_wait_on_a_terminal_names_a_session_that_waits_for_input_once(run: Sm, p
 def test_broadcast_of_an_agent_does_not_ask_on_a_terminal(agent: Sm, peer: Peer) -> None:
     peer.script("GET /v1/audience", answer([session("00000001")]))
     peer.script("POST /v1/messages", answer(message(status="submitted")))
-    assert "[y/N]" not in screen(agent, "broadcast", "Stop", typed="n\n")
+    assert "[y/N]" not in agent.screen("broadcast", "Stop", typed="n\n")
     assert len(peer.requests_to("/v1/messages")) == 1
 
 
 def test_attach_without_a_session_shows_a_menu_on_a_terminal(run: Sm, overview: Peer) -> None:
-    argv = ["echo", "attached to", "architect-plan"]
-    overview.script("GET /v1/sessions/00000001/attach", answer({"session_id": "00000001", "argv": argv}))
-    shown = screen(run, "attach", typed="2\n")
+    shown = run.screen("attach", typed="\n", code=4)
     assert "1  engineer-login   waiting_input  " in shown
     assert "2  architect-plan   running        " in shown
     assert "Attach to (1-3): " in shown
-    assert shown.endswith("attached to architect-plan\n")
-    assert "cancelled" in screen(run, "attach", typed="\n", code=4)
+    assert "cancelled" in shown
+    overview.script("GET /v1/sessions/00000001/attach", error("not_found", "the second one", 404))
+    assert run.screen("attach", typed="2\n", code=3).endswith("sm: the second one\n")

@@ -1,24 +1,22 @@
-"""The real `sm` against a scripted daemon: requests, output and exit codes."""
+"""`sm` against a scripted daemon: requests, output and exit codes."""
 
 import json
 import os
 import shlex
-import signal
-import subprocess
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from sm.cli import COMMANDS
-from tests.cli.conftest import SESSION, Sm
-from tests.cli.peer import HANG_UP, SILENCE, Peer, ReceivedRequest, answer, error
-from tests.cli.samples import event, overview_row, progress, request, session
-from tests.load import scaled
+from tests.cli.conftest import SESSION
+from tests.cli.peer import HANG_UP, answer, error
+from tests.cli.samples import event, overview_row, progress, session
+from tests.played.cli.command import BEGIN, Sm
+from tests.played.cli.peer import Peer
 
 
 def minutes_ago(minutes: int) -> str:
-    return (datetime.now(UTC) - timedelta(minutes=minutes, seconds=5)).isoformat().replace("+00:00", "Z")
+    return (BEGIN - timedelta(minutes=minutes, seconds=5)).isoformat().replace("+00:00", "Z")
 
 
 SPAWNED = session(friendly_name="engineer-task1042", tmux_session="claude-1a2b3c4d", warnings=[])
@@ -75,13 +73,6 @@ def test_spawn_prints_warnings_on_stderr_and_the_json_of_the_daemon(run: Sm, pee
     assert done.err == "warning: no sandbox [2J here\n"
 
 
-def test_spawn_reads_prompt_from_stdin(run: Sm, peer: Peer) -> None:
-    peer.script("POST /v1/sessions", answer(SPAWNED))
-    run("spawn", "Engineer", "-", stdin="fünf\nZeilen\n".encode())
-    run("spawn", "Engineer", "-", stdin="😀".encode() * 10_000)
-    assert [received.json["prompt"] for received in peer.received] == ["fünf\nZeilen", "😀" * 10_000]
-
-
 @pytest.mark.parametrize(
     ("stdin", "expected"),
     [
@@ -97,16 +88,6 @@ def test_spawn_refuses_stdin_that_is_too_long_empty_or_not_utf8(
 ) -> None:
     assert expected in run("spawn", "Engineer", "-", stdin=stdin, code=2).err
     assert peer.received == []
-
-
-def test_spawn_omits_environment_variables_that_are_not_utf8(run: Sm, peer: Peer) -> None:
-    peer.script("POST /v1/sessions", answer(SPAWNED))
-    environ = {os.fsencode(name): os.fsencode(value) for name, value in run.environ.items()}
-    subprocess.run(
-        run.argv("spawn", "Engineer", "x"), env=environ | {b"LATIN": b"\xe4"}, check=True, capture_output=True
-    )
-    assert "LATIN" not in peer.received[0].json["environment"]
-    assert "HOME" in peer.received[0].json["environment"]
 
 
 @pytest.mark.parametrize("prompt", ["- fix the form\n- test it", "--verbose does nothing", "-x y=1", "-\tx"])
@@ -518,30 +499,6 @@ def test_command_exits_with_the_code_of_the_daemon_error(
     assert done.err == "sm: what happened\n    in two lines\nhint: what to type\n"
 
 
-def test_command_exits_130_silently_when_interrupted_by_ctrl_c(run: Sm, peer: Peer) -> None:
-    peer.script("GET /v1/status", SILENCE)
-    with run.start("status") as process:
-        peer.wait_received(1)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=scaled(30))
-    assert (process.returncode, out, err) == (130, "", "")
-
-
-def test_command_ends_silently_when_output_pipe_closes(run: Sm, peer: Peer) -> None:
-    peer.script("GET /v1/sessions", answer([session(f"{n:08x}", note="x" * 400) for n in range(500)]))
-    run.unread("all")
-
-
-def test_command_exits_6_when_stdout_is_on_a_full_disk(run: Sm, peer: Peer) -> None:
-    peer.script("GET /v1/sessions", answer([session()]))
-    with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            run.argv("all"), stdout=full, stderr=subprocess.PIPE, text=True, env=run.environ, check=False
-        )
-    assert done.returncode == 6
-    assert done.stderr == "sm: the disk is full\n"
-
-
 def test_crashed_command_writes_a_bug_file_and_prints_its_id(run: Sm, peer: Peer, state: Path) -> None:
     (state / "log").mkdir()
     peer.script("GET /v1/sessions", answer([{"nonsense": True}]))
@@ -551,13 +508,6 @@ def test_crashed_command_writes_a_bug_file_and_prints_its_id(run: Sm, peer: Peer
     assert kept.stem in done.err
     assert "KeyError" in kept.read_text()
     assert kept.stat().st_mode & 0o777 == 0o600
-
-
-def test_command_prints_question_marks_when_output_is_not_unicode(run: Sm, peer: Peer) -> None:
-    child = session("00000002")
-    peer.script("GET /v1/sessions/-/children", answer([session(children=[child])]))
-    out = run("children", "--recursive", environ={"PYTHONIOENCODING": "latin-1"}).out
-    assert "  ?? engineer-00000002" in out
 
 
 def test_command_of_a_session_waits_for_the_daemon_without_starting_one(
@@ -585,140 +535,10 @@ def test_command_does_not_start_a_daemon_when_sm_socket_is_set(run: Sm, home: Pa
 
 @pytest.mark.parametrize(
     "words",
-    [["daemon", "status"], ["daemon", "logs"], ["version"], ["completion", "bash"], ["config", "--path"]],
+    [["daemon", "status"], ["daemon", "logs"], ["version"], ["completion", "zsh"], ["config", "--path"]],
 )
 def test_command_without_a_need_for_the_daemon_never_starts_the_daemon(
     run: Sm, home: Path, words: list[str]
 ) -> None:
     run(*words, code=None)
     assert not (home / "state").exists()
-
-
-# Completion
-
-
-def complete(run: Sm, words: str) -> list[str]:
-    environ = {
-        "_SM_COMPLETE": "bash_complete",
-        "COMP_WORDS": words,
-        "COMP_CWORD": str(len(words.split(" ")) - 1),
-    }
-    return run(code=None, environ=environ).out.split()
-
-
-def test_completion_offers_commands_and_names_of_sessions(run: Sm, peer: Peer) -> None:
-    evil = session("bbbbbbbb", friendly_name="engineer-$(rm -rf)")
-    peer.script("GET /v1/sessions", answer([session(friendly_name="engineer-login"), evil]))
-    assert complete(run, "sm chec") == ["plain,checkpoints", "plain,checkpoint"]
-    assert complete(run, "sm kill eng") == ["plain,engineer-login"]
-    assert complete(run, "sm status 1a") == ["plain,1a2b3c4d"]
-    assert complete(run, "sm spawn --mo") == ["plain,--model"]
-
-
-@pytest.mark.parametrize("command", ["approve", "deny", "reject", "answer"])
-def test_completion_of_answer_commands_offers_open_requests(run: Sm, peer: Peer, command: str) -> None:
-    evil = request(58, session_id="bbbbbbbb", name="engineer-$(rm -rf)")
-    several = [request(number, session_id="cccccccc", name="engineer-two") for number in (59, 60)]
-    peer.script("GET /v1/requests", answer([request(57), *several, evil]))
-    assert complete(run, f"sm {command} r5") == ["plain,r57", "plain,r59", "plain,r58"]
-    assert complete(run, f"sm {command} eng") == ["plain,engineer-login"]
-    assert complete(run, f"sm {command} 1a") == ["plain,1a2b3c4d"]
-    assert complete(run, f"sm {command} r57 r") == [], "the second argument is not a reference"
-    assert {received.query for received in peer.received} == {""}, "only open requests are offered"
-
-
-@pytest.mark.parametrize("command", ["requests", "why"])
-def test_completion_offers_requests_and_sessions(run: Sm, peer: Peer, command: str) -> None:
-    def requests(received: ReceivedRequest) -> bytes:
-        return answer(
-            [request(57), request(56, state="answered")] if "all" in received.query else [request(57)]
-        )
-
-    peer.script("GET /v1/requests", requests)
-    peer.script("GET /v1/sessions", answer([session(friendly_name="rust-login")]))
-    assert complete(run, f"sm {command} r") == ["plain,r57", "plain,r56", "plain,rust-login"]
-    assert complete(run, f"sm {command} ") == ["plain,r57", "plain,rust-login"]
-
-
-SESSIONS = [
-    session("aaaaaaaa", friendly_name="engineer-login", status="idle", note="a, b: c\x1b[2J"),
-    session("bbbbbbbb", friendly_name="engineer-done", status="completed", pid=None, exit_code=0),
-    session("cccccccc", friendly_name="engineer-lives", status="completed"),
-    session(
-        "dddddddd",
-        friendly_name="engineer-twice",
-        label="engineer-twice (dddddddd)",
-        status="killed",
-        exit_signal=9,
-    ),
-    session("eeeeeeee", friendly_name="engineer-hidden", status="error", exit_code=1, archived=True),
-]
-
-
-@pytest.mark.parametrize(
-    ("commands", "offered"),
-    [
-        ("attach send kill interrupt wait", "engineer-login engineer-lives"),
-        ("rm restore", "engineer-done dddddddd engineer-hidden"),
-        ("archive", "engineer-done engineer-lives dddddddd"),
-        ("unarchive", "engineer-hidden"),
-        ("status tail", "engineer-login engineer-done engineer-lives dddddddd"),
-    ],
-)
-def test_completion_offers_only_sessions_to_which_the_command_applies(
-    run: Sm, peer: Peer, commands: str, offered: str
-) -> None:
-    def sessions(received: ReceivedRequest) -> bytes:
-        return answer([s for s in SESSIONS if "archived" in received.query or not s["archived"]])
-
-    peer.script("GET /v1/sessions", sessions)
-    for command in commands.split():
-        assert complete(run, f"sm {command} ") == [f"plain,{word}" for word in offered.split()], command
-
-
-def test_completion_knows_the_name_part_of_a_reference(run: Sm, peer: Peer) -> None:
-    other = session("ffffffff", agent_type="Tester", friendly_name="tester-login")
-    peer.script(
-        "GET /v1/sessions", answer(SESSIONS[:4]), answer([*SESSIONS[:4], other]), answer(SESSIONS[:4])
-    )
-    assert complete(run, "sm tail lo") == ["plain,login"]
-    assert complete(run, "sm tail lo") == [], "two sessions have this part"
-    assert complete(run, "sm tail tw") == [], "another session has this name"
-
-
-def test_completion_describes_sessions_by_their_whole_status(run: Sm, peer: Peer) -> None:
-    peer.script("GET /v1/sessions", answer(SESSIONS[:1]))
-    peer.script("GET /v1/requests", answer([request(57)]))
-    words = {"COMP_WORDS": "sm kill eng", "COMP_CWORD": "eng"}
-    fish = run(code=None, environ={"_SM_COMPLETE": "fish_complete", **words}).out
-    assert fish == "plain,engineer-login\tidle: a, b: c [2J\n"
-    zsh = run(code=None, environ={"_SM_COMPLETE": "zsh_complete", **words, "COMP_CWORD": "2"}).out
-    assert zsh == "plain\nengineer-login\nidle: a, b: c [2J\n"
-    words = {"COMP_WORDS": "sm approve r", "COMP_CWORD": "r"}
-    fish = run(code=None, environ={"_SM_COMPLETE": "fish_complete", **words}).out
-    assert fish == "plain,r57\tquestion of engineer-login, open\n"
-
-
-def test_fish_script_keeps_commas_of_descriptions(run: Sm) -> None:
-    script = run("completion", "fish").out
-    assert 'string split --max 1 "," $completion' in script
-    assert 'string split ","' not in script
-
-
-def test_completion_omits_internal_commands(run: Sm) -> None:
-    names = [f"plain,{name}" for _, name, _ in COMMANDS]
-    assert complete(run, "sm ") == complete(run, "sm help ") == names
-    assert complete(run, "sm hoo") == complete(run, "sm help hoo") == []
-    assert complete(run, "sm help daemon sta") == ["plain,start", "plain,status"]
-    assert complete(run, "sm help spawn x") == complete(run, "sm help nonsense x") == []
-
-
-def test_completion_is_empty_when_no_daemon_runs(run: Sm, home: Path) -> None:
-    assert complete(run, "sm kill eng") == []
-    assert complete(run, "sm why r") == []
-    assert not (home / "state").exists()
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_prints_a_script_for_each_shell(run: Sm, shell: str) -> None:
-    assert "_SM_COMPLETE" in run("completion", shell).out
