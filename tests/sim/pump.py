@@ -6,12 +6,11 @@ A thread of the pump is a greenlet: it runs to its next wait, and the world goes
 import asyncio
 import posix
 import select
-from collections.abc import Callable, Iterator
+import signal
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 from unittest import mock
-
-from greenlet import GreenletExit  # type: ignore[import-untyped]
 
 from sm.cli.mcp import link, pump
 from tests.mcp.speech import Speech
@@ -23,13 +22,13 @@ from tests.sim.stage import Instance
 
 _WITHIN_S = 120.0
 """Longer than the pump waits for a daemon."""
-_running: "PlayedPump | None" = None
+_running: "PumpProcess | None" = None
 """The process whose code runs."""
 _tasks: "set[asyncio.Task[None]]" = set()
 """The code of all pumps that has not ended."""
 
 
-def _current() -> "PlayedPump":
+def _current() -> "PumpProcess":
     assert _running is not None, "no pump runs"
     return _running
 
@@ -122,38 +121,55 @@ async def _end_all() -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-class PlayedPump(Speech):
-    """A process `sm mcp` that a process of a session has started, and its client. Within `played_pumps`."""
+class PumpProcess:
+    """A process `sm mcp` with the environment and the parent of a command. Within `played_pumps`."""
 
-    def __init__(self, instance: Instance, starter: PlayedProcess, *options: str) -> None:
-        super().__init__()
+    def __init__(self, instance: Instance, environ: Mapping[str, str], parent: int, *options: str) -> None:
         self._loop = loop = instance.loop
         self._input = asyncio.StreamReader(loop=loop)
         self.outputs = {fd: asyncio.StreamReader(2**24, loop=loop) for fd in (1, 2)}
         """What it has written to stdout and stderr."""
+        self.code: int | None = None
+        """Its exit code, when it has ended by itself."""
+        self._kernel = instance.world.kernel
         self._command = instance.command.prepared(
-            ["mcp", *options], starter.environ, instance.work, Streams(), starter.pid
+            ["mcp", *options], environ, instance.home, Streams(), parent
         )
         self._tasks: set[asyncio.Task[None]] = set()
         self._command.process.on_end.append(self._end)
         self.begin(self._run)
 
-    # The client
+    # Its client
 
-    def write(self, line: bytes) -> None:
-        self._input.feed_data(line + b"\n")
+    def feed(self, data: bytes) -> None:
+        """Write to its stdin."""
+        self._input.feed_data(data)
+
+    def close_input(self) -> None:
+        self._input.feed_eof()
 
     def read_line(self) -> bytes:
+        """Wait for the next line on its stdout; empty at the end."""
+
         async def read() -> bytes:
             async with asyncio.timeout(_WITHIN_S):
                 return await self.outputs[1].readline()
 
         return drive(self._loop, read())
 
-    def close_input(self) -> None:
-        self._input.feed_eof()
+    def read_errors(self) -> str:
+        """Wait for its end, and return what it has written to stderr."""
 
-    # The process
+        async def read() -> bytes:
+            async with asyncio.timeout(_WITHIN_S):
+                return await self.outputs[2].read()
+
+        return drive(self._loop, read()).decode()
+
+    def kill(self) -> None:
+        self._kernel.signal(self._command.process, signal.SIGKILL)
+
+    # Its code
 
     @property
     def has_ended_input(self) -> bool:
@@ -180,10 +196,7 @@ class PlayedPump(Speech):
             _running = before
 
     def _run(self) -> None:
-        try:
-            self._command.code()
-        except GreenletExit:
-            return
+        self.code = self._command.code().returncode
         self._loop.call_soon(self._command.end)
 
     def _end(self) -> None:
@@ -192,6 +205,20 @@ class PlayedPump(Speech):
             task.cancel()
         for output in self.outputs.values():
             output.feed_eof()
+
+
+class PlayedPump(Speech):
+    """The client of a process `sm mcp` that another process has started."""
+
+    def __init__(self, instance: Instance, starter: PlayedProcess) -> None:
+        super().__init__()
+        self._process = PumpProcess(instance, starter.environ, starter.pid)
+
+    def write(self, line: bytes) -> None:
+        self._process.feed(line + b"\n")
+
+    def read_line(self) -> bytes:
+        return self._process.read_line()
 
 
 class PlayedSessionPump(PlayedPump):

@@ -5,7 +5,7 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -13,14 +13,6 @@ from tests.cli.peer import Answer, ReceivedRequest, answer, chunked
 from tests.load import scaled
 
 ROUTE = "POST /v1/mcp"
-_CODE = """
-import sys
-from sm.cli import main
-from sm.cli.mcp import link, pump
-for name, value in {settings!r}.items():
-    setattr(link if hasattr(link, name) else pump, name, value)
-main()
-"""
 
 
 class PumpClient:
@@ -28,16 +20,9 @@ class PumpClient:
 
     starts_processes = True
 
-    def __init__(
-        self,
-        environ: Mapping[str, str],
-        options: Sequence[str] = (),
-        settings: Mapping[str, float] | None = None,
-    ) -> None:
-        """`settings`: constants of the pump's modules in place of theirs."""
-        code = ["-c", _CODE.format(settings=dict(settings))] if settings else ["-m", "sm.cli"]
+    def __init__(self, environ: Mapping[str, str]) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, *code, "mcp", *options],
+            [sys.executable, "-m", "sm.cli", "mcp"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

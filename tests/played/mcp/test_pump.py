@@ -37,9 +37,9 @@ def pump(instance: Instance) -> PlayedSessionPump:
     return PlayedSessionPump(instance)
 
 
-def in_session(instance: Instance, session_id: str, *options: str) -> PlayedPump:
+def in_session(instance: Instance, session_id: str) -> PlayedPump:
     """Another process `sm mcp` of the session."""
-    return PlayedPump(instance, instance.world.programs.running[session_id].process, *options)
+    return PlayedPump(instance, instance.world.programs.running[session_id].process)
 
 
 def test_create_session_makes_one_child_when_the_daemon_is_killed_at_any_time(

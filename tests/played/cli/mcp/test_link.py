@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import SESSION
-from tests.cli.mcp.client import ROUTE, PumpClient, by_method, echo, notification, request, response, stream
-from tests.cli.peer import HANG_UP, SILENCE, Answer, Peer, chunked, error
-from tests.load import until
+from tests.cli.mcp.client import ROUTE, by_method, echo, notification, request, response, stream
+from tests.cli.peer import HANG_UP, SILENCE, Answer, chunked, error
+from tests.played.cli.mcp.client import PumpClient
+from tests.played.cli.peer import Peer
+from tests.sim.stage import Instance, until
 
 BUSY = error("limit_reached", "this socket already has 64 connections", 503)
 REPORT = {"report_checkpoint": "checkpoint", "report_note": "note", "complete_session": "complete"}
@@ -49,9 +51,11 @@ def test_call_is_repeated_with_its_key_until_it_is_answered(peer: Peer, pump: Pu
     assert len(tries) == 1
 
 
-def test_call_in_flight_is_repeated_when_another_daemon_listens(path: str, pump: PumpClient) -> None:
+def test_call_in_flight_is_repeated_when_another_daemon_listens(
+    instance: Instance, path: str, pump: PumpClient
+) -> None:
     first = request("initialize", 0, {"protocolVersion": "2025-11-25", "clientInfo": {"name": "x"}})
-    with Peer(path) as peer:
+    with Peer(instance, path) as peer:
         peer.script(ROUTE, by_method({"tools/call": SILENCE}))
         pump.send(first)
         pump.read()
@@ -59,7 +63,7 @@ def test_call_in_flight_is_repeated_when_another_daemon_listens(path: str, pump:
         pump.call("create_session", 2)
         peer.wait_received(3)
         keys = {received.json["id"]: received.headers.get("idempotency-key") for received in peer.received}
-    with Peer(path) as peer:
+    with Peer(instance, path) as peer:
         peer.script(ROUTE, echo)
         assert {pump.read()["id"], pump.read()["id"]} == {1, 2}
         greeting, initialized, *calls = peer.received
@@ -69,12 +73,14 @@ def test_call_in_flight_is_repeated_when_another_daemon_listens(path: str, pump:
     assert len({received.headers["mcp-client"] for received in peer.received}) == 1
 
 
-def test_idle_pump_shakes_hands_with_another_daemon_once(path: str, pump: PumpClient) -> None:
-    with Peer(path) as peer:
+def test_idle_pump_shakes_hands_with_another_daemon_once(
+    instance: Instance, path: str, pump: PumpClient
+) -> None:
+    with Peer(instance, path) as peer:
         peer.script(ROUTE, echo)
         pump.send(request("initialize", 0, {}))
         pump.read()
-    with Peer(path) as peer:
+    with Peer(instance, path) as peer:
         peer.script(ROUTE, echo)
         for number in (1, 2):
             pump.send(request("ping", number))
@@ -83,12 +89,12 @@ def test_idle_pump_shakes_hands_with_another_daemon_once(path: str, pump: PumpCl
     assert methods == ["initialize", "notifications/initialized", "ping", "ping"]
 
 
-def test_refused_initialize_is_not_repeated(path: str, pump: PumpClient) -> None:
-    with Peer(path) as peer:
+def test_refused_initialize_is_not_repeated(instance: Instance, path: str, pump: PumpClient) -> None:
+    with Peer(instance, path) as peer:
         peer.script(ROUTE, error("not_permitted", "MCP is switched off", 403))
         pump.send(request("initialize", 0, {}))
         assert "error" in pump.read()
-    with Peer(path) as peer:
+    with Peer(instance, path) as peer:
         peer.script(ROUTE, echo)
         pump.send(request("ping"))
         assert pump.read()["id"] == 1
@@ -115,14 +121,14 @@ def test_call_fails_when_the_daemon_stays_away(state: Path, start: Callable[...,
     assert not (state / "spool").exists()
 
 
-def test_cancelled_call_is_not_repeated(path: str, pump: PumpClient) -> None:
-    with Peer(path) as peer:
+def test_cancelled_call_is_not_repeated(instance: Instance, path: str, pump: PumpClient) -> None:
+    with Peer(instance, path) as peer:
         peer.script(ROUTE, by_method({"tools/call": SILENCE}))
         pump.call("create_session", 1)
         peer.wait_received(1)
         pump.send(notification("notifications/cancelled", requestId=1))
         peer.wait_received(2)
-    with Peer(path) as peer:
+    with Peer(instance, path) as peer:
         peer.script(ROUTE, echo)
         pump.send(request("ping", 2))
         assert pump.read()["id"] == 2
@@ -155,13 +161,13 @@ def test_report_is_spooled_while_the_daemon_is_away(
 
 
 def test_spooled_report_is_removed_when_the_daemon_answers(
-    path: str, spool: Path, start: Callable[..., PumpClient]
+    instance: Instance, path: str, spool: Path, start: Callable[..., PumpClient]
 ) -> None:
     pump = start(REPORT_AWAY_S=1000)
     pump.call("report_note", 1, text="tests")
     (file,) = until(lambda: [*spool.glob("[!.]*")], "the report")
     key = json.loads(file.read_text())["key"]
-    with Peer(path) as peer:
+    with Peer(instance, path) as peer:
         peer.script(ROUTE, echo)
         assert pump.read()["result"]["arguments"] == {"text": "tests"}
         assert peer.received[0].key == key

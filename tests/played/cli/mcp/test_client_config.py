@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sm.cli.mcp.client_config import CLIENTS
-from tests.cli.conftest import Sm
+from tests.played.cli.command import Sm
 
 
 def printed(run: Sm, client: str, *options: str) -> Any:
