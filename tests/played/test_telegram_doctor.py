@@ -1,16 +1,19 @@
 """`sm doctor` on the bot: its rights in groups, and the clock of the machine."""
 
-import time
+import pytest
 
-from tests.instance import Instance, until
-from tests.telegram_api import TelegramApi
+from sm.cli.mcp.check import PumpTimes
+from tests.sim.stage import Instance, until
+from tests.sim.telegram import PlayedTelegramApi
 from tests.telegram_instance import configure, start
 
 FORUM, MISSING = -1_001_000_000_001, -1_001_000_000_002
 
 
-def test_doctor_names_missing_rights_in_groups_and_a_wrong_clock() -> None:
-    with TelegramApi(now=lambda: time.time() + 300) as api, Instance() as home:
+def test_doctor_names_missing_rights_in_groups_and_a_wrong_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sm.cli.mcp.check.measure", lambda _: PumpTimes(100, 10))  # of a real process
+    with Instance() as home, PlayedTelegramApi(now=lambda: home.world.clocks.wall() + 300) as api:
+        api.serve(home)
         ann = api.person(1001, "Ann")
         forum = api.group(FORUM, "Fleet", is_forum=True)
         configure(home, api, section=f", groups: [{FORUM}, {MISSING}]")
