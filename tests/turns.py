@@ -27,6 +27,12 @@ def told(stage: WithState, agent: Agent, words: str) -> list[str]:
     return [line for line in notices(stage) if f"({agent.id}) {words}" in line]
 
 
+def turn(agent: Agent, text: str, prompt: str = "go on") -> None:
+    """Play a whole turn that ends with `text`."""
+    agent.send_event("UserPromptSubmit", prompt=prompt, prompt_id=os.urandom(4).hex())
+    agent.send_event("Stop", last_assistant_message=text)
+
+
 def begin_turn(agent: Agent) -> None:
     agent.publish("busy")
     agent.send_event("UserPromptSubmit", prompt="go on", prompt_id=os.urandom(4).hex())

@@ -1,4 +1,4 @@
-"""Endings that sm detects in the last messages of turns, also while daemons are killed. The test plays the hooks."""
+"""Endings that sm detects in the last messages of turns, while daemons are killed. The test plays the hooks."""
 
 import os
 import random
@@ -6,19 +6,17 @@ import re
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import partial
-from typing import Any
 
 import pytest
 
-from tests.fixtures import context_fixture
 from tests.instance import until
 from tests.integration.played_claude import BOX, Agent, Stage
 from tests.load import scaled
-from tests.turns import notices, told
+from tests.turns import notices, turn
 
 LONG = os.environ.get("SM_LONG") == "1"
 SEED = int(os.environ.get("SM_SEED", "1"))
@@ -28,120 +26,11 @@ child_agents:
 daemon: {{ignore_evidence: [screen, title]}}
 """
 QUICK = SETTINGS.format(quiet_s=0.2)
-DONE = "Done. All 26 tests pass."
 TEXTS = {
     "done": "Done. I fixed the login page and all tests pass (part {n}).",
     "question": "I read the code. Which of the two databases should I use for part {n}?",
     "unclear": "Reading part {n}.",
 }
-
-stage = context_fixture("module", Stage, QUICK, BOX)
-
-
-def turn(agent: Agent, text: str, prompt: str = "go on") -> None:
-    """Play a whole turn that ends with `text`."""
-    agent.send_event("UserPromptSubmit", prompt=prompt, prompt_id=os.urandom(4).hex())
-    agent.send_event("Stop", last_assistant_message=text)
-
-
-def status(stage: Stage, agent: Agent) -> dict[str, Any]:
-    return stage.session(agent.id)
-
-
-def completed(stage: Stage, agent: Agent) -> dict[str, Any]:
-    def look() -> dict[str, Any] | None:
-        session = status(stage, agent)
-        return session if session["status"] == "completed" else None
-
-    return until(look, "sm completes the session")
-
-
-def open_request(stage: Stage, agent: Agent, kind: str) -> dict[str, Any]:
-    def look() -> dict[str, Any] | None:
-        found = [r for r in stage.json("requests") if r["session_id"] == agent.id and r["kind"] == kind]
-        return found[0] if found else None
-
-    return until(look, f"a request of kind {kind}")
-
-
-def terminal_of(stage: Stage, agent: Agent) -> bool:
-    return f"claude-{agent.id}" in stage.tmux("list-sessions", "-F", "#{session_name}").split()
-
-
-def test_auto_mode_completes_a_session_that_says_done_and_tells_its_parent(stage: Stage) -> None:
-    """Seed 003, Auto Mode, example flow. The transcript is archived when the process ends, not before."""
-    parent = stage.spawn("Sh", "sleep 1000")["session_id"]
-    child = stage.agent("Plain", "--parent", parent)
-    text = "Done. All tests passing."
-    turn(child, text)
-    done = completed(stage, child)
-    assert (done["status_source"], done["completion_message"], done["mode"]) == ("completion", text, "auto")
-    assert told(stage, child, "completed") == [f'child plain-{child.id} ({child.id}) completed: "{text}"']
-    until(lambda: stage.json("log", parent), "the parent gets a message")
-    (event,) = [e for e in stage.events(child.id) if e["type"] == "completed"]
-    assert event["message"] == f'Child {child.id} completed - "{text}"'
-    assert f'completed: Child {child.id} completed - "{text}"' in stage.sm("events", parent)
-    (line,) = stage.sm("children", parent).splitlines()
-    assert re.fullmatch(rf'plain-{child.id} \({child.id}\) \| completed \| .* ago \| "{text}"', line)
-    assert done["pid"] is not None
-    assert terminal_of(stage, child)
-    stage.sm("kill", child.id)
-    until((stage.state / "archives" / child.id / "terminal.txt").exists, "its output is archived")
-
-
-def test_manual_mode_detects_nothing_and_the_parent_kills(stage: Stage) -> None:
-    """Seed 003, Manual Mode, example flow."""
-    parent = stage.spawn("Sh", "sleep 1000")["session_id"]
-    as_parent = stage.as_session(parent)
-    child = stage.agent("Plain", "--lifecycle", "manual", env=as_parent)
-    turn(child, DONE)
-    other = stage.agent("Plain")  # its completion shows that the time of the first one has passed
-    turn(other, DONE)
-    completed(stage, other)
-    assert status(stage, child)["status"] == "idle"
-    progress = stage.sm("progress", child.id, env=as_parent)
-    assert progress.startswith(f"plain-{child.id} ({child.id}) | idle | ")
-    assert stage.json("progress", child.id, env=as_parent)["is_complete"] is False
-    assert terminal_of(stage, child)
-    stage.sm("kill", child.id, env=as_parent)
-    assert status(stage, child)["status"] == "killed"
-    assert told(stage, child, "completed") == []
-
-
-@pytest.mark.parametrize("answer", ["approve", "reject"])
-def test_supervised_mode_asks_the_parent_who_approves_or_rejects(stage: Stage, answer: str) -> None:
-    """Seed 003, Supervised Mode, example flow. The notice ends with the commands to type."""
-    parent = stage.spawn("Sh", "sleep 1000")["session_id"]
-    as_parent = stage.as_session(parent)
-    child = stage.agent("Plain", "--lifecycle", "supervised", env=as_parent)
-    turn(child, DONE)
-    request = open_request(stage, child, "completion")
-    assert (request["evidence"], status(stage, child)["status"]) == ("completion", "idle")
-    proposed = f'child plain-{child.id} ({child.id}) proposes its completion: "{DONE}"; '
-    assert told(stage, child, "") == [f"{proposed}answer with: sm approve rN, or: sm deny rN WHY"]
-    if answer == "approve":
-        stage.sm("approve", child.id, env=as_parent)
-        assert completed(stage, child)["completion_message"] == DONE
-        return
-    assert stage.sm("reject", child.id, "also run the linter", env=as_parent).startswith("Denied")
-    message = until(lambda: stage.json("log", child.id), "the agent gets the reason")[-1]
-    assert "also run the linter" in message["text"]
-    assert status(stage, child)["status"] == "idle"
-    # The stand-in draws no pasted text: this hook takes the message, without which sm would look for it for a minute.
-    prompt = f"[sm] from sh-{parent} ({parent}), message {message['message_id']}\n{message['text']}"
-    turn(child, f"{DONE} The linter too.", prompt)
-    open_request(stage, child, "completion")
-    stage.sm("approve", child.id, env=as_parent)
-    assert completed(stage, child)["completion_message"] == f"{DONE} The linter too."
-
-
-# ------------------------------------------------------------------------------------------------------ modes
-
-
-# ------------------------------------------------------------------------------------- questions, quiet window
-
-
-# ---------------------------------------------------------------------------------------------- kill -9, often
 
 
 @contextmanager
@@ -215,50 +104,3 @@ def test_endings_are_told_exactly_once_when_the_daemon_is_killed() -> None:
     assert stormy == calm
     assert sum(calm.values()) >= count * turns
     assert set(calm.values()) == {1}
-
-
-# ------------------------------------------------------------------------------- facts of the turn
-
-
-FAILURES = (
-    "The job died after 3 minutes.",
-    "I removed the old flag and rolled it back.",
-    "Every edit is refused by the sandbox.",
-    "No lo he conseguido.",
-    "I removed the flag.",
-)
-"""Final messages of turns whose last tools failed. The last one only claims a piece of work."""
-
-
-def failing_turn(agent: Agent, text: str, *, restart: Callable[[], object] | None = None) -> None:
-    """Play a turn with two tools that fail, in hooks and in the transcript, and its final message."""
-    agent.send_event("UserPromptSubmit", prompt="Remove the flag", prompt_id=os.urandom(4).hex())
-    agent.write_prompt("Remove the flag")
-    for number in (1, 2):
-        use = {
-            "tool_name": "Bash",
-            "tool_use_id": f"toolu_{agent.id}{number}",
-            "tool_input": {"command": "make"},
-        }
-        agent.send_event("PreToolUse", **use)
-        block = {"type": "tool_use", "id": use["tool_use_id"], "name": "Bash", "input": {"command": "make"}}
-        message = {"id": f"m{agent.id}{number}", "model": "claude-opus-4-8", "content": [block]}
-        agent.write_message(message)
-        agent.send_event("PostToolUseFailure", **use)
-        agent.write_tool_result(str(use["tool_use_id"]), "make: *** failed", is_error=True)
-    if restart is not None:
-        restart()
-    agent.send_event("Stop", last_assistant_message=text)
-
-
-@pytest.mark.parametrize("restarts", [False, True], ids=["", "daemon restarts in the turn"])
-def test_turn_whose_tools_failed_and_that_reports_a_failure_is_not_completed(
-    stage: Stage, restarts: bool
-) -> None:
-    agents = [stage.agent("Plain") for _ in FAILURES]
-    for agent, text in zip(agents, FAILURES, strict=True):
-        failing_turn(agent, text, restart=partial(stage.sm, "daemon", "restart") if restarts else None)
-    after = stage.agent("Plain")
-    turn(after, DONE)
-    completed(stage, after)  # its whole quiet window has passed, and that of the others before it
-    assert [status(stage, agent)["status"] for agent in agents] == ["idle"] * len(agents)

@@ -2,10 +2,12 @@
 
 import os
 import random
+import re
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ import pytest
 from tests.fixtures import context_fixture
 from tests.played_agent import Agent
 from tests.sim.stage import BOX, Stage, until
-from tests.turns import notices
+from tests.turns import notices, told, turn
 
 SETTINGS = """
 child_agents:
@@ -26,12 +28,6 @@ QUESTION = "Which database should I use, sqlite or postgres?"
 
 stage = context_fixture("function", Stage, QUICK, BOX)
 slow = context_fixture("function", Stage, SETTINGS.format(quiet_s=1000), BOX)
-
-
-def turn(agent: Agent, text: str, prompt: str = "go on") -> None:
-    """Play a whole turn that ends with `text`."""
-    agent.send_event("UserPromptSubmit", prompt=prompt, prompt_id=os.urandom(4).hex())
-    agent.send_event("Stop", last_assistant_message=text)
 
 
 def status(stage: Stage, agent: Agent) -> dict[str, Any]:
@@ -52,6 +48,81 @@ def open_request(stage: Stage, agent: Agent, kind: str) -> dict[str, Any]:
         return found[0] if found else None
 
     return until(look, f"a request of kind {kind}")
+
+
+# -------------------------------------------------------------------------------------------- seed 003, flows
+
+
+def test_auto_mode_completes_a_session_that_says_done_and_tells_its_parent(stage: Stage) -> None:
+    """Seed 003, Auto Mode, example flow. The transcript is archived when the process ends, not before."""
+    parent = stage.spawn("Sh", "sleep 1000")["session_id"]
+    child = stage.agent("Plain", "--parent", parent)
+    text = "Done. All tests passing."
+    turn(child, text)
+    done = completed(stage, child)
+    assert (done["status_source"], done["completion_message"], done["mode"]) == ("completion", text, "auto")
+    assert told(stage, child, "completed") == [f'child plain-{child.id} ({child.id}) completed: "{text}"']
+    until(lambda: stage.json("log", parent), "the parent gets a message")
+    (event,) = [e for e in stage.events(child.id) if e["type"] == "completed"]
+    assert event["message"] == f'Child {child.id} completed - "{text}"'
+    assert f'completed: Child {child.id} completed - "{text}"' in stage.sm("events", parent)
+    (line,) = stage.sm("children", parent).splitlines()
+    assert re.fullmatch(rf'plain-{child.id} \({child.id}\) \| completed \| .* ago \| "{text}"', line)
+    assert done["pid"] is not None
+    assert stage.has_terminal(f"claude-{child.id}")
+    stage.sm("kill", child.id)
+    until((stage.state / "archives" / child.id / "terminal.txt").exists, "its output is archived")
+
+
+def test_manual_mode_detects_nothing_and_the_parent_kills(stage: Stage) -> None:
+    """Seed 003, Manual Mode, example flow."""
+    parent = stage.spawn("Sh", "sleep 1000")["session_id"]
+    as_parent = stage.as_session(parent)
+    child = stage.agent("Plain", "--lifecycle", "manual", env=as_parent)
+    turn(child, DONE)
+    other = stage.agent("Plain")  # its completion shows that the time of the first one has passed
+    turn(other, DONE)
+    completed(stage, other)
+    assert status(stage, child)["status"] == "idle"
+    progress = stage.sm("progress", child.id, env=as_parent)
+    assert progress.startswith(f"plain-{child.id} ({child.id}) | idle | ")
+    assert stage.json("progress", child.id, env=as_parent)["is_complete"] is False
+    assert stage.has_terminal(f"claude-{child.id}")
+    stage.sm("kill", child.id, env=as_parent)
+    assert status(stage, child)["status"] == "killed"
+    assert told(stage, child, "completed") == []
+
+
+@pytest.mark.parametrize("answer", ["approve", "reject"])
+def test_supervised_mode_asks_the_parent_who_approves_or_rejects(stage: Stage, answer: str) -> None:
+    """Seed 003, Supervised Mode, example flow. The notice ends with the commands to type."""
+    parent = stage.spawn("Sh", "sleep 1000")["session_id"]
+    as_parent = stage.as_session(parent)
+    child = stage.agent("Plain", "--lifecycle", "supervised", env=as_parent)
+    turn(child, DONE)
+    request = open_request(stage, child, "completion")
+    assert (request["evidence"], status(stage, child)["status"]) == ("completion", "idle")
+    proposed = f'child plain-{child.id} ({child.id}) proposes its completion: "{DONE}"; '
+    assert told(stage, child, "") == [f"{proposed}answer with: sm approve rN, or: sm deny rN WHY"]
+    if answer == "approve":
+        stage.sm("approve", child.id, env=as_parent)
+        assert completed(stage, child)["completion_message"] == DONE
+        return
+    assert stage.sm("reject", child.id, "also run the linter", env=as_parent).startswith("Denied")
+
+    def typed() -> dict[str, Any] | None:
+        log = stage.json("log", child.id)
+        return log[-1] if log and log[-1]["status"] != "queued" else None
+
+    message = until(typed, "the agent gets the reason")
+    assert "also run the linter" in message["text"]
+    assert status(stage, child)["status"] == "idle"
+    # The stand-in draws no pasted text: this hook takes the message, without which sm would look for it for a minute.
+    prompt = f"[sm] from sh-{parent} ({parent}), message {message['message_id']}\n{message['text']}"
+    turn(child, f"{DONE} The linter too.", prompt)
+    open_request(stage, child, "completion")
+    stage.sm("approve", child.id, env=as_parent)
+    assert completed(stage, child)["completion_message"] == f"{DONE} The linter too."
 
 
 # ------------------------------------------------------------------------------------------------------ modes
@@ -170,3 +241,50 @@ def test_same_words_complete_a_turn_whose_tools_succeeded(stage: Stage) -> None:
     agent.send_event("PostToolUse", **use)
     agent.send_event("Stop", last_assistant_message=FAILURES[-1])
     completed(stage, agent)
+
+
+# ------------------------------------------------------------------------------- facts of the turn
+
+
+FAILURES = (
+    "The job died after 3 minutes.",
+    "I removed the old flag and rolled it back.",
+    "Every edit is refused by the sandbox.",
+    "No lo he conseguido.",
+    "I removed the flag.",
+)
+"""Final messages of turns whose last tools failed. The last one only claims a piece of work."""
+
+
+def failing_turn(agent: Agent, text: str, *, restart: Callable[[], object] | None = None) -> None:
+    """Play a turn with two tools that fail, in hooks and in the transcript, and its final message."""
+    agent.send_event("UserPromptSubmit", prompt="Remove the flag", prompt_id=os.urandom(4).hex())
+    agent.write_prompt("Remove the flag")
+    for number in (1, 2):
+        use = {
+            "tool_name": "Bash",
+            "tool_use_id": f"toolu_{agent.id}{number}",
+            "tool_input": {"command": "make"},
+        }
+        agent.send_event("PreToolUse", **use)
+        block = {"type": "tool_use", "id": use["tool_use_id"], "name": "Bash", "input": {"command": "make"}}
+        message = {"id": f"m{agent.id}{number}", "model": "claude-opus-4-8", "content": [block]}
+        agent.write_message(message)
+        agent.send_event("PostToolUseFailure", **use)
+        agent.write_tool_result(str(use["tool_use_id"]), "make: *** failed", is_error=True)
+    if restart is not None:
+        restart()
+    agent.send_event("Stop", last_assistant_message=text)
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["", "daemon restarts in the turn"])
+def test_turn_whose_tools_failed_and_that_reports_a_failure_is_not_completed(
+    stage: Stage, restarts: bool
+) -> None:
+    agents = [stage.agent("Plain") for _ in FAILURES]
+    for agent, text in zip(agents, FAILURES, strict=True):
+        failing_turn(agent, text, restart=partial(stage.sm, "daemon", "restart") if restarts else None)
+    after = stage.agent("Plain")
+    turn(after, DONE)
+    completed(stage, after)  # its whole quiet window has passed, and that of the others before it
+    assert [status(stage, agent)["status"] for agent in agents] == ["idle"] * len(agents)
