@@ -6,9 +6,11 @@ from sm.api.answers.live import LaneView, SpanView, TimelineView
 from sm.client import live
 from sm.client.http import Client
 from sm.errors import NotFound, UsageError
-from tests.instance import Instance
-from tests.session_client import request_as
-from tests.team import Team
+from tests.fixtures import context_fixture
+from tests.sim.stage import Instance
+from tests.sim.team import PlayedTeam
+
+instance = context_fixture("function", Instance)
 
 
 def test_client_and_document_name_the_same_fields_of_the_timeline() -> None:
@@ -65,14 +67,14 @@ def test_timeline_omits_what_was_over_and_cuts_at_the_limit(instance: Instance) 
 
 
 def test_session_sees_visible_sessions_in_the_timeline() -> None:
-    team = Team()
+    team = PlayedTeam()
     try:
         names = {session_id: name for name, session_id in team.ids.items()}
         lanes = team.client("parent").get("/v1/timeline")["sessions"]
         assert {names[lane["session_id"]] for lane in lanes} == {"parent", "child", "sibling"}
         for path in (f"/v1/timeline?session={team.ids['direct']}", "/v1/timeline?workspace=bank"):
             assert team.client("parent").refused("GET", path) == (404, "not_found")
-        (seen,) = request_as(team.instance, team.ids["direct"], ("GET", "/v1/timeline"))
+        (seen,) = team.instance.request_as(team.ids["direct"], ("GET", "/v1/timeline"))
         shown = {names[lane["session_id"]] for lane in seen[1]["sessions"]}
         assert shown == {"parent", "child", "sibling", "direct"}
     finally:

@@ -1,7 +1,6 @@
 """A parent that waits for its children with `sm wait` while the daemon is killed hears of each ending once."""
 
-from tests.integration.played_claude import BOX, Stage
-from tests.load import scaled, until
+from tests.sim.stage import BOX, Stage, until
 
 SETTINGS = "daemon: {ignore_evidence: [screen, title]}\n"
 UNTIL_FILE = "while [ ! -e {name} ]; do sleep 0.05; done"
@@ -25,7 +24,7 @@ def test_endings_are_told_once_when_the_daemon_is_killed_during_a_wait_for_two_c
         own = stage.spawn("Sh", "exit 3")["session_id"]
         until(lambda: own in stage.sm("inbox"), "the notice of the operator")
         (stage.work / "second").touch()
-        out, err = waiting.communicate(timeout=scaled(60))
+        out, err = waiting.communicate(timeout=60)
         assert waiting.returncode == 0, err
         assert first in out
         assert second in out

@@ -3,10 +3,8 @@
 import json
 import os
 import re
-import subprocess
+import signal
 from collections import Counter
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from datetime import datetime
 from math import inf
 from pathlib import Path
@@ -16,20 +14,36 @@ import pytest
 
 from sm.messaging.timers import LONGEST_S, QUIET_S
 from tests.fixtures import context_fixture
-from tests.instance import SM, Instance, until
 from tests.integration.ended_agents import ENDED
-from tests.load import option, scaled
+from tests.sim.programs import Running
+from tests.sim.stage import Instance, until
 
 OF_EACH = 4
 WAIT_FOR_GO = "while [ ! -e go ]; do sleep 0.05; done"
 MORE = """
-  Parent: {command: [sh, -c, "while sm inbox --take --wait --json >> told || [ $? = 7 ]; do :; done"], prompt: file}
+  Parent: {command: [reader], prompt: file}
   TtyParent: {command: [sh, -c, "while read -r x; do echo \\"$x\\" >> told; done"], prompt: file, input: tty}
   Quiet: {command: [sh, -c, "while sm inbox --take --wait --timeout 1000 > /dev/null; do :; done"], prompt: file}
 """
 
 
-home = context_fixture("function", Instance, MORE)
+async def reader(program: Running) -> None:
+    """Take all messages into the file `told`, also while the daemon restarts."""
+    assert program.sm_command is not None
+    while True:
+        taken = await program.sm_command(program, ["inbox", "--take", "--wait", "--json"])
+        if taken.returncode == 0:
+            with open(program.file("told"), "a", encoding="utf-8") as file:
+                file.write(taken.stdout)
+
+
+class Home(Instance):
+    def __init__(self) -> None:
+        super().__init__(MORE)
+        self.world.programs.installed["reader"] = reader
+
+
+home = context_fixture("function", Home)
 
 
 def taken_messages(path: Path) -> list[dict[str, Any]]:
@@ -44,7 +58,7 @@ def ending_lines(messages: list[dict[str, Any]]) -> list[str]:
 
 
 def most_messages(instance: Instance, children: list[str]) -> int:
-    """The most messages into which the daemon may divide the notices: on a busy machine, endings are far apart."""
+    """The most messages into which the daemon may divide the notices: endings may be far apart."""
     at = [
         datetime.fromisoformat(e["timestamp"]).timestamp()
         for e in instance.events()
@@ -58,52 +72,41 @@ def most_messages(instance: Instance, children: list[str]) -> int:
     return count
 
 
-def twenty_children(instance: Instance, parent: str) -> dict[str, list[str]]:
+def twenty_children(instance: Instance, parent: str) -> dict[str, list[dict[str, Any]]]:
     """Spawn four children of each kind. They end when the file `go` exists, or in `end_all`."""
     scripts = {
         "completing": f"{WAIT_FOR_GO}; sm complete 'well done'; exec sleep 1000",
         "exiting": f"{WAIT_FOR_GO}; exit 0",
-        "crashing": f"{WAIT_FOR_GO}; kill -SEGV $$",
+        "crashing": "exec sleep 1000",
         "killed": "exec sleep 1000",
         "losing": "exec sleep 1000",
     }
-    with ThreadPoolExecutor(4) as pool:
-        futures = {
-            kind: [pool.submit(instance.spawn, "Sh", script, "--parent", parent) for _ in range(OF_EACH)]
-            for kind, script in scripts.items()
-        }
-    return {kind: [f.result()["session_id"] for f in spawned] for kind, spawned in futures.items()}
+    return {
+        kind: [instance.spawn("Sh", script, "--parent", parent) for _ in range(OF_EACH)]
+        for kind, script in scripts.items()
+    }
 
 
-def end_all(instance: Instance, children: dict[str, list[str]]) -> None:
-    with ThreadPoolExecutor(3) as pool:
-        ended: list[Future[Any]] = [
-            pool.submit((instance.work / "go").touch),
-            pool.submit(instance.sm, "kill", "--force", *children["killed"]),
-            *(
-                pool.submit(instance.tmux, "kill-session", "-t", f"=command-{session_id}")
-                for session_id in children["losing"]
-            ),
-        ]
-    for future in ended:
-        future.result()
+def end_all(instance: Instance, children: dict[str, list[dict[str, Any]]], *, crash: bool) -> None:
+    """End all children. `crash`: kill the daemon after the first endings."""
+    (instance.work / "go").touch()
+    for child in children["crashing"]:
+        os.kill(child["pid"], signal.SIGSEGV)
+    if crash:
+        until(lambda: any(e["type"] == "error" for e in instance.events()), "the first has ended")
+        instance.kill_daemon()
+    for child in children["losing"]:
+        instance.close_terminal(child["tmux_session"])
+    instance.sm("kill", "--force", *(child["session_id"] for child in children["killed"]))
 
 
 @pytest.mark.parametrize("crash", [False, True], ids=["daemon runs", "daemon killed"])
 def test_parent_gets_20_endings_once_each_in_at_most_three_messages(home: Instance, crash: bool) -> None:
     parent = home.spawn("Parent")["session_id"]
     children = twenty_children(home, parent)
-    if crash:
-        with ThreadPoolExecutor(1) as pool:
-            ending = pool.submit(end_all, home, children)
-            until(lambda: any(e["type"] in ("error", "killed") for e in home.events()), "the first has ended")
-            home.kill_daemon()
-            home.sm("status")
-            ending.result()
-    else:
-        end_all(home, children)
-    everyone = [session_id for ids in children.values() for session_id in ids]
-    home.sm("wait", *everyone, "--until", "ended", *option("--timeout", 60), timeout_s=120)
+    end_all(home, children, crash=crash)
+    everyone = [child["session_id"] for kind in children.values() for child in kind]
+    home.sm("wait", *everyone, "--until", "ended")
     until(lambda: len(ending_lines(taken_messages(home.work / "told"))) >= len(everyone), "all notices")
     messages = taken_messages(home.work / "told")
     entries = ending_lines(messages)
@@ -124,9 +127,7 @@ def test_notices_typed_to_a_terminal_are_lines_within_the_length_limit(home: Ins
     parent = home.spawn("TtyParent")["session_id"]
     words = "é" * 400
     script = f"{WAIT_FOR_GO}; sm complete '{words}'"
-    with ThreadPoolExecutor(4) as pool:
-        futures = [pool.submit(home.spawn, "Sh", script, "--parent", parent) for _ in range(12)]
-    children = [future.result()["session_id"] for future in futures]
+    children = [home.spawn("Sh", script, "--parent", parent)["session_id"] for _ in range(12)]
     (home.work / "go").touch()
     path = home.work / "told"
 
@@ -143,21 +144,10 @@ def test_notices_typed_to_a_terminal_are_lines_within_the_length_limit(home: Ins
 
 def test_no_notice_is_sent_when_a_foreground_wait_reported_the_ending(home: Instance) -> None:
     first = home.spawn("Sh", "while [ ! -e go ]; do sleep 0.05; done; exit 3")["session_id"]
-    waiting = subprocess.Popen(
-        [SM, "wait", first, "--until", "ended", *option("--timeout")],
-        env=home.env,
-        cwd=home.work,
-        stdout=subprocess.DEVNULL,
-    )
-
-    def is_connected() -> bool:
-        with suppress(OSError):  # a file descriptor was closed meanwhile
-            return any("socket" in os.readlink(fd) for fd in Path(f"/proc/{waiting.pid}/fd").iterdir())
-        return False
-
-    until(is_connected, "the wait is connected to the daemon")
+    waiting = home.start_command("wait", first, "--until", "ended")
+    home.wait(1)  # it is connected
     (home.work / "go").touch()
-    assert waiting.wait(scaled()) == 0
+    assert waiting.wait() == 0
     second = home.spawn("Sh", "exit 4")["session_id"]
     until(lambda: any(second in m["text"] for m in home.json("inbox")), "the operator's notice")
     assert not any(first in m["text"] for m in home.json("inbox"))
@@ -209,7 +199,7 @@ def test_texts_of_agents_cannot_forge_a_line_of_the_daemon(home: Instance) -> No
         exec sleep 1000
     """
     child = home.spawn("Sh", script, "--parent", parent)["session_id"]
-    home.sm("wait", child, *option("--timeout"))
+    home.sm("wait", child)
     home.sm("send", parent, FORGED)
     until(
         lambda: any(m["text"] == FORGED for m in taken_messages(home.work / "told")), "the parent's message"
