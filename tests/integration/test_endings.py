@@ -3,7 +3,6 @@
 import fcntl
 import os
 import signal
-import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -12,9 +11,8 @@ import pytest
 
 from sm.client.http import Client, new_key
 from tests.fixtures import context_fixture
-from tests.instance import SM, Instance, until
-from tests.integration.ended_agents import ENDED, gone, outcome, rows, tmux_server, wait_line
-from tests.load import scaled
+from tests.instance import Instance, until
+from tests.integration.ended_agents import ENDED, end_events, gone, outcome, tmux_server, wait_line
 
 shared = context_fixture("module", Instance, "limits: {max_per_workspace: 10000}")
 """Shared by tests that disturb neither the daemon nor tmux."""
@@ -25,10 +23,6 @@ def spawn_script(instance: Instance, script: str) -> dict[str, Any]:
     body = {"agent_type": "Sh", "prompt": script, "cwd": str(instance.work), "environment": dict(os.environ)}
     session: dict[str, Any] = Client(str(instance.socket)).post("/v1/sessions", body, key=new_key())
     return session
-
-
-def end_events(instance: Instance, session_id: str) -> list[str]:
-    return [e["type"] for e in instance.events(session_id) if e["type"] in ENDED]
 
 
 def test_exit_codes_are_right_when_100_agents_exit_together(shared: Instance) -> None:
@@ -128,29 +122,6 @@ def test_kill_force_sends_no_sigterm(shared: Instance) -> None:
     assert not (shared.work / "asked").exists()
 
 
-def test_kill_sends_sigkill_after_the_grace_time_when_sigterm_is_ignored(shared: Instance) -> None:
-    script = (
-        'trap "echo heard > ignored" TERM; trap "" HUP; echo yes > stubborn; while :; do sleep 0.05; done'
-    )
-    session_id = shared.spawn("Sh", script)["session_id"]
-    wait_line(shared.work / "stubborn")
-    shared.sm("kill", session_id)
-    assert outcome(shared.session(session_id)) == ("killed", None, signal.SIGKILL)
-    assert (shared.work / "ignored").exists()
-
-
-def test_kill_force_ends_the_grace_time_of_an_earlier_kill(shared: Instance) -> None:
-    # The agent ignores SIGTERM: if the second kill waited for the first, both would time out.
-    script = 'trap "echo heard > waited" TERM; trap "" HUP; echo yes > deaf; while :; do sleep 0.05; done'
-    session_id = shared.spawn("Sh", script)["session_id"]
-    wait_line(shared.work / "deaf")
-    first = subprocess.Popen([SM, "kill", session_id], env=shared.env, stdout=subprocess.DEVNULL)
-    until((shared.work / "waited").exists, "the first kill has sent SIGTERM")
-    shared.sm("kill", session_id, "--force")
-    assert first.wait(scaled(20)) == 0
-    assert end_events(shared, session_id) == ["killed"]
-
-
 def test_kill_ends_all_descendants_of_the_agent(shared: Instance) -> None:
     child = 'sh -c "echo \\$\\$ > {0}; exec sleep 1000"'
     script = (
@@ -163,76 +134,6 @@ def test_kill_ends_all_descendants_of_the_agent(shared: Instance) -> None:
     assert not [name for name, pid in pids.items() if gone(pid)]
     shared.sm("kill", session_id)
     assert [name for name, pid in pids.items() if not gone(pid)] == []
-
-
-def test_kill_ends_the_process_but_keeps_the_status_when_the_session_is_completed(shared: Instance) -> None:
-    session_id = shared.spawn("Sh", "sm complete 'all done'; echo $? > code; exec sleep 1000")["session_id"]
-    assert wait_line(shared.work / "code") == "0\n"
-    pid = shared.session(session_id)["pid"]
-    assert not gone(pid)
-    shared.sm("kill", session_id)
-    assert gone(pid)
-    after = shared.session(session_id)
-    assert outcome(after) == ("completed", None, signal.SIGTERM)
-    assert after["completion_message"] == "all done"
-    assert end_events(shared, session_id) == ["completed"]
-    for _ in range(2):
-        error = shared.refused("kill", session_id, exit_code=4)
-        assert f"session {session_id} has already ended (completed)" in error
-
-
-def test_kill_is_refused_when_the_session_was_killed(shared: Instance) -> None:
-    session_id = shared.spawn("Sleeper")["session_id"]
-    shared.sm("kill", session_id)
-    assert "has already ended (killed)" in shared.refused("kill", session_id, exit_code=4)
-    assert end_events(shared, session_id) == ["killed"]
-
-
-def test_completed_session_stays_completed_when_its_process_fails(shared: Instance) -> None:
-    session_id = shared.spawn("Sh", "sm complete done > complete.out 2>&1; exit 3")["session_id"]
-    ended = until(
-        lambda: (s := shared.session(session_id))["exit_code"] is not None and s, "its end is known"
-    )
-    assert outcome(ended) == ("completed", 3, None)
-    assert end_events(shared, session_id) == ["completed"]
-
-
-def test_session_reports_its_own_error_or_abandonment(shared: Instance) -> None:
-    for status in ("error", "abandoned"):
-        session_id = shared.spawn(
-            "Sh", f"sm complete 'no luck' --status {status} > said.{status}; sleep 1000"
-        )
-        ended = shared.in_status(session_id["session_id"], status)
-        assert (ended["completion_message"], ended["status_source"]) == ("no luck", "report")
-
-
-def test_kill_ends_all_named_sessions_and_reports_the_unknown_one(shared: Instance) -> None:
-    first, second = (shared.spawn("Sleeper")["session_id"] for _ in range(2))
-    ended = shared.run("kill", first, "ffffffff", second)
-    assert ended.returncode == 3
-    assert "no such session: ffffffff" in ended.stderr
-    assert [shared.session(session_id)["status"] for session_id in (first, second)] == ["killed", "killed"]
-
-
-def test_session_can_be_killed_while_it_is_starting(instance: Instance) -> None:
-    instance.spawn("Sleeper", "--name", "other")
-    server = tmux_server(instance)
-    os.kill(server, signal.SIGSTOP)  # the start cannot continue
-    try:
-        options: dict[str, Any] = {"env": instance.env, "cwd": instance.work, "stdout": subprocess.DEVNULL}
-        spawn = subprocess.Popen([SM, "spawn", "Sleeper", "--name", "slow"], **options)
-        until(lambda: instance.run("status", "sleeper-slow").returncode == 0, "the session exists")
-        session_id = instance.session("sleeper-slow")["session_id"]
-        assert instance.session(session_id)["status"] in ("spawned", "starting")
-        kill = subprocess.Popen([SM, "kill", session_id], **options)
-        until(lambda: rows(instance, "SELECT 1 FROM outbox WHERE kind = 'kill'"), "the kill is recorded")
-    finally:
-        os.kill(server, signal.SIGCONT)
-    assert (spawn.wait(scaled()), kill.wait(scaled())) == (0, 0)
-    ended = instance.session(session_id)
-    assert ended["status"] == "killed"
-    assert end_events(instance, session_id) == ["killed"]
-    assert ended["pid"] is None or gone(ended["pid"])
 
 
 @pytest.mark.parametrize("way", ["kill-server", "SIGKILL"])
@@ -264,40 +165,3 @@ def test_exit_codes_are_right_when_agents_end_while_no_daemon_runs(instance: Ins
     assert [end_events(instance, s["session_id"]) for s in sessions] == [
         [status] for status, _, _ in outcomes
     ]
-
-
-def test_kill_says_that_the_end_is_not_known_when_tmux_does_not_answer(instance: Instance) -> None:
-    instance.sm("status")
-    session = spawn_script(instance, "exec sleep 1000")
-    server = tmux_server(instance)
-    os.kill(server, signal.SIGSTOP)
-    try:
-        error = instance.refused("kill", session["session_id"], exit_code=9)
-        assert f"it is not known whether session {session['session_id']} has ended" in error
-        assert "because tmux does not respond" in error and "did not end" not in error
-        assert gone(session["pid"])
-    finally:
-        os.kill(server, signal.SIGCONT)
-    assert instance.ended(session["session_id"])["status"] == "killed"
-
-
-def test_status_is_marked_stale_when_tmux_does_not_answer(instance: Instance) -> None:
-    instance.sm("status")
-    session = spawn_script(instance, "exec sleep 1000")
-    server = tmux_server(instance)
-    os.kill(server, signal.SIGSTOP)
-    try:
-        os.kill(session["pid"], signal.SIGUSR1)
-        until(lambda: gone(session["pid"]), "the agent has ended")
-        until(lambda: instance.session(session["session_id"])["status_stale"], "its status is marked stale")
-        stale = instance.session(session["session_id"])
-        assert (stale["status"], stale["exit_code"], stale["exit_signal"]) == ("running", None, None)
-        trouble = instance.json("status")["trouble"]
-        assert [line for line in trouble if session["session_id"] in line]
-    finally:
-        os.kill(server, signal.SIGCONT)
-    ended = instance.ended(session["session_id"])
-    assert outcome(ended) == ("error", None, signal.SIGUSR1)
-    # The daemon forgets that it could not look a moment after it has stored the end.
-    until(lambda: not instance.session(session["session_id"])["status_stale"], "its status is verified")
-    until(lambda: instance.json("status")["trouble"] == [], "no trouble is left")
