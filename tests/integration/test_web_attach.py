@@ -11,6 +11,7 @@ import pytest
 from aiohttp import WSCloseCode
 
 from sm.linux.processes import command_line, environment
+from tests.fixtures import context_fixture
 from tests.instance import Instance
 from tests.load import scaled, until_async
 from tests.web_server import WebServer, logged_in, web_server
@@ -19,8 +20,22 @@ SHELL = "exec bash --norc --noprofile -i"
 WINDOW_BYTES = 256 * 1024
 
 
-@pytest.fixture
+instance = context_fixture("module", Instance)
+own_instance = context_fixture("function", Instance)
+"""For the tests that end the daemon, the server or a login, and the one that counts terminals."""
+
+
+@pytest.fixture(scope="module")
 def server(instance: Instance) -> Iterator[WebServer]:
+    yield from served(instance)
+
+
+@pytest.fixture
+def own_server(own_instance: Instance) -> Iterator[WebServer]:
+    yield from served(own_instance)
+
+
+def served(instance: Instance) -> Iterator[WebServer]:
     instance.sm("all")
     with web_server(instance, "--name", "desk") as server:
         yield server
@@ -91,8 +106,14 @@ async def terminal_page(
         yield page
 
 
+_tokens: dict[WebServer, str] = {}
+
+
 async def token_of(http: aiohttp.ClientSession, server: WebServer) -> str:
-    return str((await logged_in(http, server.origin, server.code))["token"])
+    """The token of the login `desk`, whose link works once."""
+    if server not in _tokens:
+        _tokens[server] = str((await logged_in(http, server.origin, server.code))["token"])
+    return _tokens[server]
 
 
 def clients(instance: Instance) -> list[int]:
@@ -197,15 +218,15 @@ async def test_page_is_told_why_its_terminal_ended(
 
 
 async def test_revoked_login_loses_its_terminal(
-    instance: Instance, server: WebServer, http: aiohttp.ClientSession
+    own_instance: Instance, own_server: WebServer, http: aiohttp.ClientSession
 ) -> None:
-    agent = instance.spawn("Sh", SHELL)["session_id"]
-    async with terminal_page(http, server, await token_of(http, server), agent) as page:
+    agent = own_instance.spawn("Sh", SHELL)["session_id"]
+    async with terminal_page(http, own_server, await token_of(http, own_server), agent) as page:
         await page.frame()
-        instance.sm("web", "revoke", "desk")
+        own_instance.sm("web", "revoke", "desk")
         assert await page.close_code() == 4401
-    await no_client_is_left(instance)
-    assert instance.session(agent)["status"] == "running"
+    await no_client_is_left(own_instance)
+    assert own_instance.session(agent)["status"] == "running"
 
 
 async def test_login_with_a_smaller_scope_cannot_attach(
@@ -222,19 +243,19 @@ async def test_login_with_a_smaller_scope_cannot_attach(
 
 
 async def test_session_that_has_ended_or_does_not_exist_is_refused(
-    instance: Instance, server: WebServer, http: aiohttp.ClientSession
+    own_instance: Instance, own_server: WebServer, http: aiohttp.ClientSession
 ) -> None:
-    agent = instance.spawn("Sh", "exit 0")["session_id"]
-    instance.ended(agent)
-    instance.sm("archive", agent)
-    token = await token_of(http, server)
-    async with terminal_page(http, server, token, "00000000") as page:
+    agent = own_instance.spawn("Sh", "exit 0")["session_id"]
+    own_instance.ended(agent)
+    own_instance.sm("archive", agent)
+    token = await token_of(http, own_server)
+    async with terminal_page(http, own_server, token, "00000000") as page:
         refused = await page.frame()
         assert refused is not None
         assert (refused["t"], "no such session" in refused["words"]) == ("refused", True)
         assert await page.close_code() == 4404
-    instance.kill_daemon()
-    async with terminal_page(http, server, token, agent) as page:
+    own_instance.kill_daemon()
+    async with terminal_page(http, own_server, token, agent) as page:
         refused = await page.frame()
         assert refused is not None
         assert (refused["t"], refused["hint"]) == ("refused", "sm daemon start")
@@ -242,15 +263,15 @@ async def test_session_that_has_ended_or_does_not_exist_is_refused(
 
 
 async def test_terminal_stays_while_the_daemon_is_away(
-    instance: Instance, server: WebServer, http: aiohttp.ClientSession
+    own_instance: Instance, own_server: WebServer, http: aiohttp.ClientSession
 ) -> None:
-    agent = instance.spawn("Sh", SHELL)["session_id"]
-    async with terminal_page(http, server, await token_of(http, server), agent) as page:
+    agent = own_instance.spawn("Sh", SHELL)["session_id"]
+    async with terminal_page(http, own_server, await token_of(http, own_server), agent) as page:
         await page.frame()
-        instance.kill_daemon()
+        own_instance.kill_daemon()
         await page.type("echo $((6 * 7))alone\r")
         await page.shows("42alone")
-    await no_client_is_left(instance)
+    await no_client_is_left(own_instance)
 
 
 async def test_invalid_frames_close_the_terminal(
@@ -315,21 +336,21 @@ async def test_terminal_is_not_read_while_the_browser_does_not_draw(
 
 
 async def test_number_of_terminals_is_limited(
-    instance: Instance, server: WebServer, http: aiohttp.ClientSession
+    own_instance: Instance, own_server: WebServer, http: aiohttp.ClientSession
 ) -> None:
-    agent = instance.spawn("Sh", SHELL)["session_id"]
-    token = await token_of(http, server)
+    agent = own_instance.spawn("Sh", SHELL)["session_id"]
+    token = await token_of(http, own_server)
     async with contextlib.AsyncExitStack() as stack:
         for _ in range(16):
-            page = await stack.enter_async_context(terminal_page(http, server, token, agent))
+            page = await stack.enter_async_context(terminal_page(http, own_server, token, agent))
             attached = await page.frame()
             assert attached is not None
             assert attached["t"] == "attached"
-        page = await stack.enter_async_context(terminal_page(http, server, token, agent))
+        page = await stack.enter_async_context(terminal_page(http, own_server, token, agent))
         refused = await page.frame()
         assert refused is not None
         assert refused["words"] == "too many terminals are open in browsers"
-    await no_client_is_left(instance)
+    await no_client_is_left(own_instance)
 
 
 async def test_terminal_of_another_origin_is_refused(server: WebServer, http: aiohttp.ClientSession) -> None:
@@ -341,14 +362,14 @@ async def test_terminal_of_another_origin_is_refused(server: WebServer, http: ai
 
 
 async def test_killed_server_leaves_no_tmux_client(
-    instance: Instance, server: WebServer, http: aiohttp.ClientSession
+    own_instance: Instance, own_server: WebServer, http: aiohttp.ClientSession
 ) -> None:
-    agent = instance.spawn("Sh", SHELL)["session_id"]
-    async with terminal_page(http, server, await token_of(http, server), agent) as page:
+    agent = own_instance.spawn("Sh", SHELL)["session_id"]
+    async with terminal_page(http, own_server, await token_of(http, own_server), agent) as page:
         await page.frame()
         await page.type("echo $((6 * 7))attached\r")
         await page.shows("42attached")  # `attached` comes before the client of tmux has started
-        assert len(clients(instance)) == 1
-        server.kill()
-        await no_client_is_left(instance)
-    assert instance.session(agent)["status"] == "running"
+        assert len(clients(own_instance)) == 1
+        own_server.kill()
+        await no_client_is_left(own_instance)
+    assert own_instance.session(agent)["status"] == "running"
