@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -97,27 +96,11 @@ def test_agent_runs_in_the_container_of_its_workspace_as_the_owner_of_the_direct
     assert "CapEff:\t0000000000000000" in status_file
 
 
-def test_twenty_spawns_share_one_container(instance: Instance, engine: str) -> None:
-    started = instance.json("spawn", "Sleeper", "--workspace", "shop")
-    for _ in range(4):
-        instance.spawn("Sleeper", "x", "--workspace", "shop")
-    assert len(containers_of(engine, instance)) == 1
-    assert started["effective_mode"] == "sandboxed"
-
-
 def test_reports_from_inside_reach_the_daemon(instance: Instance) -> None:
     script = 'sm checkpoint "half way" && sm complete "all done"; sleep 1000'
     session = instance.spawn("Sh", script, "--workspace", "shop")
     done = instance.in_status(session["session_id"], "completed")
     assert "all done" in json.dumps(done)
-
-
-def test_exit_codes_and_signals_are_told(instance: Instance) -> None:
-    coded = instance.spawn("Sh", "sleep 0.5; exit 7", "--workspace", "shop")
-    assert "exit code 7" in instance.ended(coded["session_id"])["status_reason"]
-    killed = instance.spawn("Sleeper", "x", "--workspace", "shop")
-    os.kill(instance.session(killed["session_id"])["pid"], signal.SIGKILL)
-    assert "signal 9" in instance.ended(killed["session_id"])["status_reason"]
 
 
 def test_keys_that_an_agent_has_not_read_are_seen_in_its_own_terminal(instance: Instance) -> None:
@@ -153,67 +136,6 @@ def test_kill_leaves_nothing_of_the_session_in_the_container(instance: Instance)
     assert instance.session(other["session_id"])["status"] == "running"
 
 
-def test_closed_terminal_ends_the_agent_and_is_told_once(instance: Instance) -> None:
-    session = instance.spawn("Sleeper", "x", "--workspace", "shop")
-    instance.tmux("kill-session", "-t", instance.session(session["session_id"])["tmux_session"])
-    ended = instance.ended(session["session_id"])
-    assert "the terminal was closed" in ended["status_reason"]
-    assert processes_of(session["session_id"]) == []
-    types = [event["type"] for event in instance.events(session["session_id"])]
-    assert types.count("error") == 1
-
-
-def test_agent_cut_off_by_the_engine_goes_on_in_a_new_terminal(instance: Instance) -> None:
-    session = instance.spawn("Sleeper", "x", "--workspace", "shop")
-    before = instance.session(session["session_id"])
-    pane = int(instance.tmux("list-panes", "-a", "-F", "#{pane_pid}").split()[0])
-    pids = instance.tmux("list-panes", "-a", "-F", "#{pane_pid} #{pane_current_command}").splitlines()
-    connection = next(int(line.split()[0]) for line in pids if line.endswith("docker"))
-    assert pane
-    os.kill(connection, signal.SIGKILL)  # as the engine does when it ends
-
-    def restored() -> bool:
-        now = instance.session(session["session_id"])
-        return bool(now["status"] == "running" and now["pid"] != before["pid"])
-
-    until(restored, "the session runs again")
-    assert before["pid"] not in processes_of(session["session_id"])
-    reasons = [event["message"] for event in instance.events(session["session_id"])]
-    assert any("the container engine closed the connection" in reason for reason in reasons)
-
-
-def test_session_without_a_workspace_has_a_private_directory(instance: Instance) -> None:
-    elsewhere = instance.home / "elsewhere"
-    elsewhere.mkdir()
-    spawned = instance.run("spawn", "Sh", "pwd; sleep 1000", "--json", cwd=elsewhere)
-    session = json.loads(spawned.stdout)
-    assert session["effective_mode"] == "sandboxed"
-    assert "sm workspace create" in spawned.stderr
-    until(
-        lambda: f"/scratch/{session['session_id']}" in instance.sm("output", session["session_id"]),
-        "the working directory is shown",
-    )
-
-
-def test_daemon_that_was_killed_finds_its_agents_again(instance: Instance, engine: str) -> None:
-    session = instance.spawn("Sleeper", "x", "--workspace", "shop")
-    before = instance.session(session["session_id"])
-    instance.kill_daemon()
-    assert instance.json("status", session["session_id"])["pid"] == before["pid"]
-    another = instance.spawn("Sleeper", "x", "--workspace", "shop")
-    assert another["effective_mode"] == "sandboxed"
-    assert len(containers_of(engine, instance)) == 1
-    instance.sm("kill", session["session_id"])
-    assert processes_of(session["session_id"]) == []
-
-
-def test_child_of_a_sandboxed_agent_is_sandboxed(instance: Instance) -> None:
-    script = "sm spawn Sleeper x --json > child.json; sleep 1000"
-    parent = instance.spawn("Sh", script, "--workspace", "shop")
-    child = json.loads(read_later(instance.work / "child.json", "}"))
-    assert (child["effective_mode"], child["parent_session_id"]) == ("sandboxed", parent["session_id"])
-
-
 def test_sandboxed_agent_cannot_reach_the_host(instance: Instance) -> None:
     secret = instance.home / "secret"
     secret.write_text("of the host")
@@ -230,21 +152,6 @@ def test_sandboxed_agent_cannot_reach_the_host(instance: Instance) -> None:
     assert "of the host" not in output
     assert not (instance.home / "x").exists()
     assert "Read-only file system" in output
-
-
-def test_level_that_was_asked_for_never_falls_back(tmp_path: Path) -> None:
-    missing = f"unix://{tmp_path}/no.sock"
-    instance = Instance(config=CONFIG.format(engine=missing, image="sm-sandbox", more=""))
-    try:
-        fallen = instance.run("spawn", "Sleeper", "x", "--json")
-        assert json.loads(fallen.stdout)["effective_mode"] == "direct"
-        assert str(tmp_path) in fallen.stderr
-        assert str(tmp_path) in instance.refused("spawn", "Sleeper", "x", "--trust", "sandboxed", exit_code=9)
-        work = str(instance.work)
-        instance.sm("workspace", "create", "shop", "--working-dir", work, "--trust", "sandboxed")
-        instance.refused("spawn", "Sleeper", "x", "--workspace", "shop", exit_code=9)
-    finally:
-        instance.end()
 
 
 def test_restored_session_has_a_new_token_and_the_old_one_is_worthless(instance: Instance) -> None:
@@ -307,18 +214,5 @@ def test_missing_agent_cli_names_the_build_that_installs_it(
         error = instance.refused("spawn", "general-purpose", "x", "--workspace", "shop", exit_code=9)
         assert "claude" in error.splitlines()[0]
         assert error.splitlines()[1].startswith("hint: sm sandbox build --with claude")
-    finally:
-        instance.end()
-
-
-def test_missing_program_of_an_agent_names_the_image(engine: str, sandbox_image: str) -> None:
-    instance = open_instance(engine, sandbox_image)
-    try:
-        absent = "  Absent: {command: [no-such-program]}\n"
-        instance.config.write_text(instance.config.read_text() + absent)
-        instance.sm("daemon", "restart")
-        error = instance.refused("spawn", "Absent", "x", "--workspace", "shop", exit_code=9)
-        assert "cannot run no-such-program: no such program on the agent's PATH" in error
-        assert "sandbox.image" in error
     finally:
         instance.end()

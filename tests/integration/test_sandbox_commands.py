@@ -141,39 +141,3 @@ def test_container_with_a_live_process_is_removed_only_by_force(sandboxed: Insta
     client.post(path, "shop", force=True)
     client.post("/v1/sandbox/containers/{name}/remove", "shop")
     client.close()
-
-
-def test_home_of_a_deleted_workspace_is_pruned_on_request(sandboxed: Instance) -> None:
-    make_container(sandboxed)
-    sandboxed.sm("sandbox", "rm", "shop")
-    base = Path(InstancePaths("", str(sandboxed.state)).sandbox("shop").base)
-    sandboxed.sm("workspace", "delete", "shop")
-    assert sandboxed.json("sandbox", "prune") == []
-    assert base.is_dir()
-    (removed,) = sandboxed.json("sandbox", "prune", "--homes")
-    assert (removed["kind"], removed["name"]) == ("home", "shop")
-    assert not base.exists()
-
-
-def test_sandbox_commands_are_refused_for_a_session(instance: Instance) -> None:
-    session = instance.as_session(instance.spawn("Sleeper", "x")["session_id"])
-    for arguments in (
-        ["status"],
-        ["build"],
-        ["stop", "default"],
-        ["rm", "default"],
-        ["prune"],
-        ["shell", "default"],
-    ):
-        error = instance.refused("sandbox", *arguments, exit_code=5, env=session)
-        assert error.startswith("sm: only the operator may manage sandboxes\n")
-
-
-def test_sandbox_commands_without_an_engine_name_the_reason(instance: Instance) -> None:
-    instance.start_daemon()
-    assert "Engine:    not available: no Docker engine runs" in instance.sm("sandbox", "status")
-    refused = instance.run("sandbox", "build")
-    assert refused.returncode == 9
-    assert "no Docker engine runs" in refused.stderr
-    assert "no Docker engine runs" in instance.refused("sandbox", "stop", "default", exit_code=9)
-    assert "sandboxes: no Docker engine runs" in instance.run("doctor").stdout

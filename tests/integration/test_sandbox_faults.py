@@ -1,8 +1,6 @@
 """Faults of one sandboxed session or of one container: its sessions are told once, and all others go on."""
 
-import json
 import os
-import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +13,6 @@ from tests.instance import SM, Instance
 from tests.integration.test_sandbox import (
     OWNER,
     all_containers,
-    containers_of,
-    docker,
     open_instance,
     processes_of,
     read_later,
@@ -153,60 +149,6 @@ def test_full_home_is_an_error_of_its_writers_only(engine: str, sandbox_image: s
         instance.end()
 
 
-# --------------------------------------------------------------------------------------------------- by hand
-
-
-def test_kill_ends_an_agent_of_a_paused_container(instance: Instance, engine: str) -> None:
-    killed, neighbour = sleeper(instance), sleeper(instance)
-    [container] = containers_of(engine, instance)
-    docker(engine, "pause", container)
-    instance.sm("kill", killed)
-    assert instance.ended(killed)["status"] == "killed"
-    assert processes_of(killed) == []
-    goes_on(instance, neighbour)
-    assert docker(engine, "inspect", "-f", "{{.State.Status}}", container) == "running\n"
-
-
-def test_container_removed_by_hand_ends_each_session_once(instance: Instance, engine: str) -> None:
-    ended = [sleeper(instance), sleeper(instance)]
-    docker(engine, "rm", "-f", *containers_of(engine, instance))
-    for session_id in ended:
-        assert instance.ended(session_id)["status"] == "error"
-    goes_on(instance, sleeper(instance))  # the next container
-    for session_id in ended:
-        assert ends_told(instance, session_id) == 1, instance.events(session_id)
-        assert processes_of(session_id) == []
-    assert len(containers_of(engine, instance)) == 1
-
-
-def test_foreign_container_with_the_name_is_left_alone(
-    instance: Instance, engine: str, sandbox_image: str
-) -> None:
-    sleeper(instance)
-    [(name, own)] = all_containers(engine, instance).items()
-    instance.sm("sandbox", "rm", "shop", "--force")
-    # It has the labels of this instance but one.
-    labels = [
-        word for word in ("app=sm", "type=workspace", "workspace=shop", "instance=0") for word in ("-l", word)
-    ]
-    foreign = docker(
-        engine, "run", "-d", "--name", name, *labels, "--network=none", sandbox_image, "sleep", "1000"
-    ).strip()
-    try:
-        refused = instance.refused(
-            "spawn", "Sleeper", "x", "--workspace", "shop", "--trust", "sandboxed", exit_code=9
-        )
-        assert f"the name {name} is taken by container {foreign[:12]}" in refused
-        assert f"docker rename {foreign[:12]} OTHER" in refused
-        assert "shop" not in instance.sm("sandbox", "status").partition("Container:")[2]
-        instance.refused("sandbox", "rm", "shop", "--force", exit_code=3)
-        instance.sm("daemon", "stop", "--all")
-        assert docker(engine, "inspect", "-f", "{{.State.Running}}", foreign) == "true\n"
-    finally:
-        docker(engine, "rm", "-f", foreign)
-    assert own != foreign
-
-
 # ---------------------------------------------------------------------------------------- instances and daemons
 
 
@@ -231,57 +173,3 @@ def test_two_instances_share_an_engine_and_nothing_else(
     finally:
         instance.end()
         other.end()
-
-
-def test_stop_of_the_daemon_leaves_containers_and_stop_of_all_removes_them(
-    instance: Instance, engine: str
-) -> None:
-    outside = instance.run("spawn", "Sleeper", "x", "--json", "--trust", "sandboxed", cwd=instance.home)
-    assert json.loads(outside.stdout)["effective_mode"] == "sandboxed", outside.stderr
-    sessions = [sleeper(instance), json.loads(outside.stdout)["session_id"]]
-    pids = [instance.session(session_id)["pid"] for session_id in sessions]
-    before = all_containers(engine, instance)
-    assert len(before) == 2
-    instance.sm("daemon", "stop")
-    assert all_containers(engine, instance) == before
-    assert [processes_of(session_id) for session_id in sessions] == [[pid] for pid in pids]
-    instance.sm("daemon", "start")
-    goes_on(instance, *sessions)
-    instance.sm("daemon", "stop", "--all")
-    assert all_containers(engine, instance) == {}
-    assert [processes_of(session_id) for session_id in sessions] == [[], []]
-    instance.sm("daemon", "start")
-    for session_id in sessions:
-        assert instance.session(session_id)["status"] == "killed"
-        assert ends_told(instance, session_id) == 1
-
-
-def test_exit_of_an_agent_is_told_after_the_daemon_restarted(instance: Instance) -> None:
-    wait = "until [ -e go ]; do sleep 0.1; done; exit 7"
-    coded, killed = script(instance, wait), sleeper(instance)
-    instance.sm("daemon", "restart")
-    pid = instance.session(killed)["pid"]
-    (instance.work / "go").touch()
-    assert "exit code 7" in instance.ended(coded)["status_reason"]
-    os.kill(pid, signal.SIGKILL)
-    assert "signal 9" in instance.ended(killed)["status_reason"]
-    for session_id in (coded, killed):
-        assert ends_told(instance, session_id) == 1
-
-
-def test_exit_while_no_daemon_runs_is_told_once_with_its_code(instance: Instance) -> None:
-    coded = script(instance, "until [ -e go ]; do sleep 0.1; done; exit 7")
-    pid = instance.session(coded)["pid"]
-    instance.sm("daemon", "stop")
-    (instance.work / "go").touch()
-    until(lambda: not Path(f"/proc/{pid}").exists(), "the agent has ended")
-    instance.sm("daemon", "start")
-    assert "exit code 7" in instance.ended(coded)["status_reason"]
-    assert ends_told(instance, coded) == 1
-
-
-def test_workspace_cannot_be_named_as_the_default_container(instance: Instance) -> None:
-    refused = instance.refused(
-        "workspace", "create", "default", "--working-dir", str(instance.home), exit_code=2
-    )
-    assert "default" in refused
