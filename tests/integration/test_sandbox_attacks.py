@@ -88,7 +88,17 @@ def peak_memory_kib(instance: Instance) -> int:
     return int(next(line.split()[1] for line in text.splitlines() if line.startswith("VmHWM:")))
 
 
-@pytest.mark.parametrize("attack", TRANSCRIPT_ATTACKS.values(), ids=TRANSCRIPT_ATTACKS)
+LARGE = {"2 GB without a line"}
+"""Takes so long that only `./check --full` plays it."""
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        pytest.param(attack, id=name, marks=pytest.mark.full if name in LARGE else [])
+        for name, attack in TRANSCRIPT_ATTACKS.items()
+    ],
+)
 def test_only_regular_files_of_the_home_are_read_as_transcripts(instance: Instance, attack: str) -> None:
     secret = str(instance.home / "secrets" / "secret.jsonl")
     (instance.work / "attack").write_text(ATTACK.format(secret=secret, attack=attack))

@@ -26,6 +26,13 @@ from tests.sandboxes.docker.real_container import pid_inside
 
 NOT_IN_IMAGE = {"terminal_server"}
 """Ways that need a program that the image of the tests does not have."""
+CHOSEN = {"daemon", "other_program", "nested_shells", "stop", "cron"}
+"""The ways of `./check`: each leaves the tree by another call. On this host all run (test_leftovers.py)."""
+
+
+def kill_ways() -> list[Any]:
+    ways = [way for way in WAYS if way not in AS_ROOT | NOT_IN_IMAGE]
+    return [pytest.param(way, marks=[] if way in CHOSEN else pytest.mark.full) for way in ways]
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +86,7 @@ def orphans_of(instance: Instance, session_id: str) -> list[dict[str, Any]]:
     return [orphan for orphan in orphans(instance) if orphan["session_id"] == session_id]
 
 
-@pytest.mark.parametrize("way", [way for way in WAYS if way not in AS_ROOT | NOT_IN_IMAGE])
+@pytest.mark.parametrize("way", kill_ways())
 def test_kill_ends_what_left_the_process_tree_in_a_container(
     instance: Instance, neighbour: Leaver, way: str
 ) -> None:
