@@ -1,4 +1,7 @@
-"""Programs that a repository names do not run, whoever the operator is: all operations of `sm`, on every trick."""
+"""Programs that a repository names do not run, whoever the operator is: all operations of `sm`, on every trick.
+
+`./check` plays every trick on a user without a name and some on root, `./check --full` every trick on both.
+"""
 
 import json
 import os
@@ -17,6 +20,13 @@ from tests.load import scaled
 pytestmark = pytest.mark.processes
 _UID = 1234
 """A user of no name, as an operator who shares the uid of the containers."""
+_ROOT_CORE = frozenset(
+    {
+        *("bare_repositories_allowed", "filter_clean", "fsmonitor", "hooks", "include_path", "merge_driver"),
+        *("safe_directories", "submodule_configuration", "variables_of_the_caller"),
+    }
+)
+"""The tricks that `./check` plays on root too: of each kind one, and those that the owner of a file decides."""
 
 
 @pytest.fixture
@@ -26,15 +36,17 @@ def root() -> Iterator[Path]:
         yield Path(os.path.realpath(name))
 
 
-def operate(arena: Arena, *, as_root: bool) -> dict[str, str | None]:
+def operate(arena: Arena, user: str) -> dict[str, str | None]:
     """Run every operation on the arena; return the error of each."""
+    if user == "root" and os.geteuid() != 0:
+        pytest.skip("the tests do not run as root")
     arena.finish()
-    user = [] if as_root or os.geteuid() != 0 else [str(_UID)]
-    if user:
+    uid = [] if user == "root" or os.geteuid() != 0 else [str(_UID)]
+    if uid:
         subprocess.run(["chown", "-RhP", f"{_UID}:{_UID}", str(arena.root)], check=True)
     sources = [str(Path(__file__).parents[2]), str(Path(sm.__file__).parents[1])]
     done = subprocess.run(
-        [sys.executable, "-m", "tests.cli.git_operations", str(arena.root), *user],
+        [sys.executable, "-m", "tests.cli.git_operations", str(arena.root), *uid],
         cwd="/",
         env={
             "PATH": os.environ["PATH"],
@@ -54,25 +66,26 @@ def operate(arena: Arena, *, as_root: bool) -> dict[str, str | None]:
     return {line["operation"]: line["error"] for line in lines}
 
 
-@pytest.fixture(params=["root", "shared uid"])
-def as_root(request: pytest.FixtureRequest) -> bool:
-    if request.param == "root" and os.geteuid() != 0:
-        pytest.skip("the tests do not run as root")
-    return bool(request.param == "root")
-
-
-@pytest.mark.parametrize("name", sorted(TRICKS))
-def test_no_program_that_a_repository_names_runs(root: Path, as_root: bool, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "user"),
+    [(name, "shared uid") for name in sorted(TRICKS)]
+    + [
+        pytest.param(name, "root", marks=[] if name in _ROOT_CORE else pytest.mark.full)
+        for name in sorted(TRICKS)
+    ],
+)
+def test_no_program_that_a_repository_names_runs(root: Path, name: str, user: str) -> None:
     arena = Arena(root)
     TRICKS[name](arena)
-    results = operate(arena, as_root=as_root)
+    results = operate(arena, user)
     ran = arena.marker.read_text() if arena.marker.exists() else "nothing"
     assert ran == "nothing", results
     assert len(results) >= 7
 
 
-def test_arena_without_a_trick_is_compared_and_merged(root: Path, as_root: bool) -> None:
+@pytest.mark.parametrize("user", ["shared uid", "root"])
+def test_arena_without_a_trick_is_compared_and_merged(root: Path, user: str) -> None:
     """The operations of the tests above do their work."""
-    results = operate(Arena(root), as_root=as_root)
+    results = operate(Arena(root), user)
     assert {name: error for name, error in results.items() if error is not None} == {}
     assert len(results) == 10
