@@ -54,5 +54,10 @@ def test_check_repeats_little_of_a_wrong_value() -> None:
     assert len(value) == 100 and "\x1b" not in value
 
 
+def test_check_makes_a_whole_number_of_one_with_a_fraction_of_zero() -> None:
+    checked = CHECK.check({"title": "a", "count": 2.0})
+    assert (checked, type(checked["count"])) == ({"title": "a", "count": 2}, int)
+
+
 def test_check_accepts_what_the_schema_allows() -> None:
     CHECK.check({"title": "a", "count": 3, "mode": "b", "tree": False, "names": ["a"], "slug": "abc"})

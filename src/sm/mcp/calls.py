@@ -64,12 +64,12 @@ class Calls:
         known = [tool.name for tool in self.tools(exchange.caller)]
         if tool is None or name not in known:
             raise ArgumentError("unknown tool", {"path": "name", "value": name[:100], "allowed": known})
-        self._checks[name].check(values)
+        checked = self._checks[name].check(values)
         call = ToolCall(
             name,
             self._services,
             exchange,
-            values,
+            checked,
             progress,
             known,
             waits_long=TOOL_USE_META in meta,

@@ -77,12 +77,16 @@ class ArgumentCheck:
         from jsonschema import Draft202012Validator
 
         self._validator = Draft202012Validator(schema)
+        self._whole = {n for n, part in schema["properties"].items() if part.get("type") == "integer"}
 
-    def check(self, values: Mapping[str, Any]) -> None:
-        """Raise ArgumentError for the first argument that the schema does not allow."""
+    def check(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments. Raises ArgumentError for the first one that the schema does not allow.
+
+        JSON has one kind of number, so 5.0 is a whole number too.
+        """
         error = next(self._validator.iter_errors(values), None)
         if error is None:
-            return
+            return {name: int(value) if name in self._whole else value for name, value in values.items()}
         # For a missing or an unknown name the path ends at the object that it belongs to.
         path = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in error.absolute_path).lstrip(".")
         rule, schema = str(error.validator), dict(error.schema)

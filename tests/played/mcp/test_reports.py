@@ -77,6 +77,10 @@ def test_progress_of_another_session_is_quoted(instance: Instance) -> None:
     assert isinstance(shown["last_output"], list)
 
 
+def test_whole_number_may_have_a_fraction_of_zero(instance: Instance) -> None:
+    assert isinstance(McpSession(instance).call("get_progress", output_lines=5.0)["last_output"], list)
+
+
 def test_complete_session_ends_the_caller_and_warns_of_live_children(instance: Instance) -> None:
     session = McpSession(instance)
     child = McpSession(instance, "--parent", session.id)
