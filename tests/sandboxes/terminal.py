@@ -1,5 +1,6 @@
 """A plain process in place of a terminal."""
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -77,6 +78,10 @@ class Terminal:
     def exit_code(self, pid: int | None = None) -> int:
         """Wait for the end of a process; None: of the last one."""
         return next(child for child in reversed(self._children) if pid in (None, child.pid)).wait(scaled())
+
+    async def exited(self, pid: int | None = None) -> int:
+        """`exit_code` without blocking the loop."""
+        return await asyncio.to_thread(self.exit_code, pid)
 
     def close(self) -> None:
         for child in self._children:

@@ -14,9 +14,10 @@ import shutil
 import signal
 import sys
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -32,7 +33,7 @@ from sm.sandboxes.docker.sandbox import ContainerSandbox
 from sm.sandboxes.host import HostSandbox
 from tests import samples
 from tests.load import scaled
-from tests.sandboxes.docker.real_container import USER, RealContainers, pid_inside
+from tests.sandboxes.docker.real_container import USER, RealContainers
 from tests.sandboxes.terminal import Terminal, without_cgroups
 
 pytestmark = pytest.mark.processes
@@ -49,6 +50,20 @@ _RECORDER = (
 )
 
 
+class HostPids(Protocol):
+    """The processes of a container."""
+
+    def host_pid(self, inside: int) -> int | None: ...
+
+
+class AnyTerminal(Protocol):
+    def open(self, argv: Sequence[str]) -> int:
+        """Run a command, and return the pid of its process."""
+
+    async def exited(self, pid: int | None = None) -> int:
+        """Wait for the end of a process; None: of the last one."""
+
+
 @dataclass(frozen=True)
 class Place:
     """Where the contract runs: on this host with one of its shells, or in a container."""
@@ -62,7 +77,7 @@ class Place:
     base: Path
     """A directory that the agent sees at the same path."""
     python: str
-    container: RealContainers | None = None
+    container: HostPids | None = None
 
     @property
     def recorder(self) -> tuple[str, ...]:
@@ -171,7 +186,7 @@ def launch(
     )
 
 
-async def start_agent(place: Place, terminal: Terminal, agent: Launch) -> Process:
+async def start_agent(place: Place, terminal: AnyTerminal, agent: Launch) -> Process:
     pid = terminal.open(await place.sandbox.prepare(place.session, agent))
     process = await place.sandbox.wait_started(place.session, pid)
     assert process is not None
@@ -190,7 +205,7 @@ async def read_record(work: Path) -> dict[str, object]:
     return answer
 
 
-async def start_failure(place: Place, terminal: Terminal, agent: Launch) -> str:
+async def start_failure(place: Place, terminal: AnyTerminal, agent: Launch) -> str:
     pid = terminal.open(await place.sandbox.prepare(place.session, agent))
     with pytest.raises(AgentStartFailed) as caught:
         await place.sandbox.wait_started(place.session, pid)
@@ -198,17 +213,17 @@ async def start_failure(place: Place, terminal: Terminal, agent: Launch) -> str:
 
 
 async def test_agent_is_the_process_of_the_terminal_in_its_working_directory(
-    place: Place, terminal: Terminal, work: Path
+    place: Place, terminal: AnyTerminal, work: Path
 ) -> None:
     process = await start_agent(place, terminal, launch(work, *place.recorder))
     answer = await read_record(work)
-    assert (answer["pid"], answer["cwd"]) == (pid_inside(process.pid), str(work))
+    assert (answer["pid"], answer["cwd"]) == (processes.namespace_pid(process.pid), str(work))
     assert processes.is_alive(process)
     assert processes.command_line(process.pid) == place.recorder
 
 
 async def test_agent_gets_exactly_its_environment_and_the_TERM_of_the_terminal(
-    place: Place, terminal: Terminal, work: Path
+    place: Place, terminal: AnyTerminal, work: Path
 ) -> None:
     environment = {
         "PATH": os.environ["PATH"],
@@ -232,7 +247,7 @@ async def test_agent_gets_exactly_its_environment_and_the_TERM_of_the_terminal(
 
 
 async def test_agent_finds_programs_when_its_environment_is_empty(
-    place: Place, terminal: Terminal, work: Path
+    place: Place, terminal: AnyTerminal, work: Path
 ) -> None:
     process = await start_agent(place, terminal, launch(work, "sleep", "1000", environment={}))
     assert processes.command_line(process.pid) == ("sleep", "1000")
@@ -252,7 +267,7 @@ async def test_agent_finds_programs_when_its_environment_is_empty(
     ids=["empty", "dashes", "newlines", "shell words", "unicode", "long", "many"],
 )
 async def test_agent_gets_its_arguments_unchanged(
-    place: Place, terminal: Terminal, work: Path, arguments: list[str]
+    place: Place, terminal: AnyTerminal, work: Path, arguments: list[str]
 ) -> None:
     await start_agent(place, terminal, launch(work, *place.recorder, *arguments))
     assert (await read_record(work))["argv"] == arguments
@@ -268,7 +283,9 @@ async def test_command_of_the_terminal_contains_no_data_of_the_agent(place: Plac
         assert part not in repr(agent).replace("argv=('xagentx', 'the prompt')", "")
 
 
-async def test_prepare_returns_the_same_command_again(place: Place, terminal: Terminal, work: Path) -> None:
+async def test_prepare_returns_the_same_command_again(
+    place: Place, terminal: AnyTerminal, work: Path
+) -> None:
     agent = launch(work, *place.recorder)
     first = await place.sandbox.prepare(place.session, agent)
     assert await place.sandbox.prepare(place.session, agent) == first
@@ -282,7 +299,7 @@ async def test_prepare_returns_the_same_command_again(place: Place, terminal: Te
 
 
 async def test_wait_started_finds_the_agent_until_it_ends_when_repeated(
-    place: Place, terminal: Terminal, work: Path
+    place: Place, terminal: AnyTerminal, work: Path
 ) -> None:
     pid = terminal.open(await place.sandbox.prepare(place.session, launch(work, *place.recorder)))
     process = await place.sandbox.wait_started(place.session, pid)
@@ -295,16 +312,16 @@ async def test_wait_started_finds_the_agent_until_it_ends_when_repeated(
 
 @pytest.mark.parametrize("code", [0, 3, 125, 126, 127])
 async def test_wait_started_succeeds_when_the_agent_ends_immediately(
-    place: Place, terminal: Terminal, work: Path, code: int
+    place: Place, terminal: AnyTerminal, work: Path, code: int
 ) -> None:
     pid = terminal.open(await place.sandbox.prepare(place.session, launch(work, "sh", "-c", f"exit {code}")))
     process = await place.sandbox.wait_started(place.session, pid)
     assert process is None or place.container is not None or process.pid == pid
-    assert terminal.exit_code(pid) == code
+    assert await terminal.exited(pid) == code
     assert await place.sandbox.wait_started(place.session, pid) is None
 
 
-async def test_concurrent_starts_are_distinguished(place: Place, terminal: Terminal, work: Path) -> None:
+async def test_concurrent_starts_are_distinguished(place: Place, terminal: AnyTerminal, work: Path) -> None:
     async def start_result(session_id: str, argv: tuple[str, ...]) -> str:
         session = replace(place.session, id=session_id)
         pid = terminal.open(await place.sandbox.prepare(session, launch(work, *argv)))
@@ -354,7 +371,7 @@ async def test_concurrent_starts_are_distinguished(place: Place, terminal: Termi
     ],
 )
 async def test_start_fails_with_the_reason_when_the_program_cannot_run(
-    place: Place, terminal: Terminal, work: Path, program: str, message: str
+    place: Place, terminal: AnyTerminal, work: Path, program: str, message: str
 ) -> None:
     (work / "plain").write_text("#!/bin/sh\n")
     (work / "folder").mkdir()
@@ -376,14 +393,14 @@ def without_loader() -> bytes:
 
 
 async def test_start_fails_when_an_argument_is_too_long_for_the_kernel(
-    place: Place, terminal: Terminal, work: Path
+    place: Place, terminal: AnyTerminal, work: Path
 ) -> None:
     message = await start_failure(place, terminal, launch(work, "true", "x" * 200_000))
     assert message == "cannot run true: the start failed with exit code 126"
 
 
 async def test_start_fails_when_the_working_directory_is_missing(
-    place: Place, terminal: Terminal, tmp_path: Path
+    place: Place, terminal: AnyTerminal, tmp_path: Path
 ) -> None:
     gone, file = place.base / "gone", place.base / "file"
     file.touch()
@@ -402,7 +419,7 @@ async def test_start_fails_when_the_working_directory_is_missing(
 
 
 async def test_start_failure_is_kept_until_the_next_start(
-    place: Place, terminal: Terminal, work: Path
+    place: Place, terminal: AnyTerminal, work: Path
 ) -> None:
     pid = terminal.open(await place.sandbox.prepare(place.session, launch(work, "./nothing")))
     for _ in range(2):  # the second time as after a restart of the daemon
@@ -413,12 +430,12 @@ async def test_start_failure_is_kept_until_the_next_start(
     with pytest.raises(AgentStartFailed, match="no such file"):
         await place.sandbox.wait_started(place.session, pid)
     pid = terminal.open(await place.sandbox.prepare(place.session, launch(work, "true")))
-    assert terminal.exit_code(pid) == 0
+    assert await terminal.exited(pid) == 0
     assert await place.sandbox.wait_started(place.session, pid) is None
 
 
 async def test_agent_file_without_an_interpreter_line_runs_as_a_shell_script(
-    place: Place, terminal: Terminal, work: Path, monkeypatch: pytest.MonkeyPatch
+    place: Place, terminal: AnyTerminal, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if place.container is None:
         # bash reads the file itself, so its process always looks like the launch script. The shell inside is dash.
@@ -430,7 +447,7 @@ async def test_agent_file_without_an_interpreter_line_runs_as_a_shell_script(
 
 
 async def test_prompt_servers_and_token_are_private_files_until_forget(
-    place: Place, terminal: Terminal, work: Path
+    place: Place, terminal: AnyTerminal, work: Path
 ) -> None:
     prompt, servers, token = (place.launch / f"{ID}{suffix}" for suffix in (".prompt", ".mcp.json", ".token"))
     agent = launch(work, *place.recorder, prompt_file="two\nlines, ünï, 'quotes'\n")
@@ -460,7 +477,7 @@ async def test_prompt_servers_and_token_are_private_files_until_forget(
 
 
 async def test_end_also_ends_the_processes_that_the_agent_started(
-    place: Place, terminal: Terminal, work: Path
+    place: Place, terminal: AnyTerminal, work: Path
 ) -> None:
     process = await start_agent(
         place,
@@ -474,11 +491,11 @@ async def test_end_also_ends_the_processes_that_the_agent_started(
     assert child is not None
     await place.sandbox.end(place.session, process, force=False)
     assert not processes.is_alive(child)
-    assert terminal.exit_code() == place.exit_code_of(signal.SIGTERM)
+    assert await terminal.exited() == place.exit_code_of(signal.SIGTERM)
     await place.sandbox.end(place.session, process, force=False)
 
 
-async def test_end_sends_sigkill_when_forced(place: Place, terminal: Terminal, work: Path) -> None:
+async def test_end_sends_sigkill_when_forced(place: Place, terminal: AnyTerminal, work: Path) -> None:
     process = await start_agent(place, terminal, launch(work, *place.recorder))
     await place.sandbox.end(place.session, process, force=True)
-    assert terminal.exit_code() == place.exit_code_of(signal.SIGKILL)
+    assert await terminal.exited() == place.exit_code_of(signal.SIGKILL)

@@ -131,7 +131,7 @@ class PlayedContainer:
 
     def host_path(self, inside: str) -> str:
         """The path on this machine of an absolute path inside."""
-        path = os.path.normpath(inside)
+        path = "/" + os.path.normpath(inside).lstrip("/") + ("/." if inside.endswith("/.") else "")
         found = [m for m in self._mounts if path == m.target or path.startswith(m.target + "/")]
         if not found:
             return f"{self._directory}{path}"
@@ -167,7 +167,7 @@ class _PlayedRoot:
         self._container = container
 
     def open(self, path: bytes, flags: int) -> int:
-        return os.open(self._container.host_path("/" + os.fsdecode(path)), flags | os.O_CLOEXEC)
+        return os.open(self._container.host_path(os.fsdecode(path)), flags | os.O_CLOEXEC)
 
     def status_without_links(self, path: str) -> os.stat_result:
         return stat_without_links(self._container.host_path(path))

@@ -13,7 +13,8 @@ from sm.sandboxes.launch import FAILED, NO_DIRECTORY
 from tests.sim.containers import PlayedContainer
 from tests.sim.engine import PlayedEngine
 from tests.sim.processes import PlayedKernel, PlayedProcess
-from tests.sim.scripts import NOT_FOUND, parse_script
+from tests.sim.program_search import exit_of_exec
+from tests.sim.scripts import parse_script
 from tests.sim.terminals import PlayedPane
 
 _EXEC_S = 0.02
@@ -124,15 +125,16 @@ class DockerExec:
         failed: int | None = None
         if not os.path.isdir(container.host_path(directory)):
             failed = NO_DIRECTORY
-        elif not os.path.exists(container.host_path(f"/usr/bin/{os.path.basename(argv[0])}")):
-            failed = NOT_FOUND
+        else:
+            failed = exit_of_exec(argv, environ, directory, container.host_path)
         if failed is not None:
             words = (process.argv[-1], str(failed), environ.get("PATH", ""), argv[0], directory)
             report = container.host_path(f"{home}/{self._order.session_id}{FAILED}")
             with open(report, "w", encoding="utf-8") as file:
                 file.write("".join(f"{word}\0" for word in words))
             return failed
-        process.argv, process.environ, process.cwd = tuple(argv), environ, directory
+        terminal = {name: value for name, value in self._pane.process.environ.items() if name == "TERM"}
+        process.argv, process.environ, process.cwd = tuple(argv), {**terminal, **environ}, directory
         with suppress(FileNotFoundError), open(script, "rb"):  # as an exec, which closes the script
             pass
         return None
