@@ -1,4 +1,4 @@
-"""Settings of all tests: time limits that scale with the load, and the tests that may start processes.
+"""Settings of all tests: their hard limits, their groups, and which of them may start processes.
 
 A test that starts a process has the mark `processes`. This module sets the mark for the tests of each module that has
 a class with the attribute `starts_processes`, such as `Instance`, except those with the mark `simulation`. All other
@@ -14,14 +14,13 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-import pytest_timeout  # type: ignore[import-untyped]
 from _pytest.nodeid import coerce_node_id
 from hypothesis import HealthCheck, settings
 
 from tests.claude_container import claude_inside, pytest_collection_modifyitems, pytest_terminal_summary
 from tests.engine import NO_ENGINE, base_image, engine, private_engine, sandbox_image
+from tests.hard_limit import hard_limit, pytest_timeout_set_timer
 from tests.instance import Instance
-from tests.load import Limit
 
 __all__ = [
     "base_image",
@@ -30,6 +29,7 @@ __all__ = [
     "private_engine",
     "pytest_collection_modifyitems",
     "pytest_terminal_summary",
+    "pytest_timeout_set_timer",
     "sandbox_image",
 ]  # fixtures and hooks
 
@@ -50,7 +50,6 @@ _STARTS = frozenset(
 _CLAUDE = "test_claude_"
 _ENGINE = frozenset(["engine", "private_engine"])
 """Fixtures of tests with a Docker engine."""
-_LOOK_EVERY_S = 10.0
 _pure: pytest.Item | None = None
 """The pure test that is running."""
 
@@ -65,18 +64,24 @@ sys.addaudithook(_refuse_processes)
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     assert isinstance(item, pytest.Function)
-    if item.get_closest_marker("simulation") is not None:  # its processes are played
-        return
-    if any(getattr(value, "starts_processes", False) is True for value in vars(item.module).values()):
-        item.add_marker(pytest.mark.processes)
-    if item.path.name.startswith(_CLAUDE) and not item.get_closest_marker("claude_core"):
-        item.add_marker(pytest.mark.full)
-    if group := _group(item):
-        item.add_marker(pytest.mark.xdist_group(group))
-        if item.config.getoption("loadgroup", default=False):
-            # pytest-xdist knows a group by the end of the ids, and 3.8 cannot write it: since pytest 9.2 an item keeps
-            # its id in another attribute.
-            item._id = coerce_node_id(f"{item.nodeid}@{group}")
+    group = None
+    if item.get_closest_marker("simulation") is None:  # processes of a simulation are played
+        if any(getattr(value, "starts_processes", False) is True for value in vars(item.module).values()):
+            item.add_marker(pytest.mark.processes)
+        if item.path.name.startswith(_CLAUDE) and not item.get_closest_marker("claude_core"):
+            item.add_marker(pytest.mark.full)
+        if group := _group(item):
+            _put_in_group(item, group)
+    if mark := hard_limit(item, group):
+        item.add_marker(mark)
+
+
+def _put_in_group(item: pytest.Function, group: str) -> None:
+    item.add_marker(pytest.mark.xdist_group(group))
+    if item.config.getoption("loadgroup", default=False):
+        # pytest-xdist knows a group by the end of the ids, and 3.8 cannot write it: since pytest 9.2 an item keeps its
+        # id in another attribute.
+        item._id = coerce_node_id(f"{item.nodeid}@{group}")
 
 
 def _group(item: pytest.Function) -> str | None:
@@ -98,22 +103,6 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         return (yield)
     finally:
         _pure = None
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_timeout_set_timer(item: pytest.Item, settings: pytest_timeout.Settings) -> object:
-    """Count the time limit of each test in seconds of an idle machine: the load may change while the test runs."""
-    limit = Limit(settings.timeout)
-
-    def look(*_: object) -> None:
-        if limit.is_over:
-            pytest_timeout.timeout_sigalrm(item, settings)
-        signal.setitimer(signal.ITIMER_REAL, _LOOK_EVERY_S)
-
-    answer: object = pytest_timeout.pytest_timeout_set_timer(item, settings)
-    signal.signal(signal.SIGALRM, look)
-    signal.setitimer(signal.ITIMER_REAL, min(settings.timeout, _LOOK_EVERY_S))
-    return answer
 
 
 @pytest.fixture
