@@ -133,7 +133,7 @@ def answer(ending: ScriptedEnding, request: Request) -> str:
 def _play(instance: ClaudeInstance, number: int, ending: ScriptedEnding) -> Outcome:
     session = instance.spawn("Editor", "-", "--name", f"ending{number}", stdin=ending.task)
     session_id = session["session_id"]
-    until(partial(_is_over, instance, session_id), f"ending {number} has its consequence", _WITHIN_S)
+    until(partial(_is_over, instance, session_id), f"ending {number} has its consequence")
     found = instance.session(session_id)
     requests = [r for r in instance.json("requests") if r["session_id"] == session_id]
     instance.sm("kill", session_id, "--force")

@@ -116,7 +116,6 @@ class Run:
         self.api.wait_for(
             lambda: sum(one.over and one.status == 200 for one in self.api.turns(words)) >= count,
             f"answer {count} of {words}",
-            60,
         )
         self.truth.now(then)
 
@@ -234,7 +233,7 @@ def _background_shell(run: Run) -> None:
     run.wait_answered("step-nu", 2, "idle")
     run.keep_state()
     # When the shell ends, claude begins a turn by itself.
-    run.api.wait_for(lambda: len(run.api.turns("task-notification")) >= 1, "the notification", 30)
+    run.api.wait_for(lambda: len(run.api.turns("task-notification")) >= 1, "the notification")
     run.truth.now("running")
     run.api.wait_for(lambda: any(one.over for one in run.api.turns("task-notification")), "its answer")
     run.truth.now("idle")

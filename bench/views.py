@@ -16,8 +16,8 @@ from bench.watching import memory_kb
 from sm.board import Board, Sort
 from tests.board.samples import row_data, update
 from tests.instance import SM
-from tests.load import until
 from tests.person_terminal import PersonTerminal
+from tests.waits import until
 
 CHANGES_PER_S = 20
 _ROUNDS = 3

@@ -17,7 +17,7 @@ from bench.web_clients import Readers, static_site, token_of
 from sm.web.page_files import STATIC
 from tests.browser import CHROMIUM, Tab, Visitor, chromium
 from tests.instance import SM
-from tests.load import until
+from tests.waits import until
 from tests.web_server import WebServer, web_server
 
 _CLIENTS = 3

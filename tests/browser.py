@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, sync_playwright
 
 from sm.client.http import Client
-from tests.load import scaled, until
+from tests.waits import until
 from tests.web_server import WebServer
 
 CHROMIUM = shutil.which("chromium")
@@ -34,7 +34,7 @@ def chromium() -> Iterator[Browser]:
     options = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=options, timeout=scaled(60) * 1000, handle_sigint=False
+            executable_path=CHROMIUM, args=options, timeout=0, handle_sigint=False
         )
         try:
             yield browser
@@ -49,7 +49,7 @@ class Tab:
         """`opened`: the address of a new page, or a page that another one has opened."""
         self.context = context
         self.page = context.new_page() if isinstance(opened, str) else opened
-        self.page.set_default_timeout(scaled() * 1000)
+        self.page.set_default_timeout(0)
         self.problems: list[str] = []
         """Errors of scripts, and violations of the content security policy."""
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.load import scaled
 from tests.scripted_api import ScriptedApi
 
 VERSION = "2.1.197"
@@ -24,9 +23,7 @@ def missing() -> str:
     """The reason why Claude Code cannot run here; empty if it can."""
     if not BINARY.exists():
         return f"claude {VERSION} is not installed: ./check installs it into node_modules"
-    version = subprocess.run(
-        [BINARY, "--version"], capture_output=True, text=True, timeout=scaled(60), check=False
-    )
+    version = subprocess.run([BINARY, "--version"], capture_output=True, text=True, check=False)
     if version.stdout.split(" ")[0] != VERSION:
         return (
             f"claude {VERSION} is required, but `claude --version` says {version.stdout or version.stderr!r}"

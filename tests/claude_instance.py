@@ -224,7 +224,7 @@ class ClaudeInstance(Instance):
             return found if found["status"] == status and words in found["status_reason"] else None
 
         try:
-            return until(look, f"{status}: {words}", 60)
+            return until(look, f"{status}: {words}")
         except AssertionError as error:
             screen = self.screen(session_id)
             raise AssertionError(f"{error}\n{self.why(session_id)}\n{screen}") from None
@@ -265,7 +265,7 @@ class ClaudeInstance(Instance):
         for _ in range(4):
             self.keys(session_id, *keys)
             with suppress(AssertionError):
-                until(lambda: self.session(session_id)["status"] == "waiting_input", "the view is open", 10)
+                until(lambda: self.session(session_id)["status"] == "waiting_input", "the view is open")
                 return
 
     def prompt(self, session_id: str, text: str) -> None:
@@ -278,7 +278,7 @@ class ClaudeInstance(Instance):
             now = self._typed(session_id)
             return now if now != before else None
 
-        typed = until(draft, "the input box shows the prompt", 60)
+        typed = until(draft, "the input box shows the prompt")
 
         def accepted() -> bool:
             dead = self.tmux("display-message", "-p", "-t", f"=claude-{session_id}:", "#{pane_dead}").strip()
@@ -292,7 +292,7 @@ class ClaudeInstance(Instance):
         for _ in range(5):
             self.keys(session_id, "Enter")
             try:
-                until(accepted, "the input box accepts the prompt", 2)
+                until(accepted, "the input box accepts the prompt")
             except AssertionError:
                 continue  # claude loses an Enter right after a paste; the box still shows the text
             return

@@ -26,7 +26,7 @@ import pytest
 
 from sm.core.models import Process
 from sm.linux.processes import command_line, identify, is_alive, read_stat, signal_process
-from tests.load import scaled, until
+from tests.waits import until
 
 NO_ENGINE = "unix:///nonexistent/docker.sock"
 """DOCKER_HOST in all other tests: no engine answers there."""
@@ -94,7 +94,7 @@ class EngineProcess:
         if self.run.lstat().st_uid != os.geteuid() or self.run.is_symlink():
             raise RuntimeError(f"{self.run} belongs to another user")
         # The engine refuses to start if another process has the pid of a pid file that a killed engine left.
-        until(lambda: not self._containerd_runs(), "the containerd of the engine before has ended", 60)
+        until(lambda: not self._containerd_runs(), "the containerd of the engine before has ended")
         for path in (self.run / "pid", self._containerd / "containerd.pid", self.socket):
             path.unlink(missing_ok=True)
         with self.log.open("ab") as log:
@@ -114,7 +114,7 @@ class EngineProcess:
                 raise RuntimeError("the engine for tests ended:\n" + "\n".join(lines))
             return self.process() is not None and self.answers()
 
-        until(ready, "the engine answers", 60)
+        until(ready, "the engine answers")
         # Another process may stop the engine. Nobody waits for the child then, and subprocess would warn.
         child.returncode = 0
 
@@ -153,7 +153,7 @@ class EngineProcess:
             return
         self.resume()
         signal_process(process, signum)
-        until(lambda: _reap(process.pid) or not is_alive(process), "the engine has ended", 60)
+        until(lambda: _reap(process.pid) or not is_alive(process), "the engine has ended")
 
     def end(self) -> None:
         """Stop the engine, and remove all its files but its data."""
@@ -312,7 +312,7 @@ def _image_id(engine: str, tag: str) -> str:
 def _docker(engine: str, *arguments: str) -> str:
     done = subprocess.run(
         ["docker", "-H", engine, *arguments],
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=scaled(120), check=False,
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -26,10 +26,10 @@ from pydantic import BaseModel
 
 from sm.api.auth import Containment
 from tests import recorder
-from tests.load import scaled
+from tests.waits import waiting
 
 REPOSITORY = Path(__file__).parents[1]
-_GRACE_MAX_S = 15.0
+_GRACE_MIN_S = 10.0
 """Less than `sm kill` waits."""
 _LOADED_LATER = ("sm.monitor.completion", "sm.providers.claude", "sm.providers.command")
 """The modules that a daemon imports when it needs them first: each daemon of a test would."""
@@ -54,10 +54,10 @@ class ForkedDaemon:
                 os.close(self._pidfd)
             return self._code
 
-    def wait(self, within_s: float | None = None) -> int:
+    def wait(self) -> int:
         if self._code is None:
-            limit_s = scaled() if within_s is None else within_s
-            assert select.select([self._pidfd], [], [], limit_s)[0], f"daemon {self.pid} is not gone"
+            with waiting(f"daemon {self.pid} is gone"):
+                select.select([self._pidfd], [], [])
         code = self.poll()
         assert code is not None
         return code
@@ -128,7 +128,7 @@ class ForkServer:
 
     def end(self) -> None:
         self._socket.close()
-        self._process.wait(scaled())
+        self._process.wait()
 
 
 @functools.cache
@@ -178,7 +178,7 @@ def _serve(requests: socket.socket) -> None:
             try:
                 requests.close()
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                _scale_grace()
+                _lengthen_grace()
                 if request_data["crash_point"]:
                     crash_at(request_data["crash_point"])
                 if request_data["record_into"]:
@@ -200,14 +200,14 @@ def _build_models(model: type[BaseModel]) -> None:
         _build_models(below)
 
 
-def _scale_grace() -> None:
-    """Let a busy machine end agents in their own way, as an idle one does: scale the time before SIGKILL."""
+def _lengthen_grace() -> None:
+    """Let a busy machine end agents in their own way, as an idle one does: lengthen the time before SIGKILL."""
     from sm.linux import processes
 
     end_tree = processes.end_tree
 
     async def end_tree_later(process: Any, grace_s: float, **options: Any) -> Any:
-        return await end_tree(process, min(scaled(grace_s), _GRACE_MAX_S), **options)
+        return await end_tree(process, max(grace_s, _GRACE_MIN_S), **options)
 
     processes.end_tree = end_tree_later
 

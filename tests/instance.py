@@ -22,8 +22,8 @@ from sm.errors import SmError, WaitTimeout
 from sm.linux.processes import is_alive
 from tests.engine import NO_ENGINE
 from tests.fork_server import ForkedDaemon, fork_server
-from tests.load import failure_checks, scaled, until
 from tests.private_tmux import private_server
+from tests.waits import failure_checks, until, waiting
 
 SM = str(Path(sys.executable).with_name("sm"))
 
@@ -99,7 +99,6 @@ class Instance:
         env: Mapping[str, str] | None = None,
         stdin: str | None = None,
         cwd: Path | None = None,
-        timeout_s: float = 60,
     ) -> subprocess.CompletedProcess[str]:
         """Run the real `sm`."""
         if self._forked and arguments[:1] in (("spawn",), ("all",), ("workspace",)):
@@ -114,7 +113,6 @@ class Instance:
             capture_output=True,
             text=True,
             cwd=cwd or self.work,
-            timeout=scaled(timeout_s),
             check=False,
         )
 
@@ -268,7 +266,8 @@ class Instance:
         poll = select.poll()
         # The pidfd is readable when the last thread has ended. Until then the daemon holds the lock.
         poll.register(process, select.POLLIN)
-        assert poll.poll(scaled() * 1000), f"daemon {pid} is not gone"
+        with waiting(f"daemon {pid} is gone"):
+            poll.poll()
         os.close(process)
         for daemon in self._daemons:
             if daemon.pid == pid:
@@ -287,10 +286,12 @@ class Instance:
         failure_checks.remove(self._crash)
         try:
             # Exit code 9: on a busy machine hundreds of agents may not end within the time limit of one kill.
-            until(lambda: self.run("daemon", "stop", "--all").returncode != 9, "all agents have ended")
+            while (code := self.run("daemon", "stop", "--all").returncode) == 9:
+                pass
+            stopped = code == 0
             for daemon in self._daemons:
-                with contextlib.suppress(AssertionError, subprocess.TimeoutExpired):
-                    daemon.wait(scaled())  # it stops, and saves its coverage
+                if stopped:
+                    daemon.wait()  # it saves its coverage
                 daemon.kill()
                 daemon.wait()
             # Not kill-server: tmux 3.3a may keep the client of a killed daemon, and would not exit.

@@ -13,7 +13,7 @@ from typing import Any
 
 from sm.client import live
 from sm.client.http import Client
-from tests.load import until as wait_until
+from tests.waits import until as wait_until
 
 
 class LiveBoard:

@@ -12,8 +12,6 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from tests.load import scaled
-
 
 class PersonTerminal:
     """The end of the block waits until the command has ended."""
@@ -56,7 +54,7 @@ class PersonTerminal:
     ) -> None:
         if error is not None:
             self._process.kill()
-        code = self._process.wait(scaled())
-        self._reader.join(scaled())
+        code = self._process.wait()
+        self._reader.join()
         os.close(self._keyboard)
         assert error is not None or code == 0, f"exit code {code}"

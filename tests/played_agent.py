@@ -39,7 +39,7 @@ class Hook(Protocol):
 
     def send(self, path: str, key: str, body: Mapping[str, object]) -> None: ...
 
-    def receive(self, within_s: float = ...) -> list[Any]:
+    def receive(self) -> list[Any]:
         """Return the answer to the oldest request whose answer was not received yet."""
 
     def end(self) -> None: ...
@@ -207,7 +207,7 @@ class Dialog:
         self.hook.send("/v1/hooks/dialog", self.key, self.body | {"wait_s": wait_s})
 
     def answer(self) -> dict[str, Any]:
-        word, answer = self.hook.receive(30)
+        word, answer = self.hook.receive()
         assert word == "ok"
         result: dict[str, Any] = answer
         return result

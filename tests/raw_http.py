@@ -6,12 +6,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Protocol, Self
 
-from tests.load import scaled
-
 
 def connected(path: str, timeout_s: float | None = None) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(scaled() if timeout_s is None else timeout_s)
+    connection.settimeout(timeout_s)
     connection.connect(path)
     return connection
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from sm.client.http import Client, new_key
 from sm.errors import SmError
-from tests.load import scaled
 
 if TYPE_CHECKING:  # not imported at run time, so that the process starts quickly
     from tests.instance import Instance
@@ -36,7 +35,6 @@ def request_as(
         env={**instance.env, **identity, **(marks or {})},
         capture_output=True,
         text=True,
-        timeout=scaled(60),
         check=False,
     )
     assert process.returncode == 0, process.stderr

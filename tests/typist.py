@@ -3,7 +3,6 @@
 import fcntl
 import os
 import re
-import select
 import signal
 import struct
 import subprocess
@@ -11,7 +10,7 @@ import termios
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.load import WITHIN_S, Limit
+from tests.waits import waiting
 
 _PROMPT = re.compile(r"\[\[typed (\d+)\]\] ")
 _CONTROL = re.compile(
@@ -46,11 +45,9 @@ class Typist:
         )
         os.close(slave)
         self._unread = ""
-        self._until(_PROMPT, WITHIN_S)
+        self._until(_PROMPT)
 
-    def type(
-        self, command: str, answers: Mapping[str, str] | None = None, within_s: float = 60
-    ) -> tuple[int, str]:
+    def type(self, command: str, answers: Mapping[str, str] | None = None) -> tuple[int, str]:
         """Type a command with its here-documents; return its exit code and its output with the control sequences.
 
         `answers` has for the end of each question the answer to type. Any other question fails the test in time.
@@ -58,18 +55,18 @@ class Typist:
         self.press(command + "\n")
         output = ""
         for question, answer in (answers or {}).items():
-            output += self._until(re.compile(re.escape(question)), within_s)[0] + question
+            output += self._until(re.compile(re.escape(question)))[0] + question
             self.press(answer + "\n")
             output += answer + "\n"
-        rest, code = self._until(_PROMPT, within_s)
+        rest, code = self._until(_PROMPT)
         return int(code), output + rest
 
-    def leave(self, command: str, shown: str, keys: str = INTERRUPT, within_s: float = 60) -> str:
+    def leave(self, command: str, shown: str, keys: str = INTERRUPT) -> str:
         """Type a command that runs until `keys` are pressed, and press them once its output matches `shown`."""
         self.press(command + "\n")
-        before, _ = self._until(re.compile(shown), within_s)
+        before, _ = self._until(re.compile(shown))
         self.press(keys)
-        return before + self._until(_PROMPT, within_s)[0]
+        return before + self._until(_PROMPT)[0]
 
     def press(self, keys: str) -> None:
         os.write(self._master, keys.encode())
@@ -80,14 +77,10 @@ class Typist:
         self._shell.send_signal(signal.SIGHUP)
         self._shell.wait()
 
-    def _until(self, pattern: re.Pattern[str], within_s: float) -> tuple[str, str]:
+    def _until(self, pattern: re.Pattern[str]) -> tuple[str, str]:
         """The output before a match of `pattern`, and the first group of the match."""
-        limit = Limit(within_s)
-        while (match := pattern.search(self._unread)) is None:
-            assert not limit.is_over, (
-                f"the terminal shows no {pattern.pattern!r}: {plain(self._unread)[-4000:]}"
-            )
-            if select.select([self._master], [], [], 1)[0]:
+        with waiting(lambda: f"the terminal shows no {pattern.pattern!r}: {plain(self._unread)[-4000:]}"):
+            while (match := pattern.search(self._unread)) is None:
                 self._unread += self._read()
         before, self._unread = self._unread[: match.start()], self._unread[match.end() :]
         return before, match[1] if match.groups() else ""

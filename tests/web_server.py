@@ -11,7 +11,6 @@ import orjson
 
 from sm.web.address import WebAddress, running_server
 from tests.instance import SM
-from tests.load import scaled
 
 
 class ServedInstance(Protocol):
@@ -65,7 +64,7 @@ class WebServer:
     def end(self) -> None:
         if self.process.poll() is None:
             self.process.terminate()
-        self.process.wait(scaled(30))
+        self.process.wait()
         for pipe in (self.process.stdout, self.process.stderr):
             assert pipe is not None
             pipe.close()
@@ -100,7 +99,7 @@ class Browser:
         await self.socket.send_str(orjson.dumps(frame).decode())
 
     async def receive(self) -> dict[str, Any]:
-        message = await self.socket.receive(timeout=scaled(30))
+        message = await self.socket.receive()
         assert message.type is aiohttp.WSMsgType.TEXT, message
         frame: dict[str, Any] = orjson.loads(message.data)
         self.frames.append(frame)

@@ -21,7 +21,7 @@ from sm.errors import ConfigError, ExternalError, NotPermitted, UnknownAgentType
 from sm.paths import InstancePaths
 from sm.providers import PROVIDERS
 from tests import samples
-from tests.load import scaled
+from tests.waits import NEVER_S
 
 
 class World:
@@ -57,12 +57,11 @@ class World:
         environment: Mapping[str, str] | None = None,
         wanted: str | None = None,
     ) -> Catalog:
-        async with asyncio.timeout(scaled()):
-            return await self.types.catalog(
-                None if no_workspace else self.workspace(*agents),
-                {"HOME": str(self.home)} if environment is None else environment,
-                wanted=wanted,
-            )
+        return await self.types.catalog(
+            None if no_workspace else self.workspace(*agents),
+            {"HOME": str(self.home)} if environment is None else environment,
+            wanted=wanted,
+        )
 
     def catalog(self, *agents: str, **options: Any) -> Catalog:
         return asyncio.run(self.catalog_of(*agents, **options))
@@ -359,7 +358,7 @@ class Held:
         self.read.append(name)
         self.begun.set()
         if name.startswith("held"):
-            assert self.go_on.wait(scaled())
+            assert self.go_on.wait()
         return self._content(directory, descriptor, file_name)
 
 
@@ -371,11 +370,11 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
 
 
 async def test_concurrent_callers_share_one_read_of_the_directories(world: World, held: Held) -> None:
-    held.limit(scaled())  # no caller times out
+    held.limit(NEVER_S)  # no caller times out
     define(world.shop_sm, "held1")
     async with asyncio.TaskGroup() as group:
         first = group.create_task(world.catalog_of())
-        await asyncio.to_thread(held.begun.wait, scaled())
+        await asyncio.to_thread(held.begun.wait)
         define(world.shop_sm, "later")
         others = [group.create_task(world.catalog_of()) for _ in range(20)]
         for _ in range(10):
@@ -390,9 +389,9 @@ async def test_concurrent_callers_share_one_read_of_the_directories(world: World
 async def test_callers_that_time_out_leave_only_one_reading_thread_behind(world: World, held: Held) -> None:
     before = set(threading.enumerate())
     define(world.shop_sm, "held1")
-    held.limit(scaled())
+    held.limit(NEVER_S)
     first = asyncio.create_task(world.catalog_of())
-    assert await asyncio.to_thread(held.begun.wait, scaled())
+    assert await asyncio.to_thread(held.begun.wait)
     held.limit(0.5)
     results = await asyncio.gather(*(world.catalog_of() for _ in range(8)), return_exceptions=True)
     assert {type(error) for error in results} == {ExternalError}
@@ -401,7 +400,7 @@ async def test_callers_that_time_out_leave_only_one_reading_thread_behind(world:
     assert held.read == ["held1"]
     started = set(threading.enumerate()) - before
     assert sum(thread.name.startswith("sm-definitions") for thread in started) <= 2
-    held.limit(scaled())
+    held.limit(NEVER_S)
     other = World(world.shop / "elsewhere")
     define(other.shop_sm, "reviewer")
     workspace = Workspace("other", str(other.shop), samples.AT)
@@ -425,7 +424,7 @@ async def test_configured_type_is_found_while_directories_do_not_answer(world: W
     for wanted in ("held1", "mine", "engineer", None):
         with pytest.raises(ExternalError):
             await world.catalog_of(wanted=wanted)
-    held.limit(scaled())
+    held.limit(NEVER_S)
     held.go_on.set()
     assert (await world.catalog_of(wanted="held1")).pick("held1").usable
     assert (await world.catalog_of(wanted="Engineer")).caller_warnings == ()

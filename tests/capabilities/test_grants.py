@@ -29,7 +29,7 @@ from sm.providers.command import CommandProvider
 from sm.sandboxes.home import ContainerHome
 from tests import samples
 from tests.instance import until
-from tests.load import scaled
+from tests.waits import NEVER_S
 
 LIES = {"SM_TRUST_LEVEL": "direct", "SM_SESSION_ID": "00000000", "SM_OF_NOBODY": "x"}
 LOADED = {
@@ -126,7 +126,7 @@ def written(grants: Grants, **more: str) -> dict[str, Any]:
 
 @pytest.fixture
 def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Team:
-    monkeypatch.setattr("sm.capabilities.grants._TIME_S", scaled(10))
+    monkeypatch.setattr("sm.capabilities.grants._TIME_S", NEVER_S)
     return Team(tmp_path)
 
 
@@ -256,9 +256,7 @@ def test_user_servers_of_a_project_apply_in_its_subdirectories(team: Team) -> No
 
 def git(where: Path, *arguments: str) -> None:
     author = ("-c", "user.name=x", "-c", "user.email=x@x")
-    subprocess.run(
-        ["git", *author, *arguments], cwd=where, check=True, capture_output=True, timeout=scaled(60)
-    )
+    subprocess.run(["git", *author, *arguments], cwd=where, check=True, capture_output=True)
 
 
 @pytest.mark.parametrize("place", ["shop/.sm/worktrees/w", "beside"])
@@ -732,7 +730,7 @@ def test_hanging_skill_directory_times_out_without_blocking_other_work(
 
     def hanging(path: Any) -> Any:
         hangs.set()
-        assert answers.wait(scaled())
+        assert answers.wait()
         return scandir(path)
 
     monkeypatch.setattr("sm.capabilities.grants.os.scandir", hanging)
@@ -747,9 +745,8 @@ def test_hanging_skill_directory_times_out_without_blocking_other_work(
             )
             for _ in range(40)
         ]
-        async with asyncio.timeout(scaled()):
-            assert await asyncio.to_thread(hangs.wait, scaled()), "threads of other work are free"
-            return await asyncio.gather(*starts, return_exceptions=True)
+        assert await asyncio.to_thread(hangs.wait), "threads of other work are free"
+        return await asyncio.gather(*starts, return_exceptions=True)
 
     try:
         refused = asyncio.run(start_many())

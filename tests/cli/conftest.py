@@ -15,7 +15,6 @@ import pytest
 import sm
 from tests.cli.peer import Peer
 from tests.engine import NO_ENGINE
-from tests.load import scaled
 
 SOURCES = str(Path(sm.__file__).parents[1])
 SESSION = "1a2b3c4d"
@@ -86,7 +85,6 @@ class Sm:
             input=stdin,
             capture_output=True,
             env=self.environ | dict(environ or {}),
-            timeout=scaled(60),
             check=False,
         )
         done = Done(process.returncode, process.stdout.decode(), process.stderr.decode())
@@ -117,7 +115,7 @@ class Sm:
             assert not after_a_line or process.stdout.readline()
             process.stdout.close()
             assert process.stderr.read() == ""
-            assert process.wait(scaled(30)) == 0
+            assert process.wait() == 0
 
     def as_session(self, state: Path) -> dict[str, str]:
         """Variables that sm adds to the environment of an agent."""

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from tests.load import scaled
-
 
 @dataclass(frozen=True)
 class ReceivedRequest:
@@ -131,7 +129,7 @@ class Peer(Script):
     def wait_received(self, count: int) -> None:
         """Wait until `count` requests have arrived."""
         with self._arrived:
-            assert self._arrived.wait_for(lambda: len(self.received) >= count, scaled()), self.received
+            assert self._arrived.wait_for(lambda: len(self.received) >= count), self.received
 
     def _note(self, request: ReceivedRequest) -> None:
         with self._arrived:
@@ -141,15 +139,15 @@ class Peer(Script):
     def __enter__(self) -> Self:
         os.makedirs(os.path.dirname(self.path), 0o700, exist_ok=True)
         self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._open(), self._loop).result(scaled())
+        asyncio.run_coroutine_threadsafe(self._open(), self._loop).result()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(scaled())
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(scaled())
+        self._thread.join()
         self._loop.close()
 
     async def _open(self) -> None:
@@ -161,7 +159,7 @@ class Peer(Script):
         # Includes asyncio's own accept tasks, before the server is closed: Python 3.11 leaks the socket of a
         # connection whose server was closed between its accept and its transport.
         while others := asyncio.all_tasks() - {asyncio.current_task()}:
-            await asyncio.wait(others, timeout=scaled())
+            await asyncio.wait(others)
         self._server.close()
         os.unlink(self.path)
 

@@ -15,7 +15,6 @@ import pytest
 
 import sm
 from tests.cli.git_tricks import TRICKS, Arena
-from tests.load import scaled
 
 pytestmark = pytest.mark.processes
 _UID = 1234
@@ -58,7 +57,6 @@ def operate(arena: Arena, user: str) -> dict[str, str | None]:
         capture_output=True,
         text=True,
         errors="replace",
-        timeout=scaled(120),
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -13,7 +13,6 @@ from sm.core.timestamps import iso
 from sm.daemon.due_timers import DueTimers, TimerHandler
 from sm.errors import StorageFull
 from sm.store import Store
-from tests.load import scaled
 
 HOUR_S = 3600.0
 
@@ -54,8 +53,7 @@ async def running(
 ) -> AsyncIterator[None]:
     task = asyncio.create_task(DueTimers(store, {TimerKind.COMPLETION: handler}, wall).run())
     try:
-        async with asyncio.timeout(scaled()):
-            yield
+        yield
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sm.client.http import Client
 from sm.feed import Feed
-from tests.load import until
+from tests.waits import until
 
 
 def test_feed_ends_while_the_daemon_does_not_answer(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from sm.feed import Feed, Situation
 from sm.web.frames import row_fields
 from tests.instance import Instance
 from tests.integration.hook_caller import HookCaller
-from tests.load import until_async
+from tests.waits import until_async
 from tests.web_server import Browser, browser
 
 _KEPT = 5
@@ -175,7 +175,7 @@ class TopView:
             self._take()
             return bool(condition())
 
-        await until_async(look, "the view has it", 60)
+        await until_async(look, "the view has it")
 
     def note_of(self, session_id: str) -> str | None:
         row = self.situation.table.rows.get(session_id)
@@ -221,7 +221,7 @@ class WebView:
                 self._reading.result()
             return bool(condition())
 
-        await until_async(look, "the view has it", 60)
+        await until_async(look, "the view has it")
 
     async def _read(self) -> None:
         while True:

@@ -33,9 +33,7 @@ class AnyInstance(Protocol):
 class Until(Protocol):
     """Waits until the result of `found` is true, and returns it."""
 
-    def __call__(
-        self, found: Callable[[], T | Literal[False] | None], what: str, within_s: float = ...
-    ) -> T: ...
+    def __call__(self, found: Callable[[], T | Literal[False] | None], what: str) -> T: ...
 
 
 def end_process(instance: AnyInstance, session: dict[str, Any]) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from sm.cli.tui.layout import detail_width
 from tests.browser import Tab, Visitor, chromium
 from tests.fixtures import context_fixture
 from tests.instance import SM
-from tests.load import until
 from tests.view_pictures import Scene, scene
+from tests.waits import until
 from tests.web_server import web_server
 
 pytestmark = [pytest.mark.processes, pytest.mark.browser]

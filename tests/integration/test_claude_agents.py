@@ -87,11 +87,11 @@ def test_project_settings_do_not_raise_the_permission_mode_of_a_child(
         claudes.spawn(kind, env={"SM_SESSION_ID": parent})["session_id"] for kind in ("Plain", "Editor")
     ]
     free = claudes.spawn("Plain", "--working-dir", str(project))["session_id"]
-    until(lambda: shows_mode(claudes, free, mode), f"the uncapped session is in mode {mode}", 60)
+    until(lambda: shows_mode(claudes, free, mode), f"the uncapped session is in mode {mode}")
     for capped in (parent, *children):
         claudes.idle(capped)
         claudes.redraw(capped)
-        until(lambda: shows_mode(claudes, capped, "default"), f"{capped} is in the default mode", 60)  # noqa: B023 - called in this iteration
+        until(lambda: shows_mode(claudes, capped, "default"), f"{capped} is in the default mode")  # noqa: B023 - called in this iteration
 
 
 def shows_mode(claudes: ClaudeInstance, session_id: str, mode: str) -> bool:

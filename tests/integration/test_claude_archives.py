@@ -10,8 +10,8 @@ from tests.claude_instance import ClaudeInstance
 from tests.instance import until
 from tests.integration.ended_agents import wait_outbox
 from tests.integration.test_claude_restarts import conversation
-from tests.load import option
 from tests.scripted_api import ScriptedApi, tool
+from tests.waits import PATIENT
 
 api = scripted_api("module")
 claudes = claude_instance("module")
@@ -20,7 +20,7 @@ claudes = claude_instance("module")
 def test_words_of_an_ended_agent_are_found_exported_and_read_without_its_files(
     claudes: ClaudeInstance, api: ScriptedApi, tmp_path: Path
 ) -> None:
-    session_id = claudes.spawn("Editor", *option("--wait", 60))["session_id"]
+    session_id = claudes.spawn("Editor", "--wait", PATIENT)["session_id"]
     claudes.idle(session_id)
     claudes.prompt(
         session_id,

@@ -4,8 +4,8 @@ from sm.core.pauses import GO_ON
 from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
-from tests.load import option
 from tests.scripted_api import ScriptedApi, tool
+from tests.waits import PATIENT
 
 api = scripted_api("module")
 claudes = claude_instance("module", more="budgets: {grace_s: 1}")
@@ -14,7 +14,7 @@ claudes = claude_instance("module", more="budgets: {grace_s: 1}")
 def test_budget_reached_by_a_grandchild_pauses_the_tree_until_it_is_approved(
     claudes: ClaudeInstance, api: ScriptedApi
 ) -> None:
-    wait = option("--wait", 60)
+    wait = ("--wait", PATIENT)
     top = claudes.spawn("Editor", "--budget", "tokens=100k", *wait)["session_id"]
     child = claudes.spawn("Editor", "--parent", top, *wait)["session_id"]
     grandchild = claudes.spawn("Editor", "--parent", child, *wait)["session_id"]

@@ -14,7 +14,6 @@ from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
 from tests.integration.test_claude_start import request_with_results, then
-from tests.load import scaled
 from tests.scripted_api import ScriptedApi, conversation
 from tests.scripted_api.script import tool
 from tests.scripted_api.server import Request
@@ -214,9 +213,9 @@ def test_repository_mcp_servers_get_the_identity_of_a_worktree_session(
     repository, tree = claude.home / "shop", claude.home / "shop" / ".sm" / "worktrees" / "w"
     author = ("-c", "user.name=x", "-c", "user.email=x@x")
     for command in (("init", str(repository)), ("-C", str(repository), "commit", "--allow-empty", "-m", "x")):
-        subprocess.run(["git", *author, *command], check=True, capture_output=True, timeout=scaled(60))
+        subprocess.run(["git", *author, *command], check=True, capture_output=True)
     add = ["git", "-C", str(repository), "worktree", "add", str(tree)]
-    subprocess.run(add, check=True, capture_output=True, timeout=scaled(60))
+    subprocess.run(add, check=True, capture_output=True)
     state = claude.home / ".claude" / ".claude.json"
     claude_state = json.loads(state.read_text())
     claude_state["projects"][str(repository)] = {"mcpServers": {"probe": server(claude, "local")}}

@@ -14,8 +14,8 @@ import pytest
 from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
-from tests.load import option, scaled
 from tests.scripted_api import ScriptedApi, tool
+from tests.waits import PATIENT
 
 DONE = "Done. All 26 tests pass."
 
@@ -28,7 +28,7 @@ def in_status(claudes: ClaudeInstance, session_id: str, status: str, within_s: f
         session = claudes.session(session_id)
         return session if session["status"] == status else None
 
-    return until(look, f"the session is {status}", within_s)
+    return until(look, f"the session is {status}")
 
 
 def endings(claudes: ClaudeInstance, session_id: str) -> list[str]:
@@ -50,8 +50,8 @@ def test_claude_that_says_done_is_completed_and_goes_on_with_the_next_message(
     done = in_status(claudes, session_id, "completed")
     assert (done["status_source"], done["completion_message"]) == ("completion", DONE)
     assert done["exit_code"] is None
-    claudes.sm("send", session_id, "[[text:Done. The linter is clean too.]]", *option("--wait", 60))
-    until(lambda: len(endings(claudes, session_id)) == 2, "the session is completed again", 60)
+    claudes.sm("send", session_id, "[[text:Done. The linter is clean too.]]", "--wait", PATIENT)
+    until(lambda: len(endings(claudes, session_id)) == 2, "the session is completed again")
     assert claudes.session(session_id)["completion_message"] == "Done. The linter is clean too."
 
 
@@ -64,13 +64,11 @@ def test_question_of_claude_in_prose_is_answered_with_sm_answer(
     def asked() -> dict[str, Any] | None:
         return next((r for r in claudes.json("requests") if r["session_id"] == session_id), None)
 
-    request = until(asked, "a request with the question", 60)
+    request = until(asked, "a request with the question")
     assert (request["kind"], request["evidence"]) == ("question", "completion")
     assert question in request["questions"][0]["question"]
     claudes.sm("answer", request["request_id"], "sqlite")
-    until(
-        lambda: any("sqlite" in r.prompt for r in api.requests if r.kind == "turn"), "the answer arrives", 60
-    )
+    until(lambda: any("sqlite" in r.prompt for r in api.requests if r.kind == "turn"), "the answer arrives")
 
 
 def test_coordinator_is_completed_only_after_its_child_has_ended(
@@ -102,7 +100,7 @@ def test_coordinator_is_completed_only_after_its_child_has_ended(
 def test_interrupted_turn_completes_nothing(claudes: ClaudeInstance, api: ScriptedApi) -> None:
     session_id = claudes.spawn("Editor", "[[text:Done. All works.]][[hold:never]]")["session_id"]
     claudes.says(session_id, "running", "")
-    until(lambda: any(r.held == "never" for r in api.requests), "the turn is at work", 60)
+    until(lambda: any(r.held == "never" for r in api.requests), "the turn is at work")
     claudes.sm("interrupt", session_id)
     in_status(claudes, session_id, "idle")
     quiet(claudes)
@@ -117,7 +115,7 @@ def test_failed_turn_completes_nothing(claudes: ClaudeInstance) -> None:
 
 
 def test_background_shell_delays_the_completion(claudes: ClaudeInstance) -> None:
-    shell_s = scaled(5)  # it outlives the turn
+    shell_s = 10.0  # it outlives the turn
     shell = tool("Bash", command=f"sleep {shell_s:.1f}", run_in_background=True)
     session_id = claudes.spawn("Editor", f"{shell}[[then]][[text:{DONE}]]")["session_id"]
     claudes.says(session_id, "idle", "waiting for 1 background task")
@@ -139,12 +137,12 @@ def test_turn_that_ends_while_no_daemon_runs_is_read(claudes: ClaudeInstance, te
     with stop_hook(claudes, str(len(text))) as (begun, over):
         parent = claudes.spawn("Sh", "sleep 1000")["session_id"]
         session_id = claudes.spawn("Editor", f"[[text:{text}]]", "--parent", parent)["session_id"]
-        until(begun.exists, "the hook of the user runs", 60)
-        until(lambda: _kept_end(claudes, session_id), "the end is stored", 60)
+        until(begun.exists, "the hook of the user runs")
+        until(lambda: _kept_end(claudes, session_id), "the end is stored")
         claudes.kill_daemon()
         over.touch()
         claudes.run("daemon", "start")
-        until(lambda: _told(claudes, parent, session_id), "the parent is told", 60)
+        until(lambda: _told(claudes, parent, session_id), "the parent is told")
     assert len(_told(claudes, parent, session_id)) == 1
 
 
@@ -152,8 +150,8 @@ def test_old_end_of_a_turn_completes_neither_the_restored_session_nor_a_fork(cla
     with stop_hook(claudes, "restored") as (begun, _):
         spawned = claudes.spawn("Editor", f"[[text:{DONE}]]")
         session_id = spawned["session_id"]
-        until(begun.exists, "the hook of the user runs", 60)
-        until(lambda: _kept_end(claudes, session_id), "the end is stored", 60)
+        until(begun.exists, "the hook of the user runs")
+        until(lambda: _kept_end(claudes, session_id), "the end is stored")
         claudes.kill_daemon()
         os.kill(spawned["pid"], signal.SIGKILL)
         claudes.run("daemon", "start")
@@ -170,7 +168,7 @@ def test_old_end_of_a_turn_completes_neither_the_restored_session_nor_a_fork(cla
             claudes.kill_daemon()
             claudes.run("daemon", "start")
     for resumed in (session_id, fork_id):
-        claudes.sm("send", resumed, f"[[text:{DONE}]]", *option("--wait", 60))
+        claudes.sm("send", resumed, f"[[text:{DONE}]]", "--wait", PATIENT)
         assert in_status(claudes, resumed, "completed")["completion_message"] == DONE
 
 

@@ -19,8 +19,8 @@ import pytest
 from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
-from tests.load import option
 from tests.scripted_api import ScriptedApi
+from tests.waits import PATIENT
 
 TOGETHER = {1: 66, 3: 67, 8: 67} if os.environ.get("SM_LONG") == "1" else {1: 4, 3: 4, 8: 4}
 """By the number of spawns at the same time: the number of spawns."""
@@ -94,9 +94,9 @@ def send_first_messages(claudes: ClaudeInstance, api: ScriptedApi, first: FirstM
         first.waits_s = [_wait_s(log[number]) for number in sent if log[number]["submitted_at"]]
         return not {"queued", "delivering"} & set(first.statuses)
 
-    until(finished, f"{first.name}: both messages are finished", WITHIN_S)
+    until(finished, f"{first.name}: both messages are finished")
     claudes.idle(session_id)
-    claudes.sm("send", session_id, f"{first.name}-probe", *option("--wait", 60))
+    claudes.sm("send", session_id, f"{first.name}-probe", "--wait", PATIENT)
     asked = api.wait_for(lambda: api.turns(f"{first.name}-probe")[-1:], f"{first.name}-probe")[0]
     first.texts = asked.user_texts
     claudes.sm("kill", session_id, "--force")

@@ -7,8 +7,8 @@ from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance
 from tests.claude_spenders import STEP_TOKENS, launch, spend, spender
 from tests.instance import until
-from tests.load import option
 from tests.scripted_api import ScriptedApi
+from tests.waits import PATIENT
 
 api = scripted_api("module", spender)
 claudes = claude_instance("module", more="budgets: {grace_s: 3600}")
@@ -22,9 +22,7 @@ def test_background_agents_of_a_spent_budget_stop_at_its_hard_bound(
 ) -> None:
     """SM_BUDGET_RUNS: how many runs, 1 by default."""
     for number in range(int(os.environ.get("SM_BUDGET_RUNS", "1"))):
-        session_id = claudes.spawn("Editor", "--budget", f"tokens={_LIMIT}", *option("--wait", 60))[
-            "session_id"
-        ]
+        session_id = claudes.spawn("Editor", "--budget", f"tokens={_LIMIT}", "--wait", PATIENT)["session_id"]
         claudes.idle(session_id)
         name = f"run{number}"
         claudes.prompt(session_id, launch(_AGENTS, name))
@@ -33,7 +31,7 @@ def test_background_agents_of_a_spent_budget_stop_at_its_hard_bound(
             pause = claudes.session(session_id)["paused"]
             return bool(pause is not None and pause["state"] == "paused")
 
-        until(settled, "the session is seen to spend nothing", 120)
+        until(settled, "the session is seen to spend nothing")
         budget = claudes.json("budget", session_id)["budget"]
         assert (budget["state"], budget["unstopped"]) == ("stopped", 0)
         assert "its sessions are stopped" in claudes.sm("budget", session_id)

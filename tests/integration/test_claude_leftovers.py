@@ -21,8 +21,8 @@ from tests.instance import until
 from tests.integration.leavers import leave_tree_file
 from tests.integration.test_claude_capabilities import write_user_servers
 from tests.integration.test_leftovers import orphans
-from tests.load import option
 from tests.scripted_api import ScriptedApi, tool
+from tests.waits import PATIENT
 
 api = scripted_api("module")
 claudes = claude_instance("module")
@@ -51,7 +51,7 @@ def background_shell(seconds: int) -> list[Process]:
         shells = [stat.parent for stat in map(read_stat, sleeps) if stat is not None]
         return [process for process in map(identify, (*sleeps, *shells)) if process is not None]
 
-    return until(look, f"claude runs sleep {seconds} in the background", 60)
+    return until(look, f"claude runs sleep {seconds} in the background")
 
 
 def server_that_forks(out: Path) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def server_that_forks(out: Path) -> dict[str, Any]:
 
 def child_of_server(out: Path) -> Process:
     """The process that left the tree of an MCP server."""
-    pid = until(lambda: int(out.read_text() or 0), "the child of the server writes its pid", 60)
+    pid = until(lambda: int(out.read_text() or 0), "the child of the server writes its pid")
     return until(lambda: identify(pid), "the child of the server")
 
 
@@ -76,7 +76,7 @@ def test_killed_claude_leaves_its_background_shell_and_the_child_of_its_server(
 ) -> None:
     seconds, child = secrets.randbelow(10**6) + 10**6, claudes.home / "child-1"
     write_user_servers(claudes, forker=server_that_forks(child))
-    session_id = claudes.spawn("Editor", *option("--wait", 60))["session_id"]
+    session_id = claudes.spawn("Editor", "--wait", PATIENT)["session_id"]
     claudes.idle(session_id)
     claudes.prompt(session_id, f"serve-1 {background(seconds)}[[then]][[text:it runs]]")
     left = [*background_shell(seconds), child_of_server(child)]
@@ -105,7 +105,7 @@ def test_killed_claude_leaves_its_background_shell_and_the_child_of_its_server(
 def test_kill_ends_the_background_shell_of_claude(claudes: ClaudeInstance, api: ScriptedApi) -> None:
     seconds, child = secrets.randbelow(10**6) + 10**6, claudes.home / "child-2"
     write_user_servers(claudes, forker=server_that_forks(child))
-    session_id = claudes.spawn("Editor", *option("--wait", 60))["session_id"]
+    session_id = claudes.spawn("Editor", "--wait", PATIENT)["session_id"]
     claudes.idle(session_id)
     claudes.prompt(session_id, f"serve-2 {background(seconds)}[[then]][[text:it runs]]")
     left = [*background_shell(seconds), child_of_server(child)]

@@ -97,7 +97,7 @@ def test_coordinator_delegates_and_completes_with_tools_alone(
 ) -> None:
     parent = claudes.spawn("Lead", LEAD)["session_id"]
     try:
-        until(lambda: claudes.session(parent)["status"] == "completed", "the coordinator completes", 60)
+        until(lambda: claudes.session(parent)["status"] == "completed", "the coordinator completes")
     except AssertionError as error:
         raise AssertionError(f"{error}\n{describe(claudes, api)}") from None
     assert claudes.session(parent)["completion_message"] == "all is done"
@@ -131,7 +131,7 @@ def test_waiting_claude_gets_the_question_of_its_child_when_the_daemon_was_kille
     claudes.kill_daemon()
     claudes.start_daemon()
     (claudes.work / "asked").touch()
-    until(lambda: claudes.session(parent)["status"] == "completed", "the wait tells the question", 60)
+    until(lambda: claudes.session(parent)["status"] == "completed", "the wait tells the question")
     (request,) = claudes.json("requests")
     told = f"{request['request_id']}: which colour?"
     assert claudes.session(parent)["completion_message"] == told
@@ -165,7 +165,7 @@ def test_tool_that_starts_an_agent_asks_unless_a_rule_allows_it(
         for agent in ("Plain", "Allowed")
     )
     assert not request_with_results(api, "Delegate as Allowed.", 2).results[1][0]
-    (request,) = until(lambda: claudes.json("requests"), "the request", 60)
+    (request,) = until(lambda: claudes.json("requests"), "the request")
     assert (request["session_id"], request["tool"]) == (asked, "mcp__sm__create_session")
     claudes.sm("deny", request["request_id"], "not now")
     assert request_with_results(api, "Delegate as Plain.", 2).results[1][0]

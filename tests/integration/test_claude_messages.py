@@ -18,8 +18,8 @@ import pytest
 from tests.claude_fixtures import claude_instance, scripted_api, shared_sessions
 from tests.claude_instance import ClaudeInstance
 from tests.instance import SM, until
-from tests.load import option
 from tests.scripted_api import Request, ScriptedApi, tool
+from tests.waits import PATIENT
 
 ASKS = tool("Bash", command="python3 -c pass")
 POINTER = "\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT}"
@@ -44,7 +44,7 @@ def editor(claudes: ClaudeInstance, shared: dict[str, str]) -> str:
         or box(claudes, session_id)
         or waits_for_delivery(claudes, session_id)
     ):
-        session_id = claudes.spawn("Editor", *option("--wait", 60))["session_id"]
+        session_id = claudes.spawn("Editor", "--wait", PATIENT)["session_id"]
         shared["editor"] = session_id
     claudes.idle(session_id)
     return session_id
@@ -60,7 +60,7 @@ def refusing(claudes: ClaudeInstance, shared: dict[str, str]) -> str:
         (project / "refuses.py").write_text(REFUSES)
         hook = {"type": "command", "command": f"{claudes.python} {project}/refuses.py"}
         settings.write_text(json.dumps({"hooks": {"UserPromptSubmit": [{"hooks": [hook]}]}}))
-        spawned = claudes.spawn("Plain", "--working-dir", str(project), *option("--wait", 60))
+        spawned = claudes.spawn("Plain", "--working-dir", str(project), "--wait", PATIENT)
         shared["refusing"] = spawned["session_id"]
         claudes.idle(shared["refusing"])
         send(claudes, shared["refusing"], "first")  # no watch reports a transcript in a new directory
@@ -82,7 +82,7 @@ def find_message(claudes: ClaudeInstance, session_id: str, number: int) -> dict[
 
 def send(claudes: ClaudeInstance, session_id: str, text: str, *options: str) -> dict[str, Any]:
     """Send a message and return it once it has arrived."""
-    sent: dict[str, Any] = claudes.json("send", session_id, "-", *option("--wait", 20), *options, stdin=text)
+    sent: dict[str, Any] = claudes.json("send", session_id, "-", "--wait", PATIENT, *options, stdin=text)
     assert sent["status"] in ARRIVED, (sent, claudes.screen(session_id))
     return sent
 
@@ -270,7 +270,7 @@ def test_urgent_message_runs_once_when_a_person_recalls_it(
     until(lambda: (box(claudes, editor) or "").startswith("[sm] from operator"), "the box shows its history")
     api.release("recall")
     waiting = claudes.json(
-        "send", editor, "after-recall", *option("--wait", 20)
+        "send", editor, "after-recall", "--wait", PATIENT
     )  # after the driver has left the box
     api.release("recall-now")
     until(
@@ -346,7 +346,7 @@ def test_message_arrives_at_most_once_when_the_daemon_is_killed_during_delivery(
         def final(number: int = sent[-1][1]["message_id"]) -> bool:
             return find_message(claudes, editor, number)["status"] not in ("queued", "delivering")
 
-        until(final, "its status is final", 60)
+        until(final, "its status is final")
     request = conversation(claudes, api, editor)
     for text, message in sent:
         status = find_message(claudes, editor, message["message_id"])["status"]
@@ -369,7 +369,7 @@ def test_message_is_not_typed_into_the_shell_that_an_adopted_claude_leaves(
 ) -> None:
     claudes.sm("daemon", "start")
     pane = claudes.start_in_user_pane("mine-1 [[text:hello]]")
-    until(lambda: "hello" in claudes.tmux("capture-pane", "-p", "-t", pane), "its answer", 60)
+    until(lambda: "hello" in claudes.tmux("capture-pane", "-p", "-t", pane), "its answer")
     session_id = claudes.json("adopt", pane, "--name", "mine", "--type", "Plain")["session_id"]
     claudes.idle(session_id)
     assert send(claudes, session_id, "mine-2")["evidence"].startswith("its transcript")
@@ -407,13 +407,13 @@ def test_message_is_not_typed_into_the_shell_that_an_adopted_claude_leaves(
 def test_message_is_unconfirmed_when_an_interrupt_puts_it_back_into_the_box(
     claudes: ClaudeInstance, api: ScriptedApi
 ) -> None:
-    session_id = claudes.spawn("Plain", *option("--wait", 60))["session_id"]
+    session_id = claudes.spawn("Plain", "--wait", PATIENT)["session_id"]
     claudes.idle(session_id)
     back = claudes.json("send", session_id, "put-back-1 [[hold:put-back]]")["message_id"]
     api.wait_for_hold("put-back")
     claudes.sm("interrupt", session_id)
     claudes.idle(session_id)
-    claudes.sm("send", session_id, "after-back-1", *option("--wait", 30))
+    claudes.sm("send", session_id, "after-back-1", "--wait", PATIENT)
     api.release("put-back")
     message = find_message(claudes, session_id, back)
     assert (message["status"], "removed the message from the input box" in message["reason"]) == (
@@ -457,7 +457,7 @@ def test_message_is_not_reported_as_submitted_when_a_users_prompt_hook_refuses_i
     if queued:
         send(claudes, refusing, f"work [[text:working]][[hold:{name}]]")
         api.wait_for_hold(name)
-    sent = claudes.run("send", refusing, f"{verdict}: {name}", *option("--wait", 20), "--json")
+    sent = claudes.run("send", refusing, f"{verdict}: {name}", "--wait", PATIENT, "--json")
     answer = json.loads(sent.stdout)
     number = answer["message_id"]
     if queued:
@@ -483,11 +483,11 @@ def test_message_is_not_reported_as_submitted_when_a_users_prompt_hook_refuses_i
 def test_message_in_claudes_queue_is_unconfirmed_when_claude_is_killed(
     claudes: ClaudeInstance, api: ScriptedApi
 ) -> None:
-    session_id = claudes.spawn("Plain", *option("--wait", 60))["session_id"]
+    session_id = claudes.spawn("Plain", "--wait", PATIENT)["session_id"]
     claudes.idle(session_id)
     claudes.sm("send", session_id, "busy-kill-1 [[hold:busy-kill]]")
     api.wait_for_hold("busy-kill")
-    queued = claudes.json("send", session_id, "in its queue", *option("--wait", 30))
+    queued = claudes.json("send", session_id, "in its queue", "--wait", PATIENT)
     assert (queued["status"], queued["evidence"]) == ("submitted", "its transcript: queued")
     claudes.sm("kill", session_id)
     api.release("busy-kill")
@@ -501,12 +501,12 @@ def test_message_in_claudes_queue_is_unconfirmed_when_claude_is_killed(
 def test_folded_draft_is_restored_when_a_message_looks_the_same(claudes: ClaudeInstance, editor: str) -> None:
     same = "a\nb\nc\nd"
     for number in range(2):
-        claudes.sm("send", editor, f"{number}{same}", *option("--wait", 30))
+        claudes.sm("send", editor, f"{number}{same}", "--wait", PATIENT)
         claudes.idle(editor)
         claudes.tmux("set-buffer", "-b", "person", "--", "1\n2\n3\n4\n5")
         claudes.tmux("paste-buffer", "-p", "-r", "-d", "-b", "person", "-t", f"=claude-{editor}:")
         draft = until(lambda: box(claudes, editor), "the folded draft")
-        claudes.sm("send", editor, f"again {number}{same}", *option("--wait", 30))
+        claudes.sm("send", editor, f"again {number}{same}", "--wait", PATIENT)
         claudes.idle(editor)
         assert box(claudes, editor) == draft
         claudes.keys(editor, "C-u")
@@ -517,7 +517,7 @@ def test_folded_draft_is_restored_when_a_message_looks_the_same(claudes: ClaudeI
 def test_message_is_unconfirmed_when_a_person_interrupts_and_deletes_it(
     claudes: ClaudeInstance, api: ScriptedApi, killed: bool
 ) -> None:
-    session_id = claudes.spawn("Plain", *option("--wait", 60))["session_id"]
+    session_id = claudes.spawn("Plain", "--wait", PATIENT)["session_id"]
     claudes.idle(session_id)
     send(claudes, session_id, "before-thrown-1")  # with its first prompt claude writes more lines
     claudes.idle(session_id)

@@ -55,7 +55,7 @@ def test_ls_shows_requests_activity_and_last_words_of_agents(
         # claude writes its last words before the hook that ends the turn.
         return found if tasks == wanted and found["editor-done"]["status"] == "idle" else None
 
-    found = until(complete, "the task of each agent, and the end of one turn", 60)
+    found = until(complete, "the task of each agent, and the end of one turn")
     assert list(found) == ["plain-asks", "plain-needs", "editor-busy", "editor-done"]
     assert found["editor-done"]["task"] == "All 26 tests pass."
     assert found["editor-done"]["cost_usd"] > 0
@@ -67,7 +67,7 @@ def test_ls_shows_requests_activity_and_last_words_of_agents(
     claudes.sm("kill", busy["session_id"], asks["session_id"], needs["session_id"])
     assert list(rows(claudes)) == ["editor-done"]
     assert set(rows(claudes, "-a")) == {"editor-done", "editor-busy", "plain-asks", "plain-needs"}
-    until(lambda: idle_notices(claudes), "the notice of the ended turn, which no later test may get", 60)
+    until(lambda: idle_notices(claudes), "the notice of the ended turn, which no later test may get")
 
 
 def test_operator_is_told_the_last_words_of_a_turn_without_sm_complete_once(
@@ -78,9 +78,9 @@ def test_operator_is_told_the_last_words_of_a_turn_without_sm_complete_once(
     session = claudes.spawn("Editor", f"[[text:{words}]]")
     expected = f'session {session["name"]} ({session["session_id"]}) is idle after its turn: "{words}"'
     expected += " (untrusted)" if claudes.container else ""
-    until(lambda: idle_notices(claudes) == [expected], "the notice of the turn", 60)
+    until(lambda: idle_notices(claudes) == [expected], "the notice of the turn")
     done = claudes.spawn("Editor", f"{tool('Bash', command='sm complete ready')}[[then]][[text:bye]]")
-    until(lambda: any(done["session_id"] in m["text"] for m in claudes.json("inbox")), "its completion", 60)
+    until(lambda: any(done["session_id"] in m["text"] for m in claudes.json("inbox")), "its completion")
     silent = claudes.spawn("Editor")
     claudes.idle(silent["session_id"])
     parent = claudes.spawn("Sh", "sm inbox --take --wait; exec sleep 1000")
@@ -88,7 +88,6 @@ def test_operator_is_told_the_last_words_of_a_turn_without_sm_complete_once(
     until(
         lambda: any("to my parent" in m["text"] for m in claudes.json("log", parent["session_id"])),
         "the parent's notice",
-        60,
     )
     assert idle_notices(claudes) == [expected]
     claudes.sm("kill", "--force", *(s["session_id"] for s in (session, done, silent, child, parent)))

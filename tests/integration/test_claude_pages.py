@@ -187,7 +187,7 @@ def test_page_overnight_can_be_typed(user: ClaudeReader) -> None:
     names = ("night-task1", "night-task2")
 
     def morning() -> None:
-        until(lambda: all(user.named(name)["status"] == "completed" for name in names), "all are done", 120)
+        until(lambda: all(user.named(name)["status"] == "completed" for name in names), "all are done")
 
     user.read(f"{GUIDE}/overnight.md", {"sm restore --all --continue": morning})
     assert (shop / "night1.txt").read_text() == "done\n"

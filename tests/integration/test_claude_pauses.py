@@ -8,8 +8,8 @@ from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance
 from tests.claude_spenders import launch, spend, spender
 from tests.instance import until
-from tests.load import option, scaled
 from tests.scripted_api import ScriptedApi, tool
+from tests.waits import PATIENT
 
 api = scripted_api("module", spender)
 claudes = claude_instance("module")
@@ -23,11 +23,11 @@ def paused(claudes: ClaudeInstance, session_id: str) -> dict[str, Any]:
 def test_agent_paused_in_the_middle_of_a_tool_goes_on_when_it_resumes(
     claudes: ClaudeInstance, api: ScriptedApi
 ) -> None:
-    session_id = claudes.spawn("Editor", *option("--wait", 60))["session_id"]
+    session_id = claudes.spawn("Editor", "--wait", PATIENT)["session_id"]
     claudes.idle(session_id)
     claudes.prompt(session_id, f"paused-1 {tool('Bash', command='sleep 100')}[[then]][[text:never]]")
     until(lambda: claudes.progress(session_id)["current_activity"] == "Bash: sleep 100", "the tool runs")
-    assert claudes.sm("pause", session_id, "--wait", f"{scaled(60):.0f}").startswith("Paused ")
+    assert claudes.sm("pause", session_id, "--wait", PATIENT).startswith("Paused ")
     claudes.idle(session_id)
     claudes.sm("send", session_id, "held [[text:got it]]")
     assert not api.turns("held")
@@ -44,7 +44,7 @@ def test_agent_paused_in_the_middle_of_a_tool_goes_on_when_it_resumes(
 def test_turn_that_claude_begins_during_a_pause_is_interrupted(
     claudes: ClaudeInstance, api: ScriptedApi
 ) -> None:
-    session_id = claudes.spawn("Editor", *option("--wait", 60))["session_id"]
+    session_id = claudes.spawn("Editor", "--wait", PATIENT)["session_id"]
     claudes.idle(session_id)
     claudes.sm("pause", session_id)
     claudes.prompt(session_id, f"typed-1 {tool('Bash', command='sleep 100')}[[then]][[text:never]]")
@@ -61,7 +61,7 @@ def test_turn_that_claude_begins_during_a_pause_is_interrupted(
 def test_pause_stops_background_agents_also_over_a_crash_of_the_daemon(
     claudes: ClaudeInstance, api: ScriptedApi
 ) -> None:
-    session_id = claudes.spawn("Editor", *option("--wait", 60))["session_id"]
+    session_id = claudes.spawn("Editor", "--wait", PATIENT)["session_id"]
     claudes.idle(session_id)
     claudes.prompt(session_id, launch(3, "paused"))
     api.wait_for(lambda: len(spend(api, "paused")) >= 9, "three background agents spend")
@@ -69,7 +69,7 @@ def test_pause_stops_background_agents_also_over_a_crash_of_the_daemon(
     assert first.returncode == 10 and first.stdout.startswith("Pausing ")
     claudes.kill_daemon()
     claudes.start_daemon()
-    until(lambda: paused(claudes, session_id)["state"] == "paused", "it is seen to spend nothing", 60)
+    until(lambda: paused(claudes, session_id)["state"] == "paused", "it is seen to spend nothing")
     assert paused(claudes, session_id)["held"] == "told"
     spent = len(spend(api, "paused"))
     assert claudes.sm("pause", session_id, "--wait", "0").startswith("Paused ")
@@ -83,7 +83,7 @@ def test_pause_stops_background_agents_also_over_a_crash_of_the_daemon(
 def test_pause_of_an_account_stops_the_background_agents_of_its_sessions(
     claudes: ClaudeInstance, api: ScriptedApi
 ) -> None:
-    session_id = claudes.spawn("Editor", *option("--wait", 60))["session_id"]
+    session_id = claudes.spawn("Editor", "--wait", PATIENT)["session_id"]
     claudes.idle(session_id)
     (account,) = claudes.json("accounts")
     claudes.prompt(session_id, launch(3, "account"))
@@ -104,12 +104,12 @@ def test_background_agents_that_ignore_the_keys_are_frozen_or_end_with_the_proce
 ) -> None:
     bindings = claudes.claude_home / "keybindings.json"
     bindings.write_text('{"bindings": [{"context": "Chat", "bindings": {"ctrl+x ctrl+k": null}}]}')
-    session_id = claudes.spawn("Editor", *option("--wait", 60))["session_id"]
+    session_id = claudes.spawn("Editor", "--wait", PATIENT)["session_id"]
     claudes.idle(session_id)
     claudes.prompt(session_id, launch(3, "deaf"))
     api.wait_for(lambda: len(spend(api, "deaf")) >= 9, "three background agents spend")
     pid = claudes.session(session_id)["pid"]
-    shown = claudes.sm("pause", session_id, "--wait", f"{scaled(60):.0f}")
+    shown = claudes.sm("pause", session_id, "--wait", PATIENT)
     held = paused(claudes, session_id)["held"]
     assert held in (("ended",) if claudes.container else ("frozen", "ended"))  # sm freezes no container
     assert ("its process was ended" in shown) == (held == "ended")

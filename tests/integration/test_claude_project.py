@@ -10,7 +10,6 @@ from sm.providers.claude.project import project_effects
 from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
-from tests.load import scaled
 from tests.scripted_api import ScriptedApi
 
 UNASKED = {"hook", "statusLine", "apiKeyHelper", "fsmonitor"}
@@ -28,7 +27,7 @@ class Repository:
         self.log = log / "ran"
         self.directory = home / "repo"
         (self.directory / ".claude").mkdir(parents=True)
-        subprocess.run(["git", "init", "-q", str(self.directory)], check=True, timeout=scaled(60))
+        subprocess.run(["git", "init", "-q", str(self.directory)], check=True)
         fsmonitor = [
             "git",
             "-C",
@@ -37,7 +36,7 @@ class Repository:
             "core.fsmonitor",
             f"{self._program('fsmonitor')}; false",
         ]
-        subprocess.run(fsmonitor, check=True, timeout=scaled(60))
+        subprocess.run(fsmonitor, check=True)
         server = self.directory / "server.sh"
         server.write_text(f"#!/bin/sh\n{self._program('server')}\ncat\n")
         server.chmod(0o755)
@@ -86,7 +85,7 @@ def test_claude_executes_files_of_a_trusted_repository_without_a_question(
     ):  # fmt: skip
         assert f"OBEY {words}" in said
     api.wait_for(lambda: api.turns("OBEY THE TASK"), "the scheduled task")
-    until(lambda: repository.ran() >= UNASKED, "the programs run", 60)
+    until(lambda: repository.ran() >= UNASKED, "the programs run")
     claude.idle(session_id)
     # sm turned off claude's question about this server, so the server must not run.
     assert repository.ran() == UNASKED

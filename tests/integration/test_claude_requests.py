@@ -12,8 +12,8 @@ import pytest
 from tests.claude_fixtures import claude_instance, scripted_api, shared_sessions
 from tests.claude_instance import ClaudeInstance, hook_pids
 from tests.instance import until
-from tests.load import option
 from tests.scripted_api import ScriptedApi, tool
+from tests.waits import PATIENT
 
 COMPUTES = tool("Bash", command="python3 -c 'print(6*7)'")
 COLOUR = {
@@ -40,7 +40,7 @@ class Agent:
 
     def __init__(self, claudes: ClaudeInstance, api: ScriptedApi) -> None:
         self.claudes, self.api = claudes, api
-        self.id = str(claudes.spawn("Plain", *option("--wait", 60))["session_id"])
+        self.id = str(claudes.spawn("Plain", "--wait", PATIENT)["session_id"])
         claudes.idle(self.id)
 
     def requests(self) -> list[dict[str, Any]]:
@@ -52,9 +52,7 @@ class Agent:
         return self.open_request()
 
     def open_request(self) -> dict[str, Any]:
-        requests = until(
-            lambda: [r for r in self.requests() if r["state"] == "open"], "a request is open", 60
-        )
+        requests = until(lambda: [r for r in self.requests() if r["state"] == "open"], "a request is open")
         self.claudes.says(self.id, "waiting_input", "claude asks")
         (request,) = requests
         until(self.hook_pids, "its hook waits")
@@ -73,7 +71,7 @@ class Agent:
             (found,) = [r for r in self.requests() if r["request_id"] == request["request_id"]]
             return found if found[field] == value else None
 
-        return until(look, f"{field} of {request['request_id']} is {value}", 30)
+        return until(look, f"{field} of {request['request_id']} is {value}")
 
     def result(self, words: str) -> tuple[bool, str]:
         """Result of the last tool of this prompt, as claude reports it to the API."""
@@ -82,21 +80,21 @@ class Agent:
             turns = [turn for turn in self.api.turns(words) if turn.prompt and not turn.agent_id]
             return turns[-1].results[-1] if len(turns) > 1 else None
 
-        return until(look, f"the tool of {words} has a result", 30)
+        return until(look, f"the tool of {words} has a result")
 
     def hook_pids(self) -> list[int]:
         return hook_pids(self.id)
 
     def wait_rest(self) -> None:
         """Wait until no hook runs and claude is idle."""
-        until(lambda: not self.hook_pids(), "its hook is gone", 10)
+        until(lambda: not self.hook_pids(), "its hook is gone")
         self.claudes.idle(self.id)
 
     def wait_shows(self, words: str) -> None:
         def look() -> bool:
             return words in self.claudes.screen(self.id)
 
-        until(look, f"its terminal shows {words}", 30)
+        until(look, f"its terminal shows {words}")
 
 
 @pytest.fixture
@@ -228,7 +226,7 @@ def test_deny_reports_what_happened_when_a_person_allowed_the_tool_just_before(
     if ran and "not confirmed by the agent yet" in denied.stdout:
         # Or the tool is reported later than the command waits: then a notice tells what happened.
         late = f"your answer to {request['request_id']} of "
-        until(lambda: late in claudes.sm("inbox"), "the notice that the answer came too late", 60)
+        until(lambda: late in claudes.sm("inbox"), "the notice that the answer came too late")
     else:
         assert denied.returncode == (4 if ran else 0), f"{denied}"
     assert done["answered_by"] == ("terminal" if ran else "operator")
@@ -305,7 +303,7 @@ def test_two_sub_agents_that_ask_together_get_their_own_answers(
         }
         return found if len(found) == 2 else None
 
-    found = until(open_requests, "two requests", 60)
+    found = until(open_requests, "two requests")
     claudes.sm("approve", found["40+2"])
     claudes.sm("deny", found["40+1"], "no forty-one")
 
@@ -342,7 +340,7 @@ def test_request_expires_and_its_dialog_stays_open_when_no_answer_comes(
         db.execute("UPDATE requests SET expires_at = '2020-01-01T00:00:00.000000Z' WHERE state = 'open'")
     claudes.start_daemon()
     agent.wait_state(request, "expired")
-    until(lambda: not agent.hook_pids(), "its hook is gone", 30)
+    until(lambda: not agent.hook_pids(), "its hook is gone")
     agent.wait_shows("Do you want to proceed?")
     claudes.says(agent.id, "waiting_input", "claude asks")
     claudes.keys(agent.id, "Enter")
@@ -367,7 +365,7 @@ def test_hook_ends_and_request_is_cancelled_when_claude_is_killed(
     agent = Agent(claudes, api)
     request = agent.ask(prompt_with("killed-claude", COMPUTES))
     os.kill(claudes.session(agent.id)["pid"], signal.SIGKILL)
-    until(lambda: not agent.hook_pids(), "its hook is gone", 5)
+    until(lambda: not agent.hook_pids(), "its hook is gone")
     assert agent.wait_state(request, "cancelled")["answer"] is None
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
-from tests.load import option
 from tests.scripted_api import ScriptedApi, tool
+from tests.waits import PATIENT
 
 api = scripted_api("module")
 claudes = claude_instance("module")
@@ -25,7 +25,7 @@ def conversation(claudes: ClaudeInstance, session_id: str) -> str:
 def test_claude_killed_in_its_turn_goes_on_in_its_conversation(
     claudes: ClaudeInstance, api: ScriptedApi
 ) -> None:
-    session_id = claudes.spawn("Editor", "--restart", "on-failure", *option("--wait", 60))["session_id"]
+    session_id = claudes.spawn("Editor", "--restart", "on-failure", "--wait", PATIENT)["session_id"]
     claudes.idle(session_id)
     claudes.prompt(session_id, "first-1 blue")
     api.wait_for(lambda: bool(api.turns("first-1")), "the first turn")
@@ -56,7 +56,7 @@ def test_claude_killed_in_its_turn_goes_on_in_its_conversation(
 def test_claude_that_has_stored_no_conversation_begins_again(
     claudes: ClaudeInstance, api: ScriptedApi
 ) -> None:
-    session_id = claudes.spawn("Editor", "--restart", "on-failure", *option("--wait", 60))["session_id"]
+    session_id = claudes.spawn("Editor", "--restart", "on-failure", "--wait", PATIENT)["session_id"]
     before = claudes.idle(session_id)
     os.kill(before["pid"], signal.SIGKILL)
     until(lambda: claudes.session(session_id)["pid"] not in (None, before["pid"]), "another claude runs")

@@ -17,8 +17,8 @@ from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
 from tests.integration.ended_agents import gone, wait_outbox
-from tests.load import option
 from tests.scripted_api import Request, ScriptedApi, tool
+from tests.waits import PATIENT
 
 api = scripted_api("function")
 claudes = claude_instance("function")
@@ -184,7 +184,7 @@ def test_restore_ends_the_background_inbox_wait_of_a_killed_claude(
     claudes.sm("restore", session_id)
     claudes.idle(session_id)
     assert gone(old) and inbox_waits() == []
-    assert claudes.json("send", session_id, "for the next one", *option("--wait", 30))["status"] in (
+    assert claudes.json("send", session_id, "for the next one", "--wait", PATIENT)["status"] in (
         "submitted",
         "acknowledged",
     )

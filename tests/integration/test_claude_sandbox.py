@@ -13,9 +13,9 @@ from tests.claude_container import OWNER
 from tests.claude_fixtures import scripted_api
 from tests.claude_instance import ClaudeInstance
 from tests.instance import SM, until
-from tests.load import option
 from tests.person_terminal import PersonTerminal
 from tests.scripted_api import ScriptedApi, tool
+from tests.waits import PATIENT
 
 COLOUR = {
     "question": "Which colour?",
@@ -38,7 +38,7 @@ def claudes(api: ScriptedApi, engine: str, sandbox_image: str) -> Iterator[Claud
 
 def start(claudes: ClaudeInstance, *arguments: str) -> str:
     """Start an agent of type Plain and return its id once it is idle."""
-    spawned = claudes.spawn("Plain", *arguments, *option("--wait", 60))
+    spawned = claudes.spawn("Plain", *arguments, "--wait", PATIENT)
     assert spawned["effective_mode"] == "sandboxed"
     session_id = str(spawned["session_id"])
     claudes.idle(session_id)
@@ -50,7 +50,7 @@ def open_request(claudes: ClaudeInstance, session_id: str) -> dict[str, Any]:
         found = claudes.json("requests", "--all")
         return [r for r in found if (r["session_id"], r["state"]) == (session_id, "open")]
 
-    (request,) = until(look, "a request is open", 60)
+    (request,) = until(look, "a request is open")
     return request
 
 
@@ -62,7 +62,7 @@ def test_claude_starts_without_a_dialog_and_answers_its_prompt(
     assert api.turns("Look around.")
     status_file = Path(f"/proc/{claudes.session(session_id)['pid']}/status").read_text()
     assert f"Uid:\t{OWNER}" in status_file
-    until(lambda: claudes.progress(session_id)["tokens"], "the tokens are counted", 30)
+    until(lambda: claudes.progress(session_id)["tokens"], "the tokens are counted")
     assert f"Your project directory is {claudes.work}." in api.turns("Look around.")[0].system
 
 
@@ -98,7 +98,7 @@ def test_messages_arrive_once_while_claude_is_idle_and_busy(
     for number in range(5):
         claudes.sm("send", session_id, f"Letter {number} of ten. [[text:read]]")
     # Between two letters the session is idle too, and a prompt must not be typed into the box with a letter.
-    until(lambda: api.turns() and arrived(5), "the first five are in the conversation once", 60)
+    until(lambda: api.turns() and arrived(5), "the first five are in the conversation once")
     claudes.idle(session_id)
     claudes.prompt(session_id, "Work. [[hold:work]] [[text:done]]")
     claudes.says(session_id, "running", "")
@@ -106,7 +106,7 @@ def test_messages_arrive_once_while_claude_is_idle_and_busy(
         claudes.sm("send", session_id, f"Letter {number} of ten. [[text:read]]")
     api.release("work")
     claudes.idle(session_id)
-    until(lambda: arrived(10), "every message is in the conversation once", 60)
+    until(lambda: arrived(10), "every message is in the conversation once")
 
 
 def test_question_is_answered_through_sm(claudes: ClaudeInstance, api: ScriptedApi) -> None:
@@ -140,7 +140,7 @@ def test_agent_spawns_a_child_and_is_told_of_its_end_once(claudes: ClaudeInstanc
     def told() -> bool:
         return any("child-is-done" in text for turn in api.turns() for text in turn.user_texts)
 
-    until(told, "the parent is told of the completion", 60)
+    until(told, "the parent is told of the completion")
 
 
 def test_restored_claude_goes_on_with_its_conversation(claudes: ClaudeInstance, api: ScriptedApi) -> None:
@@ -171,8 +171,8 @@ def wait_drawn(claudes: ClaudeInstance, session_id: str, columns: int) -> None:
         return int(width), int(height)
 
     rule = "\N{BOX DRAWINGS LIGHT HORIZONTAL}" * columns
-    until(lambda: size() == pane() and pane()[0] == columns, f"its terminal has {columns} columns", 60)
-    until(lambda: rule in claudes.screen(session_id).splitlines(), f"its box has {columns} columns", 60)
+    until(lambda: size() == pane() and pane()[0] == columns, f"its terminal has {columns} columns")
+    until(lambda: rule in claudes.screen(session_id).splitlines(), f"its box has {columns} columns")
 
 
 def test_claude_follows_the_size_of_an_attached_terminal(claudes: ClaudeInstance, api: ScriptedApi) -> None:
@@ -183,7 +183,7 @@ def test_claude_follows_the_size_of_an_attached_terminal(claudes: ClaudeInstance
         person.resize(150, 50)
         wait_drawn(claudes, session_id, 150)
         person.press("Typed by a person. [[text:read]]")
-        until(lambda: "Typed by a person." in claudes.screen(session_id), "the box shows the text", 60)
+        until(lambda: "Typed by a person." in claudes.screen(session_id), "the box shows the text")
         person.press("\r")
         api.wait_for(lambda: api.turns("Typed by a person."), "the prompt of the person")
         claudes.idle(session_id)

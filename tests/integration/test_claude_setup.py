@@ -36,7 +36,7 @@ def opened(claudes: ClaudeInstance, session_id: str) -> dict[str, Any]:
         requests = claudes.json("requests")
         return next((r for r in requests if r["session_id"] == session_id), None)
 
-    return until(look, "the dialog is a request", 60)
+    return until(look, "the dialog is a request")
 
 
 def request(claudes: ClaudeInstance, name: str) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def test_approval_of_a_trust_dialog_starts_the_agent(
     assert f"{name} {question}" in claudes.sm("ls")
     assert "not answered yet" in claudes.sm("why", name)
     notice = f'"{question}"; answer with: sm approve {name}'
-    until(lambda: notice in claudes.sm("inbox"), "the operator is told", 60)
+    until(lambda: notice in claudes.sm("inbox"), "the operator is told")
     assert not is_trusted(env, tmp_path)
 
     output = claudes.sm("approve", name)
@@ -89,7 +89,7 @@ def test_only_the_operator_may_answer_a_first_start_dialog(claudes: ClaudeInstan
         f"touch {output}.over; exec sleep 1000",
     )
     parent = claudes.spawn("Sh", "; ".join(lines), env=env)["session_id"]
-    until(Path(f"{output}.over").exists, "the parent has tried", 120)
+    until(Path(f"{output}.over").exists, "the parent has tried")
     child = json.loads(Path(f"{output}.child").read_text())["session_id"]
     for verb in ("approve", "deny"):
         refusal = Path(f"{output}.{verb}").read_text()
@@ -152,7 +152,7 @@ def test_restore_sends_the_prompt_of_an_agent_that_was_killed_in_a_dialog_exactl
     claudes.sm("restore", session_id)
     claudes.idle(session_id)
     claudes.sm("send", session_id, "Next [[text:done]]")
-    until(lambda: api.turns("Next "), "the restored agent takes a message", 60)
+    until(lambda: api.turns("Next "), "the restored agent takes a message")
     assert [turn.prompt for turn in api.turns("Sent by restore")] == [prompt]
     claudes.sm("kill", session_id)
 
@@ -230,7 +230,7 @@ def test_request_can_be_approved_when_the_daemon_was_killed(
     claudes.start_daemon()
     if killed == "before":
         claudes.sm("approve", name)
-    until(lambda: request(claudes, name)["state"] == "answered", "the request is closed", 60)
+    until(lambda: request(claudes, name)["state"] == "answered", "the request is closed")
     assert request(claudes, name)["answered_by"] == "operator"
     assert is_trusted(env, tmp_path)
     api.wait_for(lambda: [turn for turn in api.turns(prompt) if turn.over], "the answer")

@@ -18,11 +18,11 @@ from tests import claude_cli
 from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance
 from tests.instance import SM, until
-from tests.load import option
 from tests.scripted_api import ScriptedApi
 from tests.scripted_api.conversation import texts
 from tests.scripted_api.script import tool
 from tests.scripted_api.server import Request
+from tests.waits import PATIENT
 
 RECOGNISED_S = 15.0
 AGENTS = """
@@ -69,7 +69,7 @@ class Claude(ClaudeInstance):
             return found if (found["status"], words in found["status_reason"]) == (status, True) else None
 
         try:
-            return until(look, f"{status}: {words}", RECOGNISED_S)
+            return until(look, f"{status}: {words}")
         except AssertionError as error:
             raise AssertionError(
                 f"{error}\n{self.why(session_id)}\n{self.screen(session_id, '-S', '-')}"
@@ -126,7 +126,7 @@ def test_spawn_gives_claude_its_prompt_briefing_name_and_a_clean_environment(
         "[[text:over]]",
     )
     prompt = f"Look around in here.\nThen report, ünïcode & all. {work}"
-    spawned = claude.spawn("Env", prompt, "--name", "scout", *option("--wait", 20), env=OUTER_VARIABLES)
+    spawned = claude.spawn("Env", prompt, "--name", "scout", "--wait", PATIENT, env=OUTER_VARIABLES)
     session_id = spawned["session_id"]
     last = request_with_results(api, "Look around", 5)
     session = claude.idle(session_id)
@@ -306,9 +306,7 @@ def test_background_sm_ask_wakes_claude_when_the_answer_comes(claude: Claude, ap
 
 
 def test_users_hooks_rules_and_settings_stay_in_force(claude: Claude, api: ScriptedApi) -> None:
-    claude.sm(
-        "kill", claude.spawn("Plain", *option("--wait", 60))["session_id"]
-    )  # a container has a home now
+    claude.sm("kill", claude.spawn("Plain", "--wait", PATIENT)["session_id"])  # a container has a home now
     touched = claude.shared / "touched"
     state = (
         claude.claude_home / ".claude.json"
@@ -403,7 +401,7 @@ def test_spawn_error_says_how_to_install_claude_when_it_is_missing(claude: Claud
 def test_spawn_error_names_the_option_that_claude_does_not_know(
     claude: Claude, agent_type: str, arguments: Sequence[str], names: str, hint: str
 ) -> None:
-    error = claude.refused("spawn", agent_type, "hi", *arguments, *option("--wait", 20), exit_code=9)
+    error = claude.refused("spawn", agent_type, "hi", *arguments, "--wait", PATIENT, exit_code=9)
     assert "claude has ended: " in error and names in error and hint in error
     session = claude.json("all")[-1]
     assert (session["status"], session["exit_code"]) == ("error", 1)
@@ -423,7 +421,7 @@ def test_spawn_error_names_the_first_start_question_and_how_to_answer_it(
     claude: Claude, seed: Mapping[str, bool], names: str, hint: str
 ) -> None:
     env = claude.other_home(f"without-{next(iter(seed))}", **seed)
-    start = ("spawn", "Plain", "hi", "--skip-checks", *option("--wait", 20))
+    start = ("spawn", "Plain", "hi", "--skip-checks", "--wait", PATIENT)
     error = claude.refused(*start, exit_code=9, env=env)
     assert names in error and hint in error
     session = claude.json("all")[-1]
@@ -482,7 +480,7 @@ def test_spawn_on_a_terminal_asks_whether_claude_may_trust_the_directory(
     claude.tmux("-f", "/dev/null", "new-session", "-d", "-s", name, "-x", "120", "-y", "40", shell)
 
     def shows(text: str) -> None:
-        until(lambda: text in claude.tmux("capture-pane", "-p", "-J", "-t", f"={name}:"), text, 60)
+        until(lambda: text in claude.tmux("capture-pane", "-p", "-J", "-t", f"={name}:"), text)
 
     shows(f"Trust {tmp_path} for claude?")
     claude.tmux("send-keys", "-t", f"={name}:", answer, "Enter")
@@ -526,7 +524,7 @@ def test_unknown_dialog_before_the_start_is_shown_and_can_be_answered(claude: Cl
 def test_spawn_reports_a_missing_login_with_and_without_a_prompt(claude: Claude, api: ScriptedApi) -> None:
     env = {"ANTHROPIC_API_KEY": ""}
     for prompt in ((), ("Never delivered",)):
-        start = ("spawn", "Plain", *prompt, "--skip-checks", *option("--wait", 20))
+        start = ("spawn", "Plain", *prompt, "--skip-checks", "--wait", PATIENT)
         error = claude.refused(*start, exit_code=9, env=env)
         assert "it is not logged in" in error and "/login" in error
         session_id = claude.json("all")[-1]["session_id"]

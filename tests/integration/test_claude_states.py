@@ -12,8 +12,8 @@ import pytest
 from tests.claude_fixtures import claude_instance, scripted_api, shared_sessions
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
-from tests.load import WITHIN_S, option, scaled
 from tests.scripted_api import ScriptedApi, tool
+from tests.waits import PATIENT
 
 ASKS = tool("Bash", command="python3 -c pass")
 OPTIONS = [{"label": "red", "description": "r"}, {"label": "blue", "description": "b"}]
@@ -31,7 +31,7 @@ def editor(claudes: ClaudeInstance, shared: dict[str, str]) -> str:
     """An idle session: the one of the previous test if possible."""
     session_id = shared.get("editor")
     if session_id is None or claudes.session(session_id)["status"] != "idle":
-        session_id = claudes.spawn("Editor", *option("--wait", 60))["session_id"]
+        session_id = claudes.spawn("Editor", "--wait", PATIENT)["session_id"]
         shared["editor"] = session_id
     claudes.idle(session_id)
     return session_id
@@ -150,13 +150,13 @@ def test_retries_and_sub_agents_belong_to_one_turn(claudes: ClaudeInstance, edit
 def test_status_counts_background_shells_and_their_end_starts_a_turn(
     claudes: ClaudeInstance, editor: str
 ) -> None:
-    shell_s = scaled(3)  # it outlives the turn
+    shell_s = 10.0  # it outlives the turn
     shell = tool("Bash", command=f"sleep {shell_s:.1f}", run_in_background=True)
     since = last_seq(claudes, editor)
     claudes.prompt(editor, f"shell-1 {shell}[[then]][[text:started]]")
     claudes.says(editor, "idle", "shells in the background: 1")
     twice = ["running", "idle"] * 2
-    until(lambda: moves(claudes, editor, since) == twice, "a second turn", WITHIN_S + shell_s)
+    until(lambda: moves(claudes, editor, since) == twice, "a second turn")
 
 
 def test_status_is_running_while_a_background_sub_agent_works(
@@ -184,13 +184,13 @@ def test_queued_prompt_is_handled_within_the_running_turn(
     claudes: ClaudeInstance, api: ScriptedApi, editor: str
 ) -> None:
     since = last_seq(claudes, editor)
-    tool_s = scaled(2)  # the next prompt comes before its end
+    tool_s = 10.0  # the next prompt comes before its end
     command = f"sleep {tool_s:.1f}"
     claudes.prompt(editor, f"queue-1 {tool('Bash', command=command)}[[then]][[text:both]]")
     wait_answers(api, "queue-1", 1)
     until(lambda: claudes.progress(editor)["current_activity"] == f"Bash: {command}", "the tool runs")
     claudes.prompt(editor, "queue-2")
-    until(lambda: "idle" in moves(claudes, editor, since), "idle again", WITHIN_S + tool_s)
+    until(lambda: "idle" in moves(claudes, editor, since), "idle again")
     assert idle_again(claudes, editor, since) == ["running", "idle"]
 
 
@@ -212,7 +212,7 @@ def press_until_shown(claudes: ClaudeInstance, session_id: str, key: str, words:
     for _ in range(4):
         claudes.keys(session_id, key)
         with suppress(AssertionError):  # claude loses keys while it draws
-            until(lambda: words in claudes.screen(session_id), words, 10)
+            until(lambda: words in claudes.screen(session_id), words)
             return
     raise AssertionError(f"{key} did not lead to {words!r}: {claudes.screen(session_id)}")
 
@@ -252,7 +252,7 @@ def test_status_is_waiting_input_while_an_external_editor_has_the_terminal(
 
 def test_status_is_waiting_input_while_claude_is_suspended(claudes: ClaudeInstance, api: ScriptedApi) -> None:
     """tmux continues claude immediately, but claude does not read its terminal until it gets another SIGCONT."""
-    session_id = claudes.spawn("Plain", *option("--wait", 60))["session_id"]
+    session_id = claudes.spawn("Plain", "--wait", PATIENT)["session_id"]
     press_until_shown(claudes, session_id, "C-z", "Claude Code has been suspended")
     hint = f"it is suspended; hint: continue it: sm interrupt {session_id}"
     waiting = claudes.says(session_id, "waiting_input", hint)
@@ -447,7 +447,7 @@ def test_background_inbox_wait_wakes_claude_when_its_child_ends(
     claudes.prompt(editor, f"coordinator-1 {spawn}[[then]]{wait}[[then]][[text:waiting]]")
 
     # An ending before the wait would be typed into claude's input box.
-    until(lambda: waits_for_inbox(claudes), "claude waits in the background", 60)
+    until(lambda: waits_for_inbox(claudes), "claude waits in the background")
     (claudes.work / "kid-may-end").touch()
 
     def woken() -> str | None:

@@ -25,8 +25,8 @@ from tests.claude_fixtures import scripted_api
 from tests.claude_instance import ClaudeInstance, calling_session
 from tests.instance import until
 from tests.integration.special_texts import LONG, as_delivered, special_texts
-from tests.load import Limit
 from tests.scripted_api import ScriptedApi, tool
+from tests.waits import waiting
 
 LONG_RUN = os.environ.get("SM_LONG") == "1"
 KILLS = 5
@@ -34,7 +34,6 @@ ARRIVED = ("submitted", "acknowledged")
 OPEN = ("queued", "delivering")
 HEADER = re.compile(r"^\[sm\] from .*, message (\d+)$", re.MULTILINE)
 POINTER = "\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT}"
-WITHIN_S = 60.0
 SHORT_TTL_S = 2.0
 
 Text = tuple[str, str]
@@ -97,10 +96,10 @@ class Storm:
         return message
 
     def wait_final(self, *sent: Sent) -> None:
-        limit = Limit(WITHIN_S)
         for message in sent:
-            while (now := self.fetch(message, 20))["status"] in OPEN:
-                assert not limit.is_over, f"{now}\n{self.claudes.screen(message.session_id)}"
+            with waiting(f"message {message.id} is final"):
+                while self.fetch(message, 20)["status"] in OPEN:
+                    pass
 
     # Many messages to one claude
 
@@ -176,9 +175,7 @@ class Storm:
         for number, text in enumerate(texts):
             time.sleep(self.rng.uniform(0, 0.4))  # no synchronisation: any moment will do
             self.send(session_id, kind, text, ttl_s=SHORT_TTL_S if answer == "leave" and number % 2 else None)
-        request = until(
-            lambda: self._find_request(session_id, command, name), f"asked about {command}", WITHIN_S
-        )
+        request = until(lambda: self._find_request(session_id, command, name), f"asked about {command}")
         return name, request if request != "passed over" else None
 
     def _passed_over(self, name: str) -> bool:
@@ -348,7 +345,7 @@ def check(storm: Storm, pids: dict[str, int]) -> dict[int, dict[str, Any]]:
     """Wait until each message is final, then compare its status with the conversations."""
     storm.wait_final(*storm.sent.values())
     # claude may be idle for a moment while messages wait in its queue.
-    until(storm.are_read, "the turn of every message that has arrived has ended", WITHIN_S)
+    until(storm.are_read, "the turn of every message that has arrived has ended")
     for session_id in pids:
         storm.wait_idle(session_id)
     messages = storm.messages()

@@ -94,7 +94,7 @@ def test_coordinator_answers_approves_and_completes_without_a_person(
         return found if found["status"] in ("completed", "error") else None
 
     try:
-        ended = until(over, "the coordinator has completed", WITHIN_S)
+        ended = until(over, "the coordinator has completed")
     except AssertionError as error:
         raise AssertionError(f"{error}\n{describe(claudes, api)}") from None
     assert (ended["status"], ended["completion_message"]) == ("completed", "both are done")
@@ -115,7 +115,7 @@ def test_coordinator_answers_approves_and_completes_without_a_person(
     assert requests["permission"]["arguments"]["command"] == MAKES
 
     # Only notices of sm woke the coordinator, each once and unchanged.
-    last = until(last_request(claudes, api, lead), "the coordinator is idle", 30)
+    last = until(last_request(claudes, api, lead), "the coordinator is idle")
     headers = [HEADER.match(text) for text in last.user_texts[1:]]
     assert all(header and header[1] == "sm" for header in headers), last.user_texts
     notices = {str(m["message_id"]): m for m in claudes.json("log", lead) if m["from"] == "sm"}

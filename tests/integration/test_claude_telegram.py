@@ -52,7 +52,7 @@ def result(api: ScriptedApi, word: str) -> tuple[bool, str]:
         turns = [turn for turn in api.turns(word) if turn.prompt and not turn.agent_id]
         return turns[-1].results[-1] if len(turns) > 1 else None
 
-    return until(look, f"the tool of {word} has a result", 60)
+    return until(look, f"the tool of {word} has a result")
 
 
 def test_press_of_approve_runs_the_command_that_the_card_shows(

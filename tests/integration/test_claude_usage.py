@@ -16,7 +16,6 @@ import pytest
 from tests.claude_fixtures import scripted_api
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
-from tests.load import scaled
 from tests.scripted_api import Kind, ScriptedApi, Usage, tool, usage
 from tests.scripted_api.script import parse
 
@@ -105,7 +104,7 @@ class Agent:
         truth = tokens(self.api.usage(Kind.TURN))
         try:
             return until(
-                lambda: progress if (progress := self.progress())["tokens"] == truth else None, "counted", 5
+                lambda: progress if (progress := self.progress())["tokens"] == truth else None, "counted"
             )
         except AssertionError as error:
             raise AssertionError(f"{self.progress()['tokens']} is not {truth}") from error
@@ -327,7 +326,7 @@ def test_tokens_are_not_counted_when_token_tracking_is_off(make: Callable[..., C
     until(lambda: agent.progress()["tools_used"] == {"Bash": 1}, "the tool is counted")
     append_sub_agent_message(instance, "msg_1")
     # Only the snapshot interval can find the message.
-    shown = until(lambda: p if (p := agent.progress())["total_tools"] == 2 else None, "the snapshot", 5)
+    shown = until(lambda: p if (p := agent.progress())["total_tools"] == 2 else None, "the snapshot")
     unknown = (
         "tokens",
         "subagents",
@@ -455,11 +454,11 @@ def test_interrupted_answer_counts_its_input_and_one_output_token(
 
     # The connection breaks after a complete block: claude does not retry once it has read one. The screen does not
     # show when that is, so the API waits before the break.
-    cut, wait_s = Usage(2, 11, 102, 1003, 7), scaled(3)
+    cut, wait_s = Usage(2, 11, 102, 1003, 7), 10.0
     instance.prompt(
         agent.id, f"second [[think:hm]][[text:a]][[wait:{wait_s:.1f}]][[cut]][[text:b]]{usage(cut)}"
     )
-    until(lambda: "mark: server_error" in instance.sm("tail", agent.id), "the turn has failed", 30 + wait_s)
+    until(lambda: "mark: server_error" in instance.sm("tail", agent.id), "the turn has failed")
     instance.idle(agent.id)
     # A person interrupts the answer.
     stopped = Usage(4, 21, 202, 2003, 14)

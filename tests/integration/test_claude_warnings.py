@@ -7,8 +7,8 @@ import pytest
 from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
-from tests.load import option
 from tests.scripted_api import ScriptedApi, tool
+from tests.waits import PATIENT
 
 api = scripted_api("module")
 claudes = claude_instance("module")
@@ -26,7 +26,7 @@ def warnings(claudes: ClaudeInstance, session_id: str) -> list[tuple[str, Any]]:
 def test_loop_of_one_failing_command_is_nudged_and_told_once(
     claudes: ClaudeInstance, api: ScriptedApi
 ) -> None:
-    session_id = claudes.spawn("Editor", *option("--wait", 60))["session_id"]
+    session_id = claudes.spawn("Editor", "--wait", PATIENT)["session_id"]
     claudes.idle(session_id)
     row = "[[then]]".join([FAILS] * 3)
     script = f"loop-1 {row}[[then]][[hold:three]]{row}[[then]]{FAILS}[[then]][[hold:end]][[text:I give up.]]"

@@ -19,7 +19,7 @@ from playwright.async_api import Page, async_playwright
 from tests.browser import CHROMIUM, skip_without
 from tests.instance import SM, Instance
 from tests.integration.day import Agents, Rows, TopView, Truth, View, WebView, web_view
-from tests.load import scaled, until_async
+from tests.waits import until_async
 from tests.web_server import WebServer, logged_in, web_server
 
 LONG = os.environ.get("SM_LONG") == "1"
@@ -93,11 +93,9 @@ async def hidden_page(instance: Instance) -> AsyncIterator[Page]:
     link = subprocess.run((SM, "web", "link"), env=instance.env, capture_output=True, text=True, check=True)
     options = ["--no-sandbox"] if os.geteuid() == 0 else []
     async with async_playwright() as playwright:
-        chromium = await playwright.chromium.launch(
-            executable_path=CHROMIUM, args=options, timeout=scaled(60) * 1000
-        )
+        chromium = await playwright.chromium.launch(executable_path=CHROMIUM, args=options, timeout=0)
         page = await chromium.new_page()
-        page.set_default_timeout(scaled(60) * 1000)
+        page.set_default_timeout(0)
         await page.add_init_script(NOTED)
         await page.goto(link.stdout.strip())
         await page.wait_for_selector('html[data-phase="live"]', state="attached")

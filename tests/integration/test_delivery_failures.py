@@ -34,10 +34,10 @@ def test_message_is_held_while_tmux_does_not_answer_and_typed_later(home: Instan
             message = client.get("/v1/messages", {"session": tty})[-1]
             return message["status"] == "queued" and "does not respond" in (message["reason"] or "")
 
-        until(held, "the message is held", 60)
+        until(held, "the message is held")
     finally:
         os.kill(server, signal.SIGCONT)
-    until(lambda: "while it is silent" in read_by(home, tty), "the message is typed", 40)
+    until(lambda: "while it is silent" in read_by(home, tty), "the message is typed")
     assert read_by(home, tty).count("while it is silent") == 1
     until(lambda: home.json("log", tty)[-1]["status"] == "unconfirmed", "its final status")
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.instance import Instance
 from tests.integration.played_claude import Stage
-from tests.load import until
+from tests.waits import until
 
 WARNING = "no sandbox: no Docker engine runs"
 
@@ -60,8 +60,8 @@ def test_fallback_is_kept_by_restores_restarts_and_children_and_shown(instance: 
     assert "direct (requested: sandboxed)" in instance.sm("status", parent)
 
     (instance.work / "crash").touch()
-    until(lambda: instance.session(parent)["restarts"]["total"] == 1, "the crash is seen", 60)
-    until(lambda: instance.session(parent)["status"] == "running", "it runs again", 60)
+    until(lambda: instance.session(parent)["restarts"]["total"] == 1, "the crash is seen")
+    until(lambda: instance.session(parent)["status"] == "running", "it runs again")
     assert len(warnings_of(instance, parent)) == 2
     instance.sm("kill", parent)
     instance.sm("restore", parent)

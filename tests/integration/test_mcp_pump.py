@@ -16,7 +16,6 @@ from tests.cli.mcp.client import request
 from tests.fixtures import context_fixture
 from tests.instance import Instance
 from tests.integration.session_pump import COMMAND, SessionPump
-from tests.load import scaled
 
 CONNECTOR = Path(__file__).with_name("pump_connector.py")
 CONFIG = f"""{COMMAND}
@@ -52,12 +51,12 @@ def test_daemon_does_not_grow_when_nobody_reads_the_answers(steady: Instance) ->
     pump.call("get_progress")
     before = _memory(steady.daemon_pid)
     with socket.socket(socket.AF_UNIX) as client:
-        client.settimeout(scaled(60))
+        client.settimeout(None)
         client.connect(str(pump.path))
         poll = select.poll()
         poll.register(client, select.POLLOUT)
         sent = 0
-        while poll.poll(1000 * scaled(1)):  # until the pump has taken nothing for a while
+        while poll.poll(3000):  # until the pump has taken nothing for a while
             sent += 1
             client.sendall(json.dumps(request("tools/list", sent, {"_meta": ENVELOPE})).encode() + b"\n")
         assert sent > 64

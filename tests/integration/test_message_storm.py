@@ -10,12 +10,11 @@ from threading import Event, Thread
 import pytest
 
 from tests.instance import Instance, until
-from tests.load import scaled
+from tests.waits import PATIENT
 
 SENDERS = 10
 EACH = 100
 KILLS = 10
-WITHIN_S = 200.0
 REPOSITORY = Path(__file__).parents[2]
 MORE = f"""
   Inbox: {{command: [sh, -c, "while sm inbox --take --wait --json >> read-$SM_SESSION_ID; do :; done"], prompt: file}}
@@ -51,7 +50,7 @@ def storm(instance: Instance, kind: str) -> list[str]:
     killer = Thread(target=kill)
     killer.start()
     for sender in senders:
-        instance.sm("wait", sender, "--timeout", str(scaled(WITHIN_S)), timeout_s=2 * WITHIN_S)
+        instance.sm("wait", sender, "--timeout", PATIENT)
     killer.join()
     for sender in senders:
         assert instance.session(sender)["status"] == "completed", instance.sm("output", sender)
@@ -70,7 +69,7 @@ def final_messages(instance: Instance) -> list[dict[str, object]]:
             else [m for m in messages if ":" in m["text"] and m["from"] not in ("operator", "sm")]
         )
 
-    return until(look, "every message is final", 60)
+    return until(look, "every message is final")
 
 
 def in_order(texts: list[str]) -> bool:

@@ -14,7 +14,6 @@ import pytest
 
 from tests.instance import until
 from tests.integration.played_claude import BOX, Agent, Stage
-from tests.load import scaled
 from tests.turns import begin_turn, leave_turn, notices, told
 
 LONG = os.environ.get("SM_LONG") == "1"
@@ -40,7 +39,7 @@ def test_every_end_of_a_turn_is_told_once_when_the_daemon_is_killed_around_it(pa
         for agent in agents.values():
             begin_turn(agent)
         for number in range(rounds):
-            moment_s = scaled(dice.uniform(0, 0.3))
+            moment_s = dice.uniform(0, 0.3)
             killing = threading.Timer(moment_s, stage.kill_daemon)
             killing.start()
             for kind, agent in agents.items():
@@ -55,7 +54,7 @@ def test_every_end_of_a_turn_is_told_once_when_the_daemon_is_killed_around_it(pa
             stage.run("daemon", "start")
             for kind, agent in agents.items():
                 agent.end_event()
-                until(partial(_is_told, stage, agent, number), f"end {number} ({kind}) is told", 60)
+                until(partial(_is_told, stage, agent, number), f"end {number} ({kind}) is told")
                 begin_turn(agent)
         counts = Counter(text for text in notices(stage) if " part " in text or "(part " in text)
         for agent in agents.values():

@@ -15,7 +15,7 @@ import pytest
 
 from sm.client.http import Client
 from tests.instance import SM, Instance
-from tests.load import until
+from tests.waits import until
 
 RACES, BYSTANDERS = (500, 20) if os.environ.get("SM_LONG") == "1" else (12, 3)
 AGENTS = """

@@ -7,8 +7,8 @@ from sm.linux.processes import read_stat
 from tests.fixtures import context_fixture
 from tests.instance import SM
 from tests.integration.played_claude import Stage
-from tests.load import until
 from tests.person_terminal import PersonTerminal
+from tests.waits import until
 
 stage = context_fixture("module", Stage)
 

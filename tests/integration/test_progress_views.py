@@ -29,4 +29,4 @@ def test_change_that_the_system_does_not_report_is_found_after_the_snapshot_inte
         with agent.transcript.open("r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:
             mapped[len(first) :] = second.encode()
             mapped.flush()
-        until(lambda: is_counted(30), "the second line is counted", 10)
+        until(lambda: is_counted(30), "the second line is counted")

@@ -137,7 +137,7 @@ def test_crash_of_the_daemon_during_a_restart_neither_loses_nor_repeats_it(insta
     instance.kill_daemon()
     make_due(instance)
     crashing = instance.start_daemon("Tmux.open after 1")
-    until(lambda: crashing.poll() is not None, "the daemon crashes", 60)
+    until(lambda: crashing.poll() is not None, "the daemon crashes")
     instance.start_daemon()
     now = again(instance, session["session_id"], session["pid"])
     assert (now["status"], now["restarts"]["total"]) == ("running", 1)

@@ -17,7 +17,7 @@ from tests.fixtures import context_fixture
 from tests.instance import SM, Instance, until
 from tests.integration.ended_agents import gone, rows, tmux_server, wait_line
 from tests.integration.test_crash_in_spawn import Stage, agents_of, left_over, starts
-from tests.load import option
+from tests.waits import PATIENT
 
 COUNTED_SCRIPT = "echo $$ >> {}; exec sleep 1000"
 """An agent that appends its pid to a file at each start."""
@@ -135,7 +135,7 @@ def test_orphans_of_the_old_process_cannot_take_messages_and_end_at_restore(inst
         assert "has ended" in (instance.work / f"{name}.out").read_text()
     env = {"SM_SESSION_ID": session_id}
     assert "has ended" in instance.refused("inbox", "--take", exit_code=5, env=env)
-    error = instance.refused("wait", other["session_id"], *option("--timeout"), exit_code=5, env=env)
+    error = instance.refused("wait", other["session_id"], "--timeout", PATIENT, exit_code=5, env=env)
     assert "has ended" in error
     assert not gone(stays)
     instance.sm("restore", session_id)

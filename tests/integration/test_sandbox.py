@@ -11,7 +11,7 @@ import pytest
 from sm.linux.processes import environ_value
 from sm.linux.ttys import has_unread_input, path_of_terminal
 from tests.instance import Instance
-from tests.load import scaled, until
+from tests.waits import until
 
 OWNER = 1234
 
@@ -49,7 +49,7 @@ def docker(engine: str, *arguments: str) -> str:
     """The output of the command docker, which must succeed."""
     done = subprocess.run(
         ["docker", "-H", engine, *arguments],
-        capture_output=True, text=True, check=False, timeout=scaled(60),
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout

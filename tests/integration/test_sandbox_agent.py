@@ -8,7 +8,7 @@ import pytest
 
 from tests.instance import Instance
 from tests.integration.test_sandbox import open_instance, read_later
-from tests.load import until
+from tests.waits import until
 
 CHILD = (
     'sm inbox --take --wait --timeout 600 --json > child-inbox.json; sm note "child works"; '

@@ -11,7 +11,7 @@ from sm.client.http import Client
 from sm.paths import INSIDE_HOME, InstancePaths
 from tests.instance import Instance
 from tests.integration.test_sandbox import OWNER, open_instance, read_later
-from tests.load import until
+from tests.waits import until
 
 CLAUDE = "}\nclaude: {default_command: [python3, fake]"
 

@@ -14,7 +14,6 @@ import pytest
 from sm import __version__
 from tests.engine import BASE
 from tests.instance import SM, Instance
-from tests.load import scaled
 from tests.typist import Typist
 
 DAEMON = [sys.executable, "-m", "tests.integration.image_build_daemon"]
@@ -41,7 +40,7 @@ class Builds:
     def docker(self, *arguments: str) -> str:
         return subprocess.run(
             ["docker", "-H", self.engine, *arguments],
-            capture_output=True, text=True, check=True, timeout=scaled(60),
+            capture_output=True, text=True, check=True,
         ).stdout.strip()  # fmt: skip
 
     def id(self) -> str:
@@ -67,7 +66,7 @@ def builds(engine: str, base_image: str) -> Iterator[Builds]:
 def gate(builds: Builds) -> Iterator[socket.socket]:
     """A listener to which the second step connects, and which then waits for a line. Builds have the host's network."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.settimeout(scaled(60))
+        listener.settimeout(None)
         port = listener.getsockname()[1]
         builds.write(STEPS[0], f'RUN ["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/{port}; read -u 3"]', LABELS)
         yield listener
@@ -124,9 +123,7 @@ def test_two_builds_at_the_same_time_are_one(builds: Builds, gate: socket.socket
         connection.sendall(b"go\n")
     finally:
         connection.close()
-    outputs = [
-        first + run.communicate(timeout=scaled(60))[0] for first, run in zip(outputs, runs, strict=True)
-    ]
+    outputs = [first + run.communicate()[0] for first, run in zip(outputs, runs, strict=True)]
     assert [run.returncode for run in runs] == [0, 0]
     assert outputs[0] == outputs[1]
     gate.settimeout(0)
@@ -158,7 +155,7 @@ def test_interrupted_command_leaves_the_build_which_the_next_one_joins(
     assert first_line(again).startswith("1/3 ")
     connection.sendall(b"go\n")
     connection.close()
-    again.communicate(timeout=scaled(60))
+    again.communicate()
     assert again.returncode == 0
     gate.settimeout(0)
     with pytest.raises(BlockingIOError):

@@ -20,7 +20,7 @@ from tests.integration.test_sandbox import (
     open_instance,
     processes_of,
 )
-from tests.load import until
+from tests.waits import until
 
 # Before and after each step, in the order of a spawn whose container does not exist yet.
 POINTS = [

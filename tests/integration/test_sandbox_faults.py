@@ -17,7 +17,7 @@ from tests.integration.test_sandbox import (
     processes_of,
     read_later,
 )
-from tests.load import scaled, until
+from tests.waits import until
 
 SMALL = ", memory: 512m, memory_reservation: 128m, pids: 128, scratch: 1m"
 
@@ -142,7 +142,7 @@ def test_full_home_is_an_error_of_its_writers_only(engine: str, sandbox_image: s
         until(lambda: full in (instance.state / "log/daemon.log").read_text(), "the start waits")
         goes_on(instance, filler, sleeper(instance))
         (home / "x").unlink()
-        assert spawning.wait(scaled(60)) == 0
+        assert spawning.wait() == 0
     finally:
         instance.run("daemon", "stop", "--all")
         subprocess.run(["umount", str(home)], check=True)

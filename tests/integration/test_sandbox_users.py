@@ -26,7 +26,7 @@ from tests.claude_cli import answer_first_questions
 from tests.engine import group_of_engine, unavailable
 from tests.instance import SM, Instance
 from tests.integration.test_sandbox import CONFIG, OWNER, containers_of, read_later
-from tests.load import until
+from tests.waits import until
 
 CLAUDE = "}}\nclaude: {{default_command: [python3, {fake}], env: {{ANTHROPIC_AUTH_TOKEN: none}}"
 FAKE = """

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from sm.cli.commands.top import TEXTUAL
 from tests.instance import SM, Instance
-from tests.load import until
 from tests.person_terminal import PersonTerminal
+from tests.waits import until
 
 
 def test_top_shows_sessions_and_takes_keys_in_tmux(instance: Instance) -> None:

@@ -16,7 +16,7 @@ import pytest
 from libtmux import Pane
 
 from tests.instance import SM, Instance
-from tests.load import scaled, until
+from tests.waits import until
 
 COLOUR = re.compile(r"\x1b\[(?:[0-9;]*;)?(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])(?:;[0-9;]*)?m")
 """A sequence that sets a colour."""
@@ -175,14 +175,14 @@ def test_top_survives_a_window_that_changes_its_size_all_the_time(instance: Inst
 def test_top_ends_although_nobody_reads_its_terminal(instance: Instance, agent: str) -> None:
     with top_on_unread_terminal(instance) as (top, _):
         top.send_signal(signal.SIGTERM)
-        assert top.wait(scaled()) == 128 + signal.SIGTERM
+        assert top.wait() == 128 + signal.SIGTERM
 
 
 def test_top_ends_when_its_terminal_goes_without_a_signal(instance: Instance, agent: str) -> None:
     with top_on_unread_terminal(instance) as (top, close):
         close()
         # 128 + SIGHUP, or 120: Python could not write what it had kept for the terminal.
-        assert top.wait(scaled()) in (128 + signal.SIGHUP, 120)
+        assert top.wait() in (128 + signal.SIGHUP, 120)
 
 
 @contextlib.contextmanager

@@ -13,8 +13,8 @@ import aiohttp
 import pytest
 
 from tests.instance import Instance
-from tests.load import scaled, until_async
 from tests.tls import tls_file
+from tests.waits import until_async
 from tests.web_server import Browser, WebServer, browser, logged_in, web_server
 
 
@@ -139,7 +139,7 @@ async def test_login_survives_a_killed_server(
     async with browser(http, server.origin, token) as tab:
         before = tab.hello["instance"]
         server.kill()
-        while (await tab.socket.receive(timeout=scaled())).type is aiohttp.WSMsgType.TEXT:
+        while (await tab.socket.receive()).type is aiohttp.WSMsgType.TEXT:
             pass
     with web_server(instance) as again:
         async with browser(http, again.origin, token) as tab:
@@ -157,7 +157,7 @@ async def test_revoked_login_closes_its_tab(
     assert [(login["name"], login["scope"]) for login in listed] == [("phone", "all")]
     async with browser(http, server.origin, token) as tab:
         assert instance.sm("web", "revoke", "phone") == "ended the login phone\n"
-        while (await tab.socket.receive(timeout=scaled())).type is aiohttp.WSMsgType.TEXT:
+        while (await tab.socket.receive()).type is aiohttp.WSMsgType.TEXT:
             pass
         assert tab.socket.close_code == 4401
     assert instance.json("web", "logins") == []
@@ -226,7 +226,7 @@ def test_server_runs_once_and_its_commands_say_when_it_does_not(instance: Instan
         error = instance.refused("web", exit_code=7)
         assert f"sm web already runs on port {server.address.port} (pid {server.process.pid})" in error
         server.process.send_signal(signal.SIGINT)
-        assert server.process.wait(scaled()) == 0
+        assert server.process.wait() == 0
     assert "sm web is not running" in instance.refused("web", "link", exit_code=7)
 
 

@@ -13,7 +13,7 @@ from aiohttp import WSCloseCode
 from sm.linux.processes import command_line, environment
 from tests.fixtures import context_fixture
 from tests.instance import Instance
-from tests.load import scaled, until_async
+from tests.waits import until_async
 from tests.web_server import WebServer, logged_in, web_server
 
 SHELL = "exec bash --norc --noprofile -i"
@@ -64,7 +64,7 @@ class AttachedPage:
     async def frame(self) -> dict[str, Any] | None:
         """The next frame that is not output; None: the socket is closed."""
         while True:
-            message = await self.socket.receive(timeout=scaled())
+            message = await self.socket.receive()
             if message.type is aiohttp.WSMsgType.BINARY:
                 await self._take(message.data)
             elif message.type is aiohttp.WSMsgType.TEXT:
@@ -83,7 +83,7 @@ class AttachedPage:
             await self.more()
 
     async def more(self) -> None:
-        message = await self.socket.receive(timeout=scaled())
+        message = await self.socket.receive()
         assert message.type is aiohttp.WSMsgType.BINARY, (message, self.output)
         await self._take(message.data)
 

@@ -12,7 +12,7 @@ from sm.core.models import Process
 from sm.linux.processes import identify, is_alive
 from sm.web.address import WebAddress, running_server
 from tests.instance import SM, Instance
-from tests.load import scaled, until
+from tests.waits import until
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_server_of_a_person_outlives_the_daemon(instance: Instance) -> None:
         instance.sm("daemon", "stop")
         assert started.poll() is None
         started.terminate()
-        assert started.wait(scaled()) == 0
+        assert started.wait() == 0
 
 
 def test_status_and_doctor_name_the_reason_when_the_server_does_not_run(instance: Instance) -> None:

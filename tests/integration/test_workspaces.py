@@ -5,7 +5,6 @@ import select
 import subprocess
 
 from tests.instance import SM, Instance
-from tests.load import scaled
 from tests.workspaces import create, write_servers
 
 
@@ -23,7 +22,7 @@ def on_terminal(instance: Instance, *arguments: str, answer: str) -> tuple[str, 
                 cwd=instance.work,
             )
         shown, answered = b"", 0
-        while select.select([terminal], [], [], scaled(60))[0]:
+        while select.select([terminal], [], [])[0]:
             try:
                 shown += terminal.read(4096)
             except OSError:  # EIO: the last process has closed the terminal
@@ -31,7 +30,7 @@ def on_terminal(instance: Instance, *arguments: str, answer: str) -> tuple[str, 
             while answered < shown.count(b"[y/N]"):
                 terminal.write(answer.encode() + b"\n")
                 answered += 1
-        return shown.decode(), process.wait(scaled(60))
+        return shown.decode(), process.wait()
 
 
 def test_workspace_commands_ask_on_a_terminal_for_the_agreement(instance: Instance) -> None:

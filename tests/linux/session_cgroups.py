@@ -10,7 +10,7 @@ import pytest
 from sm.linux.cgroups import hierarchies
 from sm.linux.session_cgroups import SessionCgroups, probe
 from tests.linux.child_process import Start
-from tests.load import until
+from tests.waits import until
 
 
 def cgroups_in(version: int) -> SessionCgroups:

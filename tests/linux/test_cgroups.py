@@ -12,7 +12,7 @@ import pytest
 
 from sm.linux import cgroups
 from tests.linux.child_process import IDLE, Start, python
-from tests.load import until
+from tests.waits import until
 
 CONTAINER = "8fed2dff0bfb16e1f1e40609aa6ab91c4dbf0b2b9e75960cbdbf3e06de91d038"
 OTHER = "1" * 64

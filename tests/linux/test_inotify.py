@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from sm.linux import inotify
-from tests.load import scaled
 
 
 class Events:
@@ -24,10 +23,9 @@ class Events:
         self._more.set()
 
     async def wait_for(self, count: int) -> list[tuple[int, str]]:
-        async with asyncio.timeout(scaled()):
-            while len(self.events) < count:
-                self._more.clear()
-                await self._more.wait()
+        while len(self.events) < count:
+            self._more.clear()
+            await self._more.wait()
         return self.events
 
 

@@ -16,7 +16,7 @@ from sm.core.models import Process
 from sm.linux.jobs import InputLoss, NoInput, input_loss
 from sm.linux.processes import command_line, identify, process_tree
 from sm.linux.ttys import is_in_line_mode, tty_of
-from tests.load import until
+from tests.waits import until
 
 pytestmark = pytest.mark.processes
 

@@ -21,8 +21,8 @@ from sm.linux.jobs import InputLoss, NoInput, input_loss
 from sm.linux.kernel import kernel, replaced_kernel
 from sm.linux.process_usage import read_table, read_usage
 from sm.linux.ttys import has_unread_input, is_in_line_mode
-from tests.load import until_async
 from tests.sim.processes import PlayedKernel
+from tests.waits import until_async
 
 ENVIRON = {"PATH": "/usr/bin:/bin", "MARK": "a=b c", "EMPTY": ""}
 

@@ -10,7 +10,7 @@ import pytest
 
 from sm.linux.process_root import ProcessRoot, wait_until_visible
 from tests.linux.child_process import Start, python
-from tests.load import until
+from tests.waits import until
 
 pytestmark = pytest.mark.processes
 

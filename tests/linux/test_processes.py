@@ -16,7 +16,7 @@ import pytest
 from sm.core.models import Process
 from sm.linux import platform, processes, ttys
 from tests.linux.child_process import IDLE, Start, python
-from tests.load import scaled, until
+from tests.waits import NEVER_S, until
 
 pytestmark = pytest.mark.processes
 
@@ -25,8 +25,7 @@ async def wait_until_gone(process: Process) -> None:
     gone = asyncio.Event()
     watch = processes.ProcessWatch()
     watch.watch(process, gone.set)
-    async with asyncio.timeout(scaled()):
-        await gone.wait()
+    await gone.wait()
     watch.close()
 
 
@@ -95,17 +94,15 @@ async def test_process_is_alive_when_only_its_main_thread_has_ended(start: Start
         )
     )
     path = Path(f"/proc/{child.pid}/stat")
-    async with asyncio.timeout(scaled()):
-        while b") Z " not in path.read_bytes():  # noqa: ASYNC110 - no event reports the end of a thread
-            await asyncio.sleep(0)
+    while b") Z " not in path.read_bytes():  # noqa: ASYNC110 - no event reports the end of a thread
+        await asyncio.sleep(0)
     assert processes.is_alive(child.process)
     gone = asyncio.Event()
     watch = processes.ProcessWatch()
     watch.watch(child.process, gone.set)
     assert not gone.is_set()
     os.kill(child.pid, signal.SIGKILL)
-    async with asyncio.timeout(scaled()):
-        await gone.wait()
+    await gone.wait()
 
 
 def test_ancestry_lists_all_parents_up_to_process_1(start: Start) -> None:
@@ -172,7 +169,7 @@ def test_tty_of_returns_the_controlling_terminal() -> None:
                 os.execvp("sh", ["sh", "-c", "tty; read -r line"])
             pids.append(pid)
             taken.append(master)
-            assert select.select([master], [], [], scaled())[0]
+            assert select.select([master], [], [])[0]
             tty = os.read(master, 1000).decode().split()[0]
             number = int(tty.removeprefix("/dev/pts/"))
         assert number > 256
@@ -205,8 +202,7 @@ async def test_process_watch_reports_the_end_before_the_zombie_is_reaped(start: 
     watch = processes.ProcessWatch()
     watch.watch(child.process, on_gone)
     os.kill(child.pid, signal.SIGTERM)
-    async with asyncio.timeout(scaled()):
-        await gone.wait()
+    await gone.wait()
     assert states == [signal.SIGTERM]
     watch.close()
 
@@ -269,7 +265,7 @@ def test_signal_process_spares_another_process_with_the_same_pid(start: Start) -
     assert not processes.signal_process(Process(child.pid, platform.boot_id() + "/1"), signal.SIGKILL)
     assert processes.is_alive(child.process)
     assert processes.signal_process(child.process, signal.SIGKILL)
-    assert child.popen.wait(scaled()) == -signal.SIGKILL
+    assert child.popen.wait() == -signal.SIGKILL
 
 
 # A shell with a child and a grandchild, a process forked twice that stayed in the kernel session, and a leader of
@@ -318,7 +314,7 @@ async def test_process_tree_of_an_ended_process_has_its_orphans(start: Start) ->
     boot, _, ticks = child.process.started.partition("/")
     for stranger in (f"{boot}/{int(ticks) + 1_000_000}", f"another-boot/{ticks}", "gone"):
         assert processes.process_tree(Process(child.pid, stranger)) == []
-    assert await processes.end_tree(child.process, scaled(), force=False) == []
+    assert await processes.end_tree(child.process, NEVER_S, force=False) == []
     assert processes.identify(int(child.printed[0])) is None
 
 
@@ -333,7 +329,7 @@ async def test_end_tree_ends_the_whole_tree_and_no_other_process(start: Start, f
     bystander, child = start(*IDLE), start(*FAMILY)
     tree = processes.process_tree(child.process)
     assert len(tree) == 6
-    assert await processes.end_tree(child.process, scaled(), force=force) == []
+    assert await processes.end_tree(child.process, NEVER_S, force=force) == []
     assert [process for process in tree if processes.is_alive(process)] == []
     assert child.popen.wait() == -(signal.SIGKILL if force else signal.SIGTERM)
     assert processes.is_alive(bystander.process)
@@ -348,14 +344,14 @@ async def test_end_tree_lets_a_process_handle_sigterm(start: Start, tmp_path: Pa
         "signal.signal(signal.SIGTERM, end); print('ready'); sys.stdin.read()"
     )
     child = start(*python(code))
-    assert await processes.end_tree(child.process, scaled(), force=False) == []
+    assert await processes.end_tree(child.process, NEVER_S, force=False) == []
     assert child.popen.wait() == 3
     assert (tmp_path / "saved").exists()
 
 
 async def test_end_tree_sends_no_sigterm_when_forced(start: Start, tmp_path: Path) -> None:
     child = start("sh", "-c", f"trap 'touch {tmp_path}/asked' TERM; echo ready; read -r line; read -r line")
-    assert await processes.end_tree(child.process, scaled(), force=True) == []
+    assert await processes.end_tree(child.process, NEVER_S, force=True) == []
     assert child.popen.wait() == -signal.SIGKILL
     assert not (tmp_path / "asked").exists()
 
@@ -370,7 +366,7 @@ async def test_end_tree_continues_a_stopped_process_before_sigterm(start: Start)
     child = start("sh", "-c", "trap 'exit 7' TERM; echo ready; read -r line")
     os.kill(child.pid, signal.SIGSTOP)
     os.waitid(os.P_PID, child.pid, os.WSTOPPED)
-    assert await processes.end_tree(child.process, scaled(), force=False) == []
+    assert await processes.end_tree(child.process, NEVER_S, force=False) == []
     assert child.popen.wait() == 7
 
 
@@ -395,7 +391,7 @@ async def test_end_tree_ends_a_process_that_starts_during_the_end(
         f"subprocess.run([sys.executable, '-u', '-c', {answering!r}], start_new_session={new_session})"
     )
     child = start(*python(code))
-    assert await processes.end_tree(child.process, scaled(1), force=False) == []
+    assert await processes.end_tree(child.process, 2, force=False) == []
     assert processes.identify(int((tmp_path / "pid").read_text())) is None
 
 
@@ -443,7 +439,7 @@ async def test_end_tree_reports_a_process_of_another_user_without_waiting(start:
 async def test_end_tree_returns_immediately_when_the_process_has_ended(start: Start) -> None:
     child = start(*IDLE)
     child.stop()
-    assert await processes.end_tree(child.process, scaled(), force=False) == []
+    assert await processes.end_tree(child.process, NEVER_S, force=False) == []
 
 
 ORPHAN = """
@@ -465,7 +461,6 @@ def test_die_with_parent_ends_a_child_whose_parent_died_between_fork_and_bind() 
         [sys.executable, "-c", ORPHAN],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         stdout=subprocess.PIPE,
-        timeout=scaled(),
         check=True,
     )
     assert run.stdout == b"", "the output ends when the child does"

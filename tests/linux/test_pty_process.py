@@ -11,7 +11,7 @@ import pytest
 from sm.core.models import Process
 from sm.linux.processes import identify, is_alive
 from sm.linux.pty_process import PtyProcess, pty_process
-from tests.load import scaled, until_async
+from tests.waits import until_async
 
 pytestmark = pytest.mark.processes
 
@@ -21,11 +21,10 @@ SIZE = (80, 24)
 
 async def output_until(terminal: PtyProcess, text: str) -> str:
     output = ""
-    async with asyncio.timeout(scaled()):
-        while text not in output:
-            piece = await terminal.read()
-            assert piece, f"the terminal is closed after {output!r}"
-            output += piece.decode()
+    while text not in output:
+        piece = await terminal.read()
+        assert piece, f"the terminal is closed after {output!r}"
+        output += piece.decode()
     return output
 
 
@@ -89,8 +88,7 @@ async def test_input_waits_while_the_program_does_not_read() -> None:
     script = "stty raw -echo; echo ready; read line; cat >/dev/null"
     async with pty_process(["sh", "-c", script], ENVIRONMENT, *SIZE) as terminal:
         await output_until(terminal, "ready")
-        async with asyncio.timeout(scaled()):
-            await terminal.write(b"\n" + b"x" * 1_000_000)
+        await terminal.write(b"\n" + b"x" * 1_000_000)
 
 
 async def test_input_for_an_ended_program_is_dropped() -> None:

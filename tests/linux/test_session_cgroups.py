@@ -22,7 +22,7 @@ from sm.linux.session_cgroups import (
 )
 from tests.linux.child_process import IDLE, Start, python
 from tests.linux.session_cgroups import cgroups
-from tests.load import until
+from tests.waits import until
 
 __all__ = ["cgroups"]
 

@@ -13,10 +13,10 @@ from sm.messaging import ComposerDriver, LimitDialogs
 from sm.messaging.composer_state import DialogMonitor
 from sm.store import Store
 from tests import samples
-from tests.load import scaled, until_async
 from tests.samples import AT, commit
 from tests.session_manager import open_manager
 from tests.terminals.world import World
+from tests.waits import until_async
 
 pytestmark = pytest.mark.processes
 
@@ -80,7 +80,7 @@ class Bench:
 
 @pytest.fixture
 async def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bench]:
-    monkeypatch.setattr("sm.messaging.limit_dialogs._DRAWN_WITHIN_S", scaled(1))
+    monkeypatch.setattr("sm.messaging.limit_dialogs._DRAWN_WITHIN_S", 3.0)
     world = World()
     async with open_manager(tmp_path, lambda: AT) as (store, manager):
         session = replace(samples.session(ID, status=Status.IDLE), provider="claude", terminal=f"claude-{ID}")
@@ -106,14 +106,14 @@ async def test_dialog_is_closed_with_escape_and_no_other_key(bench: Bench, scree
 async def test_no_key_is_pressed_in_another_dialog(
     bench: Bench, screen: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sm.messaging.limit_dialogs._OPENS_WITHIN_S", scaled(1))
+    monkeypatch.setattr("sm.messaging.limit_dialogs._OPENS_WITHIN_S", 3.0)
     await bench.draw(screen)
     assert await bench.close() is None
     assert bench.keys == b""
 
 
 async def test_repeated_effect_presses_no_second_key(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sm.messaging.limit_dialogs._OPENS_WITHIN_S", scaled(1))
+    monkeypatch.setattr("sm.messaging.limit_dialogs._OPENS_WITHIN_S", 3.0)
     await bench.draw("usage-limit-01")
     await bench.close()
     await bench.close()

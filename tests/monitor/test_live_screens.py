@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from sm.monitor.live_screens import LiveScreens
-from tests.load import scaled
+from tests.waits import NEVER_S
 
 
 class FailsOnce:
@@ -29,6 +29,6 @@ async def test_screen_is_captured_again_after_a_defect(
     screens = LiveScreens(FailsOnce())  # type: ignore[arg-type]  # has only what screens need
     with caplog.at_level(logging.ERROR):
         async with screens.looking("x") as screen:
-            assert await screen.wait_until(lambda: bool(screen.rows(1)), scaled())
+            assert await screen.wait_until(lambda: bool(screen.rows(1)), NEVER_S)
             assert screen.rows(1)[0].runs[0][0].startswith("capture ")
     assert [record.message for record in caplog.records] == ["failed to capture a screen"]

@@ -29,10 +29,10 @@ from sm.providers.readers import AcceptedInput, ToolEnd
 from sm.sessions.manager import Manager
 from sm.store import Store
 from tests import samples
-from tests.load import until_async
 from tests.samples import commit
 from tests.session_manager import open_manager
 from tests.terminals.world import World
+from tests.waits import until_async
 
 ID = "1a2b3c4d"
 CONVERSATION = "5e55aaaa-0000-4000-8000-000000000001"

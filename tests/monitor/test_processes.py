@@ -30,10 +30,10 @@ from sm.store import Store
 from sm.terminals.base import Pane
 from sm.terminals.tmux.terminals import Tmux
 from tests import samples
-from tests.load import scaled, until_async
 from tests.sandboxes.terminal import without_cgroups
 from tests.session_manager import open_manager
 from tests.terminals.world import World
+from tests.waits import until_async
 
 ID = "1a2b3c4d"
 LAUNCH = Launch(argv=("sleep", "1000"), working_dir="/", environment={}, inherited={})
@@ -151,8 +151,7 @@ async def test_late_end_of_the_old_process_does_not_end_a_restored_session(
             await services.store.wait_until(lambda: services.session.status is not Status.RUNNING)
     assert services.session.exit is None
     await services.tmux.close(f"command-{ID}")
-    async with asyncio.timeout(scaled()):
-        await services.store.wait_until(lambda: services.session.exit is not None)
+    await services.store.wait_until(lambda: services.session.exit is not None)
     assert services.session.status is Status.ERROR
 
 

@@ -19,9 +19,9 @@ from sm.monitor.summary import _INSTRUCTIONS, EXTRACT, Act, Summary, _environmen
 from sm.monitor.summary import question as question_of
 from sm.providers.claude.summarizer import ClaudeSummarizer
 from tests import claude_cli
-from tests.load import scaled, until_async
 from tests.samples import AT, LAUNCH, session
 from tests.scripted_api import ScriptedApi
+from tests.waits import NEVER_S, until_async
 
 pytestmark = pytest.mark.processes
 
@@ -41,7 +41,7 @@ ACTS = [
 class Settings:
     enabled: bool = True
     model: str = "haiku"
-    timeout_s: float = field(default_factory=scaled)
+    timeout_s: float = field(default=NEVER_S)
 
 
 def summarizer(settings: Settings, command: tuple[str, ...]) -> ClaudeSummarizer:
@@ -253,7 +253,7 @@ async def is_gone(group: int) -> bool:
 
 
 async def test_summary_ends_claude_after_the_time_limit(tmp_path: Path, record: Path) -> None:
-    within_s = round(scaled(3))
+    within_s = 5
     _, by, reason = await summarize(tmp_path, record, "hangs", Settings(timeout_s=within_s))
     assert (by, reason) == (EXTRACT, f"claude did not respond within {within_s} s")
     assert await is_gone(await hanging(record))
@@ -273,12 +273,12 @@ async def test_cancelled_summary_ends_claude(tmp_path: Path, record: Path) -> No
 
 
 async def test_second_summary_waits_for_the_first(tmp_path: Path, record: Path) -> None:
-    within_s = round(scaled(3))
+    within_s = 5
     settings, other = Settings(timeout_s=within_s), tmp_path / "other.json"
     summarizing = summary(tmp_path, settings=settings)
     first = asyncio.create_task(summarizing.summarize(RUNNING, launch(record, "hangs"), ACTS, []))
     await hanging(record)
-    settings.timeout_s = scaled()
+    settings.timeout_s = NEVER_S
     second = asyncio.create_task(summarizing.summarize(RUNNING, launch(other), ACTS, []))
     assert (await first).reason == f"claude did not respond within {within_s} s"
     assert not other.exists()
@@ -311,7 +311,7 @@ async def test_real_claude_summarizes_with_one_request_without_tools_hooks_and_m
         json.dumps({"hooks": {"SessionStart": [hook], "UserPromptSubmit": [hook], "Stop": [hook]}})
     )
     with ScriptedApi() as api:
-        summarizing = Summary(summarizer(Settings(timeout_s=scaled(60)), (binary,)), str(tmp_path / "what"))
+        summarizing = Summary(summarizer(Settings(timeout_s=NEVER_S), (binary,)), str(tmp_path / "what"))
         real_launch = replace(LAUNCH, environment=claude_cli.environment(tmp_path, api))
         found = await summarizing.summarize(
             RUNNING, real_launch, [Act(AT, "prompt", "Fix it [[text:It fixes the login.]]")], ["$"]

@@ -14,7 +14,6 @@ from sm.core.models import Process
 from sm.linux.processes import identify, is_alive
 from sm.notifiers.base import NotifyFailed
 from sm.notifiers.command import CommandNotifier
-from tests.load import scaled
 from tests.terminals.world import until
 
 pytestmark = pytest.mark.processes
@@ -75,7 +74,7 @@ async def test_command_notifier_fails_when_the_program_is_killed() -> None:
 async def test_command_notifier_ends_a_hanging_program_and_its_children(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     script = 'trap "" TERM HUP INT; echo $$ >> "$1"; sh -c \'echo $$ >> "$1"; sleep 1000\' sh "$1" & wait'
-    within_s = scaled(3.0)
+    within_s = 5.0
     notification = asyncio.create_task(send_failure(sh(script, pids), within_s=within_s))
     found = await processes(pids, 2)
     assert not notification.done()

@@ -42,7 +42,7 @@ def test_silence_is_followed_by_one_summary_and_the_open_card(
     home.spawn("Asker")
     until(lambda: len(rows(home, "SELECT 1 FROM telegram_outgoing")) == 26, "all reports and the card wait")
     api.heal()
-    api.wait_for(lambda: api.messages(1001, "waited too long for Telegram"), "the summary", 200)
+    api.wait_for(lambda: api.messages(1001, "waited too long for Telegram"), "the summary")
     until(lambda: not rows(home, "SELECT 1 FROM telegram_outgoing"), "nothing waits")
     assert len(api.messages(1001, "Which colour?")) == 1
     assert len(api.messages(1001, "waited too long")) == 1

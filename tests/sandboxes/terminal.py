@@ -11,7 +11,6 @@ from pathlib import Path
 from sm.linux.session_cgroups import Probe
 from sm.sandboxes.seen_processes import SeenProcesses
 from sm.sandboxes.session_processes import SessionProcesses
-from tests.load import scaled
 
 
 def without_cgroups() -> SessionProcesses:
@@ -77,7 +76,7 @@ class Terminal:
 
     def exit_code(self, pid: int | None = None) -> int:
         """Wait for the end of a process; None: of the last one."""
-        return next(child for child in reversed(self._children) if pid in (None, child.pid)).wait(scaled())
+        return next(child for child in reversed(self._children) if pid in (None, child.pid)).wait()
 
     async def exited(self, pid: int | None = None) -> int:
         """`exit_code` without blocking the loop."""

@@ -32,9 +32,9 @@ from sm.sandboxes.docker.image import Images
 from sm.sandboxes.docker.sandbox import ContainerSandbox
 from sm.sandboxes.host import HostSandbox
 from tests import samples
-from tests.load import scaled
 from tests.sandboxes.docker.real_container import USER, RealContainers
 from tests.sandboxes.terminal import Terminal, without_cgroups
+from tests.waits import NEVER_S
 
 pytestmark = pytest.mark.processes
 
@@ -138,7 +138,7 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         shell = str(tmp_path / "sh")
         os.symlink(SHELLS[request.param], shell)
     paths = InstancePaths(str(tmp_path / "config.yaml"), str(tmp_path / "st'ate"))
-    sandbox = HostSandbox(paths, without_cgroups(), scaled(), shell=shell)
+    sandbox = HostSandbox(paths, without_cgroups(), NEVER_S, shell=shell)
     seen = paths.agent_paths(ID, sandboxed=False)
     yield Place(sandbox, samples.session(ID), Path(paths.launch), seen, tmp_path, sys.executable)
     sandbox.close()
@@ -156,7 +156,7 @@ async def _in_container(containers: RealContainers) -> AsyncIterator[Place]:
         containers.paths,
         lambda slug: containers.workspace,
         without_cgroups(),
-        scaled(),
+        NEVER_S,
     )
     session = replace(samples.session(ID), workspace="w", effective_mode=TrustLevel.SANDBOXED)
     launch = Path(containers.paths.sandbox("w").launch)
@@ -197,9 +197,8 @@ async def start_agent(place: Place, terminal: AnyTerminal, agent: Launch) -> Pro
 async def read_record(work: Path) -> dict[str, object]:
     """The record of the agent `Place.recorder`."""
     file = work / "record"
-    async with asyncio.timeout(scaled()):
-        while not file.exists():  # noqa: ASYNC110 - another process creates the file
-            await asyncio.sleep(0.001)
+    while not file.exists():  # noqa: ASYNC110 - another process creates the file
+        await asyncio.sleep(0.001)
     answer = json.loads(file.read_text())
     assert isinstance(answer, dict)
     return answer
@@ -484,9 +483,8 @@ async def test_end_also_ends_the_processes_that_the_agent_started(
         terminal,
         launch(work, "sh", "-c", "sleep 1000 & echo $! >child.new; mv child.new child; wait"),
     )
-    async with asyncio.timeout(scaled()):
-        while not (work / "child").exists():  # noqa: ASYNC110 - another process creates the file
-            await asyncio.sleep(0.001)
+    while not (work / "child").exists():  # noqa: ASYNC110 - another process creates the file
+        await asyncio.sleep(0.001)
     child = processes.identify(place.host_pid(int((work / "child").read_text())))
     assert child is not None
     await place.sandbox.end(place.session, process, force=False)

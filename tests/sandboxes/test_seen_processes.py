@@ -11,7 +11,7 @@ from sm.linux import processes
 from sm.sandboxes import seen_processes
 from sm.sandboxes.seen_processes import SeenProcesses
 from tests.linux.child_process import Start, start
-from tests.load import until
+from tests.waits import until
 
 __all__ = ["start"]
 

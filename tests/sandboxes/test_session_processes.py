@@ -16,7 +16,7 @@ from sm.linux.session_cgroups import Probe, SessionCgroup
 from sm.sandboxes.seen_processes import SeenProcesses
 from sm.sandboxes.session_processes import SessionProcesses
 from tests.linux.child_process import IDLE, Start, start
-from tests.load import until
+from tests.waits import until
 
 __all__ = ["start"]
 

@@ -13,7 +13,6 @@ from typing import Any, Literal, TypeVar
 
 from aiohttp import web
 
-from tests.load import WITHIN_S, Limit, scaled
 from tests.scripted_api import conversation
 from tests.scripted_api.conversation import Body, Kind
 from tests.scripted_api.script import (
@@ -31,6 +30,7 @@ from tests.scripted_api.script import (
     Wait,
     parse,
 )
+from tests.waits import waiting
 
 T = TypeVar("T")
 Model = Callable[["Request"], str | None]
@@ -149,31 +149,23 @@ class ScriptedApi:
 
     def __enter__(self) -> "ScriptedApi":
         self._thread.start()
-        assert self._started.wait(scaled()) and self.url, "the scripted API did not start"
+        assert self._started.wait() and self.url, "the scripted API did not start"
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._loop.call_soon_threadsafe(self._over.set)
-        self._thread.join(scaled())
+        self._thread.join()
         assert not self._thread.is_alive(), "the scripted API did not stop"
         assert error is not None or not self.mistakes, self.mistakes
 
-    def wait_for(
-        self, found: Callable[[], T | Literal[False] | None], what: str, within_s: float = WITHIN_S
-    ) -> T:
+    def wait_for(self, found: Callable[[], T | Literal[False] | None], what: str) -> T:
         """Call `found` after each change of the log until its result is true; return the result."""
-        limit = Limit(within_s)
-        with self._changed:
+        with waiting(lambda: f"{what}; requests so far: {self._story()}"), self._changed:
             while True:
-                answer = found()
-                if answer:
+                if answer := found():
                     return answer
-                if limit.is_over:
-                    raise AssertionError(
-                        f"not within {within_s:g} s of an idle machine: {what}; requests so far: {self._story()}"
-                    )
                 self._changed.wait(1)
 
     def when(self, model: Model) -> None:
@@ -193,12 +185,11 @@ class ScriptedApi:
             if request.kind is Kind.TURN and containing in request.prompt
         ]
 
-    def wait_for_hold(self, name: str, within_s: float = WITHIN_S) -> Request:
+    def wait_for_hold(self, name: str) -> Request:
         """Wait for a request that is held at `[[hold:NAME]]`, and return it."""
         return self.wait_for(
             lambda: next((request for request in self.requests if request.held == name), None),
             f"hold {name}",
-            within_s,
         )
 
     def release(self, name: str) -> None:

@@ -13,8 +13,8 @@ from sm.sessions import waits as module
 from sm.sessions.waits import WaitingSessions, WaitKind
 from sm.store import Store
 from tests import samples
-from tests.load import scaled
 from tests.session_manager import open_manager
+from tests.waits import NEVER_S
 
 CALLER, FIRST, SECOND = "aaaa1111", "bbbb2222", "cccc3333"
 
@@ -37,7 +37,7 @@ async def waits(
 
 
 async def has_reason(store: Store, reason: str) -> Session:
-    reached = await store.wait_until(lambda: store.sessions[CALLER].status_reason == reason, scaled(20))
+    reached = await store.wait_until(lambda: store.sessions[CALLER].status_reason == reason, NEVER_S)
     assert reached, store.sessions[CALLER]
     return store.sessions[CALLER]
 

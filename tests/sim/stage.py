@@ -47,7 +47,7 @@ _stages: list["Instance"] = []
 
 
 def until(found: Callable[[], T | Literal[False] | None], what: str, within_s: float = _WITHIN_S) -> T:
-    """Let time pass until the result of `found` is true, and return it: `tests.load.until` in virtual seconds."""
+    """Let time pass until the result of `found` is true, and return it: `tests.waits.until` in virtual seconds."""
     stage, pause_s = _stages[-1], _LOOK_S
     until_s = stage.loop.time() + within_s
     while True:

@@ -42,12 +42,10 @@ class PlayedTelegramApi(TelegramApi):
         serve(world.board, instance.loop, self.app(), _ADDRESS)
         instance.enter(played_network(world.board, world.shell.pid, httpcore))
 
-    def wait_for(
-        self, found: Callable[[], T | Literal[False] | None], what: str, within_s: float = _WITHIN_S
-    ) -> T:
+    def wait_for(self, found: Callable[[], T | Literal[False] | None], what: str) -> T:
         """Let time pass until the result of `found` is true, and return it."""
         try:
-            return until(found, what, max(within_s, _WITHIN_S))
+            return until(found, what, _WITHIN_S)
         except AssertionError as error:
             raise AssertionError(f"{error}; calls: {self.story()}") from None
 

@@ -17,7 +17,6 @@ from sm.store import Store
 from sm.telegram.budget import CallBudget, next_call
 from sm.telegram.client import BotClient
 from tests.fast_time import FastTime
-from tests.load import scaled
 from tests.telegram.conftest import sender
 from tests.telegram_api import SentMessage, TelegramApi
 
@@ -149,7 +148,7 @@ async def _ten_minutes(path: str, loop: FastTime, api: TelegramApi) -> float:
     """Queue the calls of `work` at their times; return the time of the begin."""
     shown = [SentMessage(GROUP, 10_000 + n, 0, api.world.bot, "progress", "progress") for n in range(AGENTS)]
     api.change(lambda world: [world.add_message(message) for message in shown])
-    loop.skip_after(scaled(0.02))
+    loop.skip_after(0.1)
     async with await Store.open(path) as store, BotClient(api.token, api.url) as client:
         sending = asyncio.create_task(sender(store, client, TelegramLink(loop.time), loop.time).run())
         began = loop.time()

@@ -17,7 +17,6 @@ from sm.services import TelegramLink
 from sm.store import Store
 from sm.telegram.client import BotClient
 from tests.fast_time import FastTime
-from tests.load import scaled
 from tests.telegram.conftest import sender
 from tests.telegram_api import Fault, TelegramApi
 
@@ -72,7 +71,7 @@ class Outage:
             try:
                 await self._silence(store, api)
                 api.heal()
-                self.loop.skip_after(scaled(0.5))
+                self.loop.skip_after(1.0)
                 assert await store.wait_until(lambda: not store.mail.open.outgoing, HOUR_S)
                 if sending.done():
                     sending.result()

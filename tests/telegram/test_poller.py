@@ -17,10 +17,10 @@ from sm.store import Store
 from sm.telegram.client import BotClient
 from sm.telegram.poller import Poller, UpdateHandler
 from sm.telegram.updates import IncomingUpdate, UpdateKind
-from tests.load import until_async
 from tests.telegram.conftest import records
 from tests.telegram_api import Fault, Person, TelegramApi
 from tests.telegram_api.world import Button
+from tests.waits import until_async
 
 
 class Recorder:

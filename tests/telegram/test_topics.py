@@ -19,10 +19,10 @@ from sm.telegram.client import BotClient
 from sm.telegram.forum import NO_RIGHT, Forum
 from sm.telegram.sender import Sender
 from sm.telegram.topics import Topics, topic_changes, topic_title
-from tests.load import until
 from tests.samples import LAUNCH, session
 from tests.telegram.conftest import records
 from tests.telegram_api import Chat, Fault, Person, TelegramApi
+from tests.waits import until
 
 FORUM = -1_001_000_000_001
 ROOT = "aaaa1111"

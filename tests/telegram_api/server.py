@@ -10,11 +10,11 @@ from typing import Any, Literal, Self, TypeVar
 
 from aiohttp import web
 
-from tests.load import WITHIN_S, Limit, scaled
 from tests.telegram_api.faults import Fault, Faults
 from tests.telegram_api.methods import METHODS, Parameters
 from tests.telegram_api.people import Person
 from tests.telegram_api.world import Chat, Refusal, SentMessage, Topic, User, World
+from tests.waits import waiting
 
 T = TypeVar("T")
 
@@ -68,14 +68,14 @@ class TelegramApi:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="telegram-api", daemon=True)
         self._thread.start()
-        assert self._started.wait(scaled()) and self.url, "the Bot API server did not start"
+        assert self._started.wait() and self.url, "the Bot API server did not start"
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._loop.call_soon_threadsafe(self._over.set)
-        self._thread.join(scaled())
+        self._thread.join()
         assert not self._thread.is_alive(), "the Bot API server did not stop"
 
     # People and chats
@@ -176,20 +176,12 @@ class TelegramApi:
         with self._changed:
             return [call for call in self.calls if call.method.lower() == method.lower()]
 
-    def wait_for(
-        self, found: Callable[[], T | Literal[False] | None], what: str, within_s: float = WITHIN_S
-    ) -> T:
+    def wait_for(self, found: Callable[[], T | Literal[False] | None], what: str) -> T:
         """Call `found` after each change until its result is true; return the result."""
-        limit = Limit(within_s)
-        with self._changed:
+        with waiting(lambda: f"{what}; calls: {self.story()}"), self._changed:
             while True:
-                answer = found()
-                if answer:
+                if answer := found():
                     return answer
-                if limit.is_over:
-                    raise AssertionError(
-                        f"not within {within_s:g} s of an idle machine: {what}; calls: {self.story()}"
-                    )
                 self._changed.wait(1)
 
     def story(self) -> list[str]:

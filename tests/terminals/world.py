@@ -13,8 +13,8 @@ from libtmux.common import tmux_cmd
 from sm.config.model import TmuxSection
 from sm.linux.processes import identify
 from sm.terminals.tmux.terminals import Tmux
-from tests.load import scaled, until_async
 from tests.private_tmux import private_server
+from tests.waits import NEVER_S, until_async
 
 INSTANCE = "0b5e55ed-1111-4222-8333-444455556666"
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class World:
         return self.home / f"tmux-{os.getuid()}" / (self.socket_name or "default")
 
     def terminals(self, instance: str = INSTANCE, *, timeout_s: float | None = None) -> Tmux:
-        within_s = scaled() if timeout_s is None else timeout_s
+        within_s = NEVER_S if timeout_s is None else timeout_s
         settings = TmuxSection(socket_name=self.socket_name, history_limit=5000)
         return Tmux(instance, settings, self.environment, timeout_s=within_s)
 

@@ -15,7 +15,7 @@ import pytest
 
 from sm.web.logins import WebScope
 from tests.board.samples import row_data, update
-from tests.load import scaled, until_async
+from tests.waits import until_async
 from tests.web.board_hub import board_of, tell
 from tests.web.served_app import ServedApp, served_app
 from tests.web_server import Browser, browser, merge
@@ -88,7 +88,7 @@ async def closed_with(app: ServedApp, first: str | bytes) -> int | None:
             await opened.send_bytes(first)
         else:
             await opened.send_str(first)
-        message = await opened.receive(timeout=scaled())
+        message = await opened.receive()
         assert message.type is aiohttp.WSMsgType.CLOSE, message
         return opened.close_code
 
@@ -116,7 +116,7 @@ async def test_token_in_the_url_of_the_socket_does_nothing(app: ServedApp) -> No
     url = f"{app.origin}/ws?token={app.token()}"
     async with app.http.ws_connect(url, headers={"Origin": app.origin}) as opened:
         await opened.send_str('{"t":"view"}')
-        await opened.receive(timeout=scaled())
+        await opened.receive()
         assert opened.close_code == 4400
 
 
@@ -129,7 +129,7 @@ async def test_login_that_ends_closes_its_tabs_and_no_other_ones(app: ServedApp)
     phone, wall = app.token(name="phone"), app.token(WebScope.LOOK, "wall")
     async with browser(app.http, app.origin, phone) as one, browser(app.http, app.origin, wall) as two:
         app.store.revoke("phone")
-        while (message := await one.socket.receive(timeout=scaled())).type is aiohttp.WSMsgType.TEXT:
+        while (message := await one.socket.receive()).type is aiohttp.WSMsgType.TEXT:
             pass
         assert (message.type, one.socket.close_code) == (aiohttp.WSMsgType.CLOSE, 4401)
         tell(app.services.hub, update([row_data("b")]))
@@ -140,7 +140,7 @@ async def test_act_of_an_ended_login_is_not_carried_out(app: ServedApp) -> None:
     async with browser(app.http, app.origin, app.token(name="phone")) as tab:
         app.store.revoke("phone")
         await tab.send(t="act", n=1, action="kill", session="a")
-        while (message := await tab.socket.receive(timeout=scaled())).type is aiohttp.WSMsgType.TEXT:
+        while (message := await tab.socket.receive()).type is aiohttp.WSMsgType.TEXT:
             assert orjson.loads(message.data)["t"] != "done"
         assert tab.socket.close_code == 4401
 
@@ -165,7 +165,7 @@ async def test_act_of_an_ended_login_is_not_carried_out(app: ServedApp) -> None:
 async def test_invalid_frame_closes_the_socket(app: ServedApp, frame: str) -> None:
     async with browser(app.http, app.origin, app.token()) as tab:
         await tab.socket.send_str(frame)
-        while (await tab.socket.receive(timeout=scaled())).type is aiohttp.WSMsgType.TEXT:
+        while (await tab.socket.receive()).type is aiohttp.WSMsgType.TEXT:
             pass
         assert tab.socket.close_code == 4400
 
@@ -177,13 +177,13 @@ async def test_frame_of_100_mb_is_refused_before_it_is_read(app: ServedApp, is_l
         raw.send(auth(app.token()))
         await raw.frame()
     raw.send(b"x" * 1000, announced=100 * 1024 * 1024)
-    assert await asyncio.wait_for(raw.close_code(), scaled()) == 1009
+    assert await raw.close_code() == 1009
     raw.writer.close()
 
 
 async def test_socket_that_sends_nothing_is_closed(app: ServedApp) -> None:
     raw = await RawSocket.open(app)
-    assert await asyncio.wait_for(raw.close_code(), scaled()) == 4408
+    assert await raw.close_code() == 4408
     raw.writer.close()
 
 
@@ -202,7 +202,7 @@ async def test_stalled_reader_gets_the_newest_state(app: ServedApp) -> None:
         page: dict[str, Any] = {}
         notes = list[str]()
         while page.get("rows", {}).get("s7", {}).get("task") != "note 29":
-            opcode, content = await asyncio.wait_for(raw.frame(), scaled())
+            opcode, content = await raw.frame()
             if opcode == 1 and (frame := orjson.loads(content))["t"] == "board":
                 merge(page, frame)
                 notes += [frame["rows"]["s7"]["task"]] if "s7" in frame["rows"] else []

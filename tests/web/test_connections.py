@@ -15,8 +15,8 @@ from aiohttp import web
 
 from sm.web.connections import BrowserConnection, ConnectionTable
 from tests.board.samples import row_data
-from tests.load import until_async
 from tests.tls import tls_file
+from tests.waits import until_async
 from tests.web.board_hub import board_of
 from tests.web.served_app import ServedApp, served_app
 from tests.web_server import browser

@@ -19,7 +19,6 @@ from tests.cli.hook.events import EVENT, HOOKS
 from tests.cli.hook.test_emit import Hook
 from tests.cli.hook.test_permission import output
 from tests.cli.peer import HANG_UP, SILENCE, Open, Peer, answer, chunked
-from tests.load import scaled
 from tests.played.cli.command import Sm as PlayedSm
 from tests.played.cli.command import empty_home
 from tests.played.cli.hook.command import Hook as PlayedHook
@@ -41,7 +40,7 @@ class Real:
         with self.run.start(*words) as process:
             self.peer.wait_received(after)
             process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=scaled(30))
+            out, err = process.communicate()
         return Done(process.returncode, out, err)
 
     def unread_after_a_line(self, *words: str) -> None:
@@ -49,7 +48,7 @@ class Real:
 
     def hook(self) -> Hook:
         hook = Hook(self.run, self.state)
-        hook.scale_limits()
+        hook.lengthen_limits()
         return hook
 
     def decision(self) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from sm.cli.commands import demo
 from tests.cli.conftest import Sm
-from tests.load import scaled, until
+from tests.waits import until
 
 
 def left_of(name: str) -> list[str]:
@@ -33,7 +33,7 @@ def left_of(name: str) -> list[str]:
 def containers_of(engine: str, name: str) -> list[str]:
     """The containers that show the agents' program of a demo, running or not."""
     argv = ("docker", "-H", engine, "ps", "--all", "--quiet", "--filter", f"volume=/tmp/{name}/agents")
-    return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=scaled(60)).stdout.split()
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()
 
 
 def read_until(process: subprocess.Popen[str], text: str) -> str:
@@ -87,7 +87,7 @@ def test_demo_removes_everything_when_interrupted(run: Sm, at: str, number: sign
     with run.start("demo") as process:
         out = read_until(process, at)
         process.send_signal(number)
-        rest, err = process.communicate(timeout=scaled(60))
+        rest, err = process.communicate()
     assert process.returncode == 128 + number, (out, rest, err)
     assert err == ""
     assert left_of(name_in(out)) == []
@@ -103,7 +103,7 @@ def test_staying_demo_can_be_used_until_it_is_interrupted(run: Sm, number: signa
         def sm(*arguments: str) -> Any:
             done = subprocess.run(
                 run.argv(*arguments, "--json"),
-                env=run.environ | {"SM_HOME": home[1]}, capture_output=True, check=True, timeout=scaled(60),
+                env=run.environ | {"SM_HOME": home[1]}, capture_output=True, check=True,
             )  # fmt: skip
             return json.loads(done.stdout)
 
@@ -117,7 +117,7 @@ def test_staying_demo_can_be_used_until_it_is_interrupted(run: Sm, number: signa
         sm("send", "reviewer-login", "look at the cookie")
         until(lambda: note() == "Read: look at the cookie", "the agent has read the message")
         process.send_signal(number)
-        rest, err = process.communicate(timeout=scaled(60))
+        rest, err = process.communicate()
     assert (process.returncode, err) == (code, ""), (out, rest)
     assert left_of(name_in(out)) == []
 
@@ -144,7 +144,7 @@ def test_sandboxed_demo_runs_in_a_container_and_removes_everything(run: Sm, conf
         out = read_until(process, "started: Child")
         name = name_in(out)
         containers = containers_of(configured_engine, name)
-        rest, err = process.communicate(timeout=scaled(120))
+        rest, err = process.communicate()
     assert (process.returncode, err) == (0, "")
     assert len(containers) == 1
     assert "] warning: " not in out + rest
@@ -162,7 +162,7 @@ def test_sandboxed_demo_removes_everything_when_interrupted(run: Sm, configured_
     with run.start("demo", "--sandboxed") as process:
         out = read_until(process, at)
         process.send_signal(signal.SIGINT)
-        rest, err = process.communicate(timeout=scaled(60))
+        rest, err = process.communicate()
     assert (process.returncode, err) == (128 + signal.SIGINT, ""), (out, rest)
     assert containers_of(configured_engine, name_in(out)) == []
     assert left_of(name_in(out)) == []
@@ -182,6 +182,5 @@ def test_demo_runs_without_parent_inside_a_session(run: Sm, state: Path) -> None
         capture_output=True,
         text=True,
         check=False,
-        timeout=scaled(60),
     )
     assert (process.returncode, process.stderr) == (0, "")

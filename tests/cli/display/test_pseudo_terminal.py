@@ -14,7 +14,6 @@ from sm.core.columns import columns
 from tests.cli.conftest import Sm
 from tests.cli.peer import Peer, answer
 from tests.cli.samples import overview_row, session
-from tests.load import scaled
 from tests.played.cli.test_terminal import untrusted
 
 
@@ -40,7 +39,7 @@ def screen(
     except OSError:  # EIO: the other end is closed
         pass
     os.close(leader)
-    assert process.wait(scaled()) == code
+    assert process.wait() == code
     return output.decode().replace("\r\n", "\n")
 
 

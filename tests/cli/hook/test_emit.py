@@ -21,16 +21,13 @@ from tests.cli.conftest import Sm
 from tests.cli.hook.events import EVENT, HOOKS, STOP
 from tests.cli.peer import SILENCE, Peer, ReceivedRequest, answer
 from tests.cli.test_startup import HEAVY
-from tests.load import factor, scaled
 
-SCALED = """
-import sys
+PATIENT_HOOK = """
 from sm.cli import main
 from sm.cli.hook import emit
 
-factor = float(sys.argv.pop(1))
 for name in ("_STDIN_S", "_LARGE_STDIN_S", "_ANSWER_S", "_ANSWER_MIN_S", "_ALL_S"):
-    setattr(emit, name, factor * getattr(emit, name))
+    setattr(emit, name, 20 * getattr(emit, name))
 main()
 """
 """The command with longer timeouts in its hook."""
@@ -50,9 +47,9 @@ class Hook:
         self.argv = run.argv("hook", "claude")
         self._spool = state / "spool"
 
-    def scale_limits(self) -> None:
-        """Scale the timeouts of the hook by the load of this machine."""
-        self.argv = [sys.executable, "-c", SCALED, str(factor()), "hook", "claude"]
+    def lengthen_limits(self) -> None:
+        """Let the hook wait as long as a busy machine needs."""
+        self.argv = [sys.executable, "-c", PATIENT_HOOK, "hook", "claude"]
 
     def __call__(self, event: object) -> None:
         """Run the hook to its end: exit code 0 and no output."""
@@ -65,7 +62,6 @@ class Hook:
             capture_output=True,
             env=self.environ,
             check=True,
-            timeout=scaled(60),
             **options,
         )
         assert done.stdout == done.stderr == b""
@@ -97,7 +93,7 @@ class Running:
 
     def ended(self) -> bytes:
         """Wait for exit code 0 without output, and return the unread part of stdin."""
-        out, _ = self.process.communicate(timeout=scaled(30))
+        out, _ = self.process.communicate()
         assert (self.process.returncode, out) == (0, b"")
         os.set_blocking(self.read, False)
         try:
@@ -113,7 +109,7 @@ class Running:
 @pytest.fixture
 def accepting(peer: Peer, hook: Hook) -> Peer:
     """A daemon that accepts events, and a hook with longer timeouts."""
-    hook.scale_limits()
+    hook.lengthen_limits()
     peer.script(HOOKS, answer({}))
     return peer
 
@@ -134,7 +130,7 @@ def test_hook_spools_event_when_listen_backlog_is_full(hook: Hook, state: Path) 
 
 
 def test_concurrent_hooks_all_spool_their_events(hook: Hook) -> None:
-    hook.scale_limits()
+    hook.lengthen_limits()
     events = [json.dumps({"hook_event_name": "Stop", "cwd": str(number)}).encode() for number in range(8)]
     for running in [hook.start(event) for event in events]:
         running.ended()

@@ -18,7 +18,6 @@ from tests.cli.hook.events import HOOKS
 from tests.cli.hook.test_emit import Hook, check_modules
 from tests.cli.peer import SILENCE, Peer, answer
 from tests.instance import until
-from tests.load import scaled
 
 HookProcess = subprocess.Popen[bytes]
 
@@ -53,7 +52,7 @@ def waiting(
 
 def printed(process: HookProcess) -> str:
     """Wait for exit code 0 and return the output."""
-    output, _ = process.communicate(timeout=scaled(30))
+    output, _ = process.communicate()
     assert process.returncode == 0
     return output.decode()
 
@@ -86,7 +85,7 @@ def test_hook_ends_when_agent_sends_a_signal(hook: Hook, dialogs: Peer, number: 
     with waiting(hook) as process:
         dialogs.wait_received(2)
         process.send_signal(number)
-        assert process.wait(scaled(10)) == -number
+        assert process.wait() == -number
 
 
 def _blocks(pid: int, number: signal.Signals) -> bool:
@@ -107,7 +106,7 @@ def test_hook_spools_event_when_signal_arrives_before_the_daemon_responds(
         process.send_signal(number)
         process.stdin.write(RAW)
         process.stdin.close()
-        assert process.wait(scaled(10)) == -number
+        assert process.wait() == -number
     assert len(hook.spooled()) == 1
 
 
@@ -138,19 +137,19 @@ def test_hook_ends_when_agent_closes_its_end(
                 peer.wait_received(1)
             assert process.poll() is None
             os.close(read)
-            assert process.wait(scaled(5)) == 0
+            assert process.wait() == 0
 
 
 def test_hook_posts_a_plain_event_when_output_has_no_reader(hook: Hook, peer: Peer) -> None:
     peer.script(HOOKS, answer({}))
     hook.argv = ["sh", "-c", 'exec "$@" >&-', "sh", *hook.argv]
     with waiting(hook, stdout=subprocess.DEVNULL) as process:
-        assert process.wait(scaled(10)) == 0
+        assert process.wait() == 0
     read, write = os.pipe()
     os.close(read)
     with waiting(hook, stdout=write) as process:
         os.close(write)
-        assert process.wait(scaled(10)) == 0
+        assert process.wait() == 0
     assert [received.path for received in peer.received] == ["/v1/hooks"] * 2
 
 

@@ -10,7 +10,6 @@ from contextlib import suppress
 from typing import Any
 
 from tests.cli.peer import Answer, ReceivedRequest, answer, chunked
-from tests.load import scaled
 
 ROUTE = "POST /v1/mcp"
 
@@ -47,7 +46,7 @@ class PumpClient:
         if self._reader is None:
             self._reader = threading.Thread(target=self._read, daemon=True)
             self._reader.start()
-        line = self._lines.get(timeout=scaled())
+        line = self._lines.get()
         assert line, "stdout has ended"
         return json.loads(line)
 
@@ -64,7 +63,7 @@ class PumpClient:
     def end(self) -> tuple[int, str]:
         """Close stdin, wait for the end, and return the exit code and stderr."""
         self.close_stdin()
-        code = self.process.wait(scaled())
+        code = self.process.wait()
         assert self.process.stderr is not None
         return code, self.process.stderr.read().decode()
 

@@ -20,7 +20,7 @@ from tests.cli.mcp.client import (
 )
 from tests.cli.peer import SILENCE, Peer, answer
 from tests.cli.test_startup import FOREIGN, HEAVY, loaded
-from tests.load import scaled, until
+from tests.waits import until
 
 PING = request("ping", 7)
 
@@ -72,7 +72,7 @@ def test_pump_ends_when_nobody_can_read_its_answers(peer: Peer, pump: PumpClient
     assert pump.process.stdout is not None
     pump.process.stdout.close()
     pump.send(PING)
-    assert pump.process.wait(scaled()) == 0
+    assert pump.process.wait() == 0
 
 
 def test_line_without_an_end_is_not_kept(peer: Peer, pump: PumpClient) -> None:
@@ -99,13 +99,13 @@ def test_pump_reads_no_further_while_nobody_reads_stdout(peer: Peer, pump: PumpC
     line, sent = json.dumps(PING).encode() + b"\n", 0
     poll = select.poll()
     poll.register(pump.process.stdin.fileno(), select.POLLOUT)
-    while poll.poll(1000 * scaled(1)):  # until the pump has taken nothing for a while
+    while poll.poll(3000):  # until the pump has taken nothing for a while
         sent += os.write(pump.process.stdin.fileno(), line * 60)
     assert len(peer.received) <= 64
     assert _memory(pump) < 60_000_000
     os.set_blocking(pump.process.stdin.fileno(), True)
     pump.close_stdin()
-    assert pump.process.wait(scaled()) == 0
+    assert pump.process.wait() == 0
 
 
 def test_stdin_and_stdout_may_be_one_non_blocking_socket(peer: Peer, run: Sm, state: Path) -> None:
@@ -122,12 +122,12 @@ def test_stdin_and_stdout_may_be_one_non_blocking_socket(peer: Peer, run: Sm, st
         ) as process,
     ):
         theirs.close()
-        ours.settimeout(scaled())
+        ours.settimeout(None)
         ours.sendall(json.dumps(PING).encode() + b"\n")
         with ours.makefile("rb") as answers:
             assert len(json.loads(answers.readline())["result"]) == 3_000_000
         ours.shutdown(socket.SHUT_WR)
-        assert process.wait(scaled()) == 0
+        assert process.wait() == 0
 
 
 def test_signal_ends_the_pump(peer: Peer, pump: PumpClient) -> None:
@@ -135,7 +135,7 @@ def test_signal_ends_the_pump(peer: Peer, pump: PumpClient) -> None:
     pump.send(PING)
     pump.read()
     pump.process.send_signal(signal.SIGTERM)
-    assert pump.process.wait(scaled()) == -signal.SIGTERM
+    assert pump.process.wait() == -signal.SIGTERM
 
 
 def test_pump_of_a_session_without_its_variables_serves_the_session(run: Sm, peer: Peer) -> None:

@@ -13,8 +13,8 @@ from tests.board.samples import row_data, update
 from tests.cli.tui.view import View, top
 from tests.fixtures import context_fixture
 from tests.instance import Instance
-from tests.load import until_async
 from tests.session_client import request_as
+from tests.waits import until_async
 
 MORE = """
   Inbox: {command: [sh, -c, "while sm inbox --take --wait --json >> read-$SM_SESSION_ID; do :; done"], prompt: file}

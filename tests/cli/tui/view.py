@@ -11,7 +11,7 @@ from sm.cli.tui.app import Pace, TopApp
 from sm.cli.tui.kept import KeptChoices
 from sm.client.http import Client
 from tests.instance import Instance
-from tests.load import until_async
+from tests.waits import until_async
 
 
 class View:

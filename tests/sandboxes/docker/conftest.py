@@ -22,8 +22,8 @@ from sm.sandboxes.docker.container import Container
 from sm.sandboxes.docker.containers import ContainerEventKind, Containers
 from sm.sandboxes.docker.engine import PING_S, Engine
 from sm.sandboxes.path_map import Mount
-from tests.load import scaled, until_async
 from tests.sim.pytest_hooks import pytest_asyncio_loop_factories
+from tests.waits import until_async
 
 __all__ = ["pytest_asyncio_loop_factories"]  # a hook
 
@@ -98,7 +98,7 @@ class Sandboxes:
     def docker(self, *arguments: str, check: bool = True) -> str:
         done = subprocess.run(
             ["docker", "-H", self.url, *arguments],
-            capture_output=True, text=True, check=False, timeout=scaled(60),
+            capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert not check or done.returncode == 0, done.stderr
         return done.stdout.strip()
@@ -108,7 +108,7 @@ class Sandboxes:
         user = f"{container.uid}:{container.gid}"
         done = subprocess.run(
             ["docker", "-H", self.url, "exec", "--user", user, container.id, *command],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=scaled(60),
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
         )  # fmt: skip
         assert not check or done.returncode == 0, done.stdout
         return done.stdout.strip()

@@ -15,7 +15,7 @@ from sm.linux.processes import identify, is_alive, is_ending, signal_process
 from sm.paths import InstancePaths
 from sm.sandboxes.docker.container import Container
 from sm.sandboxes.docker.spec import build_spec
-from tests.load import until
+from tests.waits import until
 
 USER = 1000
 

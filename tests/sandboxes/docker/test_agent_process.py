@@ -9,7 +9,7 @@ import pytest
 from sm.linux import processes
 from sm.linux.cgroups import Cgroup
 from sm.sandboxes.docker.agent_process import AgentSearch
-from tests.load import until
+from tests.waits import until
 
 
 @pytest.mark.processes

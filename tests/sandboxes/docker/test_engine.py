@@ -17,7 +17,7 @@ from docker import DockerClient
 from sm.errors import SandboxUnavailable, SandboxUnreachable
 from sm.sandboxes.docker.engine import Engine, EngineError
 from tests.engine import NO_ENGINE, EngineProcess
-from tests.load import scaled, until_async
+from tests.waits import NEVER_S, until_async
 
 pytestmark = pytest.mark.processes
 
@@ -31,8 +31,8 @@ def connection(engine: str) -> Iterator[Engine]:
 @pytest.fixture
 async def hung(private_engine: EngineProcess) -> AsyncIterator[Engine]:
     """A connection to an engine that hangs after it has answered."""
-    with contextlib.closing(Engine(private_engine.url, ping_s=scaled(0.3))) as connection:
-        await connection.call(lambda client: client.ping(), timeout_s=scaled(20))
+    with contextlib.closing(Engine(private_engine.url, ping_s=2)) as connection:
+        await connection.call(lambda client: client.ping(), timeout_s=NEVER_S)
         private_engine.hang()
         yield connection
 
@@ -149,14 +149,14 @@ async def test_call_ends_in_time_when_the_engine_hangs_during_it(private_engine:
             client.info()  # type: ignore[attr-defined]
 
         with pytest.raises(SandboxUnavailable, match=r"does not respond|did not answer"):
-            await connection.call(hang_and_ask, timeout_s=scaled(0.5))
+            await connection.call(hang_and_ask, timeout_s=2)
 
         async def no_threads() -> bool:
             return docker_threads() == 0
 
         await until_async(no_threads, "the thread of the call has ended")
         private_engine.resume()
-        assert await connection.call(lambda client: client.ping(), timeout_s=scaled(20))
+        assert await connection.call(lambda client: client.ping(), timeout_s=NEVER_S)
 
 
 async def test_call_is_answered_again_by_an_engine_that_started_again(private_engine: EngineProcess) -> None:
@@ -178,5 +178,5 @@ async def test_call_leaves_no_open_socket_when_the_engine_has_gone(private_engin
 
     with contextlib.closing(Engine(private_engine.url)) as connection:
         with pytest.raises(SandboxUnreachable):
-            await connection.call(engine_ends, timeout_s=scaled(20))
+            await connection.call(engine_ends, timeout_s=NEVER_S)
         gc.collect()  # an open socket warns when it is collected

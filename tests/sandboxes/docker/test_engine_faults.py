@@ -10,7 +10,6 @@ from sm.errors import SandboxUnavailable
 from sm.linux.processes import is_alive, read_stat
 from sm.sandboxes.docker.containers import ContainerEventKind
 from tests.engine import EngineProcess
-from tests.load import scaled
 from tests.sandboxes.docker.conftest import Open, Sandboxes
 
 pytestmark = pytest.mark.processes
@@ -33,7 +32,7 @@ async def test_hung_engine_refuses_all_starts_and_leaves_what_is_known(
 ) -> None:
     made = await private.containers.ensure(private.workspace())
     others = [private.workspace(f"w{number}") for number in range(20)]
-    with contextlib.closing(private.connect(ping_s=scaled(0.3))) as private.engine:
+    with contextlib.closing(private.connect(ping_s=2)) as private.engine:
         later = private.open()
         await later.adopt()
         private_engine.hang()

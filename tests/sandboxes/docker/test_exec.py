@@ -24,9 +24,9 @@ from sm.sandboxes.docker.image import Images
 from sm.sandboxes.docker.sandbox import ContainerSandbox
 from tests import samples
 from tests.engine import EngineProcess
-from tests.load import until
 from tests.sandboxes.docker.real_container import USER, RealContainers, pid_inside
 from tests.sandboxes.terminal import Terminal, without_cgroups
+from tests.waits import until
 
 pytestmark = pytest.mark.processes
 

@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from sm.terminals.base import Terminals
-from tests.load import scaled
 from tests.terminals.contract.samples import FOREVER, ID, NAME, ends_with, gone, kill
 from tests.terminals.world import World, sh, until, until_async
 
@@ -75,7 +74,7 @@ async def attached(terminals: Terminals, world: World, name: str) -> AsyncIterat
         world.run("detach-client", "-s", f"={name}")
         os.close(master)
         os.close(slave)
-        person.wait(scaled(20))
+        person.wait()
 
 
 @pytest.mark.tmux_only("a person with a terminal")

@@ -10,8 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sm.terminals.tmux.control import Control, GarbledReply, Refused, Replies, Reply, quote
-from tests.load import scaled
 from tests.terminals.world import World, sh, until, until_async
+from tests.waits import NEVER_S
 
 BEGIN, END, ERROR = (f"%{word} 1700000000 41 1\n".encode() for word in ("begin", "end", "error"))
 
@@ -216,6 +216,6 @@ async def test_client_that_ends_before_it_is_known_leaves_no_open_transport(
         return transport, client
 
     monkeypatch.setattr(loop, "subprocess_exec", late)
-    client = await Control.start(["true"], os.environ, lambda line: None, scaled(), umask=-1)
+    client = await Control.start(["true"], os.environ, lambda line: None, NEVER_S, umask=-1)
     assert not client.alive
     assert made[0].is_closing()

@@ -11,7 +11,6 @@ import pytest
 from sm.errors import NoServer, TerminalError, TerminalUnreachable
 from sm.terminals.tmux.server import OLDEST, older
 from sm.terminals.tmux.terminals import Tmux
-from tests.load import scaled
 from tests.terminals.contract.samples import FOREVER, ID, NAME
 from tests.terminals.world import INSTANCE, World, ended, until, until_async
 
@@ -75,7 +74,7 @@ async def test_open_fails_when_tmux_is_too_old(world: World) -> None:
 async def test_snapshot_is_unreachable_when_tmux_prints_garbage(world: World, script: str) -> None:
     world.tmux("new-session", "-d", "-s", "mine", "sleep 1000")
     fake_tmux(world, f'case "$*" in *-V) echo tmux 3.3a;; *) {script};; esac')
-    async with world.terminals(timeout_s=scaled(1)) as tmux:
+    async with world.terminals(timeout_s=2) as tmux:
         with pytest.raises(TerminalUnreachable) as error:
             await tmux.snapshot()
         assert not isinstance(error.value, NoServer)
@@ -89,7 +88,7 @@ async def test_snapshot_is_unreachable_when_another_program_owns_the_socket(worl
     with socket.socket(socket.AF_UNIX) as stranger:
         stranger.bind(str(world.socket_path))
         stranger.listen()
-        async with world.terminals(timeout_s=scaled(0.5)) as tmux:
+        async with world.terminals(timeout_s=2) as tmux:
             with pytest.raises(TerminalUnreachable):
                 await tmux.snapshot()
 
@@ -117,7 +116,7 @@ async def test_snapshot_is_unreachable_while_the_server_is_stopped(world: World)
     async with world.terminals() as patient:
         pane = await patient.open(ID, NAME, "/", FOREVER)
     server = world.server_pid()
-    async with world.terminals(timeout_s=scaled(1)) as tmux:
+    async with world.terminals(timeout_s=2) as tmux:
         assert await tmux.snapshot() == {ID: pane}
         os.kill(server, signal.SIGSTOP)
         try:
@@ -131,7 +130,7 @@ async def test_snapshot_is_unreachable_while_the_server_is_stopped(world: World)
 
 
 async def test_slow_command_queue_does_not_time_out(world: World) -> None:
-    limit_s = scaled(1)
+    limit_s = 2
     async with world.terminals(timeout_s=limit_s) as tmux:
         await tmux.open(ID, NAME, "/", FOREVER)
         # Each open takes a fifth of the limit, so the last one waits longer than the limit.
