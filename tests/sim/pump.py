@@ -128,7 +128,7 @@ class PumpProcess:
         self._loop = loop = instance.loop
         self._input = asyncio.StreamReader(loop=loop)
         self.outputs = {fd: asyncio.StreamReader(2**24, loop=loop) for fd in (1, 2)}
-        """What it has written to stdout and stderr."""
+        """Its output to stdout and stderr."""
         self.code: int | None = None
         """Its exit code, when it has ended by itself."""
         self._kernel = instance.world.kernel
