@@ -23,8 +23,6 @@ from tests.samples import AT, LAUNCH, session
 from tests.scripted_api import ScriptedApi
 from tests.waits import NEVER_S, until_async
 
-pytestmark = pytest.mark.processes
-
 RUNNING = session("1a2b3c4d", status=Status.RUNNING)
 ACTS = [
     Act("2026-01-27T15:10:00.000Z", "prompt", "Fix the login"),
@@ -162,6 +160,7 @@ async def summarize(
     return found.summary, found.made_by, found.reason
 
 
+@pytest.mark.processes
 async def test_summary_runs_claude_without_tools_and_memory(tmp_path: Path, record: Path) -> None:
     assert await summarize(tmp_path, record, "answers") == (
         "It fixes the login.\nIt waits for  [31mnobody.",
@@ -177,6 +176,7 @@ async def test_summary_runs_claude_without_tools_and_memory(tmp_path: Path, reco
     assert not [name for name in call["env"] if name.startswith("SM_")]
 
 
+@pytest.mark.processes
 async def test_summary_is_an_extract_when_disabled(tmp_path: Path, record: Path) -> None:
     text, by, reason = await summarize(tmp_path, record, "answers", Settings(enabled=False))
     assert text == extract(RUNNING, ACTS, ["$"])
@@ -192,18 +192,21 @@ async def test_summary_is_an_extract_when_disabled(tmp_path: Path, record: Path)
         ("silent", "claude printed nothing"),
     ],
 )
+@pytest.mark.processes
 async def test_summary_is_an_explained_extract_when_claude_fails(
     tmp_path: Path, record: Path, how: str, reason: str
 ) -> None:
     assert await summarize(tmp_path, record, how) == (extract(RUNNING, ACTS, ["$"]), EXTRACT, reason)
 
 
+@pytest.mark.processes
 async def test_summary_is_an_explained_extract_when_claude_is_missing(tmp_path: Path, record: Path) -> None:
     (tmp_path / "claude").unlink()
     _, by, reason = await summarize(tmp_path, record, "answers")
     assert (by, reason) == (EXTRACT, "cannot run claude: No such file or directory")
 
 
+@pytest.mark.processes
 async def test_summary_is_an_explained_extract_without_a_directory(tmp_path: Path, record: Path) -> None:
     (tmp_path / "state").write_text("")
     _, by, reason = await summarize(tmp_path, record, "answers")
@@ -211,6 +214,7 @@ async def test_summary_is_an_explained_extract_without_a_directory(tmp_path: Pat
     assert reason == f"{tmp_path}/state/what cannot be created: Not a directory"
 
 
+@pytest.mark.processes
 async def test_summary_refuses_a_relative_path_of_claude(tmp_path: Path, record: Path) -> None:
     summarizing = summary(tmp_path, command="./claude")
     found = await summarizing.summarize(RUNNING, launch(record, working_dir=str(tmp_path)), ACTS, [])
@@ -218,12 +222,14 @@ async def test_summary_refuses_a_relative_path_of_claude(tmp_path: Path, record:
     assert not record.exists()
 
 
+@pytest.mark.processes
 async def test_summary_is_cut_when_it_is_too_long(tmp_path: Path, record: Path) -> None:
     text, by, _ = await summarize(tmp_path, record, "babbles")
     assert by == "claude haiku"
     assert len(text) == 2_000
 
 
+@pytest.mark.processes
 async def test_summary_succeeds_when_claude_reads_nothing(tmp_path: Path, record: Path) -> None:
     long_acts = [Act(AT, "text", "x" * 600)] * 60
     found = await summary(tmp_path).summarize(RUNNING, launch(record, "deaf"), long_acts, ["y" * 200] * 40)
@@ -252,6 +258,7 @@ async def is_gone(group: int) -> bool:
     return await until_async(look, "the process group is gone")
 
 
+@pytest.mark.processes
 async def test_summary_ends_claude_after_the_time_limit(tmp_path: Path, record: Path) -> None:
     within_s = 5
     _, by, reason = await summarize(tmp_path, record, "hangs", Settings(timeout_s=within_s))
@@ -259,6 +266,7 @@ async def test_summary_ends_claude_after_the_time_limit(tmp_path: Path, record: 
     assert await is_gone(await hanging(record))
 
 
+@pytest.mark.processes
 async def test_cancelled_summary_ends_claude(tmp_path: Path, record: Path) -> None:
     summarizing = summary(tmp_path)
     task = asyncio.create_task(summarizing.summarize(RUNNING, launch(record, "hangs"), ACTS, []))
@@ -272,6 +280,7 @@ async def test_cancelled_summary_ends_claude(tmp_path: Path, record: Path) -> No
     )
 
 
+@pytest.mark.processes
 async def test_second_summary_waits_for_the_first(tmp_path: Path, record: Path) -> None:
     within_s = 5
     settings, other = Settings(timeout_s=within_s), tmp_path / "other.json"
@@ -285,6 +294,7 @@ async def test_second_summary_waits_for_the_first(tmp_path: Path, record: Path) 
     assert (await second).made_by == "claude haiku"
 
 
+@pytest.mark.processes
 async def test_second_summary_stops_waiting_for_the_first(tmp_path: Path, record: Path) -> None:
     settings = Settings()
     summarizing = summary(tmp_path, settings=settings)
@@ -301,6 +311,7 @@ async def test_second_summary_stops_waiting_for_the_first(tmp_path: Path, record
 # The real claude
 
 
+@pytest.mark.processes
 async def test_real_claude_summarizes_with_one_request_without_tools_hooks_and_memory(tmp_path: Path) -> None:
     binary = claude_cli.binary()
     config = claude_cli.seed(tmp_path)
