@@ -1,5 +1,7 @@
 """Notices for a parent that has ended while its process runs: they open nothing, and reach somebody else."""
 
+import asyncio
+import signal
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -9,6 +11,7 @@ import pytest
 
 from tests.fixtures import context_fixture
 from tests.played_agent import Agent
+from tests.sim.programs import Running
 from tests.sim.stage import BOX, Stage, until
 
 SETTINGS = """
@@ -17,6 +20,16 @@ daemon: {ignore_evidence: [screen, title]}
 """
 
 stage = context_fixture("function", Stage, SETTINGS, BOX)
+abandoning = context_fixture("function", Stage, "child_agents: {on_parent_end: abandon}", BOX)
+
+
+async def slow_to_end(program: Running) -> int:
+    """Take a second for the end after SIGTERM."""
+    ending = asyncio.Event()
+    program.process.handlers[signal.SIGTERM] = ending.set
+    await ending.wait()
+    await asyncio.sleep(1)
+    return 143
 
 
 def child_of(stage: Stage, parent: str) -> tuple[str, Path]:
@@ -119,3 +132,14 @@ def test_message_that_somebody_sends_opens_a_completed_session_again(stage: Stag
     finish(stage, parent)
     stage.run("send", parent.id, "one more thing", "--no-wait")
     until(lambda: "reopened" in work_events(stage, parent.id), "the session is open again")
+
+
+def test_child_that_is_killed_with_its_parent_is_killed_and_not_abandoned(abandoning: Stage) -> None:
+    """The parent ends first, while the daemon still ends the child."""
+    abandoning.world.programs.installed["sleep"] = slow_to_end
+    parent = abandoning.spawn("Sh", "sleep 1000")["session_id"]
+    child = abandoning.spawn("Inbox", "work", "--parent", parent)["session_id"]
+    abandoning.sm("kill", "--tree", parent)
+    assert [abandoning.session(s)["status"] for s in (parent, child)] == ["killed", "killed"]
+    ends = [e["type"] for e in abandoning.events(child) if e["type"] in ("abandoned", "killed")]
+    assert ends == ["killed"]

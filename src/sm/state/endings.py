@@ -207,7 +207,7 @@ class Endings:
             if self._on_parent_end == "adopt":
                 is_lost = signal is not None and _is_loss(session, signal)
                 await _give_to_ancestor(tx, child, session, at, reason, is_lost=is_lost)
-            elif is_live(child.status):
+            elif is_live(child.status) and end_by_kill(tx, child.id) is None:  # else it ends as killed
                 await tx.effect(EffectKind.INTERRUPT, child.id, {}, at)
                 signal_of_child = Signal(SignalKind.PARENT_ENDED, "parent", reason, at)
                 after = await move(tx, self._notices, child.id, signal_of_child)
