@@ -5,13 +5,14 @@ from pathlib import Path
 
 from sm.config import Config
 from sm.core.estimates import estimate_totals
-from sm.core.models import Session
+from sm.core.models import Exit, Session
 from sm.core.percentiles import Spread
 from sm.core.statuses import Status
 from sm.core.timestamps import later
 from sm.monitor.sums import TreeSums
 from sm.monitor.usage import UsageMeter
 from sm.store import Store
+from sm.store.sums import RemovedSums
 from tests.samples import AT, LAUNCH, session
 
 
@@ -34,3 +35,17 @@ async def test_samples_include_a_model_that_newer_sessions_did_not_use(tmp_path:
     assert newest is not None
     assert (estimate.samples, estimate.seconds) == (7, Spread(4, 7))
     assert (newest.samples, newest.seconds) == (50, Spread(35, 55))
+
+
+async def test_session_that_lived_between_two_reads_counts_with_the_removed_ones(tmp_path: Path) -> None:
+    async with await Store.open(str(tmp_path / "sm.db")) as store:
+        sums = TreeSums(Config(), store, UsageMeter(store, Config(), lambda: AT), {}, lambda: AT)
+        await sums.refresh()
+        made = replace(completed(7, "opus"), exit=Exit(0))
+        async with store.transaction() as tx:
+            await tx.insert(made, LAUNCH, None)
+        async with store.transaction() as tx:
+            await tx.remove(made)
+        await sums.refresh()
+        assert [(s.id, type(s)) for s in sums.sessions()] == [(made.id, RemovedSums)]
+        assert sums.own(made.id).removed == 1

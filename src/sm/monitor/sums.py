@@ -36,6 +36,8 @@ class TreeSums:
         self._usage = usage
         self._providers = providers
         self._measured = usage.follow_changes()
+        self._unread = store.follow_removals()
+        """Removed sessions whose sums have not been read, also those that lived only between two calls of `refresh`."""
         self._refreshing = asyncio.Lock()
         self._seen: dict[str, Session] = {}
         self._removed: dict[str, RemovedSums] | None = None
@@ -110,17 +112,19 @@ class TreeSums:
             if self._changes == self._store.changes and not self._measured:
                 return
             changes, sessions = self._store.changes, dict(self._store.sessions)
-            measured, seen = set(self._measured), self._seen
+            measured, seen, unread = set(self._measured), self._seen, set(self._unread)
             self._measured.clear()
+            self._unread.clear()
             try:
                 changed = [s for s in sessions.values() if seen.get(s.id) is not s or s.id in measured]
                 fresh = {s.id: s for s in changed if s.id not in seen or s.id in measured}
                 counted = list(fresh.values()) if self.counts_tokens else []
                 used = await self._usage.sums(counted) if counted else {}
-                gone = [s for s in seen if s not in sessions]
+                gone = [s for s in seen if s not in sessions] + sorted(unread - seen.keys())
                 removed = await self._read_removed(gone)
             except BaseException:
                 self._measured |= measured
+                self._unread |= unread
                 raise
             parts = {s.id: self._part(s, used.get(s.id, ()) if s.id in fresh else None) for s in changed}
             unknown = [s for s in gone if s not in removed]

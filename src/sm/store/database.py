@@ -118,6 +118,7 @@ class Store:
         self.index = SessionIndex()
         """The sessions as committed."""
         self._by_token: dict[str, str] = {}
+        self._followers_of_removals: list[set[str]] = []
         self._workspaces: Mapping[str, Workspace] = {}
         self.met: frozenset[Sighting] = frozenset()
         """The parts of a sandbox that this instance has ever met, as on disk."""
@@ -353,6 +354,8 @@ class Store:
         for session in changes.sessions.values():
             self._put(session)
         self._workspaces = changes.workspaces
+        for follower in self._followers_of_removals:
+            follower |= changes.removed
         for session_id in changes.removed:
             gone = self.index.remove(session_id)
             if gone is not None:
@@ -363,6 +366,12 @@ class Store:
         for effect in changes.effects:
             self.effects.put_nowait(effect)
         return changed
+
+    def follow_removals(self) -> set[str]:
+        """A set that gets the id of each session that is removed. Its owner removes the ids."""
+        removed: set[str] = set()
+        self._followers_of_removals.append(removed)
+        return removed
 
     # Reading
 
