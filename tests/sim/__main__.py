@@ -5,11 +5,13 @@ promise is played again and again without some of its entries, and the shortest 
 """
 
 import argparse
+import gc
 import json
 import logging
 import os
 import sys
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -35,7 +37,8 @@ def outcome(seed: int, entries: Sequence[Entry]) -> Outcome:
             storm = play(seed, entries)
             answer = json.dumps([storm.broken, storm.trace, storm.virtual_s])
         except BaseException as error:  # noqa: BLE001 - reported by the parent
-            answer = json.dumps([[f"{type(error).__name__}: {error}"], [], 0.0])
+            where = "".join(traceback.format_tb(error.__traceback__)[-3:])
+            answer = json.dumps([[f"{type(error).__name__}: {error}\n{where}"], [], 0.0])
         with open(writer, "w", encoding="utf-8", closefd=False) as pipe:
             pipe.write(answer)
         os._exit(0)
@@ -75,6 +78,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     logging.disable(logging.CRITICAL)
     runs = options.runs or (1 if options.minutes is None else sys.maxsize)
+    _warm_up()
     began_s, virtual_s, played, failed = time.monotonic(), 0.0, 0, 0
     for seed in range(options.seed, options.seed + runs):
         if options.minutes is not None and time.monotonic() - began_s > 60 * options.minutes:
@@ -95,6 +99,14 @@ def main(arguments: Sequence[str]) -> int:
     sys.stdout.write(f"{played} runs, {failed} failed, {took_s:.0f} s; ")
     sys.stdout.write(f"{virtual_s / 3600:.1f} virtual hours, {days:.1f} virtual days an hour\n")
     return 1 if failed else 0
+
+
+def _warm_up() -> None:
+    """Import and compile once what each run needs: the runs are forks of this process."""
+    play(1, script(1)[:20])
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 def _report(seed: int, entries: list[Entry], found: Outcome) -> None:

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from datetime import datetime, tzinfo
 from types import ModuleType
 from typing import Any
+from unittest import mock
 
 from tests.sim.blocking import drive
 from tests.sim.loop import VirtualLoop
@@ -77,6 +78,8 @@ class PlayedModules:
 
     def __init__(self, clocks: Clocks, seed: int) -> None:
         chance = random.Random(seed)
+        self.urandom = chance.randbytes
+        """Takes the place of `os.urandom`."""
         self._stands: dict[object, object] = {
             time: _Stand(
                 time,
@@ -119,7 +122,8 @@ class PlayedModules:
     def covered(self) -> Iterator[None]:
         self.cover()
         try:
-            yield
+            with mock.patch("os.urandom", self.urandom):
+                yield
         finally:
             for module, attribute, value in self._replaced:
                 setattr(module, attribute, value)

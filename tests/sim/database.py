@@ -7,11 +7,14 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
+from tests.sim.disk import Disk
 from tests.sim.lives import life_in
 
 
 class _CallQueue:
     """Runs the calls of one connection in their order, in place of `queue.SimpleQueue`."""
+
+    disk: Disk | None = None
 
     def put_nowait(self, call: tuple["asyncio.Future[Any] | None", Callable[[], Any]]) -> None:
         future, function = call
@@ -19,6 +22,8 @@ class _CallQueue:
 
     def _run(self, future: "asyncio.Future[Any] | None", function: Callable[[], Any]) -> None:
         try:
+            if self.disk is not None:
+                self.disk.check_call(function)
             result = function()
         except BaseException as error:  # noqa: BLE001 - as aiosqlite passes on every error
             if future is not None and not future.done():
@@ -39,7 +44,8 @@ class _NoThread:
 
 
 @contextmanager
-def played_threads() -> Iterator[None]:
-    """Run the calls of all connections that are opened meanwhile on the loop."""
-    with mock.patch("aiosqlite.core.SimpleQueue", _CallQueue), mock.patch("aiosqlite.core.Thread", _NoThread):
+def played_threads(disk: Disk | None = None) -> Iterator[None]:
+    """Run the calls of all connections that are opened meanwhile on the loop. `disk` may be full at a write."""
+    queue = type("CallQueue", (_CallQueue,), {"disk": disk})
+    with mock.patch("aiosqlite.core.SimpleQueue", queue), mock.patch("aiosqlite.core.Thread", _NoThread):
         yield

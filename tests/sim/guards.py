@@ -31,14 +31,19 @@ _PLAIN = frozenset(["git"])
 """Programs that run for real: what they do depends on files alone. No virtual time passes meanwhile."""
 _guarded: int | None = None
 """The thread of the simulation that runs."""
+_opening: Callable[..., None] | None = None
+"""Is told which file the simulation opens."""
 
 
 class RealAct(AssertionError):
     """Code under virtual time acts for real."""
 
 
-def _refuse(event: str, arguments: Sequence[object]) -> None:
-    if event in _REFUSED and _guarded == threading.get_ident():
+def _refuse(event: str, arguments: Sequence[Any]) -> None:
+    if event == "open":
+        if _opening is not None and _guarded == threading.get_ident():
+            _opening(*arguments)
+    elif event in _REFUSED and _guarded == threading.get_ident():
         if event == "subprocess.Popen" and is_plain(arguments[1]):
             return
         raise RealAct(f"{event} under virtual time: {arguments!r}")
@@ -85,14 +90,17 @@ def guarded(
     sleep: Callable[[float], None] | None = None,
     kill: Callable[[int, int], None] | None = None,
     open_pidfd: Callable[[int], int] | None = None,
+    opening: Callable[..., None] | None = None,
 ) -> Iterator[None]:
     """Refuse such calls of this thread.
 
     `sleep` lets virtual time pass for code that blocks, and `kill` signals played processes; None: refused.
-    `open_pidfd` watches played processes.
+    `open_pidfd` watches played processes. `opening` gets the path, the mode and the flags of each file before it is
+    opened, and may raise OSError.
     """
-    global _guarded
+    global _guarded, _opening
     before, _guarded = _guarded, threading.get_ident()
+    before_opening, _opening = _opening, opening
     try:
         with (
             mock.patch("subprocess.time", SimpleNamespace(sleep=time.sleep)),
@@ -105,4 +113,4 @@ def guarded(
         ):
             yield
     finally:
-        _guarded = before
+        _guarded, _opening = before, before_opening

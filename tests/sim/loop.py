@@ -32,7 +32,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._now_s = BEGIN_S
         self._skipped_at = 0
         self._quiet: list[asyncio.Future[None]] = []
-        self._interruption: tuple[int, Callable[[], None]] | None = None
+        self._interruptions: list[tuple[int, int, Callable[[], None]]] = []
+        self._interrupted = 0
         self.steps = 0
         self.steps_max = _STEPS_MAX
         self.on_skip: Callable[[], None] = lambda: None
@@ -57,15 +58,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             return
         self.steps += 1
         handle._run()
-        if self._interruption is not None and self.steps >= self._interruption[0]:
-            (_, call), self._interruption = self._interruption, None
-            call()
+        while self._interruptions and self.steps >= self._interruptions[0][0]:
+            heapq.heappop(self._interruptions)[2]()
         if self.steps - self._skipped_at > self.steps_max:
             raise AssertionError(f"endless loop: no time passes\n{stacks(self)}")
 
     def _queue_due_timers(self, ready: "deque[asyncio.Handle]") -> None:
         timers: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
-        while timers and (timers[0].cancelled() or timers[0].when() <= self._now_s):
+        while timers and (timers[0]._cancelled or timers[0]._when <= self._now_s):  # type: ignore[attr-defined]
             timer = heapq.heappop(timers)
             timer._scheduled = False  # type: ignore[attr-defined]
             if not timer.cancelled():
@@ -96,7 +96,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def interrupt_after(self, steps: int, call: Callable[[], None]) -> None:
         """Call once between two callbacks, that many steps from now."""
-        self._interruption = self.steps + steps, call
+        self._interrupted += 1
+        heapq.heappush(self._interruptions, (self.steps + steps, self._interrupted, call))
+
+    def forget_interruptions(self) -> None:
+        """Call nothing of what `interrupt_after` still holds."""
+        self._interruptions.clear()
 
     # Lives
 

@@ -91,6 +91,8 @@ class PlayedKernel:
         self._next_pid = _FIRST_PID
         self._next_tty = 0
         self.processes: dict[int, PlayedProcess] = {}
+        self.changes = 0
+        """Rises with each process that begins, ends or loses its parent."""
         self._ends: dict[int, int] = {}
         """For each process a descriptor that is readable after its end."""
         self._pidfds: dict[int, int] = {}
@@ -147,6 +149,7 @@ class PlayedKernel:
             pid, parent, argv, environ, cwd, int(self._loop.time() * TICKS_PER_S), tty, group=pid
         )
         self.processes[pid] = made
+        self.changes += 1
         self._ends[pid] = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         return made
 
@@ -155,6 +158,7 @@ class PlayedKernel:
         if process.exit is not None:
             return
         process.exit = exit
+        self.changes += 1
         os.eventfd_write(self._ends[process.pid], 1)
         for child in self.processes.values():
             if child.parent == process.pid:
@@ -166,6 +170,7 @@ class PlayedKernel:
 
     def reap(self, process: PlayedProcess) -> None:
         if self.processes.pop(process.pid, None) is not None:
+            self.changes += 1
             os.close(self._ends.pop(process.pid))
 
     def signal(self, process: PlayedProcess, number: int) -> None:

@@ -1,27 +1,22 @@
 """Plays one script of a fleet on the daemon, and checks the promises at each settled point."""
 
 import asyncio
+import random
 from collections.abc import Sequence
 
-from sm.client.http import DaemonAway, new_key
 from sm.errors import SmError
-from tests.sim.fleet import TYPES, Act, Entry, Fault
+from tests.sim.acts import Acts
+from tests.sim.claude import Habits, PlayedClaude
+from tests.sim.faults import Faults
+from tests.sim.fleet import Act, Entry, Fault, config_of
 from tests.sim.loop import BEGIN_S, VirtualLoop
 from tests.sim.programs import Running
-from tests.sim.promises import Told, broken
-from tests.sim.wire import Caller
+from tests.sim.promises import broken
+from tests.sim.told import Cause, Told
 from tests.sim.world import World, simulation
 
-CONFIG = """
-default_trust: direct
-limits: {spawn_interval_s: 0}
-commands:
-  Tty: {command: [agent, tty], prompt: file, input: tty}
-  Inbox: {command: [agent, inbox], prompt: file, input: inbox}
-"""
-_AWAY_S = 0.5
-_DEAF_S = 20.0
-_SETTLED_WITHIN_S = 600.0
+_AWAY_S = 1.0
+_SETTLED_WITHIN_S = 900.0
 
 
 class Storm:
@@ -33,67 +28,121 @@ class Storm:
         self.trace: list[str] = []
         self.broken: list[str] = []
         self.virtual_s = 0.0
-        self._world: World
         self._told = Told()
-        self._exits: dict[str, asyncio.Future[int]] = {}
         self._read_letters: set[int] = set()
-        self._tags = 0
         self._acting: set[asyncio.Task[None]] = set()
-        self._starting, self._dropping = asyncio.Lock(), asyncio.Lock()
+        self._starting = asyncio.Lock()
+        self._late_s = 0.0
+        """How long the script has stood still at settled points."""
+        self._world: World
+        self._acts: Acts
+        self._faults: Faults
+
+    @property
+    def turns(self) -> int:
+        return self._told.journal.turns
 
     def _say(self, text: str) -> None:
+        text = text.replace(str(self._world.home), "~")  # it differs from run to run
         self.trace.append(f"{self._world.loop.time() - BEGIN_S:9.3f} {text}")
 
     async def run(self) -> None:
-        async with simulation(CONFIG, seed=self._seed) as world:
+        async with simulation(config_of(self._seed), seed=self._seed) as world:
             self._world = world
-            world.programs.installed["agent"] = self._agent
-            for entry in self._entries:
-                await self._wait_until(entry.at_s)
-                task = world.loop.create_task(self._perform(entry))
-                self._acting.add(task)
-                task.add_done_callback(self._acting.discard)
+            self._acts = Acts(world, self._told, self._say, self._start_daemon)
+            self._faults = Faults(world, self._told, self._say, self._start_daemon, self._seed)
+            self._told.journal.heard = self._hear
+            world.programs.installed |= {"agent": self._agent, "stand-in": self._claude}
+            await self._play()
             await asyncio.sleep(30)
-            await self._settle()
+            await self._settle("the end")
             self.virtual_s = world.loop.time() - BEGIN_S
             if not self.broken:  # once more from the files alone
                 world.daemon.drop()
-                await world.start()
-                await self._settle()
+                await self._settle("another start")
+
+    async def _play(self) -> None:
+        for entry in self._entries:
+            await self._wait_until(entry.at_s)
+            if entry.act is Act.SETTLE:
+                before_s = self._world.loop.time()
+                await self._settle(f"{entry.at_s:g} s")
+                if self.broken:
+                    return
+                self._late_s += self._world.loop.time() - before_s
+                continue
+            task = self._world.loop.create_task(self._perform(entry))
+            self._acting.add(task)
+            task.add_done_callback(self._acting.discard)
+
+    async def _perform(self, entry: Entry) -> None:
+        if isinstance(entry.act, Fault):
+            await self._faults.carry_out(entry, self._acts.find(entry.target))
+        else:
+            await self._acts.perform(entry)
 
     async def _wait_until(self, at_s: float) -> None:
-        left_s = BEGIN_S + at_s - self._world.loop.time()
+        left_s = BEGIN_S + at_s + self._late_s - self._world.loop.time()
         if left_s > 0:
             await asyncio.sleep(left_s)
 
-    async def _settle(self) -> None:
+    async def _settle(self, when: str) -> None:
+        """Wait until nobody acts and the daemon has settled, and check the promises."""
+        world = self._world
         if self._acting:
             await asyncio.wait(self._acting, timeout=300)
-        self._world.server.is_deaf = False
+        world.server.is_deaf = world.disk.is_full = False
+        world.forget_drops()
+        await self._start_daemon()
         try:
-            await self._world.settled(_SETTLED_WITHIN_S)
+            await world.settled(_SETTLED_WITHIN_S)
         except AssertionError as error:
             self.broken.append(f"not settled: {error}")
-        self.broken += broken(self._world, self._told)
+        found = await broken(world, self._told)
+        self.broken += [f"{text} (at {when})" for text in found]
+
+    async def _start_daemon(self) -> None:
+        async with self._starting:
+            while not self._world.daemon.is_running:
+                try:
+                    await self._world.start()
+                except (SmError, OSError) as error:
+                    self._say(f"the daemon does not start: {error}")
+                    await asyncio.sleep(_AWAY_S)
 
     # Agents
 
+    def _last_event(self) -> int:
+        return self._world.store.last_seq
+
+    async def _claude(self, program: Running) -> int:
+        session_id = program.session_id
+        self._told.begin_run(session_id, program.process, "claude", self._last_event)
+        runs = len(self._told.runs[session_id])
+        chance = random.Random(f"{self._seed} {session_id} {runs}")
+        habits = Habits(fault=self._faults.hook)
+        played = PlayedClaude(program, self._world.clocks, chance, habits, self._told.journal)
+        self._acts.claudes[session_id] = played
+        return await played.run()
+
     async def _agent(self, program: Running) -> int:
         """An agent that keeps what it hears until it is told to end."""
+        run = self._told.begin_run(program.session_id, program.process, "command", self._last_event)
         end: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._exits[program.session_id] = end
+        self._acts.exits[program.session_id] = end
         listening = asyncio.create_task(
             self._read(program) if program.argv[1] == "tty" else self._take(program)
         )
         try:
-            return await end
+            code = await end
+            run.cause = Cause.ITSELF
+            return code
         finally:
             listening.cancel()
 
     async def _read(self, program: Running) -> None:
         while True:
-            line = await program.read_line()
-            self._hear(program.session_id, line)
+            self._hear(program.session_id, await program.read_line())
 
     async def _take(self, program: Running) -> None:
         """Read the letters as `sm inbox --take` shows them: first shown, then confirmed, so perhaps shown again."""
@@ -115,118 +164,6 @@ class Storm:
         at = line.find("tag")
         if at >= 0:
             self._told.heard.setdefault(session_id, []).append(line[at:].split("\n")[0].strip())
-
-    # Acts
-
-    def _find(self, number: int) -> str | None:
-        return self._told.spawned[number % len(self._told.spawned)] if self._told.spawned else None
-
-    def _caller(self, number: int) -> tuple[str, Caller]:
-        session_id = None if number < 0 else self._find(number)
-        program = None if session_id is None else self._world.programs.running.get(session_id)
-        if session_id is None or program is None or program.process.exit is not None:
-            return "operator", self._world.operator
-        return session_id, program.sm
-
-    async def _perform(self, entry: Entry) -> None:
-        try:
-            await self._carry_out(entry)
-        except SmError as error:
-            self._say(f"{entry.act} refused: {error.message[:120]}")
-
-    async def _post(self, caller: Caller, path: str, body: dict[str, object]) -> object:
-        """Send a request, and repeat it with its key while the daemon is away, as `sm` does."""
-        key = new_key()
-        while True:
-            try:
-                return await caller.post(path, body, key=key)
-            except DaemonAway:
-                await asyncio.sleep(_AWAY_S)
-                await self._start_daemon()
-
-    async def _start_daemon(self) -> None:
-        async with self._starting:
-            if not self._world.daemon.is_running:
-                await self._world.start()
-
-    async def _carry_out(self, entry: Entry) -> None:
-        world = self._world
-        name, caller = self._caller(entry.actor)
-        target = self._find(entry.target)
-        match entry.act:
-            case Act.SPAWN:
-                kind = TYPES[int(entry.value * len(TYPES))]
-                body = {"agent_type": kind, "prompt": "work", "cwd": str(world.work)}
-                if name == "operator":
-                    body["environment"] = dict(world.environ)  # type: ignore[assignment]
-                answer = await self._post(caller, "/v1/sessions", body)  # type: ignore[arg-type]
-                self._told.spawned.append(answer["session_id"])  # type: ignore[index]
-                self._say(f"{name} spawned {kind} {self._told.spawned[-1]}")
-            case Act.SEND if target is not None:
-                self._tags += 1
-                tag = f"tag{self._tags} to {target}"
-                await self._post(caller, "/v1/messages", {"to": target, "text": tag, "answer": "message"})
-                self._told.sent.append(tag)
-                self._say(f"{name} sent {tag}")
-            case Act.ASK if name != "operator":
-                request = await self._post(
-                    caller, "/v1/requests", {"question": "which?", "options": ["a", "b"]}
-                )
-                self._say(f"{name} asked {request['request_id']}")  # type: ignore[index]
-                await asyncio.sleep(60 * entry.value)
-                path = f"/v1/requests/{request['request_id']}/answer"  # type: ignore[index]
-                await self._post(world.operator, path, {"answers": ["1"]})
-                self._say(f"operator answered {request['request_id']}")  # type: ignore[index]
-            case Act.NOTE if name != "operator":
-                await self._post(caller, "/v1/sessions/me/note", {"text": f"note {entry.value:.3f}"})
-            case Act.COMPLETE if name != "operator":
-                await self._post(caller, "/v1/sessions/me/complete", {"message": "done"})
-                self._say(f"{name} completed")
-            case Act.EXIT if target in self._exits and not self._exits[target].done():
-                self._exits[target].set_result(int(entry.value * 4))
-                self._say(f"{target} exits with {int(entry.value * 4)}")
-            case Act.KILL | Act.PAUSE | Act.RESUME | Act.RESTORE if target is not None:
-                body = {"for_s": 60.0, "wait_s": 0} if entry.act is Act.PAUSE else {}  # type: ignore[dict-item]
-                await self._post(world.operator, f"/v1/sessions/{target}/{entry.act}", body)  # type: ignore[arg-type]
-                self._say(f"operator ordered {entry.act} of {target}")
-            case Act.OVERSTEP if target is not None and name != "operator":
-                if not await self._is_below(target, name):
-                    await self._post(caller, f"/v1/sessions/{target}/kill", {})
-                    self._told.overstepped.append(f"{name} killed {target}")
-            case Fault.DROP:
-                steps = 1 + int(400 * entry.value**3)
-                self._say(f"FAULT drop after {steps} steps")
-                async with self._dropping:
-                    await self._start_daemon()
-                    await world.drop_after(steps)
-                    await asyncio.sleep(1 + 10 * entry.value)
-                    await self._start_daemon()
-            case Fault.PROCESS if target in world.programs.running:
-                self._say(f"FAULT SIGKILL of {target}")
-                world.kernel.signal(world.programs.running[target].process, 9)
-            case Fault.SERVER:
-                self._say("FAULT the terminal server ends")
-                world.server.kill()
-            case Fault.DEAF:
-                self._say("FAULT the terminal server is deaf")
-                world.server.is_deaf = True
-                await asyncio.sleep(_DEAF_S * entry.value)
-                world.server.is_deaf = False
-            case Fault.CLOCK:
-                by_s = (entry.value - 0.5) * 240
-                self._say(f"FAULT the clock steps by {by_s:.0f} s")
-                world.clocks.step(by_s)
-            case _:
-                pass
-
-    async def _is_below(self, session_id: str, above: str) -> bool:
-        sessions = self._world.daemon.store.sessions
-        at: str | None = session_id
-        while at is not None and at in sessions:
-            if at == above:
-                return True
-            at = sessions[at].parent_id
-        return False
 
 
 def play(seed: int, entries: Sequence[Entry]) -> Storm:

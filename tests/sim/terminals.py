@@ -72,6 +72,8 @@ class PlayedServer:
         """By the name of the terminal."""
         self.is_deaf = False
         """True while it runs and does not answer."""
+        self.call_s = _CALL_S
+        """How long it takes for each call."""
         self.run: Program = lambda pane: None
         self._panes_made = 0
         self._clients: list[FakeTerminals] = []
@@ -87,7 +89,7 @@ class PlayedServer:
         if self.is_deaf:
             await asyncio.sleep(_TIMEOUT_S)
             raise TerminalUnreachable(f"tmux did not respond within {_TIMEOUT_S:g} s")
-        await asyncio.sleep(_CALL_S)
+        await asyncio.sleep(self.call_s)
         if self.process is None:
             raise NoServer("no tmux server runs")
 

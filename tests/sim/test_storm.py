@@ -6,7 +6,7 @@ from tests.sim.fleet import script
 from tests.sim.storm import play
 
 
-@pytest.mark.parametrize("seed", range(1, 7))
+@pytest.mark.parametrize("seed", range(1, 3))
 def test_fleet_with_faults_keeps_the_promises(seed: int) -> None:
     storm = play(seed, script(seed))
     assert storm.broken == [], "\n".join(storm.trace)

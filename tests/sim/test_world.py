@@ -1,10 +1,13 @@
 """The daemon in a simulation: sessions of commands, crashes, callers."""
 
+import shlex
+
 import pytest
 
 from sm.client.http import DaemonAway, new_key
-from sm.errors import NotPermitted, ProgramMissing
+from sm.errors import NotPermitted, ProgramMissing, StorageFull
 from tests.sim.programs import Running
+from tests.sim.scripts import parse_script
 from tests.sim.world import World, simulation
 
 pytestmark = pytest.mark.simulation
@@ -146,3 +149,45 @@ async def test_terminal_server_that_ends_ends_its_sessions() -> None:
         world.server.kill()
         await world.settled()
         assert (await world.session(id))["status"] == "error"
+
+
+async def test_full_disk_refuses_a_message_and_takes_it_when_there_is_room() -> None:
+    async with simulation(CONFIG) as world:
+        install(world)
+        id = await world.spawn("Reading")
+        await world.settled()
+        world.disk.is_full = True
+        with pytest.raises(StorageFull):
+            await world.operator.post("/v1/messages", {"to": id, "text": "hello"})
+        with pytest.raises(OSError, match="No space left"):
+            (world.work / "file").write_text("x", encoding="utf-8")
+        assert world.disk.refused >= 2
+        world.disk.is_full = False
+        await world.operator.post("/v1/messages", {"to": id, "text": "hello"})
+        await world.settled()
+        got = [line for line in world.programs.running[id].pane.lines if line.startswith("got ")]
+        assert [line.rpartition(": ")[2] for line in got] == ["hello"]
+
+
+async def test_daemon_that_is_dropped_while_it_starts_is_followed_by_another() -> None:
+    async with simulation(CONFIG) as world:
+        for steps in range(1, 400, 40):
+            world.daemon.drop()
+            world.drop_next_after(steps)
+            await world.start()
+            if not world.daemon.is_running:
+                await world.start()
+            world.loop.forget_interruptions()
+            assert await world.operator.get("/v1/sessions") == []
+
+
+async def test_launch_script_is_read_as_a_shell_reads_it() -> None:
+    words = ["agent", "it's", "two\nlines", 'a "b" \\ $c', ""]
+    script = "\n".join(
+        [
+            f"cd -- {shlex.quote('/a dir')} || exit 3",
+            f"export {shlex.quote('NAME=it is')}",
+            f"set -- {' '.join(map(shlex.quote, words))}",
+        ]
+    )
+    assert parse_script(script) == ("/a dir", words, {"NAME": "it is"})

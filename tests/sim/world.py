@@ -12,10 +12,12 @@ from unittest import mock
 from sm.linux.inotify import replaced_notices
 from sm.linux.kernel import replaced_kernel
 from sm.paths import InstancePaths
+from sm.store import Store
 from tests.sim.clocks import Clocks, PlayedModules
 from tests.sim.containers import played_client
 from tests.sim.daemon import Daemon, DaemonOptions, Surroundings
 from tests.sim.database import played_threads
+from tests.sim.disk import Disk
 from tests.sim.engine import PlayedEngine
 from tests.sim.file_events import PlayedNotices
 from tests.sim.guards import guarded
@@ -47,6 +49,7 @@ class World:
         self.kernel = PlayedKernel(loop)
         self.server = PlayedServer(loop, self.kernel, self.clocks.wall)
         self.board = Switchboard(loop)
+        self.disk = Disk(str(directory))
         self.home = directory
         self.work = directory / "work"
         self.paths = InstancePaths(str(directory / "config.yaml"), str(directory / "state"))
@@ -68,6 +71,7 @@ class World:
         self.daemon_options = DaemonOptions()
         """The options of the daemons that start from now on."""
         self._daemons: list[Daemon] = []
+        self._drops_next: int | None = None
 
     # The daemon
 
@@ -76,8 +80,13 @@ class World:
         """The daemon that runs."""
         return self._daemons[-1]
 
+    @property
+    def store(self) -> Store:
+        """The store of the newest daemon that has opened one."""
+        return next(daemon.store for daemon in reversed(self._daemons) if hasattr(daemon, "store"))
+
     async def start(self, *, new_database: bool = False) -> Daemon:
-        """Start a daemon, and return it when it serves requests."""
+        """Start a daemon, and return it when it serves requests or was dropped."""
         assert not self._daemons or not self._daemons[-1].is_running, "a daemon runs already"
         around = Surroundings(
             self.loop,
@@ -91,6 +100,9 @@ class World:
         )
         daemon = Daemon(around, self.daemon_options, new_database=new_database)
         self._daemons.append(daemon)
+        if self._drops_next is not None:
+            self.loop.interrupt_after(self._drops_next, daemon.drop)
+            self._drops_next = None
         await daemon.start()
         return daemon
 
@@ -118,6 +130,15 @@ class World:
 
         self.loop.interrupt_after(steps, drop)
         return dropped
+
+    def drop_next_after(self, steps: int) -> None:
+        """Drop the next daemon that many steps after it begins to start."""
+        self._drops_next = steps
+
+    def forget_drops(self) -> None:
+        """Drop no daemon, and end no process, of which `drop_next_after` or the loop still knows."""
+        self._drops_next = None
+        self.loop.forget_interruptions()
 
     async def settled(self, within_s: float = _WITHIN_S) -> None:
         """Wait until the daemon has nothing left to do but to wait."""
@@ -185,7 +206,7 @@ def world_on(loop: VirtualLoop, config: str, seed: int, *, in_memory: bool = Tru
         world.work.mkdir()
         Path(world.paths.config).write_text(config, encoding="utf-8")
         stack.enter_context(mock.patch.dict(os.environ, world.environ))  # of the daemon
-        stack.enter_context(played_threads())
+        stack.enter_context(played_threads(world.disk))
         stack.enter_context(played_client())
         stack.enter_context(mock.patch("sm.daemon.lock._listener", world.board.listener))
         stack.enter_context(replaced_kernel(world.kernel))
@@ -195,7 +216,10 @@ def world_on(loop: VirtualLoop, config: str, seed: int, *, in_memory: bool = Tru
         _worlds.append(world)
         stack.callback(_worlds.clear)
         stack.enter_context(watched(loop))
-        stack.enter_context(guarded(world.clocks.sleep, world.kernel.kill, world.kernel.open_pidfd))
+        guards = guarded(
+            world.clocks.sleep, world.kernel.kill, world.kernel.open_pidfd, world.disk.check_open
+        )
+        stack.enter_context(guards)
         loop.on_skip = world.modules.cover
         try:
             yield world
