@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tests.sim.fleet import Entry, script
+from tests.sim.fleet import Entry, days, script
 from tests.sim.storm import play
 
 _SHRINKS_MAX = 200
@@ -71,6 +71,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--runs", type=int, help="how many seeds; default: one, or as many as fit --minutes")
     parser.add_argument("--minutes", type=float, help="begin no further run after these minutes")
+    parser.add_argument(
+        "--days", type=float, help="play 20 claudes for so many days, in place of a random fleet"
+    )
     parser.add_argument("--trace", action="store_true", help="print the trace of each run")
     parser.add_argument(
         "--first", action="store_true", help="end with the first seed that breaks a promise, unshortened"
@@ -83,7 +86,7 @@ def main(arguments: Sequence[str]) -> int:
     for seed in range(options.seed, options.seed + runs):
         if options.minutes is not None and time.monotonic() - began_s > 60 * options.minutes:
             break
-        entries = script(seed)
+        entries = script(seed) if options.days is None else days(seed, options.days)
         found = outcome(seed, entries)
         played, virtual_s = played + 1, virtual_s + found.virtual_s
         if options.trace and not found.broken:
@@ -95,9 +98,9 @@ def main(arguments: Sequence[str]) -> int:
                 break
             _report(seed, entries, found)
     took_s = time.monotonic() - began_s
-    days = virtual_s / 86_400 / (took_s / 3600)
+    pace = virtual_s / 86_400 / (took_s / 3600)
     sys.stdout.write(f"{played} runs, {failed} failed, {took_s:.0f} s; ")
-    sys.stdout.write(f"{virtual_s / 3600:.1f} virtual hours, {days:.1f} virtual days an hour\n")
+    sys.stdout.write(f"{virtual_s / 3600:.1f} virtual hours, {pace:.1f} virtual days an hour\n")
     return 1 if failed else 0
 
 
