@@ -1,4 +1,4 @@
-"""The observer's reports about hooks, transcripts and dialogs, on real files and a real database."""
+"""The observer's reports about hooks, transcripts and dialogs, on real files, a real database and played terminals."""
 
 import asyncio
 import json
@@ -31,7 +31,9 @@ from sm.store import Store
 from tests import samples
 from tests.samples import commit
 from tests.session_manager import open_manager
-from tests.terminals.world import World
+from tests.sim.lives import Life
+from tests.sim.processes import PlayedKernel
+from tests.sim.terminals import PlayedServer
 from tests.waits import until_async
 
 ID = "1a2b3c4d"
@@ -98,9 +100,11 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     def now() -> str:
         return iso(NOW_S)
 
-    world, process = World(), processes.identify(os.getpid())
+    process, loop = processes.identify(os.getpid()), asyncio.get_running_loop()
     assert process is not None
-    async with open_manager(tmp_path, now) as (store, manager), world.terminals() as terminals:
+    kernel = PlayedKernel(loop)
+    terminals = PlayedServer(loop, kernel, lambda: NOW_S).client("test", Life("daemon"))
+    async with open_manager(tmp_path, now) as (store, manager):
         session = replace(samples.session(ID, status=Status.RUNNING), provider="claude", process=process)
         launch = replace(samples.LAUNCH, environment={"CLAUDE_CONFIG_DIR": str(tmp_path)})
         await commit(store, lambda tx: tx.insert(session, launch, None))
@@ -118,7 +122,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
         made = Bench(observer, log, store, manager, tmp_path, process)
         yield made
         observer.close()
-    await world.end()
+    kernel.close()
 
 
 async def test_hook_events_reach_the_listener(bench: Bench) -> None:

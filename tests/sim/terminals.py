@@ -14,7 +14,6 @@ from sm.core.models import Exit
 from sm.errors import NoServer, NoTerminal, TerminalError, TerminalUnreachable
 from sm.terminals.base import ForeignPane, Pane
 from tests.sim.lives import Life
-from tests.sim.loop import VirtualLoop
 from tests.sim.processes import PlayedKernel, PlayedProcess
 
 _CALL_S = 0.001
@@ -62,7 +61,9 @@ class PlayedPane:
 class PlayedServer:
     """The terminal server of the user, with the terminals of all instances."""
 
-    def __init__(self, loop: VirtualLoop, kernel: PlayedKernel, wall: Callable[[], float]) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, kernel: PlayedKernel, wall: Callable[[], float]
+    ) -> None:
         self.loop = loop
         self._kernel = kernel
         self._wall = wall
