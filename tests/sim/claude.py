@@ -34,7 +34,7 @@ _ANSWERS = frozenset([("text", "1"), ("text", "3"), ("key", "Enter"), ("key", "E
 
 @dataclass(slots=True)
 class Habits:
-    """What its turns are like."""
+    """The habits of a played claude in its turns."""
 
     tools_max: int = 3
     permission: float = 0.15
@@ -47,7 +47,7 @@ class Habits:
 
 @dataclass(slots=True)
 class Journal:
-    """What the played claudes of a world have done."""
+    """The record of the played claudes of a world."""
 
     heard: Callable[[str, str], None] = lambda session_id, text: None
     """Gets each prompt that a session has accepted."""

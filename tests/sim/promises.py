@@ -72,7 +72,7 @@ def _agents(world: World, db: sqlite3.Connection) -> list[str]:
 
 
 def _shown(db: sqlite3.Connection, shown: Iterable[Mapping[str, object]]) -> list[str]:
-    """What the daemon answers is what its rows say."""
+    """Compare the answers of the daemon with its rows."""
     rows = dict(db.execute("SELECT id, status FROM sessions WHERE removed = 0 AND archived = 0"))
     answered = {str(s["session_id"]): s["status"] for s in shown if not s["archived"]}
     return [

@@ -1,4 +1,4 @@
-"""Whether the counted usage is that of the transcripts, and the sums are those of the rows."""
+"""Checks that the counted usage is that of the transcripts, and that the sums are those of the rows."""
 
 import sqlite3
 from collections import Counter

@@ -9,7 +9,7 @@ from tests.sim.processes import PlayedProcess
 
 
 class Cause(StrEnum):
-    """Who ended a process."""
+    """The cause of the end of a process."""
 
     ITSELF = "itself"
     FAULT = "fault"
