@@ -141,3 +141,8 @@ def test_container_with_a_live_process_is_removed_only_by_force(sandboxed: Insta
     client.post(path, "shop", force=True)
     client.post("/v1/sandbox/containers/{name}/remove", "shop")
     client.close()
+
+
+def test_doctor_without_an_engine_names_the_reason(instance: Instance) -> None:
+    instance.start_daemon()
+    assert "sandboxes: no Docker engine runs" in instance.run("doctor").stdout
