@@ -3,6 +3,7 @@
 schemathesis makes valid and invalid requests from the document.
 """
 
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -21,8 +22,8 @@ from sm.paths import InstancePaths
 from tests.api_client import BASE_URL, ApiClient
 from tests.instance import Instance
 
-EXAMPLES = 6
-"""Examples for each route and generation mode, so few that a run takes seconds."""
+EXAMPLES = 6 if os.environ.get("SM_LONG") == "1" else 2
+"""Examples for each route and generation mode."""
 CONFIG = """
 default_trust: direct
 tmux: {socket_name: test}

@@ -1,6 +1,6 @@
 """A message and the death of its agent at the same moment: the tmux server lives on, with all other agents.
 
-`SM_LONG=1` runs 500 races next to 20 bystanders in place of 12 and 3.
+`SM_LONG=1` runs 500 races next to 20 bystanders in place of 4 and 3.
 """
 
 import os
@@ -17,7 +17,7 @@ from sm.client.http import Client
 from tests.instance import SM, Instance
 from tests.waits import until
 
-RACES, BYSTANDERS = (500, 20) if os.environ.get("SM_LONG") == "1" else (12, 3)
+RACES, BYSTANDERS = (500, 20) if os.environ.get("SM_LONG") == "1" else (4, 3)
 AGENTS = """
   Tty: {command: [sh, -c, "while read -r x; do :; done"], prompt: file, input: tty}
 limits: {max_children: 1000, spawn_interval_s: 0, max_per_workspace: 1000}
