@@ -1,0 +1,130 @@
+"""The rules of waits in tests: no new poll of a command, no new `time.sleep`, no limit that follows the load."""
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+PLAYED = ("sim/", "played/")
+"""There a look takes no time of the machine."""
+COMMANDS = frozenset(["events", "json", "refused", "run", "sm"])
+"""Methods of an instance that start `sm`."""
+POLLS = {
+    "claude_reader.py": 1,
+    "integration/test_archives.py": 7,
+    "integration/test_claude_archives.py": 2,
+    "integration/test_claude_budgets.py": 1,
+    "integration/test_claude_completions.py": 2,
+    "integration/test_claude_faults.py": 1,
+    "integration/test_claude_first_messages.py": 1,
+    "integration/test_claude_mcp.py": 1,
+    "integration/test_claude_messages.py": 3,
+    "integration/test_claude_overview.py": 2,
+    "integration/test_claude_requests.py": 4,
+    "integration/test_claude_restore.py": 1,
+    "integration/test_claude_sandbox.py": 1,
+    "integration/test_claude_setup.py": 2,
+    "integration/test_claude_telegram.py": 1,
+    "integration/test_claude_usage.py": 2,
+    "integration/test_claude_warnings.py": 1,
+    "integration/test_delivery_failures.py": 3,
+    "integration/test_endings.py": 2,
+    "integration/test_fallback.py": 1,
+    "integration/test_hostile_tmux.py": 4,
+    "integration/test_lost_teams.py": 1,
+    "integration/test_message_storm.py": 1,
+    "integration/test_restarts.py": 1,
+    "integration/test_sandbox.py": 3,
+    "integration/test_sandbox_agent.py": 1,
+    "integration/test_sandbox_attacks.py": 1,
+    "integration/test_sandbox_commands.py": 1,
+    "integration/test_sandbox_faults.py": 2,
+    "integration/test_sandbox_sockets.py": 1,
+    "integration/test_sandbox_users.py": 2,
+    "integration/test_spawn.py": 1,
+    "integration/test_warning_silence.py": 1,
+    "integration/test_web_service.py": 2,
+    "terminals/tmux/test_spare.py": 1,
+}
+"""Waits that start a command for each look. A file may have fewer, but not more: wait for an event, a file or a row."""
+SLEEPS = {
+    "waits.py": "the pause between two looks",
+    "integration/hook_caller.py": "nothing reports when a daemon is back",
+    "integration/kept_connection.py": "nothing reports when a daemon is back",
+    "integration/message_sender.py": "nothing reports when a daemon is back",
+    "integration/leave_tree.py": "programs that leave the process tree, each in its way",
+    "integration/test_claude_messages.py": "the moment of a kill or of an end, not a wait",
+    "integration/test_claude_storm.py": "the moment of a kill, not a wait",
+    "integration/test_crash_in_spawn.py": "the moment of a kill, not a wait",
+    "integration/test_paste_races.py": "the moment of a death, not a wait",
+    "integration/test_sandbox_crash.py": "the moment of a kill, not a wait",
+}
+
+
+def _modules() -> Iterator[tuple[str, ast.Module]]:
+    for file in sorted(TESTS.rglob("*.py")):
+        name = file.relative_to(TESTS).as_posix()
+        if not name.startswith(PLAYED):
+            yield name, ast.parse(file.read_text())
+
+
+def _name(call: ast.Call) -> str:
+    return ast.unparse(call.func).rpartition(".")[2]
+
+
+def polls(module: ast.Module) -> int:
+    """How many waits start a command for each look."""
+    functions = {node.name: node for node in ast.walk(module) if isinstance(node, ast.FunctionDef)}
+
+    def runs_command(look: ast.expr) -> bool:
+        body = functions.get(look.id) if isinstance(look, ast.Name) else look
+        return body is not None and any(
+            isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in COMMANDS
+            for node in ast.walk(body)
+        )
+
+    return sum(
+        isinstance(node, ast.Call)
+        and _name(node) == "until"
+        and bool(node.args)
+        and runs_command(node.args[0])
+        for node in ast.walk(module)
+    )
+
+
+def sleeps(module: ast.Module) -> bool:
+    return any(
+        isinstance(node, ast.Call) and ast.unparse(node.func) == "time.sleep" for node in ast.walk(module)
+    )
+
+
+def names_load(module: ast.Module) -> bool:
+    """Tell whether a module reads the load of the machine."""
+    return any(
+        (isinstance(node, ast.Constant) and node.value == "/proc/" + "loadavg")
+        or (isinstance(node, ast.Attribute) and node.attr == "getloadavg")
+        for node in ast.walk(module)
+    )
+
+
+def test_no_new_wait_polls_a_command() -> None:
+    found = Counter({name: polls(module) for name, module in _modules()})
+    assert dict(found - Counter(POLLS)) == {}
+
+
+def test_only_listed_modules_sleep() -> None:
+    assert {name for name, module in _modules() if sleeps(module)} <= set(SLEEPS)
+
+
+def test_no_limit_of_a_test_follows_the_load() -> None:
+    assert [name for name, module in _modules() if names_load(module)] == []
+
+
+def test_poll_sleep_and_load_are_found() -> None:
+    poll = "until(lambda: instance.sm('ls'), 'x')\ndef look(): return instance.json('all')\nuntil(look, 'y')"
+    assert polls(ast.parse(poll)) == 2
+    assert polls(ast.parse("until(lambda: (work / 'up').exists(), 'x')")) == 0
+    assert sleeps(ast.parse("import time\ntime.sleep(1)"))
+    assert names_load(ast.parse("open('/proc/loadavg')"))
+    assert names_load(ast.parse("os.getloadavg()"))
