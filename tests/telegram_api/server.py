@@ -293,6 +293,7 @@ class TelegramApi:
                 if self._poll != number or self.world.has_rival:
                     raise Refusal(409, _RIVAL)
                 self.world.confirm(offset)
+                self._changed.notify_all()
                 found = [update for _, update in sorted(self.world.updates.items())][:limit]
                 if self.world.reversed_order:
                     found.reverse()
