@@ -113,9 +113,9 @@ class ClaudeFiles:
         }
         about = {"id": message_id, "model": "claude-sonnet-4-5", "content": [dict(block)], "usage": usage}
         message = line["message"] | about | {"stop_reason": stop_reason}
-        self.line(name, message=message)
+        is_written = self.line(name, message=message)
         known = self.usage.get(message_id, (0, 0, 0, 0))
-        if written >= known[1]:
+        if is_written and written >= known[1]:
             self.usage[message_id] = used
 
     def result(self, use: str, text: str, *, is_error: bool = False) -> None:
@@ -131,21 +131,25 @@ class ClaudeFiles:
         text = {"type": "text", "text": "[Request interrupted by user]"}
         self.line("user text", message={"role": "user", "content": [text]}, promptId=self.prompt_id)
 
-    def line(self, name: str, **values: object) -> None:
-        """Append one line. Those with an id follow the one before."""
+    def line(self, name: str, **values: object) -> bool:
+        """Append one line. Those with an id follow the one before. False: the disk is full."""
         line = recorded("transcripts", name, values)
         line["timestamp"] = self.now()
         line["sessionId"] = self.conversation
         if "uuid" in line:
             line |= {"uuid": self.new_id(), "parentUuid": self._last, "cwd": self._process.cwd}
             self._last = line["uuid"]
-        self._write(self.transcript, "a", json.dumps(line) + "\n")
+        return self._write(self.transcript, "a", json.dumps(line) + "\n")
 
     def now(self) -> str:
         at = datetime.fromtimestamp(self._clocks.wall(), UTC)
         return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
-    def _write(self, path: str, mode: str, text: str) -> None:
+    def _write(self, path: str, mode: str, text: str) -> bool:
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, mode, encoding="utf-8") as file:
-            file.write(text)
+        try:
+            with open(path, mode, encoding="utf-8") as file:
+                file.write(text)
+        except OSError:  # claude goes on without the line
+            return False
+        return True

@@ -52,7 +52,8 @@ def _wrong_event(session_id: str, run: Run, events: Sequence[tuple[int, str]]) -
 def _expected(run: Run) -> set[str]:
     """The statuses that the end of a process may give."""
     assert run.process.exit is not None
-    ordered = {"killed"} if run.was_ordered else set()
+    # The end of its parent may be seen before its own.
+    ordered = {"killed", "abandoned"} if run.was_ordered else {"abandoned"}
     match run.cause:
         case Cause.DAEMON if run.process.exit.signal == signal.SIGINT:  # the C-c of an interrupt
             return ordered | {"error"}
