@@ -50,8 +50,8 @@ def test_token_admits_session_in_any_status_while_its_process_runs(holder: Sessi
     assert tokens(replace(holder, status=status)).authenticate(PEER, HEADER).id == holder.id
 
 
-@pytest.mark.parametrize("status", [Status.SPAWNED, Status.STARTING])
-def test_token_admits_starting_session_before_its_process_is_known(holder: Session, status: Status) -> None:
+@pytest.mark.parametrize("status", [Status.SPAWNED, Status.STARTING, Status.COMPLETED, Status.ERROR])
+def test_token_admits_session_before_its_process_is_known(holder: Session, status: Status) -> None:
     starting = replace(holder, status=status, process=None)
     assert tokens(starting).authenticate(PEER, HEADER).id == holder.id
 
@@ -66,13 +66,13 @@ def test_token_admits_starting_session_before_its_process_is_known(holder: Sessi
         {"exit": Exit()},
         {"process": Process(os.getpid(), "another boot/1")},
         {"process": Process(2**22 + 1, HERE.started if HERE else "")},
-        {"process": None, "status": Status.ERROR},
+        {"process": None, "status": Status.ERROR, "exit": Exit()},
         {"token_hash": None},
         {"token_hash": digest("5b" * 32)},
     ],
     ids=[
         *("other workspace", "no workspace", "direct", "exited", "exited without code", "other boot"),
-        *("dead process", "no process", "no token", "other token"),
+        *("dead process", "failed start", "no token", "other token"),
     ],
 )
 def test_token_is_refused_when_session_does_not_match_or_its_process_is_gone(

@@ -89,6 +89,13 @@ async def test_peer_in_the_cgroup_of_an_ended_session_is_refused_also_with_its_t
     assert refused.value.hint == f"to start its agent again, in another terminal: sm restore {ONE}"
 
 
+async def test_agent_that_completes_before_its_start_is_recorded_is_its_session(marks: Marks) -> None:
+    def completed(session: Session) -> Session:
+        return replace(session, status=Status.COMPLETED, process=None)
+
+    assert await marks.caller(cgroup=ONE, variable=ONE, headers=HEADER, change=completed) == HOLDER
+
+
 async def test_peer_in_the_cgroup_of_a_removed_session_is_refused(marks: Marks) -> None:
     with pytest.raises(NotPermitted, match="unknown to this daemon"):
         await marks.caller(cgroup="99999999", headers=HEADER)

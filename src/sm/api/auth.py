@@ -19,7 +19,6 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sm.core.lifecycle import is_live
 from sm.core.models import OPERATOR, Caller, Session, digest
 from sm.core.session_index import SessionIndex
 from sm.core.states import CallerKind, TrustLevel
@@ -234,7 +233,10 @@ def ended(session_id: str) -> NotPermitted:
 
 
 def _is_running(session: Session) -> bool:
-    """True when the process that holds the session's token lives; while it starts, its pid is not known."""
+    """True when the process that holds the session's token lives.
+
+    Its pid is not known while it starts. An agent may report its end before that is recorded.
+    """
     if session.exit is not None or is_waiting(session):
         return False
-    return is_live(session.status) if session.process is None else is_alive(session.process)
+    return session.process is None or is_alive(session.process)
