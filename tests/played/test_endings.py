@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from datetime import timedelta
 from pathlib import Path
 
 from tests.fixtures import context_fixture
@@ -40,11 +41,13 @@ def test_kill_sends_sigkill_after_the_grace_time_when_sigterm_is_ignored(instanc
     assert (instance.work / "heard").exists()
 
 
-def test_kill_force_in_the_grace_time_of_an_earlier_kill_ends_the_agent_once(instance: Instance) -> None:
+def test_kill_force_ends_the_grace_time_of_an_earlier_kill_and_the_agent_once(instance: Instance) -> None:
     session_id = spawn_stubborn(instance)
     first = instance.start_command("kill", session_id)
     until((instance.work / "heard").exists, "the first kill has sent SIGTERM")
+    began = instance.now()
     instance.sm("kill", session_id, "--force")
+    assert instance.now() - began < timedelta(seconds=2)  # virtual time; the grace time is 5 s
     assert first.wait(20) == 0
     assert end_events(instance, session_id) == ["killed"]
 

@@ -282,9 +282,11 @@ class Outbox:
             or self._is_killed(session_id)
         )
 
-    def _is_killed(self, session_id: str) -> bool:
+    def _is_killed(self, session_id: str, *, force: bool = False) -> bool:
+        """True while a kill is ordered. `force`: only a forced one counts."""
         effects = self._store.mail.open.effects.values()
-        return any(e.session_id == session_id and e.kind == EffectKind.KILL for e in effects)
+        kills = (e for e in effects if e.session_id == session_id and e.kind == EffectKind.KILL)
+        return any(not force or kill.payload.get("force") for kill in kills)
 
     async def _end_old_process(self, session: Session, payload: Mapping[str, Any]) -> None:
         """End what is left of a restored session's old process, and close its terminal.
@@ -351,7 +353,7 @@ class Outbox:
         left: ExternalError | None = None
         if session.process is not None:
             try:
-                await self._sandbox.end(session, session.process, force=bool(effect.payload.get("force")))
+                await self._end(session, session.process, force=bool(effect.payload.get("force")))
             except ExternalError as error:
                 if is_alive(session.process):
                     return error.message
@@ -370,6 +372,22 @@ class Outbox:
                 session.id, None, LossCause.TERMINAL, "the session had no process", process_gone=True
             )
         return None if left is None else left.message
+
+    async def _end(self, session: Session, process: Process, *, force: bool) -> None:
+        """End the process of a session. A forced kill, which waits behind this one, ends the grace time."""
+        if force:
+            await self._sandbox.end(session, process, force=True)
+            return
+        ending = asyncio.create_task(self._sandbox.end(session, process, force=False))
+        forced = asyncio.create_task(self._store.wait_until(lambda: self._is_killed(session.id, force=True)))
+        try:
+            await asyncio.wait((ending, forced), return_when=asyncio.FIRST_COMPLETED)
+            if not ending.done():
+                await self._sandbox.end(session, process, force=True)
+            await ending
+        finally:
+            ending.cancel()
+            forced.cancel()
 
     async def _archive(self, effect: Effect) -> str | None:
         terminal, began_s = str(effect.payload["terminal"]), _began_s(effect.payload)
