@@ -23,6 +23,8 @@ _START_S = 0.8
 _DRAWS_S = 0.02
 _SUPERVISED_S = 1.0
 """How long a dialog must have been open until input for it cannot have been typed for the box."""
+_CALLS = 5
+"""The calls to the terminal server from the last look at the screen to the paste, which a slow server delays."""
 DONE = "All tests pass, and I have committed the change. The task is complete."
 _UNDONE = (
     "I have changed the parser and will look at the tests next.",
@@ -172,7 +174,8 @@ class PlayedClaude:
     def _press_in_dialog(self, kind: str, text: str) -> None:
         loop = asyncio.get_running_loop()
         is_person = self.program.pane.keys_at_s is not None and loop.time() - self.program.pane.keys_at_s < 1
-        if not is_person and loop.time() - self._dialog_s > _SUPERVISED_S:
+        on_its_way_s = _SUPERVISED_S + _CALLS * self.program.terminal_call_s
+        if not is_person and loop.time() - self._dialog_s > on_its_way_s:
             where = f"was typed into the {self._screen.dialog} dialog of"
             self._journal.wrongly_typed.append((self.program.session_id, text, where))
         is_known = (kind, text) in _ANSWERS

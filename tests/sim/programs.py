@@ -53,6 +53,11 @@ class Running:
         return self._world.kernel
 
     @property
+    def terminal_call_s(self) -> float:
+        """The time that each call of sm to the terminal server takes."""
+        return self._world.server.call_s
+
+    @property
     def container(self) -> PlayedContainer | None:
         place = self.process.place
         return place if isinstance(place, PlayedContainer) else None

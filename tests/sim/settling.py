@@ -3,7 +3,9 @@
 import asyncio
 
 from sm.core.effects import EffectKind
+from sm.core.models import Session
 from sm.core.states import MessageState
+from sm.core.statuses import Status
 from sm.core.timers import Timer
 from tests.sim.clocks import Clocks
 from tests.sim.daemon import Daemon
@@ -29,10 +31,20 @@ def left_to_do(daemon: Daemon, clocks: Clocks) -> list[str]:
         for t in open.timers.values()
         if t.seconds_left(clocks.wall()) <= 0 and not _is_postponed(daemon, t, clocks)
     ]
-    left += [f"message {m.id}" for m in open.messages.values() if m.state is MessageState.DELIVERING]
+    left += [
+        f"message {m.id}"
+        for m in open.messages.values()
+        if m.state is MessageState.DELIVERING
+        and not _is_behind_dialog(store.sessions.get(m.session_id or ""))
+    ]
     if store._writing.locked() or not store._turns.empty():
         left.append("transaction")
     return left
+
+
+def _is_behind_dialog(session: Session | None) -> bool:
+    """True if a dialog hides the box with the message, until somebody answers."""
+    return session is not None and session.status is Status.WAITING_INPUT
 
 
 def _is_postponed(daemon: Daemon, timer: Timer, clocks: Clocks) -> bool:
