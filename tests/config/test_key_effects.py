@@ -44,9 +44,9 @@ sessions:
 """
 """The configuration of seed 003, with every key of the specification."""
 
-COMMAND_LINE = "integration/test_settings.py::test_command_line_of_claude_follows_the_configuration"
+COMMAND_LINE = "played/test_settings.py::test_command_line_of_claude_follows_the_configuration"
 COMPLETIONS = "monitor/test_completions.py::"
-CLEANUP = "integration/test_cleanup.py::"
+CLEANUP = "played/test_cleanup.py::"
 PARENT = "state/test_notices.py::test_parent_is_told_of_"
 USAGE = "monitor/test_usage.py::test_disabled_tracking_still_reads_the_transcript"
 EFFECTS = {
@@ -56,7 +56,7 @@ EFFECTS = {
     "claude.agent_configs.Engineer.args": COMMAND_LINE,
     "claude.presets.quick-fix.model": COMMAND_LINE,
     "claude.presets.quick-fix.args": COMMAND_LINE,
-    "child_agents.mode": "integration/test_settings.py::test_mode_of_the_configuration_decides_when_nothing_else_does",
+    "child_agents.mode": "played/test_settings.py::test_mode_of_the_configuration_decides_when_nothing_else_does",
     "child_agents.auto_complete.enabled": (
         f"{COMPLETIONS}test_disabled_detection_reports_only_that_the_session_is_idle"
     ),
@@ -73,7 +73,7 @@ EFFECTS = {
         f"{COMPLETIONS}test_required_approval_makes_a_proposal_in_mode_auto"
     ),
     "child_agents.cleanup.auto_kill_on_complete": (
-        f"{CLEANUP}test_completed_session_is_killed_with_its_descendants_when_configured"
+        "integration/test_cleanup.py::test_completed_session_is_killed_with_its_descendants_when_configured"
     ),
     "child_agents.cleanup.auto_archive_transcript": (
         f"{CLEANUP}test_output_is_not_archived_when_archiving_is_off"
@@ -95,16 +95,16 @@ EFFECTS = {
         "test_change_that_the_system_does_not_report_is_found_after_the_snapshot_interval"
     ),
     "sessions.default_working_dir_behavior": (
-        "integration/test_settings.py::test_spawn_needs_a_working_directory_when_the_behavior_is_specify"
+        "played/test_settings.py::test_spawn_needs_a_working_directory_when_the_behavior_is_specify"
     ),
     "sessions.inherit_environment_vars": (
-        "integration/test_settings.py::test_agent_gets_the_variables_of_the_configured_list"
+        "played/test_settings.py::test_agent_gets_the_variables_of_the_configured_list"
     ),
     "sessions.naming.pattern": (
-        "integration/test_settings.py::test_names_follow_the_patterns_of_the_configuration"
+        "played/test_settings.py::test_names_follow_the_patterns_of_the_configuration"
     ),
     "sessions.naming.fallback": (
-        "integration/test_settings.py::test_names_follow_the_patterns_of_the_configuration"
+        "played/test_settings.py::test_names_follow_the_patterns_of_the_configuration"
     ),
 }
 """The test that fails if a key has no effect."""

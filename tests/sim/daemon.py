@@ -129,9 +129,8 @@ class Daemon:
         for fd in around.loop.drop(self.life):
             os.close(fd)
         around.board.close(self.life)
-        aside = (
-            os.path.dirname(around.paths.config) + ".dropped"
-        )  # not on the disk of the daemon, which may be full
+        # Not on the disk of the daemon, which may be full.
+        aside = os.path.dirname(around.paths.config) + ".dropped"
         with _unchanged(around.paths.database, aside), _unchanged(around.paths.database + "-wal", aside):
             for connection in self.life.connections:
                 connection.close()
@@ -143,7 +142,10 @@ class Daemon:
         paths = self._around.paths
         make_directories(paths)
         with instance_lock(paths) as self._lock:
-            await self._serve()
+            try:
+                await self._serve()
+            finally:
+                self._lock = None  # closed with the block
 
     async def _serve(self) -> None:
         around, paths = self._around, self._around.paths
