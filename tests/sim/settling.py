@@ -37,6 +37,7 @@ def left_to_do(daemon: Daemon, clocks: Clocks) -> list[str]:
         if m.state is MessageState.DELIVERING
         and not _is_behind_dialog(store.sessions.get(m.session_id or ""))
     ]
+    left += [f"end of {session}, which could not be recorded" for session in daemon.parts.watcher.unverified]
     if store._writing.locked() or not store._turns.empty():
         left.append("transaction")
     return left
