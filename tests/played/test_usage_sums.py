@@ -263,3 +263,17 @@ def test_session_gets_the_usage_of_itself_and_its_descendants_only() -> None:
         assert team.instance.json("usage")["total"]["removed"] == 1
     finally:
         team.end()
+
+
+def test_usage_of_an_agent_that_ends_while_the_disk_is_full_is_counted(stage: Stage) -> None:
+    agent = stage.agent("Plain")
+    spend(agent, 1, 100)
+    stage.world.disk.is_full = True
+    agent.send_event("UserPromptSubmit", prompt="work", prompt_id="p2")
+    agent.write_message(usage(2, 20))
+    stage.wait(1)  # the observer has read the line, and waits for room
+    stage.world.kernel.signal(stage.world.programs.running[agent.id].process, 9)
+    stage.wait(30)
+    stage.world.disk.is_full = False
+    until(lambda: stage.session(agent.id)["exit_signal"] == 9, "its end is recorded")
+    until(lambda: used(agent)["output"] == 120, "its last usage is counted")

@@ -111,17 +111,24 @@ class Observer:
         if agent.task is not None:
             agent.task.cancel()
 
-    async def read_to_end(self, session_id: str) -> None:
-        """Read the transcript to its end after the process is gone, before the end is reported. `forget` follows."""
+    async def read_to_end(self, session_id: str) -> bool:
+        """Read the transcript to its end after the process is gone, before the end is reported. `forget` follows.
+
+        Returns False if there was no time for it, as while a full disk keeps earlier lines from being recorded.
+        """
         agent = self._current_agent(session_id)
         if agent is None:
-            return
+            return True
         try:
             async with asyncio.timeout(_LAST_LOOK_WITHIN_S), agent.lock:
                 await self._sources.prepare(agent)
                 await self._sources.transcript(agent)
+        except TimeoutError:
+            log.warning("had no time to read the end of a transcript", extra={"sm_session": session_id})
+            return False
         except Exception:
             log.exception("failed to read the end of a transcript", extra={"sm_session": session_id})
+        return True
 
     def _current_agent(self, session_id: str) -> Agent | None:
         agent = self._agents.get(session_id)

@@ -207,8 +207,7 @@ class Watcher:
     async def _report_end(self, watched: _AgentProcess) -> None:
         """Report the end of a process to the manager, with retries until that succeeds."""
         session_id, backoff = watched.session_id, Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
-        if self._is_newest(watched):
-            await self._observer.read_to_end(session_id)
+        is_read = not self._is_newest(watched) or await self._observer.read_to_end(session_id)
         while self._is_newest(watched):
             try:
                 await self._finish_end(watched)
@@ -225,6 +224,8 @@ class Watcher:
             await asyncio.sleep(backoff.next_s())
         await self._warn_of_changes(session_id)
         await self._warn_of_leftovers(session_id)
+        while not is_read and self._is_newest(watched):  # the last lines have usage, which must not be lost
+            is_read = await self._observer.read_to_end(session_id)
         self._forget(watched)
 
     async def _warn_of_changes(self, session_id: str) -> None:
