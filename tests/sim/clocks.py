@@ -4,14 +4,16 @@ Parts with a clock of their own get it from the simulation. Everything else that
 """
 
 import asyncio
+import builtins
 import gc
+import importlib
 import random
 import secrets
 import select
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, tzinfo
 from types import ModuleType
@@ -104,25 +106,42 @@ class PlayedModules:
         }
         self._replaced: list[tuple[ModuleType, str, object]] = []
         self._loaded = 0
+        self._covered: set[str] = set()
 
     def cover(self) -> None:
         """Replace the modules also where sm has imported them since the last call."""
         if len(sys.modules) == self._loaded:
             return
         for name, module in tuple(sys.modules.items()):
-            if name.startswith("sm."):
+            if name.startswith("sm.") and name not in self._covered:
                 for attribute, value in tuple(vars(module).items()):
                     stand = self._stands.get(value) if isinstance(value, (ModuleType, type)) else None
                     if stand is not None:
                         setattr(module, attribute, stand)
                         self._replaced.append((module, attribute, value))
+                if not getattr(module.__spec__, "_initializing", False):
+                    self._covered.add(name)
         self._loaded = len(sys.modules)
+
+    def _importing(self, load: Callable[..., Any]) -> Callable[..., Any]:
+        """`load`, after which the loaded module has no real clock: code would compare its time with a played one."""
+
+        def load_and_cover(name: str, *arguments: Any, **more: Any) -> Any:
+            module = load(name, *arguments, **more)
+            self.cover()
+            return module
+
+        return load_and_cover
 
     @contextmanager
     def covered(self) -> Iterator[None]:
         self.cover()
         try:
-            with mock.patch("os.urandom", self.urandom):
+            with (
+                mock.patch("os.urandom", self.urandom),
+                mock.patch("builtins.__import__", self._importing(builtins.__import__)),
+                mock.patch("importlib.import_module", self._importing(importlib.import_module)),
+            ):
                 yield
         finally:
             for module, attribute, value in self._replaced:
