@@ -298,7 +298,8 @@ class Instance:
             server = self.tmux("display-message", "-p", "#{pid}", check=False).strip()
             if server:
                 _kill(int(server))
-            until(lambda: not _of_instance(self.home), "all processes of the instance have ended")
+            with waiting(lambda: f"the end of {[_command_line(pid) for pid in _of_instance(self.home)]}"):
+                until(lambda: not _of_instance(self.home), "all processes of the instance have ended")
         except AssertionError as error:
             left = [_command_line(pid) for pid in _of_instance(self.home)]
             raise AssertionError(f"{error}; processes left: {left}") from None

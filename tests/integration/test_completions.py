@@ -39,7 +39,7 @@ def killed(stage: Stage, times: int, dice: random.Random) -> Iterator[None]:
 
     def kill() -> None:
         for _ in range(times):
-            over.wait()  # a busy daemon needs longer to answer any hook
+            over.wait(dice.uniform(0.05, 0.8))
             stage.kill_daemon()
             stage.run("daemon", "start")
 

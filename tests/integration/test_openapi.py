@@ -114,6 +114,7 @@ def scenario() -> Iterator[Scenario]:
         scenario.end()
 
 
+@pytest.mark.timeout(300)
 def test_every_route_answers_as_documented(scenario: Scenario) -> None:
     operator, session, proxy = scenario.operator, scenario.session, scenario.proxy
     use_read_routes(operator, proxy)
