@@ -194,16 +194,6 @@ async def test_press_interrupts_a_program_that_handles_it_as_often_as_it_is_pres
         await until(lambda n=times: out.exists() and out.read_text() == n * "interrupted\n")  # type: ignore[misc]  # bound
 
 
-async def test_press_ends_a_program_that_does_not_handle_the_interrupt(terminals: Terminals) -> None:
-    pane = await terminals.open(ID, NAME, "/", sh("exec sleep 1000"))
-
-    async def is_interrupted() -> bool:
-        return await terminals.exit_status(pane) == Exit(signal=signal.SIGINT)
-
-    await terminals.press(NAME, "C-c")
-    await until_async(is_interrupted)
-
-
 @pytest.mark.tmux_only("copy mode of tmux")
 async def test_press_sends_the_key_to_the_process_when_the_pane_is_in_copy_mode(
     terminals: Terminals, world: World
