@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 _ENV = "/usr/bin/env"
 _PROBE_S = 10.0
 START_BOUND_S = 10.0
+_ENTERS_AFTER_S = 0.02
+"""The look whether an agent is in its cgroup takes a millisecond, which the answer to the spawn should not wait for."""
 
 
 def _launch_command(shell: str) -> tuple[str, ...]:
@@ -77,9 +79,11 @@ class HostSandbox:
     async def prepare(self, session: Session, launch: Launch, token: str | None = None) -> tuple[str, ...]:
         """As in `Sandbox`. Raises StorageFull, with nothing half-written, and UsageError as `launch.script`."""
         session_id = session.id
-        # First the cgroup is made: the kernel makes none during the warm-up, for which nobody waits.
-        entry = await asyncio.to_thread(self._session_processes.open, session_id)
-        if entry:
+        if self._session_processes.enters_at_once:
+            entry = self._session_processes.open(session_id)
+        else:
+            # First the cgroup is made: the kernel makes none during the warm-up, for which nobody waits.
+            entry = await asyncio.to_thread(self._session_processes.open, session_id)
             self._in_thread(self._session_processes.warm_up)
         script = self._script_of(session_id)
         text = launches.script(launch, script + FAILED, setup=entry)
@@ -111,7 +115,9 @@ class HostSandbox:
             _raise_if_failed(pid, script + FAILED)
         else:
             # For a script that could not enter. Nobody waits for it, and the next daemon repeats it.
-            self._in_thread(self._session_processes.enter, session.id, process)
+            asyncio.get_running_loop().call_later(
+                _ENTERS_AFTER_S, self._in_thread, self._session_processes.enter, session.id, process
+            )
         return process
 
     async def end(self, session: Session, process: Process, *, force: bool) -> None:

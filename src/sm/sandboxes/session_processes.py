@@ -108,6 +108,11 @@ class SessionProcesses:
     def cgroups(self) -> SessionCgroups | None:
         return self.probed.cgroups
 
+    @property
+    def enters_at_once(self) -> bool:
+        """True if it is known that `open` and the entry of an agent do not wait for the kernel."""
+        return "probed" in self.__dict__ and (self.cgroups is None or self.cgroups.version == 1)
+
     def close(self) -> None:
         """Remove what was made for cgroups, as far as no session needs it. Agents keep running."""
         if "probed" in self.__dict__ and self.cgroups is not None:
