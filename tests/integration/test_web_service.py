@@ -56,6 +56,8 @@ def test_daemon_starts_the_server_again_when_it_is_killed_and_ends_it_with_itsel
 def test_server_of_a_killed_daemon_is_taken_over_by_the_next_one(instance: Instance) -> None:
     instance.start_daemon()
     process, _ = server(instance)
+    # Before, the server may end with its daemon: it has not printed its address yet, which nobody would read.
+    log_has(instance, f"started sm web, pid {process.pid}")
     instance.kill_daemon()
     assert is_alive(process)
     instance.start_daemon()
