@@ -77,7 +77,7 @@ class EngineAccess(Protocol):
         """Run `work` apart from the event loop."""
 
     def find_command(self) -> str | None:
-        """The path of the command docker; None: it is not on the PATH."""
+        """Look up the command docker on the PATH. Returns its path; None when it is not there."""
 
 
 class LocalAccess:
