@@ -31,8 +31,6 @@ _PATH_MAX = 200
 _BOTH_END_WITHIN_S = 2.0
 """How long the process of a sandboxed session's terminal may end before its agent does, or after it."""
 _FIRST_PAUSE_S = 0.2
-_LAST_READS_MAX = 20
-"""How often the end of a transcript is read again, which takes ten minutes with the pauses."""
 _LONGEST_PAUSE_S = 15.0
 
 
@@ -226,13 +224,8 @@ class Watcher:
             await asyncio.sleep(backoff.next_s())
         await self._warn_of_changes(session_id)
         await self._warn_of_leftovers(session_id)
-        # The last lines have usage, which must not be lost. A file that nobody can read is given up.
-        for _ in range(_LAST_READS_MAX):
-            if is_read or not self._is_newest(watched):
-                break
-            self.unverified.discard(session_id)
+        while not is_read and self._is_newest(watched):  # the last lines have usage, which must not be lost
             is_read = await self._observer.read_to_end(session_id)
-            await asyncio.sleep(0 if is_read else backoff.next_s())
         self._forget(watched)
 
     async def _warn_of_changes(self, session_id: str) -> None:
