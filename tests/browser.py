@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, sync_playwright
 
 from sm.client.http import Client
-from tests.waits import until
+from tests.waits import explained, until
 from tests.web_server import WebServer
 
 CHROMIUM = shutil.which("chromium")
@@ -67,11 +67,8 @@ class Tab:
     # Waits
 
     def until(self, condition: Callable[[], Any], what: str) -> Any:
-        try:
+        with explained(lambda: f"the page:\n{self.text()}\n{[*self.problems, *self.failed_requests]}"):
             return until(condition, what)
-        except AssertionError as error:
-            trouble = [*self.problems, *self.failed_requests]
-            raise AssertionError(f"{error}; the page:\n{self.text()}\n{trouble}") from None
 
     def shows(self, *texts: str) -> None:
         self.until(lambda: all(text in self.text() for text in texts), f"the page shows {texts}")

@@ -5,7 +5,7 @@ import re
 import shlex
 import sqlite3
 import sys
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,8 +14,9 @@ from sm.client.http import Client
 from sm.paths import InstancePaths
 from tests import claude_cli, claude_container
 from tests.claude_container import Container, published_pid
-from tests.instance import Instance, until
+from tests.instance import Instance
 from tests.scripted_api import Request, ScriptedApi
+from tests.waits import explained, repeat_until, until
 
 _POINTER = "\n\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT}"
 _BOX = f"\N{BOX DRAWINGS LIGHT HORIZONTAL}{_POINTER}"
@@ -223,11 +224,8 @@ class ClaudeInstance(Instance):
             found = self.session(session_id)
             return found if found["status"] == status and words in found["status_reason"] else None
 
-        try:
+        with explained(lambda: f"{self.why(session_id)}\n{self.screen(session_id)}"):
             return until(look, f"{status}: {words}")
-        except AssertionError as error:
-            screen = self.screen(session_id)
-            raise AssertionError(f"{error}\n{self.why(session_id)}\n{screen}") from None
 
     def idle(self, session_id: str) -> dict[str, Any]:
         return self.says(session_id, "idle", "")
@@ -262,11 +260,11 @@ class ClaudeInstance(Instance):
 
     def open_view(self, session_id: str, *keys: str) -> None:
         """Press keys until claude shows a view over its input box: claude loses keys while it draws."""
-        for _ in range(4):
-            self.keys(session_id, *keys)
-            with suppress(AssertionError):
-                until(lambda: self.session(session_id)["status"] == "waiting_input", "the view is open")
-                return
+        repeat_until(
+            lambda: self.keys(session_id, *keys),
+            lambda: self.session(session_id)["status"] == "waiting_input",
+            "the view is open",
+        )
 
     def prompt(self, session_id: str, text: str) -> None:
         """Paste a prompt as a person does, then press Enter until the input box accepts the prompt."""
@@ -289,14 +287,10 @@ class ClaudeInstance(Instance):
             # behind it. A command's dialog looks the same, and a second Enter would answer that dialog.
             return text.startswith("/") or _first_line(screen, _POINTER) != typed
 
-        for _ in range(5):
-            self.keys(session_id, "Enter")
-            try:
-                until(accepted, "the input box accepts the prompt")
-            except AssertionError:
-                continue  # claude loses an Enter right after a paste; the box still shows the text
-            return
-        raise AssertionError(f"the input box did not accept the prompt: {text}")
+        # Claude loses an Enter right after a paste; then the box still shows the text.
+        repeat_until(
+            lambda: self.keys(session_id, "Enter"), accepted, f"the input box accepts the prompt: {text[:60]}"
+        )
 
     def _typed(self, session_id: str) -> str:
         """The first line of the input box: the text after a pointer right below a horizontal rule.

@@ -23,7 +23,7 @@ from sm.linux.processes import is_alive
 from tests.engine import NO_ENGINE
 from tests.fork_server import ForkedDaemon, fork_server
 from tests.private_tmux import private_server
-from tests.waits import failure_checks, until, waiting
+from tests.waits import explained, failure_checks, until, waiting
 
 SM = str(Path(sys.executable).with_name("sm"))
 
@@ -298,11 +298,10 @@ class Instance:
             server = self.tmux("display-message", "-p", "#{pid}", check=False).strip()
             if server:
                 _kill(int(server))
-            with waiting(lambda: f"the end of {[_command_line(pid) for pid in _of_instance(self.home)]}"):
+            with explained(
+                lambda: f"processes left: {[_command_line(pid) for pid in _of_instance(self.home)]}"
+            ):
                 until(lambda: not _of_instance(self.home), "all processes of the instance have ended")
-        except AssertionError as error:
-            left = [_command_line(pid) for pid in _of_instance(self.home)]
-            raise AssertionError(f"{error}; processes left: {left}") from None
         finally:
             for pid in _of_instance(self.home):
                 _kill(pid)

@@ -14,11 +14,11 @@ CONFTEST = "from tests.hard_limit import pytest_timeout_set_timer\n"
 HANGS = """
 import signal
 import pytest
-from tests.waits import until, waiting
+from tests.waits import explained, until, waiting
 
 @pytest.mark.timeout(1000)
 def test_hangs():
-    with waiting(lambda: "a file; the screen is empty"):
+    with explained(lambda: "the directory: " + "empty"), waiting(lambda: "a file; the screen is empty"):
         until(lambda: signal.raise_signal(signal.SIGALRM), "the file is there")
 
 def test_after_it():
@@ -58,6 +58,7 @@ def _run(directory: Path, test: str) -> subprocess.CompletedProcess[str]:
 def test_hanging_test_fails_with_the_names_of_its_waits(tmp_path: Path) -> None:
     ended = _run(tmp_path, HANGS)
     assert "it waits for: a file; the screen is empty; the file is there" in ended.stdout
+    assert "the directory: empty" in ended.stdout
     assert "1 failed, 1 passed" in ended.stdout
 
 

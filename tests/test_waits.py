@@ -5,6 +5,10 @@ import functools
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
+from tests.waits import repeat_until
+
 TESTS = Path(__file__).parent
 PLAYED = ("sim/", "played/")
 """There a look takes no time of the machine."""
@@ -132,3 +136,15 @@ def test_poll_sleep_and_load_are_found() -> None:
     assert sleeps(ast.parse("import time\ntime.sleep(1)"))
     assert names_load(ast.parse("open('/proc/loadavg')"))
     assert names_load(ast.parse("os.getloadavg()"))
+
+
+def test_act_that_was_lost_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    acts: list[str] = []
+    repeat_until(lambda: acts.append("press"), lambda: len(acts) == 3, "the third key is read")
+    assert acts == ["press"] * 3
+
+
+def test_act_that_had_its_effect_is_not_repeated() -> None:
+    acts: list[str] = []
+    assert repeat_until(lambda: acts.append("press"), lambda: acts, "the key is read") == ["press"]

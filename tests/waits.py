@@ -6,6 +6,8 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Literal, TypeVar
 
+import pytest
+
 T = TypeVar("T")
 
 NEVER_S = 7200.0
@@ -14,6 +16,8 @@ PATIENT = "3600"
 """As NEVER_S, for an option of `sm`."""
 _PAUSE_S = 0.01
 _PAUSE_MAX_S = 0.2
+_LOOKS = 40
+"""How often `repeat_until` looks before it acts the second time: for about six seconds."""
 
 failure_checks: list[Callable[[], str | None]] = []
 """Functions that every wait calls. A result other than None is a reason to stop waiting, such as a crashed daemon."""
@@ -33,6 +37,15 @@ def waiting(what: str | Callable[[], str]) -> Iterator[None]:
 def waits() -> str:
     """Say what this process waits for, the innermost last."""
     return "; ".join(what if isinstance(what, str) else what() for what in _waits) or "nothing with a name"
+
+
+@contextlib.contextmanager
+def explained(details: Callable[[], str]) -> Iterator[None]:
+    """Add details, such as what a screen shows, to the error of a wait that fails or meets the hard limit."""
+    try:
+        yield
+    except (AssertionError, pytest.fail.Exception) as error:
+        raise AssertionError(f"{error}\n{details()}") from None
 
 
 def raise_failures(what: str) -> None:
@@ -56,6 +69,28 @@ def until(found: Callable[[], T | Literal[False] | None], what: str) -> T:
             raise_failures(what)
             time.sleep(pause_s)
             pause_s = min(1.3 * pause_s, _PAUSE_MAX_S)
+
+
+def repeat_until(act: Callable[[], object], found: Callable[[], T | Literal[False] | None], what: str) -> T:
+    """As `until`, and call `act` before, and again each time when twice as many looks have found nothing.
+
+    For what a program may lose, such as a key that claude does not read while it draws.
+    """
+    act()
+    looks, left = _LOOKS, _LOOKS
+
+    def look() -> T | Literal[False] | None:
+        nonlocal looks, left
+        if answer := found():
+            return answer
+        left -= 1
+        if not left:
+            act()
+            looks *= 2
+            left = looks
+        return None
+
+    return until(look, what)
 
 
 async def until_async(

@@ -13,6 +13,7 @@ from tests.integration.test_claude_capabilities import WAIT, workspace, write_se
 from tests.integration.test_claude_start import request_with_results, then
 from tests.integration.test_claude_team import describe
 from tests.scripted_api import Request, ScriptedApi, tool
+from tests.waits import explained
 
 AGENTS = """
     Lead: {args: ["--allowedTools", "mcp__sm__create_session"], tools: [Read]}
@@ -96,10 +97,8 @@ def test_coordinator_delegates_and_completes_with_tools_alone(
     claudes: ClaudeInstance, api: ScriptedApi
 ) -> None:
     parent = claudes.spawn("Lead", LEAD)["session_id"]
-    try:
+    with explained(lambda: describe(claudes, api)):
         until(lambda: claudes.session(parent)["status"] == "completed", "the coordinator completes")
-    except AssertionError as error:
-        raise AssertionError(f"{error}\n{describe(claudes, api)}") from None
     assert claudes.session(parent)["completion_message"] == "all is done"
     (child,) = claudes.json("children", parent)
     assert (child["status"], child["completion_message"]) == ("completed", "the part is done")

@@ -22,7 +22,7 @@ from tests.scripted_api import ScriptedApi
 from tests.scripted_api.conversation import texts
 from tests.scripted_api.script import tool
 from tests.scripted_api.server import Request
-from tests.waits import PATIENT
+from tests.waits import PATIENT, explained
 
 RECOGNISED_S = 15.0
 AGENTS = """
@@ -68,12 +68,8 @@ class Claude(ClaudeInstance):
             found = self.session(session_id)
             return found if (found["status"], words in found["status_reason"]) == (status, True) else None
 
-        try:
+        with explained(lambda: f"{self.why(session_id)}\n{self.screen(session_id, '-S', '-')}"):
             return until(look, f"{status}: {words}")
-        except AssertionError as error:
-            raise AssertionError(
-                f"{error}\n{self.why(session_id)}\n{self.screen(session_id, '-S', '-')}"
-            ) from None
 
 
 api = scripted_api("module")

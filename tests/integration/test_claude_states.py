@@ -13,7 +13,7 @@ from tests.claude_fixtures import claude_instance, scripted_api, shared_sessions
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
 from tests.scripted_api import ScriptedApi, tool
-from tests.waits import PATIENT
+from tests.waits import PATIENT, repeat_until
 
 ASKS = tool("Bash", command="python3 -c pass")
 OPTIONS = [{"label": "red", "description": "r"}, {"label": "blue", "description": "b"}]
@@ -209,12 +209,8 @@ def test_status_is_waiting_input_while_a_person_has_a_menu_open(claudes: ClaudeI
 
 
 def press_until_shown(claudes: ClaudeInstance, session_id: str, key: str, words: str) -> None:
-    for _ in range(4):
-        claudes.keys(session_id, key)
-        with suppress(AssertionError):  # claude loses keys while it draws
-            until(lambda: words in claudes.screen(session_id), words)
-            return
-    raise AssertionError(f"{key} did not lead to {words!r}: {claudes.screen(session_id)}")
+    # Claude loses keys while it draws.
+    repeat_until(lambda: claudes.keys(session_id, key), lambda: words in claudes.screen(session_id), words)
 
 
 @pytest.mark.parametrize("busy", [False, True], ids=["idle", "working"])

@@ -11,6 +11,7 @@ from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance, calling_session
 from tests.instance import until
 from tests.scripted_api import Request, ScriptedApi, tool
+from tests.waits import explained
 
 WITHIN_S = 100.0
 LEAD = "Lead the work on the colour and the file."
@@ -93,10 +94,8 @@ def test_coordinator_answers_approves_and_completes_without_a_person(
         found = claudes.session(lead)
         return found if found["status"] in ("completed", "error") else None
 
-    try:
+    with explained(lambda: describe(claudes, api)):
         ended = until(over, "the coordinator has completed")
-    except AssertionError as error:
-        raise AssertionError(f"{error}\n{describe(claudes, api)}") from None
     assert (ended["status"], ended["completion_message"]) == ("completed", "both are done")
     children = {child["friendly_name"]: child for child in claudes.json("children", lead)}
     assert {name: (child["status"], child["completion_message"]) for name, child in children.items()} == {

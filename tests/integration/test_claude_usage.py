@@ -18,6 +18,7 @@ from tests.claude_instance import ClaudeInstance
 from tests.instance import until
 from tests.scripted_api import Kind, ScriptedApi, Usage, tool, usage
 from tests.scripted_api.script import parse
+from tests.waits import explained
 
 ENDED = ("completed", "error", "abandoned", "killed")
 
@@ -102,12 +103,10 @@ class Agent:
     def counted(self) -> dict[str, Any]:
         """The progress, once its tokens equal the usage that the API delivered."""
         truth = tokens(self.api.usage(Kind.TURN))
-        try:
+        with explained(lambda: f"{self.progress()['tokens']} is not {truth}"):
             return until(
                 lambda: progress if (progress := self.progress())["tokens"] == truth else None, "counted"
             )
-        except AssertionError as error:
-            raise AssertionError(f"{self.progress()['tokens']} is not {truth}") from error
 
     def spooled(self, event: str, times: int = 1) -> None:
         """Wait until the spool holds this hook event `times` times."""

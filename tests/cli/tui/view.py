@@ -11,7 +11,7 @@ from sm.cli.tui.app import Pace, TopApp
 from sm.cli.tui.kept import KeptChoices
 from sm.client.http import Client
 from tests.instance import Instance
-from tests.waits import until_async
+from tests.waits import explained, until_async
 
 
 class View:
@@ -31,10 +31,8 @@ class View:
         async def look() -> bool:
             return bool(condition())
 
-        try:
+        with explained(lambda: f"the screen:\n{self.text()}"):
             await until_async(look, what)
-        except AssertionError as error:
-            raise AssertionError(f"{error}; the screen:\n{self.text()}") from None
 
     async def shows(self, *texts: str) -> None:
         await self.until(lambda: all(text in self.text() for text in texts), f"the screen shows {texts}")
