@@ -49,6 +49,17 @@ def daemons(instance: Instance) -> list[int]:
     return found
 
 
+@contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    process = os.pidfd_open(pid)
+    signal.pidfd_send_signal(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        signal.pidfd_send_signal(process, signal.SIGCONT)
+        os.close(process)
+
+
 # Start and stop
 
 
@@ -61,12 +72,13 @@ def test_second_daemon_is_refused_and_the_first_keeps_running(shared: Instance) 
     assert (shared.daemon_pid, shared.socket.stat().st_ino) == (pid, inode)
 
 
-def test_daemon_ends_when_its_lock_file_is_removed_and_leaves_all_to_the_next_one(instance: Instance) -> None:
+def test_daemon_ends_when_another_one_holds_its_lock_and_leaves_all_to_it(instance: Instance) -> None:
     session = instance.spawn("Sleeper")
     first = instance.daemon_pid
-    (instance.state / "sm.lock").unlink()
-    instance.socket.unlink()  # else the next daemon refuses to start while the first one listens
-    second = int(instance.sm("daemon", "start").split()[-1])
+    with stopped(first):  # so that it cannot lock a new file before the second one starts
+        (instance.state / "sm.lock").unlink()
+        instance.socket.unlink()  # else the next daemon refuses to start while the first one listens
+        second = int(instance.sm("daemon", "start").split()[-1])
     assert second != first
     until(lambda: daemons(instance) == [second], "the first daemon has ended")
     assert instance.daemon_pid == second
@@ -74,24 +86,38 @@ def test_daemon_ends_when_its_lock_file_is_removed_and_leaves_all_to_the_next_on
     assert instance.spawn("Sleeper")["status"] == "running"
     log = [json.loads(line) for line in (instance.state / "log" / "daemon.log").read_text().splitlines()]
     (end,) = (record for record in log if "lock" in record["message"])
-    assert end["message"] == f"pid {first} ends: {instance.state}/sm.lock was removed or replaced"
+    lock = instance.state / "sm.lock"
+    assert end["message"] == f"pid {first} ends: another daemon holds {lock}, or its directory is gone"
 
 
 def test_second_daemon_is_refused_when_only_the_lock_file_was_removed(instance: Instance) -> None:
     instance.sm("all")
     pid = instance.daemon_pid
     until(lambda: (instance.state / "sm.lock").exists(), "the lock file exists")
-    process = os.pidfd_open(pid)
-    signal.pidfd_send_signal(process, signal.SIGSTOP)  # so that it cannot notice before the second one starts
-    try:
+    with stopped(pid):  # so that it cannot notice before the second one starts
         (instance.state / "sm.lock").unlink()
         ended = subprocess.run(DAEMON, env=instance.env, capture_output=True, text=True, check=False)
-    finally:
-        signal.pidfd_send_signal(process, signal.SIGCONT)
-        os.close(process)
     assert ended.returncode == 7
-    until(lambda: not daemons(instance), "the daemon without its lock file has ended")
+    until(
+        lambda: (instance.state / "sm.lock").read_text() == f"{pid}\n",
+        "the first daemon has locked a new file",
+    )
+    assert daemons(instance) == [pid]
     instance.sm("all")
+
+
+def test_socket_and_lock_that_a_cleaner_removed_are_made_anew(instance: Instance) -> None:
+    session = instance.spawn("Sleeper")
+    pid = instance.daemon_pid
+    with stopped(pid):
+        (instance.state / "sm.lock").unlink()
+        instance.socket.unlink()
+    until(instance.socket.exists, "the daemon serves a new socket")
+    assert instance.socket.stat().st_mode & 0o777 == 0o600
+    assert instance.session(session["session_id"])["status"] == "running"
+    assert (daemons(instance), instance.daemon_pid) == ([pid], pid)
+    instance.sm("daemon", "stop")
+    assert not instance.socket.exists()
 
 
 def test_simultaneous_clients_start_only_one_daemon(instance: Instance) -> None:

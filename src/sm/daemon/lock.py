@@ -1,11 +1,12 @@
 """The lock of an instance: only its holder may change the state directory.
 
-A lock belongs to a file, not to a path: when somebody removes the file, another daemon can lock a new one. So the
-holder compares the file with the path, and ends when they differ.
+A lock belongs to a file, not to a path: when a cleaner removes the file, another daemon can lock a new one. So the
+holder compares the file with the path, and locks the new file when they differ. It has lost its lock only when another
+daemon holds the new file.
 """
 
-import asyncio
 import fcntl
+import logging
 import os
 import socket
 from collections.abc import Iterator
@@ -15,7 +16,10 @@ from sm.errors import AlreadyRunning
 from sm.linux.sockets import peer_of
 from sm.paths import InstancePaths
 
-_CHECK_EVERY_S = 2.0
+log = logging.getLogger(__name__)
+
+_UNNAMED_CHECKS = 5
+"""As often a lock whose holder has not written its pid is taken for that of a daemon that is about to end."""
 
 
 class InstanceLock:
@@ -24,6 +28,7 @@ class InstanceLock:
     def __init__(self, path: str, descriptor: int) -> None:
         self._path = path
         self._descriptor = descriptor
+        self._unnamed = 0
 
     def is_held(self) -> bool:
         """False when the locked file is no longer the file at the lock's path."""
@@ -32,10 +37,37 @@ class InstanceLock:
         except FileNotFoundError:
             return False
 
-    async def wait_lost(self) -> None:
-        """Return when the lock is no longer held, at most a few seconds later."""
-        while self.is_held():  # noqa: ASYNC110 - no event reports this on every file system
-            await asyncio.sleep(_CHECK_EVERY_S)
+    def keep(self) -> bool:
+        """Lock a file anew that was removed, or replaced by one that nobody has locked; to be called now and then.
+
+        False: another daemon holds the lock, or its directory is gone.
+        """
+        if self.is_held():
+            return True
+        try:
+            self._take_again()
+        except FileNotFoundError:
+            return False
+        except _Held as other:
+            # A daemon that starts holds it for a moment, before it finds this one and writes its pid.
+            self._unnamed += 1
+            return other.holder in ("", str(os.getpid())) and self._unnamed < _UNNAMED_CHECKS
+        except OSError as error:  # such as a full disk: others still find the socket of this daemon
+            log.warning("cannot lock %s again: %s", self._path, error)
+            return True
+        self._unnamed = 0
+        return True
+
+    def _take_again(self) -> None:
+        """Lock the file at the path in place of the one that was there. Raises _Held, OSError."""
+        taken = _lock(self._path)
+        if not taken.is_held():  # replaced once more: the next check looks again
+            taken.close()
+            return
+        os.close(self._descriptor)
+        self._descriptor = taken._descriptor
+        self.write_pid()
+        log.warning("%s was removed or replaced; locked the new file", self._path)
 
     def write_pid(self) -> None:
         with suppress(OSError):  # on a full disk the pid is missing, but the lock holds
@@ -49,14 +81,15 @@ class InstanceLock:
 @contextmanager
 def instance_lock(paths: InstancePaths) -> Iterator[InstanceLock]:
     """Hold the instance's lock, and write this process's pid into its file. Raises AlreadyRunning."""
-    lock = _lock(paths.lock)
-    while not lock.is_held():  # the file was replaced between the open and the lock
-        lock.close()
-        lock = _lock(paths.lock)
     try:
-        if (
-            listener := _listener(paths.socket)
-        ) is not None:  # a daemon that lost its lock file, and will end
+        lock = _lock(paths.lock)
+        while not lock.is_held():  # the file was replaced between the open and the lock
+            lock.close()
+            lock = _lock(paths.lock)
+    except _Held as other:
+        raise _already_running(other.holder) from None
+    try:
+        if (listener := _listener(paths.socket)) is not None:  # a daemon whose lock file was removed
             raise _already_running(listener)
         lock.write_pid()
         yield lock
@@ -64,14 +97,23 @@ def instance_lock(paths: InstancePaths) -> Iterator[InstanceLock]:
         lock.close()
 
 
+class _Held(Exception):
+    """The file is locked. `holder` is the text in it, which is the pid of a daemon that serves."""
+
+    def __init__(self, holder: str) -> None:
+        super().__init__(holder)
+        self.holder = holder
+
+
 def _lock(path: str) -> InstanceLock:
+    """Lock the file at `path`, which is made if there is none. Raises _Held, OSError."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         holder = os.read(descriptor, 20).decode(errors="replace").strip()
         os.close(descriptor)
-        raise _already_running(holder) from None
+        raise _Held(holder) from None
     return InstanceLock(path, descriptor)
 
 

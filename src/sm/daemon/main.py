@@ -10,10 +10,11 @@ import json
 import logging
 import os
 import signal
+import socket
 import stat
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 
@@ -39,6 +40,8 @@ log = logging.getLogger("sm.daemon")
 _SWITCH_S = 0.0005
 """The longest wait of the event loop for a thread that runs Python code, such as a reader of transcripts."""
 _RETIRE_WITHIN_S = 2.0
+_KEEP_EVERY_S = 2.0
+"""How often the lock file and the socket are looked for."""
 
 
 def make_directories(paths: InstancePaths) -> None:
@@ -130,9 +133,12 @@ async def run(
             later = await catch_up(paths, loaded, store, parts, terminals)
             runner = web.AppRunner(parts.server.app(), shutdown_timeout=2.0)
             await runner.setup()
-            await Site(
-                runner, Listener("sm.sock", bounds, KernelIdentifier(parts.identity).identify), sock
-            ).start()
+            listener = Listener("sm.sock", bounds, KernelIdentifier(parts.identity).identify)
+
+            async def serve(bound: socket.socket) -> None:
+                await Site(runner, listener, bound).start()
+
+            await serve(sock)
             await parts.agent_sockets.serve()
             # What is loaded now stays. Without it, a full collection holds the event loop for a third of the time.
             gc.freeze()
@@ -140,7 +146,7 @@ async def run(
             ready.send({"ready": True})
             running = {
                 **running_parts(paths, store, parts, later),
-                "lock": _end_without(lock, paths),
+                "files": _keep_files(lock, paths, serve),
                 "stop": stopping.wait(),
             }
             tasks = [asyncio.create_task(part, name=name) for name, part in running.items()]
@@ -158,13 +164,23 @@ async def run(
     log.info("stopped")
 
 
-async def _end_without(lock: InstanceLock, paths: InstancePaths) -> None:
-    """End this process at once, as by a kill, when it loses its lock.
+async def _keep_files(
+    lock: InstanceLock, paths: InstancePaths, serve: Callable[[socket.socket], Awaitable[None]]
+) -> None:
+    """Make the lock file and the socket anew when a cleaner removed them.
 
-    A clean end would remove the socket, the keeper session and other files that may already be of the next daemon.
+    Ends this process at once, as by a kill, when another daemon holds the lock: a clean end would remove the socket,
+    the keeper session and other files that may already be of that daemon.
     """
-    await lock.wait_lost()
-    log.critical("pid %d ends: %s was removed or replaced", os.getpid(), paths.lock)
+    while lock.keep():  # no event reports this on every file system
+        if not os.path.lexists(paths.socket):  # noqa: ASYNC240 - a local file
+            try:
+                await serve(listen(paths.socket))
+                log.warning("%s was removed; it is served again", paths.socket)
+            except OSError as error:
+                log.warning("cannot serve %s again: %s", paths.socket, error)
+        await asyncio.sleep(_KEEP_EVERY_S)
+    log.critical("pid %d ends: another daemon holds %s, or its directory is gone", os.getpid(), paths.lock)
     logging.shutdown()
     os._exit(DaemonUnavailable.exit_code)
 
