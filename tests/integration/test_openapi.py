@@ -350,7 +350,11 @@ def use_adopt_and_restore(scenario: Scenario) -> None:
     operator, instance = scenario.operator, scenario.instance
     claude, script = instance.home / "bin" / "claude", instance.home / "fake"
     instance.tmux("new-session", "-d", "-s", "mine", "-c", str(instance.work), f"{claude} {script}")
-    pane = instance.tmux("display-message", "-p", "-t", "=mine:", "#{pane_id}").strip()
+    pane, pid = instance.tmux("display-message", "-p", "-t", "=mine:", "#{pane_id} #{pane_pid}").split()
+    until(
+        lambda: Path(f"/proc/{pid}/cmdline").read_text().startswith(f"{claude}\0"),
+        "the agent runs in its pane",
+    )
     operator.post("/v1/adopt", pane=pane, name="mine")
     operator.post("/v1/restore")
 

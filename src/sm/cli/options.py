@@ -186,8 +186,8 @@ def agent_types_query(session_id: str | None, workspace: str | None) -> dict[str
 
         query |= {name.lower(): os.environ.get(name) for name in LOCATION_VARIABLES}
         try:
-            query["cwd"] = os.getcwd()
-        except FileNotFoundError:
+            query["cwd"] = current_directory()
+        except UsageError:
             query["cwd"] = None
     return query
 
@@ -300,6 +300,19 @@ def key_value(option: str, pairs: Iterable[str], example: str) -> dict[str, str]
     return values
 
 
+def current_directory() -> str:
+    """Return the directory of this process. Raises UsageError if somebody deleted it."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        raise UsageError(
+            "the current directory no longer exists", "change to another directory: cd"
+        ) from None
+
+
 def absolute(directory: str) -> str:
-    """Make a typed path absolute; `~` is expanded."""
-    return os.path.abspath(os.path.expanduser(directory))
+    """Make a typed path absolute; `~` is expanded. Raises UsageError as `current_directory`."""
+    directory = os.path.expanduser(directory)
+    return os.path.normpath(
+        directory if os.path.isabs(directory) else os.path.join(current_directory(), directory)
+    )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sm.cli.git import add_worktree, common_of, git, is_in_operation, is_sandboxed, repository_around
+from sm.cli.options import absolute, current_directory
 from sm.cli.submodules import only_copies, submodules, uncommitted_submodules
 from sm.client.http import Client, session_path, workspace_path
 from sm.core.text import folded
@@ -223,7 +224,7 @@ def directory_of(
 ) -> str:
     """Find the working directory that the daemon would choose for these options. Raises InvalidPath."""
     if working_dir is not None:
-        directory = os.path.abspath(os.path.expanduser(working_dir))
+        directory = absolute(working_dir)
     elif parent is not None:
         directory = str(client.get(session_path(parent))["working_dir"])
     elif session_id is not None:
@@ -231,7 +232,7 @@ def directory_of(
     elif workspace is not None and workspace != "-":
         directory = str(client.get(workspace_path(workspace))["working_dir"])
     else:
-        directory = os.getcwd()
+        directory = current_directory()
     if not os.path.isdir(directory):
         raise InvalidPath(f"working directory {folded(directory, 200)} does not exist")
     return directory

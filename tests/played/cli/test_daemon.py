@@ -66,6 +66,15 @@ def test_daemon_stop_is_refused_when_an_agent_calls_the_command(live: Sm, home: 
     assert health(live)["sessions"] == 1
 
 
+@pytest.mark.parametrize("command", [["stop"], ["stop", "--all"], ["restart"]])
+def test_daemon_stop_is_refused_in_a_container_where_the_daemon_has_no_pid(
+    live: Sm, home: Path, command: list[str]
+) -> None:
+    inside = {"SM_SESSION_ID": "0123456789abcdef", "SM_SOCKET": f"{home}/w/s", "HOME": str(home)}
+    refused = live("daemon", *command, environ=inside, code=5)
+    assert refused.err == "sm: a session may not stop the daemon\nhint: only the operator may\n"
+
+
 def test_next_command_restarts_a_killed_daemon(live: Sm) -> None:
     session = spawn(live, "sleep 60")
     live.instance.kill_daemon()

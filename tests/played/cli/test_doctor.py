@@ -3,10 +3,12 @@
 import json
 import os
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from sm.cli.commands.doctor import tmux_version
+from sm.errors import UsageError
 from tests.cli.conftest import Done
 from tests.cli.peer import answer
 from tests.played.cli.command import Sm
@@ -119,6 +121,16 @@ def test_doctor_warns_of_a_tmux_that_crashes_when_somebody_pastes_into_a_dead_pa
     tool(machine, "tmux", f"tmux {version}")
     lines = [line for line in machine("doctor").out.splitlines() if "crashes with all sessions" in line]
     assert [line.startswith(f"warning  tmux {version} ") for line in lines] == [True] * warns
+
+
+def test_doctor_names_a_current_directory_that_somebody_deleted(
+    machine: Sm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = UsageError("the current directory no longer exists", "cd")
+    monkeypatch.setattr("sm.cli.commands.doctor.current_directory", Mock(side_effect=gone))
+    done = machine("doctor")
+    assert "the current directory no longer exists" in problems(done)[0]
+    assert "claude is set up" in done.out
 
 
 def test_doctor_reports_state_directory_mode_and_long_socket_path(machine: Sm, state: Path) -> None:

@@ -273,6 +273,8 @@ def _restart(instance: Instance) -> int:
 
 def stop(instance: Instance, *, everything: bool) -> str:
     """Stop the daemon, wait until its process is gone, and say what happened."""
+    if instance.is_contained:  # there the daemon has no pid
+        _refuse_sessions(instance, "stop the daemon")
     client = instance.client(start=False)
     try:
         pid = client.daemon_pid()

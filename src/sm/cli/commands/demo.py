@@ -37,6 +37,7 @@ from sm.cli.commands.daemon import stop
 from sm.cli.display.output import now, print_table
 from sm.cli.display.sessions import session_table, tree_rows_of_list
 from sm.cli.instance import Instance, start
+from sm.cli.options import current_directory
 from sm.cli.outage import follow
 from sm.client.http import Client, session_path
 from sm.core.lines import JsonObject, event_line, line
@@ -110,7 +111,7 @@ def _spawn(client: Client, agent_type: str, task: str, vault: str | None, **more
     """`vault`: the vault of the container for sandboxed agents; None: the agents run on this machine."""
     place: dict[str, object]
     if vault is None:
-        place = {"trust": TrustLevel.DIRECT, "cwd": os.getcwd()}
+        place = {"trust": TrustLevel.DIRECT, "cwd": current_directory()}
     else:
         # The trust level is asked for, so a missing engine or image is an error and no reason to run on this machine.
         place = {"trust": TrustLevel.SANDBOXED, "working_dir": vault}

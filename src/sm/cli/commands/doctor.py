@@ -29,9 +29,10 @@ import click
 from sm import __version__
 from sm.cli.call import Call, json_option
 from sm.cli.instance import Instance
+from sm.cli.options import current_directory
 from sm.client.http import Client, DaemonAway, workspace_path
 from sm.core.lines import line, plural
-from sm.errors import ExternalError, NotPermitted, SmError
+from sm.errors import ExternalError, NotPermitted, SmError, UsageError
 from sm.paths import SOCKET_PATH_MAX_BYTES, InstancePaths
 
 _TMUX_MIN = (3, 2)
@@ -422,7 +423,12 @@ def _agent_clis(instance: Instance) -> Iterator[Check]:
         config = load(instance.paths.config).config
     except SmError:
         return  # `_config` reports the error
+    try:
+        directory = current_directory()
+    except UsageError as error:
+        yield Check(False, error.message, error.hint, needed=False)
+        directory = "/"
     for make in PROVIDERS.values():
         if (setup := make(config).setup) is not None:
-            for check in setup.checks(os.environ, os.getcwd()):
+            for check in setup.checks(os.environ, directory):
                 yield Check(check.ok, check.what, check.todo, needed=False)

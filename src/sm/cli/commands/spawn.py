@@ -34,6 +34,7 @@ from sm.cli.options import (
     TextCommand,
     absolute,
     agent_types,
+    current_directory,
     rate_wait_option,
     running_sessions,
     seconds_option,
@@ -273,10 +274,4 @@ def _directory(working_dir: str | None, session_id: str | None) -> dict[str, str
         return {"working_dir": absolute(working_dir)}
     if session_id is not None:
         return {}
-    try:
-        return {"cwd": os.getcwd()}
-    except FileNotFoundError:
-        raise UsageError(
-            "the current directory no longer exists",
-            "change to another directory, or add --working-dir PATH",
-        ) from None
+    return {"cwd": current_directory()}
