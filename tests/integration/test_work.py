@@ -46,14 +46,21 @@ def test_diff_shows_commits_changes_and_new_files(shared: Instance, repo: Path) 
     commit(path, "b\n")
     (path / "api" / "a.txt").write_text("b\nc\n")
     (path / "new file.txt").write_text("new\n")
+    (path / "über\x1b.txt").write_text("new\n")
     (path / "picture").write_bytes(bytes(range(256)))
     before = (path / ".git").read_text(), git(path, "status", "--porcelain")
     commit(repo, "the branch of the person goes on\n")
     shown = shared.json("diff", session_id)
     assert (shown["base"], shown["directory"]) == (start, str(path))
-    assert files(shared, session_id) == {"api/a.txt": (2, 1), "new file.txt": (1, 0), "picture": (None, None)}
-    assert shared.sm("diff", session_id, "--name-only").split("\n")[:2] == ["api/a.txt", "new file.txt"]
-    assert " api/a.txt    |   3 ++-\n" in shared.sm("diff", session_id, "--stat")
+    assert files(shared, session_id) == {
+        "api/a.txt": (2, 1),
+        "new file.txt": (1, 0),
+        "picture": (None, None),
+        "über\x1b.txt": (1, 0),
+    }
+    names = shared.sm("diff", session_id, "--name-only").splitlines()
+    assert names == ["api/a.txt", "new file.txt", "picture", '"über\\033.txt"']
+    assert " api/a.txt      |   3 ++-\n" in shared.sm("diff", session_id, "--stat")
     patch = shared.sm("diff", session_id)
     assert "+c\n" in patch
     assert "+new\n" in patch

@@ -16,7 +16,7 @@ _TEXT = re.compile(r"[^\n\0]{0,300}")
 _KEPT: Mapping[str, re.Pattern[str]] = {
     **dict.fromkeys(
         (
-            "core.filemode", "core.symlinks", "core.ignorecase", "core.trustctime", "core.quotepath",
+            "core.filemode", "core.symlinks", "core.ignorecase", "core.trustctime",
             "core.sparsecheckout", "core.sparsecheckoutcone", "core.logallrefupdates", "core.precomposeunicode",
             "core.protecthfs", "core.protectntfs", "index.sparse", "diff.noprefix", "diff.mnemonicprefix",
             "diff.indentheuristic", "diff.suppressblankempty", "merge.renames", "commit.gpgsign",
