@@ -94,6 +94,27 @@ async def test_ping_is_refused_when_another_program_listens(tmp_path: Path) -> N
             await Engine(f"unix://{tmp_path}/s").ping()
 
 
+async def test_podman_is_refused_by_name_before_it_is_used(tmp_path: Path) -> None:
+    # The answer of Podman 4.3.1 of Debian 12, without the headers that Docker has too.
+    head = b"HTTP/1.0 200 OK\r\nLibpod-Api-Version: 4.3.1\r\nServer: Libpod/4.3.1 (linux)\r\n\r\nOK"
+    asked: list[bytes] = []
+
+    async def podman(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readline())
+        writer.write(head)
+        writer.close()
+
+    server = await asyncio.start_unix_server(podman, str(tmp_path / "s"))
+    async with server:
+        engine = Engine(f"unix://{tmp_path}/s")
+        for use in (engine.ping(), engine.facts(), engine.call(lambda client: client.info())):
+            with pytest.raises(
+                SandboxUnavailable, match=r"/s is Podman 4\.3\.1, and containers of sm need Docker"
+            ):
+                await use
+    assert asked == [b"GET /_ping HTTP/1.0\r\n"] * 3
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
 async def test_ping_names_the_group_when_the_user_has_no_permission(tmp_path: Path) -> None:
     path = tmp_path / "s"

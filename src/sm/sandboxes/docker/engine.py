@@ -9,6 +9,7 @@ import contextlib
 import grp
 import os
 import pwd
+import re
 import shutil
 import socket
 import struct
@@ -33,6 +34,8 @@ CALL_S: Final = 60.0
 """A limit for a call of an engine that answers pings: a busy one has needed more than 20 s."""
 _THREADS_MAX: Final = 8
 _LINE_MAX_BYTES: Final = 1 << 20
+_PODMAN: Final = re.compile(rb"^Libpod-Api-Version: *([0-9.]{1,20})", re.IGNORECASE | re.MULTILINE)
+"""A header of every answer of Podman's service (podman-system-service(1))."""
 _START_HINT: Final = "sudo systemctl start docker"
 
 
@@ -151,11 +154,19 @@ class Engine:
     async def ping(self) -> int:
         """Return the pid of the process that listens on the engine's socket."""
         async with self._within(self._ping_s), self._connection() as (reader, writer):
-            await _request(reader, writer, "/_ping")
+            self._refuse_podman(await _request(reader, writer, "/_ping"))
             pid = _peer_pid(writer)
         if self._answered is not None:
             await self._answered()
         return pid
+
+    def _refuse_podman(self, head: bytes) -> None:
+        """Raise SandboxUnavailable for an engine that builds images for minutes and then refuses our containers."""
+        if podman := _PODMAN.search(head):
+            raise SandboxUnavailable(
+                f"the engine at {self.url} is Podman {podman[1].decode()}, and containers of sm need Docker",
+                f"sudo apt install docker.io, then sm config edit, and set sandbox.engine to {DEFAULT_URL}",
+            )
 
     async def facts(self) -> EngineFacts:
         """The facts, which are read once for each process of the engine."""
@@ -318,8 +329,8 @@ def _close_failed_connections() -> None:
     unixconn.UnixHTTPConnection.connect = connect  # type: ignore[method-assign,assignment]
 
 
-async def _request(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: str) -> None:
-    """Send a GET request and read the head of the answer. HTTP 1.0: the body comes without chunks."""
+async def _request(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: str) -> bytes:
+    """Send a GET request, and return the head of the answer. HTTP 1.0: the body comes without chunks."""
     writer.write(f"GET {target} HTTP/1.0\r\nHost: docker\r\n\r\n".encode())
     await writer.drain()
     head = await reader.readuntil(b"\r\n\r\n")
@@ -327,6 +338,7 @@ async def _request(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, t
     if status != 200:
         body = (await reader.read(_LINE_MAX_BYTES)).decode(errors="replace").strip()
         raise EngineError(f"the Docker engine refused: {body or status}", status=status)
+    return head
 
 
 def _peer_pid(writer: asyncio.StreamWriter) -> int:
