@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from _pytest.nodeid import coerce_node_id
@@ -21,6 +22,7 @@ from tests.claude_container import claude_inside, pytest_collection_modifyitems,
 from tests.engine import NO_ENGINE, base_image, engine, private_engine, sandbox_image
 from tests.hard_limit import hard_limit, pytest_timeout_set_timer
 from tests.instance import Instance
+from tests.process_modules import is_left_out, may_start_processes
 
 __all__ = [
     "base_image",
@@ -62,12 +64,19 @@ def _refuse_processes(event: str, arguments: object) -> None:
 sys.addaudithook(_refuse_processes)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import the modules whose tests are all left out."""
+    return is_left_out(collection_path, config.option.markexpr) or None
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     assert isinstance(item, pytest.Function)
     group = None
     if item.get_closest_marker("simulation") is None:  # processes of a simulation are played
         if any(getattr(value, "starts_processes", False) is True for value in vars(item.module).values()):
             item.add_marker(pytest.mark.processes)
+        if item.get_closest_marker("processes"):
+            assert may_start_processes(item.path), f"{item.path} needs a word of tests/process_modules.py"
         if item.path.name.startswith(_CLAUDE) and not item.get_closest_marker("claude_core"):
             item.add_marker(pytest.mark.full)
         if group := _group(item):
