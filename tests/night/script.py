@@ -40,16 +40,16 @@ class Entry:
     act: Act
 
 
-def agent_id(behaviour: str, number: int) -> str:
-    """The id of the session of one of the four agents of a behaviour."""
-    return f"{behaviour[:4]:x<4}{number:04d}"
+def agent_ids(behaviour: str) -> list[str]:
+    """The ids of the sessions of the four agents of a behaviour, which is four hexadecimal digits."""
+    return [f"{behaviour}{number:04d}" for number in range(4)]
 
 
-WORKERS = [agent_id("work", number) for number in range(4)]
-CRASHERS = [agent_id("cras", number) for number in range(4)]
-ASKERS = [agent_id("asks", number) for number in range(4)]
-SPENDERS = [agent_id("spen", number) for number in range(4)]
-LIMITED = [agent_id("limi", number) for number in range(4)]
+WORKERS = agent_ids("3004")
+CRASHERS = agent_ids("c4a5")
+ASKERS = agent_ids("a545")
+SPENDERS = agent_ids("53ed")
+LIMITED = agent_ids("1173")
 AGENTS = [*WORKERS, *CRASHERS, *ASKERS, *SPENDERS, *LIMITED]
 PARENTS = {SPENDERS[1]: SPENDERS[0], SPENDERS[3]: SPENDERS[2]}
 BUDGETS = (SPENDERS[0], SPENDERS[2])
