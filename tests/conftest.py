@@ -8,6 +8,7 @@ A test of the real claude has the mark `full`, unless it has `claude_core`: `./c
 --full`. Tests that share a scarce part of the machine run one after the other, in one worker (`xdist_group`).
 """
 
+import gc
 import os
 import signal
 import sys
@@ -83,6 +84,16 @@ def pytest_itemcollected(item: pytest.Item) -> None:
             _put_in_group(item, group)
     if mark := hard_limit(item, group):
         item.add_marker(mark)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Keep the modules and tests out of all later collections of garbage, each of which would walk through them.
+
+    A test of a played daemon makes a tenth of a million objects, most of which end with their last reference.
+    """
+    gc.freeze()
+    gc.set_threshold(20_000, 10, 10)
 
 
 def _put_in_group(item: pytest.Function, group: str) -> None:
