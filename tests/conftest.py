@@ -8,12 +8,14 @@ A test of the real claude has the mark `full`, unless it has `claude_core`: `./c
 --full`. Tests that share a scarce part of the machine run one after the other, in one worker (`xdist_group`).
 """
 
+import functools
 import gc
 import os
 import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from _pytest.nodeid import coerce_node_id
@@ -35,6 +37,9 @@ __all__ = [
     "pytest_timeout_set_timer",
     "sandbox_image",
 ]  # fixtures and hooks
+
+# Imports and collected tests stay until the end. To look through them again and again doubles the time of collection.
+gc.disable()
 
 # A shell starts background processes with SIGINT ignored, and every command that a test interrupts would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -70,11 +75,19 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return is_left_out(collection_path, config.option.markexpr) or None
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     assert isinstance(item, pytest.Function)
     group = None
     if item.get_closest_marker("simulation") is None:  # processes of a simulation are played
-        if any(getattr(value, "starts_processes", False) is True for value in vars(item.module).values()):
+        if _starts_processes(item.module):
             item.add_marker(pytest.mark.processes)
         if item.get_closest_marker("processes"):
             assert may_start_processes(item.path), f"{item.path} needs a word of tests/process_modules.py"
@@ -94,6 +107,11 @@ def pytest_collection_finish() -> None:
     """
     gc.freeze()
     gc.set_threshold(20_000, 10, 10)
+
+
+@functools.cache
+def _starts_processes(module: ModuleType) -> bool:
+    return any(getattr(value, "starts_processes", False) is True for value in vars(module).values())
 
 
 def _put_in_group(item: pytest.Function, group: str) -> None:

@@ -12,8 +12,9 @@ import math
 import pkgutil
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import EllipsisType, NoneType
 
 import sm
 from sm.errors import BY_CODE, SmError
@@ -89,6 +90,7 @@ _FILLERS = {
 }
 """Calls that show their argument."""
 _ALTERNATIVES_MAX = 12
+_LEAVES = {str, bytes, int, float, complex, bool, NoneType, EllipsisType, ast.Load, ast.Store, ast.Del}
 
 
 def classes() -> Mapping[str, type[SmError]]:
@@ -209,7 +211,7 @@ def _words(value: ast.expr) -> str:
             return "value"
 
 
-@functools.cache
+@functools.lru_cache(maxsize=16)
 def _texts_of(function: ast.AST, module: ast.Module) -> Texts:
     return Texts(function, module)
 
@@ -219,12 +221,15 @@ def sites() -> Iterator[tuple[type[SmError], str, str]]:
     known, unused = classes(), set(PASSED_ON)
     for path in sorted(Path("src/sm").rglob("*.py")):
         module = ast.parse(path.read_text(encoding="utf-8"))
-        for raised in [node.exc for node in ast.walk(module) if isinstance(node, ast.Raise)]:
+        places = _places(module)
+        for raised in [node.exc for node in places.raises]:
             plain = raised.func if isinstance(raised, ast.Call) else raised
             assert isinstance(plain, ast.Name | ast.Attribute | ast.BoolOp | ast.IfExp | None), (
                 f"{path}:{raised.lineno if raised else 0}: cannot tell which error this raises"
             )
-        for function, call in _calls(module):
+        for function, call in places.calls:
+            if not places.may_call(call.func, known):
+                continue
             texts = _texts_of(function, module)
             for name in texts.classes(call.func):
                 if name not in known:
@@ -245,25 +250,52 @@ def sites() -> Iterator[tuple[type[SmError], str, str]]:
     assert not unused, f"no such site for these entries of PASSED_ON: {unused}"
 
 
-@functools.cache
-def _calls(module: ast.Module) -> Sequence[tuple[ast.AST, ast.Call]]:
-    """Every call with its innermost function."""
+class _Places:
+    """The calls and the raised errors of a module. `calls`: each call with its innermost function."""
 
-    def within(node: ast.AST, function: ast.AST) -> Iterator[tuple[ast.AST, ast.Call]]:
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.Call) and child.args:
-                yield function, child
-            inner = child if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) else function
-            yield from within(child, inner)
+    def __init__(self, module: ast.Module) -> None:
+        self.calls: list[tuple[ast.AST, ast.Call]] = []
+        self.raises: list[ast.Raise] = []
+        self._variables: set[str] = set()
+        self._visit(module, module)
 
-    return tuple(within(module, module))
+    def may_call(self, called: ast.expr, names: Container[str]) -> bool:
+        """Tell whether a call may be one of a class with one of the names. A variable may stand for several."""
+        match called:
+            case ast.Name(id=name) | ast.Attribute(attr=name):
+                return name in names or name in self._variables
+            case _:
+                return True
+
+    def _visit(self, node: ast.AST, function: ast.AST) -> None:
+        for name in node._fields:
+            value = getattr(node, name)
+            for child in value if isinstance(value, list) else (value,):
+                kind = type(child)
+                if kind in _LEAVES:
+                    continue
+                inner = function
+                if kind is ast.Call:
+                    if child.args:
+                        self.calls.append((function, child))
+                elif kind is ast.Raise:
+                    self.raises.append(child)
+                elif kind is ast.FunctionDef or kind is ast.AsyncFunctionDef:
+                    inner = child
+                    self._variables.update(a.arg for a in child.args.args)
+                elif kind is ast.Assign and isinstance(child.targets[0], ast.Name):
+                    self._variables.add(child.targets[0].id)
+                self._visit(child, inner)
 
 
-@functools.cache
+_places = functools.lru_cache(maxsize=1)(_Places)
+
+
+@functools.lru_cache(maxsize=1)
 def _calls_by_words(module: ast.Module) -> Mapping[str, Sequence[ast.Call]]:
     """The calls of a module, by the words for the called function."""
     calls = defaultdict[str, list[ast.Call]](list)
-    for _, call in _calls(module):
+    for _, call in _places(module).calls:
         calls[_words(call.func)].append(call)
     return calls
 
