@@ -7,6 +7,7 @@ import asyncio
 import builtins
 import gc
 import importlib
+import os
 import random
 import secrets
 import select
@@ -18,10 +19,10 @@ from contextlib import contextmanager
 from datetime import datetime, tzinfo
 from types import ModuleType
 from typing import Any
-from unittest import mock
 
 from tests.sim.blocking import drive
 from tests.sim.loop import VirtualLoop
+from tests.sim.replacing import replaced
 from tests.sim.waiting import BlockingPoll
 
 BEGIN_S = 1_795_813_200.0
@@ -75,6 +76,26 @@ def _datetimes(clocks: Clocks) -> type[datetime]:
     return PlayedDatetime
 
 
+_PLAYED = (time, select, secrets, uuid, datetime, gc)
+_NAMES = frozenset(played.__name__ for played in _PLAYED)
+_clocks_of: dict[str, tuple[ModuleType, int, tuple[str, ...]]] = {}
+"""The attributes of each module of sm that may be one of `_PLAYED`, and how many attributes it had in all."""
+
+
+def _clocked(name: str, module: ModuleType) -> tuple[str, ...]:
+    """The attributes of a loaded module that may be one of `_PLAYED`: to look at all takes 8 ms in each world."""
+    values = vars(module)
+    known = _clocks_of.get(name)
+    if known is None or known[:2] != (module, len(values)):
+        found = tuple(
+            attribute
+            for attribute, value in values.items()
+            if attribute in _NAMES or any(value is played for played in _PLAYED)
+        )
+        _clocks_of[name] = known = module, len(values), found
+    return known[2]
+
+
 class PlayedModules:
     """Replaces `time`, `select`, `secrets`, `uuid`, `gc` and the class `datetime` in all loaded modules of sm."""
 
@@ -107,28 +128,38 @@ class PlayedModules:
         self._replaced: list[tuple[ModuleType, str, object]] = []
         self._loaded = 0
         self._covered: set[str] = set()
+        self._begun: set[str] = set()
+        """The modules whose code still ran at the last call."""
 
     def cover(self) -> None:
         """Replace the modules also where sm has imported them since the last call."""
-        if len(sys.modules) == self._loaded:
+        is_more = len(sys.modules) != self._loaded
+        if not is_more and not self._begun:
             return
-        for name, module in tuple(sys.modules.items()):
-            if name.startswith("sm.") and name not in self._covered:
-                for attribute, value in tuple(vars(module).items()):
-                    stand = self._stands.get(value) if isinstance(value, (ModuleType, type)) else None
-                    if stand is not None:
-                        setattr(module, attribute, stand)
-                        self._replaced.append((module, attribute, value))
-                if not getattr(module.__spec__, "_initializing", False):
-                    self._covered.add(name)
+        names = tuple(sys.modules) if is_more else tuple(self._begun)
+        self._begun.clear()
+        for name in names:
+            if name.startswith("sm.") and name not in self._covered and (module := sys.modules.get(name)):
+                self._cover(name, module)
         self._loaded = len(sys.modules)
+
+    def _cover(self, name: str, module: ModuleType) -> None:
+        is_whole = not getattr(module.__spec__, "_initializing", False)
+        for attribute in _clocked(name, module) if is_whole else tuple(vars(module)):
+            value = vars(module).get(attribute)
+            stand = self._stands.get(value) if isinstance(value, (ModuleType, type)) else None
+            if stand is not None:
+                setattr(module, attribute, stand)
+                self._replaced.append((module, attribute, value))
+        (self._covered if is_whole else self._begun).add(name)
 
     def _importing(self, load: Callable[..., Any]) -> Callable[..., Any]:
         """`load`, after which the loaded module has no real clock: code would compare its time with a played one."""
 
         def load_and_cover(name: str, *arguments: Any, **more: Any) -> Any:
             module = load(name, *arguments, **more)
-            self.cover()
+            if self._begun or len(sys.modules) != self._loaded:
+                self.cover()
             return module
 
         return load_and_cover
@@ -137,10 +168,10 @@ class PlayedModules:
     def covered(self) -> Iterator[None]:
         self.cover()
         try:
-            with (
-                mock.patch("os.urandom", self.urandom),
-                mock.patch("builtins.__import__", self._importing(builtins.__import__)),
-                mock.patch("importlib.import_module", self._importing(importlib.import_module)),
+            with replaced(
+                (os, "urandom", self.urandom),
+                (builtins, "__import__", self._importing(builtins.__import__)),
+                (importlib, "import_module", self._importing(importlib.import_module)),
             ):
                 yield
         finally:

@@ -7,13 +7,11 @@ import io
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, TextIO
-from unittest import mock
 
 from click.globals import _local as click_contexts
 from greenlet import GreenletExit  # type: ignore[import-untyped]
@@ -21,12 +19,14 @@ from greenlet import GreenletExit  # type: ignore[import-untyped]
 from sm.cli import flush_stdout, start_daemon
 from sm.cli.display.errors import print_error
 from sm.cli.group import run
+from sm.client import connection
 from sm.client.connection import HttpConnection
 from sm.core.models import Exit
 from sm.paths import InstancePaths
 from tests.sim.blocking import BlockingSockets, Interruption, drive, run_blocking, run_blocking_on_loop
 from tests.sim.containers import PlayedContainer
 from tests.sim.processes import PlayedProcess
+from tests.sim.replacing import encoded, environment, replaced
 from tests.sim.tools import Tools
 from tests.sim.waiting import wait_for_bytes
 from tests.sim.world import World
@@ -123,7 +123,7 @@ class RunningCommand:
         self._world = world
         self._sockets = sockets
         self._arguments = list(arguments)
-        self._environ = dict(environ)
+        self._environ = encoded(environ)
         self._cwd = cwd
         self._streams = streams
         self._output = streams.stdout, streams.stderr
@@ -142,21 +142,22 @@ class RunningCommand:
     def surroundings(self) -> Iterator[None]:
         """Make the surroundings of this process those of the code that runs now."""
         before, outside, contexts = os.getcwd(), self._sockets.pid, dict(vars(click_contexts))
-        streams = self._streams
+        stdout, stderr = self._output
         try:
             os.chdir(self._cwd)
             self._sockets.pid = self.process.pid
             _replace(vars(click_contexts), self._contexts)
             with (
-                mock.patch.dict(os.environ, self._environ, clear=True),
-                mock.patch.object(sys, "argv", [self.program, *self._arguments]),
-                mock.patch.object(sys, "stdin", streams.stdin),
-                mock.patch.object(sys, "stdout", self._output[0]),
-                mock.patch.object(sys, "stderr", self._output[1]),
-                mock.patch("os.get_terminal_size", streams.size),
-                mock.patch.object(os, "geteuid", return_value=self._uid),
+                environment(self._environ),
+                replaced(
+                    (sys, "argv", [self.program, *self._arguments]),
+                    (sys, "stdin", self._streams.stdin),
+                    (sys, "stdout", stdout),
+                    (sys, "stderr", stderr),
+                    (os, "get_terminal_size", self._streams.size),
+                    (os, "geteuid", lambda: self._uid),
+                ),
             ):
-                time.tzset()
                 try:
                     yield
                 finally:  # the code may have replaced them
@@ -166,7 +167,6 @@ class RunningCommand:
             _replace(vars(click_contexts), contexts)
             self._sockets.pid = outside
             os.chdir(before)
-            time.tzset()
 
     def code(self) -> Completed:
         try:
@@ -254,9 +254,11 @@ class Command:
             drive(world.loop, world.launch(new_database="--new" in options))
 
         with (
-            mock.patch("sm.client.connection._socket", self.sockets),
-            mock.patch.object(start_daemon, "launch", launch),
-            mock.patch.object(HttpConnection, "_wait_for_bytes", wait_for_bytes(world.clocks.sleep, {})),
+            replaced(
+                (connection, "_socket", self.sockets),
+                (start_daemon, "launch", launch),
+                (HttpConnection, "_wait_for_bytes", wait_for_bytes(world.clocks.sleep, {})),
+            ),
             self.tools.replaced(),
         ):
             yield

@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
+from sm.daemon import sandboxing
 from sm.linux.files import stat_without_links
 from sm.linux.root_directory import RootDirectory
 from sm.paths import INSIDE_SCRATCH, InstancePaths
 from tests.sim.processes import PlayedKernel, PlayedProcess
+from tests.sim.replacing import replaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +195,7 @@ def played_client() -> Iterator[None]:
         command.parent.mkdir(parents=True, exist_ok=True)
         command.touch(0o755)
 
-    with mock.patch("sm.daemon.sandboxing.write_client", write):
+    with replaced((sandboxing, "write_client", write)):
         yield
 
 

@@ -6,7 +6,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -120,8 +120,8 @@ class Daemon:
         self._stopping.set()
         await self._task
 
-    def drop(self) -> None:
-        """End it without a word, as SIGKILL does. Idempotent."""
+    def drop(self, *, keeps_files: bool = True) -> None:
+        """End it without a word, as SIGKILL does. Idempotent. `keeps_files`: another daemon may read its database."""
         if self.life.is_dropped:
             return
         around = self._around
@@ -131,7 +131,10 @@ class Daemon:
         around.board.close(self.life)
         # Not on the disk of the daemon, which may be full.
         aside = os.path.dirname(around.paths.config) + ".dropped"
-        with _unchanged(around.paths.database, aside), _unchanged(around.paths.database + "-wal", aside):
+        with ExitStack() as stack:
+            if keeps_files:
+                for end in ("", "-wal"):
+                    stack.enter_context(_unchanged(around.paths.database + end, aside))
             for connection in self.life.connections:
                 connection.close()
         if self._lock is not None:

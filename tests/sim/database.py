@@ -5,10 +5,12 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
-from unittest import mock
+
+from aiosqlite import core
 
 from tests.sim.disk import Disk
 from tests.sim.lives import life_in
+from tests.sim.replacing import replaced
 
 
 class _CallQueue:
@@ -47,5 +49,5 @@ class _NoThread:
 def played_threads(disk: Disk | None = None) -> Iterator[None]:
     """Run the calls of all connections that are opened meanwhile on the loop. `disk` may be full at a write."""
     queue = type("CallQueue", (_CallQueue,), {"disk": disk})
-    with mock.patch("aiosqlite.core.SimpleQueue", queue), mock.patch("aiosqlite.core.Thread", _NoThread):
+    with replaced((core, "SimpleQueue", queue), (core, "Thread", _NoThread)):
         yield

@@ -2,6 +2,7 @@
 
 import _thread
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -9,9 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
-from unittest import mock
 
 from tests.sim.lives import life_in
+from tests.sim.replacing import replaced
 
 _REFUSED = frozenset(
     [
@@ -102,14 +103,14 @@ def guarded(
     before, _guarded = _guarded, threading.get_ident()
     before_opening, _opening = _opening, opening
     try:
-        with (
-            mock.patch("subprocess.time", SimpleNamespace(sleep=time.sleep)),
-            mock.patch("time.sleep", _played(sleep, _refusing("time.sleep", time.sleep))),
-            mock.patch("os.kill", _played(kill, os.kill)),
-            mock.patch("os.pidfd_open", _played(open_pidfd, os.pidfd_open)),
-            mock.patch("os.getpid", _pid_of_life(os.getpid)),
-            mock.patch("_thread.start_new_thread", _refusing("a thread", _thread.start_new_thread)),
-            mock.patch("threading._start_new_thread", _refusing("a thread", _thread.start_new_thread)),
+        with replaced(
+            (subprocess, "time", SimpleNamespace(sleep=time.sleep)),
+            (time, "sleep", _played(sleep, _refusing("time.sleep", time.sleep))),
+            (os, "kill", _played(kill, os.kill)),
+            (os, "pidfd_open", _played(open_pidfd, os.pidfd_open)),
+            (os, "getpid", _pid_of_life(os.getpid)),
+            (_thread, "start_new_thread", _refusing("a thread", _thread.start_new_thread)),
+            (threading, "_start_new_thread", _refusing("a thread", _thread.start_new_thread)),
         ):
             yield
     finally:

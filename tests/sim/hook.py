@@ -26,9 +26,9 @@ from tests.sim.waiting import BlockingPoll, wait_for_bytes
 class _Descriptors:
     """Stands for the module `posix` in the hook. `files`: the real descriptor for each of the hook."""
 
-    def __init__(self, files: Mapping[int, int], environ: Mapping[str, str]) -> None:
+    def __init__(self, files: Mapping[int, int], environ: Mapping[bytes, bytes]) -> None:
         self._files = files
-        self.environ = {os.fsencode(name): os.fsencode(value) for name, value in environ.items()}
+        self.environ = environ
 
     def __getattr__(self, name: str) -> Any:
         return getattr(posix, name)

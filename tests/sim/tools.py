@@ -7,9 +7,9 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
-from unittest import mock
 
 from tests.sim.guards import is_plain
+from tests.sim.replacing import replaced
 
 Completed = subprocess.CompletedProcess[str]
 Tool = Callable[[Sequence[str]], tuple[int, str]]
@@ -39,5 +39,5 @@ class Tools:
 
     @contextmanager
     def replaced(self) -> Iterator[None]:
-        with mock.patch("subprocess.run", self.run):
+        with replaced((subprocess, "run", self.run)):
             yield

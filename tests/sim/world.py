@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
-from unittest import mock
 
+from sm.daemon import lock
 from sm.linux.inotify import replaced_notices
 from sm.linux.kernel import replaced_kernel
 from sm.paths import InstancePaths
-from sm.store import Store
+from sm.store import Store, connection, database
 from tests.sim.clocks import Clocks, PlayedModules
 from tests.sim.containers import played_client
 from tests.sim.daemon import Daemon, DaemonOptions, Surroundings
@@ -24,7 +24,9 @@ from tests.sim.guards import guarded
 from tests.sim.loop import VirtualLoop
 from tests.sim.processes import PlayedKernel
 from tests.sim.programs import Programs
+from tests.sim.replacing import encoded, environment, replaced
 from tests.sim.settling import settled
+from tests.sim.template import migrate_or_copy
 from tests.sim.terminals import PlayedServer
 from tests.sim.watchdog import watched
 from tests.sim.wire import Caller, Switchboard
@@ -36,6 +38,8 @@ commands:
 """
 _MEMORY = "/dev/shm"
 _WITHIN_S = 120.0
+_LOG_ROOM_BYTES = 1 << 16
+"""No file system has to grow: the megabytes of the real daemon would only be written and copied."""
 T = TypeVar("T")
 
 
@@ -146,7 +150,7 @@ class World:
 
     def end_daemon(self) -> None:
         if self._daemons and self._daemons[-1].is_running:
-            self._daemons[-1].drop()
+            self._daemons[-1].drop(keeps_files=False)
 
     # Sessions
 
@@ -205,10 +209,16 @@ def world_on(loop: VirtualLoop, config: str, seed: int, *, in_memory: bool = Tru
         world = World(Path(directory), loop, seed)
         world.work.mkdir()
         Path(world.paths.config).write_text(config, encoding="utf-8")
-        stack.enter_context(mock.patch.dict(os.environ, world.environ))  # of the daemon
+        stack.enter_context(environment(encoded({**os.environ, **world.environ})))  # of the daemon
         stack.enter_context(played_threads(world.disk))
         stack.enter_context(played_client())
-        stack.enter_context(mock.patch("sm.daemon.lock._listener", world.board.listener))
+        stack.enter_context(
+            replaced(
+                (lock, "_listener", world.board.listener),
+                (database, "migrate", migrate_or_copy),
+                (connection, "_LOG_ROOM_BYTES", _LOG_ROOM_BYTES),
+            )
+        )
         stack.enter_context(replaced_kernel(world.kernel))
         stack.enter_context(replaced_notices(world.file_events))
         stack.enter_context(world.modules.covered())
