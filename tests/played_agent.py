@@ -135,6 +135,10 @@ class Agent:
         """Write a message of the model with its usage into the transcript."""
         self._write("assistant", at, message=message, **line)
 
+    def append_message(self, message: dict[str, Any]) -> None:
+        """Write a message of the model into the transcript, without a hook."""
+        self._append("assistant", None, message=message)
+
     def write_interruption(self) -> None:
         """Write the line with which claude ends a turn that a person has interrupted."""
         text = {"type": "text", "text": "[Request interrupted by user]"}

@@ -50,6 +50,7 @@ def running_parts(
     return {
         "outbox": parts.outbox.run(),
         "watcher": parts.watcher.run(later),
+        "unread transcripts": parts.unread_transcripts.run(),
         "cut off": parts.cut_off.run(),
         "containers": parts.sandboxing.containers.run(),
         "processes": parts.sandboxing.watch_processes(),

@@ -42,6 +42,7 @@ from sm.monitor.live_screens import LiveScreens
 from sm.monitor.retries import Retries
 from sm.monitor.sums import TreeSums
 from sm.monitor.terminal_use import TerminalLooks
+from sm.monitor.unread_transcripts import UnreadTranscripts
 from sm.notifiers import NOTIFIERS
 from sm.paths import INSIDE_HOME, InstancePaths
 from sm.providers import PROVIDERS
@@ -255,6 +256,7 @@ class DaemonParts:
         usage.rules = detector.follow_facts
         self.cut_off = cut_off = CutOffSessions(store, restorer)
         self.watcher = watcher = Watcher(store, manager, terminals, observer, sandbox, leftovers=leftovers)
+        self.unread_transcripts = UnreadTranscripts(store, observer, steady)
         composer = ComposerDriver(terminals, observer)
         self.dialogs = dialogs = Dialogs(store, manager, terminals)
         self.setup_dialogs = setup_dialogs = SetupDialogs(store, manager, terminals, kills)

@@ -14,9 +14,10 @@ from dataclasses import replace
 from typing import Any
 
 from sm.core.lifecycle import is_live
-from sm.core.models import Process
+from sm.core.models import Process, Session
 from sm.core.observation import Activity, Observation, Source
 from sm.core.statuses import Status
+from sm.core.timers import TimerKind
 from sm.core.timestamps import epoch_s, is_later, iso
 from sm.core.turn_ends import ReportedEnd
 from sm.errors import SmError, StorageFull
@@ -24,6 +25,7 @@ from sm.monitor.agent import Agent
 from sm.monitor.completions import TurnReader
 from sm.monitor.evidence import Ledger
 from sm.monitor.files import FileEvents, changes
+from sm.monitor.last_reads import LastReads
 from sm.monitor.listeners import AgentListener, AgentListeners
 from sm.monitor.recorder import Recorder, is_unread_end, outdated_s
 from sm.monitor.sources import Sources
@@ -39,7 +41,6 @@ log = logging.getLogger(__name__)
 _SWEEP_EVERY_S = 10.0
 _DRAWN_WITHIN_S = 0.05
 """How long an agent may take to finish drawing."""
-_LAST_LOOK_WITHIN_S = 5.0
 _HOOKS_WAITING_MAX = 32
 
 
@@ -77,6 +78,7 @@ class Observer:
         self._sources = Sources(
             store, terminals, usage, self._files, self._recorder, self._listeners, self._off, home_of, clock
         )
+        self._last_reads = LastReads(self._sources, self._forget_ended)
         self._sweeping: asyncio.Task[None] | None = None
         terminals.on_titles(self._titles)
 
@@ -105,49 +107,58 @@ class Observer:
         agent = self._agents.pop(session_id, None)
         if agent is None:
             return
-        self._files.forget(session_id)
-        self._usage.forget(session_id)
-        self._listeners.process_gone(session_id)
+        self._forget_ended(session_id)
         if agent.task is not None:
             agent.task.cancel()
 
-    async def read_to_end(self, session_id: str) -> bool:
+    def _forget_ended(self, session_id: str) -> None:
+        """Drop what was kept in memory for a session that is no longer observed."""
+        if session_id not in self._agents:
+            self._files.forget(session_id)
+            self._usage.forget(session_id)
+            self._listeners.process_gone(session_id)
+
+    def observes(self, session_id: str) -> bool:
+        return session_id in self._agents
+
+    async def read_to_end(self, session_id: str) -> str | None:
         """Read the transcript to its end after the process is gone, before the end is reported. `forget` follows.
 
-        Returns False if there was no time for it, as while a full disk keeps earlier lines from being recorded.
+        Returns why the last lines are still unread, as while a full disk keeps earlier lines from being recorded; None:
+        all lines were read. A read that takes long goes on, also after `forget`.
         """
-        agent = self._current_agent(session_id)
-        if agent is None:
-            return True
-        try:
-            async with asyncio.timeout(_LAST_LOOK_WITHIN_S), agent.lock:
-                await self._sources.prepare(agent)
-                await self._sources.transcript(agent)
-        except TimeoutError:
-            log.warning("had no time to read the end of a transcript", extra={"sm_session": session_id})
-            return False
-        except Exception:
-            log.exception("failed to read the end of a transcript", extra={"sm_session": session_id})
-        return True
+        session = self._store.sessions.get(session_id)
+        if session is None or session.exit is None:
+            agent = self._current_agent(session_id)
+        else:  # nobody observes it
+            agent = self._agents.get(session_id) or self._new_agent(session)
+        return None if agent is None else await self._last_reads.read(agent)
 
     def _current_agent(self, session_id: str) -> Agent | None:
         agent = self._agents.get(session_id)
         session = self._store.sessions.get(session_id)
         if agent is not None or session is None:
             return agent
+        agent = self._new_agent(session)
+        if agent is not None:
+            self._agents[session_id] = agent
+            agent.lock = self._last_reads.stop(session_id) or agent.lock
+        return agent
+
+    def _new_agent(self, session: Session) -> Agent | None:
         provider = self._manager.provider(session)
         if not provider.has_turns:
             return None
         agent = Agent(
-            session_id, provider.readers, Ledger(self._off), self._clock(), fork_in=provider.fork_in
+            session.id, provider.readers, Ledger(self._off), self._clock(), fork_in=provider.fork_in
         )
         agent.ready = session.status not in (Status.SPAWNED, Status.STARTING)
         agent.may_have_missed_end = agent.ready
         agent.lost_before = session.status_source == Source.PROCESS and agent.ready
-        self._agents[session_id] = agent
         return agent
 
     def close(self) -> None:
+        self._last_reads.close()
         for session_id in tuple(self._agents):
             self.forget(session_id)
         if self._sweeping is not None:
@@ -173,6 +184,8 @@ class Observer:
             hooks = self._manager.provider(session).readers.hooks
             event = f"{hooks.ending_event}: " if hooks is not None else ""
             facts.append(f"the agent announced its end ({event}{ending})")
+        if (session_id, TimerKind.UNREAD) in self._store.mail.open.timers:
+            facts.append("the end of its transcript is unread: its last usage is not counted yet")
         return facts
 
     async def _setup_warnings(self, agent: Agent) -> tuple[str, ...]:

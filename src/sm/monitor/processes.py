@@ -124,10 +124,10 @@ class Watcher:
         After the timeout `run` retries, and the session is `unverified` until then.
         """
         watched = self._watched[session_id] = _AgentProcess(session_id, process, pane)
-        await self._observer.read_to_end(session_id)
+        unread = await self._observer.read_to_end(session_id)
         try:
             async with asyncio.timeout(_FINISH_WITHIN_S):
-                await self._finish_end(watched)
+                await self._finish_end(watched, unread)
         except (TerminalError, StorageFull, TimeoutError):
             self.unverified.add(session_id)
             self._gone.put_nowait(watched)
@@ -154,8 +154,10 @@ class Watcher:
 
     async def lost(self, session_id: str, process: Process | None, cause: LossCause, reason: str) -> None:
         """Record the loss of a terminal and its process while no daemon ran."""
-        await self._observer.read_to_end(session_id)
-        await self._manager.terminal_lost(session_id, process, cause, reason, process_gone=True)
+        unread = await self._observer.read_to_end(session_id)
+        await self._manager.terminal_lost(
+            session_id, process, cause, reason, process_gone=True, unread=unread
+        )
         self._observer.forget(session_id)
 
     async def run(self, recovery: Coroutine[None, None, None] | None = None) -> None:
@@ -207,10 +209,10 @@ class Watcher:
     async def _report_end(self, watched: _AgentProcess) -> None:
         """Report the end of a process to the manager, with retries until that succeeds."""
         session_id, backoff = watched.session_id, Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
-        is_read = not self._is_newest(watched) or await self._observer.read_to_end(session_id)
+        unread = await self._observer.read_to_end(session_id) if self._is_newest(watched) else None
         while self._is_newest(watched):
             try:
-                await self._finish_end(watched)
+                await self._finish_end(watched, unread)
                 break
             except (TerminalError, StorageFull) as error:
                 log.warning(
@@ -224,8 +226,6 @@ class Watcher:
             await asyncio.sleep(backoff.next_s())
         await self._warn_of_changes(session_id)
         await self._warn_of_leftovers(session_id)
-        while not is_read and self._is_newest(watched):  # the last lines have usage, which must not be lost
-            is_read = await self._observer.read_to_end(session_id)
         self._forget(watched)
 
     async def _warn_of_changes(self, session_id: str) -> None:
@@ -259,7 +259,8 @@ class Watcher:
         effects = self._store.mail.open.effects.values()
         return any(e.session_id == session_id and e.kind == EffectKind.KILL for e in effects)
 
-    async def _finish_end(self, watched: _AgentProcess) -> None:
+    async def _finish_end(self, watched: _AgentProcess, unread: str | None) -> None:
+        """Record the end. `unread`: why the last lines of the transcript are unread."""
         session_id, process, pane = watched.session_id, watched.process, watched.pane
         lost = None if process is None else self._losses.get(process)
         try:
@@ -272,19 +273,23 @@ class Watcher:
             lost = lost or (SERVER_GONE if isinstance(error, NoServer) else TERMINAL_CLOSED)
         if lost is not None:
             cause, reason = lost
-            await self._manager.terminal_lost(session_id, process, cause, reason, process_gone=True)
+            await self._manager.terminal_lost(
+                session_id, process, cause, reason, process_gone=True, unread=unread
+            )
             return
         session = self._store.sessions.get(session_id)
         ending = ProcessEnding(exit) if session is None else await self._sandbox.ending(session, exit)
         if ending.cut_off:
-            await self._manager.terminal_lost(session_id, process, *ENGINE_GONE, process_gone=True)
+            await self._manager.terminal_lost(
+                session_id, process, *ENGINE_GONE, process_gone=True, unread=unread
+            )
             return
         if ending.place_ended:
             await self._manager.terminal_lost(
-                session_id, process, *CONTAINER_GONE, process_gone=True, exit=ending.exit
+                session_id, process, *CONTAINER_GONE, process_gone=True, exit=ending.exit, unread=unread
             )
             return
-        await self._manager.process_ended(session_id, process, ending.exit, screen, ending.reason)
+        await self._manager.process_ended(session_id, process, ending.exit, screen, ending.reason, unread)
 
     async def _last_screen(self, session_id: str, pane: Pane) -> list[str]:
         """The last lines of the terminal; none for a provider whose agents show no reason there."""

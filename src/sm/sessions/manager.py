@@ -24,6 +24,7 @@ from sm.state.notices import Notices, withdraw
 from sm.state.pauses import Pauses
 from sm.state.quota import Quota
 from sm.state.sessions import is_process_of, move
+from sm.state.unread_transcripts import record_unread
 from sm.state.warnings import Warnings
 from sm.store import Effect, Store
 from sm.store.audit import ALLOWED, REFUSED, Record
@@ -210,10 +211,11 @@ class Manager:
         exit: Exit,
         screen: Sequence[str] = (),
         reason: str | None = None,
+        unread: str | None = None,
     ) -> None:
         """Record how and, if known, for which reason a process of the session ended.
 
-        `screen` is the last content of the terminal.
+        `screen` is the last content of the terminal. `unread`: why the last lines of its transcript are unread.
 
         Ignores a process that is not the session's own (`has_process`): its end is recorded already, or the session
         was restored since.
@@ -221,6 +223,7 @@ class Manager:
         async with self._store.transaction() as tx:
             session = tx.session(session_id)
             if is_process_of(session, process, tx.mail.open):
+                record_unread(tx, session_id, unread)
                 await self.endings.process_ended(tx, session, exit, screen, reason)
 
     async def terminal_lost(
@@ -232,15 +235,18 @@ class Manager:
         *,
         process_gone: bool,
         exit: Exit | None = None,
+        unread: str | None = None,
     ) -> None:
         """Record that the terminal is gone. Ignores other processes, as `process_ended`.
 
-        `exit`: how a process ended that is gone, if that is known.
+        `exit`: how a process ended that is gone, if that is known. `unread`: as in `process_ended`.
         """
         async with self._store.transaction() as tx:
             session = tx.session(session_id)
             if is_process_of(session, process, tx.mail.open):
                 ended = (exit or Exit()) if process_gone else None
+                if process_gone:
+                    record_unread(tx, session_id, unread)
                 await self.endings.terminal_lost(tx, session, cause, reason, ended)
 
     async def warn(self, session_id: str, text: str) -> None:

@@ -1,0 +1,35 @@
+"""Remembers the ended sessions whose last lines are unread. Functions of a transaction.
+
+The timer `unread` of a session is written with its end, so no crash of the daemon loses the usage in these lines.
+"""
+
+from dataclasses import replace
+
+from sm.core.states import EventType
+from sm.core.timers import Timer, TimerKind
+from sm.core.wording import subject
+from sm.store import Transaction
+
+
+def record_unread(tx: Transaction, session_id: str, why: str | None) -> None:
+    """Record at the end of a process why its last lines are unread; None: all lines were read."""
+    if why is None:
+        tx.timers.remove(session_id, TimerKind.UNREAD)
+    elif tx.timers.find(session_id, TimerKind.UNREAD) is None:
+        tx.timers.set(Timer(session_id, TimerKind.UNREAD, tx.now, data={"told": False}))
+
+
+async def tell_unread(tx: Transaction, timer: Timer, why: str) -> None:
+    """Warn, once, that the usage in the last lines is not counted yet."""
+    session = tx.find(timer.subject)
+    if session is None or tx.timers.find(timer.subject, timer.kind) != timer or timer.data.get("told"):
+        return
+    tx.timers.set(replace(timer, data={"told": True}))
+    await tx.event(
+        EventType.WARNING,
+        session,
+        tx.now,
+        f"{subject(session)} - the end of its transcript cannot be read: {why}. Its last usage is not counted yet; sm "
+        "tries again",
+        {},
+    )
