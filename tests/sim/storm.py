@@ -118,17 +118,12 @@ class Storm:
     async def _claude(self, program: Running) -> int:
         session_id = program.session_id
         self._told.begin_run(session_id, program.process, "claude", self._last_event)
-        program.process.on_end.append(lambda: self._note_room(session_id))
         runs = len(self._told.runs[session_id])
         chance = random.Random(f"{self._seed} {session_id} {runs}")
         habits = Habits(fault=self._faults.hook)
         played = PlayedClaude(program, self._world.clocks, chance, habits, self._told.journal)
         self._acts.claudes[session_id] = played
         return await played.run()
-
-    def _note_room(self, session_id: str) -> None:
-        if self._world.disk.is_full:
-            self._told.ended_without_room.add(session_id)
 
     async def _agent(self, program: Running) -> int:
         """An agent that keeps what it hears until it is told to end."""

@@ -51,8 +51,6 @@ class Told:
     runs: dict[str, list[Run]] = field(default_factory=dict)
     """The processes of each session, in order."""
     servers_lost: int = 0
-    ended_without_room: set[str] = field(default_factory=set)
-    """Sessions of which a process ended while the disk was full. A known fault: their last usage may be lost."""
     journal: Journal = field(default_factory=Journal)
     waited: list[str] = field(default_factory=list)
     """Answers of waits that are not true."""
