@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from sm.client.http import Client
 from sm.paths import InstancePaths
 from tests import claude_cli, claude_container
 from tests.claude_container import Container, published_pid
@@ -210,11 +209,11 @@ class ClaudeInstance(Instance):
         return {"CLAUDE_CONFIG_DIR": str(config)}
 
     def why(self, session_id: str) -> dict[str, Any]:
-        found: dict[str, Any] = Client(str(self.socket)).get(f"/v1/sessions/{session_id}/why")
+        found: dict[str, Any] = self.get(f"/v1/sessions/{session_id}/why")
         return found
 
     def progress(self, session_id: str) -> dict[str, Any]:
-        found: dict[str, Any] = Client(str(self.socket)).get(f"/v1/sessions/{session_id}/progress")
+        found: dict[str, Any] = self.get(f"/v1/sessions/{session_id}/progress")
         return found
 
     def says(self, session_id: str, status: str, words: str) -> dict[str, Any]:

@@ -95,7 +95,7 @@ class ClaudeReader(ClaudeInstance):
     def has_request(self, name: str) -> Callable[[], object]:
         """Wait until the request `name` (such as r1) is open."""
         return lambda: until(
-            lambda: any(r["request_id"] == name for r in self.json("requests")), f"request {name} is open"
+            lambda: any(r["request_id"] == name for r in self.get("/v1/requests")), f"request {name} is open"
         )
 
     def is_idle(self, name: str) -> Callable[[], object]:

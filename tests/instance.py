@@ -26,6 +26,10 @@ from tests.private_tmux import private_server
 from tests.waits import explained, failure_checks, until, waiting
 
 SM = str(Path(sys.executable).with_name("sm"))
+_STARTERS = frozenset(
+    ["all", "events", "log", "requests", "restore", "send", "spawn", "status", "wait", "workspace"]
+)
+"""Commands that start a daemon if none runs."""
 
 CONFIG = """
 default_trust: direct
@@ -53,7 +57,7 @@ class Instance:
         run_as: Sequence[str] = (),
         command: Sequence[str] = (SM,),
     ) -> None:
-        """`forked`: the fork server starts the daemon before the first command, which is faster.
+        """`forked`: the fork server starts the daemons in place of a command, also after `kill_daemon`: it is faster.
 
         `contains_host`: the forked daemons take every process of this host for one in a container (fork_server.py).
         `run_as`: the command, such as setpriv, through which `sm` and tmux run as another user. The caller gives `home`
@@ -82,6 +86,8 @@ class Instance:
         self.tmux_server = private_server(self.socket_name, self.tmux_dir, self.env, run_as)
         self._daemons: list[subprocess.Popen[bytes] | ForkedDaemon] = []
         self._forked = forked and not run_as
+        self._has_no_daemon = True
+        """Until something starts a daemon."""
         self._contains_host = contains_host
         failure_checks.append(self._crash)
 
@@ -101,9 +107,9 @@ class Instance:
         cwd: Path | None = None,
     ) -> subprocess.CompletedProcess[str]:
         """Run the real `sm`."""
-        if self._forked and arguments[:1] in (("spawn",), ("all",), ("workspace",)):
-            self._forked = False
-            if not self._daemons and not self.state.exists():
+        if self._has_no_daemon and (arguments[0] in _STARTERS or arguments[:2] == ("daemon", "start")):
+            self._has_no_daemon = False
+            if self._forked and (self._daemons or not self.state.exists()):
                 self._fork_daemon(start_daemon.environment({**self.env, **(env or {})}))
         return subprocess.run(
             [*self.command, *arguments],
@@ -164,10 +170,18 @@ class Instance:
 
         return until(look, f"session {reference} has a process")
 
+    def get(self, path: str, **query: object) -> Any:
+        """The daemon's answer to a read, without starting a command: what a wait looks at."""
+        return Client(str(self.socket)).get(path, query)
+
+    def output(self, session: str) -> str:
+        """The last lines of the terminal of a session."""
+        return "\n".join(self.get(f"/v1/sessions/{session}/output")["lines"])
+
     def session(self, session_id: str) -> dict[str, Any]:
         """The session as in `sm status SESSION --json`, but without starting a command, which is slow."""
         try:
-            found: dict[str, Any] = Client(str(self.socket)).get(f"/v1/sessions/{session_id}")
+            found: dict[str, Any] = self.get(f"/v1/sessions/{session_id}")
         except SmError:  # the command starts a daemon if none runs, and reports errors better
             found = self.json("status", session_id)
         return found
@@ -201,6 +215,7 @@ class Instance:
 
     def start_daemon(self, crash_point: str = "") -> ForkedDaemon:
         """Fork a daemon, and return it when it serves requests."""
+        self._has_no_daemon = False
         daemon, line = self._fork_daemon(self.env, crash_point)
         self._check_ready(line)
         return daemon
@@ -213,6 +228,7 @@ class Instance:
 
     def run_daemon(self, *argv: str, env: Mapping[str, str] | None = None) -> "subprocess.Popen[bytes]":
         """Start a daemon (or `argv` in its place) as a child of the test, and return it when it serves requests."""
+        self._has_no_daemon = False
         read_end, write_end = os.pipe()
         command = list(argv) or [sys.executable, "-m", "sm.daemon"]
         daemon = subprocess.Popen(
@@ -272,6 +288,7 @@ class Instance:
         for daemon in self._daemons:
             if daemon.pid == pid:
                 daemon.wait()
+        self._has_no_daemon = True
 
     # tmux
 

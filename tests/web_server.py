@@ -12,6 +12,9 @@ import orjson
 from sm.web.address import WebAddress, running_server
 from tests.instance import SM
 
+SHELL = "PROMPT_COMMAND='trap exit TERM' exec bash --norc --noprofile -i"
+"""A shell to type into. Bash ignores SIGTERM without the trap, so that its end would take the whole grace time."""
+
 
 class ServedInstance(Protocol):
     """An instance of a test or of a benchmark. Its daemon runs."""

@@ -3,6 +3,7 @@
 import os
 import pty
 import select
+import socket
 import stat
 import subprocess
 from collections.abc import Iterator
@@ -44,7 +45,7 @@ def test_export_of_an_archive_that_waits_for_disk_space_says_so(tmp_path: Path) 
         filler.write_bytes(bytes(2**20))
         session = instance.spawn("Sh", "echo the dunnart")["session_id"]
         instance.ended(session)
-        until(lambda: instance.json("status")["trouble"], "the archive could not be written")
+        until(lambda: instance.get("/v1/status")["trouble"], "the archive could not be written")
         file = str(tmp_path / "x.tar.gz")
         refusal = instance.refused("export", session, file, exit_code=6)
         assert f"the archive of session {session} could not be saved in {disk}/archives" in refusal
@@ -63,7 +64,9 @@ def test_transcript_that_is_cut_on_an_almost_full_disk_is_an_event_and_a_trouble
         agent = stage.agent("Plain")
         agent.send_event("UserPromptSubmit", prompt="work", prompt_id="1")
         agent.write_message(said(f"The walrus {'parser ' * 20_000}"))
-        until(lambda: "walrus" in stage.sm("tail", agent.id), "the transcript is known")
+        until(
+            lambda: "walrus" in str(stage.get(f"/v1/sessions/{agent.id}/actions")), "the transcript is known"
+        )
         stage.sm("kill", agent.id)
         wait_outbox(stage)
         assert (disk / "ar" / agent.id / "cut.json").exists()
@@ -91,30 +94,40 @@ def test_archive_of_a_removed_session_is_deleted_when_its_disk_can_be_written_ag
         )
         remount(disk, "ro")
         instance.sm("rm", session)
-        until(lambda: instance.json("status")["trouble"] == [reason], "the failure is shown")
+        until(lambda: instance.get("/v1/status")["trouble"] == [reason], "the failure is shown")
         instance.restart_daemon()
-        until(lambda: instance.json("status")["trouble"] == [reason], "the next daemon tries again")
+        until(lambda: instance.get("/v1/status")["trouble"] == [reason], "the next daemon tries again")
         assert (archive / "terminal.txt").exists()
         remount(disk, "rw")
-        until(lambda: instance.json("status")["trouble"] == [], "it is deleted")
+        until(lambda: instance.get("/v1/status")["trouble"] == [], "it is deleted")
         assert list(archive.parent.iterdir()) == []
         assert instance.json("status")["dead_letters"] == 0
+
+
+def begins_export(answer: socket.socket, session: str) -> bool:
+    answer.sendall(f"GET /v1/sessions/{session}/export HTTP/1.1\r\nHost: sm\r\n\r\n".encode())
+    return answer.recv(100).startswith(b"HTTP/1.1 200")
 
 
 def test_exports_at_the_same_time_are_limited(instance: Instance, tmp_path: Path) -> None:
     noise = "head -c 2000000 /dev/urandom | base64 -w 200; echo the end"
     session = instance.spawn("Sh", f"{noise}; exec sleep 1000")["session_id"]
-    until(lambda: "the end" in instance.sm("output", session), "its output is shown")
+    until(lambda: "the end" in instance.output(session), "its output is shown")
     killed(instance, session)
     answers = [connected(str(instance.socket)) for _ in range(2)]
     for answer in answers:
-        answer.sendall(f"GET /v1/sessions/{session}/export HTTP/1.1\r\nHost: sm\r\n\r\n".encode())
-        assert answer.recv(100).startswith(b"HTTP/1.1 200")  # the rest waits for a reader
+        assert begins_export(answer, session)  # the rest waits for a reader
     file = str(tmp_path / "x.tar.gz")
     assert "too many archives" in instance.refused("export", session, file, exit_code=6)
     for answer in answers:
         answer.close()
-    until(lambda: instance.run("export", session, file).returncode == 0, "the exports have ended")
+
+    def have_ended() -> bool:
+        with connected(str(instance.socket)) as answer:
+            return begins_export(answer, session)
+
+    until(have_ended, "the exports have ended")
+    assert instance.sm("export", session, file)
 
 
 @pytest.mark.parametrize(("key", "archived"), [(b"u", False), (b"x", True)])

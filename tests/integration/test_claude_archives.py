@@ -27,9 +27,9 @@ def test_words_of_an_ended_agent_are_found_exported_and_read_without_its_files(
         f"archive-1 {tool('Bash', command='echo capybara')}[[then]][[text:The axolotl importer is finished.]]",
     )
     # The agent may write the end of its transcript after the hook that ends its turn.
-    until(lambda: claudes.json("search", "axolotl", "--type", "text"), "its words are indexed")
+    until(lambda: claudes.get("/v1/search", words="axolotl", type="text"), "its words are indexed")
     claudes.idle(session_id)
-    (words,) = claudes.json("search", "axolotl", "--type", "text")
+    (words,) = claudes.get("/v1/search", words="axolotl", type="text")
     assert (words["session_id"], "importer" in words["excerpt"]) == (session_id, True)
     used = claudes.json("search", "capybara", "--type", "tool")
     assert [found["session_id"] for found in used] == [session_id]
@@ -43,7 +43,7 @@ def test_words_of_an_ended_agent_are_found_exported_and_read_without_its_files(
     transcript.unlink()
     assert "axolotl" in claudes.sm("tail", session_id)
     assert claudes.progress(session_id)["tokens"] == tokens
-    assert [found["session_id"] for found in claudes.json("search", "axolotl", "--type", "text")] == [
+    assert [found["session_id"] for found in claudes.get("/v1/search", words="axolotl", type="text")] == [
         session_id
     ]
     target = tmp_path / "agent.tar.gz"

@@ -25,7 +25,7 @@ def test_budget_reached_by_a_grandchild_pauses_the_tree_until_it_is_approved(
     claudes.prompt(grandchild, f"spend-1 {work}")
 
     def stopped() -> bool:
-        budget = claudes.json("budget", top)["budget"]
+        budget = claudes.get(f"/v1/sessions/{top}/budget")["budget"]
         return bool(budget["state"] == "stopped")
 
     until(stopped, "the budget is spent")
@@ -38,7 +38,7 @@ def test_budget_reached_by_a_grandchild_pauses_the_tree_until_it_is_approved(
     assert request["arguments"]["spent"]["tokens"] >= 150_010
     assert not api.turns(GO_ON)
     claudes.sm("approve", request["request_id"])
-    assert claudes.json("budget", top)["budget"]["limits"]["tokens"] == 200_000
+    assert claudes.get(f"/v1/sessions/{top}/budget")["budget"]["limits"]["tokens"] == 200_000
     assert [claudes.session(session_id)["paused"] for session_id in tree] == [None, None, None]
     api.wait_for(lambda: bool(api.turns(GO_ON)), "the grandchild goes on")
     claudes.idle(grandchild)

@@ -62,7 +62,7 @@ def test_question_of_claude_in_prose_is_answered_with_sm_answer(
     session_id = claudes.spawn("Editor", f"[[text:I looked at the code. {question}]]")["session_id"]
 
     def asked() -> dict[str, Any] | None:
-        return next((r for r in claudes.json("requests") if r["session_id"] == session_id), None)
+        return next((r for r in claudes.get("/v1/requests") if r["session_id"] == session_id), None)
 
     request = until(asked, "a request with the question")
     assert (request["kind"], request["evidence"]) == ("question", "completion")
@@ -86,7 +86,8 @@ def test_coordinator_is_completed_only_after_its_child_has_ended(
 
     def is_told() -> bool:
         return any(
-            m["status"] == "acknowledged" and m["from"] == "sm" for m in claudes.json("log", session_id)
+            m["status"] == "acknowledged" and m["from"] == "sm"
+            for m in claudes.get("/v1/messages", session=session_id)
         )
 
     # The notice of the end begins a turn, whose answer by the scripted API says nothing.

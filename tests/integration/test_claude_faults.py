@@ -223,7 +223,7 @@ def test_sessions_of_a_parked_account_wait_for_its_reset_and_go_on_once(
     assert f"until {clock}: session limit" in claudes.sm("accounts")
     later = claudes.run("spawn", "Editor", "spawned while parked [[text:new]]", "--json")
     assert later.returncode == 0
-    waiting = [s for s in claudes.json("all") if s["status"] == "spawned"]
+    waiting = [s for s in claudes.get("/v1/sessions") if s["status"] == "spawned"]
     assert [s["status_reason"] for s in waiting] == [f"parked until {clock}: session limit"]
     assert "parked until" in claudes.refused("spawn", "Editor", "x", "--no-park", exit_code=6)
     claudes.sm("send", resting, "wake up", "--no-wait")
@@ -236,7 +236,7 @@ def test_sessions_of_a_parked_account_wait_for_its_reset_and_go_on_once(
     )
     api.wait_for(lambda: api.turns("wake up") and api.turns("spawned while parked"), "the others")
     assert time.time() >= over_at
-    until(lambda: all(s["status"] == "idle" for s in claudes.json("all")), "all have finished")
+    until(lambda: all(s["status"] == "idle" for s in claudes.get("/v1/sessions")), "all have finished")
     assert account_of(claudes)["parks"] == []
     assert len(goes_on(api, cut_off)) == 1
     first, *others = [t.prompt for t in api.turns() if t.number > api.turns("long work")[0].number]

@@ -88,7 +88,7 @@ def send_first_messages(claudes: ClaudeInstance, api: ScriptedApi, first: FirstM
     sent = [claudes.json("send", session_id, text, "--no-wait")["message_id"] for text in first.messages]
 
     def finished() -> bool:
-        log = {message["message_id"]: message for message in claudes.json("log", session_id)}
+        log = {message["message_id"]: message for message in claudes.get("/v1/messages", session=session_id)}
         first.log = log
         first.statuses = [log[number]["status"] for number in sent]
         first.waits_s = [_wait_s(log[number]) for number in sent if log[number]["submitted_at"]]

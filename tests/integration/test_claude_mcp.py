@@ -164,7 +164,7 @@ def test_tool_that_starts_an_agent_asks_unless_a_rule_allows_it(
         for agent in ("Plain", "Allowed")
     )
     assert not request_with_results(api, "Delegate as Allowed.", 2).results[1][0]
-    (request,) = until(lambda: claudes.json("requests"), "the request")
+    (request,) = until(lambda: claudes.get("/v1/requests"), "the request")
     assert (request["session_id"], request["tool"]) == (asked, "mcp__sm__create_session")
     claudes.sm("deny", request["request_id"], "not now")
     assert request_with_results(api, "Delegate as Plain.", 2).results[1][0]

@@ -152,7 +152,7 @@ def test_message_is_held_while_a_permission_dialog_is_open(
 ) -> None:
     send(claudes, editor, f"held-0 {ASKS}[[then]][[text:so]]")
     claudes.says(editor, "waiting_input", "")
-    request_id = until(lambda: claudes.json("requests"), "its request")[0]["request_id"]
+    request_id = until(lambda: claudes.get("/v1/requests"), "its request")[0]["request_id"]
     held = send_held(claudes, editor, "held-1", "1")
     assert (held["status"], held["reason"]) == ("queued", f"busy: permission dialog, {request_id}")
     assert claudes.sm("send", editor, "held-2", "--no-wait").startswith(
@@ -393,7 +393,10 @@ def test_message_is_not_typed_into_the_shell_that_an_adopted_claude_leaves(
     claudes.ended(session_id)
     log = claudes.json("log", session_id)
     until(
-        lambda: all(m["status"] not in ("queued", "delivering") for m in claudes.json("log", session_id)),
+        lambda: all(
+            m["status"] not in ("queued", "delivering")
+            for m in claudes.get("/v1/messages", session=session_id)
+        ),
         "final",
     )
     claudes.tmux("send-keys", "-t", pane, "C-c")
@@ -471,7 +474,7 @@ def test_message_is_not_reported_as_submitted_when_a_users_prompt_hook_refuses_i
     )
     assert ("a hook of the user" in refused["reason"], "no such words" in refused["reason"]) == (True, True)
     if answer["status"] not in ("failed", "unconfirmed"):  # else the answer has told the sender
-        until(lambda: f"message {number} to " in claudes.sm("inbox"), "the notice to its sender")
+        until(lambda: f"message {number} to " in str(claudes.get("/v1/inbox")), "the notice to its sender")
     assert not [turn for turn in api.turns(f"{verdict}: {name}") if turn.prompt.endswith(name)]
     request = conversation(claudes, api, refusing)
     assert sum(text.startswith(f"[sm] from operator, message {number}\n") for text in request.user_texts) == (

@@ -80,13 +80,15 @@ def test_operator_is_told_the_last_words_of_a_turn_without_sm_complete_once(
     expected += " (untrusted)" if claudes.container else ""
     until(lambda: idle_notices(claudes) == [expected], "the notice of the turn")
     done = claudes.spawn("Editor", f"{tool('Bash', command='sm complete ready')}[[then]][[text:bye]]")
-    until(lambda: any(done["session_id"] in m["text"] for m in claudes.json("inbox")), "its completion")
+    until(lambda: any(done["session_id"] in m["text"] for m in claudes.get("/v1/inbox")), "its completion")
     silent = claudes.spawn("Editor")
     claudes.idle(silent["session_id"])
     parent = claudes.spawn("Sh", "sm inbox --take --wait; exec sleep 1000")
     child = claudes.spawn("Editor", "[[text:to my parent]]", "--parent", parent["session_id"])
     until(
-        lambda: any("to my parent" in m["text"] for m in claudes.json("log", parent["session_id"])),
+        lambda: any(
+            "to my parent" in m["text"] for m in claudes.get("/v1/messages", session=parent["session_id"])
+        ),
         "the parent's notice",
     )
     assert idle_notices(claudes) == [expected]

@@ -226,7 +226,7 @@ def test_deny_reports_what_happened_when_a_person_allowed_the_tool_just_before(
     if ran and "not confirmed by the agent yet" in denied.stdout:
         # Or the tool is reported later than the command waits: then a notice tells what happened.
         late = f"your answer to {request['request_id']} of "
-        until(lambda: late in claudes.sm("inbox"), "the notice that the answer came too late")
+        until(lambda: late in str(claudes.get("/v1/inbox")), "the notice that the answer came too late")
     else:
         assert denied.returncode == (4 if ran else 0), f"{denied}"
     assert done["answered_by"] == ("terminal" if ran else "operator")
@@ -250,7 +250,7 @@ def test_approve_accepts_a_plan(claudes: ClaudeInstance, api: ScriptedApi) -> No
     claudes.says(session_id, "waiting_input", "claude asks for approval of its plan")
 
     def plan_request() -> dict[str, Any] | None:
-        requests = [r for r in claudes.json("requests") if r["session_id"] == session_id]
+        requests = [r for r in claudes.get("/v1/requests") if r["session_id"] == session_id]
         return requests[0] if requests else None
 
     request = until(plan_request, "its plan is a request")
@@ -374,9 +374,9 @@ def test_why_names_the_interrupt_that_closed_a_dialog(claudes: ClaudeInstance, a
         "Plain", f"interrupted-1 {tool('Bash', command='python3 -c pass')}[[then]][[text:never]]"
     )["session_id"]
     claudes.says(session_id, "waiting_input", "claude asks for permission")
-    (request,) = until(lambda: claudes.json("requests", session_id), "the request")
+    (request,) = until(lambda: claudes.get("/v1/requests", session=session_id), "the request")
     claudes.sm("interrupt", session_id)
-    until(lambda: not claudes.json("requests", session_id), "no request is open")
+    until(lambda: not claudes.get("/v1/requests", session=session_id), "no request is open")
     assert "denied in the terminal (the agent was interrupted by operator)" in claudes.sm(
         "why", request["request_id"]
     )

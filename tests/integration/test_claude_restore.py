@@ -142,7 +142,7 @@ def test_message_that_died_with_claude_is_unconfirmed_and_never_acknowledged(
     lost = find_message(claudes, session_id, number)
     assert (lost["status"], lost["submitted_at"]) == ("unconfirmed", None)
     assert "did not store it in its conversation" in lost["reason"]
-    until(lambda: f"message {number} to" in claudes.sm("inbox"), "its sender is told")
+    until(lambda: f"message {number} to" in str(claudes.get("/v1/inbox")), "its sender is told")
 
     claudes.kill_daemon()
     with closing(sqlite3.connect(claudes.state / "sm.db")) as database:

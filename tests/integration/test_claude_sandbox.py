@@ -47,7 +47,7 @@ def start(claudes: ClaudeInstance, *arguments: str) -> str:
 
 def open_request(claudes: ClaudeInstance, session_id: str) -> dict[str, Any]:
     def look() -> list[dict[str, Any]]:
-        found = claudes.json("requests", "--all")
+        found = claudes.get("/v1/requests", all=True)
         return [r for r in found if (r["session_id"], r["state"]) == (session_id, "open")]
 
     (request,) = until(look, "a request is open")
@@ -73,7 +73,7 @@ def test_bypassed_permissions_need_no_consent_in_a_container(
     session_id = claudes.spawn("Bypass", f"Act freely. {bash} [[then]] [[text:done]]")["session_id"]
     claudes.idle(session_id)
     assert (claudes.work / "freely").stat().st_uid == OWNER
-    assert not [r for r in claudes.json("requests", "--all") if r["session_id"] == session_id]
+    assert not [r for r in claudes.get("/v1/requests", all=True) if r["session_id"] == session_id]
 
 
 def test_status_follows_the_turns(claudes: ClaudeInstance, api: ScriptedApi) -> None:

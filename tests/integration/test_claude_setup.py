@@ -33,7 +33,7 @@ def waiting(
 
 def opened(claudes: ClaudeInstance, session_id: str) -> dict[str, Any]:
     def look() -> dict[str, Any] | None:
-        requests = claudes.json("requests")
+        requests = claudes.get("/v1/requests")
         return next((r for r in requests if r["session_id"] == session_id), None)
 
     return until(look, "the dialog is a request")
@@ -65,7 +65,7 @@ def test_approval_of_a_trust_dialog_starts_the_agent(
     assert f"{name} {question}" in claudes.sm("ls")
     assert "not answered yet" in claudes.sm("why", name)
     notice = f'"{question}"; answer with: sm approve {name}'
-    until(lambda: notice in claudes.sm("inbox"), "the operator is told")
+    until(lambda: notice in str(claudes.get("/v1/inbox")), "the operator is told")
     assert not is_trusted(env, tmp_path)
 
     output = claudes.sm("approve", name)

@@ -70,7 +70,7 @@ def test_press_of_approve_runs_the_command_that_the_card_shows(
     assert COMMAND in card.text
 
     def confirmed() -> dict[str, Any] | None:
-        (done,) = claudes.json("requests", "--all")
+        (done,) = claudes.get("/v1/requests", all=True)
         return done if done["confirmed"] else None
 
     done = until(confirmed, "claude has reported the tool")

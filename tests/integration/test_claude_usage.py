@@ -244,7 +244,10 @@ def test_progress_and_tail_show_the_steps_of_a_turn(
     assert agent.progress()["last_tool"]["args"]["command"] == "sleep 600"
     instance.keys(agent.id, "Escape")
     instance.says(agent.id, "idle", "")
-    until(lambda: "mark: interrupted" in instance.sm("tail", agent.id), "the interrupt is shown")
+    until(
+        lambda: "interrupted" in str(instance.get(f"/v1/sessions/{agent.id}/actions")),
+        "the interrupt is shown",
+    )
     assert agent.progress()["current_activity"] is None
 
     instance.prompt(agent.id, "/clear")
@@ -457,7 +460,9 @@ def test_interrupted_answer_counts_its_input_and_one_output_token(
     instance.prompt(
         agent.id, f"second [[think:hm]][[text:a]][[wait:{wait_s:.1f}]][[cut]][[text:b]]{usage(cut)}"
     )
-    until(lambda: "mark: server_error" in instance.sm("tail", agent.id), "the turn has failed")
+    until(
+        lambda: "server_error" in str(instance.get(f"/v1/sessions/{agent.id}/actions")), "the turn has failed"
+    )
     instance.idle(agent.id)
     # A person interrupts the answer.
     stopped = Usage(4, 21, 202, 2003, 14)

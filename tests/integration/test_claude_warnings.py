@@ -40,14 +40,15 @@ def test_loop_of_one_failing_command_is_nudged_and_told_once(
         return [m["status"] for m in claudes.json("log", session_id) if "repeat yourself" in m["text"]]
 
     until(lambda: nudges() in (["submitted"], ["acknowledged"]), "claude has the nudge")
-    assert str(claudes.json("log")).count(f"({session_id}) repeats itself") == 0
+    assert str(claudes.get("/v1/messages")).count(f"({session_id}) repeats itself") == 0
     api.release("three")
     until(
-        lambda: str(claudes.json("log")).count(f"({session_id}) repeats itself") == 1, "the operator is told"
+        lambda: str(claudes.get("/v1/messages")).count(f"({session_id}) repeats itself") == 1,
+        "the operator is told",
     )
     api.release("end")
     claudes.idle(session_id)
     until(lambda: warnings(claudes, session_id) == [("loop", False), ("loop", True)], "the loop has ended")
     assert len(nudges()) == 1
-    assert str(claudes.json("log")).count(f"({session_id}) repeats itself") == 1
+    assert str(claudes.get("/v1/messages")).count(f"({session_id}) repeats itself") == 1
     claudes.sm("kill", session_id)

@@ -39,7 +39,7 @@ def test_message_is_held_while_tmux_does_not_answer_and_typed_later(home: Instan
         os.kill(server, signal.SIGCONT)
     until(lambda: "while it is silent" in read_by(home, tty), "the message is typed")
     assert read_by(home, tty).count("while it is silent") == 1
-    until(lambda: home.json("log", tty)[-1]["status"] == "unconfirmed", "its final status")
+    until(lambda: home.get("/v1/messages", session=tty)[-1]["status"] == "unconfirmed", "its final status")
 
 
 def test_notice_is_told_once_when_the_daemon_dies_before_its_confirmation(instance: Instance) -> None:
@@ -47,13 +47,13 @@ def test_notice_is_told_once_when_the_daemon_dies_before_its_confirmation(instan
     script = "mkfifo out; until [ -e go ]; do sleep 0.05; done; sm inbox --take > out; echo $? > done; exec sleep 1000"
     parent = instance.spawn("Sh", script)["session_id"]
     child = instance.spawn("Sh", "exit 3", "--parent", parent)["session_id"]
-    until(lambda: any(child in m["text"] for m in instance.json("log", parent)), "the notice")
+    until(lambda: any(child in m["text"] for m in instance.get("/v1/messages", session=parent)), "the notice")
     for _ in range(2):
         instance.sm("send", parent, "x" * 40_000, "--no-wait")
     (instance.work / "go").touch()
     with open(instance.work / "out", encoding="utf-8") as output:
         until(
-            lambda: {m["status"] for m in instance.json("log", parent)} == {"delivering"},
+            lambda: {m["status"] for m in instance.get("/v1/messages", session=parent)} == {"delivering"},
             "the messages are taken",
         )
         instance.kill_daemon()

@@ -36,7 +36,7 @@ def test_exit_codes_are_right_when_100_agents_exit_together(shared: Instance) ->
     sessions = {}
 
     def all_ended() -> bool:
-        sessions.update({s["session_id"]: s for s in shared.json("all")})
+        sessions.update({s["session_id"]: s for s in shared.get("/v1/sessions")})
         return all(sessions[session_id]["status"] in ENDED for session_id in ids)
 
     until(all_ended, "all agents have ended")
@@ -90,7 +90,7 @@ def test_ctrl_z_does_not_suspend_the_agent(shared: Instance) -> None:
     shared.tmux("send-keys", "-t", target, "C-z")
     shared.tmux("send-keys", "-t", target, "-l", "still there")
     shared.tmux("send-keys", "-t", target, "Enter")
-    until(lambda: "heard still there" in shared.sm("output", session["session_id"]), "the agent reads on")
+    until(lambda: "heard still there" in shared.output(session["session_id"]), "the agent reads on")
     assert shared.session(session["session_id"])["status"] == "running"
 
 

@@ -155,7 +155,9 @@ def fork(stage: Stage, session_id: str) -> dict[str, Any]:
     command = stage.start_command("fork", session_id)
 
     def copy() -> dict[str, Any] | None:
-        return next((s for s in stage.json("all") if s["session_id"] not in before and s["pid"]), None)
+        return next(
+            (s for s in stage.get("/v1/sessions") if s["session_id"] not in before and s["pid"]), None
+        )
 
     try:
         made: dict[str, Any] = until(copy, "the copy runs")

@@ -124,7 +124,7 @@ def test_agent_runs_and_its_output_is_complete(hostile: Instance) -> None:
     session_id = spawn(hostile, "Sh", "seq 1000; echo the last; exec sleep 1000", "--name", "talks")[
         "session_id"
     ]
-    until(lambda: "the last" in hostile.sm("output", session_id), "its output")
+    until(lambda: "the last" in hostile.output(session_id), "its output")
     lines = hostile.sm("output", "sh-talks", "--lines", "900").splitlines()
     assert lines == [*map(str, range(102, 1001)), "the last"]  # not limited to the user's 5 lines
     assert hostile.session(session_id)["status"] == "running"
@@ -142,7 +142,7 @@ def test_program_without_arguments_runs_without_the_users_shell(hostile: Instanc
 
 def test_prompt_is_typed_unchanged(hostile: Instance) -> None:
     session_id = spawn(hostile, "Reader", "a line # with 'quotes' ; and more")["session_id"]
-    until(lambda: "heard a line # with 'quotes' ; and more" in hostile.sm("output", session_id), "the prompt")
+    until(lambda: "heard a line # with 'quotes' ; and more" in hostile.output(session_id), "the prompt")
 
 
 def test_exit_codes_signals_and_last_output_are_right(hostile: Instance) -> None:
@@ -150,7 +150,7 @@ def test_exit_codes_signals_and_last_output_are_right(hostile: Instance) -> None
         # The script ends only after its output was seen: tmux may lose output written just before the end.
         script = f"echo last words; while [ ! -e go.{code} ]; do sleep 0.05; done; exit {code}"
         session_id = spawn(hostile, "Sh", script)["session_id"]
-        until(lambda: "last words" in hostile.sm("output", session_id), "its output")  # noqa: B023 - called in this iteration
+        until(lambda: "last words" in hostile.output(session_id), "its output")  # noqa: B023 - called in this iteration
         (hostile.work / f"go.{code}").touch()
         ended = hostile.ended(session_id)
         (hostile.work / f"go.{code}").unlink()
@@ -172,9 +172,7 @@ def test_agent_keeps_running_after_a_person_attaches_types_and_detaches(hostile:
         os.close(terminal)
         os.waitpid(pid, 0)
     assert hostile.session(session["session_id"])["status"] == "running"
-    until(
-        lambda: "heard a person" in hostile.sm("output", session["session_id"]), "the output is still there"
-    )
+    until(lambda: "heard a person" in hostile.output(session["session_id"]), "the output is still there")
 
 
 def test_kill_ends_only_that_agent(hostile: Instance) -> None:

@@ -54,7 +54,7 @@ def lose_server_without_daemon(instance: Instance, pids: list[int]) -> None:
 
 
 def told(instance: Instance, lead: str) -> Counter[str]:
-    texts = [m["text"] for m in instance.json("log", lead) if m["from"] == "sm"]
+    texts = [m["text"] for m in instance.get("/v1/messages", session=lead) if m["from"] == "sm"]
     return Counter(line for text in texts for line in text.split("\n") if "restored" in line)
 
 
@@ -99,7 +99,10 @@ def test_parent_that_restores_its_child_is_not_told_of_it(instance: Instance) ->
     instance.sm("restore", child, env=instance.as_session(lead))
     other = instance.spawn("Sleeper", "--parent", lead)["session_id"]
     instance.sm("kill", other)
-    until(lambda: [m for m in instance.json("log", lead) if other in m["text"]], "a later notice has come")
+    until(
+        lambda: [m for m in instance.get("/v1/messages", session=lead) if other in m["text"]],
+        "a later notice has come",
+    )
     # That the child stays ended may have been told before.
     assert [line for line in told(instance, lead) if "was restored" in line] == []
 

@@ -24,13 +24,17 @@ from tests.telegram_api import TelegramApi
 
 PROXY = Path(__file__).with_name("session_proxy.py")
 TALK = "0f0e0d0c-0b0a-4908-8706-050403020100"
-# A stand-in for claude, run as a shell of that name: it passes each line of its prompt to its hook and waits.
+# A stand-in for claude, run as a shell of that name: it passes each line of its prompt to its hook, or without a prompt
+# its start. Each key ends its turn.
 CLAUDE = """
 stty raw -echo  # in line mode, it would count as suspended
 for prompt; do :; done
 [ "${prompt# }" != proxy ] || exec PYTHON PROXY
+case $prompt in ({*) ;; (*) prompt='{"hook_event_name": "SessionStart", "source": "resume"}' ;; esac
 [ -z "$SM_SESSION_ID" ] || echo "$prompt" | while read -r event; do echo "$event" | sm hook claude; done
-while read -r key; do :; done
+while read -rsn1 key; do
+    [ -z "$SM_SESSION_ID" ] || echo '{"hook_event_name": "Stop"}' | sm hook claude
+done
 """
 CONFIG = """
 default_trust: direct
@@ -77,7 +81,7 @@ class Scenario:
         answer_first_questions(home)
         claude = home / "bin" / "claude"
         claude.parent.mkdir()
-        claude.symlink_to("/bin/sh")
+        claude.symlink_to("/bin/bash")
         script = home / "fake"
         script.write_text(CLAUDE.replace("PYTHON", sys.executable).replace("PROXY", str(PROXY)))
         config = CONFIG.format(python=sys.executable, proxy=PROXY, claude=claude, script=script)
@@ -351,10 +355,7 @@ def use_adopt_and_restore(scenario: Scenario) -> None:
     claude, script = instance.home / "bin" / "claude", instance.home / "fake"
     instance.tmux("new-session", "-d", "-s", "mine", "-c", str(instance.work), f"{claude} {script}")
     pane, pid = instance.tmux("display-message", "-p", "-t", "=mine:", "#{pane_id} #{pane_pid}").split()
-    until(
-        lambda: Path(f"/proc/{pid}/cmdline").read_text().startswith(f"{claude}\0"),
-        "the agent runs in its pane",
-    )
+    until(lambda: Path(f"/proc/{pid}/cmdline").read_bytes().startswith(bytes(claude)), "it runs")
     operator.post("/v1/adopt", pane=pane, name="mine")
     operator.post("/v1/restore")
 

@@ -89,9 +89,7 @@ def test_agent_runs_in_the_container_of_its_workspace_as_the_owner_of_the_direct
     assert f"SM_SESSION_ID={session['session_id']}\n" in variables
     assert "SM_TRUST_LEVEL=sandboxed\n" in variables
     assert str(instance.state) not in variables
-    until(
-        lambda: "words on the screen" in instance.sm("output", session["session_id"]), "the screen is shown"
-    )
+    until(lambda: "words on the screen" in instance.output(session["session_id"]), "the screen is shown")
     status_file = Path(f"/proc/{instance.session(session['session_id'])['pid']}/status").read_text()
     assert "CapEff:\t0000000000000000" in status_file
 
@@ -145,7 +143,7 @@ def test_sandboxed_agent_cannot_reach_the_host(instance: Instance) -> None:
 
     def shown() -> str | None:
         """The output, once its last line has come through the engine to the terminal."""
-        output = instance.sm("output", session["session_id"])
+        output = instance.output(session["session_id"])
         return output if f"{instance.home}/x" in output else None
 
     output = until(shown, "the output of the agent")
@@ -178,7 +176,9 @@ def test_protected_files_that_an_agent_made_are_named_after_its_end(instance: In
     instance.ended(session["session_id"])
 
     def warned() -> str | None:
-        messages = [e["message"] for e in instance.events() if e["type"] == "warning"]
+        messages = [
+            e["message"] for e in instance.get("/v1/events", limit=1000)["events"] if e["type"] == "warning"
+        ]
         return next((message for message in messages if ".envrc" in message), None)
 
     message = until(warned, "a warning names the files")

@@ -48,7 +48,7 @@ def answer(instance: Instance, question: str, text: str) -> None:
     """Answer a question as the operator, as soon as an agent asks it."""
 
     def look() -> dict[str, Any] | None:
-        asked = instance.json("requests")
+        asked = instance.get("/v1/requests")
         return next((request for request in asked if question in json.dumps(request)), None)
 
     instance.sm("answer", until(look, f"an agent asks {question!r}")["request_id"], text)

@@ -241,7 +241,10 @@ def test_reports_of_other_sessions_cannot_be_forged(instance: Instance) -> None:
     (instance.work / "go").touch()
     until((instance.work / "forged").exists, "the reports are forged")
     instance.sm("daemon", "start")
-    until(lambda: "true words" in instance.sm("checkpoints", forger), "the true report arrives")
+    until(
+        lambda: "true words" in str(instance.get(f"/v1/sessions/{forger}/checkpoints")),
+        "the true report arrives",
+    )
     for victim in victims:
         session = instance.session(victim)
         assert (session["status"], session["note"]) == ("running", None)

@@ -89,7 +89,8 @@ def test_lack_of_memory_is_named_and_ends_one_agent_only(small: Instance) -> Non
     [event] = [event for event in small.events(greedy) if event["type"] == "error"]
     assert "the sandbox ran out of memory (0.5 GiB)" in event["message"]
     goes_on(small, neighbour)
-    until(lambda: "out of memory at " in small.sm("sandbox", "status"), "the status shows it")
+    until(lambda: small.get("/v1/sandbox")["containers"][0]["last_oom"], "it is recorded")
+    assert "out of memory at " in small.sm("sandbox", "status")
     goes_on(small, sleeper(small))
 
 
@@ -100,7 +101,10 @@ def test_fork_bomb_fills_its_own_container_only(small: Instance) -> None:
     refused = small.refused("spawn", "Sleeper", "x", "--workspace", "shop", exit_code=6)
     assert "sandbox busy, 1" in refused and "of 128 processes" in refused
     other = script(small, "sm checkpoint 'as ever' && exec sleep 1000", "bank")
-    until(lambda: "as ever" in small.sm("checkpoints", other), "the other workspace reports")
+    until(
+        lambda: "as ever" in str(small.get(f"/v1/sessions/{other}/checkpoints")),
+        "the other workspace reports",
+    )
     small.sm("kill", bomb, "--force")
     assert small.ended(bomb)["status"] == "killed"
     assert processes_of(bomb) == []

@@ -101,8 +101,10 @@ def test_sm_mcp_spools_a_report_in_a_container(instance: Instance) -> None:
     instance.kill_daemon()
     assert "recorded" in pump.call("report_checkpoint", message="half")["warnings"][0]
     instance.start_daemon()
-    until(lambda: instance.json("checkpoints", pump.session), "the report")
-    assert [point["message"] for point in instance.json("checkpoints", pump.session)] == ["half"]
+    until(lambda: instance.get(f"/v1/sessions/{pump.session}/checkpoints"), "the report")
+    assert [point["message"] for point in instance.get(f"/v1/sessions/{pump.session}/checkpoints")] == [
+        "half"
+    ]
 
 
 def test_agent_socket_serves_more_pumps_than_it_has_connections(instance: Instance) -> None:

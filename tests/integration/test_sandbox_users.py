@@ -177,7 +177,10 @@ def test_hooks_of_every_user_reach_the_daemon(users: tuple[Instance, int]) -> No
     session_id = instance.spawn("general-purpose", "Look.", "--workspace", "shop")["session_id"]
     read_later(instance.work / "hooked", "done")
     assert (instance.work / "hook.err").read_text() == ""
-    until(lambda: "(UserPromptSubmit)" in instance.sm("why", session_id), "the hook's event is known")
+    until(
+        lambda: "(UserPromptSubmit)" in str(instance.get(f"/v1/sessions/{session_id}/why")),
+        "the hook's event is known",
+    )
 
 
 def test_session_without_a_workspace_works_for_every_user(users: tuple[Instance, int]) -> None:
@@ -187,7 +190,7 @@ def test_session_without_a_workspace_works_for_every_user(users: tuple[Instance,
     until(lambda: instance.session(session_id)["note"] == "found", "the note is known")
     expected = os.stat(instance.state).st_uid or 60999
     # The output comes through the engine, the note does not.
-    until(lambda: str(expected) in instance.sm("output", session_id).split(), "the user of the agent")
+    until(lambda: str(expected) in instance.output(session_id).split(), "the user of the agent")
 
 
 @pytest.mark.parametrize("uid", [1000, 1234])

@@ -29,7 +29,7 @@ def test_spawn_runs_the_agent_in_its_own_tmux_session(instance: Instance) -> Non
     assert session["parent_session_id"] is None
     window = ("display-message", "-p", "-t", f"=command-{session_id}:", "#{window_name}")
     assert instance.tmux(*window).strip() == "sh-task1"
-    until(lambda: "hello there" in instance.sm("output", "sh-task1"), "its output is shown")
+    until(lambda: "hello there" in instance.output("sh-task1"), "its output is shown")
     assert f"command-{session_id}" in instance.tmux("list-sessions")
     pane_pid = instance.tmux("display-message", "-p", "-t", f"=command-{session_id}:", "#{pane_pid}")
     assert int(pane_pid) == session["pid"]  # the agent is the pane's process, without a shell around it

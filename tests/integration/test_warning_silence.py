@@ -27,10 +27,13 @@ def test_silent_agent_that_uses_the_processor_is_told_once_until_it_rests(stage:
     assert found["evidence"].startswith("no source has reported for ")
     assert found["evidence"].endswith("% of a core")
     stage.restart()
-    until(lambda: str(stage.json("log")).count(f"({agent.id}) reports nothing") == 1, "the operator is told")
+    until(
+        lambda: str(stage.get("/v1/messages")).count(f"({agent.id}) reports nothing") == 1,
+        "the operator is told",
+    )
     assert kinds() == ["silent"]
     (stage.home / "rest").touch()
     until(lambda: kinds() == [], "the warning has ended")
     events = stage.json("events", agent.id, "--type", "warning")
     assert [e["metadata"]["ended"] for e in events if e["metadata"].get("kind") == "silent"] == [False, True]
-    assert str(stage.json("log")).count(f"({agent.id}) reports nothing") == 1
+    assert str(stage.get("/v1/messages")).count(f"({agent.id}) reports nothing") == 1

@@ -14,9 +14,8 @@ from sm.linux.processes import command_line, environment
 from tests.fixtures import context_fixture
 from tests.instance import Instance
 from tests.waits import until_async
-from tests.web_server import WebServer, logged_in, web_server
+from tests.web_server import SHELL, WebServer, logged_in, web_server
 
-SHELL = "exec bash --norc --noprofile -i"
 WINDOW_BYTES = 256 * 1024
 
 

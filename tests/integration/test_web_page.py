@@ -18,7 +18,7 @@ from tests.browser import AXE, DESKTOP, PHONE, Tab, Visitor, chromium, skip_with
 from tests.fixtures import context_fixture
 from tests.instance import Instance
 from tests.integration.played_claude import Stage
-from tests.web_server import WebServer, web_server
+from tests.web_server import SHELL, WebServer, web_server
 
 pytestmark = pytest.mark.browser
 
@@ -404,7 +404,7 @@ def test_terminal_is_shown_as_text_of_the_page(stage: Stage, visitor: Visitor) -
 
 
 def test_terminal_page_types_into_the_agent(stage: Stage, visitor: Visitor) -> None:
-    agent = stage.spawn("Sh", "exec bash --norc --noprofile -i", "--name", "typed")["session_id"]
+    agent = stage.spawn("Sh", SHELL, "--name", "typed")["session_id"]
     with visitor.tab(place=f"#/s/{agent}/peek") as tab:
         button = tab.find('.acts [data-act="attach"]')
         tab.until(lambda: button.get_attribute("aria-disabled") == "false", "attach is possible")

@@ -90,10 +90,11 @@ def test_status_and_doctor_name_the_reason_when_the_server_does_not_run(instance
         instance.config.write_text(instance.config.read_text().replace("port: 0", f"port: {port}"))
         instance.start_daemon()
         reason = f"sm web does not run: cannot listen on port {port}: address already in use"
-        until(lambda: reason in instance.sm("status"), "the reason")
+        until(lambda: reason in str(instance.get("/v1/status")), "the reason")
+        assert reason in instance.sm("status")
         assert "warning  sm web does not run" in instance.run("doctor").stdout
     server(instance)
-    until(lambda: reason not in instance.sm("status"), "it runs")
+    until(lambda: reason not in str(instance.get("/v1/status")), "it runs")
 
 
 def test_service_prints_no_link(instance: Instance) -> None:
