@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -172,7 +172,8 @@ class Instance:
 
     def get(self, path: str, **query: object) -> Any:
         """The daemon's answer to a read, without starting a command: what a wait looks at."""
-        return Client(str(self.socket)).get(path, query)
+        with _owner_of(self.socket):
+            return Client(str(self.socket)).get(path, query)
 
     def output(self, session: str) -> str:
         """The last lines of the terminal of a session."""
@@ -323,6 +324,24 @@ class Instance:
             for pid in _of_instance(self.home):
                 _kill(pid)
             shutil.rmtree(self.home, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _owner_of(file: Path) -> Iterator[None]:
+    """Act as the user to whom a file belongs, if that is another one."""
+    mine = os.geteuid()
+    try:
+        owner = file.stat().st_uid
+    except FileNotFoundError:
+        owner = mine
+    if owner == mine:
+        yield
+        return
+    os.seteuid(owner)
+    try:
+        yield
+    finally:
+        os.seteuid(mine)
 
 
 def _line(fd: int) -> bytes:

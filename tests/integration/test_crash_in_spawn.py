@@ -15,7 +15,7 @@ from tests.fixtures import context_fixture
 from tests.instance import Instance, until
 
 LONG = os.environ.get("SM_LONG") == "1"
-QUARTER = 50
+QUARTER = 50 if LONG else 15
 
 # One of each kind of act, and those of tmux. tests/played/test_crash_in_spawn.py has every step.
 POINTS = [

@@ -162,11 +162,11 @@ def test_hook_spools_event_when_a_signal_arrives(hook: Hook, peer: Peer, number:
     assert len(hook.spooled()) == 1
 
 
-def test_hook_stops_reading_when_stdin_is_endless(hook: Hook, accepting: Peer) -> None:
+def test_hook_stops_reading_when_stdin_is_endless(hook: Hook, peer: Peer) -> None:
     with subprocess.Popen(["yes"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as yes:
         hook.ends_quietly(stdin=yes.stdout)
         yes.kill()
-    assert accepting.received == []
+    assert peer.received == []
 
 
 def test_hook_reads_an_event_of_megabytes_to_the_end(hook: Hook, accepting: Peer, tmp_path: Path) -> None:
