@@ -17,6 +17,17 @@ _OF_ENDED = frozenset([Act.RESTORE, Act.ARCHIVE, Act.REMOVE])
 ENDED = ("completed", "error", "killed", "abandoned")
 
 
+def _terms(value: float) -> dict[str, object]:
+    """The terms of a spawn: everything but the agent type."""
+    number = int(value * 9973)
+    terms: dict[str, object] = {
+        "lifecycle": ("auto", "manual", "supervised")[number % 3],
+        "restart": ("never", "on-failure")[number // 3 % 2],
+        "budget": (None, "tokens=3k", "minutes=2", "usd=0.02")[number // 6 % 4],
+    }
+    return {name: term for name, term in terms.items() if term is not None}
+
+
 class Acts:
     """Acts in one world. `exits`: ends the program of a session with a code."""
 
@@ -76,6 +87,16 @@ class Acts:
         match entry.act:
             case Act.SPAWN:
                 await self._spawn(name, caller, kind_of(entry.value))
+            case Act.HIRE:
+                await self._spawn(name, caller, kind_of(entry.value), _terms(entry.value))
+            case Act.FORK if target is not None:
+                await self._fork(target)
+            case Act.JUDGE if is_agent:
+                await self._answer(entry.value, name, caller)
+            case Act.GRANT if (child := self._child_of(name, entry.target)) is not None:
+                change = {"set": f"tokens={1 + int(30 * entry.value)}k"}
+                await self.post(caller, f"/v1/sessions/{child}/budget", change)
+                self._say(f"{name} set the budget of {child}: {change['set']}")
             case Act.SEND | Act.URGENT if target is not None:
                 await self._send(name, caller, target, "urgent" if entry.act is Act.URGENT else "auto")
             case Act.ASK if is_agent:
@@ -118,8 +139,11 @@ class Acts:
             case _:
                 pass
 
-    async def _spawn(self, name: str, caller: Caller, kind: str) -> None:
+    async def _spawn(
+        self, name: str, caller: Caller, kind: str, terms: Mapping[str, object] | None = None
+    ) -> None:
         body: dict[str, object] = {"agent_type": kind, "prompt": "work", "cwd": str(self._world.work)}
+        body |= terms or {}
         if name == "operator":
             body["environment"] = dict(self._world.environ)
         try:
@@ -128,7 +152,23 @@ class Acts:
             self._told.refused_spawns += 1
             raise
         self._told.spawned.append(answer["session_id"])
-        self._say(f"{name} spawned {kind} {self._told.spawned[-1]}")
+        self._say(
+            f"{name} spawned {kind} {self._told.spawned[-1]}{'' if terms is None else f' with {terms}'}"
+        )
+
+    async def _fork(self, original: str) -> None:
+        try:
+            answer = await self.post(self._world.operator, f"/v1/sessions/{original}/fork", {})
+        except SmError:
+            self._told.refused_spawns += 1
+            raise
+        self._told.spawned.append(answer["session_id"])
+        self._say(f"operator forked {original} to {answer['session_id']}")
+
+    def _child_of(self, name: str, number: int) -> str | None:
+        sessions = self._world.store.sessions.values()
+        children = [s.id for s in sessions if s.parent_id == name]
+        return children[number % len(children)] if children else None
 
     async def _send(self, name: str, caller: Caller, target: str, mode: str) -> None:
         self._tags += 1
@@ -150,14 +190,17 @@ class Acts:
         await self.post(self._world.operator, path, {"answers": ["1"]})
         self._say(f"operator answered {request['request_id']}")
 
-    async def _answer(self, value: float) -> None:
+    async def _answer(self, value: float, name: str = "operator", caller: Caller | None = None) -> None:
+        """Answer an open request. `caller`: an agent, which answers one that another session has asked."""
+        caller = caller or self._world.operator
         while True:
             try:
-                found = await self._world.operator.get("/v1/requests")
+                found = await caller.get("/v1/requests")
                 break
             except DaemonAway:
                 await asyncio.sleep(_AWAY_S)
                 await self._start_daemon()
+        found = [request for request in found if request["session_id"] != name]
         if not found:
             return
         request = found[int(value * 997) % len(found)]
@@ -165,8 +208,8 @@ class Acts:
         body: dict[str, object] = {"approved": approved}
         if request["kind"] == "question" and approved:
             body = {"answers": ["1"]}
-        await self.post(self._world.operator, f"/v1/requests/{request['request_id']}/answer", body)
-        self._say(f"operator answered {request['request_id']} ({request['kind']}): {body}")
+        await self.post(caller, f"/v1/requests/{request['request_id']}/answer", body)
+        self._say(f"{name} answered {request['request_id']} ({request['kind']}): {body}")
 
     def _exit(self, target: str, code: int) -> None:
         run = self._told.run_of(target)

@@ -87,18 +87,22 @@ class PlayedClaude:
     async def run(self) -> int:
         program, loop = self.program, asyncio.get_running_loop()
         program.set_flags(0)
-        conversation, source, prompt = self._read_arguments()
-        self._files = ClaudeFiles(program.process, self._clocks, self._chance, conversation)
-        if source == "resume" and not os.path.exists(self._files.transcript):
-            program.print(f"No conversation found with session ID: {conversation}")
+        conversation, original, prompt = self._read_arguments()
+        source = "startup" if original is None else "resume"
+        self._files = ClaudeFiles(program.process, self._clocks, self._chance, original or conversation)
+        if original is not None and not os.path.exists(self._files.transcript):
+            program.print(f"No conversation found with session ID: {original}")
             return 1
+        named = {"session_id": self._files.conversation, "transcript_path": self._files.transcript}
+        self._files.load(conversation)
         self._journal.files.setdefault(program.session_id, []).append(self._files)
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             program.process.handlers[number] = self._handler(number)
         await asyncio.sleep(_START_S)
         self._files.publish("busy" if prompt else "idle")
         self._screen.draw()
-        await self._hook(f"SessionStart {source}", "SessionStart", source=source)
+        # That of a fork names the original.
+        await self._hook(f"SessionStart {source}", "SessionStart", source=source, **named)
         reading = loop.create_task(self._read())
         if prompt:
             self._begin(prompt, "typed")
@@ -112,15 +116,13 @@ class PlayedClaude:
             if self._turn is not None:
                 self._turn.cancel()
 
-    def _read_arguments(self) -> tuple[str, str, str]:
-        """The conversation, how it begins, and the first prompt."""
+    def _read_arguments(self) -> tuple[str, str | None, str]:
+        """The conversation, the one that it continues or copies, and the first prompt."""
         argv = list(self.program.argv)
         prompt = argv[argv.index("--") + 1] if "--" in argv else ""
         resumed = argv[argv.index("--resume") + 1] if "--resume" in argv else None
         chosen = argv[argv.index("--session-id") + 1] if "--session-id" in argv else None
-        if resumed is not None and "--fork-session" not in argv:
-            return resumed, "resume", prompt
-        return chosen or "", "resume" if resumed else "startup", prompt
+        return (chosen or "") if resumed is None or "--fork-session" in argv else resumed, resumed, prompt
 
     def _handler(self, number: int) -> Callable[[], None]:
         def handle() -> None:

@@ -35,6 +35,8 @@ class ClaudeFiles:
         self.prompt_id = ""
         self.usage: dict[str, tuple[int, int, int, int]] = {}
         """Input, output, read from the cache and written to it."""
+        self._copied = ""
+        """The lines of the original that a fork writes before its first own line."""
 
     @property
     def transcript(self) -> str:
@@ -70,6 +72,13 @@ class ClaudeFiles:
             os.unlink(self._state)
 
     # The transcript
+
+    def load(self, conversation: str) -> None:
+        """Read what is there, and go on under an id, perhaps another one: then in a copy."""
+        if conversation != self.conversation:
+            with open(self.transcript, encoding="utf-8") as file:
+                self._copied = file.read()
+            self.conversation = conversation
 
     def prompt(self, text: str, source: str) -> None:
         self.line(
@@ -133,6 +142,10 @@ class ClaudeFiles:
 
     def line(self, name: str, **values: object) -> bool:
         """Append one line. Those with an id follow the one before. False: the disk is full."""
+        if self._copied:
+            if not self._write(self.transcript, "a", self._copied):
+                return False
+            self._copied = ""
         line = recorded("transcripts", name, values)
         line["timestamp"] = self.now()
         line["sessionId"] = self.conversation

@@ -7,12 +7,15 @@ from collections.abc import Awaitable, Callable
 
 from tests.sim.fleet import Entry, Fault
 from tests.sim.told import Cause, Told
+from tests.sim.views import Views
 from tests.sim.world import World
 
 _DEAF_S = 20.0
 _SLOW_CALL_S = 0.7
 _SLOW_S = 30.0
 _FULL_S = 25.0
+_LATE_S = 25.0
+_UNREAD_S = 60.0
 _STEPS = 400
 
 
@@ -26,8 +29,10 @@ class Faults:
         say: Callable[[str], None],
         start_daemon: Callable[[], Awaitable[None]],
         seed: int,
+        views: Views | None,
     ) -> None:
         self._world = world
+        self._views = views
         self._told = told
         self._say = say
         self._start_daemon = start_daemon
@@ -89,6 +94,14 @@ class Faults:
                 world.disk.is_full = True
                 await asyncio.sleep(_FULL_S * value)
                 world.disk.is_full = False
+            case Fault.EVENTS:
+                await self._lose_file_events(value)
+            case Fault.CUT if self._views is not None:
+                self._say("FAULT a view loses its connection")
+                self._views.find(entry.target).cut()
+            case Fault.UNREAD if self._views is not None:
+                self._say("FAULT a view does not read")
+                await self._views.find(entry.target).stop_reading(_UNREAD_S * value)
             case _:
                 pass
 
@@ -102,6 +115,17 @@ class Faults:
             if twice:
                 world.drop_next_after(1 + int(1500 * (value * 7 % 1)))
             await self._start_daemon()
+
+    async def _lose_file_events(self, value: float) -> None:
+        events = self._world.file_events
+        if value < 0.3:
+            self._say("FAULT the queue of file events overflows")
+            events.overflows = True
+            return
+        self._say(f"FAULT file events are {'late' if value < 0.6 else 'lost'}")
+        events.delay_s, events.are_lost = (2.0, False) if value < 0.6 else (0.0, True)
+        await asyncio.sleep(_LATE_S * value)
+        events.delay_s, events.are_lost = 0.0, False
 
     async def _type(self, target: str, value: float) -> None:
         """A person begins a line, and ends it with Enter or takes it back."""

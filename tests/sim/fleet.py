@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from tests.sim.parts import Part, parts_of
+
 KINDS: Mapping[str, int] = {"Tty": 2, "Inbox": 2, "Plain": 3, "Limited": 1}
 """Agent types by how often they are spawned. The last two are claude."""
 _LENGTH_S = 300.0
@@ -40,6 +42,14 @@ class Act(StrEnum):
     """The actor waits until an agent has ended."""
     OVERSTEP = "overstep"
     """An agent tries what only somebody above may do."""
+    HIRE = "hire"
+    """A spawn with a lifecycle mode, a restart policy and a budget of its own."""
+    FORK = "fork"
+    """The operator starts a session from a copy of the conversation of another one."""
+    JUDGE = "judge"
+    """The actor answers an open request of a session that it has spawned."""
+    GRANT = "grant"
+    """The actor sets the budget of a session that it has spawned."""
     SETTLE = "settle"
     """Nobody acts until the daemon has settled. The promises are checked then."""
 
@@ -65,6 +75,12 @@ class Fault(StrEnum):
     """A person types into the terminal of an agent."""
     DISK = "disk"
     """The disk is full for a while."""
+    EVENTS = "events"
+    """Events of files come late or never for a while, or their queue overflows."""
+    CUT = "cut"
+    """A live view loses its connection."""
+    UNREAD = "unread"
+    """A live view reads nothing for a while."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +129,11 @@ _FAULTS = {
     Fault.PERSON: 2,
     Fault.DISK: 2,
 }
+_MORE: Mapping[Act | Fault, int] = {Act.HIRE: 3, Act.FORK: 3, Act.JUDGE: 4, Act.GRANT: 2, Fault.EVENTS: 2}
+"""Further entries: with a chance of their own, so that an older seed still plays what it played, and more."""
+_OF_PARTS: Mapping[Part, Mapping[Act | Fault, int]] = {
+    Part.VIEWS: {Fault.CUT: 5, Fault.UNREAD: 3, Act.ARCHIVE: 3, Act.REMOVE: 2},
+}
 
 
 def script(seed: int, *, acts: int = 45, faults: int = 10) -> list[Entry]:
@@ -127,7 +148,20 @@ def script(seed: int, *, acts: int = 45, faults: int = 10) -> list[Entry]:
         at_s = round(chance.uniform(1, _LENGTH_S), 3)
         found.append(Entry(at_s, act, actor, chance.randrange(20), chance.random()))
     found += [Entry(n * _LENGTH_S / _ROUNDS, Act.SETTLE, -1, 0, 0.0) for n in range(1, _ROUNDS)]
-    return sorted(found, key=lambda entry: entry.at_s)
+    return sorted([*found, *_more(seed)], key=lambda entry: entry.at_s)
+
+
+def _more(seed: int) -> list[Entry]:
+    chance = random.Random(f"more {seed}")
+    chosen: list[Act | Fault] = chance.choices(list(_MORE), list(_MORE.values()), k=8)
+    for part in sorted(parts_of(seed)):
+        weights = _OF_PARTS[part]
+        chosen += chance.choices(list(weights), list(weights.values()), k=sum(weights.values()))
+    found = []
+    for act in chosen:
+        at_s, actor = round(chance.uniform(1, _LENGTH_S), 3), chance.randrange(-8, 20)
+        found.append(Entry(at_s, act, max(actor, -1), chance.randrange(20), chance.random()))
+    return found
 
 
 def days(seed: int, count: float, *, agents: int = 20) -> list[Entry]:

@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 
+from sm.providers.claude.plan import ClaudeProvider
 from tests.sim.endings import wrong_endings
 from tests.sim.sums import wrong_sums
 from tests.sim.told import Told
 from tests.sim.world import World
 
+_INTERRUPTING = ("Escape", *ClaudeProvider.stop_background_keys)
 LIVE = ("spawned", "starting", "running", "idle", "waiting_input")
 
 
@@ -127,12 +129,12 @@ def _messages(db: sqlite3.Connection, heard: Mapping[str, Sequence[str]]) -> lis
 
 
 def _typed(db: sqlite3.Connection, told: Told) -> list[str]:
-    """Nothing is typed into a dialog. Escape, which an interrupt presses, may close one."""
+    """Nothing is typed into a dialog. The keys of an interrupt or a pause may come after one has opened."""
     interrupted = {row[0] for row in db.execute("SELECT session_id FROM outbox WHERE kind = 'interrupt'")}
     return [
         f"7: {text[:60]!r} {where} {session_id}"
         for session_id, text, where in told.journal.wrongly_typed
-        if text != "Escape" or session_id not in interrupted
+        if text not in _INTERRUPTING or session_id not in interrupted
     ]
 
 

@@ -2,7 +2,9 @@
 
 import asyncio
 import random
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 
 from sm.errors import SmError
 from tests.sim.acts import Acts
@@ -10,9 +12,11 @@ from tests.sim.claude import Habits, PlayedClaude
 from tests.sim.faults import Faults
 from tests.sim.fleet import Act, Entry, Fault, config_of
 from tests.sim.loop import BEGIN_S, VirtualLoop
+from tests.sim.parts import Part, parts_of
 from tests.sim.programs import Running
 from tests.sim.promises import broken
 from tests.sim.told import Cause, Told
+from tests.sim.views import Views
 from tests.sim.world import World, simulation
 
 _AWAY_S = 1.0
@@ -37,6 +41,7 @@ class Storm:
         self._world: World
         self._acts: Acts
         self._faults: Faults
+        self._views: Views | None
 
     @property
     def turns(self) -> int:
@@ -50,9 +55,15 @@ class Storm:
         async with simulation(config_of(self._seed), seed=self._seed) as world:
             self._world = world
             self._acts = Acts(world, self._told, self._say, self._start_daemon)
-            self._faults = Faults(world, self._told, self._say, self._start_daemon, self._seed)
+            parts = parts_of(self._seed)
+            self._views = Views(world) if Part.VIEWS in parts else None
+            self._faults = Faults(world, self._told, self._say, self._start_daemon, self._seed, self._views)
             self._told.journal.heard = self._hear
             world.programs.installed |= {"agent": self._agent, "stand-in": self._claude}
+            if parts:
+                self._say(f"with {', '.join(sorted(parts))}")
+            if self._views is not None:
+                await self._views.begin()
             await self._play()
             await asyncio.sleep(30)
             await self._settle("the end")
@@ -99,6 +110,8 @@ class Storm:
         except AssertionError as error:
             self.broken.append(f"not settled: {error}")
         found = await broken(world, self._told)
+        with closing(sqlite3.connect(world.paths.database)) as db:
+            found += [] if self._views is None else await self._views.broken(db)
         self.broken += [f"{text} (at {when})" for text in found]
 
     async def _start_daemon(self) -> None:

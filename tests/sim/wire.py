@@ -33,6 +33,9 @@ class HttpAnswer:
 _PIECE_BYTES = 256 * 1024
 """The most that a transport of asyncio reads at once."""
 
+_HELD_MAX_BYTES = 64 * 1024
+"""A writer has to wait when so much waits for the reader."""
+
 _UID = os.geteuid()
 """The user of the daemon. A command in a container has another one."""
 
@@ -69,6 +72,9 @@ class _End(asyncio.Transport):
         self._is_paused = False
         self._held: list[Callable[[], None]] = []
         """The steps that wait until the protocol reads again, oldest first."""
+        self._held_bytes = 0
+        self._is_full = False
+        """The writer at the other end waits for this one to read."""
 
     def _call(self, function: Callable[..., object], *arguments: object) -> None:
         self._loop.call_soon(function, *arguments, context=self._context)
@@ -84,8 +90,21 @@ class _End(asyncio.Transport):
     def _receive(self, data: bytes) -> None:
         if self._is_paused or self._held:
             self._held.append(lambda: self._take(data))
+            self._hold(len(data))
         else:
             self._take(data)
+
+    def _hold(self, size: int) -> None:
+        """Let the other end stop to write while much is held, and go on when nothing is held any more."""
+        self._held_bytes += size
+        is_full = self._held_bytes > 0 if self._is_full else self._held_bytes > _HELD_MAX_BYTES
+        if is_full is not self._is_full and self.other is not None:
+            self._is_full = is_full
+            self.other._slow_down(stops=is_full)
+
+    def _slow_down(self, *, stops: bool) -> None:
+        if not self._is_closing:
+            self._call(self._protocol.pause_writing if stops else self._protocol.resume_writing)
 
     def _take(self, data: bytes) -> None:
         if not self._is_lost:
@@ -102,6 +121,8 @@ class _End(asyncio.Transport):
     def _go_on(self) -> None:
         while self._held and not self._is_paused:
             self._held.pop(0)()
+        if not self._held:
+            self._hold(-self._held_bytes)
 
     def is_reading(self) -> bool:
         return not self._is_paused

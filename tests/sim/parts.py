@@ -1,0 +1,18 @@
+"""Parts that a random fleet may have around it. Each is in some of the fleets only, since it takes time."""
+
+import random
+from enum import StrEnum
+
+
+class Part(StrEnum):
+    VIEWS = "views"
+    """Clients that follow the events and the rows of sessions."""
+
+
+_SHARES = {Part.VIEWS: 0.3}
+"""The share of the seeds whose fleets have the part."""
+
+
+def parts_of(seed: int) -> frozenset[Part]:
+    chance = random.Random(f"parts {seed}")
+    return frozenset(part for part, share in _SHARES.items() if chance.random() < share)
