@@ -1,5 +1,8 @@
 """Reads of an agent's sources that need no terminal."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from sm.core.observation import Activity, Observation, Source
@@ -8,6 +11,7 @@ from sm.monitor.evidence import Ledger
 from sm.monitor.sources import awaits_prompt, unknown_problem
 from sm.providers.claude.terminal import ClaudeScreenReader
 from sm.providers.readers import FIRST_TURN_S, Readers
+from tests.samples import session
 
 ID = "1a2b3c4d"
 SETTINGS_ERROR = """
@@ -69,3 +73,31 @@ def test_idle_agent_awaits_its_prompt_for_some_time_after_a_start_of_any_length(
     assert not awaits_prompt(agent, idle, published_s + FIRST_TURN_S)
     busy = Observation(Source.STATE_FILE, Activity.BUSY, published_s, "status busy")
     assert not awaits_prompt(agent, busy, published_s)
+
+
+CREATED, STARTED = "2026-11-27T21:00:00.000Z", "2026-11-27T21:05:00.000Z"
+
+
+@pytest.mark.parametrize(
+    ("is_fork", "begins", "runs", "since"),
+    [
+        (False, (), 1, CREATED),
+        (False, ("--session-id", "c0ffee"), 1, ""),
+        (True, (), 1, CREATED),
+        (True, (), 2, STARTED),
+        (False, (), 2, CREATED),
+    ],
+)
+def test_lines_are_own_since_the_fork_that_copied_them(
+    agent: Agent, is_fork: bool, begins: tuple[str, ...], runs: int, since: str
+) -> None:
+    """A fork that ended before its first prompt copies its original again when it is restored."""
+    agent.is_fork, agent.begins = is_fork, begins
+    facts: dict[str, Any] = {
+        "created_at": CREATED,
+        "started_at": STARTED,
+        "token_hash": "x",
+        "conversation": "c0ffee",
+    }
+    fork = replace(session(ID), runs=runs, **facts)
+    assert agent.own_since(fork, "/home/kim/.claude/projects/-srv/c0ffee.jsonl") == since

@@ -62,7 +62,8 @@ class Sources:
             agent.expects_turn = launch.has_prompt and (
                 session.runs == 1 or await is_unbegun(session, launch, agent.readers, self._store, agent.home)
             )
-            agent.begins = () if agent.fork_in(launch.argv) is not None else launch.argv
+            agent.is_fork = agent.fork_in(launch.argv) is not None
+            agent.begins = () if agent.is_fork else launch.argv
             agent.environment = launch.environment
             agent.real_dir = session.working_dir
             if agent.home is None:
@@ -149,10 +150,7 @@ class Sources:
         if path is None or reader is None or below is None:
             return
         self._files.listen(path, session.id, lambda: agent.poke(transcript=True))
-        # A fork has all lines of its original, and a person may resume any old conversation (`/resume`). The times do
-        # not decide about other lines: the system clock may be set back. An adopted agent has its own earlier lines.
-        is_own = session.token_hash is None or agent.has_begun(session, path)
-        since = "" if is_own else session.created_at
+        since = agent.own_since(session, path)
 
         async def record(tx: Transaction, observations: Sequence[Observation]) -> None:
             for observation in observations:
