@@ -7,6 +7,7 @@ from typing import Any
 from sm.client.http import DaemonAway, new_key
 from sm.errors import SmError
 from tests.sim.claude import PlayedClaude
+from tests.sim.company import Company
 from tests.sim.fleet import Act, Entry, kind_of
 from tests.sim.told import Cause, Told
 from tests.sim.wire import Caller
@@ -37,7 +38,9 @@ class Acts:
         told: Told,
         say: Callable[[str], None],
         start_daemon: Callable[[], Awaitable[None]],
+        company: Company,
     ) -> None:
+        self._company = company
         self._world = world
         self._told = told
         self._say = say
@@ -134,6 +137,10 @@ class Acts:
                 self._say(f"operator removed {target}")
             case Act.WAIT if target is not None:
                 await self._wait(name, caller, target, 120 * entry.value)
+            case Act.WRITE if target is not None and (phone := self._company.phone) is not None:
+                phone.send(target, self._new_tag(target))
+            case Act.PRESS if (phone := self._company.phone) is not None:
+                phone.press(entry.value)
             case Act.OVERSTEP if target is not None and is_agent:
                 await self._overstep(name, caller, target, entry.value)
             case _:
@@ -171,8 +178,7 @@ class Acts:
         return children[number % len(children)] if children else None
 
     async def _send(self, name: str, caller: Caller, target: str, mode: str) -> None:
-        self._tags += 1
-        tag = f"tag{self._tags} to {target}"
+        tag = self._new_tag(target)
         body = {"to": target, "text": tag, "answer": "message", "mode": mode}
         try:
             await self.post(caller, "/v1/messages", body)
@@ -181,6 +187,10 @@ class Acts:
             raise
         self._told.sent.append(tag)
         self._say(f"{name} sent {tag} {'' if mode == 'auto' else mode}".rstrip())
+
+    def _new_tag(self, target: str) -> str:
+        self._tags += 1
+        return f"tag{self._tags} to {target}"
 
     async def _ask(self, name: str, caller: Caller, value: float) -> None:
         request = await self.post(caller, "/v1/requests", {"question": "which?", "options": ["a", "b"]})

@@ -5,9 +5,9 @@ import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
+from tests.sim.company import Company
 from tests.sim.fleet import Entry, Fault
 from tests.sim.told import Cause, Told
-from tests.sim.views import Views
 from tests.sim.world import World
 
 _DEAF_S = 20.0
@@ -29,10 +29,10 @@ class Faults:
         say: Callable[[str], None],
         start_daemon: Callable[[], Awaitable[None]],
         seed: int,
-        views: Views | None,
+        company: Company,
     ) -> None:
+        self._company = company
         self._world = world
-        self._views = views
         self._told = told
         self._say = say
         self._start_daemon = start_daemon
@@ -96,12 +96,14 @@ class Faults:
                 world.disk.is_full = False
             case Fault.EVENTS:
                 await self._lose_file_events(value)
-            case Fault.CUT if self._views is not None:
+            case Fault.CUT if (views := self._company.views) is not None:
                 self._say("FAULT a view loses its connection")
-                self._views.find(entry.target).cut()
-            case Fault.UNREAD if self._views is not None:
+                views.find(entry.target).cut()
+            case Fault.UNREAD if (views := self._company.views) is not None:
                 self._say("FAULT a view does not read")
-                await self._views.find(entry.target).stop_reading(_UNREAD_S * value)
+                await views.find(entry.target).stop_reading(_UNREAD_S * value)
+            case Fault.TELEGRAM if self._company.phone is not None:
+                await self._company.phone.fail(value)
             case _:
                 pass
 

@@ -50,6 +50,10 @@ class Act(StrEnum):
     """The actor answers an open request of a session that it has spawned."""
     GRANT = "grant"
     """The actor sets the budget of a session that it has spawned."""
+    WRITE = "write"
+    """The owner writes to an agent in Telegram."""
+    PRESS = "press"
+    """The owner presses a button in Telegram."""
     SETTLE = "settle"
     """Nobody acts until the daemon has settled. The promises are checked then."""
 
@@ -81,6 +85,8 @@ class Fault(StrEnum):
     """A live view loses its connection."""
     UNREAD = "unread"
     """A live view reads nothing for a while."""
+    TELEGRAM = "telegram"
+    """Telegram is away, refuses calls, or its answers are lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +139,7 @@ _MORE: Mapping[Act | Fault, int] = {Act.HIRE: 3, Act.FORK: 3, Act.JUDGE: 4, Act.
 """Further entries: with a chance of their own, so that an older seed still plays what it played, and more."""
 _OF_PARTS: Mapping[Part, Mapping[Act | Fault, int]] = {
     Part.VIEWS: {Fault.CUT: 5, Fault.UNREAD: 3, Act.ARCHIVE: 3, Act.REMOVE: 2},
+    Part.PHONE: {Act.WRITE: 4, Act.PRESS: 6, Fault.TELEGRAM: 5},
 }
 
 

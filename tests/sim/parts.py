@@ -7,9 +7,11 @@ from enum import StrEnum
 class Part(StrEnum):
     VIEWS = "views"
     """Clients that follow the events and the rows of sessions."""
+    PHONE = "phone"
+    """An owner who uses Telegram."""
 
 
-_SHARES = {Part.VIEWS: 0.3}
+_SHARES = {Part.VIEWS: 0.3, Part.PHONE: 0.25}
 """The share of the seeds whose fleets have the part."""
 
 

@@ -45,7 +45,7 @@ def _acts(db: sqlite3.Connection, told: Told) -> list[str]:
         found.append(f"4: sessions without a confirmed spawn: {sorted(more)}")
     if less := Counter(told.spawned) - sessions:
         found.append(f"4: spawned sessions are lost: {sorted(less)}")
-    if more := texts - Counter([*told.sent, *told.refused_sends]):
+    if more := texts - Counter([*told.sent, *told.refused_sends, *told.phoned]):
         found.append(f"1: messages without a confirmed send: {sorted(more)}")
     removed = {text for text in told.sent if text.rpartition(" ")[2] in told.removed}
     if less := Counter(text for text in told.sent if text not in removed) - texts:

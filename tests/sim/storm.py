@@ -2,21 +2,20 @@
 
 import asyncio
 import random
-import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import ExitStack
 
 from sm.errors import SmError
 from tests.sim.acts import Acts
 from tests.sim.claude import Habits, PlayedClaude
+from tests.sim.company import Company
 from tests.sim.faults import Faults
 from tests.sim.fleet import Act, Entry, Fault, config_of
 from tests.sim.loop import BEGIN_S, VirtualLoop
-from tests.sim.parts import Part, parts_of
+from tests.sim.parts import parts_of
 from tests.sim.programs import Running
 from tests.sim.promises import broken
 from tests.sim.told import Cause, Told
-from tests.sim.views import Views
 from tests.sim.world import World, simulation
 
 _AWAY_S = 1.0
@@ -41,7 +40,7 @@ class Storm:
         self._world: World
         self._acts: Acts
         self._faults: Faults
-        self._views: Views | None
+        self._company: Company
 
     @property
     def turns(self) -> int:
@@ -52,25 +51,34 @@ class Storm:
         self.trace.append(f"{self._world.loop.time() - BEGIN_S:9.3f} {text}")
 
     async def run(self) -> None:
-        async with simulation(config_of(self._seed), seed=self._seed) as world:
-            self._world = world
-            self._acts = Acts(world, self._told, self._say, self._start_daemon)
-            parts = parts_of(self._seed)
-            self._views = Views(world) if Part.VIEWS in parts else None
-            self._faults = Faults(world, self._told, self._say, self._start_daemon, self._seed, self._views)
-            self._told.journal.heard = self._hear
-            world.programs.installed |= {"agent": self._agent, "stand-in": self._claude}
-            if parts:
-                self._say(f"with {', '.join(sorted(parts))}")
-            if self._views is not None:
-                await self._views.begin()
-            await self._play()
-            await asyncio.sleep(30)
-            await self._settle("the end")
-            self.virtual_s = world.loop.time() - BEGIN_S
-            if not self.broken:  # once more from the files alone
-                world.daemon.drop()
-                await self._settle("another start")
+        settings, parts = config_of(self._seed), parts_of(self._seed)
+        async with simulation(settings, seed=self._seed, starts=False) as world:
+            with ExitStack() as open:
+                self._world = world
+                self._company = Company(world, parts, self._told, self._say, open)
+                self._acts = Acts(world, self._told, self._say, self._start_daemon, self._company)
+                self._faults = Faults(
+                    world, self._told, self._say, self._start_daemon, self._seed, self._company
+                )
+                self._told.journal.heard = self._hear
+                world.programs.installed |= {"agent": self._agent, "stand-in": self._claude}
+                if parts:
+                    self._say(f"with {', '.join(sorted(parts))}")
+                await self._play_all()
+
+    async def _play_all(self) -> None:
+        world = self._world
+        await self._company.begin(self._seed)
+        await world.start()
+        await self._company.greet()
+        self._late_s = world.loop.time() - BEGIN_S
+        await self._play()
+        await asyncio.sleep(30)
+        await self._settle("the end")
+        self.virtual_s = world.loop.time() - BEGIN_S
+        if not self.broken:  # once more from the files alone
+            world.daemon.drop()
+            await self._settle("another start")
 
     async def _play(self) -> None:
         for entry in self._entries:
@@ -104,14 +112,14 @@ class Storm:
             await asyncio.wait(self._acting, timeout=300)
         world.server.is_deaf = world.disk.is_full = False
         world.forget_drops()
+        self._company.heal()
         await self._start_daemon()
         try:
             await world.settled(_SETTLED_WITHIN_S)
         except AssertionError as error:
             self.broken.append(f"not settled: {error}")
         found = await broken(world, self._told)
-        with closing(sqlite3.connect(world.paths.database)) as db:
-            found += [] if self._views is None else await self._views.broken(db)
+        found += await self._company.broken()
         self.broken += [f"{text} (at {when})" for text in found]
 
     async def _start_daemon(self) -> None:

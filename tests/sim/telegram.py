@@ -1,6 +1,7 @@
 """The Bot API server of the tests on virtual time: the code of tests/telegram_api without its thread and socket."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Literal, Self, TypeVar
 
@@ -9,6 +10,7 @@ import httpcore
 from tests.sim.clocks import BEGIN_S
 from tests.sim.network import played_network, serve
 from tests.sim.stage import Instance, until
+from tests.sim.world import World
 from tests.telegram_api import TelegramApi
 
 T = TypeVar("T")
@@ -20,6 +22,8 @@ _WITHIN_S = 200.0
 
 class PlayedTelegramApi(TelegramApi):
     """Serves the daemons of one instance, from `serve` on. Before that, people may act already."""
+
+    address = _ADDRESS
 
     def __init__(self, now: Callable[[], float] | None = None) -> None:
         super().__init__(now or self._played_now)
@@ -37,10 +41,13 @@ class PlayedTelegramApi(TelegramApi):
     def serve(self, instance: Instance) -> None:
         """Answer the daemons that the instance starts from now on, until its end."""
         self._instance = instance
-        self._loop = instance.loop
-        world = instance.world
-        serve(world.board, instance.loop, self.app(), _ADDRESS)
-        instance.enter(played_network(world.board, world.shell.pid, httpcore))
+        self.serve_world(instance.world, instance.enter)
+
+    def serve_world(self, world: World, enter: Callable[[AbstractContextManager[None]], None]) -> None:
+        """Answer the daemons of a world from now on, until the context that `enter` gets has ended."""
+        self._loop = world.loop
+        serve(world.board, world.loop, self.app(), self.address)
+        enter(played_network(world.board, world.shell.pid, httpcore))
 
     def wait_for(self, found: Callable[[], T | Literal[False] | None], what: str) -> T:
         """Let time pass until the result of `found` is true, and return it."""

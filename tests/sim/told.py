@@ -42,6 +42,8 @@ class Told:
     sent: list[str] = field(default_factory=list)
     """Texts of messages, each of which is unique."""
     refused_sends: set[str] = field(default_factory=set)
+    phoned: dict[str, int] = field(default_factory=dict)
+    """The texts that the owner wrote in Telegram, with the ids of the messages there."""
     heard: dict[str, list[str]] = field(default_factory=dict)
     """The texts that the agent of each session got."""
     overstepped: list[str] = field(default_factory=list)

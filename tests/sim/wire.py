@@ -238,6 +238,14 @@ class Switchboard:
                 end.other._call(end.other.hang_up, ConnectionResetError("the other process is gone"))
         self._open = [(owner, end) for owner, end in self._open if owner is not life]
 
+    def cut_off(self, path: str) -> Callable[[], None]:
+        """Hang up the connections to a path, and let nobody connect. The result lets others connect again."""
+        life, protocol = self._listening.pop(path)
+        for owner, end in self._open:
+            if owner is life:
+                end.abort()
+        return lambda: self.listen(path, life, protocol)
+
     def connect(
         self, path: str, client: asyncio.BaseProtocol, pid: int, client_life: Life | None = None
     ) -> _End:

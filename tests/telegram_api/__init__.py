@@ -12,9 +12,9 @@ Written from the public documentation of the Bot API. It refuses what Telegram r
         api.fault("sendMessage", Fault.CUT_AFTER)
 """
 
-from tests.telegram_api.faults import Fault
+from tests.telegram_api.faults import ALWAYS, Fault
 from tests.telegram_api.people import Person
 from tests.telegram_api.server import TelegramApi
 from tests.telegram_api.world import Button, Chat, SentMessage
 
-__all__ = ["Button", "Chat", "Fault", "Person", "SentMessage", "TelegramApi"]
+__all__ = ["ALWAYS", "Button", "Chat", "Fault", "Person", "SentMessage", "TelegramApi"]

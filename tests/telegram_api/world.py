@@ -1,7 +1,6 @@
 """The chats, people, messages and updates that the server knows. The methods of the Bot API change them."""
 
 import itertools
-import secrets
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -200,6 +199,7 @@ class World:
     """The calls (method, chat) made before an earlier `retry_after` had passed."""
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(501))
     _update_numbers: Iterator[int] = field(default_factory=lambda: itertools.count(900_001))
+    _callback_numbers: Iterator[int] = field(default_factory=lambda: itertools.count(0xCA11))
     _closed_until: dict[int, tuple[float, int]] = field(default_factory=dict)
     _sent: dict[int, deque[float]] = field(default_factory=dict)
     _all_sent: deque[float] = field(default_factory=deque)
@@ -237,7 +237,7 @@ class World:
         return message
 
     def add_callback(self) -> Callback:
-        callback = Callback(secrets.token_hex(8), self.now())
+        callback = Callback(f"{next(self._callback_numbers):016x}", self.now())
         self.callbacks[callback.id] = callback
         return callback
 
