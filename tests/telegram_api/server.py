@@ -260,7 +260,7 @@ class TelegramApi:
             self._record(method, parameters, 0, "cut after the call was carried out")
             return _cut(request)
         self._record(method, parameters, 200)
-        return web.json_response({"ok": True, "result": result})
+        return web.json_response({"ok": True, "result": _without(result, self.world.omitted)})
 
     def _take_fault(self, method: str, token: str) -> Fault | None:
         with self._changed:
@@ -312,6 +312,12 @@ class TelegramApi:
             call = Call(method, parameters, self.world.now(), status, description)
             (self.polls if method.lower() in ("getupdates", "getme") else self.calls).append(call)
             self._changed.notify_all()
+
+
+def _without(value: Any, names: frozenset[str]) -> Any:
+    if isinstance(value, dict):
+        return {name: _without(item, names) for name, item in value.items() if name not in names}
+    return [_without(item, names) for item in value] if isinstance(value, list) else value
 
 
 def _cut(request: web.Request) -> web.Response:

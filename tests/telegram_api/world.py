@@ -189,6 +189,8 @@ class World:
     """The text shown to the person who pressed, by callback id."""
     reversed_order: bool = False
     """Return updates with the newest first."""
+    omitted: frozenset[str] = frozenset()
+    """Fields that no answer has, as of a server of an older version."""
     has_rival: bool = False
     """Another process polls with the token."""
     privacy: bool = True

@@ -1,5 +1,6 @@
 """The bot of Telegram: the state of its connection, its rows in the database, and `sm telegram`."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -30,7 +31,11 @@ from sm.store import Store
 from sm.store.audit import REFUSED, Record
 from sm.store.telegram_preferences import EVERYTHING
 
+log = logging.getLogger(__name__)
+
 SILENT_AFTER_S = 120.0
+UNREADABLE_S = 24 * 3600.0
+"""How long the last answer that could not be read is told."""
 _TEST = "This is a test of sm. Notices for you arrive in this chat."
 
 
@@ -52,12 +57,19 @@ class TelegramLink:
     """How much the clock of this machine is ahead of Telegram's, from the newest message; None: not known yet."""
     off: str | None = None
     """The reason for which the daemon makes no calls until its next start."""
+    unreadable: str | None = None
+    """A line about the last answer that could not be read."""
+    unreadable_at: float = 0.0
 
     def __post_init__(self) -> None:
         self.started = self.clock()
 
     def answered(self) -> None:
         self.last_answer, self.conflict = self.clock(), None
+
+    def tell_unreadable(self, line: str) -> None:
+        log.warning("%s", line)
+        self.unreadable, self.unreadable_at = line, self.clock()
 
     @property
     def silent_s(self) -> float:
@@ -72,6 +84,8 @@ class TelegramLink:
             return "telegram: another process polls with the token of the bot; sm tries again every minute"
         if self.silent_s >= SILENT_AFTER_S:
             return f"telegram has not answered for {int(self.silent_s // 60)} minutes"
+        if self.unreadable is not None and self.clock() - self.unreadable_at < UNREADABLE_S:
+            return self.unreadable
         return None
 
 

@@ -24,7 +24,7 @@ async def serve(
 ) -> None:
     """Run the bot until cancelled, or until a part fails. `wall` and `steady` are the clocks of the daemon."""
     owners = section.owner_ids
-    async with BotClient(token, section.base_url) as client:
+    async with BotClient(token, section.base_url, tell=link.tell_unreadable) as client:
         forum = Forum(services.telegram, client, link, section)
         threads = Threads(services, section, forum)
         cards = ProgressCards(services, threads, enabled=section.progress, clock=steady)

@@ -5,8 +5,10 @@ configured. No error that leaves the module contains the token, which is a part 
 """
 
 import asyncio
+import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import httpx
@@ -14,19 +16,15 @@ from telegram import (
     Bot,
     BotCommandScopeAllPrivateChats,
     BotCommandScopeChat,
-    ChatMember,
-    ChatMemberAdministrator,
-    ForumTopic,
     InlineKeyboardMarkup,
-    Message,
     ReplyParameters,
-    Update,
 )
 from telegram import error as errors
 from telegram.request import HTTPXRequest
 
-from sm.core.telegram import BotMethod, GroupRights, Outgoing, well_formed
+from sm.core.telegram import BotMethod, GroupRights, Outgoing
 from sm.core.telegram_threads import ForumFacts
+from sm.telegram.answers import Chat, Made, Member, Model, Unreadable, User, read, read_updates
 from sm.telegram.outcome import (
     AnswerLost,
     CallFailed,
@@ -40,7 +38,7 @@ from sm.telegram.outcome import (
     Rejected,
     Unauthorized,
 )
-from sm.telegram.updates import ALLOWED_UPDATES, IncomingUpdate, UpdateKind
+from sm.telegram.updates import ALLOWED_UPDATES, IncomingUpdate
 
 log = logging.getLogger(__name__)
 
@@ -56,16 +54,37 @@ for _name in ("httpx", "httpcore", "telegram"):
 logging.getLogger("telegram.request").setLevel(logging.CRITICAL)
 
 
-class BotClient:
-    """Makes calls with one token. `async with` opens and closes its connections."""
+_body: ContextVar[bytes | None] = ContextVar("_body", default=None)
+"""The body of the last answer to the running task; None: no answer came."""
 
-    def __init__(self, token: str, base_url: str | None, timeout_s: float = CALL_TIMEOUT_S) -> None:
+
+class _Request(HTTPXRequest):
+    async def do_request(self, *arguments: Any, **options: Any) -> tuple[int, bytes]:
+        status, body = await super().do_request(*arguments, **options)
+        _body.set(body)
+        return status, body
+
+
+class BotClient:
+    """Makes calls with one token. `async with` opens and closes its connections.
+
+    `tell` is called with a line about each answer that cannot be read. Such an answer costs only its own call.
+    """
+
+    def __init__(
+        self,
+        token: str,
+        base_url: str | None,
+        timeout_s: float = CALL_TIMEOUT_S,
+        tell: Callable[[str], None] = log.warning,
+    ) -> None:
         self._token = token
+        self._tell = tell
         self._url = f"{base_url or DEFAULT_URL}/bot"
         self._timeout_s = timeout_s
         self._tls = httpx.create_ssl_context()  # a megabyte of certificates, for all connections
-        self._calls: HTTPXRequest
-        self._polls: HTTPXRequest
+        self._calls: _Request
+        self._polls: _Request
         self._bot = self._new_bot()
 
     @property
@@ -73,9 +92,9 @@ class BotClient:
         """The id of the bot, which is the first part of its token."""
         return int(self._token.partition(":")[0])
 
-    def _request(self) -> HTTPXRequest:
+    def _request(self) -> _Request:
         timeout = self._timeout_s
-        return HTTPXRequest(
+        return _Request(
             _CONNECTIONS,
             read_timeout=timeout,
             write_timeout=timeout,
@@ -102,27 +121,59 @@ class BotClient:
         await self.__aenter__()
         await asyncio.gather(*(request.shutdown() for request in old), return_exceptions=True)
 
-    async def user_name(self) -> str:
-        """The name of the bot, such as `my_fleet_bot`. Raises CallFailed."""
+    async def _result(self, call: Awaitable[object]) -> object:
+        """The JSON result of a call, also where the library cannot decode it (see `sm.telegram.answers`).
+
+        Raises TelegramError, and the error of a call that was not made for its arguments.
+        """
+        _body.set(None)
         try:
-            return (await self._bot.get_me()).username or ""
+            await call
+        except errors.TelegramError:
+            raise
+        except Exception:
+            if _body.get() is None:
+                raise
+        return json.loads(_body.get() or b"{}").get("result")
+
+    async def _read(self, model: type[Model], what: str, call: Awaitable[object]) -> Model:
+        """Make a call and read its result. Raises CallFailed."""
+        try:
+            return read(model, await self._result(call))
         except errors.TelegramError as error:
             raise CallFailed(self._failure(error)) from None
+        except Unreadable as error:
+            raise CallFailed(AnswerLost(self._unreadable(what, str(error)))) from None
+
+    def _unreadable(self, what: str, why: str) -> str:
+        """Tell of an answer that cannot be read, and return the line."""
+        line = self._without_token(f"cannot read {what} of telegram: {why}")
+        self._tell(line)
+        return line
+
+    async def user_name(self) -> str:
+        """The name of the bot, such as `my_fleet_bot`. Raises CallFailed."""
+        return (await self._read(User, "the bot's own account", self._bot.get_me())).username
+
+    async def _group(self, chat_id: int) -> tuple[Chat, Member]:
+        """A group and the bot as its member. Raises CallFailed."""
+        chat = await self._read(Chat, "a group", self._bot.get_chat(chat_id))
+        bot = self._bot.get_chat_member(chat_id, self.bot_id)
+        return chat, await self._read(Member, "the bot's rights", bot)
 
     async def group_rights(self, chat_id: int) -> GroupRights:
         """The rights of the bot in a group. A failure is a part of the answer."""
         try:
-            me = await self._bot.get_me()
-            chat = await self._bot.get_chat(chat_id)
-            member = await self._bot.get_chat_member(chat_id, self.bot_id)
-        except errors.TelegramError as error:
-            return GroupRights(chat_id, problem=self._without_token(error.message))
+            me = await self._read(User, "the bot's own account", self._bot.get_me())
+            chat, bot = await self._group(chat_id)
+        except CallFailed as failed:
+            return GroupRights(chat_id, problem=getattr(failed.failure, "reason", repr(failed.failure)))
         return GroupRights(
             chat_id,
-            chat.title or "",
-            bool(chat.is_forum),
-            _manages_topics(member),
-            isinstance(member, ChatMemberAdministrator) or bool(me.can_read_all_group_messages),
+            chat.title,
+            chat.is_forum,
+            bot.manages_topics,
+            bot.is_administrator or me.can_read_all_group_messages,
         )
 
     async def announce(self, commands: Sequence[tuple[str, str]], groups: Sequence[int]) -> None:
@@ -141,29 +192,30 @@ class BotClient:
 
         Raises CallFailed; Rejected: the bot is not in the group.
         """
-        try:
-            chat = await self._bot.get_chat(chat_id)
-            bot = await self._bot.get_chat_member(chat_id, self.bot_id)
-        except errors.TelegramError as error:
-            raise CallFailed(self._failure(error)) from None
+        chat, bot = await self._group(chat_id)
         members = [owner for owner in owners if await self._is_member(chat_id, owner)]
-        return ForumFacts(chat_id, bool(chat.is_forum), _manages_topics(bot), tuple(members))
+        return ForumFacts(chat_id, chat.is_forum, bot.manages_topics, tuple(members))
 
     async def _is_member(self, chat_id: int, user_id: int) -> bool:
         """True if Telegram says so: nobody loses reports because of a question without an answer."""
         try:
-            member = await self._bot.get_chat_member(chat_id, user_id)
-        except errors.TelegramError:
+            member = await self._read(Member, "a member", self._bot.get_chat_member(chat_id, user_id))
+        except CallFailed:
             return False
-        return member.status not in ("left", "kicked")
+        return member.is_there
 
     async def updates(self, offset: int | None, wait_s: int) -> list[IncomingUpdate]:
         """The unconfirmed updates from `offset` on, at most 100, after up to `wait_s` seconds. Raises CallFailed."""
+        poll = self._bot.get_updates(offset, timeout=wait_s, allowed_updates=ALLOWED_UPDATES)
         try:
-            updates = await self._bot.get_updates(offset, timeout=wait_s, allowed_updates=ALLOWED_UPDATES)
+            updates, problems = read_updates(await self._result(poll))
         except errors.TelegramError as error:
             raise CallFailed(self._failure(error)) from None
-        return [_incoming(update) for update in updates]
+        except Unreadable as error:
+            raise CallFailed(NotSent(self._unreadable("the updates", str(error)))) from None
+        for problem in problems:
+            self._unreadable("an update", problem)
+        return updates
 
     async def make(self, call: Outgoing) -> Outcome:
         """Make a call. Never raises for a failure of Telegram or of the connection."""
@@ -175,16 +227,19 @@ class BotClient:
         if call.chat_id is not None:
             parameters["chat_id"] = call.chat_id
         try:
-            result = await getattr(self._bot, method.value)(**parameters)
+            result = await self._result(getattr(self._bot, method.value)(**parameters))
         except errors.TelegramError as error:
             return self._failure(error)
         except (TypeError, ValueError) as error:  # a parameter that the method does not have
             return Rejected(f"invalid call: {type(error).__name__}")
-        if isinstance(result, Message):
-            return Done(result.message_id, result.message_thread_id, result.date.timestamp())
-        if isinstance(result, ForumTopic):
-            return Done(thread_id=result.message_thread_id)
-        return Done()
+        if result is True:
+            return Done()
+        try:
+            made = read(Made, result)
+        except Unreadable as error:
+            self._unreadable(f"the answer to {method.value}", str(error))
+            return Done()
+        return Done(made.message_id, made.message_thread_id, None if made.date is None else float(made.date))
 
     def _failure(self, error: errors.TelegramError) -> Failure:
         reason = self._without_token(error.message)
@@ -219,10 +274,6 @@ class BotClient:
         return text.replace(self._token, "[token]").replace(self._token.partition(":")[2], "[token]")
 
 
-def _manages_topics(bot: ChatMember) -> bool:
-    return isinstance(bot, ChatMemberAdministrator) and bool(bot.can_manage_topics)
-
-
 def _arguments(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters as the library takes them."""
     arguments = dict(parameters)
@@ -234,56 +285,3 @@ def _arguments(parameters: Mapping[str, Any]) -> dict[str, Any]:
     if (document := arguments.get("document")) is not None:
         arguments["document"] = str(document).encode()
     return arguments
-
-
-def _incoming(update: Update) -> IncomingUpdate:
-    """The update, with texts that can be stored."""
-    if (query := update.callback_query) is not None:
-        shown = query.message
-        return IncomingUpdate(
-            update.update_id,
-            UpdateKind.CALLBACK_QUERY,
-            user_id=query.from_user.id,
-            user_name=well_formed(query.from_user.full_name),
-            is_bot=query.from_user.is_bot,
-            chat_id=shown.chat.id if shown else None,
-            chat_kind=shown.chat.type if shown else "",
-            chat_title=well_formed(shown.chat.title or "") if shown else "",
-            message_id=shown.message_id if shown else None,
-            callback_id=query.id,
-            callback_data=well_formed(query.data or ""),
-        )
-    if (member := update.my_chat_member) is not None:
-        return IncomingUpdate(
-            update.update_id,
-            UpdateKind.MY_CHAT_MEMBER,
-            user_id=member.from_user.id,
-            user_name=well_formed(member.from_user.full_name),
-            is_bot=member.from_user.is_bot,
-            chat_id=member.chat.id,
-            chat_kind=member.chat.type,
-            chat_title=well_formed(member.chat.title or ""),
-            at=member.date.timestamp(),
-            is_member=member.new_chat_member.status not in ("left", "kicked"),
-        )
-    message = update.message or update.edited_message
-    if message is None:
-        return IncomingUpdate(update.update_id, UpdateKind.OTHER)
-    sender = message.from_user
-    return IncomingUpdate(
-        update.update_id,
-        UpdateKind.MESSAGE if update.message else UpdateKind.EDITED_MESSAGE,
-        user_id=sender.id if sender else None,
-        user_name=well_formed(sender.full_name) if sender else "",
-        is_bot=sender.is_bot if sender else False,
-        chat_id=message.chat.id,
-        chat_kind=message.chat.type,
-        chat_title=well_formed(message.chat.title or ""),
-        at=message.date.timestamp(),
-        message_id=message.message_id,
-        thread_id=message.message_thread_id if message.is_topic_message else None,
-        reply_to=message.reply_to_message.message_id if message.reply_to_message else None,
-        text=None if message.text is None else well_formed(message.text),
-        is_forwarded=message.forward_origin is not None,
-        is_anonymous=message.sender_chat is not None,
-    )
