@@ -23,7 +23,7 @@ def wrong_endings(db: sqlite3.Connection, told: Told) -> list[str]:
         if session_id not in rows:
             continue
         events = db.execute(
-            "SELECT seq, type FROM events WHERE session_id = ? ORDER BY seq", (session_id,)
+            "SELECT seq, type, message FROM events WHERE session_id = ? ORDER BY seq", (session_id,)
         ).fetchall()
         for run in runs:
             found += _wrong_event(session_id, run, events)
@@ -31,15 +31,17 @@ def wrong_endings(db: sqlite3.Connection, told: Told) -> list[str]:
     return found
 
 
-def _wrong_event(session_id: str, run: Run, events: Sequence[tuple[int, str]]) -> list[str]:
+def _wrong_event(session_id: str, run: Run, events: Sequence[tuple[int, str, str]]) -> list[str]:
     if run.process.exit is None or run.ended_after is None:
         return []
     ending = None
-    for seq, type in events:
+    for seq, type, message in events:
         if seq <= run.ended_after:
             continue
         if type in _ENDINGS:
-            ending = type
+            # The last usage is counted before the end is recorded. If it spends a budget, a kill is ordered.
+            is_of_budget = type == "killed" and "(budget of " in message
+            ending = None if is_of_budget else type
             break
         if type in ("reopened", "restarted", "started"):
             break
