@@ -25,7 +25,7 @@ from tests.claude_container import claude_inside, pytest_collection_modifyitems,
 from tests.engine import NO_ENGINE, base_image, engine, private_engine, sandbox_image
 from tests.hard_limit import hard_limit, pytest_timeout_set_timer
 from tests.instance import Instance
-from tests.process_modules import is_left_out, may_start_processes
+from tests.process_modules import INTEGRATION, is_left_out, may_start_processes
 
 __all__ = [
     "base_image",
@@ -95,6 +95,10 @@ def pytest_itemcollected(item: pytest.Item) -> None:
             item.add_marker(pytest.mark.full)
         if group := _group(item):
             _put_in_group(item, group)
+    if INTEGRATION in item.path.parents:
+        assert item.get_closest_marker("processes"), (
+            f"no phase has {item.nodeid}, a pure test in {INTEGRATION.name}"
+        )
     if mark := hard_limit(item, group):
         item.add_marker(mark)
 

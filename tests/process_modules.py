@@ -5,6 +5,8 @@ import re
 from pathlib import Path
 
 TESTS = Path(__file__).parent
+INTEGRATION = TESTS / "integration"
+"""All its tests start processes, as tests/conftest.py checks."""
 _DIRECTORIES = frozenset(["cli", "integration", "linux", "sandboxes", "terminals"])
 """Most of their modules start processes."""
 _WORDS = re.compile(r"mark\.processes|ChildProcess|Typist|World\b|[a-z.]+instance import")
@@ -22,6 +24,8 @@ def may_start_processes(module: Path) -> bool:
 
 def is_left_out(path: Path, marks: str) -> bool:
     """Tell whether `marks` (pytest's option -m) leaves out all tests of a module."""
+    if marks == "not processes":
+        return path == INTEGRATION
     kind = marks.partition(" ")[0]
     if kind not in ("browser", "processes") or TESTS not in path.parents or not path.match("test_*.py"):
         return False
