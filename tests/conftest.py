@@ -5,7 +5,7 @@ a class with the attribute `starts_processes`, such as `Instance`, except those 
 tests are pure: `./check --fast` runs only them, and one that starts a process fails.
 
 A test of the real claude has the mark `full`, unless it has `claude_core`: `./check` leaves the others to `./check
---full`. Tests that share a scarce part of the machine run one after the other, in one worker (`xdist_group`).
+--full`. Tests that share a scarce part of the machine run one after the other, in one worker (groups.py).
 """
 
 import functools
@@ -18,11 +18,11 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from _pytest.nodeid import coerce_node_id
 from hypothesis import HealthCheck, settings
 
-from tests.claude_container import claude_inside, pytest_collection_modifyitems, pytest_terminal_summary
+from tests.claude_container import claude_inside, pytest_terminal_summary
 from tests.engine import NO_ENGINE, base_image, engine, private_engine, sandbox_image
+from tests.groups import CLAUDE, group_of, pytest_collection_modifyitems
 from tests.hard_limit import hard_limit, pytest_timeout_set_timer
 from tests.instance import Instance
 from tests.process_modules import INTEGRATION, is_left_out, may_start_processes
@@ -55,9 +55,6 @@ settings.load_profile("long" if os.environ.get("SM_LONG") == "1" else "sm")
 _STARTS = frozenset(
     ["subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.exec", "os.system"]
 )
-_CLAUDE = "test_claude_"
-_ENGINE = frozenset(["engine", "private_engine"])
-"""Fixtures of tests with a Docker engine."""
 _pure: pytest.Item | None = None
 """The pure test that is running."""
 
@@ -91,10 +88,9 @@ def pytest_itemcollected(item: pytest.Item) -> None:
             item.add_marker(pytest.mark.processes)
         if item.get_closest_marker("processes"):
             assert may_start_processes(item.path), f"{item.path} needs a word of tests/process_modules.py"
-        if item.path.name.startswith(_CLAUDE) and not item.get_closest_marker("claude_core"):
+        if item.path.name.startswith(CLAUDE) and not item.get_closest_marker("claude_core"):
             item.add_marker(pytest.mark.full)
-        if group := _group(item):
-            _put_in_group(item, group)
+        group = group_of(item)
     if INTEGRATION in item.path.parents:
         assert item.get_closest_marker("processes"), (
             f"no phase has {item.nodeid}, a pure test in {INTEGRATION.name}"
@@ -116,25 +112,6 @@ def pytest_collection_finish() -> None:
 @functools.cache
 def _starts_processes(module: ModuleType) -> bool:
     return any(getattr(value, "starts_processes", False) is True for value in vars(module).values())
-
-
-def _put_in_group(item: pytest.Function, group: str) -> None:
-    item.add_marker(pytest.mark.xdist_group(group))
-    if item.config.getoption("loadgroup", default=False):
-        # pytest-xdist knows a group by the end of the ids, and 3.8 cannot write it: since pytest 9.2 an item keeps its
-        # id in another attribute.
-        item._id = coerce_node_id(f"{item.nodeid}@{group}")
-
-
-def _group(item: pytest.Function) -> str | None:
-    """The group of a test, whose tests run one after the other in one worker."""
-    if marker := item.get_closest_marker("xdist_group"):
-        return str(marker.args[0])
-    # chromium drops its requests when a network interface of a container comes or goes: both share a worker.
-    if item.get_closest_marker("browser") or not _ENGINE.isdisjoint(item.fixturenames):
-        return "containers"
-    # Each real claude takes a whole core while it starts.
-    return "claude" if item.path.name.startswith(_CLAUDE) else None
 
 
 @pytest.hookimpl(wrapper=True)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.groups import pytest_collection_modifyitems
+
 REPOSITORY = Path(__file__).parents[1]
 
 
@@ -41,7 +43,7 @@ def test_help_of_check_names_each_tier_and_checks_nothing() -> None:
 
 @pytest.mark.processes
 def test_tests_of_a_group_run_in_one_worker_though_others_are_free(tmp_path: Path) -> None:
-    (tmp_path / "conftest.py").write_text("from tests.conftest import pytest_itemcollected\n")
+    (tmp_path / "conftest.py").write_text("from tests.conftest import pytest_collection_modifyitems\n")
     (tmp_path / "test_group.py").write_text(
         "import pytest\n"
         "@pytest.mark.parametrize('number', range(20))\n"
@@ -57,3 +59,21 @@ def test_tests_of_a_group_run_in_one_worker_though_others_are_free(tmp_path: Pat
     ran = [path.name.split("-")[1] for path in tmp_path.glob("ran-*")]
     assert len(ran) == 20
     assert len(set(ran)) == 1
+
+
+@pytest.mark.parametrize(
+    ("has_browser", "group"), [(False, "containers of test_tiers"), (True, "containers")]
+)
+def test_tests_with_an_engine_share_a_group_with_those_in_a_browser(
+    request: pytest.FixtureRequest, has_browser: bool, group: str
+) -> None:
+    made = [
+        pytest.Function.from_parent(request.node.parent, name="test_other", callobj=call)
+        for call in (lambda engine: None, lambda: None)
+    ]
+    if has_browser:
+        made[1].add_marker(pytest.mark.browser)
+    pytest_collection_modifyitems(request.config, list(made))
+    mark = made[0].get_closest_marker("xdist_group")
+    assert mark is not None
+    assert mark.args == (group,)

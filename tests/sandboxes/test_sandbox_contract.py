@@ -126,7 +126,11 @@ def containers(
     containers.close()
 
 
-@pytest.fixture(params=["sh", *SHELLS, "container"])
+IN_CONTAINER = pytest.param("container", marks=pytest.mark.xdist_group("containers of the contract"))
+"""In one worker, so that there is one container."""
+
+
+@pytest.fixture(params=["sh", *SHELLS, IN_CONTAINER])
 async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
     if request.param == "container":
         async for place in _in_container(request.getfixturevalue("containers")):
