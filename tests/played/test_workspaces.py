@@ -283,8 +283,14 @@ def test_lists_are_filtered_by_the_workspace_option_not_by_the_directory(instanc
     )
 
 
-def test_title_accepts_only_letters_digits_and_a_few_signs_on_one_line(instance: Instance) -> None:
-    for title in ("Backend: API (v2.1) #35", "Größe_messen - 日本語", "हिन्दी"):
+def test_title_is_any_printable_text_of_one_line(instance: Instance) -> None:
+    for title in (
+        "Backend: API (v2.1) #35",
+        "Größe_messen - 日本語",
+        "हिन्दी",
+        "<script> a;b",
+        "50% off, 'x' & $(y)",
+    ):
         assert instance.spawn("Sleeper", "x", "--title", title)["title"] == title
     assert len(instance.spawn("Sleeper", "x", "--title", "x" * 200)["title"]) == 200
     for title in (
@@ -293,9 +299,7 @@ def test_title_accepts_only_letters_digits_and_a_few_signs_on_one_line(instance:
         "a\nb",
         "a\u202eb",
         "a\x00b"[:1] + "\x07",
-        "<script>",
         "   ",
-        "a;b",
         "[sm] a",
     ):
         instance.refused("spawn", "Sleeper", "x", "--title", title, exit_code=2)

@@ -1,14 +1,12 @@
 """Validates friendly names and titles of sessions. Pure."""
 
 import re
-import unicodedata
 
-from sm.core.text import folded, validate_text
+from sm.core.text import MARK, folded, imitates_mark, is_folded, validate_text
 from sm.errors import UsageError
 
 _FRIENDLY = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _TITLE_MAX = 200
-_TITLE_SIGNS = " _-.#:()"
 
 
 def friendly_name(pattern: str, kind: str, name: str) -> str:
@@ -25,13 +23,15 @@ def friendly_name(pattern: str, kind: str, name: str) -> str:
 
 
 def normalize_title(title: str) -> str:
-    """The title, normalized. Raises UsageError unless it is one line of letters, digits and a few signs."""
+    """The title in NFC without spaces around it. Raises UsageError unless it is printable text of one line."""
     kept = validate_text(title, "title", _TITLE_MAX, one_line=True).strip()
-    if not kept or not all(
-        c.isalnum() or unicodedata.category(c)[0] == "M" or c in _TITLE_SIGNS for c in kept
-    ):
+    if not kept:
+        raise UsageError("the title is empty", "a title is a few words: Fix the login")
+    if is_folded(kept):
         raise UsageError(
             f"invalid title {folded(title, 80)!r}",
-            f"use letters and digits of any script, spaces, and {' '.join(_TITLE_SIGNS.strip())}",
+            "use one line without control characters and marks of the writing direction",
         )
+    if imitates_mark(kept):
+        raise UsageError(f"a title cannot begin with {MARK}, the mark of sm's own lines", f"leave out {MARK}")
     return kept

@@ -73,6 +73,11 @@ def folded(text: str, limit: int = QUOTE_MAX) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
+def is_folded(text: str) -> bool:
+    """True if `folded` would replace a character of the text."""
+    return _FOLDED.search(text) is not None
+
+
 # Lines that only the daemon may write
 
 MARK = "[sm]"

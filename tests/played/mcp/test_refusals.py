@@ -51,10 +51,10 @@ REFUSALS: dict[str, tuple[list[str], tuple[str, dict[str, Any]], tuple[str, dict
         ("/v1/sessions", {"agent_type": "Sleper", "prompt": "x"}),
         ("create_session", {"title": "T", "agent_name": "Sleper", "initial_message": "x"}),
     ),
-    "title with other signs": (
-        ["spawn", "Sleeper", "x", "--title", "<script>"],
-        ("/v1/sessions", {"agent_type": "Sleeper", "prompt": "x", "title": "<script>"}),
-        ("create_session", {"title": "<script>", "agent_name": "Sleeper", "initial_message": "x"}),
+    "title with a tab": (
+        ["spawn", "Sleeper", "x", "--title", "a\tb"],
+        ("/v1/sessions", {"agent_type": "Sleeper", "prompt": "x", "title": "a\tb"}),
+        ("create_session", {"title": "a\tb", "agent_name": "Sleeper", "initial_message": "x"}),
     ),
     "answer to no request": (
         ["approve", "r99"],

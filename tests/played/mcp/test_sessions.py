@@ -94,9 +94,11 @@ def test_create_session_refuses_values_outside_of_the_schema(
     assert parent.invalid("create_session", values)["data"]["path"] == name
 
 
-def test_create_session_refuses_a_title_with_other_signs(parent: McpSession) -> None:
+def test_create_session_takes_a_title_as_written_and_refuses_lines_and_controls(parent: McpSession) -> None:
     values = {"agent_name": "Sleeper", "initial_message": "x"}
-    assert parent.refused("create_session", title="<script>", **values)["code"] == "usage"
+    made = parent.call("create_session", title="<b>What's wrong? \N{EM DASH} 50%", **values)
+    assert made["title"] == "<b>What's wrong? \N{EM DASH} 50%"
+    assert parent.refused("create_session", title="a\tb", **values)["code"] == "usage"
     assert parent.refused("create_session", title="a\nb", **values)["code"] == "text_refused"
 
 

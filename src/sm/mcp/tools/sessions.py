@@ -19,7 +19,7 @@ _NEXT = "end your turn: a message wakes you when this session has finished, or a
 @tools.tool(
     arguments(
         {
-            "title": text(200, "A few words: letters, digits, spaces, _-.#:()"),
+            "title": text(200, "A few words about the task, on one line."),
             "agent_name": text(100, "See list_agent_types."),
             "initial_message": text(PROMPT_MAX, "The whole task: the agent knows nothing else."),
         },
