@@ -33,6 +33,8 @@ def shared() -> Iterator[Instance]:
 
 instance = context_fixture("function", Instance, forked=False)
 """An instance whose daemon is started by the first command."""
+forked = context_fixture("function", Instance)
+"""For the tests in which the start of the first daemon does not matter."""
 
 
 def daemons(instance: Instance) -> list[int]:
@@ -123,11 +125,14 @@ def test_socket_and_lock_that_a_cleaner_removed_are_made_anew(instance: Instance
 def test_simultaneous_clients_start_only_one_daemon(instance: Instance) -> None:
     clients = [
         subprocess.Popen(
-            [SM, "daemon", "start"] if n % 2 else [SM, "status"], env=instance.env, stdout=subprocess.DEVNULL
+            [SM, *arguments],
+            env=instance.env,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
         )
-        for n in range(6)
+        for arguments in (["status"], ["daemon", "start"], ["status"], ["daemon", "start"])
     ]
-    assert [client.wait() for client in clients] == [0] * 6
+    assert [(client.communicate()[1], client.returncode) for client in clients] == [(b"", 0)] * 4
     pid = instance.daemon_pid
     until(lambda: daemons(instance) == [pid], "the other daemons have given up")
     assert instance.daemon_pid == pid
@@ -249,8 +254,9 @@ def path_without_tmux(instance: Instance, fake: str | None) -> Iterator[dict[str
     [(None, "tmux is not installed"), ("echo tmux 2.9", "tmux 2.9 is too old, sm needs tmux 3.2 or newer")],
 )
 def test_spawn_error_says_how_to_install_tmux_when_it_is_missing_or_too_old(
-    instance: Instance, fake: str | None, problem: str
+    forked: Instance, fake: str | None, problem: str
 ) -> None:
+    instance = forked
     with path_without_tmux(instance, fake) as env:
         error = instance.refused("spawn", "Sleeper", exit_code=9, env=env)
         assert problem in error
@@ -272,7 +278,7 @@ def test_spawn_error_says_how_to_install_tmux_when_it_is_missing_or_too_old(
 @pytest.fixture
 def small_disk() -> Iterator[Instance]:
     """An instance whose state directory is on a file system of 3 MiB."""
-    instance = Instance(forked=False)
+    instance = Instance()
     instance.state.mkdir(mode=0o700)
     mount = ["mount", "-t", "tmpfs", "-o", "size=3m,mode=0700", "tmpfs", str(instance.state)]
     mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
@@ -290,7 +296,7 @@ def small_disk() -> Iterator[Instance]:
 @pytest.fixture
 def read_transaction(small_disk: Instance) -> Iterator[None]:
     """An open read transaction, which keeps the daemon from reusing the space of its write-ahead log."""
-    small_disk.sm("all")
+    small_disk.start_daemon()
     with closing(sqlite3.connect(small_disk.state / "sm.db")) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM sessions").fetchall()
@@ -352,6 +358,7 @@ def test_spawn_is_refused_and_leaves_nothing_behind_when_the_disk_is_full(
 
 def test_status_shows_a_full_disk_and_output_is_archived_when_there_is_room(small_disk: Instance) -> None:
     instance = small_disk
+    instance.start_daemon()
     session = instance.spawn("Sh", "read -r line; echo last words")["session_id"]
     filler = fill(instance)
     (trouble,) = instance.json("status")["trouble"]
@@ -384,10 +391,11 @@ def test_doctor_reports_a_read_only_state_directory(small_disk: Instance) -> Non
 
 def test_daemon_starts_or_reports_a_full_disk(small_disk: Instance) -> None:
     instance = small_disk
+    instance.start_daemon()
     session = instance.spawn("Sleeper")
     instance.kill_daemon()
     filler = fill(instance)
-    ended = instance.run("all", "--json")
+    ended = instance.run("ls", "--json")
     if ended.returncode:
         assert ended.returncode in (6, 7), ended
         assert re.search("full|[Nn]o space", ended.stderr), ended

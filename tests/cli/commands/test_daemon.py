@@ -56,13 +56,6 @@ def test_first_command_starts_the_daemon_for_later_commands(live: Sm) -> None:
     assert live("daemon", "start").out == f"the daemon is already running, pid {first['pid']}\n"
 
 
-def test_concurrent_first_commands_start_only_one_daemon(live: Sm) -> None:
-    processes = [live.start("status", "--json") for _ in range(6)]
-    ended = [(process.communicate(), process.returncode) for process in processes]
-    assert [(code, err) for (_, err), code in ended] == [(0, "")] * 6
-    assert {json.loads(out)["daemon"]["pid"] for (out, _), _ in ended} == {health(live)["pid"]}
-
-
 def test_first_command_prints_config_errors_when_daemon_cannot_start(live: Sm, home: Path) -> None:
     with (home / "config.yaml").open("a") as file:
         file.write("nonsense: 1\nmore_nonsense: 2\n")
