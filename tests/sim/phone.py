@@ -23,7 +23,7 @@ _ENDINGS = ("completed", "error", "killed", "abandoned")
 _AWAY_S = 50.0
 _WITHIN_S = 600.0
 """Longer than the longest pauses of the bot after an outage."""
-_LOOK_S = 0.25
+_LOOK_S = 0.5
 
 
 class Phone:
@@ -119,15 +119,18 @@ class Phone:
     async def broken(self) -> list[str]:
         """Wait until the bot has nothing left to say, and name each promise that does not hold in the chat."""
         self.heal()
-        if not await self._until(self._is_quiet):
-            left = self._rows("SELECT method, state FROM telegram_outgoing")
-            return [f"not settled: {len(self._api.world.updates)} updates, and calls to Telegram: {left[:5]}"]
-        return [*self._reports(), *self._requests(), *self._answers()]
+        until_s = self._world.loop.time() + _WITHIN_S
+        while True:
+            found = self._wrong()
+            if not found or self._world.loop.time() > until_s:
+                return found
+            await asyncio.sleep(_LOOK_S)
 
-    def _is_quiet(self) -> bool:
-        is_told = "SELECT 1 FROM telegram_bots WHERE reported_seq IS NOT NULL"
-        waits = self._api.world.updates or self._rows("SELECT 1 FROM telegram_outgoing")
-        return not waits and bool(self._rows(is_told))
+    def _wrong(self) -> list[str]:
+        left = self._rows("SELECT method, state FROM telegram_outgoing")
+        if self._api.world.updates or left:
+            return [f"not settled: {len(self._api.world.updates)} updates, calls to Telegram: {left[:5]}"]
+        return [*self._reports(), *self._requests(), *self._answers()]
 
     def _reports(self) -> list[str]:
         """Each ending is told once. A message whose answer was lost comes again, and says so."""
@@ -191,13 +194,11 @@ class Phone:
         with closing(sqlite3.connect(f"file:{self._world.paths.database}?mode=ro", uri=True)) as db:
             return list(db.execute(sql, values))
 
-    async def _until(self, found: Callable[[], bool]) -> bool:
-        until_s = self._world.loop.time() + _WITHIN_S
-        while not found():
-            if self._world.loop.time() > until_s:
-                return False
+    async def _until(self, found: Callable[[], bool]) -> None:
+        while True:
+            if found():
+                return
             await asyncio.sleep(_LOOK_S)
-        return True
 
 
 def _is_repeated(message: SentMessage) -> bool:
