@@ -212,13 +212,19 @@ def test_default_capabilities_apply_to_sessions_without_a_workspace(tmp_path: Pa
 
 def test_unknown_type_error_hints_at_a_similar_name(world: World) -> None:
     define(world.shop_sm, "reviewer")
-    for name, hint in (("engineer", "did you mean Engineer?"), ("Reviewr", "did you mean reviewer?")):
+    for name, hint in (("enginer", "did you mean Engineer?"), ("Reviewr", "did you mean reviewer?")):
         with pytest.raises(UnknownAgentType) as caught:
             world.catalog().pick(name)
         assert caught.value.hint == hint
     with pytest.raises(UnknownAgentType) as caught:
         world.catalog().pick("zzz")
     assert str(caught.value.hint).startswith("known agent types: Engineer, Sh, reviewer; ")
+
+
+def test_type_is_found_whatever_the_case_of_its_name(world: World) -> None:
+    define(world.shop_sm, "reviewer")
+    for name, found in (("engineer", "Engineer"), ("ENGINEER", "Engineer"), ("Reviewer", "reviewer")):
+        assert world.catalog(wanted=name).pick(name).name == found
 
 
 def test_broken_definition_is_reported_without_affecting_others(world: World) -> None:
@@ -421,7 +427,7 @@ async def test_configured_type_is_found_while_directories_do_not_answer(world: W
     command = await world.catalog_of(wanted="Sh")
     assert command.pick("Sh").provider == "command"
     assert command.caller_warnings == ()
-    for wanted in ("held1", "mine", "engineer", None):
+    for wanted in ("held1", "mine", None):
         with pytest.raises(ExternalError):
             await world.catalog_of(wanted=wanted)
     held.limit(NEVER_S)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sm.core.names import normalize_title
+from sm.core.names import friendly_name, nearest_name, normalize_title
 from sm.errors import UsageError
 
 
@@ -49,3 +49,25 @@ def test_title_with_controls_several_lines_or_directions_is_refused(title: str, 
 
 def test_title_is_normalized() -> None:
     assert normalize_title("  u\u0308ber  ") == "\u00fcber"
+
+
+@pytest.mark.parametrize(
+    ("wish", "taken", "name"),
+    [
+        ("login", [], "login"),
+        ("Login", ["engineer-login"], "login-2"),
+        ("login", ["engineer-login", "engineer-login-2"], "login-3"),
+        ("Fix the LOGIN!", [], "fix-the-login"),
+        ("engineer-login", ["engineer-login"], "engineer-login-2"),
+        ("\u00dcber/Gr\u00f6\u00dfe v1.2_x", [], "uber-groe-v1.2_x"),
+        ("-.x", [], "x"),
+        ("a" * 300, [], "a" * 56),
+        ("\u65e5\u672c", [], None),
+        ("  ", [], None),
+    ],
+)
+def test_nearest_name_is_valid_and_free(wish: str, taken: list[str], name: str | None) -> None:
+    found = nearest_name("{agent_type}-{friendly_name}", "engineer", wish, taken)
+    assert found == name
+    if found is not None:
+        assert friendly_name("{agent_type}-{friendly_name}", "engineer", found) not in taken

@@ -63,6 +63,11 @@ def test_env_option_overrides_the_configuration_and_reaches_restored_agents_and_
             assert problem in instance.refused("spawn", "Env", "--env", variable, exit_code=2)
 
 
+def test_agent_type_is_found_whatever_the_case_of_its_name(instance: Instance) -> None:
+    session = instance.spawn("sLEEPER", "--name", "x")
+    assert (session["agent_type"], session["friendly_name"]) == ("Sleeper", "sleeper-x")
+
+
 def test_prompt_is_read_from_standard_input(instance: Instance) -> None:
     instance.spawn("Sh", "-", stdin="echo 42 > answer.txt; sleep 1000\n")
     answer = instance.work / "answer.txt"

@@ -71,12 +71,14 @@ class Catalog:
         return next((t for t in self.types if t.name == name and t.shadowed_by is None), None)
 
     def pick(self, name: str) -> AgentType:
-        """The usable type of this name.
+        """The usable type of this name, in any case: no two types differ in case only.
 
         Raises UnknownAgentType, ConfigError for a broken definition file, and NotPermitted for one without an
         agreement.
         """
-        agent_type = self.find(name)
+        agent_type = self.find(name) or next(
+            (t for t in self.types if t.name.lower() == name.lower() and t.shadowed_by is None), None
+        )
         if agent_type is None or agent_type.withheld:
             raise UnknownAgentType(f"unknown agent type {folded(name, 64)}", self._hint(name, agent_type))
         if agent_type.agreement is not ItemState.AGREED and self.workspace is not None:
@@ -168,8 +170,8 @@ class AgentTypes:
         `wanted`: the type to start. Files cannot change a configured type; they only extend the list in its briefing,
         so the timeout is short. Raises ExternalError when a file system does not answer.
         """
-        configured = {t.name: t for t in self._configured()}
-        kind = configured.get(wanted or "")
+        configured = {t.name.lower(): t for t in self._configured()}
+        kind = configured.get((wanted or "").lower())
         if kind is not None and kind.provider not in self._definitions:
             return self._build_catalog(workspace, {}, {})
         within_s = _READ_WITHIN_S if kind is None else _BRIEFING_WITHIN_S

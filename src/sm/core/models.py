@@ -303,6 +303,8 @@ class SpawnRequest:
     agent_type: str
     prompt: str | None = None
     name: str | None = None
+    is_name_wish: bool = False
+    """Take the nearest valid name that is free in place of one that is refused."""
     model: str | None = None
     preset: str | None = None
     extra_args: tuple[str, ...] = ()

@@ -12,8 +12,9 @@ from sm.config import AgentConfig, Config, is_model
 from sm.core.accounts import Account
 from sm.core.budget_wording import briefing_line
 from sm.core.items import ItemState
+from sm.core.lifecycle import is_live
 from sm.core.models import Caller, Capabilities, Launch, Session, SpawnRequest, Workspace, digest
-from sm.core.names import friendly_name, normalize_title
+from sm.core.names import friendly_name, nearest_name, normalize_title
 from sm.core.restarts import Restarts
 from sm.core.states import CallerKind, Mode, TrustLevel
 from sm.core.statuses import Status
@@ -143,6 +144,8 @@ class SpawnPlanner:
         base = {**inherited, **added}
         types = await self._types.catalog(workspace, base, wanted=request.agent_type)
         kind = types.pick(request.agent_type)
+        request = replace(request, agent_type=kind.name)
+        request, renamed = self._named(request)
         provider = self._providers[kind.provider]
         trust = await self._trust.decide(caller, parent, workspace, request.trust, runs=runs)
         mode = self._mode(request, kind, workspace)
@@ -203,7 +206,7 @@ class SpawnPlanner:
             warnings = (*warnings, *denied_warnings(plan.environment))
         unpriced = price_warnings(self._store.budgets, session, budget.limits, provider)
         warnings = (*warnings, *types.caller_warnings, *grants.warnings, *plan.warnings, *limits)
-        warnings = (*warnings, *budget.warnings, *unpriced)
+        warnings = (*renamed, *warnings, *budget.warnings, *unpriced)
         return SpawnPlan(session, launch, prompt, token, warnings, account, request.no_park, budget)
 
     async def plan_restore(self, session: Session, *, is_decided: bool = False) -> RestorePlan:
@@ -378,6 +381,19 @@ class SpawnPlanner:
         if parent_launch is not None:
             return {**parent_launch.inherited, **parent_launch.added}
         return self._environments.inheritable(environment)
+
+    def _named(self, request: SpawnRequest) -> tuple[SpawnRequest, tuple[str, ...]]:
+        """The request with a name that can be used, and a warning if that is not the one in it."""
+        wish, pattern, kind = request.name, self._config.sessions.naming.pattern, request.agent_type.lower()
+        if wish is None or not request.is_name_wish:
+            return request, ()
+        sessions = self._store.sessions.values()
+        taken = {s.friendly_name for s in sessions if s.friendly_name is not None and is_live(s.status)}
+        name = nearest_name(pattern, kind, wish, taken)
+        if name == wish.lower():
+            return request, ()
+        given = "no name" if name is None else f"the name {friendly_name(pattern, kind, name)}"
+        return replace(request, name=name), (f"{folded(wish, 80)!r} cannot be its name: it has {given}",)
 
     def _new(
         self,

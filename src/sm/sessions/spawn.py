@@ -85,16 +85,21 @@ class Spawner:
         Raises AgentStartFailed or TerminalError when the start fails (the session stays, with status error), and
         WaitTimeout after `wait_s` seconds (the start continues).
         """
-        try:
-            planned = await self._planned(caller, request)
-        except SmError:
-            # A repeated request gets its first answer, even if it could no longer be planned.
-            async with self._store.transaction(caller, key) as tx:
-                earlier = tx.replayed
-            if earlier is None:
-                raise
-            return SessionResult(await self.wait_for_start(caller, earlier, wait_s, is_connected))
-        return await self.begin(caller, planned, key, wait_s, is_connected)
+        while True:
+            try:
+                planned = await self._planned(caller, request)
+            except SmError:
+                # A repeated request gets its first answer, even if it could no longer be planned.
+                async with self._store.transaction(caller, key) as tx:
+                    earlier = tx.replayed
+                if earlier is None:
+                    raise
+                return SessionResult(await self.wait_for_start(caller, earlier, wait_s, is_connected))
+            try:
+                return await self.begin(caller, planned, key, wait_s, is_connected)
+            except NameTaken:  # by another spawn since the plan
+                if not request.is_name_wish:
+                    raise
 
     async def _planned(self, caller: Caller, request: SpawnRequest) -> SpawnPlan:
         parent = self._manager.caller_session(caller)

@@ -102,6 +102,19 @@ def test_create_session_takes_a_title_as_written_and_refuses_lines_and_controls(
     assert parent.refused("create_session", title="a\nb", **values)["code"] == "text_refused"
 
 
+def test_create_session_takes_the_nearest_free_name_and_says_so(parent: McpSession) -> None:
+    values = {"title": "T", "agent_name": "sleeper", "initial_message": "x"}
+    first, second, third = (
+        parent.call("create_session", name=name, **values) for name in ("a", "A", "\u65e5")
+    )
+    assert (first["name"], "warnings" in first) == ("sleeper-a", False)
+    assert (second["name"], second["warnings"]) == (
+        "sleeper-a-2",
+        ["'A' cannot be its name: it has the name sleeper-a-2"],
+    )
+    assert third["warnings"] == ["'\u65e5' cannot be its name: it has no name"]
+
+
 def test_create_session_of_the_operator_needs_a_directory(instance: Instance) -> None:
     instance.start_daemon()
     operator = McpClient(instance)
