@@ -31,6 +31,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self._now_s = BEGIN_S
         self._skipped_at = 0
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        """A heap by time. At the same time, the older timer is first."""
+        self._timers_made = self._timers_cancelled = 0
         self._quiet: list[asyncio.Future[None]] = []
         self._interruptions: list[tuple[int, int, Callable[[], None]]] = []
         self._interrupted = 0
@@ -64,9 +67,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             raise AssertionError(f"endless loop: no time passes\n{stacks(self)}")
 
     def _queue_due_timers(self, ready: "deque[asyncio.Handle]") -> None:
-        timers: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
-        while timers and (timers[0]._cancelled or timers[0]._when <= self._now_s):  # type: ignore[attr-defined]
-            timer = heapq.heappop(timers)
+        timers = self._timers
+        while timers and (timers[0][0] <= self._now_s or timers[0][2]._cancelled):
+            timer = heapq.heappop(timers)[2]
             timer._scheduled = False  # type: ignore[attr-defined]
             if not timer.cancelled():
                 ready.append(timer)
@@ -79,12 +82,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
                 if not future.done():
                     future.set_result(None)
             return
-        timers: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
+        timers = self._timers
         if self._stopping:  # type: ignore[attr-defined]
             return
         if not timers:
             raise AssertionError(f"deadlock: every task waits, and no timer is set\n{stacks(self)}")
-        self._now_s = timers[0].when()
+        self._now_s = timers[0][0]
         self._skipped_at = self.steps
         self.on_skip()
 
@@ -108,20 +111,40 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
+        """As the method of the base class, without its calls: every step passes here."""
         life = life_in(context)
         if life is not None and life.is_dropped:
             return _nothing(self)
-        return super().call_soon(callback, *args, context=context)
+        if self._closed:  # type: ignore[attr-defined]
+            self._check_closed()  # type: ignore[attr-defined]
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)  # type: ignore[attr-defined]
+        return handle
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        life = life_in(context)
+        life, timer = life_in(context), asyncio.TimerHandle(when, callback, args, self, context)
         if life is not None and life.is_dropped:
-            timer = asyncio.TimerHandle(when, callback, args, self, context)
             timer.cancel()
             return timer
-        return super().call_at(when, callback, *args, context=context)
+        self._check_closed()  # type: ignore[attr-defined]
+        self._timers_made += 1
+        heapq.heappush(self._timers, (when, self._timers_made, timer))
+        timer._scheduled = True  # type: ignore[attr-defined]
+        return timer
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """Remove cancelled timers when they are most of the heap."""
+        self._timers_cancelled += 1
+        if self._timers_cancelled > 100 and 2 * self._timers_cancelled > len(self._timers):
+            self._timers_cancelled = 0
+            self._timers = [entry for entry in self._timers if not entry[2].cancelled()]
+            heapq.heapify(self._timers)
+
+    def close(self) -> None:
+        super().close()
+        self._timers.clear()
 
     def call_soon_threadsafe(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
@@ -140,7 +163,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def drop(self, life: Life) -> list[int]:
         """End a life without a word. Returns its watched file descriptors, which the caller closes."""
         life.is_dropped = True
-        for handle in (*self._ready, *self._scheduled):  # type: ignore[attr-defined]
+        for handle in (*self._ready, *(entry[2] for entry in self._timers)):  # type: ignore[attr-defined]
             if life_in(handle._context) is life:
                 handle.cancel()
         watched = [

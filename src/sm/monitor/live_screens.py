@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sm.core.styled_text import Run, styled_runs
 from sm.errors import ExternalError, NoServer, NoTerminal
-from sm.monitor.change_signal import ChangeSignal
+from sm.store.change_signal import ChangeSignal
 from sm.terminals.base import Screen
 
 log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class LiveScreen:
             for row, runs in enumerate(rows)
         ]
         self._lines, self._rows = lines, rows
-        await self._signal.changed()
+        self._signal.changed()
 
     async def follow(self) -> None:
         """Capture the screen until the terminal is gone. A terminal server that does not answer is asked again."""
@@ -75,7 +75,7 @@ class LiveScreen:
                 await self.capture()
             except (NoTerminal, NoServer):
                 self.is_over = True
-                await self._signal.changed()
+                self._signal.changed()
             except ExternalError:
                 pass
             except Exception:

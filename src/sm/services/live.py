@@ -12,11 +12,11 @@ from sm.core.live import LiveRow
 from sm.core.models import Session
 from sm.core.tree_totals import TreeTotals
 from sm.core.usage import SessionUsage
-from sm.monitor.change_signal import ChangeSignal
 from sm.monitor.monitor import Monitor
 from sm.services.live_changes import LiveChanges
 from sm.services.row_pace import RowPace
 from sm.store import Store
+from sm.store.change_signal import ChangeSignal
 
 log = logging.getLogger(__name__)
 
@@ -151,7 +151,7 @@ class Live:
                 await asyncio.sleep(0)
             if self.number == before:
                 return False
-            await self._signal.changed()
+            self._signal.changed()
             return True
 
     async def _usages(self, due: Sequence[str]) -> Mapping[str, SessionUsage]:

@@ -30,6 +30,7 @@ from sm.errors import InternalError, NotFound, SmError, StorageFull
 from sm.store.backup import write_backup
 from sm.store.batch import Changes, WriteTurn
 from sm.store.budgets import BudgetReads
+from sm.store.change_signal import ChangeSignal
 from sm.store.connection import connect, inspect, make_room, refusal, rows
 from sm.store.messages import MailReads
 from sm.store.migrations import migrate
@@ -111,7 +112,7 @@ class Store:
         """The last write failed because the disk is full. A commit without changes needs no room and proves nothing."""
         self._writing = asyncio.Lock()
         self.log = WriteAheadLog(path, writer, reader, self._writing)
-        self._committed = asyncio.Condition()
+        self._committed = ChangeSignal()
         self._task: asyncio.Task[None] | None = None
         self.changes = 0
         """The number of commits after which readers in memory could see a difference."""
@@ -316,8 +317,7 @@ class Store:
         if changed:
             self.changes += 1
             self._is_full = False
-            async with self._committed:
-                self._committed.notify_all()
+            self._committed.changed()
 
     async def _execute(self, turn: WriteTurn, changes: Changes, *, shared: bool) -> bool:
         """Run the turn's body; True: commit its transaction. Raises aiosqlite.Error when the batch is lost."""
@@ -404,12 +404,7 @@ class Store:
 
     async def wait_until(self, condition: Callable[[], bool], within_s: float | None = None) -> bool:
         """Wait until `condition` holds, checked after every commit with changes. False: timed out."""
-        try:
-            async with asyncio.timeout(within_s), self._committed:
-                await self._committed.wait_for(condition)
-        except TimeoutError:
-            return False
-        return True
+        return await self._committed.wait_until(condition, within_s)
 
     async def events(
         self,
