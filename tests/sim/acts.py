@@ -141,6 +141,9 @@ class Acts:
                 phone.send(target, self._new_tag(target))
             case Act.PRESS if (phone := self._company.phone) is not None:
                 phone.press(entry.value)
+            case Act.TOOL if target is not None and (tools := self._company.tools) is not None and is_agent:
+                below = self._is_below(target, name)
+                await tools.use(name, target, self._new_tag(target), entry.value, is_below=below)
             case Act.OVERSTEP if target is not None and is_agent:
                 await self._overstep(name, caller, target, entry.value)
             case _:

@@ -7,6 +7,7 @@ from contextlib import ExitStack, closing
 from tests.sim.parts import Part
 from tests.sim.phone import Phone
 from tests.sim.told import Told
+from tests.sim.tool_users import ToolUsers
 from tests.sim.views import Views
 from tests.sim.world import World
 
@@ -25,6 +26,7 @@ class Company:
         self._world = world
         self.views = Views(world) if Part.VIEWS in parts else None
         self.phone = Phone(world, told, say, open) if Part.PHONE in parts else None
+        self.tools = ToolUsers(world, told, say, open) if Part.TOOLS in parts else None
 
     async def begin(self, seed: int) -> None:
         """Start what the daemon finds at its start."""
@@ -46,6 +48,8 @@ class Company:
     async def broken(self) -> list[str]:
         """Name each promise that does not hold around the daemon, which has settled."""
         found = [] if self.phone is None else await self.phone.broken()
+        if self.tools is not None:
+            found += self.tools.broken()
         if self.views is not None:
             with closing(sqlite3.connect(self._world.paths.database)) as db:
                 found += await self.views.broken(db)

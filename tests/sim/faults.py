@@ -102,6 +102,8 @@ class Faults:
             case Fault.UNREAD if (views := self._company.views) is not None:
                 self._say("FAULT a view does not read")
                 await views.find(entry.target).stop_reading(_UNREAD_S * value)
+            case Fault.PUMP if self._company.tools is not None:
+                self._company.tools.kill(entry.target)
             case Fault.TELEGRAM if self._company.phone is not None:
                 await self._company.phone.fail(value)
             case _:

@@ -54,6 +54,8 @@ class Act(StrEnum):
     """The owner writes to an agent in Telegram."""
     PRESS = "press"
     """The owner presses a button in Telegram."""
+    TOOL = "tool"
+    """An agent calls a tool of MCP: it spawns, sends, waits or oversteps."""
     SETTLE = "settle"
     """Nobody acts until the daemon has settled. The promises are checked then."""
 
@@ -87,6 +89,8 @@ class Fault(StrEnum):
     """A live view reads nothing for a while."""
     TELEGRAM = "telegram"
     """Telegram is away, refuses calls, or its answers are lost."""
+    PUMP = "pump"
+    """A process `sm mcp` gets SIGKILL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +144,7 @@ _MORE: Mapping[Act | Fault, int] = {Act.HIRE: 3, Act.FORK: 3, Act.JUDGE: 4, Act.
 _OF_PARTS: Mapping[Part, Mapping[Act | Fault, int]] = {
     Part.VIEWS: {Fault.CUT: 5, Fault.UNREAD: 3, Act.ARCHIVE: 3, Act.REMOVE: 2},
     Part.PHONE: {Act.WRITE: 4, Act.PRESS: 6, Fault.TELEGRAM: 5},
+    Part.TOOLS: {Act.TOOL: 14, Fault.PUMP: 2},
 }
 
 

@@ -9,9 +9,11 @@ class Part(StrEnum):
     """Clients that follow the events and the rows of sessions."""
     PHONE = "phone"
     """An owner who uses Telegram."""
+    TOOLS = "tools"
+    """Agents that use the tools of sm through `sm mcp`."""
 
 
-_SHARES = {Part.VIEWS: 0.3, Part.PHONE: 0.25}
+_SHARES = {Part.VIEWS: 0.3, Part.PHONE: 0.25, Part.TOOLS: 0.25}
 """The share of the seeds whose fleets have the part."""
 
 

@@ -4,21 +4,24 @@ A thread of the pump is a greenlet: it runs to its next wait, and the world goes
 """
 
 import asyncio
+import os
 import posix
 import select
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 from unittest import mock
 
 from sm.cli.mcp import link, pump
 from tests.mcp.speech import Speech
 from tests.sim.blocking import drive, run_blocking_on_loop
-from tests.sim.command import Streams
+from tests.sim.command import Command, Streams
 from tests.sim.loop import VirtualLoop
 from tests.sim.processes import PlayedProcess
 from tests.sim.stage import Instance
+from tests.sim.world import World
 
 _WITHIN_S = 120.0
 """Longer than the pump waits for a daemon."""
@@ -89,6 +92,9 @@ class _Pipes:
     def __getattr__(self, name: str) -> Any:
         return getattr(posix, name)
 
+    def urandom(self, size: int) -> bytes:
+        return os.urandom(size)  # that of the simulation
+
     def read(self, fd: int, size: int) -> bytes:
         assert fd == 0
         return _current().take_input(size)
@@ -121,10 +127,23 @@ async def _end_all() -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
+class PumpHost(Protocol):
+    """The place of the processes: `Instance`."""
+
+    @property
+    def loop(self) -> VirtualLoop: ...
+    @property
+    def world(self) -> World: ...
+    @property
+    def command(self) -> Command: ...
+    @property
+    def home(self) -> Path: ...
+
+
 class PumpProcess:
     """A process `sm mcp` with the environment and the parent of a command. Within `played_pumps`."""
 
-    def __init__(self, instance: Instance, environ: Mapping[str, str], parent: int, *options: str) -> None:
+    def __init__(self, instance: PumpHost, environ: Mapping[str, str], parent: int, *options: str) -> None:
         self._loop = loop = instance.loop
         self._input = asyncio.StreamReader(loop=loop)
         self.outputs = {fd: asyncio.StreamReader(2**24, loop=loop) for fd in (1, 2)}

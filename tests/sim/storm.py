@@ -3,10 +3,11 @@
 import asyncio
 import random
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 
 from sm.errors import SmError
 from tests.sim.acts import Acts
+from tests.sim.blocking import run_blocking_on_loop
 from tests.sim.claude import Habits, PlayedClaude
 from tests.sim.company import Company
 from tests.sim.faults import Faults
@@ -53,8 +54,8 @@ class Storm:
     async def run(self) -> None:
         settings, parts = config_of(self._seed), parts_of(self._seed)
         async with simulation(settings, seed=self._seed, starts=False) as world:
-            with ExitStack() as open:
-                self._world = world
+            self._world, open = world, ExitStack()
+            try:
                 self._company = Company(world, parts, self._told, self._say, open)
                 self._acts = Acts(world, self._told, self._say, self._start_daemon, self._company)
                 self._faults = Faults(
@@ -65,6 +66,8 @@ class Storm:
                 if parts:
                     self._say(f"with {', '.join(sorted(parts))}")
                 await self._play_all()
+            finally:  # which lets the world go on
+                await run_blocking_on_loop(open.close, nullcontext)
 
     async def _play_all(self) -> None:
         world = self._world
