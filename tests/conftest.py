@@ -20,12 +20,16 @@ from types import ModuleType
 import pytest
 from hypothesis import HealthCheck, settings
 
+from sm.store import database
+from sm.store.migrations import migrate
 from tests.claude_container import claude_inside, pytest_terminal_summary
 from tests.engine import NO_ENGINE, base_image, engine, private_engine, sandbox_image
 from tests.groups import CLAUDE, group_of, pytest_collection_modifyitems
 from tests.hard_limit import hard_limit, pytest_timeout_set_timer
 from tests.instance import Instance
 from tests.process_modules import INTEGRATION, is_left_out, may_start_processes
+from tests.sim.replacing import replaced
+from tests.sim.template import migrate_or_copy
 
 __all__ = [
     "base_image",
@@ -122,6 +126,20 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         return (yield)
     finally:
         _pure = None
+
+
+@pytest.fixture(scope="session", autouse=True)
+def copied_databases() -> Iterator[None]:
+    """Let this process make a new database as a copy. The migrations of one take longer than most tests of a store."""
+    with replaced((database, "migrate", migrate_or_copy)):
+        yield
+
+
+@pytest.fixture
+def migrated_databases() -> Iterator[None]:
+    """Make each new database with its migrations, as the daemon does."""
+    with replaced((database, "migrate", migrate)):
+        yield
 
 
 @pytest.fixture

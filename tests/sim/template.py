@@ -1,4 +1,4 @@
-"""A finished empty database, which each simulation copies: its eleven migrations are two thirds of a daemon's start."""
+"""A finished empty database, which tests copy: its eleven migrations are two thirds of a daemon's start."""
 
 import sqlite3
 from functools import cache, partial
@@ -11,7 +11,8 @@ from sm.store.migrations import MIGRATIONS, migrate, version_of
 @cache
 def _template() -> sqlite3.Connection:
     """Carry out the real migrations, once in this process."""
-    database = sqlite3.connect(":memory:", isolation_level=None)
+    # Each database that is copied from it has a thread of its own outside of a simulation.
+    database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     for statements in MIGRATIONS:
         for statement in statements:
             database.execute(statement)

@@ -4,6 +4,8 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from sm.core.accounts import Account, Park, ParkKind
 from sm.store import Store
 from tests import golden
@@ -40,6 +42,7 @@ async def test_accounts_parks_and_the_key_survive_a_restart(tmp_path: Path) -> N
         assert store.mail.open.parks == {(ACCOUNT.name, "opus"): replace(OPUS, tries=3)}
 
 
+@pytest.mark.usefixtures("migrated_databases")
 async def test_each_database_has_its_own_key(tmp_path: Path) -> None:
     keys = set()
     for name in ("a.db", "b.db"):

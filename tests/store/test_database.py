@@ -21,11 +21,14 @@ from sm.core.models import OPERATOR, Caller, Checkpoint, Exit, Process, RequestK
 from sm.core.states import CallerKind, EventType, Mode, SignalKind, TrustLevel
 from sm.core.statuses import Status
 from sm.errors import DatabaseRefused, IllegalState, InternalError, StorageFull, UsageError
-from sm.store import Store, Transaction, backups
+from sm.store import Store, Transaction, backups, database
 from sm.store.backup import count_sessions
-from sm.store.migrations import MIGRATIONS
+from sm.store.migrations import MIGRATIONS, migrate
 from tests.samples import AT, LAUNCH, commit, session
+from tests.sim.replacing import replaced
+from tests.sim.template import migrate_or_copy
 
+pytestmark = pytest.mark.usefixtures("migrated_databases")
 GOLDEN = Path(__file__).parents[1] / "data"
 
 
@@ -40,6 +43,18 @@ def decision(status: Status, kind: SignalKind) -> Decision:
     move = decide(status, Signal(kind, "test", "because", AT))
     assert move is not None
     return move
+
+
+async def test_copied_database_of_tests_is_as_a_migrated_one(tmp_path: Path) -> None:
+    made = []
+    for name, migrated in (("migrated.db", migrate), ("copied.db", migrate_or_copy)):
+        with replaced((database, "migrate", migrated)):
+            async with await Store.open(str(tmp_path / name)):
+                pass
+        with closing(sqlite3.connect(tmp_path / name)) as db:
+            pragmas = [db.execute(f"PRAGMA {name}").fetchone() for name in ("user_version", "journal_mode")]
+            made.append((pragmas, [line for line in db.iterdump() if '"meta"' not in line]))
+    assert made[0] == made[1]
 
 
 async def test_insert_does_not_store_credentials_of_mcp_servers(path: str) -> None:
