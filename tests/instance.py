@@ -85,6 +85,7 @@ class Instance:
         self.command = (*run_as, *command)
         self.tmux_server = private_server(self.socket_name, self.tmux_dir, self.env, run_as)
         self._daemons: list[subprocess.Popen[bytes] | ForkedDaemon] = []
+        self._runs_as_test = not run_as
         self._forked = forked and not run_as
         self._has_no_daemon = True
         """Until something starts a daemon."""
@@ -262,6 +263,12 @@ class Instance:
         ready = bool(line) and orjson.loads(line) == {"ready": True}
         assert ready, f"the daemon said {line!r}; its log: {self._log()}"
 
+    def _answers(self) -> bool:
+        try:
+            return bool(self.get("/v1/health"))
+        except SmError:
+            return False
+
     def _log(self) -> str:
         """The end of the log."""
         with contextlib.suppress(OSError):
@@ -303,8 +310,11 @@ class Instance:
         """Stop the daemon, every agent and the tmux server of this instance, and remove its home."""
         failure_checks.remove(self._crash)
         try:
+            if self._runs_as_test and self.state.exists() and not self._answers():
+                self._fork_daemon(self.env)  # else the command starts one to end the agents
             # Exit code 9: on a busy machine hundreds of agents may not end within the time limit of one kill.
-            while (code := self.run("daemon", "stop", "--all").returncode) == 9:
+            code = 0
+            while self.state.exists() and (code := self.run("daemon", "stop", "--all").returncode) == 9:
                 pass
             stopped = code == 0
             for daemon in self._daemons:

@@ -25,10 +25,9 @@ AS_ROOT = os.geteuid() == 0
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Instance]:
     """Shared by tests that leave the daemon running."""
-    instance = Instance(forked=False)
-    instance.sm("status")
-    yield instance
-    instance.end()
+    with Instance() as instance:
+        instance.start_daemon()
+        yield instance
 
 
 instance = context_fixture("function", Instance, forked=False)
@@ -38,7 +37,7 @@ forked = context_fixture("function", Instance)
 
 
 def daemons(instance: Instance) -> list[int]:
-    """The pids of all daemons of this instance."""
+    """The pids of all daemons of this instance but forked ones, which have no command line of their own."""
     found = []
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -92,9 +91,8 @@ def test_daemon_ends_when_another_one_holds_its_lock_and_leaves_all_to_it(instan
     assert end["message"] == f"pid {first} ends: another daemon holds {lock}, or its directory is gone"
 
 
-def test_second_daemon_is_refused_when_only_the_lock_file_was_removed(instance: Instance) -> None:
-    instance.sm("all")
-    pid = instance.daemon_pid
+def test_second_daemon_is_refused_when_only_the_lock_file_was_removed(forked: Instance) -> None:
+    instance, pid = forked, forked.start_daemon().pid
     until(lambda: (instance.state / "sm.lock").exists(), "the lock file exists")
     with stopped(pid):  # so that it cannot notice before the second one starts
         (instance.state / "sm.lock").unlink()
@@ -104,11 +102,13 @@ def test_second_daemon_is_refused_when_only_the_lock_file_was_removed(instance: 
         lambda: (instance.state / "sm.lock").read_text() == f"{pid}\n",
         "the first daemon has locked a new file",
     )
-    assert daemons(instance) == [pid]
+    assert daemons(instance) == []
     instance.sm("all")
+    assert instance.daemon_pid == pid
 
 
-def test_socket_and_lock_that_a_cleaner_removed_are_made_anew(instance: Instance) -> None:
+def test_socket_and_lock_that_a_cleaner_removed_are_made_anew(forked: Instance) -> None:
+    instance = forked
     session = instance.spawn("Sleeper")
     pid = instance.daemon_pid
     with stopped(pid):
@@ -117,7 +117,7 @@ def test_socket_and_lock_that_a_cleaner_removed_are_made_anew(instance: Instance
     until(instance.socket.exists, "the daemon serves a new socket")
     assert instance.socket.stat().st_mode & 0o777 == 0o600
     assert instance.session(session["session_id"])["status"] == "running"
-    assert (daemons(instance), instance.daemon_pid) == ([pid], pid)
+    assert (daemons(instance), instance.daemon_pid) == ([], pid)
     instance.sm("daemon", "stop")
     assert not instance.socket.exists()
 
@@ -139,12 +139,13 @@ def test_simultaneous_clients_start_only_one_daemon(instance: Instance) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_signal_stops_the_daemon_cleanly_until_the_next_command(instance: Instance, number: int) -> None:
+def test_signal_stops_the_daemon_cleanly_until_the_next_one(instance: Instance, number: int) -> None:
     daemon = instance.run_daemon()
     session = instance.spawn("Sleeper")
     daemon.send_signal(number)
     assert daemon.wait() == 0
     assert not instance.socket.exists()
+    instance.start_daemon()
     assert instance.session(session["session_id"])["pid"] == session["pid"]
 
 
@@ -268,7 +269,7 @@ def test_spawn_error_says_how_to_install_tmux_when_it_is_missing_or_too_old(
         assert doctor.returncode == 9
         assert problem in doctor.stdout
         assert "install tmux" in doctor.stdout
-    instance.sm("daemon", "restart")
+    instance.restart_daemon()
     assert instance.spawn("Sleeper")["status"] == "running"
 
 
