@@ -17,14 +17,17 @@ from tests.instance import Instance, until
 LONG = os.environ.get("SM_LONG") == "1"
 QUARTER = 50 if LONG else 15
 
-# One of each kind of act, and those of tmux. tests/played/test_crash_in_spawn.py has every step.
+# One of each kind of act, and in `./check --full` those around each of them. tests/played/test_crash_in_spawn.py has
+# every step.
 POINTS = [
     "Store.transaction after 1",
+    "PaneCreator._make_session after 1",
+    "PaneCreator._start_agent after 1",
+]
+OTHER_POINTS = [
     "Tmux.open after 1",
     "PaneCreator._make_session before 1",
-    "PaneCreator._make_session after 1",
     "PaneCreator._start_agent before 1",
-    "PaneCreator._start_agent after 1",
     "Spawner.spawn after 1",  # only the response is lost
 ]
 
@@ -76,7 +79,9 @@ def left_over(instance: Instance, known: set[str]) -> list[str]:
     return sorted(launch | (sessions - keeper - {f"command-{s}" for s in known}))
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize(
+    "point", [*POINTS, *(pytest.param(point, marks=pytest.mark.full) for point in OTHER_POINTS)]
+)
 def test_spawn_starts_exactly_one_agent_when_the_daemon_crashes_at_any_step(stage: Stage, point: str) -> None:
     daemon = stage.start_daemon(point)
     pid_file = stage.work / point.replace(" ", "-")

@@ -18,7 +18,8 @@ from tests.team import Team
 
 MIB = 1024 * 1024
 SHORT_TIMEOUT_DAEMON = str(Path(__file__).with_name("short_timeout_daemon.py"))
-SOCKETS = ("sm.sock", "agent")
+SOCKETS = ("sm.sock", pytest.param("agent", marks=pytest.mark.full))
+"""Both are served by the same code, and tests/played/test_hostile_http.py has them."""
 
 
 @pytest.fixture(scope="module")

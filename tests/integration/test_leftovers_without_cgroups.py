@@ -70,7 +70,10 @@ def end(process: Process) -> None:
             signal_process(member, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("drops_environment", [False, True], ids=["with environment", "env -i"])
+@pytest.mark.parametrize(
+    "drops_environment",
+    [pytest.param(False, id="with environment"), pytest.param(True, id="env -i", marks=pytest.mark.full)],
+)
 def test_kill_ends_what_is_found_without_cgroups(instance: Hidden, drops_environment: bool) -> None:
     ways, missed = possible(), []
     for way in ways:

@@ -76,10 +76,10 @@ def test_demo_runs_as_planned_and_removes_everything(run: Sm) -> None:
 @pytest.mark.parametrize(
     ("at", "number"),
     [
-        ("Starting a daemon", signal.SIGINT),
+        pytest.param("Starting a daemon", signal.SIGINT, marks=pytest.mark.full),
         ("Starting a daemon", signal.SIGTERM),
         ("attach-session", signal.SIGINT),
-        ("started: Child", signal.SIGINT),
+        pytest.param("started: Child", signal.SIGINT, marks=pytest.mark.full),
         ("started: Child", signal.SIGHUP),
     ],
 )
