@@ -238,6 +238,13 @@ setup_engine() {
     fi
 }
 
+# Make the images for the tests of sandboxes, after setup_venv and setup_engine.
+setup_images() {
+    { have docker && have debootstrap; } || [ -n "${SM_TEST_ENGINE:-}" ] || return 0
+    quietly $venv/bin/python -m tests.engine_images ||
+        say "not all images for the tests of sandboxes could be made"
+}
+
 # Install the browser for the tests of the page, with fonts for its pictures, and the check of accessibility. Only on
 # Debian. Otherwise print one line; the tests are skipped.
 setup_browser() {

@@ -23,7 +23,8 @@ from hypothesis import HealthCheck, settings
 from sm.store import database
 from sm.store.migrations import migrate
 from tests.claude_container import claude_inside, pytest_terminal_summary
-from tests.engine import NO_ENGINE, base_image, engine, private_engine, sandbox_image
+from tests.engine import NO_ENGINE, engine, own_engine, private_engine
+from tests.engine_images import base_image, sandbox_image
 from tests.groups import CLAUDE, group_of, pytest_collection_modifyitems
 from tests.hard_limit import hard_limit, pytest_timeout_set_timer
 from tests.instance import Instance
@@ -35,6 +36,7 @@ __all__ = [
     "base_image",
     "claude_inside",
     "engine",
+    "own_engine",
     "private_engine",
     "pytest_collection_modifyitems",
     "pytest_terminal_summary",

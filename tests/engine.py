@@ -1,8 +1,8 @@
 """A real Docker engine for the tests of sandboxes.
 
 Tests use the engine that SM_TEST_ENGINE names. Without it, root starts one engine for each checkout. Its data is kept
-in `.engine` between runs, so only the first run makes the images. The last process that uses the engine stops it. The
-next run takes over an engine that a killed run left.
+in `.engine` between runs, so only the first run makes the images (engine_images.py). The last process that uses the
+engine stops it. The next run takes over an engine that a killed run left.
 
 A test removes what it makes. A test that stops or kills an engine uses the fixture `private_engine`.
 """
@@ -17,8 +17,7 @@ import socket
 import struct
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -33,10 +32,6 @@ NO_ENGINE = "unix:///nonexistent/docker.sock"
 
 REPOSITORY = Path(__file__).parents[1]
 CACHE = REPOSITORY / ".engine"
-BASE = "debian:bookworm-slim"
-IMAGE = "sm-sandbox:work"
-_PACKAGES = ("ca-certificates", "curl", "git", "jq", "less", "procps", "python3", "ripgrep")
-_INSIDE_PATH = "/opt/sm/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def missing() -> str:
@@ -57,7 +52,7 @@ def unavailable(reason: str) -> NoReturn:
 
 
 @contextlib.contextmanager
-def _locked(path: Path, how: int = fcntl.LOCK_EX) -> Iterator[int]:
+def locked(path: Path, how: int = fcntl.LOCK_EX) -> Iterator[int]:
     """Hold a lock that the kernel releases when this process ends. Raises BlockingIOError with LOCK_NB."""
     path.parent.mkdir(exist_ok=True)
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -192,7 +187,7 @@ class EngineProcess:
 
     def run_docker(self, *arguments: str) -> str:
         """The output of the command docker, which must succeed."""
-        return _docker(self.url, *arguments)
+        return docker(self.url, *arguments)
 
 
 def _reap(pid: int) -> bool:
@@ -210,14 +205,21 @@ def group_of_engine(url: str) -> int:
 @pytest.fixture(scope="session")
 def engine() -> Iterator[str]:
     """The URL of a real engine. Without one, the test is skipped; in CI, it fails."""
+    with shared_engine() as url:
+        yield url
+
+
+@contextlib.contextmanager
+def shared_engine() -> Iterator[str]:
+    """The engine that all tests of this checkout use at the same time."""
     if given := os.environ.get("SM_TEST_ENGINE"):
         yield given
         return
     if reason := missing():
         unavailable(reason)
     own = EngineProcess(CACHE / "data")
-    with _locked(CACHE / "users", fcntl.LOCK_UN) as users:
-        with _locked(CACHE / "lock"):
+    with locked(CACHE / "users", fcntl.LOCK_UN) as users:
+        with locked(CACHE / "lock"):
             first = _try_lock(users, fcntl.LOCK_EX)
             try:
                 own.start()
@@ -228,7 +230,7 @@ def engine() -> Iterator[str]:
             # Other processes that start the engine wait for CACHE/lock, so this does not block.
             fcntl.flock(users, fcntl.LOCK_SH)
         yield own.url
-        with _locked(CACHE / "lock"):
+        with locked(CACHE / "lock"):
             if _try_lock(users, fcntl.LOCK_EX):  # no other process uses the engine
                 own.end()
 
@@ -242,31 +244,30 @@ def _try_lock(fd: int, how: int) -> bool:
 
 
 @pytest.fixture(scope="session")
-def base_image(engine: str) -> str:
-    """Debian without further packages, under the name from which the Dockerfile starts."""
-    _make_image(engine, BASE, _import_base)
-    return BASE
-
-
-@pytest.fixture(scope="session")
-def sandbox_image(engine: str) -> str:
-    """An image with the programs that the daemon expects in a container. It has no agent CLI."""
-    _make_image(engine, IMAGE, _import_sandbox)
-    return IMAGE
-
-
-@pytest.fixture
-def private_engine(engine: str, sandbox_image: str) -> Iterator[EngineProcess]:
-    """An engine with `sandbox_image` for a test that stops, kills or suspends the engine."""
+def own_engine(engine: str, sandbox_image: str) -> Iterator[EngineProcess]:
+    """An engine that no other process uses. It keeps its data, because loading the image takes seconds."""
     if reason := missing():
         unavailable(reason)
     with contextlib.ExitStack() as stack:
-        # As many engines as tests that run in parallel. Each keeps its data, because loading the image takes seconds.
+        # As many engines as processes that run such tests at the same time.
         for number in range(64):
             with contextlib.suppress(BlockingIOError):
-                stack.enter_context(_locked(CACHE / f"private-{number}.lock", fcntl.LOCK_EX | fcntl.LOCK_NB))
+                stack.enter_context(locked(CACHE / f"private-{number}.lock", fcntl.LOCK_EX | fcntl.LOCK_NB))
                 break
         yield stack.enter_context(started_anew(CACHE / f"private-{number}", engine, sandbox_image))
+
+
+@pytest.fixture
+def private_engine(own_engine: EngineProcess) -> Iterator[EngineProcess]:
+    """An engine with `sandbox_image` for a test that stops, kills or suspends the engine."""
+    own_engine.start()
+    yield own_engine
+    if own_engine.process() is not None:
+        own_engine.resume()
+        own_engine.remove_leftovers()
+        if own_engine.options:
+            own_engine.stop()
+    own_engine.options = ()
 
 
 @contextlib.contextmanager
@@ -288,28 +289,13 @@ def started_anew(data: Path, engine: str, image: str) -> Iterator[EngineProcess]
         own.end()
 
 
-def _make_image(engine: str, tag: str, make: Callable[[str], None]) -> None:
-    with _locked(CACHE / "lock"):
-        if not _image_id(engine, tag):
-            if reason := missing():
-                unavailable(f"{engine} has no image {tag}: {reason}")
-            try:
-                make(engine)
-            except subprocess.CalledProcessError as error:
-                unavailable(f"making {tag} failed: {_last_line(error.stderr or error.stdout)}")
-
-
-def _last_line(output: bytes | None) -> str:
-    lines = (output or b"").decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "no output"
-
-
-def _image_id(engine: str, tag: str) -> str:
+def image_id(engine: str, tag: str) -> str:
     """The ID of an image; empty when the engine does not have it."""
-    return _docker(engine, "images", "--quiet", "--no-trunc", tag).strip()
+    return docker(engine, "images", "--quiet", "--no-trunc", tag).strip()
 
 
-def _docker(engine: str, *arguments: str) -> str:
+def docker(engine: str, *arguments: str) -> str:
+    """The output of the command docker, which must succeed."""
     done = subprocess.run(
         ["docker", "-H", engine, *arguments],
         stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
@@ -319,7 +305,7 @@ def _docker(engine: str, *arguments: str) -> str:
 
 
 def _copy_image(source: str, target: str, tag: str) -> None:
-    if _image_id(target, tag) == _image_id(source, tag):
+    if image_id(target, tag) == image_id(source, tag):
         return
     save = subprocess.Popen(["docker", "-H", source, "save", tag], stdout=subprocess.PIPE)
     try:
@@ -328,52 +314,3 @@ def _copy_image(source: str, target: str, tag: str) -> None:
         assert save.stdout is not None
         save.stdout.close()
         assert save.wait() == 0
-
-
-@cache
-def _mirror() -> tuple[str, ...]:
-    """The archive that this Debian uses, if there is one in the format of deb822 or of sources.list."""
-    folder = Path("/etc/apt")
-    for path in (*sorted(folder.glob("sources.list.d/debian*.sources")), folder / "sources.list"):
-        if not path.exists():
-            continue
-        for line in path.read_text().splitlines():
-            words = line.split()
-            if words[:1] in (["URIs:"], ["deb"]):
-                return tuple(word for word in words if word.startswith("http"))[:1]
-    return ()
-
-
-def _debootstrap(root: str, *packages: str) -> None:
-    include = [f"--include={','.join(packages)}"] if packages else []
-    subprocess.run(
-        ["debootstrap", "--variant=minbase", *include, "bookworm", root, *_mirror()],
-        check=True, capture_output=True, env={**os.environ, "LC_ALL": "C.UTF-8"},
-    )  # fmt: skip
-    for name in ("var/cache/apt/archives", "var/lib/apt/lists"):
-        shutil.rmtree(f"{root}/{name}", ignore_errors=True)
-        Path(root, name, "partial").mkdir(parents=True)
-
-
-def _import(engine: str, root: str, tag: str, *changes: str) -> None:
-    options = [word for change in changes for word in ("--change", change)]
-    archive = subprocess.Popen(["tar", "-C", root, "-c", "."], stdout=subprocess.PIPE)
-    subprocess.run(
-        ["docker", "-H", engine, "import", *options, "-", tag],
-        stdin=archive.stdout, check=True, capture_output=True,
-    )  # fmt: skip
-    assert archive.stdout is not None
-    archive.stdout.close()
-    assert archive.wait() == 0
-
-
-def _import_base(engine: str) -> None:
-    with tempfile.TemporaryDirectory(dir=CACHE) as root:
-        _debootstrap(root)
-        _import(engine, root, BASE)
-
-
-def _import_sandbox(engine: str) -> None:
-    with tempfile.TemporaryDirectory(dir=CACHE) as root:
-        _debootstrap(root, *_PACKAGES)
-        _import(engine, root, IMAGE, "LABEL app=sm type=image", f"ENV PATH={_INSIDE_PATH}")

@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from sm.linux.processes import is_alive
-from tests.engine import IMAGE, NO_ENGINE, REPOSITORY, EngineProcess, started_anew
+from tests.engine import NO_ENGINE, REPOSITORY, EngineProcess, started_anew
+from tests.engine_images import IMAGE
 from tests.instance import Instance
 
 pytestmark = pytest.mark.processes

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sm import __version__
-from tests.engine import BASE
+from tests.engine_images import BASE
 from tests.instance import SM, Instance
 from tests.typist import Typist
 

@@ -14,10 +14,11 @@ from sm import __version__
 from sm.config import SandboxSection
 from sm.errors import IllegalState, SandboxUnavailable
 from sm.sandboxes.docker import build as build_module
-from sm.sandboxes.docker.build import TESTED, BuildRequest, agents_of
+from sm.sandboxes.docker.build import TESTED, BuildRequest
 from sm.sandboxes.docker.engine import Engine
-from sm.sandboxes.docker.image import ImageBuild, ImageFacts, Images
+from sm.sandboxes.docker.image import ImageFacts, Images
 from tests.engine import NO_ENGINE
+from tests.engine_images import WITH_CLAUDE, build_with_claude, finished
 from tests.waits import NEVER_S
 
 pytestmark = pytest.mark.processes
@@ -51,14 +52,6 @@ def dockerfile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return file
 
 
-async def finished(build: ImageBuild, within_s: float = 180) -> ImageBuild:
-    count = 0
-    while not build.is_done:
-        await build.wait(count, 10)
-        _, count = build.after(count)
-    return build
-
-
 async def output(connection: Engine, image: str, command: str, user: str) -> str:
     """The output of a shell in a container of the image."""
 
@@ -79,15 +72,11 @@ async def output(connection: Engine, image: str, command: str, user: str) -> str
 async def test_image_has_the_tools_claude_and_the_certificates_and_serves_any_user(
     connection: Engine,
 ) -> None:
-    # The image keeps its name: the engine's cache would lose the downloads of the next run.
-    images = Images(connection, SandboxSection(image="sm-sandbox-test"))
-    request = BuildRequest(agents_of(["claude"]), no_cache=False, pull=False, arguments={})
-    build = await finished(await images.start_build(request), within_s=800)
-    assert build.error is None
-    image = await images.require("sm-sandbox-test")
+    assert (await build_with_claude(connection)).error is None
+    image = await Images(connection, SandboxSection(image=WITH_CLAUDE)).require(WITH_CLAUDE)
     assert image == ImageFacts(
         id=image.id,
-        name="sm-sandbox-test",
+        name=WITH_CLAUDE,
         version=__version__,
         agents=(f"claude@{TESTED['claude']}",),
         uid=os.geteuid() or 1000,
