@@ -32,8 +32,9 @@ def open_instance(engine: str, image: str, more: str = "") -> Instance:
     return instance
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def instance(engine: str, sandbox_image: str) -> Iterator[Instance]:
+    """One container for all tests, in whose directory each uses names of its own."""
     instance = open_instance(engine, sandbox_image)
     yield instance
     instance.end()

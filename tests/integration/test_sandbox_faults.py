@@ -22,14 +22,7 @@ from tests.waits import until
 SMALL = ", memory: 512m, memory_reservation: 128m, pids: 128, scratch: 1m"
 
 
-@pytest.fixture
-def instance(engine: str, sandbox_image: str) -> Iterator[Instance]:
-    instance = open_instance(engine, sandbox_image)
-    yield instance
-    instance.end()
-
-
-@pytest.fixture
+@pytest.fixture(scope="module")
 def small(engine: str, sandbox_image: str) -> Iterator[Instance]:
     """Containers with the smallest limits, and a second workspace."""
     instance = open_instance(engine, sandbox_image, SMALL)

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -101,14 +102,22 @@ def require_root() -> None:
         unavailable("a daemon of another user needs root")
 
 
-@pytest.fixture(params=[0, 1000, 1234])
-def users(request: pytest.FixtureRequest, engine: str, sandbox_image: str) -> Iterator[tuple[Instance, int]]:
+@pytest.fixture(scope="module", params=[0, 1000, 1234])
+def opened(request: pytest.FixtureRequest, engine: str, sandbox_image: str) -> Iterator[tuple[Instance, int]]:
     """An instance whose daemon runs as a user, and the user of its agents."""
     uid = request.param
     require_root()
     instance = open_as(uid, uid or OWNER, engine, sandbox_image, group_of_engine(engine))
     yield instance, uid or OWNER
     instance.end()
+
+
+@pytest.fixture
+def users(opened: tuple[Instance, int]) -> Iterator[tuple[Instance, int]]:
+    """`opened` without sessions that run."""
+    yield opened
+    instance, _ = opened
+    instance.sm("kill", *(session["session_id"] for session in instance.json("ls")), "--force")
 
 
 def shell_in(instance: Instance, slug: str, text: str) -> str:
@@ -126,6 +135,12 @@ def shell_in(instance: Instance, slug: str, text: str) -> str:
     os.close(terminal)
     os.waitpid(pid, 0)
     return shown.decode()
+
+
+def container_of_shop(instance: Instance) -> dict[str, Any]:
+    containers = instance.json("sandbox", "status")["containers"]
+    [found] = [container for container in containers if container["workspace"] == "shop"]
+    return dict(found)
 
 
 def test_agents_of_every_user_work_in_their_container(users: tuple[Instance, int], engine: str) -> None:
@@ -153,7 +168,7 @@ def test_agents_of_every_user_work_in_their_container(users: tuple[Instance, int
     assert process is not None
     assert Path(f"/proc/{process.pid}").stat().st_uid == uid
 
-    [container] = instance.json("sandbox", "status")["containers"]
+    container = container_of_shop(instance)
     assert (container["workspace"], container["state"], container["user"]) == (
         *("shop", "running", f"{uid}:{uid}"),
     )
@@ -164,7 +179,7 @@ def test_agents_of_every_user_work_in_their_container(users: tuple[Instance, int
     instance.sm("kill", session_id)
     assert instance.ended(session_id)["status"] == "killed"
     instance.sm("sandbox", "stop", "shop")
-    assert instance.json("sandbox", "status")["containers"][0]["state"] == "exited"
+    assert container_of_shop(instance)["state"] == "exited"
 
     again = instance.spawn("Sh", "cat ~/kept.txt > again.txt; sleep 1000", "--workspace", "shop")
     assert read_later(instance.work / "again.txt") == "kept"
