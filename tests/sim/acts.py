@@ -9,6 +9,7 @@ from sm.errors import SmError
 from tests.sim.claude import PlayedClaude
 from tests.sim.company import Company
 from tests.sim.fleet import Act, Entry, kind_of
+from tests.sim.sandboxed import WORKSPACE
 from tests.sim.told import Cause, Told
 from tests.sim.wire import Caller
 from tests.sim.world import World
@@ -92,6 +93,9 @@ class Acts:
                 await self._spawn(name, caller, kind_of(entry.value))
             case Act.HIRE:
                 await self._spawn(name, caller, kind_of(entry.value), _terms(entry.value))
+            case Act.BOX if self._company.sandboxed is not None:
+                kind = "Inbox" if entry.value < 0.7 else "Tty"
+                await self._spawn("operator", world.operator, kind, {"workspace": WORKSPACE})
             case Act.FORK if target is not None:
                 await self._fork(target)
             case Act.JUDGE if is_agent:

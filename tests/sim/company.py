@@ -6,6 +6,7 @@ from contextlib import ExitStack, closing
 
 from tests.sim.parts import Part
 from tests.sim.phone import Phone
+from tests.sim.sandboxed import Sandboxed
 from tests.sim.told import Told
 from tests.sim.tool_users import ToolUsers
 from tests.sim.views import Views
@@ -27,14 +28,19 @@ class Company:
         self.views = Views(world) if Part.VIEWS in parts else None
         self.phone = Phone(world, told, say, open) if Part.PHONE in parts else None
         self.tools = ToolUsers(world, told, say, open) if Part.TOOLS in parts else None
+        self.sandboxed = Sandboxed(world, told, say) if Part.SANDBOXES in parts else None
 
     async def begin(self, seed: int) -> None:
         """Start what the daemon finds at its start."""
+        if self.sandboxed is not None:
+            self.sandboxed.begin()
         if self.phone is not None:
             await self.phone.begin(progress=seed % 2 == 0)
 
     async def greet(self) -> None:
         """Begin what needs a daemon."""
+        if self.sandboxed is not None:
+            await self.sandboxed.greet()
         if self.phone is not None:
             await self.phone.greet()
         if self.views is not None:
@@ -42,6 +48,8 @@ class Company:
 
     def heal(self) -> None:
         """End the faults of all parts."""
+        if self.sandboxed is not None:
+            self.sandboxed.heal()
         if self.phone is not None:
             self.phone.heal()
 
@@ -50,7 +58,7 @@ class Company:
         found = [] if self.phone is None else await self.phone.broken()
         if self.tools is not None:
             found += self.tools.broken()
-        if self.views is not None:
-            with closing(sqlite3.connect(self._world.paths.database)) as db:
-                found += await self.views.broken(db)
+        with closing(sqlite3.connect(self._world.paths.database)) as db:
+            found += [] if self.sandboxed is None else self.sandboxed.broken(db)
+            found += [] if self.views is None else await self.views.broken(db)
         return found

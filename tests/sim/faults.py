@@ -104,6 +104,8 @@ class Faults:
                 await views.find(entry.target).stop_reading(_UNREAD_S * value)
             case Fault.PUMP if self._company.tools is not None:
                 self._company.tools.kill(entry.target)
+            case Fault.ENGINE if self._company.sandboxed is not None:
+                await self._company.sandboxed.fail(value)
             case Fault.TELEGRAM if self._company.phone is not None:
                 await self._company.phone.fail(value)
             case _:

@@ -56,6 +56,8 @@ class Act(StrEnum):
     """The owner presses a button in Telegram."""
     TOOL = "tool"
     """An agent calls a tool of MCP: it spawns, sends, waits or oversteps."""
+    BOX = "box"
+    """The operator starts an agent in a container."""
     SETTLE = "settle"
     """Nobody acts until the daemon has settled. The promises are checked then."""
 
@@ -91,6 +93,8 @@ class Fault(StrEnum):
     """Telegram is away, refuses calls, or its answers are lost."""
     PUMP = "pump"
     """A process `sm mcp` gets SIGKILL."""
+    ENGINE = "engine"
+    """The engine of the containers is away for a while, or a container is removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +149,7 @@ _OF_PARTS: Mapping[Part, Mapping[Act | Fault, int]] = {
     Part.VIEWS: {Fault.CUT: 5, Fault.UNREAD: 3, Act.ARCHIVE: 3, Act.REMOVE: 2},
     Part.PHONE: {Act.WRITE: 4, Act.PRESS: 6, Fault.TELEGRAM: 5},
     Part.TOOLS: {Act.TOOL: 14, Fault.PUMP: 2},
+    Part.SANDBOXES: {Act.BOX: 8, Fault.ENGINE: 4},
 }
 
 

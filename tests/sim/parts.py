@@ -11,12 +11,14 @@ class Part(StrEnum):
     """An owner who uses Telegram."""
     TOOLS = "tools"
     """Agents that use the tools of sm through `sm mcp`."""
+    SANDBOXES = "sandboxes"
+    """Agents in containers, and an engine."""
 
 
-_SHARES = {Part.VIEWS: 0.3, Part.PHONE: 0.25, Part.TOOLS: 0.25}
+_SHARES = {Part.VIEWS: 0.3, Part.PHONE: 0.25, Part.TOOLS: 0.25, Part.SANDBOXES: 0.2}
 """The share of the seeds whose fleets have the part."""
 
 
 def parts_of(seed: int) -> frozenset[Part]:
     chance = random.Random(f"parts {seed}")
-    return frozenset(part for part, share in _SHARES.items() if chance.random() < share)
+    return frozenset([part for part, share in _SHARES.items() if chance.random() < share])

@@ -13,7 +13,7 @@ from tests.sim.company import Company
 from tests.sim.faults import Faults
 from tests.sim.fleet import Act, Entry, Fault, config_of
 from tests.sim.loop import BEGIN_S, VirtualLoop
-from tests.sim.parts import parts_of
+from tests.sim.parts import Part, parts_of
 from tests.sim.programs import Running
 from tests.sim.promises import broken
 from tests.sim.told import Cause, Told
@@ -53,7 +53,8 @@ class Storm:
 
     async def run(self) -> None:
         settings, parts = config_of(self._seed), parts_of(self._seed)
-        async with simulation(settings, seed=self._seed, starts=False) as world:
+        in_memory = Part.SANDBOXES not in parts
+        async with simulation(settings, seed=self._seed, starts=False, in_memory=in_memory) as world:
             self._world, open = world, ExitStack()
             try:
                 self._company = Company(world, parts, self._told, self._say, open)

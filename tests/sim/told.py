@@ -53,6 +53,7 @@ class Told:
     runs: dict[str, list[Run]] = field(default_factory=dict)
     """The processes of each session, in order."""
     servers_lost: int = 0
+    """Terminal servers and engines that ended."""
     journal: Journal = field(default_factory=Journal)
     waited: list[str] = field(default_factory=list)
     """Answers of waits that are not true."""

@@ -239,11 +239,13 @@ def world_on(loop: VirtualLoop, config: str, seed: int, *, in_memory: bool = Tru
 
 
 @asynccontextmanager
-async def simulation(config: str = CONFIG, *, seed: int = 1, starts: bool = True) -> AsyncIterator[World]:
+async def simulation(
+    config: str = CONFIG, *, seed: int = 1, starts: bool = True, in_memory: bool = True
+) -> AsyncIterator[World]:
     """A world with a daemon that has the configuration. All that runs in it, and its files, end with the context."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop), "mark the test with @pytest.mark.simulation"
-    with world_on(loop, config, seed) as world:
+    with world_on(loop, config, seed, in_memory=in_memory) as world:
         try:
             if starts:
                 await world.start()
