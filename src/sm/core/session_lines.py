@@ -6,6 +6,7 @@ from typing import Any
 
 from sm.core.lines import JsonObject, age, agent_line, clock, line, seconds_since
 from sm.core.pause_states import held_words, spending_words
+from sm.core.report_text import RESULT_MAX
 from sm.core.statuses import ENDED, Status
 from sm.core.timestamps import span
 
@@ -100,7 +101,7 @@ def session_block(session: JsonObject, now: datetime) -> list[str]:
         ("Warnings", warning_words(session, now)),
         ("Agent", ", ".join(agent)),
         ("Title", session["title"]),
-        ("Result", session["completion_message"] and f'"{line(session["completion_message"], 10_000)}"'),
+        ("Result", session["completion_message"] and f'"{line(session["completion_message"], RESULT_MAX)}"'),
         ("Note", session["note"]),
         ("Process", process_of(session)),
         ("Restarts", restart_words(session)),
@@ -115,7 +116,7 @@ def session_block(session: JsonObject, now: datetime) -> list[str]:
         ("Terminal", f"{line(session['tmux_session'])} (sm attach {name_to_type(session)})"),
     ]
     lines = [name_and_id(session)]
-    lines += [f"{name + ':':<11}{line(value, 10_000)}" for name, value in facts if value]
+    lines += [f"{name + ':':<11}{line(value, RESULT_MAX + 2)}" for name, value in facts if value]
     output = [agent_line(text) for text in session.get("last_output") or []]
     if output:
         lines += ["Last output:", *(f"  {text}" for text in output)]

@@ -18,7 +18,7 @@ ENTRY_MAX_BYTES = 3_900
 
 # Control characters (C0 and C1) except newline and tab: inside a bracketed paste, ESC[201~ would end the paste and
 # type keys into a trusted terminal. Bidirectional overrides and isolates: Unicode TR 9, section 2.
-_REFUSED = re.compile("\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+REFUSED = re.compile("\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 # Also the invisible direction marks, which change the displayed order but are legitimate in a message.
 _FOLDED = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]+"
@@ -38,7 +38,7 @@ def validate_text(text: str, what: str, limit: int, *, one_line: bool = False) -
     """
     if len(text) > _SHRINKS * limit:
         raise InvalidText(f"{what}: {len(text):,} characters, at most {limit:,} are allowed")
-    refused = _REFUSED.search(text)
+    refused = REFUSED.search(text)
     if refused:
         name = f"U+{ord(refused.group()):04X}"
         raise InvalidText(f"{what}: character {name} at position {refused.start() + 1} is not allowed")
@@ -65,6 +65,16 @@ def overlong_marks(text: str) -> int | None:
         if run > _MARKS_MAX:
             return position
     return None
+
+
+def cut_marks(text: str) -> str:
+    """Leave out the combining marks that make a run too long."""
+    kept, run = [], 0
+    for character in text:
+        run = run + 1 if unicodedata.combining(character) else 0
+        if run <= _MARKS_MAX:
+            kept.append(character)
+    return "".join(kept)
 
 
 def folded(text: str, limit: int = QUOTE_MAX) -> str:

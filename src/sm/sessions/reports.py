@@ -7,10 +7,11 @@ from sm.core.labels import short_label
 from sm.core.lifecycle import is_ended, is_live
 from sm.core.messages import SM_ITSELF
 from sm.core.models import Caller, Checkpoint, RequestKey, Session, Signal
+from sm.core.report_text import RESULT_MAX, normalize_report
 from sm.core.requests import Question
 from sm.core.states import EventType, Mode, RequestKind, SignalKind
 from sm.core.statuses import Status
-from sm.core.text import NOTE_MAX, REPORT_MAX, folded, quoted, validate_text
+from sm.core.text import NOTE_MAX, REPORT_MAX, folded, quoted
 from sm.core.usage import FollowUpKind
 from sm.core.warnings import WarningKind
 from sm.core.wording import REMINDERS, subject
@@ -54,7 +55,10 @@ class Reports:
         kind = _REPORTS.get(status)
         if kind is None:
             raise UsageError(f"unknown status {folded(status, 40)}", f"use one of: {', '.join(_REPORTS)}")
-        text = None if message is None else validate_text(message, "message", REPORT_MAX)
+        text: str | None = None
+        changes: tuple[str, ...] = ()
+        if message is not None:
+            text, changes = normalize_report(message, "message", RESULT_MAX)
         signal = Signal(
             kind, "report", "reported with sm complete", emitted_at or self._manager.now(), message=text
         )
@@ -74,11 +78,13 @@ class Reports:
                     done = await self.complete_session(tx, session.id, signal)
                 tx.remember(session.id)
         if not is_ended(done.status):
-            return SessionResult(done)
+            return SessionResult(done, changes)
         unfinished = self._store.index.unfinished.values()
         live = [s for s in unfinished if s.parent_id == session.id and is_live(s.status)]
-        warning = f"{len(live)} {'child is' if len(live) == 1 else 'children are'} still live: "
-        return SessionResult(done, (warning + ", ".join(s.display_name for s in live),) if live else ())
+        if live:
+            count = f"{len(live)} {'child is' if len(live) == 1 else 'children are'} still live"
+            changes = (*changes, f"{count}: {', '.join(s.display_name for s in live)}")
+        return SessionResult(done, changes)
 
     async def complete_session(self, tx: Transaction, session_id: str, signal: Signal) -> Session:
         """End the session after its report, or after the approval of its proposal."""
@@ -179,13 +185,11 @@ class Reports:
         metadata: Mapping[str, Any],
         key: RequestKey | None,
         emitted_at: str | None = None,
-    ) -> Checkpoint:
+    ) -> tuple[Checkpoint, tuple[str, ...]]:
+        """Record a milestone of the calling session. Returns it with warnings about changes of its text."""
         session = self._manager.find(caller, "me", Action.REPORT)
-        checkpoint = Checkpoint(
-            emitted_at or self._manager.now(),
-            validate_text(message, "message", REPORT_MAX),
-            _validate_metadata(metadata),
-        )
+        text, changes = normalize_report(message, "message", RESULT_MAX)
+        checkpoint = Checkpoint(emitted_at or self._manager.now(), text, _validate_metadata(metadata))
 
         async with self._store.transaction(caller, key) as tx:
             if tx.replayed is None:
@@ -196,13 +200,14 @@ class Reports:
                 await self._manager.notices.add_for_checkpoint(tx, now, checkpoint)
                 await close_warning(tx, now, WarningKind.REPORT_MISSING)
                 tx.remember(session.id)
-        return checkpoint
+        return checkpoint, changes
 
     async def note(
         self, caller: Caller, text: str, key: RequestKey | None, emitted_at: str | None = None
-    ) -> Session:
+    ) -> SessionResult:
+        """Say what the calling session does. An empty text removes the note."""
         session = self._manager.find(caller, "me", Action.REPORT)
-        line = validate_text(text, "note", NOTE_MAX, one_line=True)
+        line, changes = normalize_report(text, "note", NOTE_MAX, one_line=True)
         async with self._store.transaction(caller, key) as tx:
             after = tx.session(session.id)
             if tx.replayed is None:
@@ -211,17 +216,17 @@ class Reports:
                 text = f"{subject(after)} - {quoted(line)}"
                 await tx.event(EventType.NOTE, after, emitted_at or tx.now, text, {})
                 tx.remember(session.id)
-        return after
+        return SessionResult(after, changes)
 
 
 def _validate_metadata(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """The metadata of a checkpoint as texts. Raises UsageError and InvalidText."""
+    """The metadata of a checkpoint as texts. Raises UsageError for too many and InvalidText for too much."""
     if len(metadata) > _METADATA_MAX:
         raise UsageError(f"too many metadata entries: {len(metadata)}, at most {_METADATA_MAX} are allowed")
     checked = {
-        validate_text(name, "metadata", NOTE_MAX, one_line=True): validate_text(
+        normalize_report(name, "metadata", NOTE_MAX, one_line=True)[0]: normalize_report(
             str(value), "metadata", REPORT_MAX
-        )
+        )[0]
         for name, value in metadata.items()
     }
     size = sum(len(text.encode()) for entry in checked.items() for text in entry)

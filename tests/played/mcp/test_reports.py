@@ -22,10 +22,20 @@ def test_report_note_shows_in_the_progress_of_the_caller(instance: Instance) -> 
     )
 
 
-def test_report_note_refuses_control_characters(instance: Instance) -> None:
-    error = McpSession(instance).refused("report_note", text="a\x1b[201~b")
-    assert error["code"] == "text_refused"
-    assert "U+001B at position 2" in error["message"]
+def test_report_is_normalized_and_the_answer_says_so(instance: Instance) -> None:
+    session = McpSession(instance)
+    noted = session.call("report_note", text="a\x1b[201~b\nc" + "x" * 300)
+    assert noted["warnings"] == [
+        "note: left out control characters",
+        "note: put on one line",
+        "note: cut to 200 characters",
+    ]
+    assert session.call("get_progress")["current_activity"] == "ab c" + "x" * 195 + "\N{HORIZONTAL ELLIPSIS}"
+    made = session.call("report_checkpoint", message="y" * 60_000)
+    assert made["warnings"] == ["message: cut to 50,000 characters"]
+    done = session.call("complete_session", message="z\x07" * 10_000)
+    assert done["warnings"] == ["message: left out control characters"]
+    assert instance.session(session.id)["completion_message"] == "z" * 10_000
 
 
 def test_report_with_the_same_key_is_made_once(instance: Instance) -> None:

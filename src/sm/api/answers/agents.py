@@ -22,6 +22,12 @@ class CheckpointView(TypedDict):
     metadata: dict[str, str]
 
 
+class ReportedCheckpointView(CheckpointView):
+    """A milestone that was just reported."""
+
+    warnings: Annotated[list[str], doc("Sentences for people.")]
+
+
 class SubagentsView(TypedDict):
     """The part of `tokens` that sub-agents used."""
 

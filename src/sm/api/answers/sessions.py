@@ -130,7 +130,7 @@ class OverviewView(SessionView):
 
 
 class StartedView(BareSessionView):
-    """A session with warnings about its start or its end."""
+    """A session with warnings about its start, its end or its note."""
 
     warnings: Annotated[list[str], doc("Sentences for people.")]
 

@@ -11,13 +11,14 @@ from sm.api.answers.agents import (
     EvidenceView,
     OutputView,
     ProgressView,
+    ReportedCheckpointView,
     SummaryView,
     WhyView,
 )
-from sm.api.answers.sessions import SessionView, StartedView
+from sm.api.answers.sessions import StartedView
 from sm.api.body import Body
 from sm.api.context import ApiRequest
-from sm.api.fields import Anything, LongText, NeededText, Present, Time, count, doc, words
+from sm.api.fields import Anything, NeededText, Present, Time, count, doc, words
 from sm.api.query import LISTED, LISTED_MAX, CheckpointLimit, Query, WorkspaceName
 from sm.api.route import RouteTable
 from sm.api.sums import estimate_json, session_sums_json
@@ -66,16 +67,18 @@ class CheckpointsQuery(Query):
 
 
 class CheckpointBody(Body):
-    message: Annotated[NeededText, doc("", maxLength=10_000)] = ""
+    message: Annotated[NeededText, doc("Cut to 50,000 characters.")] = ""
     metadata: Annotated[Anything | None, doc("At most 50 entries and 64 KiB; kept as texts.")] = None
 
 
 class NoteBody(Body):
-    text: Annotated[str | None, doc("Empty or null: remove the note.")] = None
+    text: Annotated[
+        str | None, doc("One line of 200 characters is kept. Empty or null: remove the note.")
+    ] = None
 
 
 class CompleteBody(Body):
-    message: LongText | None = None
+    message: Annotated[str | None, doc("Cut to 50,000 characters.")] = None
     status: Annotated[
         Annotated[str, words(["completed", "error", "abandoned"])] | None, doc("Null: completed.")
     ] = None
@@ -188,19 +191,19 @@ async def checkpoints(request: ApiRequest, query: CheckpointsQuery) -> list[Chec
 
 
 @routes.route("POST", "/v1/sessions/me/checkpoints", agents=True)
-async def checkpoint(request: ApiRequest, body: CheckpointBody, key: RequestKey | None) -> CheckpointView:
+async def checkpoint(
+    request: ApiRequest, body: CheckpointBody, key: RequestKey | None
+) -> ReportedCheckpointView:
     """Report a milestone of the calling session."""
     reports = request.services.reports
-    return build_view(
-        CheckpointView,
-        await reports.checkpoint(request.caller, body.message, body.metadata or {}, key),
-    )
+    made, warnings = await reports.checkpoint(request.caller, body.message, body.metadata or {}, key)
+    return build_view(ReportedCheckpointView, made, warnings=list(warnings))
 
 
 @routes.route("POST", "/v1/sessions/me/note", agents=True)
-async def note(request: ApiRequest, body: NoteBody, key: RequestKey | None) -> SessionView:
+async def note(request: ApiRequest, body: NoteBody, key: RequestKey | None) -> StartedView:
     """Report the current activity of the calling session."""
-    return request.views.session(await request.services.reports.note(request.caller, body.text or "", key))
+    return request.views.started(await request.services.reports.note(request.caller, body.text or "", key))
 
 
 @routes.route("POST", "/v1/sessions/me/complete", agents=True)

@@ -12,6 +12,7 @@ import shlex
 
 import click
 
+from sm.cli.display.errors import print_warnings
 from sm.cli.options import TextCommand, key_value
 from sm.cli.report import send_report
 from sm.errors import UsageError
@@ -30,5 +31,7 @@ def command(message: str, more: tuple[str, ...], metadata: tuple[str, ...]) -> N
             f"quote the message: sm checkpoint {shlex.quote(' '.join((message, *more)))}",
         )
     facts = key_value("--metadata", (*metadata, *more), 'sm checkpoint "..." --metadata coverage=81')
-    if send_report("checkpoint", "checkpoints", {"message": message, "metadata": facts}) is not None:
+    made = send_report("checkpoint", "checkpoints", {"message": message, "metadata": facts})
+    if made is not None:
+        print_warnings(made.get("warnings") or [])
         click.echo("Checkpoint recorded")

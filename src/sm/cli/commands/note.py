@@ -9,6 +9,7 @@ Examples:
 
 import click
 
+from sm.cli.display.errors import print_warnings
 from sm.cli.options import TextCommand
 from sm.cli.report import send_report
 
@@ -16,5 +17,6 @@ from sm.cli.report import send_report
 @click.command(help=__doc__, cls=TextCommand)
 @click.argument("text")
 def command(text: str) -> None:
-    if send_report("note", "note", {"text": text}) is not None:
+    if (session := send_report("note", "note", {"text": text})) is not None:
+        print_warnings(session.get("warnings") or [])
         click.echo("Note recorded")

@@ -31,14 +31,13 @@ def write(
     """Write one report to the spool atomically, and return the file's path.
 
     Keeps the session's directory within `max_bytes`. A report that is not `durable` may be lost or empty after a
-    machine crash. Raises DaemonUnavailable, InvalidText, LimitReached or StorageFull.
+    machine crash. Raises DaemonUnavailable, LimitReached or StorageFull.
     """
     session_id = instance.session_id or ""
     if len(session_id) != 8 or not set(session_id) <= set("0123456789abcdef"):
         raise DaemonUnavailable(
             "the daemon does not respond, and SM_SESSION_ID is not a session id", "sm daemon start"
         )
-    _check(action, body)
     directory = f"{instance.paths.spool}/{session_id}"
     text = encode(
         {
@@ -85,18 +84,6 @@ def _size(directory: str) -> int:
             except FileNotFoundError:
                 continue
     return size
-
-
-def _check(action: str, body: "Mapping[str, object]") -> None:
-    """Refuse a text now that the daemon would refuse later, when the caller is gone. Raises InvalidText."""
-    if action in ("hook", "confirm"):
-        return  # nobody reads the error of a hook, and a confirmation has no text
-    from sm.core.text import NOTE_MAX, REPORT_MAX, validate_text
-
-    if action == "note":
-        validate_text(str(body["text"]), "note", NOTE_MAX, one_line=True)
-    elif body["message"] is not None:
-        validate_text(str(body["message"]), "message", REPORT_MAX)
 
 
 def _token(environ: "Mapping[str, str]") -> str:

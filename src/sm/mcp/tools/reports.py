@@ -11,12 +11,14 @@ from sm.mcp.tool import Result, ToolCall, ToolTable
 
 tools = ToolTable()
 
+TAKEN_MAX = 200_000
+"""Characters of a report that a call may have: a report is cut, not refused."""
 _METADATA = {"type": "object", "maxProperties": 50, "description": "Facts by name."}
 
 
 @tools.tool(
-    arguments({"message": text(REPORT_MAX)}, metadata=_METADATA),
-    result(timestamp="string", duration_ms="number"),
+    arguments({"message": text(TAKEN_MAX)}, metadata=_METADATA),
+    result(timestamp="string", warnings="array", duration_ms="number"),
     idempotent=True,
     in_session=True,
 )
@@ -25,26 +27,26 @@ async def report_checkpoint(call: ToolCall) -> Result:
     reports, values = call.services.reports, call.values
     body = {"message": values["message"], "metadata": values.get("metadata", {})}
     key = call.report_key("checkpoints", body)
-    made = await reports.checkpoint(call.caller, body["message"], body["metadata"], key)
-    return {"timestamp": made.timestamp}
+    made, warnings = await reports.checkpoint(call.caller, body["message"], body["metadata"], key)
+    return {"timestamp": made.timestamp, "warnings": list(warnings) or None}
 
 
 @tools.tool(
-    arguments({"text": text(NOTE_MAX, least=0)}),
-    result(timestamp="string", duration_ms="number"),
+    arguments({"text": text(TAKEN_MAX, f"The first {NOTE_MAX} characters are kept.", least=0)}),
+    result(timestamp="string", warnings="array", duration_ms="number"),
     idempotent=True,
     in_session=True,
 )
 async def report_note(call: ToolCall) -> Result:
     """Say in one line what you do now. An empty text removes it. Example: {"text": "running the tests"}"""
     key = call.report_key("note", {"text": call.values["text"]})
-    await call.services.reports.note(call.caller, call.values["text"], key)
-    return {"timestamp": iso(call.services.monitor.now())}
+    noted = await call.services.reports.note(call.caller, call.values["text"], key)
+    return {"timestamp": iso(call.services.monitor.now()), "warnings": list(noted.warnings) or None}
 
 
 @tools.tool(
     arguments(
-        {"message": text(REPORT_MAX, "The result, for your parent.")},
+        {"message": text(TAKEN_MAX, "The result, for your parent.")},
         status=choice(["completed", "error", "abandoned"], "completed by default."),
     ),
     result(status="string", request_id="string", warnings="array", duration_ms="number"),
