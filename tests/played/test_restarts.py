@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from sm.client.http import new_key
+from sm.errors import IllegalState
 from tests.integration.ended_agents import ENDED, rows
 from tests.sim.stage import BOX, Instance, Stage, until
 
@@ -508,3 +509,18 @@ def test_crash_of_the_daemon_during_a_restart_neither_loses_nor_repeats_it(
     instance.sm("kill", session["session_id"])
     assert runs(instance, name) == 2
     assert ends(instance, session["session_id"]) == ["killed"]
+
+
+def test_leftover_of_a_crash_takes_no_message_for_the_next_process(instance: Instance) -> None:
+    session = instance.spawn("Fragile", counted("left", "exec sleep 1000"), "--name", "left")
+    leftover = instance._caller(session["session_id"])
+    taking = instance.loop.create_task(leftover.send("POST", "/v1/inbox/take", {"wait_s": 60}, new_key()))
+    instance.wait(1)
+    crash(instance, session, "left")
+    again(instance, session["session_id"], session["pid"])
+    instance.sm("send", "left", "for the next process")
+    instance.wait(1)
+    assert taking.done()
+    assert isinstance(taking.exception(), IllegalState)
+    (message,) = instance.json("log", session["session_id"])
+    assert message["status"] == "queued"

@@ -1,5 +1,6 @@
 """Restore, interrupt and fork of sessions whose programs are played: exactly one agent."""
 
+import asyncio
 import os
 import signal
 from collections import Counter
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from sm.client.http import Client, new_key
+from sm.terminals.archives import Archives
 from tests.fixtures import context_fixture
 from tests.sim.counted_agents import (
     CountedStage,
@@ -172,14 +174,24 @@ def test_session_can_restore_only_its_descendants(instance: Instance) -> None:
     assert instance.session(child)["parent_session_id"] == parent
 
 
-def test_cleanup_of_the_old_terminal_does_not_close_the_new_one(instance: Instance) -> None:
+def test_cleanup_of_the_old_terminal_does_not_close_the_new_one(
+    instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cleanup = "child_agents: {cleanup: {close_tmux_session: true}}\n"
     instance.config.write_text(instance.config.read_text() + cleanup)
+    is_kept, slow = Archives.is_kept, [20.0]
+
+    async def look_slowly(archives: Archives, session_id: str, since_s: float) -> bool:
+        await asyncio.sleep(slow.pop() if slow else 0)
+        return await is_kept(archives, session_id, since_s)
+
+    monkeypatch.setattr(Archives, "is_kept", look_slowly)
     session = spawn_counted(instance, "cleaned")
     session_id = session["session_id"]
     os.kill(session["pid"], signal.SIGKILL)
     instance.ended(session_id)
     Client(str(instance.socket)).post(f"/v1/sessions/{session_id}/restore", {}, key=new_key())
+    assert not slow  # the old terminal is still being closed
     instance.settle()
     assert instance.session(session_id)["status"] == "running"
     assert f"command-{session_id}" in instance.world.server.panes

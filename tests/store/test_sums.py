@@ -163,3 +163,5 @@ async def test_sums_since_a_time_have_nothing_from_before_it(store: Store) -> No
     assert await store.sums.work_since(since, slots=False) == [(TOP.id, "", 4 * 60 + 900.0)]
     on_the_slot = {i: used.output for i, used in await store.sums.usage_since(at.format(15), slots=False)}
     assert on_the_slot == {TOP.id: 11111, CHILD.id: 11111}
+    in_the_slot = await store.sums.usage_since("2026-01-31T10:15:30.000Z", slots=False)
+    assert {i: used.output for i, used in in_the_slot} == {TOP.id: 11111, CHILD.id: 10000}
