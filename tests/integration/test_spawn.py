@@ -3,14 +3,12 @@
 import json
 import os
 import stat
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from tests.instance import Instance, until
-from tests.integration.ended_agents import gone
 
 SHOW = "env | sort > env.txt; umask > umask.txt; : > shown.txt; sleep 1000"
 
@@ -33,14 +31,6 @@ def test_spawn_runs_the_agent_in_its_own_tmux_session(instance: Instance) -> Non
     assert f"command-{session_id}" in instance.tmux("list-sessions")
     pane_pid = instance.tmux("display-message", "-p", "-t", f"=command-{session_id}:", "#{pane_pid}")
     assert int(pane_pid) == session["pid"]  # the agent is the pane's process, without a shell around it
-
-
-def test_spawn_names_the_process_of_an_agent_that_reports_before_it_is_recorded(instance: Instance) -> None:
-    instance.run_daemon(sys.executable, str(Path(__file__).with_name("late_start_daemon.py")))
-    session = instance.spawn("Sh", "sm complete done; exec sleep 1000")
-    assert session["status"] == "completed"
-    assert session["pid"]
-    assert not gone(session["pid"])
 
 
 def test_agent_gets_only_allowed_environment_variables(instance: Instance) -> None:

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from sm.core.statuses import Status
+from sm.sessions.spawn import Spawner
+from sm.store import Effect
 from tests.fixtures import context_fixture
 from tests.sim.programs import Running
 from tests.sim.stage import Instance, until
@@ -28,6 +31,23 @@ def environment_of(instance: Instance, session_id: str) -> set[str]:
     lines = set(path.read_text().splitlines())
     path.unlink()
     return lines
+
+
+def test_spawn_names_the_process_of_an_agent_that_reports_before_it_is_recorded(
+    instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record_at_once = Spawner.record_start
+
+    async def record_late(spawner: Spawner, effect: Effect, *facts: Any, **more: Any) -> None:
+        sessions = spawner._store.sessions
+        await spawner._store.wait_until(lambda: sessions[effect.session_id].status is Status.COMPLETED)
+        await asyncio.sleep(1)
+        await record_at_once(spawner, effect, *facts, **more)
+
+    monkeypatch.setattr(Spawner, "record_start", record_late)
+    session = instance.spawn("Sh", "sm complete done; exec sleep 1000")
+    assert session["status"] == "completed"
+    assert instance.lives(session["pid"])
 
 
 def test_configured_environment_cannot_override_sm_variables() -> None:
