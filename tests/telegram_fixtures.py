@@ -5,15 +5,20 @@ ann = person(1001, "Ann")
 home = connected_instance(MORE)
 """
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 
+from tests.sim.replacing import replaced
 from tests.sim.stage import Instance
 from tests.sim.telegram import PlayedTelegramApi
 from tests.telegram_api import Person, TelegramApi
 from tests.telegram_instance import configure, connect, start
+
+certificates = functools.cache(httpx.create_ssl_context)
 
 
 def bot_api(kind: type[TelegramApi] = TelegramApi) -> Any:
@@ -21,7 +26,8 @@ def bot_api(kind: type[TelegramApi] = TelegramApi) -> Any:
 
     @pytest.fixture
     def api() -> Iterator[TelegramApi]:
-        with kind() as api:
+        # A megabyte of certificates, which only the first client of this process reads.
+        with replaced((httpx, "create_ssl_context", certificates)), kind() as api:
             yield api
 
     return api

@@ -16,7 +16,8 @@ MODULES = {
 
 def test_only_linux_modules_name_paths_in_proc() -> None:
     def literals(path: Path) -> list[str]:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        tree = ast.parse(text if "/proc/" in text else "")
         strings = [
             n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)
         ]

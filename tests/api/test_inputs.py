@@ -23,6 +23,7 @@ SCALARS = st.one_of(
     st.floats(allow_nan=False),
     st.text(max_size=8),
 )
+EXAMPLES = settings(max_examples=settings().max_examples // 2, derandomize=True, database=None)
 VALUES = st.one_of(
     SCALARS, st.lists(SCALARS, max_size=3), st.dictionaries(st.text(max_size=3), SCALARS, max_size=3)
 )
@@ -30,7 +31,7 @@ VALUES = st.one_of(
 
 @pytest.mark.parametrize("model", sorted(BODIES, key=str), ids=str)
 def test_body_of_any_json_is_read_or_refused(model: type[Body]) -> None:
-    @settings(max_examples=60, deadline=None, derandomize=True, database=None)
+    @EXAMPLES
     @given(st.dictionaries(st.sampled_from([*model.model_fields, "unknown"]), VALUES))
     def read(value: dict[str, Any]) -> None:
         with suppress(UsageError):
@@ -43,7 +44,7 @@ def test_body_of_any_json_is_read_or_refused(model: type[Body]) -> None:
 def test_query_of_any_text_is_read_or_refused(model: type[Query]) -> None:
     texts = st.one_of(st.text(max_size=8), st.integers(-(10**20), 10**20).map(str))
 
-    @settings(max_examples=60, deadline=None, derandomize=True, database=None)
+    @EXAMPLES
     @given(st.lists(st.tuples(st.sampled_from([*model.model_fields, "unknown"]), texts)))
     def read(value: list[tuple[str, str]]) -> None:
         with suppress(UsageError):

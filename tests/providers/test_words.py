@@ -64,6 +64,10 @@ ALSO_ENGLISH = {"Read", "Edit", "Write", "Glob", "Grep", "Skill", "Stop", "Notif
 UNMISTAKABLE = re.compile(rf"\b(?:{'|'.join({*TOOLS, *EVENTS} - ALSO_ENGLISH)})\b")
 
 
+MENTION = re.compile(rf"claude|{UNMISTAKABLE.pattern}|[\"'](?:{'|'.join(ALSO_ENGLISH)})[\"']", re.IGNORECASE)
+"""Found in every module with a word of claude: the others need not be parsed."""
+
+
 def words_of(text: str) -> Iterator[str]:
     """Words of claude in an identifier or a text."""
     yield from (name.rstrip(".") for name in NAMED.findall(text))
@@ -95,7 +99,9 @@ def words_in(tree: ast.AST) -> Iterator[str]:
 def words_by_module() -> dict[str, set[str]]:
     words: dict[str, set[str]] = {}
     for path in SOURCE.rglob("*.py"):
-        if CLAUDE_ROOM not in path.parents and (used := set(words_in(ast.parse(path.read_text())))):
+        if CLAUDE_ROOM in path.parents or not MENTION.search(text := path.read_text()):
+            continue
+        if used := set(words_in(ast.parse(text))):
             words[str(path.relative_to(SOURCE))] = used
     return words
 

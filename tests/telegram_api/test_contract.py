@@ -21,7 +21,7 @@ from telegram.request import HTTPXRequest
 
 from tests.telegram_api import Chat, Fault, Person, TelegramApi
 from tests.telegram_api.entities import InvalidEntities, parse_html
-from tests.telegram_fixtures import bot_api, person
+from tests.telegram_fixtures import bot_api, certificates, person
 
 FORUM = -1_001_000_000_001
 
@@ -37,7 +37,8 @@ def forum(api: TelegramApi) -> Chat:
 
 @asynccontextmanager
 async def client(api: TelegramApi, token: str | None = None, read_timeout: float = 30) -> AsyncIterator[Bot]:
-    requests = HTTPXRequest(read_timeout=read_timeout), HTTPXRequest()
+    tls = {"verify": certificates()}
+    requests = HTTPXRequest(read_timeout=read_timeout, httpx_kwargs=tls), HTTPXRequest(httpx_kwargs=tls)
     bot = Bot(token or api.token, f"{api.url}/bot", request=requests[0], get_updates_request=requests[1])
     for request in requests:
         await request.initialize()
