@@ -43,7 +43,7 @@ def test_help_of_check_names_each_tier_and_checks_nothing() -> None:
 
 @pytest.mark.processes
 def test_tests_of_a_group_run_in_one_worker_though_others_are_free(tmp_path: Path) -> None:
-    (tmp_path / "conftest.py").write_text("from tests.conftest import pytest_collection_modifyitems\n")
+    (tmp_path / "conftest.py").write_text("from tests.groups import pytest_collection_modifyitems\n")
     (tmp_path / "test_group.py").write_text(
         "import pytest\n"
         "@pytest.mark.parametrize('number', range(20))\n"
@@ -51,10 +51,14 @@ def test_tests_of_a_group_run_in_one_worker_though_others_are_free(tmp_path: Pat
         "def test_group(number, worker_id):\n"
         f"    open({str(tmp_path)!r} + f'/ran-{{worker_id}}-{{number}}', 'w').close()\n"
     )
-    options = f"-n 2 --dist loadgroup -c {os.devnull} --rootdir {tmp_path} {tmp_path}".split()
-    path = {**os.environ, "PYTHONPATH": f"{REPOSITORY}/src:{REPOSITORY}"}
+    options = f"-p xdist -n 2 --dist loadgroup -c {os.devnull} --rootdir {tmp_path} {tmp_path}".split()
+    path = {"PYTHONPATH": f"{REPOSITORY}/src:{REPOSITORY}", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     subprocess.run(
-        [sys.executable, "-m", "pytest", *options], cwd=tmp_path, env=path, capture_output=True, check=True
+        [sys.executable, "-m", "pytest", *options],
+        cwd=tmp_path,
+        env=os.environ | path,
+        capture_output=True,
+        check=True,
     )
     ran = [path.name.split("-")[1] for path in tmp_path.glob("ran-*")]
     assert len(ran) == 20
