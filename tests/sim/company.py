@@ -10,6 +10,7 @@ from tests.sim.sandboxed import Sandboxed
 from tests.sim.told import Told
 from tests.sim.tool_users import ToolUsers
 from tests.sim.views import Views
+from tests.sim.webhook import Webhook
 from tests.sim.world import World
 
 
@@ -29,11 +30,14 @@ class Company:
         self.phone = Phone(world, told, say, open) if Part.PHONE in parts else None
         self.tools = ToolUsers(world, told, say, open) if Part.TOOLS in parts else None
         self.sandboxed = Sandboxed(world, told, say) if Part.SANDBOXES in parts else None
+        self.webhook = Webhook(world, say, open) if Part.WEBHOOK in parts else None
 
     async def begin(self, seed: int) -> None:
         """Start what the daemon finds at its start."""
         if self.sandboxed is not None:
             self.sandboxed.begin()
+        if self.webhook is not None:
+            await self.webhook.begin()
         if self.phone is not None:
             await self.phone.begin(progress=seed % 2 == 0)
 
@@ -50,6 +54,8 @@ class Company:
         """End the faults of all parts."""
         if self.sandboxed is not None:
             self.sandboxed.heal()
+        if self.webhook is not None:
+            self.webhook.heal()
         if self.phone is not None:
             self.phone.heal()
 
@@ -60,5 +66,6 @@ class Company:
             found += self.tools.broken()
         with closing(sqlite3.connect(self._world.paths.database)) as db:
             found += [] if self.sandboxed is None else self.sandboxed.broken(db)
+            found += [] if self.webhook is None else self.webhook.broken(db)
             found += [] if self.views is None else await self.views.broken(db)
         return found

@@ -106,6 +106,8 @@ class Faults:
                 self._company.tools.kill(entry.target)
             case Fault.ENGINE if self._company.sandboxed is not None:
                 await self._company.sandboxed.fail(value)
+            case Fault.RECEIVER if self._company.webhook is not None:
+                await self._company.webhook.fail(value)
             case Fault.TELEGRAM if self._company.phone is not None:
                 await self._company.phone.fail(value)
             case _:

@@ -95,6 +95,8 @@ class Fault(StrEnum):
     """A process `sm mcp` gets SIGKILL."""
     ENGINE = "engine"
     """The engine of the containers is away for a while, or a container is removed."""
+    RECEIVER = "receiver"
+    """The receiver of webhooks refuses requests, or is away for a while."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,7 @@ _OF_PARTS: Mapping[Part, Mapping[Act | Fault, int]] = {
     Part.PHONE: {Act.WRITE: 4, Act.PRESS: 6, Fault.TELEGRAM: 5},
     Part.TOOLS: {Act.TOOL: 14, Fault.PUMP: 2},
     Part.SANDBOXES: {Act.BOX: 8, Fault.ENGINE: 4},
+    Part.WEBHOOK: {Fault.RECEIVER: 3},
 }
 
 

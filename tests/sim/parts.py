@@ -13,9 +13,17 @@ class Part(StrEnum):
     """Agents that use the tools of sm through `sm mcp`."""
     SANDBOXES = "sandboxes"
     """Agents in containers, and an engine."""
+    WEBHOOK = "webhook"
+    """A receiver of webhooks."""
 
 
-_SHARES = {Part.VIEWS: 0.3, Part.PHONE: 0.25, Part.TOOLS: 0.25, Part.SANDBOXES: 0.2}
+_SHARES = {
+    Part.VIEWS: 0.3,
+    Part.PHONE: 0.25,
+    Part.TOOLS: 0.25,
+    Part.SANDBOXES: 0.2,
+    Part.WEBHOOK: 0.2,
+}
 """The share of the seeds whose fleets have the part."""
 
 

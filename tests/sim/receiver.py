@@ -8,6 +8,7 @@ from aiohttp import web
 from tests.notifiers.receiver import Received
 from tests.sim.network import serve
 from tests.sim.stage import Instance
+from tests.sim.world import World
 
 
 class PlayedReceiver:
@@ -22,7 +23,11 @@ class PlayedReceiver:
         self._go_on.set()
 
     def url(self, path: str = "/hook") -> str:
-        return f"http://127.0.0.1:{self._port}{path}"
+        return f"http://{self.address}{path}"
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self._port}"
 
     def hang(self) -> None:
         self._go_on.clear()
@@ -32,10 +37,14 @@ class PlayedReceiver:
 
     def serve(self, instance: Instance) -> Self:
         """Receive what the daemons of the instance send from now on."""
+        self.serve_world(instance.world)
+        return self
+
+    def serve_world(self, world: World) -> None:
+        """Receive what the daemons of a world send from now on."""
         app = web.Application()
         app.router.add_route("*", "/{path}", self._receive)
-        serve(instance.world.board, instance.loop, app, f"127.0.0.1:{self._port}")
-        return self
+        serve(world.board, world.loop, app, self.address)
 
     async def _receive(self, request: web.Request) -> web.StreamResponse:
         self.got.append(Received(request.path, dict(request.headers), await request.read()))

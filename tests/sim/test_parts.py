@@ -11,6 +11,7 @@ _WORD = {
     Part.PHONE: "the owner",
     Part.TOOLS: "used the tool",
     Part.SANDBOXES: "'workspace': 'shop'",
+    Part.WEBHOOK: "the receiver of webhooks",
 }
 
 
@@ -24,5 +25,15 @@ def test_fleet_with_a_part_keeps_the_promises(part: Part) -> None:
 
 def test_script_has_the_steps_of_its_parts_only() -> None:
     seed = next(seed for seed in range(1, 100) if not parts_of(seed))
-    of_parts = {Act.WRITE, Act.PRESS, Act.TOOL, Act.BOX, Fault.CUT, Fault.TELEGRAM, Fault.PUMP, Fault.ENGINE}
+    of_parts = {
+        Act.WRITE,
+        Act.PRESS,
+        Act.TOOL,
+        Act.BOX,
+        Fault.CUT,
+        Fault.TELEGRAM,
+        Fault.PUMP,
+        Fault.ENGINE,
+        Fault.RECEIVER,
+    }
     assert not of_parts & {entry.act for entry in script(seed)}
