@@ -23,6 +23,22 @@ def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.parametrize(
     ("now", "text", "expected"),
     [
+        ("2026-11-26T18:00", "today", "2026-11-25T23:00"),
+        ("2026-11-26T23:30", "Today", "2026-11-26T23:00"),
+        ("2026-11-26T18:00", "yesterday", "2026-11-24T23:00"),
+        ("2026-03-29T12:00", "today", "2026-03-28T23:00"),
+        ("2026-03-29T12:00", "yesterday", "2026-03-27T23:00"),
+        ("2026-03-30T12:00", "yesterday", "2026-03-28T23:00"),
+    ],
+)
+def test_day_begins_at_midnight_of_the_local_clock(now: str, text: str, expected: str) -> None:
+    found = past_time(text, datetime.fromisoformat(now).replace(tzinfo=UTC))
+    assert found == datetime.fromisoformat(expected).replace(tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("now", "text", "expected"),
+    [
         ("2026-11-26T18:00", "06:00", "2026-11-27T05:00"),
         ("2026-11-26T04:59", "06:00", "2026-11-26T05:00"),
         ("2026-11-26T05:00", "06:00", "2026-11-27T05:00"),  # this minute has begun
@@ -63,7 +79,7 @@ def test_past_time_is_the_last_moment_until_now(now: str, text: str, expected: s
     assert found == datetime.fromisoformat(expected).replace(tzinfo=UTC)
 
 
-@pytest.mark.parametrize("text", ["yesterday", "25:00", "8x", "-8h", "2026-11-28T06:00", "06:00+01:00", ""])
+@pytest.mark.parametrize("text", ["tomorrow", "25:00", "8x", "-8h", "2026-11-28T06:00", "06:00+01:00", ""])
 def test_past_time_refuses_what_is_no_time_or_in_the_future(text: str) -> None:
     with pytest.raises(UsageError):
         past_time(text, datetime(2026, 11, 26, 18, tzinfo=UTC))

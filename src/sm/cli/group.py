@@ -52,6 +52,11 @@ _SUGGESTIONS = {
     "history": ("tail", "events"),
     "init": ("doctor", "trust"),
     "login": ("doctor", "sandbox login"),
+    "sessions": ("ls", "all"),
+    "tree": ("all",),
+    "message": ("send",),
+    "get": ("status",),
+    "cleanup": ("prune",),
 }
 """Names of other tools that have no exact counterpart, or whose counterpart changes or deletes something."""
 _NAMES = tuple(name for _, name, _ in COMMANDS)

@@ -9,7 +9,10 @@ from sm.core.local_times import last_local_time, next_local_time
 from sm.errors import UsageError
 
 _HINT = "use a time of the day such as 06:00, or a date and a time such as 2026-11-27T06:00"
-_PAST_HINT = "use a time of the day such as 22:00, an age such as 8h, or a date such as 2026-11-27"
+_PAST_HINT = (
+    "use a time of the day such as 22:00, an age such as 8h, today, yesterday, or a date such as 2026-11-27"
+)
+_DAYS = {"today": 0, "yesterday": 1}
 
 
 def next_time(text: str, now: datetime) -> datetime:
@@ -30,8 +33,12 @@ def next_time(text: str, now: datetime) -> datetime:
 def past_time(text: str, now: datetime) -> datetime:
     """The last moment until `now` at which the local clock showed `22:00`; `8h` ago; or a date and a time.
 
-    Raises UsageError for an invalid time, and for a time in the future.
+    `today` and `yesterday` begin at midnight of the local clock. Raises UsageError for an invalid time, and for a time
+    in the future.
     """
+    if (days := _DAYS.get(text.strip().lower())) is not None:
+        day = now.astimezone().date() - timedelta(days=days)
+        return datetime.combine(day, time_of_day()).astimezone(UTC)
     if re.fullmatch(r"\d+[a-z]+", text.strip().lower()):
         return now - timedelta(seconds=seconds_of(text))
     try:

@@ -235,8 +235,3 @@ def request_object(name: str) -> str:
 def message_object(number: int | str) -> str:
     """The `about` of messages that show what became of a message to a session."""
     return f"message {number}"
-
-
-def well_formed(text: str) -> str:
-    """The text with `?` for halves of surrogate pairs, which can be neither stored nor sent."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\ufffd", "?")

@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from sm.errors import InvalidText
 
@@ -81,6 +82,22 @@ def folded(text: str, limit: int = QUOTE_MAX) -> str:
     """`text` on one line of at most `limit` characters. Each run of control characters becomes a space."""
     line = _FOLDED.sub(" ", text).strip()
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def well_formed(text: str) -> str:
+    """The text with `?` for halves of surrogate pairs, which can be neither stored nor sent."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\ufffd", "?")
+
+
+def well_formed_json(value: Any) -> Any:
+    """A value as of `json.loads`, with all its texts `well_formed`."""
+    if isinstance(value, str):
+        return well_formed(value)
+    if isinstance(value, list):
+        return [well_formed_json(item) for item in value]
+    if isinstance(value, dict):
+        return {well_formed(key): well_formed_json(item) for key, item in value.items()}
+    return value
 
 
 def is_folded(text: str) -> bool:

@@ -5,6 +5,8 @@ The server keeps nothing between two messages but the calls in flight.
 
 import asyncio
 import gc
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from sm.core.nesting import DEPTH_MAX, is_shallow
+from sm.core.text import well_formed_json
 from sm.errors import NotPermitted
 from sm.mcp.calls import Calls
 from sm.mcp.exchange import Exchange
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 
 _PARSE_ERROR, _INVALID_REQUEST = -32700, -32600
 _ID_MAX = 1_000
+_HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
+"""The escape of half a surrogate pair, also of one with its other half."""
 _CLIENT_MAX = 128
 
 _CallName = tuple[str, str, str | int]
@@ -41,6 +46,28 @@ class _CallInFlight:
         self.is_cancelled = True
         self.task.cancel()
         await asyncio.wait({self.task})
+
+
+def _parsed(message: bytes | bytearray) -> object:
+    """The JSON value. Raises ValueError.
+
+    A client sends half a character, such as `"\\ud83d"`, when its model cut an emoji. It is valid JSON (RFC 8259, 8.2)
+    that orjson refuses.
+    """
+    try:
+        return orjson.loads(message)
+    except orjson.JSONDecodeError:
+        if not _HALF_CHARACTER.search(message):
+            raise
+    try:
+        value = json.loads(message, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+    return well_formed_json(value) if is_shallow(value) else value
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f"{name} is not JSON")
 
 
 class McpServer:
@@ -70,8 +97,8 @@ class McpServer:
         if not self._enabled:
             raise NotPermitted("MCP is switched off", "set mcp.enabled in config.yaml, and use sm meanwhile")
         try:
-            value = orjson.loads(message)
-        except orjson.JSONDecodeError:
+            value = _parsed(message)
+        except ValueError:
             return _refused(None, _PARSE_ERROR, "the message is not JSON")
         if not isinstance(value, dict) or value.get("jsonrpc") != "2.0":
             return _refused(None, _INVALID_REQUEST, "the message must be one JSON-RPC 2.0 object")

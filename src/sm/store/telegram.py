@@ -17,9 +17,9 @@ from sm.core.telegram import (
     TelegramCounts,
     is_group,
     session_object,
-    well_formed,
 )
 from sm.core.telegram_threads import PLACEMENT, session_of_progress
+from sm.core.text import well_formed
 from sm.store.connection import Read
 from sm.store.rows import (
     DROPPED_CALLS,

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from sm.core.telegram import well_formed
+from sm.core.text import well_formed_json
 from sm.telegram.updates import IncomingUpdate, UpdateKind
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -120,7 +120,7 @@ class _Update(BotApiObject):
 def read(model: type[Model], result: object) -> Model:
     """Read a result. Raises Unreadable."""
     try:
-        return model.model_validate(_storable(result))
+        return model.model_validate(well_formed_json(result))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))
@@ -143,17 +143,6 @@ def read_updates(result: object) -> tuple[list[IncomingUpdate], Sequence[str]]:
             if isinstance(raw, dict) and type(update_id := raw.get("update_id")) is int:
                 updates.append(IncomingUpdate(update_id, UpdateKind.OTHER))
     return updates, problems
-
-
-def _storable(value: Any) -> Any:
-    """Replace halves of characters in all texts, which neither pydantic nor SQLite takes."""
-    if isinstance(value, str):
-        return well_formed(value)
-    if isinstance(value, list):
-        return [_storable(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _storable(item) for key, item in value.items()}
-    return value
 
 
 def _incoming(update: _Update) -> IncomingUpdate:

@@ -46,6 +46,25 @@ def test_response_is_accepted_without_a_body(session: McpSession) -> None:
     assert session.post({"jsonrpc": "2.0", "id": 1, "result": {}}).status == 202
 
 
+@pytest.mark.parametrize(
+    "text", ["cut \ud83d", "\ude00 cut", "whole \ud83d\ude00 and half \ud83d", "\\ud83d"]
+)
+def test_half_a_character_is_taken_as_a_question_mark(session: McpSession, text: str) -> None:
+    session.call("report_note", text=text)
+    kept = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\ufffd", "?")
+    assert session.call("get_progress")["current_activity"] == kept
+
+
+@pytest.mark.parametrize(
+    "value", [b'["\\ud83d", NaN]', b'["\\ud83d"', b"[" * 5000 + b'"\\ud83d"' + b"]" * 5000]
+)
+def test_half_a_character_makes_no_other_mistake_valid(session: McpSession, value: bytes) -> None:
+    (answer,) = session.post(
+        b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": ' + value + b"}}"
+    ).messages
+    assert answer["error"]["code"] in (-32700, -32600)
+
+
 def test_ping_is_answered_before_initialize(session: McpSession) -> None:
     assert session.client(version=None).request("ping")["result"] == {}
 

@@ -21,6 +21,8 @@ Examples:
   sm budget daily
 """
 
+import shlex
+
 import click
 
 from sm.cli.call import Call, json_option
@@ -41,12 +43,18 @@ _STATES = {
 
 @click.command(help=__doc__)
 @click.argument("session", required=False, shell_complete=running_sessions)
+@click.argument("typed", metavar="", nargs=-1)
 @click.option(
     "--set", "limits", metavar="LIMITS", help="Limits to set, such as usd=5,tokens=2M,minutes=90, or none."
 )
 @click.option("--add", "more", metavar="AMOUNTS", help="Amounts to add to the limits, such as usd=2.")
 @json_option
-def command(session: str | None, limits: str | None, more: str | None, call: Call) -> None:
+def command(
+    session: str | None, typed: tuple[str, ...], limits: str | None, more: str | None, call: Call
+) -> None:
+    if typed:
+        wanted = shlex.join([session or "SESSION", "--set", ",".join(typed)])
+        raise UsageError("to change a budget, use --set or --add", f"sm budget {wanted}")
     if limits is not None and more is not None:
         raise UsageError("use either --set or --add", f"sm budget {session or 'SESSION'} --add usd=2")
     if session is None:

@@ -31,6 +31,7 @@ _SUGGESTIONS = {
     "unset": ("config edit",),
     "get": ("config",),
     "show": ("config",),
+    "print": ("config",),
     "list": ("config",),
     "check": ("config --check",),
     "validate": ("config --check",),

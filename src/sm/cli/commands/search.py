@@ -35,7 +35,9 @@ from sm.core.session_lines import label
     help=f"Only texts of this type: {', '.join(SearchType)}.",
 )
 @click.option(
-    "--since", metavar="TIME", help="Only texts from this time on: a date, 22:00 or an age such as 8h."
+    "--since",
+    metavar="TIME",
+    help="Only texts from this time on: a date, yesterday, 22:00 or an age such as 8h.",
 )
 @number_option("--limit", "-n", least=1, most=1_000, default=20, help="Maximum number of texts.")
 @json_option

@@ -44,7 +44,9 @@ _GROUPINGS = ("type", "model", "day", "account", "tree")
     help=f"How to group: {', '.join(_GROUPINGS[:-1])} or {_GROUPINGS[-1]}. Days are local days.",
 )
 @click.option(
-    "--since", metavar="TIME", help="Only usage since this time: a date, 22:00 or an age such as 8h."
+    "--since",
+    metavar="TIME",
+    help="Only usage since this time: a date, yesterday, 22:00 or an age such as 8h.",
 )
 @workspace_option
 @json_option
