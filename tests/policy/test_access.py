@@ -1,5 +1,6 @@
 """The complete permission matrix, written by hand, and visibility of sessions and workspaces."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -76,24 +77,30 @@ def test_permission_table_has_a_row_for_every_action() -> None:
     assert sorted(ROWS) == sorted(action.name for action in Action)
 
 
-@pytest.mark.parametrize("action", list(Action))
-@pytest.mark.parametrize("position", list(Position))
-@pytest.mark.parametrize(("mode", "target_mode"), MODES)
-def test_session_may_do_exactly_the_actions_of_the_table(
-    action: Action, position: Position, mode: TrustLevel, target_mode: TrustLevel
-) -> None:
-    allowed = LETTERS[position] in ROWS[action.name][2 + MODES.index((mode, target_mode))]
-    assert may(Relation(CallerKind.SESSION, mode, position, target_mode), action) is allowed
+def permitted(
+    caller: CallerKind, action: Action, positions: Iterable[Position] = Position, *, owner: bool = False
+) -> dict[tuple[Position, TrustLevel, TrustLevel], bool]:
+    """By the position of the target and both modes, whether the caller may do it."""
+    return {
+        (position, mode, target_mode): may(Relation(caller, mode, position, target_mode, owner=owner), action)
+        for position in positions
+        for mode, target_mode in MODES
+    }
 
 
 @pytest.mark.parametrize("action", list(Action))
-@pytest.mark.parametrize("position", list(Position))
-@pytest.mark.parametrize(("mode", "target_mode"), MODES)
-def test_operator_may_do_everything_except_report_for_a_session(
-    action: Action, position: Position, mode: TrustLevel, target_mode: TrustLevel
-) -> None:
-    allowed = ROWS[action.name][0] == "yes"
-    assert may(Relation(CallerKind.OPERATOR, mode, position, target_mode), action) is allowed
+def test_session_may_do_exactly_the_actions_of_the_table(action: Action) -> None:
+    assert permitted(CallerKind.SESSION, action) == {
+        (position, *modes): LETTERS[position] in ROWS[action.name][2 + column]
+        for position in Position
+        for column, modes in enumerate(MODES)
+    }
+
+
+@pytest.mark.parametrize("action", list(Action))
+def test_operator_may_do_everything_except_report_for_a_session(action: Action) -> None:
+    found = permitted(CallerKind.OPERATOR, action)
+    assert found == dict.fromkeys(found, ROWS[action.name][0] == "yes")
 
 
 @pytest.mark.parametrize("action", list(Action))
@@ -131,24 +138,19 @@ def _user(level: BridgeLevel, workspace: str | None = None) -> Caller:
 
 
 @pytest.mark.parametrize("action", list(Action))
-@pytest.mark.parametrize("position", list(Position))
-@pytest.mark.parametrize(("mode", "target_mode"), MODES)
-def test_owner_may_do_exactly_the_actions_of_the_table(
-    action: Action, position: Position, mode: TrustLevel, target_mode: TrustLevel
-) -> None:
-    found = Relation(CallerKind.BRIDGE, mode, position, target_mode, owner=True)
-    assert may(found, action) is (ROWS[action.name][1] == "yes")
+def test_owner_may_do_exactly_the_actions_of_the_table(action: Action) -> None:
+    found = permitted(CallerKind.BRIDGE, action, owner=True)
+    assert found == dict.fromkeys(found, ROWS[action.name][1] == "yes")
 
 
 @pytest.mark.parametrize("action", list(Action))
-@pytest.mark.parametrize("position", [BELOW, FOREIGN])
-@pytest.mark.parametrize(("mode", "target_mode"), MODES)
-def test_paired_user_may_do_exactly_the_actions_of_the_table(
-    action: Action, position: Position, mode: TrustLevel, target_mode: TrustLevel
-) -> None:
+def test_paired_user_may_do_exactly_the_actions_of_the_table(action: Action) -> None:
     row = ROWS[action.name]
-    allowed = LETTERS[position] in row[2 + MODES.index((mode, target_mode))] and row[-1] != "x"
-    assert may(Relation(CallerKind.BRIDGE, mode, position, target_mode), action) is allowed
+    assert permitted(CallerKind.BRIDGE, action, [BELOW, FOREIGN]) == {
+        (position, *modes): LETTERS[position] in row[2 + column] and row[-1] != "x"
+        for position in (BELOW, FOREIGN)
+        for column, modes in enumerate(MODES)
+    }
 
 
 _sessions = st.builds(

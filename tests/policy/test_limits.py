@@ -1,5 +1,6 @@
 """Limits of children, processes and messages: all combinations, without a daemon."""
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -27,39 +28,37 @@ NAMED = replace(session("1a2b3c4d"), friendly_name="engineer-login")
 
 
 @pytest.mark.parametrize("status", Status)
-@pytest.mark.parametrize("process", [None, PROCESS])
-@pytest.mark.parametrize("exit", [None, Exit(0)])
-@pytest.mark.parametrize("is_child", [True, False], ids=["own child", "child of another"])
-@pytest.mark.parametrize("workspace", [None, "web"])
-def test_count_sessions_counts_live_children_and_running_or_starting_processes(
-    status: Status, process: Process | None, exit: Exit | None, is_child: bool, workspace: str | None
-) -> None:
-    found = replace(
-        session("bbbb1111", parent="aaaa1111" if is_child else "cccc1111", status=status),
-        process=process,
-        exit=exit,
-        workspace=workspace,
-    )
+def test_count_sessions_counts_live_children_and_running_or_starting_processes(status: Status) -> None:
     ended = status in (Status.COMPLETED, Status.ERROR, Status.ABANDONED, Status.KILLED)
-    runs = exit is None and (not ended or process is not None)
-    assert count_sessions([found], "aaaa1111", "web") == Counts(
-        children=int(is_child and not ended), processes=int(runs and workspace == "web")
-    )
-    assert count_sessions([found], "aaaa1111", None).processes == int(runs and workspace is None)
+    for parent, process, exit, workspace in itertools.product(
+        ("aaaa1111", "cccc1111"), (None, PROCESS), (None, Exit(0)), (None, "web")
+    ):
+        found = replace(
+            session("bbbb1111", parent=parent, status=status),
+            process=process,
+            exit=exit,
+            workspace=workspace,
+        )
+        runs = exit is None and (not ended or process is not None)
+        assert count_sessions([found], "aaaa1111", "web") == Counts(
+            children=int(parent == "aaaa1111" and not ended), processes=int(runs and workspace == "web")
+        ), found
+        counted = count_sessions([found], "aaaa1111", None)
+        assert counted.processes == int(runs and workspace is None), found
 
 
 @pytest.mark.parametrize("most", [0, 1, 10])
-@pytest.mark.parametrize("children", [0, 1, 9, 10, 11])
 @pytest.mark.parametrize("deepest", [0, 1, 4, 5, 6])
-def test_child_limit_error_limits_children_and_generations(most: int, children: int, deepest: int) -> None:
-    refusal = child_limit_error(NAMED, children, deepest, max_children=most, max_depth=4)
-    assert (refusal is None) == (children < most and deepest <= 4)
-    if refusal is not None:
-        assert type(refusal) is LimitReached
-        assert "engineer-login" in refusal.message
-        key = "max_depth" if deepest > 4 else "max_children"
-        assert refusal.hint is not None
-        assert f"limits.{key}" in refusal.hint
+def test_child_limit_error_limits_children_and_generations(most: int, deepest: int) -> None:
+    for children in (0, 1, 9, 10, 11):
+        refusal = child_limit_error(NAMED, children, deepest, max_children=most, max_depth=4)
+        assert (refusal is None) == (children < most and deepest <= 4), children
+        if refusal is not None:
+            assert type(refusal) is LimitReached
+            assert "engineer-login" in refusal.message
+            key = "max_depth" if deepest > 4 else "max_children"
+            assert refusal.hint is not None
+            assert f"limits.{key}" in refusal.hint
 
 
 def test_child_limit_error_names_the_current_number_and_the_limit() -> None:

@@ -54,10 +54,10 @@ QUOTED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("command", NOT_ONE_PROGRAM)
 @pytest.mark.parametrize("rule", ["Bash(npm test *)", "Bash(npm test*)", "Bash(npm *)", "Bash(*)"])
-def test_pattern_allows_nothing_when_the_command_is_more_than_one_program(command: str, rule: str) -> None:
-    assert decide_command(command, (rule,)) is None
+def test_pattern_allows_nothing_when_the_command_is_more_than_one_program(rule: str) -> None:
+    for command in NOT_ONE_PROGRAM:
+        assert decide_command(command, (rule,)) is None, repr(command)
 
 
 @pytest.mark.parametrize("command", LOOKALIKES)

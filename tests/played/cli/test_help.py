@@ -34,10 +34,12 @@ def commands() -> list[tuple[str, click.Command]]:
     return named
 
 
-@pytest.mark.parametrize(("section", "name", "line"), COMMANDS)
-def test_command_table_has_the_first_help_line_of_each_command(section: str, name: str, line: str) -> None:
-    command = import_module(f"sm.cli.commands.{name}").command
-    assert command.help.partition("\n")[0] == line
+def test_command_table_has_the_first_help_line_of_each_command() -> None:
+    lines = {
+        name: import_module(f"sm.cli.commands.{name}").command.help.partition("\n")[0]
+        for _, name, _ in COMMANDS
+    }
+    assert lines == {name: line for _, name, line in COMMANDS}
 
 
 def test_command_table_contains_every_command_module() -> None:
@@ -47,13 +49,13 @@ def test_command_table_contains_every_command_module() -> None:
     assert modules == {*NAMES, *INTERNAL}
 
 
-@pytest.mark.parametrize(("words", "command"), commands())
-def test_help_of_every_command_shows_an_example(words: str, command: click.Command) -> None:
-    assert command.help is not None
-    head, examples, shown = cleandoc(command.help).partition("\nExamples:\n")
-    assert examples
-    assert "Example" not in head
-    assert f"sm {words}" in shown or isinstance(command, click.Group)
+def test_help_of_every_command_shows_an_example() -> None:
+    for words, command in commands():
+        assert command.help is not None, words
+        head, examples, shown = cleandoc(command.help).partition("\nExamples:\n")
+        assert examples, words
+        assert "Example" not in head, words
+        assert f"sm {words}" in shown or isinstance(command, click.Group), words
 
 
 def test_the_help_has_five_sections_and_every_command(run: Sm) -> None:
@@ -90,19 +92,21 @@ def test_every_command_has_help(words: str, _: click.Command, run: Sm) -> None:
     assert run("help", *words.split()).out == shown
 
 
-@pytest.mark.parametrize(("words", "command"), commands())
-def test_first_line_of_help_is_short_and_begins_with_a_verb(words: str, command: click.Command) -> None:
-    line = (command.help or "").partition("\n")[0]
-    assert len(line) <= 60
-    assert re.fullmatch(r"[A-Z][a-z]+,? .*\.", line)
-    verb = line.partition(" ")[0].rstrip(",").lower()
-    assert not verb.endswith(("ing", "ed", "s")), "an imperative"
+def test_first_line_of_help_is_short_and_begins_with_a_verb() -> None:
+    for words, command in commands():
+        line = (command.help or "").partition("\n")[0]
+        assert len(line) <= 60, words
+        assert re.fullmatch(r"[A-Z][a-z]+,? .*\.", line), words
+        verb = line.partition(" ")[0].rstrip(",").lower()
+        assert not verb.endswith(("ing", "ed", "s")), f"{words}: an imperative"
 
 
-@pytest.mark.parametrize(("words", "command"), commands())
-def test_every_option_has_help(words: str, command: click.Command) -> None:
-    options = [param for param in command.params if isinstance(param, click.Option)]
-    assert [option.name for option in options if not option.help] == []
+def test_every_option_has_help() -> None:
+    options = [
+        (words, p) for words, command in commands() for p in command.params if isinstance(p, click.Option)
+    ]
+    assert options
+    assert [f"{words} --{option.name}" for words, option in options if not option.help] == []
 
 
 @pytest.mark.parametrize(

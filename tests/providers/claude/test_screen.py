@@ -96,12 +96,12 @@ def test_captured_screen_is_read_the_same_with_padding_and_blank_lines() -> None
         assert read_screen([*padded, *[""] * 30]) == read_screen(capture(name)), name
 
 
-@pytest.mark.parametrize("name", CAPTURES)
 @pytest.mark.parametrize(
     "end", ["Pane is dead (status 143, Sat Nov 21 16:28:21 2026)", "[sm] the agent has ended"]
 )
-def test_screen_is_exited_when_the_pane_reports_the_end_of_the_process(name: str, end: str) -> None:
-    assert read_screen([*capture(name), end]).state is State.EXITED
+def test_screen_is_exited_when_the_pane_reports_the_end_of_the_process(end: str) -> None:
+    for name in CAPTURES:
+        assert read_screen([*capture(name), end]).state is State.EXITED, name
 
 
 @pytest.mark.parametrize(
