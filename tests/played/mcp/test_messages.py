@@ -103,7 +103,7 @@ def test_unknown_method_is_refused(session: McpSession) -> None:
     assert session.request("prompts/list")["error"]["code"] == -32601
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b'"\\ud800"', b"NaN"])
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"NaN"])
 def test_message_that_is_not_json_is_refused(session: McpSession, body: bytes) -> None:
     (answer,) = session.post(body).messages
     assert (answer["id"], answer["error"]["code"]) == (None, -32700)
