@@ -141,11 +141,11 @@ class Waits:
         *,
         any_of: bool,
     ) -> TeamWaitResult:
-        """Wait as `sessions`, but return early when the caller should act: for a request or for a message.
+        """Wait as `sessions`, but return early when the caller should act: for a message, or for a request.
 
-        `references` None: the live children of the caller. `report` is called every 20 s with a text for people. The
-        notices of the waited sessions' endings and of requests are held meanwhile: `acknowledge` closes those that the
-        result tells.
+        A request of which the caller was told before ends no wait. `references` None: the live children of the caller.
+        `report` is called every 20 s with a text for people. The notices of the waited sessions' endings and of
+        requests are held meanwhile: `acknowledge` closes those that the result tells.
         """
         if references is None:
             children = self._manager.tree.children(caller.session_id) if caller.session_id else []
@@ -153,12 +153,15 @@ class Waits:
             if not references:
                 raise IllegalState("there is no live child to wait for", "start one with create_session")
         wanted = self._named(caller, references)
+        asked = {request_occasion(r): r.session_id for r in self._requests_to(caller, wanted)}
+        mail = self._store.mail
+        told = await mail.told_occasions(caller.mailbox, asked.values(), asked) if asked else set()
 
         def why() -> WaitEnd | None:
             verdict = self._verdict(wanted, until, any_of=any_of)
             if verdict is not None:
                 return WaitEnd.REACHED if verdict else WaitEnd.IMPOSSIBLE
-            if self._requests_to(caller, wanted):
+            if any(request_occasion(request) not in told for request in self._requests_to(caller, wanted)):
                 return WaitEnd.REQUEST
             return WaitEnd.MESSAGE if self._unread(caller) else None
 

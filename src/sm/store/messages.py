@@ -89,6 +89,22 @@ class MailLookup:
         missing = NotFound(f"no such request: r{request_id}", "list requests: sm requests")
         return await self._find(REQUESTS, self.open.requests, request_id, missing)
 
+    async def told_occasions(
+        self, recipient: str | None, session_ids: Collection[str], occasions: Collection[str]
+    ) -> set[str]:
+        """Those of the occasions of these sessions of which the recipient was told.
+
+        A session was told with the message; the operator, whose messages wait in an inbox, with the answer to a wait.
+        """
+        states = ["heard"] if recipient is None else ["heard", "sent"]
+        rows = await self._read(
+            "SELECT occasion FROM notices WHERE session_id IN (SELECT value FROM json_each(?))"
+            " AND occasion IN (SELECT value FROM json_each(?))"
+            " AND recipient IS ? AND state IN (SELECT value FROM json_each(?))",
+            (encode_json(list(session_ids)), encode_json(list(occasions)), recipient, encode_json(states)),
+        )
+        return {row[0] for row in rows}
+
     async def request_of_hook(self, hook: str) -> Request | None:
         """The request with this hook key, open or closed."""
         requests = [r for r in self.open.requests.values() if r.hook == hook]

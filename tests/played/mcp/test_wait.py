@@ -100,6 +100,24 @@ def test_wait_ends_early_for_a_question_of_a_child(instance: Instance) -> None:
     assert instance.json("inbox", env=instance.as_session(parent.id)) == []
 
 
+def test_request_that_the_caller_was_told_ends_no_later_wait(instance: Instance) -> None:
+    parent, child = team(instance)
+    other = McpSession(instance, "--parent", parent.id)
+    child.call("ask", question="for the operator?")
+    assert parent.call("wait_for_sessions", timeout_s=600)["why"] == "request"
+    held = waiting(parent, session_ids=[other.id], timeout_s=600)
+    until(lambda: is_held(instance, parent), "the wait is held")
+    asked = other.call("ask", question="another one?")
+    ended = held.result()
+    assert ended["why"] == "request"
+    assert asked["request_id"] in [request["request_id"] for request in ended["requests"]]
+    instance.restart()
+    held = waiting(parent, session_ids=[], any=True, timeout_s=600)
+    until(lambda: is_held(instance, parent), "the wait is held")
+    other.call("complete_session", message="done")
+    assert held.result()["why"] == "reached"
+
+
 def test_wait_ends_early_for_a_message(instance: Instance) -> None:
     parent, _ = team(instance)
     held = waiting(parent, timeout_s=600)

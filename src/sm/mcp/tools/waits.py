@@ -18,7 +18,7 @@ _CHEAPER = "ending your turn is cheaper than another wait: a message wakes you"
 
 @tools.tool(
     arguments(
-        session_ids=many(text(200), 50, "Your live children by default.", least=1),
+        session_ids=many(text(200), 50, "Your live children by default."),
         until=choice((ENDED_OF_ANY_KIND, *Status), "ended by default."),
         any=flag("One of them is enough."),
         timeout_s=number(1, 3600),
@@ -41,7 +41,7 @@ async def wait_for_sessions(call: ToolCall) -> Result:
     default_s = _LONG_TIMEOUT_S if call.waits_long else _TIMEOUT_S
     ended = await waits.team(
         call.caller,
-        values.get("session_ids"),
+        values.get("session_ids") or None,
         values.get("until", ENDED_OF_ANY_KIND),
         call.exchange.hold,
         values.get("timeout_s", default_s),
