@@ -17,10 +17,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+import aiosqlite
 import pytest
 from hypothesis import HealthCheck, settings
 
-from sm.store import database
+from sm.store import connection, database
 from sm.store.migrations import migrate
 from tests.claude_container import claude_inside, pytest_terminal_summary
 from tests.engine import NO_ENGINE, engine, own_engine, private_engine
@@ -61,6 +62,7 @@ settings.load_profile("long" if os.environ.get("SM_LONG") == "1" else "sm")
 _STARTS = frozenset(
     ["subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.exec", "os.system"]
 )
+_LOG_ROOM_BYTES = connection._LOG_ROOM_BYTES
 _pure: pytest.Item | None = None
 """The pure test that is running."""
 
@@ -132,15 +134,23 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def copied_databases() -> Iterator[None]:
-    """Let this process make a new database as a copy. The migrations of one take longer than most tests of a store."""
-    with replaced((database, "migrate", migrate_or_copy)):
+    """Let this process make a new database as a copy, and wait for no disk.
+
+    The migrations of one, and the waits of its commits, take longer than most tests of a store.
+    """
+
+    async def prepare(db: aiosqlite.Connection, path: str) -> None:
+        await db.execute("PRAGMA synchronous = OFF")
+        await migrate_or_copy(db, path)
+
+    with replaced((database, "migrate", prepare), (connection, "_LOG_ROOM_BYTES", 1 << 16)):
         yield
 
 
 @pytest.fixture
 def migrated_databases() -> Iterator[None]:
-    """Make each new database with its migrations, as the daemon does."""
-    with replaced((database, "migrate", migrate)):
+    """Make each new database with its migrations, and wait for the disk, as the daemon does."""
+    with replaced((database, "migrate", migrate), (connection, "_LOG_ROOM_BYTES", _LOG_ROOM_BYTES)):
         yield
 
 
