@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Browser, WebSocketRoute
 
 import sm.web
+from sm.client.http import Client
 from sm.core.lifecycle import is_live
 from sm.core.statuses import Status
 from tests.browser import AXE, DESKTOP, PHONE, Tab, Visitor, chromium, skip_without
@@ -38,9 +39,15 @@ browser = context_fixture("module", chromium)
 stage = context_fixture("module", Stage)
 
 
+WORKSPACES = ("mill", "shop", "zoo")
+
+
 @pytest.fixture(scope="module")
 def server(browser: Browser, stage: Stage) -> Iterator[WebServer]:
-    """After `browser`, so that a missing browser is found first."""
+    """After `browser`, so that a missing browser is found first. The server reads new workspaces rarely."""
+    for slug in WORKSPACES:
+        (stage.home / slug).mkdir()
+        stage.sm("workspace", "create", slug, "--working-dir", str(stage.home / slug))
     with web_server(stage, "--scope", "all") as server:
         yield server
 
@@ -54,14 +61,15 @@ def visitor(browser: Browser, server: WebServer) -> Visitor:
 def emptied(stage: Stage) -> Iterator[None]:
     """Empty the list behind each test: the page draws only the rows that are in sight."""
     yield
-    sessions = stage.json("ls", "--all")
+    client = Client(str(stage.socket))
+    sessions = client.get("/v1/sessions")
     live = [session["session_id"] for session in sessions if is_live(Status(session["status"]))]
-    if live:
-        stage.sm("kill", *live, "--force")
+    for session_id in live:
+        client.post(f"/v1/sessions/{session_id}/kill", {"force": True})
     for session_id in live:
         stage.ended(session_id)
-    if sessions:
-        stage.sm("archive", *(session["session_id"] for session in sessions))
+    for session in sessions:
+        client.post(f"/v1/sessions/{session['session_id']}/archive", {})
 
 
 # The login
@@ -178,17 +186,14 @@ def test_rows_hold_still_while_the_pointer_is_on_the_list(stage: Stage, visitor:
 
 
 def test_workspaces_switch_while_the_network_is_off(stage: Stage, visitor: Visitor) -> None:
-    directory = stage.home / "shop"
-    directory.mkdir()
-    stage.sm("workspace", "create", "shop", "--working-dir", str(directory))
     inside = stage.spawn("Sh", "exec sleep 1000", "--name", "inside", "--workspace", "shop")["session_id"]
     outside = stage.spawn("Sh", "exec sleep 1000", "--name", "outside")["session_id"]
     with visitor.tab() as tab:
-        tab.until(lambda: {inside, outside} <= set(tab.order()) and tab.find(".chip").count() == 3, "both")
+        tab.until(lambda: {inside, outside} <= set(tab.order()), "both")
         tab.context.set_offline(True)
         tab.is_in_phase("lost")
         assert "what you see is" in tab.find(".lost").inner_text()
-        tab.find(".chip").nth(1).click()
+        tab.find('.chip:has-text("shop")').click()
         tab.until(lambda: tab.order() == [inside], "the workspace")
         tab.press("0")
         tab.until(lambda: outside in tab.order(), "all sessions")
@@ -223,9 +228,6 @@ def test_timeline_gives_the_numbers_of_a_span_with_keys_and_with_the_pointer(
 
 
 def test_brackets_and_the_palette_choose_a_workspace(stage: Stage, visitor: Visitor) -> None:
-    for slug in ("mill", "zoo"):
-        (stage.home / slug).mkdir()
-        stage.sm("workspace", "create", slug, "--working-dir", str(stage.home / slug))
     chosen = '.chip[aria-pressed="true"]'
     with visitor.tab() as tab:
         tab.shows("zoo")
