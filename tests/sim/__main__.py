@@ -16,9 +16,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tests.sim.fleet import Entry, days, script
+from tests.sim.parts import Part, parts_of
 from tests.sim.storm import play
 
 _SHRINKS_MAX = 200
+_WARM_UP_S = 60.0
+"""Virtual seconds of a fleet with each part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,9 @@ def main(arguments: Sequence[str]) -> int:
 
 def _warm_up() -> None:
     """Import and compile once what each run needs: the runs are forks of this process."""
-    play(1, script(1)[:20])
+    for part in Part:
+        seed = next(seed for seed in range(1, 1000) if part in parts_of(seed))
+        play(seed, [entry for entry in script(seed) if entry.at_s < _WARM_UP_S])
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)

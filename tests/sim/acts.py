@@ -263,7 +263,8 @@ class Acts:
                 ("/v1/budget", {"set": "usd=1000"}),
             ]
             store = self._world.store
-            if any(budget.id == name for budget in store.budgets.binding(store.sessions[name])):
+            own = [b for b in store.budgets.binding(store.sessions[name]) if b.id == name]
+            if any(budget.limits.get("tokens") is not None for budget in own):  # else it adds a limit
                 orders.append(("/v1/sessions/me/budget", {"set": "tokens=900M"}))
         else:
             orders = [

@@ -18,11 +18,11 @@ class Part(StrEnum):
 
 
 _SHARES = {
-    Part.VIEWS: 0.3,
-    Part.PHONE: 0.25,
-    Part.TOOLS: 0.25,
-    Part.SANDBOXES: 0.2,
-    Part.WEBHOOK: 0.2,
+    Part.VIEWS: 0.25,
+    Part.PHONE: 0.2,
+    Part.TOOLS: 0.2,
+    Part.SANDBOXES: 0.15,
+    Part.WEBHOOK: 0.15,
 }
 """The share of the seeds whose fleets have the part."""
 
