@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
@@ -226,7 +227,23 @@ class TextCommand(click.Command):
             words.append(word)
             if word in takes_value and rest:
                 words.append(rest.pop(0))
-        return super().parse_args(ctx, [*words, "--", *texts] if texts else words)
+        words = [*words, "--", *texts] if texts else words
+        try:
+            return super().parse_args(ctx, list(words))
+        except click.UsageError as error:
+            if "unexpected extra argument" in error.message:
+                raise self._unquoted(ctx, words) from None
+            raise
+
+    def _unquoted(self, ctx: click.Context, words: list[str]) -> UsageError:
+        """The error of a text of several words without quotes: `sm spawn Engineer fix the login`."""
+        values, rest, _ = self.make_parser(ctx).parse_args(list(words))
+        arguments = [
+            values[p.name] for p in self.params if isinstance(p, click.Argument) and p.name is not None
+        ]
+        *before, first = [value for value in arguments if isinstance(value, str)]
+        shown = shlex.join([*ctx.command_path.split(), *before, " ".join((first, *rest))])
+        return UsageError("the text must be one argument", f"quote the text: {shown}")
 
 
 def _is_text(word: str) -> bool:

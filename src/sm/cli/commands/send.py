@@ -13,7 +13,7 @@ A TEXT that is exactly /compact [INSTRUCTIONS], /clear or /context is a command 
 a header once the agent is idle. Agents may only send /compact, and only to their own children. Any other text that
 begins with / arrives as text: for commands with a dialog, use sm attach.
 
-The JSON is the message; with several sessions, an array.
+The JSON is the message; with several sessions, an array. If one of several sessions does not exist, nothing is sent.
 
 \b
 Exit codes:
@@ -31,7 +31,9 @@ Examples:
   sm send engineer-login "/compact keep the names of the failing tests"
 """
 
+import shlex
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -40,8 +42,9 @@ from sm.cli.call import Call, json_option
 from sm.cli.delivery import DeliveryOptions, deliver, delivery_options
 from sm.cli.options import TextCommand, running_sessions
 from sm.cli.stdin import message_text
+from sm.client.http import session_path
 from sm.core.states import TextUse
-from sm.errors import UsageError
+from sm.errors import NotFound, NotPermitted, UsageError
 
 
 @click.command(help=__doc__, cls=TextCommand)
@@ -60,8 +63,25 @@ def command(sessions: tuple[str, ...], answer: bool, message: bool, call: Call, 
         raise UsageError("SESSION and TEXT are required", "sm send SESSION TEXT")
     recipients = list(dict.fromkeys(named))
     several = len(named) > 1
+    if several:
+        _require_known(call, sessions)
     use = TextUse.ANSWER if answer else TextUse.MESSAGE if message else _default_use(call)
     return deliver(call, recipients, message_text(text), DeliveryOptions(**options), several=several, use=use)
+
+
+def _require_known(call: Call, words: Sequence[str]) -> None:
+    """Raise NotFound before anything is sent if a word is no session: it is probably of a text without quotes."""
+    *named, text = words
+    for place, name in enumerate(named):
+        try:
+            call.client.get(session_path(name))
+        except NotFound as error:
+            if place == 0:
+                raise
+            quoted = shlex.join(["sm", "send", *named[:place], " ".join((*named[place:], text))])
+            raise NotFound(f"{error.message}; nothing was sent", f"quote the text: {quoted}") from None
+        except NotPermitted:
+            continue  # it may be sent to all the same
 
 
 def _default_use(call: Call) -> TextUse | None:
