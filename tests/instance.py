@@ -205,8 +205,14 @@ class Instance:
 
         return until(look, f"session {session_id} is {status}")
 
-    def events(self, *arguments: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.json("events", "--limit", "10000", *arguments)
+    def events(self, session: str = "", *options: str) -> list[dict[str, Any]]:
+        """All events (of a session). `options`: none, or `--type` and a type, as of `sm events`."""
+        assert options[:-1] in ((), ("--type",)), options
+        query = {"session": session, "type": options[-1] if options else None}
+        try:
+            found: list[dict[str, Any]] = self.get("/v1/events", limit=10000, **query)["events"]
+        except SmError:  # as in `session`
+            found = self.json("events", "--limit", "10000", *filter(None, [session]), *options)
         return found
 
     # The daemon

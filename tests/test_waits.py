@@ -12,10 +12,14 @@ from tests.waits import repeat_until
 TESTS = Path(__file__).parent
 PLAYED = ("sim/", "played/")
 """There a look takes no time of the machine."""
-COMMANDS = frozenset(["events", "json", "refused", "run", "sm"])
+COMMANDS = frozenset(["json", "refused", "run", "sm"])
 """Methods of an instance that start `sm`."""
+FUNCTIONS = frozenset(["live", "run", "sm"])
+"""Fixtures and functions that start `sm`."""
 POLLS = {
+    "cli/commands/test_daemon.py": 2,
     "integration/test_claude_archives.py": 1,
+    "integration/test_claude_overview.py": 1,
     "terminals/tmux/test_spare.py": 1,
 }
 """Waits that start a command for each look. A file may have fewer, but not more: wait for an event, a file or a row."""
@@ -52,11 +56,15 @@ def polls(module: ast.Module) -> int:
     """How many waits start a command for each look."""
     functions = {node.name: node for node in ast.walk(module) if isinstance(node, ast.FunctionDef)}
 
-    def runs_command(look: ast.expr) -> bool:
+    def runs_command(look: ast.AST, deeper: bool = True) -> bool:
         body = functions.get(look.id) if isinstance(look, ast.Name) else look
-        return body is not None and any(
-            isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in COMMANDS
-            for node in ast.walk(body)
+        if body is None:
+            return False
+        calls = [node.func for node in ast.walk(body) if isinstance(node, ast.Call)]
+        return (
+            any(isinstance(called, ast.Attribute) and called.attr in COMMANDS for called in calls)
+            or any(isinstance(called, ast.Name) and called.id in FUNCTIONS for called in calls)
+            or (deeper and any(isinstance(c, ast.Name) and runs_command(c, deeper=False) for c in calls))
         )
 
     return sum(
@@ -99,6 +107,10 @@ def test_no_limit_of_a_test_follows_the_load() -> None:
 def test_poll_sleep_and_load_are_found() -> None:
     poll = "until(lambda: instance.sm('ls'), 'x')\ndef look(): return instance.json('all')\nuntil(look, 'y')"
     assert polls(ast.parse(poll)) == 2
+    function = (
+        "def look(x): return x.json('log')\nuntil(lambda: look(x), 'y')\nuntil(lambda: live('ls'), 'z')"
+    )
+    assert polls(ast.parse(function)) == 2
     assert polls(ast.parse("until(lambda: (work / 'up').exists(), 'x')")) == 0
     assert sleeps(ast.parse("import time\ntime.sleep(1)"))
     assert names_load(ast.parse("open('/proc/loadavg')"))

@@ -33,7 +33,7 @@ def compactions(api: ScriptedApi, words: str = "") -> int:
 
 
 def found(claudes: ClaudeInstance, session_id: str, number: int) -> dict[str, Any]:
-    return next(m for m in claudes.json("log", session_id) if m["message_id"] == number)
+    return next(m for m in claudes.get("/v1/messages", session=session_id) if m["message_id"] == number)
 
 
 @pytest.mark.parametrize("text", ["/compact", "/compact keep the numbers"])

@@ -200,5 +200,5 @@ def _kept_end(claudes: ClaudeInstance, session_id: str) -> bool:
 
 
 def _told(claudes: ClaudeInstance, parent: str, child: str) -> list[str]:
-    texts = [m["text"] for m in claudes.json("log", parent) if m["from"] == "sm"]
+    texts = [m["text"] for m in claudes.get("/v1/messages", session=parent) if m["from"] == "sm"]
     return [line for text in texts for line in text.split("\n") if f"({child})" in line]

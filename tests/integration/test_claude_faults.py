@@ -44,7 +44,7 @@ def claudes(api: ScriptedApi, request: pytest.FixtureRequest) -> Any:
 
 def told(claudes: ClaudeInstance) -> list[str]:
     """The texts in the operator's inbox about turns that do not go on."""
-    texts = [message["text"] for message in claudes.json("inbox")]
+    texts = [message["text"] for message in claudes.get("/v1/inbox")]
     return [line for text in texts for line in text.split("\n") if "does not go on" in line]
 
 

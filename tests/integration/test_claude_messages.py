@@ -76,7 +76,7 @@ def box(claudes: ClaudeInstance, session_id: str) -> str | None:
 
 
 def find_message(claudes: ClaudeInstance, session_id: str, number: int) -> dict[str, Any]:
-    log = claudes.json("log", session_id, "--limit", "200")
+    log: list[dict[str, Any]] = claudes.get("/v1/messages", session=session_id, limit=200)
     return next(message for message in log if message["message_id"] == number)
 
 

@@ -28,7 +28,7 @@ def rows(claudes: ClaudeInstance, *options: str) -> dict[str, dict[str, Any]]:
 
 def idle_notices(claudes: ClaudeInstance) -> list[str]:
     """The entries about ended turns in the operator's inbox."""
-    lines = [line for message in claudes.json("inbox") for line in message["text"].split("\n")]
+    lines = [line for message in claudes.get("/v1/inbox") for line in message["text"].split("\n")]
     return [line for line in lines if "is idle after its turn" in line]
 
 

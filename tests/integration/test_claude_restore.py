@@ -41,7 +41,7 @@ def wait_output_tokens(claudes: ClaudeInstance, session_id: str, output: int = 5
 
 
 def find_message(claudes: ClaudeInstance, session_id: str, number: int) -> dict[str, Any]:
-    log = claudes.json("log", session_id)
+    log: list[dict[str, Any]] = claudes.get("/v1/messages", session=session_id)
     return next(message for message in log if message["message_id"] == number)
 
 

@@ -40,7 +40,7 @@ def opened(claudes: ClaudeInstance, session_id: str) -> dict[str, Any]:
 
 
 def request(claudes: ClaudeInstance, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = claudes.json("requests", name)
+    found: dict[str, Any] = claudes.get(f"/v1/requests/{name}")
     return found
 
 

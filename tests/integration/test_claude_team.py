@@ -129,7 +129,7 @@ def last_request(claudes: ClaudeInstance, api: ScriptedApi, lead: str) -> Callab
     """A check for the coordinator's last API request, once that and all notices are handled."""
 
     def look() -> Request | None:
-        log = claudes.json("log", lead)
+        log = claudes.get("/v1/messages", session=lead)
         requests = [turn for turn in api.turns() if calling_session(turn) == lead]
         pending = [message for message in log if message["status"] in ("queued", "delivering")]
         with suppress(KeyError):

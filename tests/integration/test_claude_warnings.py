@@ -37,7 +37,11 @@ def test_loop_of_one_failing_command_is_nudged_and_told_once(
     assert found["evidence"].startswith("Bash: sm status nowhere failed 3 times with: ")
 
     def nudges() -> list[str]:
-        return [m["status"] for m in claudes.json("log", session_id) if "repeat yourself" in m["text"]]
+        return [
+            m["status"]
+            for m in claudes.get("/v1/messages", session=session_id)
+            if "repeat yourself" in m["text"]
+        ]
 
     until(lambda: nudges() in (["submitted"], ["acknowledged"]), "claude has the nudge")
     assert str(claudes.get("/v1/messages")).count(f"({session_id}) repeats itself") == 0

@@ -27,7 +27,7 @@ def texts(path: Path) -> list[str]:
 
 
 def log_of(home: Instance, session_id: str) -> list[dict[str, object]]:
-    messages: list[dict[str, object]] = home.json("log", session_id)
+    messages: list[dict[str, object]] = home.get("/v1/messages", session=session_id)
     return messages
 
 

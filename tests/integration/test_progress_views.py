@@ -23,7 +23,7 @@ def test_change_that_the_system_does_not_report_is_found_after_the_snapshot_inte
         agent.send_event("PreToolUse", tool_name="Bash", tool_input={"command": "x"}, tool_use_id="t1")
 
         def is_counted(tokens: int) -> bool:
-            return bool(stage.json("progress", agent.id)["tokens_used"] == tokens)
+            return bool(stage.get(f"/v1/sessions/{agent.id}/progress")["tokens_used"] == tokens)
 
         until(lambda: is_counted(15), "its tokens are counted")
         with agent.transcript.open("r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:

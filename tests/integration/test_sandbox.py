@@ -177,9 +177,7 @@ def test_protected_files_that_an_agent_made_are_named_after_its_end(instance: In
     instance.ended(session["session_id"])
 
     def warned() -> str | None:
-        messages = [
-            e["message"] for e in instance.get("/v1/events", limit=1000)["events"] if e["type"] == "warning"
-        ]
+        messages = [e["message"] for e in instance.events() if e["type"] == "warning"]
         return next((message for message in messages if ".envrc" in message), None)
 
     message = until(warned, "a warning names the files")

@@ -44,7 +44,7 @@ def instance(api: TelegramApi) -> Iterator[Instance]:
 
 
 def troubles(instance: Instance) -> list[str]:
-    found: list[str] = instance.json("status")["trouble"]
+    found: list[str] = instance.get("/v1/status")["trouble"]
     return found
 
 

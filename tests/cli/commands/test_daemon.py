@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from sm.client.http import Client
 from tests.cli.conftest import Sm
 from tests.cli.live import health, spawn, status
 from tests.instance import until
@@ -35,6 +36,12 @@ def live(run: Sm, home: Path) -> Iterator[Sm]:
     run("daemon", "stop", "--all", code=None)
     subprocess.run(["tmux", "-L", socket, "kill-server"], capture_output=True, check=False)
     (Path(f"/tmp/tmux-{os.geteuid()}") / socket).unlink(missing_ok=True)
+
+
+def output(home: Path, session: str) -> str:
+    """The last lines of the terminal of a session, without starting a command."""
+    client = Client(str(home / "state/run/sm.sock"))
+    return "\n".join(client.get(f"/v1/sessions/{session}/output")["lines"])
 
 
 def alive(pid: int) -> bool:
@@ -86,18 +93,18 @@ def test_uninstall_ends_agents_and_removes_state_and_service(live: Sm, home: Pat
     assert live("uninstall", "--yes").out == "nothing to remove\n"
 
 
-def test_child_is_shown_below_its_parent_and_its_parent_is_notified(live: Sm) -> None:
+def test_child_is_shown_below_its_parent_and_its_parent_is_notified(live: Sm, home: Path) -> None:
     parent = spawn(live, "sm spawn Sh 'sm complete Done' --name child; sm events --follow --since 0")
-    until(lambda: "completed: Child" in live("output", parent).out, "the parent is notified")
+    until(lambda: "completed: Child" in output(home, parent), "the parent is notified")
     tree = live("children", "--recursive").out.splitlines()
     assert tree[0].startswith(f"sh-{parent} ({parent})")
     assert tree[1].startswith("  └─ sh-child (")
     assert '- "Done"' in live("events", parent).out
 
 
-def test_daemon_run_stays_in_the_foreground_until_sigterm(live: Sm) -> None:
+def test_daemon_run_stays_in_the_foreground_until_sigterm(live: Sm, home: Path) -> None:
     with live.start("daemon", "run") as process:
-        until(lambda: live("daemon", "status", code=None).code == 0, "a daemon answers")
+        until((home / "state/run/sm.sock").exists, "a daemon serves")
         assert health(live)["pid"] == process.pid
         assert "already running" in live("daemon", "start").out
         process.send_signal(signal.SIGTERM)
@@ -105,7 +112,7 @@ def test_daemon_run_stays_in_the_foreground_until_sigterm(live: Sm) -> None:
     assert process.returncode == 0
 
 
-def test_attach_connects_the_terminal_to_the_agent(live: Sm) -> None:
+def test_attach_connects_the_terminal_to_the_agent(live: Sm, home: Path) -> None:
     session = json.loads(live("spawn", "Cat", "--json").out)["session_id"]
     argv = live.argv("attach", session)
     import pty
@@ -116,7 +123,7 @@ def test_attach_connects_the_terminal_to_the_agent(live: Sm) -> None:
     try:
         os.write(terminal, b"typed by a person\n")
         until(
-            lambda: live("output", session).out.count("typed by a person") == 2,
+            lambda: output(home, session).count("typed by a person") == 2,
             "the text is typed and echoed",
         )
     finally:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from sm.cli.commands import demo
+from sm.client.http import Client
 from tests.cli.conftest import Sm
 from tests.waits import until
 
@@ -93,7 +94,10 @@ def test_demo_removes_everything_when_interrupted(run: Sm, at: str, number: sign
     assert left_of(name_in(out)) == []
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 128 + signal.SIGTERM)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 0), pytest.param(signal.SIGTERM, 128 + signal.SIGTERM, marks=pytest.mark.full)],
+)
 def test_staying_demo_can_be_used_until_it_is_interrupted(run: Sm, number: signal.Signals, code: int) -> None:
     with run.start("demo", "--fast", "--stay") as process:
         out = read_until(process, "until you press Ctrl-C")
@@ -107,15 +111,15 @@ def test_staying_demo_can_be_used_until_it_is_interrupted(run: Sm, number: signa
             )  # fmt: skip
             return json.loads(done.stdout)
 
-        def note() -> str | None:
-            (reviewer,) = [s for s in sm("ls", "--all") if s["agent_type"] == "Reviewer"]
-            return str(reviewer["note"])
-
+        client = Client(f"{home[1]}/state/run/sm.sock")
         assert {s["agent_type"] for s in sm("ls", "--all")} == {*demo.EXPECTED, "Reviewer"}
-        (request,) = until(lambda: sm("requests"), "the question")
+        (request,) = until(lambda: client.get("/v1/requests"), "the question")
         sm("answer", request["request_id"], "1")
         sm("send", "reviewer-login", "look at the cookie")
-        until(lambda: note() == "Read: look at the cookie", "the agent has read the message")
+        until(
+            lambda: "Read: look at the cookie" in [s["note"] for s in client.get("/v1/sessions")],
+            "the agent has read the message",
+        )
         process.send_signal(number)
         rest, err = process.communicate()
     assert (process.returncode, err) == (code, ""), (out, rest)
