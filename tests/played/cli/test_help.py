@@ -156,7 +156,7 @@ def test_version_command_and_option_print_the_same(run: Sm) -> None:
         (
             "spawn Engineer fix the login",
             "the text must be one argument",
-            "sm spawn Engineer 'fix the login'",
+            "quote the text: sm spawn Engineer 'fix the login'",
         ),
         ("note all done now", "the text must be one argument", "quote the text: sm note 'all done now'"),
         ("sessions", "unknown command 'sessions'; did you mean ls or all?", "sm --help"),
