@@ -107,3 +107,17 @@ def test_complete_is_for_sessions_only_and_refused_when_the_session_has_ended(in
     assert instance.session(session_id)["completion_message"] == "done"
     again = instance.refused("complete", "done", exit_code=4, env={"SM_SESSION_ID": session_id})
     assert "has already ended" in again
+
+
+def test_me_and_parent_are_taken_wherever_a_session_is(instance: Instance) -> None:
+    parent = instance.spawn("Sleeper", "x")["session_id"]
+    child = instance.spawn("Sleeper", "x", "--parent", parent)["session_id"]
+    as_child, as_parent = instance.as_session(child), instance.as_session(parent)
+    assert instance.json("status", "me", env=as_child)["session_id"] == child
+    assert instance.json("status", "parent", env=as_child)["session_id"] == parent
+    assert instance.json("send", "parent", "hello", "--no-wait", env=as_child)["session_id"] == parent
+    assert "may not kill" in instance.refused("kill", "parent", exit_code=5, env=as_child)
+    assert "you have no parent" in instance.refused("status", "parent", exit_code=3, env=as_parent)
+    assert "no such session: parent" in instance.refused("status", "parent", exit_code=3)
+    refused = instance.refused("kill", "operator", exit_code=3, env=as_child)
+    assert refused.startswith("sm: the operator is no session\nhint: to ask the operator: sm ask QUESTION")

@@ -111,10 +111,14 @@ class Manager:
                     "list sessions: sm all",
                 )
             target = principal
+        elif reference == "parent" and isinstance(principal, Session):
+            target = self._parent_of(principal)
         else:
             try:
                 target = self.tree.find(principal, reference)
-            except NotFound as error:
+            except NotFound:
+                if reference == "operator":
+                    error = NotFound("the operator is no session", "to ask the operator: sm ask QUESTION")
                 if principal is not None:
                     raise self._refused(error, caller, action, reference, "no such session for it") from None
                 raise
@@ -128,6 +132,15 @@ class Manager:
         if not _is_routine(relation, action):
             self._audit(caller.audit_name, action.name.lower(), target.id, ALLOWED, related)
         return target
+
+    def _parent_of(self, session: Session) -> Session:
+        """The session that `parent` means for this one. Raises NotFound."""
+        parent = None if session.parent_id is None else self._store.sessions.get(session.parent_id)
+        if parent is None:
+            raise NotFound(
+                "you have no parent: the operator started you", "ask the operator: sm ask QUESTION"
+            )
+        return parent
 
     def filter_allowed(
         self, caller: Caller, action: Action, sessions: Sequence[Session], session_tree: SessionTree
