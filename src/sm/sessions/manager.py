@@ -116,12 +116,13 @@ class Manager:
         else:
             try:
                 target = self.tree.find(principal, reference)
-            except NotFound:
+            except NotFound as error:
+                if principal is None:
+                    raise
+                unknown = error
                 if reference == "operator":
-                    error = NotFound("the operator is no session", "to ask the operator: sm ask QUESTION")
-                if principal is not None:
-                    raise self._refused(error, caller, action, reference, "no such session for it") from None
-                raise
+                    unknown = NotFound("the operator is no session", "to ask the operator: sm ask QUESTION")
+                raise self._refused(unknown, caller, action, reference, "no such session for it") from None
         relation = self.tree.relation(principal, target)
         related = _related(relation)
         if not may(relation, action):
