@@ -36,6 +36,7 @@ class Faults:
         self._told = told
         self._say = say
         self._start_daemon = start_daemon
+        self._call_s = world.server.call_s
         self._chance = random.Random(f"hooks {seed}")
         self._hooks_left: Counter[str] = Counter()
         self._dropping = asyncio.Lock()
@@ -78,9 +79,9 @@ class Faults:
                 world.server.is_deaf = False
             case Fault.SLOW:
                 self._say("FAULT the terminal server is slow")
-                before, world.server.call_s = world.server.call_s, _SLOW_CALL_S * value
+                world.server.call_s = _SLOW_CALL_S * value
                 await asyncio.sleep(_SLOW_S)
-                world.server.call_s = before
+                world.server.call_s = self._call_s  # also after two of these faults at a time
             case Fault.CLOCK:
                 by_s = (value - 0.5) * 240
                 self._say(f"FAULT the clock steps by {by_s:.0f} s")
