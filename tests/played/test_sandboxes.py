@@ -280,3 +280,10 @@ def test_sandbox_commands_without_an_engine_name_the_reason() -> None:
         assert refused.returncode == 9
         assert "no Docker engine runs" in refused.stderr
         assert "no Docker engine runs" in instance.refused("sandbox", "stop", "default", exit_code=9)
+
+
+def test_interrupt_reaches_the_agent_in_its_container(instance: SandboxInstance) -> None:
+    session_id = instance.spawn("Sleeper", "x", "--workspace", "shop")["session_id"]
+    instance.sm("interrupt", session_id)
+    ended = instance.ended(session_id)
+    assert (ended["status"], ended["exit_code"], ended["exit_signal"]) == ("error", None, 2)

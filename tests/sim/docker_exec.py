@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -102,6 +103,8 @@ class DockerExec:
             loop.call_soon(self._kernel.reap, process)
 
         process.on_end.append(notice_end)
+        # The command has its terminal in raw mode: a key goes through it, to the terminal of the agent.
+        pane.handlers[signal.SIGINT] = lambda: self._kernel.signal(process, signal.SIGINT)
         await asyncio.sleep(_SHELL_S)
         code = self._launch(process, container)
         if code is None:
