@@ -1,10 +1,12 @@
 """The command, the HTTP API and the tools refuse the same things with the same code and words."""
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from sm.core.timestamps import epoch_s
 from tests.api_client import schema
 from tests.fixtures import context_fixture
 from tests.played.mcp.mcp_client import CONFIG, McpSession
@@ -103,6 +105,18 @@ def test_session_of_another_workspace_is_refused_as_one_that_does_not_exist(
             error = team["child"].refused(tool, **reference, **values)
             errors.append(json.dumps(error).replace(named, "ID"))
         assert errors[0] == errors[1], tool
+
+
+def test_children_of_one_step_wait_for_their_turn() -> None:
+    config = CONFIG.replace("spawn_interval_s: 0", "spawn_interval_s: 2")
+    values = {"title": "T", "agent_name": "Sh", "initial_message": "exit 0"}
+    with Instance(config) as instance:
+        session = McpSession(instance)
+        calls = [session.client().start_call("create_session", **values) for _ in range(5)]
+        made = {call.result()["session_id"] for call in calls}
+        assert len(made) == 5
+        times = sorted(epoch_s(instance.session(child)["created_at"]) for child in made)
+        assert all(later - earlier >= 2 for earlier, later in pairwise(times))
 
 
 def test_second_child_within_the_interval_is_told_when_to_retry() -> None:

@@ -6,12 +6,17 @@ from sm.core.restarts import RestartPolicy
 from sm.core.states import Mode
 from sm.core.statuses import Status
 from sm.core.text import PROMPT_MAX
+from sm.errors import RateLimited, SandboxBusy
 from sm.mcp.results import LISTED_MAX, omitted, words
 from sm.mcp.schemas import arguments, choice, flag, result, text
 from sm.mcp.tool import Result, ToolCall, ToolTable
 from sm.services import SessionFilter
+from sm.sessions.manager import SessionResult
 
 tools = ToolTable()
+
+RATE_WAIT_S = 30.0
+"""How long `create_session` waits in all until the limit of children per time allows another one."""
 
 _NEXT = "end your turn: a message wakes you when this session has finished, or asks something"
 
@@ -65,9 +70,7 @@ async def create_session(call: ToolCall) -> Result:
         budget=values.get("budget"),
         restart=values.get("restart"),
     )
-    started = await call.services.sessions.spawn(
-        call.caller, wanted, call.key, None, call.exchange.is_connected
-    )
+    started = await _spawn(call, wanted)
     session = started.session
     return {
         "session_id": session.id,
@@ -83,6 +86,22 @@ async def create_session(call: ToolCall) -> Result:
         "warnings": list(started.warnings) or None,
         "next": _NEXT,
     }
+
+
+async def _spawn(call: ToolCall, wanted: SpawnRequest) -> SessionResult:
+    """Spawn, and wait for the limit per time as the command does: a model starts several agents in one step."""
+    left_s = RATE_WAIT_S
+    while True:
+        try:
+            return await call.services.sessions.spawn(
+                call.caller, wanted, call.key, None, call.exchange.is_connected
+            )
+        except RateLimited as limited:
+            if isinstance(limited, SandboxBusy) or limited.retry_after_s > left_s:
+                raise
+            await call.progress(f"waits {limited.retry_after_s:.1f} s: {limited.message}")
+            left_s -= limited.retry_after_s
+            await call.exchange.hold(lambda: False, limited.retry_after_s)
 
 
 @tools.tool(
