@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sm.core.models import Caller
-from sm.errors import InternalError, SmError
+from sm.errors import InternalError, SmError, UsageError
 from sm.mcp.exchange import Exchange
 from sm.mcp.resources import find
 from sm.mcp.results import compact, refusal
@@ -56,15 +56,18 @@ class Calls:
         meta: Mapping[str, Any],
         progress: Progress,
     ) -> tuple[dict[str, Any], bool]:
-        """The result of a call, and True if it is an error.
+        """The result of a call, and True if it is an error, as of wrong arguments: a model can correct them.
 
-        Raises ArgumentError for an unknown tool and wrong arguments, and ConnectionError when the caller has gone.
+        Raises ArgumentError for an unknown tool, and ConnectionError when the caller has gone.
         """
         tool = self._tools.get(name)
         known = [tool.name for tool in self.tools(exchange.caller)]
         if tool is None or name not in known:
             raise ArgumentError("unknown tool", {"path": "name", "value": name[:100], "allowed": known})
-        checked = self._checks[name].check(values)
+        try:
+            checked = self._checks[name].check(values)
+        except ArgumentError as wrong:
+            return {"error": {"code": UsageError.code, "message": wrong.message, **wrong.data}}, True
         call = ToolCall(
             name,
             self._services,

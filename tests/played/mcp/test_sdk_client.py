@@ -62,8 +62,12 @@ def test_client_gets_errors_of_tools_and_of_arguments(instance: Instance, mode: 
         refused = await client.call_tool("get_progress", {"session_id": "0bad0bad"})
         assert refused.is_error and refused.structured_content is not None
         assert refused.structured_content["error"]["code"] == "not_found"
-        with pytest.raises(MCPError, match="unknown argument: parent"):
-            await client.call_tool("get_progress", {"parent": "x"})
+        wrong = await client.call_tool("get_progress", {"parent": "x"})
+        assert wrong.is_error and wrong.structured_content is not None
+        assert wrong.structured_content["error"]["path"] == "parent"
+        assert "unknown argument: parent" in wrong.structured_content["error"]["message"]
+        with pytest.raises(MCPError, match="unknown tool"):
+            await client.call_tool("no_such_tool", {})
 
     use(instance, mode, calls)
 

@@ -73,8 +73,8 @@ def test_create_session_with_one_key_makes_one_child(parent: McpSession) -> None
 )
 def test_create_session_takes_no_identity_from_arguments(parent: McpSession, name: str) -> None:
     values = {"title": "T", "agent_name": "Sleeper", "initial_message": "x", name: "direct"}
-    error = parent.invalid("create_session", values)
-    assert (error["code"], error["data"]["path"]) == (-32602, name)
+    error = parent.refused("create_session", **values)
+    assert (error["code"], error["path"]) == ("usage", name)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_create_session_refuses_values_outside_of_the_schema(
     parent: McpSession, name: str, value: object
 ) -> None:
     values = {"title": "T", "agent_name": "Sleeper", "initial_message": "x", name: value}
-    assert parent.invalid("create_session", values)["data"]["path"] == name
+    assert parent.refused("create_session", **values)["path"] == name
 
 
 def test_create_session_takes_a_title_as_written_and_refuses_lines_and_controls(parent: McpSession) -> None:
