@@ -92,7 +92,7 @@ class MailLookup:
     async def told_occasions(
         self, recipient: str | None, session_ids: Collection[str], occasions: Collection[str]
     ) -> set[str]:
-        """Those of the occasions of these sessions of which the recipient was told.
+        """The occasions of these sessions of which the recipient was told.
 
         A session was told with the message; the operator, whose messages wait in an inbox, with the answer to a wait.
         """
