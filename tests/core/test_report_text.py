@@ -1,4 +1,4 @@
-"""What an agent says about itself is normalized and never refused."""
+"""The words of an agent about itself are normalized and never refused."""
 
 import pytest
 from hypothesis import given
