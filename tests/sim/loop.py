@@ -22,6 +22,17 @@ _STEPS_MAX = 1_000_000
 """Callbacks without a passing of time: more is an endless loop."""
 
 
+class _NumberedTask(asyncio.Task[Any]):
+    """A task whose place in a set, such as those of `asyncio.wait`, depends on no address of this process."""
+
+    def __init__(self, number: int, coro: Any, **more: Any) -> None:
+        self._number = number
+        super().__init__(coro, **more)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
 class VirtualLoop(asyncio.SelectorEventLoop):
     """One step is one callback: between two of them a process can be dropped.
 
@@ -33,7 +44,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._skipped_at = 0
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
         """A heap by time. At the same time, the older timer is first."""
-        self._timers_made = self._timers_cancelled = 0
+        self._timers_made = self._timers_cancelled = self._tasks_made = 0
         self._quiet: list[asyncio.Future[None]] = []
         self._interruptions: list[tuple[int, int, Callable[[], None]]] = []
         self._interrupted = 0
@@ -154,7 +165,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def create_task(  # type: ignore[override]
         self, coro: Any, *, name: str | None = None, context: Context | None = None
     ) -> "asyncio.Task[Any]":
-        task = super().create_task(coro, name=name, context=context)
+        self._tasks_made += 1
+        task = _NumberedTask(self._tasks_made, coro, loop=self, name=name, context=context)
         life = life_in(context)
         if life is not None:
             life.begin(task)

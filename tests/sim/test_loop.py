@@ -127,3 +127,18 @@ async def test_no_part_of_the_daemon_keeps_a_real_clock() -> None:
             elif isinstance(value, dict):
                 left += [(f"{name}[{key!r}]", part) for key, part in value.items()]
         assert found == []
+
+
+def test_order_of_tasks_in_a_set_depends_on_no_address() -> None:
+    orders: list[list[int]] = []
+
+    async def order() -> None:
+        tasks = [asyncio.create_task(asyncio.sleep(number)) for number in range(40)]
+        done, _ = await asyncio.wait(tasks)
+        orders.append([tasks.index(task) for task in done])
+
+    kept: list[object] = []
+    for size in range(1, 6):
+        run(order())
+        kept.append([bytearray(size * 100) for _ in range(100)])  # moves what follows to other addresses
+    assert all(found == orders[0] for found in orders)
