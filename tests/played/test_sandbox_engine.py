@@ -12,9 +12,10 @@ import pytest
 from sm.client.http import DaemonAway
 from sm.terminals.base import Pane
 from tests.sim.engine import SOCKET
+from tests.sim.panes import PlayedPane
 from tests.sim.sandbox_stage import SandboxInstance, open_instance, processes_of
 from tests.sim.stage import until
-from tests.sim.terminals import FakeTerminals, PlayedPane
+from tests.sim.terminals import FakeTerminals
 
 
 @pytest.fixture

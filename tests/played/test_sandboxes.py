@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.sim.panes import PlayedPane
 from tests.sim.sandbox_stage import SandboxInstance, open_instance, processes_of
 from tests.sim.stage import until
-from tests.sim.terminals import PlayedPane
 
 
 @pytest.fixture

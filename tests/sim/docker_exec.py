@@ -13,10 +13,10 @@ from sm.sandboxes.docker.start_report import FOLDER
 from sm.sandboxes.launch import FAILED, NO_DIRECTORY
 from tests.sim.containers import PlayedContainer
 from tests.sim.engine import PlayedEngine
+from tests.sim.panes import PlayedPane
 from tests.sim.processes import PlayedKernel, PlayedProcess
 from tests.sim.program_search import exit_of_exec
 from tests.sim.scripts import parse_script
-from tests.sim.terminals import PlayedPane
 
 _EXEC_S = 0.02
 """How long the engine needs to start a command."""

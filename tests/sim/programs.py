@@ -14,9 +14,10 @@ from sm.sandboxes.launch import FAILED, NO_DIRECTORY
 from tests.sim.containers import PlayedContainer
 from tests.sim.docker_exec import DockerExec, order_of
 from tests.sim.engine import PlayedEngine
+from tests.sim.panes import PlayedPane
 from tests.sim.processes import PlayedKernel, PlayedProcess
 from tests.sim.scripts import NOT_FOUND, parse_script
-from tests.sim.terminals import PlayedPane, PlayedServer
+from tests.sim.terminals import PlayedServer
 from tests.sim.wire import Caller, Switchboard
 
 _SHELL_S = 0.003

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
-from sm.client.http import DaemonAway, new_key
+from sm.client.http import new_key
 from sm.core.models import Exit
 from sm.errors import SmError
 from tests.played_agent import CONFIG, Agent
@@ -21,8 +21,8 @@ from tests.sim.blocking import BlockingSocket, drive
 from tests.sim.command import Command, StartedCommand, Streams
 from tests.sim.crashes import CrashingDaemon
 from tests.sim.daemon import DaemonOptions
+from tests.sim.hook_caller import HookCaller
 from tests.sim.loop import VirtualLoop
-from tests.sim.processes import PlayedProcess
 from tests.sim.programs import Program, Running, environ_on_host
 from tests.sim.shell import shell
 from tests.sim.wire import Caller, HttpAnswer, target
@@ -42,7 +42,6 @@ _WITHIN_S = 60.0
 _LONG_S = 1_000_000.0
 _LOOK_S = 0.02
 _LONGEST_LOOK_S = 0.2
-_AWAY_S = 20.0
 _stages: list["Instance"] = []
 
 
@@ -343,53 +342,6 @@ class Instance:
         self.run("daemon", "start")
 
 
-class HookCaller:
-    """As in tests/integration/hook_caller.py: a played process of a session that sends requests one after the other."""
-
-    def __init__(self, instance: Instance, session_id: str) -> None:
-        self._instance = instance
-        world = instance.world
-        environ = {**instance.env, **instance.as_session(session_id)}
-        self._process: PlayedProcess = world.kernel.start(("sm", "hook"), environ, str(instance.work))
-        self._caller = world.programs.caller(self._process)
-        self._answers: list[asyncio.Task[list[Any]]] = []
-
-    def send(self, path: str, key: str, body: Mapping[str, object]) -> None:
-        before = self._answers[-1] if self._answers else None
-        answer = self._answer(before, path, key, body)
-        self._answers.append(self._instance.loop.create_task(answer))
-
-    async def _answer(
-        self, before: "asyncio.Task[list[Any]] | None", path: str, key: str, body: Mapping[str, object]
-    ) -> list[Any]:
-        if before is not None:
-            await asyncio.wait([before])
-        loop = asyncio.get_running_loop()
-        until_s = loop.time() + _AWAY_S
-        while True:
-            try:
-                return ["ok", await self._caller.post(path, body, key=key)]
-            except DaemonAway as error:
-                if loop.time() > until_s:
-                    return [error.code, error.message, error.hint]
-                await asyncio.sleep(0.05)
-            except SmError as error:
-                return [error.code, error.message, error.hint]
-
-    def receive(self, within_s: float = _WITHIN_S) -> list[Any]:
-        """Return the answer to the oldest request whose answer was not received yet."""
-
-        async def wait() -> list[Any]:
-            async with asyncio.timeout(within_s):
-                return await self._answers.pop(0)
-
-        return drive(self._instance.loop, wait())
-
-    def end(self) -> None:
-        while self._answers:
-            self._answers.pop().cancel()
-
-
 async def stand_in(program: Running) -> None:
     """Show nothing, as the script of tests/integration/played_claude.py."""
     program.set_flags(0)  # in line mode, it would count as suspended
@@ -417,7 +369,7 @@ class Stage(Instance):
         return agent
 
     def hook_of(self, session_id: str) -> HookCaller:
-        return HookCaller(self, session_id)
+        return HookCaller(self.world, {**self.env, **self.as_session(session_id)})
 
     def messages(self, agent: Agent) -> list[str]:
         return [message["text"] for message in self.json("log", agent.id)]

@@ -7,13 +7,13 @@ import signal
 import termios
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 from sm.core.models import Exit
 from sm.errors import NoServer, NoTerminal, TerminalError, TerminalUnreachable
 from sm.terminals.base import ForeignPane, Pane
 from tests.sim.lives import Life
+from tests.sim.panes import PlayedPane, shown, visible
 from tests.sim.processes import PlayedKernel, PlayedProcess
 
 _CALL_S = 0.001
@@ -22,40 +22,8 @@ _TIMEOUT_S = 5.0
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
-Program = Callable[["PlayedPane"], None]
+Program = Callable[[PlayedPane], None]
 """Begins to run what the pane was opened for."""
-
-
-@dataclass(slots=True)
-class PlayedPane:
-    """One pane. `lines` is the history with the screen; the last one may be unfinished."""
-
-    session_id: str
-    instance: str
-    name: str
-    pane_id: str
-    process: PlayedProcess
-    argv: tuple[str, ...]
-    working_dir: str
-    server_pid: int
-    activity_s: int
-    height: int = 50
-    lines: list[str] = field(default_factory=lambda: [""])
-    title: str = ""
-    exit: Exit | None = None
-    dead_since_s: int | None = None
-    foreign: bool = False
-    agent_pid: int | None = None
-    typed: asyncio.Queue[tuple[str, str]] = field(default_factory=asyncio.Queue)
-    """The input that the program has not read: ("text", TEXT) of a paste, and ("key", NAME)."""
-    unsent: str = ""
-    """The text that was pasted since the last Enter."""
-    keys_at_s: float | None = None
-    """The last key of a person who is attached; None: nobody is."""
-
-    @property
-    def tty(self) -> str:
-        return self.process.tty_path
 
 
 class PlayedServer:
@@ -238,7 +206,7 @@ class FakeTerminals:
 
     async def snapshot(self) -> Mapping[str, Pane]:
         await self._ask()
-        return {session_id: _shown(pane) for session_id, pane in self._own().items()}
+        return {session_id: shown(pane) for session_id, pane in self._own().items()}
 
     async def server_started_s(self) -> float:
         await self._ask()
@@ -262,8 +230,8 @@ class FakeTerminals:
         if existing is not None:
             if (existing.instance, existing.session_id) != (self._instance, session_id):
                 raise TerminalError(f"terminal {name} belongs to another program")
-            return _shown(existing)
-        return _shown(self._server.add(session_id, self._instance, name, working_dir, tuple(argv)))
+            return shown(existing)
+        return shown(self._server.add(session_id, self._instance, name, working_dir, tuple(argv)))
 
     async def look(self, target: str) -> ForeignPane:
         await self._ask()
@@ -283,7 +251,7 @@ class FakeTerminals:
                 found.session_id, found.instance, found.name = session_id, self._instance, name
                 found.foreign, found.agent_pid = foreign, agent_pid
                 self._server.panes[name] = found
-                return _shown(found)
+                return shown(found)
         raise NoTerminal(f"pane {pane.pane_id} has changed")
 
     async def release(self, name: str) -> None:
@@ -339,10 +307,10 @@ class FakeTerminals:
         return kept[-lines:] if lines > 0 else []
 
     async def capture_visible(self, name: str) -> list[str]:
-        return [_STYLE.sub("", line).rstrip() for line in _screen(await self._pane(name))]
+        return [_STYLE.sub("", line).rstrip() for line in visible(await self._pane(name))]
 
     async def capture_styled(self, name: str) -> list[str]:
-        return _screen(await self._pane(name, runs=True))
+        return visible(await self._pane(name, runs=True))
 
     async def show_line(self, name: str, text: str) -> None:
         await self._pane(name)
@@ -356,7 +324,7 @@ class FakeTerminals:
         self._server.put(await self._pane(name, runs=True), ("text", text))
 
     async def running(self, name: str) -> Pane:
-        return _shown(await self._pane(name, runs=True))
+        return shown(await self._pane(name, runs=True))
 
     async def type_line(self, name: str, text: str, pane: Pane | None = None) -> None:
         found = await self._pane(name, runs=True)
@@ -413,27 +381,3 @@ class FakeTerminals:
         changed = {session_id: value for session_id, value in changed.items() if session_id in own}
         if changed and not self._server.is_deaf and kind in self._listeners:
             self._listeners[kind](changed)
-
-
-def _screen(pane: PlayedPane) -> list[str]:
-    """The visible lines, as many as the screen has."""
-    shown = pane.lines[-pane.height :]
-    return shown + [""] * (pane.height - len(shown))
-
-
-def _shown(pane: PlayedPane) -> Pane:
-    return Pane(
-        pane.session_id,
-        pane.name,
-        pane.pane_id,
-        pane.process.pid,
-        pane.tty,
-        pane.exit is not None,
-        pane.exit,
-        pane.activity_s,
-        pane.foreign,
-        pane.server_pid,
-        pane.dead_since_s,
-        pane.keys_at_s is not None,
-        pane.agent_pid,
-    )
