@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import sm.mcp.sdk  # noqa: F401 - before the random numbers of a seed begin, some of which its libraries take
 from tests.cli.mcp.client import notification, request
 from tests.sim.command import Command
 from tests.sim.loop import VirtualLoop
