@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -74,7 +75,8 @@ def test_seq_has_no_gaps_when_the_daemon_restarts(instance: Instance) -> None:
     session_id = instance.spawn("Sleeper", "x")["session_id"]
     for number in range(3):
         note(instance, session_id, str(number))
-        instance.refused("note", "x" * 201, exit_code=2, env={"SM_SESSION_ID": session_id})  # uses no number
+        refused = instance.refused("ask", "x" * 10_001, exit_code=2, env={"SM_SESSION_ID": session_id})
+        assert "at most 10,000" in refused  # and uses no number
         instance.kill_daemon()
         instance.sm("status")
     instance.sm("kill", session_id, "--force")
@@ -91,6 +93,23 @@ def test_events_can_be_filtered_by_since_type_and_limit(instance: Instance) -> N
     with following(instance, "--since", "0", "--type", "note") as follower:
         until(lambda: follower.has(6), "the notes were followed")
         assert follower.seqs() == [3, 4, 5, 6]
+
+
+def test_since_takes_a_number_and_a_time_everywhere(instance: Instance) -> None:
+    session_id = instance.spawn("Sleeper", "x")["session_id"]
+    note(instance, session_id, "0", "1")
+    instance.wait(60)
+    at = (instance.now() - timedelta(seconds=30)).isoformat()
+    note(instance, session_id, "2", "3")
+    assert [e["seq"] for e in instance.events("--since", at)] == [5, 6]
+    assert [e["seq"] for e in instance.events("--since", "today", "--type", "note")] == [3, 4, 5, 6]
+    instance.wait(1)
+    assert instance.json("events", "--since", instance.now().isoformat()) == []
+    with following(instance, "--since", at) as follower:
+        until(lambda: follower.has(6), "the notes were followed")
+        assert follower.seqs() == [5, 6]
+    assert instance.json("digest", "--since", "5")["since"] == instance.events("--since", "4")[0]["timestamp"]
+    assert "there is no event 99 or later" in instance.refused("usage", "--since", "99", exit_code=2)
 
 
 def test_events_of_a_session_include_children_and_with_recursive_all_descendants(instance: Instance) -> None:

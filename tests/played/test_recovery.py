@@ -253,7 +253,6 @@ def test_invalid_spool_files_are_removed_without_effect(instance: Instance) -> N
         *({**value, "action": action} for action in ("kill", 5, None)),
         {**value, "key": "k1", "body": {"message": "x", "metadata": "no dict"}},
         {**value, "key": "k2", "body": {"message": "\x1b[201~"}},
-        {**value, "key": "k3", "action": "note", "body": {"text": "two\nlines"}},
         {**value, "key": "k4", "action": "complete", "body": {"status": "killed"}},
         *(
             {**value, "action": "confirm", "body": {"message_ids": ids}}

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from datetime import time as time_of_day
 
 from sm.cli.selection import seconds_of
+from sm.client.http import Client
 from sm.core.local_times import last_local_time, next_local_time
 from sm.errors import UsageError
 
@@ -51,6 +52,19 @@ def past_time(text: str, now: datetime) -> datetime:
     if wanted.tzinfo is not None:
         raise UsageError(f"invalid time: {text!r}", _PAST_HINT)
     return last_local_time(wanted, now)
+
+
+def since_time(text: str, client: Client) -> str:
+    """The time of `--since`, as `past_time`; a number is the `seq` of an event, whose time is meant.
+
+    Raises UsageError.
+    """
+    if not text.isdigit():
+        return past_time(text, datetime.now(UTC)).isoformat()
+    events = client.get("/v1/events", {"since": max(0, int(text) - 1), "limit": 1})["events"]
+    if not events:
+        raise UsageError(f"there is no event {text} or later", "list events: sm events")
+    return str(events[0]["timestamp"])
 
 
 def _moment(text: str, now: datetime) -> datetime:

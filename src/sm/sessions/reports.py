@@ -189,6 +189,8 @@ class Reports:
         """Record a milestone of the calling session. Returns it with warnings about changes of its text."""
         session = self._manager.find(caller, "me", Action.REPORT)
         text, changes = normalize_report(message, "message", RESULT_MAX)
+        if not text.strip():
+            raise UsageError("the message is empty", 'sm checkpoint "Data model done"')
         checkpoint = Checkpoint(emitted_at or self._manager.now(), text, _validate_metadata(metadata))
 
         async with self._store.transaction(caller, key) as tx:

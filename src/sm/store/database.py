@@ -439,7 +439,7 @@ class Store:
         In order. Events are recorded up to a minute after their time.
         """
         ids, types = encode_json(list(session_ids)), encode_json(list(STATUS_EVENTS))
-        first = await self._seq_at(later(since, -_RECORDED_WITHIN_S))
+        first = await self.seq_at(later(since, -_RECORDED_WITHIN_S))
         what = "e.session_id, e.type, e.timestamp, json_extract(e.metadata, '$.source') AS source,"
         what += " json_extract(e.metadata, '$.reason') AS reason"
         chosen = "type IN (SELECT value FROM json_each(?))"
@@ -463,7 +463,7 @@ class Store:
         ]
         return events, len(newest) > limit
 
-    async def _seq_at(self, at: str) -> int:
+    async def seq_at(self, at: str) -> int:
         """The seq of the first event at or after that time, found by bisection: events are almost in order of time."""
         low, high = 1, self.last_seq + 1
         while low < high:

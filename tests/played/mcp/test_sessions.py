@@ -1,5 +1,7 @@
 """The tools that start and list sessions: a child gets parent, workspace and trust from its caller alone."""
 
+from typing import Any
+
 import pytest
 
 from tests.fixtures import context_fixture
@@ -90,7 +92,7 @@ def test_create_session_takes_no_identity_from_arguments(parent: McpSession, nam
 def test_create_session_refuses_values_outside_of_the_schema(
     parent: McpSession, name: str, value: object
 ) -> None:
-    values = {"title": "T", "agent_name": "Sleeper", "initial_message": "x", name: value}
+    values: dict[str, Any] = {"title": "T", "agent_name": "Sleeper", "initial_message": "x", name: value}
     assert parent.refused("create_session", **values)["path"] == name
 
 

@@ -26,13 +26,23 @@ def _scope(request: ApiRequest, query: EventsQuery) -> list[str] | None:
     )
 
 
+async def _since(request: ApiRequest, query: EventsQuery) -> int | None:
+    """The seq after which events are wanted; None: the query names none."""
+    if query.since is not None or query.since_time is None:
+        return query.since
+    return await request.services.store.seq_at(query.since_time) - 1
+
+
 @routes.route("GET", "/v1/events", agents=True)
 async def events(request: ApiRequest, query: RecordedQuery) -> EventsView:
-    """List the newest events, oldest first; with `since` the first events after it."""
+    """List the newest events, oldest first; with `since` or `since_time` the first events after it."""
     store = request.services.store
     last = store.last_seq
     read = await store.events(
-        sessions=_scope(request, query), type=query.type, since=query.since, limit=query.limit
+        sessions=_scope(request, query),
+        type=query.type,
+        since=await _since(request, query),
+        limit=query.limit,
     )
     # An event that was recorded during the read may be of a new child, which is not in the scope of the read.
     views = [request.views.event(e) for e in read if e.seq <= last]
@@ -43,11 +53,12 @@ async def events(request: ApiRequest, query: RecordedQuery) -> EventsView:
 async def follow_events(
     request: ApiRequest, query: EventsQuery
 ) -> Annotated[web.StreamResponse, StreamOf(EventView, "SEQ")]:
-    """Stream new events; with `since` all events after it.
+    """Stream new events; with `since` or `since_time` all events after it.
 
     A comment line comes every 15 s, so that a longer silence means that the daemon is gone.
     """
-    cursor = request.services.store.last_seq if query.since is None else query.since
+    since = await _since(request, query)
+    cursor = request.services.store.last_seq if since is None else since
     _scope(request, query)  # to refuse before the stream begins
     async with event_stream(request) as response:
         await _follow(request, response, query, cursor)

@@ -41,9 +41,9 @@ _HEIGHT, _WIDTH = 40, 160
 def command(since: str | None, workspace: str | None, call: Call) -> None:
     query: dict[str, object] = {"workspace": workspace}
     if since is not None:
-        from sm.cli.times import past_time
+        from sm.cli.times import since_time
 
-        query["since"] = past_time(since, datetime.now(UTC)).isoformat()
+        query["since"] = since_time(since, call.client)
     digest = call.client.get("/v1/digest", query)
     from sm.cli.changes import worktree_changes
 

@@ -36,7 +36,12 @@ _LIMIT_BEFORE_FOLLOWING = 10
     help=f"Only events of this type: {', '.join(EventType)}.",
 )
 @number_option("--limit", "-n", help="Maximum number of past events.  [default: 50; with --follow, 10]")
-@number_option("--since", most=None, help="Only events after this sequence number (field seq in the JSON).")
+@click.option(
+    "--since",
+    metavar="WHEN",
+    help="Only events after this sequence number (field seq in the JSON), or since this time: a date, yesterday, 22:00 "
+    "or an age such as 8h.",
+)
 @click.option("--recursive", "-r", is_flag=True, help="Include events of all descendants.")
 @click.option(
     "--follow", "-f", "following", is_flag=True, help="Print new events as they come, until Ctrl-C."
@@ -47,7 +52,7 @@ def command(
     session: str | None,
     kind: str | None,
     limit: int | None,
-    since: int | None,
+    since: str | None,
     recursive: bool,
     following: bool,
     workspace: str | None,
@@ -60,19 +65,25 @@ def command(
     if session is not None and workspace is not None:
         raise UsageError("--workspace and SESSION cannot be used together")
     query = {"session": session, "type": kind, "recursive": recursive, "workspace": workspace}
-    if not following or since is None:
+    after = int(since) if since is not None and since.isdigit() else None
+    if after is None and since is not None:
+        from sm.cli.times import since_time
+
+        first = client.get("/v1/events", {**query, "since_time": since_time(since, client), "limit": 1})
+        after = first["events"][0]["seq"] - 1 if first["events"] else first["last_seq"]
+    if not following or after is None:
         if limit is None:
             limit = _LIMIT_BEFORE_FOLLOWING if following else 50
-        answer = client.get("/v1/events", {**query, "limit": limit, "since": since})
+        answer = client.get("/v1/events", {**query, "limit": limit, "since": after})
         if not following:
             call.show(encode(answer["events"]), lambda events: [event_line(event, now()) for event in events])
             return
         for event in answer["events"]:
             call.show(encode(event), _line)
-        since = answer["last_seq"]
+        after = answer["last_seq"]
     else:
         client.get("/v1/health")  # starts the daemon, unlike `follow`
-    for text in follow(call.instance.client(start=False), query, since):
+    for text in follow(call.instance.client(start=False), query, after):
         call.show(text, _line)
 
 

@@ -13,8 +13,6 @@ Examples:
   sm search --type checkpoint --since 8h 'index*'
 """
 
-from datetime import UTC, datetime
-
 import click
 
 from sm.cli.call import Call, json_option
@@ -44,9 +42,9 @@ from sm.core.session_lines import label
 def command(words: tuple[str, ...], kind: str | None, since: str | None, limit: int, call: Call) -> None:
     query: dict[str, object] = {"words": " ".join(words), "type": kind, "limit": limit}
     if since is not None:
-        from sm.cli.times import past_time
+        from sm.cli.times import since_time
 
-        query["since"] = past_time(since, datetime.now(UTC)).isoformat()
+        query["since"] = since_time(since, call.client)
     call.get("/v1/search", _table, query)
 
 

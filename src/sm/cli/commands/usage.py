@@ -21,15 +21,13 @@ Examples:
   sm usage --by tree --since 22:00 --json
 """
 
-from datetime import UTC, datetime
-
 import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import print_lines, print_table
 from sm.cli.display.sums import report_table
 from sm.cli.options import workspace_option
-from sm.client.http import decode_answer
+from sm.client.http import Client, decode_answer
 
 _GROUPINGS = ("type", "model", "day", "account", "tree")
 
@@ -51,7 +49,7 @@ _GROUPINGS = ("type", "model", "day", "account", "tree")
 @workspace_option
 @json_option
 def command(by: str, since: str | None, workspace: str | None, call: Call) -> None:
-    query = {"by": by, "since": _start(since), "workspace": workspace}
+    query = {"by": by, "since": _start(since, call.client), "workspace": workspace}
     text = call.client.text("GET", "/v1/usage/report", query)
     if call.as_json:
         call.show(text, lambda _: ())
@@ -62,9 +60,9 @@ def command(by: str, since: str | None, workspace: str | None, call: Call) -> No
         print_lines([f"List prices of {report['prices_as_of']}"])
 
 
-def _start(since: str | None) -> str | None:
+def _start(since: str | None, client: Client) -> str | None:
     if since is None:
         return None
-    from sm.cli.times import past_time
+    from sm.cli.times import since_time
 
-    return past_time(since, datetime.now(UTC)).isoformat()
+    return since_time(since, client)
