@@ -111,7 +111,7 @@ def test_digest_of_a_workspace_has_only_its_sessions(shared: Instance) -> None:
     shared.refused("digest", "--workspace", "nowhere", exit_code=3)
 
 
-@pytest.mark.parametrize("since", ["yesterday", "25:00", "2999-01-01T00:00", "8x"])
+@pytest.mark.parametrize("since", ["tomorrow", "25:00", "2999-01-01T00:00", "8x"])
 def test_digest_refuses_a_beginning_that_is_no_past_time(shared: Instance, since: str) -> None:
     assert "time" in shared.refused("digest", "--since", since, exit_code=2) or since == "8x"
 

@@ -98,6 +98,8 @@ def test_send_and_broadcast_wait_when_rate_limited(agent: Sm, peer: Peer, words:
 
 
 def test_send_to_several_waits_no_longer_in_total_than_rate_wait(agent: Sm, peer: Peer) -> None:
+    for name in "abc":
+        peer.script(f"GET /v1/sessions/{name}", answer({}))
     peer.script(SEND, answer(message(status="submitted")), limited(0.3), limited(0.3), limited(60))
     done = agent("send", "a", "b", "c", "x", "--rate-wait", "1", code=6)
     assert done.out == "Input sent to session 1a2b3c4d\n"

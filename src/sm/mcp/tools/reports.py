@@ -3,7 +3,7 @@
 from sm.core.lifecycle import is_ended
 from sm.core.requests import Request
 from sm.core.states import RequestKind
-from sm.core.text import NOTE_MAX, REPORT_MAX
+from sm.core.text import REPORT_MAX
 from sm.core.timestamps import iso
 from sm.core.wording import decider
 from sm.mcp.schemas import arguments, choice, many, number, result, text
@@ -32,13 +32,13 @@ async def report_checkpoint(call: ToolCall) -> Result:
 
 
 @tools.tool(
-    arguments({"text": text(TAKEN_MAX, f"The first {NOTE_MAX} characters are kept.", least=0)}),
+    arguments({"text": text(TAKEN_MAX, least=0)}),
     result(timestamp="string", warnings="array", duration_ms="number"),
     idempotent=True,
     in_session=True,
 )
 async def report_note(call: ToolCall) -> Result:
-    """Say in one line what you do now. An empty text removes it. Example: {"text": "running the tests"}"""
+    """Say what you do now. An empty text removes it. Example: {"text": "running the tests"}"""
     key = call.report_key("note", {"text": call.values["text"]})
     noted = await call.services.reports.note(call.caller, call.values["text"], key)
     return {"timestamp": iso(call.services.monitor.now()), "warnings": list(noted.warnings) or None}

@@ -24,11 +24,11 @@ _NEXT = "end your turn: a message wakes you when this session has finished, or a
 @tools.tool(
     arguments(
         {
-            "title": text(200, "A few words about the task, on one line."),
+            "title": text(200, "A few words."),
             "agent_name": text(100, "See list_agent_types."),
             "initial_message": text(PROMPT_MAX, "The whole task: the agent knows nothing else."),
         },
-        name=text(200, "A short name in a-z, 0-9, . - _; a taken one gets a number."),
+        name=text(200, "a-z, 0-9, . - _"),
         model=text(100),
         preset=text(100),
         lifecycle=choice(list(Mode), "supervised: you approve its end."),
