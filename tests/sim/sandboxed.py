@@ -52,6 +52,7 @@ class Sandboxed:
             engine.start()
         elif value < 0.8 and engine.process is not None:
             self._say("FAULT the engine hangs")
+            self._told.servers_lost += 1
             engine.hang()
             await asyncio.sleep(away_s)
             engine.resume()
