@@ -241,6 +241,7 @@ setup_engine() {
 # Make the images for the tests of sandboxes, after setup_venv and setup_engine.
 setup_images() {
     { have docker && have debootstrap; } || [ -n "${SM_TEST_ENGINE:-}" ] || return 0
+    [ -e .engine/images ] || say "making the images for the tests of sandboxes, which takes minutes once"
     quietly $venv/bin/python -m tests.engine_images ||
         say "not all images for the tests of sandboxes could be made"
 }

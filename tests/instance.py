@@ -41,6 +41,10 @@ commands:
 """
 
 
+_PLACEHOLDER = b"sleep\x0060\x00"
+"""The command line of the program in a terminal that tmux prepares (terminals/tmux/create.py)."""
+
+
 class Instance:
     """All files are below `home`. `end` removes everything, and fails if processes were left."""
 
@@ -332,6 +336,10 @@ class Instance:
             server = self.tmux("display-message", "-p", "#{pid}", check=False).strip()
             if server:
                 _kill(int(server))
+            # A server that dies while it starts a placeholder cannot hang it up, and that lives for a minute.
+            for pid in _of_instance(self.home):
+                if _command_line(pid) == _PLACEHOLDER:
+                    _kill(pid)
             with explained(
                 lambda: f"processes left: {[_command_line(pid) for pid in _of_instance(self.home)]}"
             ):

@@ -197,8 +197,12 @@ def test_remaining_tokens_are_unknown_when_no_task_is_done() -> None:
 @pytest.mark.parametrize("status", [Status.COMPLETED, Status.ERROR, Status.ABANDONED, Status.KILLED])
 def test_report_has_no_estimate_when_the_session_has_ended(status: Status) -> None:
     ended = session("aaaa1111", status=status)
-    assert outlook(measurements(3000, estimate=10_000), session=ended) == (None, None)
-    assert outlook(measurements(3000, estimate=10_000), session=ended, checkpoint="(3/5 tasks)") == (None, 60)
+    done = (100, 100) if status is Status.COMPLETED else (None, 60)
+    assert outlook(measurements(3000, estimate=10_000), session=ended) == (None, done[0])
+    assert outlook(measurements(3000, estimate=10_000), session=ended, checkpoint="(3/5 tasks)") == (
+        None,
+        done[1],
+    )
 
 
 @pytest.mark.parametrize(

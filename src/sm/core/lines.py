@@ -11,6 +11,8 @@ from typing import Any
 
 from sm.core.timestamps import span
 
+RESULT_MAX = 50_000
+"""Characters of a result or a milestone. Notices quote only the beginning, so the rest is typed into no terminal."""
 JsonObject = Mapping[str, Any]
 """An object of the daemon's answer."""
 

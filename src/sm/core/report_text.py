@@ -5,8 +5,6 @@ import unicodedata
 
 from sm.core.text import REFUSED, cut_marks
 
-RESULT_MAX = 50_000
-"""Characters of a result or a milestone. Notices quote only the beginning, so the rest is typed into no terminal."""
 _LOOKED_AT = 4
 """Normalization shortens a text at most so many times: what is beyond is cut before it."""
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[@-~]")

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from sm.core.lines import JsonObject, age, agent_line, clock, line, seconds_since
+from sm.core.lines import RESULT_MAX, JsonObject, age, agent_line, clock, line, seconds_since
 from sm.core.pause_states import held_words, spending_words
-from sm.core.report_text import RESULT_MAX
 from sm.core.statuses import ENDED, Status
 from sm.core.timestamps import span
 

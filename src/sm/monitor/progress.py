@@ -193,8 +193,10 @@ def _outlook(
 ) -> tuple[int | None, int | None]:
     """(remaining tokens, per cent done): by the reported checkpoints, else the task list, else the estimate.
 
-    The estimate does not apply to an ended session.
+    The estimate does not apply to an ended session, and a completed one is done whatever it last reported.
     """
+    if session.status is Status.COMPLETED:
+        return None, 100
     ended = is_ended(session.status)
     usual = None if ended else measured.estimate or None
     remaining = None if usual is None else max(0, usual - used)

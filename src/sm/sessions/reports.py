@@ -5,9 +5,10 @@ from typing import Any
 
 from sm.core.labels import short_label
 from sm.core.lifecycle import is_ended, is_live
+from sm.core.lines import RESULT_MAX
 from sm.core.messages import SM_ITSELF
 from sm.core.models import Caller, Checkpoint, RequestKey, Session, Signal
-from sm.core.report_text import RESULT_MAX, normalize_report
+from sm.core.report_text import normalize_report
 from sm.core.requests import Question
 from sm.core.states import EventType, Mode, RequestKind, SignalKind
 from sm.core.statuses import Status

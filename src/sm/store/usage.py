@@ -11,6 +11,8 @@ from sm.store.rows import decode_json, encode_json
 from sm.store.writes import Writes
 
 _COMPLETED_LOOKED_AT = 50
+_COMPLETED_MIN = 3
+"""One or two sessions say little about the next one."""
 """Bounds the cost of a query that `sm progress --watch` repeats every second."""
 
 
@@ -158,7 +160,7 @@ class MeasureReads:
         return [float(row[0]) for row in rows]
 
     async def usual_tokens(self, agent_type: str) -> int | None:
-        """Median of input and output tokens of the newest completed sessions of this type; None without any."""
+        """Median of input and output tokens of the newest completed sessions of this type; None below three."""
         rows = await self._read(
             "SELECT sum(u.input + u.output) FROM usage u JOIN (SELECT id FROM sessions WHERE agent_type = ?"
             " AND status = 'completed' AND removed = 0 ORDER BY completed_at DESC LIMIT ?) s"
@@ -166,7 +168,7 @@ class MeasureReads:
             (agent_type, _COMPLETED_LOOKED_AT),
         )
         totals = [row[0] for row in rows]
-        return int(totals[len(totals) // 2]) if totals else None
+        return int(totals[len(totals) // 2]) if len(totals) >= _COMPLETED_MIN else None
 
 
 def _by_session(rows: Iterable[sqlite3.Row]) -> dict[str, list[Usage]]:

@@ -30,6 +30,11 @@ CHANGE_S: Final = 60.0
 """A limit in seconds for making, starting or stopping a container on a busy machine."""
 
 
+_NOTICED_PAUSE_S: Final = 0.1
+_NOTICED_LOOKS: Final = 100
+"""A busy engine notices within seconds that a container has ended."""
+
+
 class ContainerEnded(SandboxUnavailable):
     """The first process of a container ended right after its start."""
 
@@ -53,6 +58,7 @@ class ContainerMaker:
         records = await self._call(partial(calls.find_all, labels=calls.labels_of_instance(self._instance)))
         record = next((record for record in records if record.key == key), None)
         if record is not None:
+            record = await self._noticed(record)
             running = record.running()
             drifted = await self._has_drifted(record, spec, running)
             members = [] if running is None else await asyncio.to_thread(running.members)
@@ -67,6 +73,19 @@ class ContainerMaker:
         else:
             record = await self._start_again(workspace, spec, record)
         return self._require_running(record)
+
+    async def _noticed(self, record: ContainerRecord) -> ContainerRecord:
+        """The record once the engine has noticed the end of a container. The kernel knows of it earlier.
+
+        A record stays as it is where the engine never notices: its processes cannot be seen from here.
+        """
+        for _ in range(_NOTICED_LOOKS):
+            if record.state != "running" or record.running() is not None:
+                break
+            await asyncio.sleep(_NOTICED_PAUSE_S)
+            now = await self._call(partial(calls.inspect, name=record.id))
+            record = record if now is None else now
+        return record
 
     async def _call(self, work: "Callable[[DockerClient], T]") -> T:
         return await self._engine.call(work, timeout_s=CHANGE_S)
