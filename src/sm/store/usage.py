@@ -11,9 +11,9 @@ from sm.store.rows import decode_json, encode_json
 from sm.store.writes import Writes
 
 _COMPLETED_LOOKED_AT = 50
+"""Bounds the cost of a query that `sm progress --watch` repeats every second."""
 _COMPLETED_MIN = 3
 """One or two sessions say little about the next one."""
-"""Bounds the cost of a query that `sm progress --watch` repeats every second."""
 
 
 _COUNTED = tuple(f.name for f in fields(Usage) if f.name not in ("message_id", "sidechain"))

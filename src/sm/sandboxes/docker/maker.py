@@ -28,8 +28,6 @@ log = logging.getLogger(__name__)
 
 CHANGE_S: Final = 60.0
 """A limit in seconds for making, starting or stopping a container on a busy machine."""
-
-
 _NOTICED_PAUSE_S: Final = 0.1
 _NOTICED_LOOKS: Final = 100
 """A busy engine notices within seconds that a container has ended."""
