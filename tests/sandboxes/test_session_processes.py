@@ -22,9 +22,9 @@ __all__ = ["start"]
 
 pytestmark = pytest.mark.processes
 
-# Not the ids of other tests: the search finds the processes of tests that run in parallel.
+# Not those of other tests, nor of this module in another worker: the search finds processes of the whole machine.
 ID, OTHER = secrets.token_hex(4), secrets.token_hex(4)
-LAUNCH = "/nowhere/launch"
+LAUNCH = f"/nowhere/{secrets.token_hex(8)}/launch"
 MARKS = {"SM_SESSION_ID": ID, "SM_TOKEN_FILE": f"{LAUNCH}/{ID}.token"}
 
 Make = Callable[..., SessionProcesses]

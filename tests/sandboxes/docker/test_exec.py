@@ -165,8 +165,12 @@ async def test_end_unpauses_the_container(stage: Stage) -> None:
 
 async def test_end_stops_a_fork_bomb(stage: Stage) -> None:
     session = stage.session()
-    bomb = "touch ready; bomb() { bomb & bomb & wait; }; bomb"
-    process = await stage.run_script(session, bomb)
+    # It waits for a line: a bomb may end its own shell before a busy machine has seen the start.
+    process = await stage.start(
+        session, "sh", "-c", "read -r line; touch ready; bomb() { bomb & bomb & wait; }; bomb"
+    )
+    stage.terminal.type(b"\n")
+    until((stage.work / "ready").exists, "the bomb has begun")
     await stage.sandbox.end(session, process, force=True)
     assert stage.containers.members() == set()
 
