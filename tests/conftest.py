@@ -117,6 +117,13 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(20_000, 10, 10)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    global _pure
+    if nextitem is None:  # also ends what earlier tests with processes shared, such as an engine
+        _pure = None
+
+
 @functools.cache
 def _starts_processes(module: ModuleType) -> bool:
     return any(getattr(value, "starts_processes", False) is True for value in vars(module).values())

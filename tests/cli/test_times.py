@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from sm.cli.times import next_time, past_time
+from sm.cli.times import is_number, next_time, past_time
 from sm.errors import UsageError
 
 
@@ -83,3 +83,10 @@ def test_past_time_is_the_last_moment_until_now(now: str, text: str, expected: s
 def test_past_time_refuses_what_is_no_time_or_in_the_future(text: str) -> None:
     with pytest.raises(UsageError):
         past_time(text, datetime(2026, 11, 26, 18, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("0", True), ("17", True), ("", False), ("²", False), ("8h", False)]
+)
+def test_number_has_digits_that_int_reads(text: str, number: bool) -> None:
+    assert is_number(text) == number

@@ -273,6 +273,21 @@ async def test_events_are_filtered_by_session_type_and_cursor(store: Store) -> N
     assert await store.events(sessions=[]) == []
 
 
+async def test_events_since_a_time_leave_out_earlier_ones_that_were_recorded_late(store: Store) -> None:
+    await insert(store, session("aaaa1111"))
+    async with store.transaction() as tx:
+        for second in (0, 30, 10, 50):
+            at = f"2026-01-28T10:00:{second:02}.000Z"
+            await tx.event(EventType.NOTE, tx.session("aaaa1111"), at, f"at {second}", {})
+
+    async def since(at: str, limit: int = 50) -> list[str]:
+        return [e.message for e in await store.events(sessions=None, since_time=at, limit=limit)]
+
+    assert await since("2026-01-28T10:00:20.000Z") == ["at 30", "at 50"]
+    assert await since("2026-01-28T10:00:05.000Z", limit=2) == ["at 30", "at 10"]
+    assert await since("2026-01-28T10:00:51.000Z") == []
+
+
 async def test_changed_returns_when_the_condition_is_committed(store: Store) -> None:
     waiting = asyncio.create_task(store.wait_until(lambda: "aaaa1111" in store.sessions))
     await insert(store, session("bbbb2222"))

@@ -300,6 +300,36 @@ async def test_database_rejects_second_notice_of_the_same_occasion(store: Store,
         )
 
 
+@pytest.mark.parametrize(
+    ("state", "told"),
+    [
+        (MessageState.QUEUED, False),
+        (MessageState.EXPIRED, False),
+        (MessageState.FAILED, False),
+        (MessageState.SUBMITTED, True),
+        (MessageState.ACKNOWLEDGED, True),
+    ],
+)
+async def test_session_is_told_of_an_occasion_when_it_has_received_the_message(
+    store: Store, state: MessageState, told: bool
+) -> None:
+    sent = notice(1, recipient=PARENT.id)
+    async with store.transaction() as tx:
+        assert await tx.mail.add_notice(sent)
+        tx.mail.add_message(message(7, PARENT.id, state=state), "a child has a question")
+        tx.mail.finish_notices([sent], "sent", 7)
+    occasions = await store.mail.told_occasions(PARENT.id, [CHILD.id], [sent.occasion])
+    assert occasions == ({sent.occasion} if told else set())
+
+
+@pytest.mark.parametrize("recipient", [PARENT.id, None])
+async def test_occasion_is_told_by_the_answer_to_a_wait(store: Store, recipient: str | None) -> None:
+    heard = notice(1, recipient=recipient)
+    await commit(store, lambda tx: tx.mail.add_notice(heard))
+    await done(store, lambda tx: tx.mail.finish_notices([heard], "heard"))
+    assert await store.mail.told_occasions(recipient, [CHILD.id], [heard.occasion]) == {heard.occasion}
+
+
 async def test_notice_is_reopened_for_new_recipient_when_its_message_is_lost(path: str, store: Store) -> None:
     sent, other, unsent = notice(1), notice(2, "idle:1"), notice(3, "idle:2")
     async with store.transaction() as tx:

@@ -110,6 +110,16 @@ async def test_unreadable_answer_costs_its_call_and_is_told(api: TelegramApi, an
         assert isinstance(await client.make(call), Done)
 
 
+async def test_poll_fails_when_none_of_its_updates_can_be_confirmed(api: TelegramApi, ann: Person) -> None:
+    link = TelegramLink(lambda: 1000.0)
+    async with BotClient(api.token, api.url, tell=link.tell_unreadable) as client:
+        api.world.omitted = frozenset(["update_id"])
+        ann.says("hello")
+        with pytest.raises(CallFailed):
+            await client.updates(None, 0)
+        assert link.trouble() == "cannot read an update of telegram: update_id: Field required"
+
+
 def test_unreadable_answer_is_trouble_for_a_day() -> None:
     now = 1000.0
     link = TelegramLink(lambda: now)

@@ -82,6 +82,3 @@ class EventsQuery(Query):
         None
     )
     since: Annotated[int, count(), doc("A `seq`.")] | None = None
-    since_time: Annotated[
-        Moment | None, doc("Only events at or after this time, unless `since` is given.")
-    ] = None

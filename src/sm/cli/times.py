@@ -54,12 +54,16 @@ def past_time(text: str, now: datetime) -> datetime:
     return last_local_time(wanted, now)
 
 
+def is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
 def since_time(text: str, client: Client) -> str:
     """The time of `--since`, as `past_time`; a number is the `seq` of an event, whose time is meant.
 
     Raises UsageError.
     """
-    if not text.isdigit():
+    if not is_number(text):
         return past_time(text, datetime.now(UTC)).isoformat()
     events = client.get("/v1/events", {"since": max(0, int(text) - 1), "limit": 1})["events"]
     if not events:

@@ -67,7 +67,6 @@ class Reads:
         self._store = store
         self.wait_until = store.wait_until
         self.events = store.events
-        self.seq_at = store.seq_at
         self.status_events = store.status_events
         self.checkpoints = store.checkpoints
         self.dead_letters = store.dead_letters

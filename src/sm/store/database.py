@@ -412,9 +412,13 @@ class Store:
         sessions: Collection[str] | None,
         type: str | None = None,
         since: int | None = None,
+        since_time: str | None = None,
         limit: int = 50,
     ) -> list[Event]:
-        """Events in order: the newest `limit`, or with `since` the first `limit` after that seq."""
+        """Read events in order: the newest `limit`, or the first `limit` after a seq or at or after a time.
+
+        Events are recorded up to a minute after their time.
+        """
         where, values = ["1"], list[Any]()
         if sessions is not None:
             where.append("session_id IN (SELECT value FROM json_each(?))")
@@ -425,11 +429,15 @@ class Store:
         if since is not None:
             where.append("seq > ?")
             values.append(since)
-        order = "DESC" if since is None else "ASC"
+        if since_time is not None:
+            where.append("seq >= ? AND timestamp >= ?")
+            values += [await self._seq_at(later(since_time, -_RECORDED_WITHIN_S)), since_time]
+        newest = since is None and since_time is None
+        order = "DESC" if newest else "ASC"
         rows = await self._read(
             f"{EVENTS.select} WHERE {' AND '.join(where)} ORDER BY seq {order} LIMIT ?", (*values, limit)
         )
-        return [EVENTS.load(row) for row in (reversed(rows) if since is None else rows)]
+        return [EVENTS.load(row) for row in (reversed(rows) if newest else rows)]
 
     async def status_events(
         self, session_ids: Collection[str], since: str, limit: int
@@ -439,7 +447,7 @@ class Store:
         In order. Events are recorded up to a minute after their time.
         """
         ids, types = encode_json(list(session_ids)), encode_json(list(STATUS_EVENTS))
-        first = await self.seq_at(later(since, -_RECORDED_WITHIN_S))
+        first = await self._seq_at(later(since, -_RECORDED_WITHIN_S))
         what = "e.session_id, e.type, e.timestamp, json_extract(e.metadata, '$.source') AS source,"
         what += " json_extract(e.metadata, '$.reason') AS reason"
         chosen = "type IN (SELECT value FROM json_each(?))"
@@ -463,7 +471,7 @@ class Store:
         ]
         return events, len(newest) > limit
 
-    async def seq_at(self, at: str) -> int:
+    async def _seq_at(self, at: str) -> int:
         """The seq of the first event at or after that time, found by bisection: events are almost in order of time."""
         low, high = 1, self.last_seq + 1
         while low < high:

@@ -94,14 +94,15 @@ class MailLookup:
     ) -> set[str]:
         """The occasions of these sessions of which the recipient was told.
 
-        A session was told with the message; the operator, whose messages wait in an inbox, with the answer to a wait.
+        A session was told with the message that it received; the operator, whose messages wait in an inbox, with the
+        answer to a wait.
         """
-        states = ["heard"] if recipient is None else ["heard", "sent"]
         rows = await self._read(
-            "SELECT occasion FROM notices WHERE session_id IN (SELECT value FROM json_each(?))"
-            " AND occasion IN (SELECT value FROM json_each(?))"
-            " AND recipient IS ? AND state IN (SELECT value FROM json_each(?))",
-            (encode_json(list(session_ids)), encode_json(list(occasions)), recipient, encode_json(states)),
+            "SELECT occasion FROM notices AS n WHERE session_id IN (SELECT value FROM json_each(?1))"
+            " AND occasion IN (SELECT value FROM json_each(?2)) AND recipient IS ?3"
+            " AND (state = 'heard' OR (state = 'sent' AND ?3 IS NOT NULL AND EXISTS (SELECT 1 FROM messages"
+            " WHERE id = n.message_id AND state IN ('submitted', 'acknowledged'))))",
+            (encode_json(list(session_ids)), encode_json(list(occasions)), recipient),
         )
         return {row[0] for row in rows}
 

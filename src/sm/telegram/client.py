@@ -213,8 +213,11 @@ class BotClient:
             raise CallFailed(self._failure(error)) from None
         except Unreadable as error:
             raise CallFailed(NotSent(self._unreadable("the updates", str(error)))) from None
-        for problem in problems:
-            self._unreadable("an update", problem)
+        failures = [self._unreadable("an update", problem) for problem in problems]
+        if (
+            failures and not updates
+        ):  # nothing to confirm, so the next poll would have the same answer at once
+            raise CallFailed(NotSent(failures[-1]))
         return updates
 
     async def make(self, call: Outgoing) -> Outcome:

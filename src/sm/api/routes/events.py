@@ -8,7 +8,8 @@ from aiohttp import web
 from sm.api.answers.events import EventsView, EventView
 from sm.api.context import ApiRequest
 from sm.api.event_streams import HEARTBEAT, event_stream
-from sm.api.query import LISTED, EventsQuery, Limit
+from sm.api.fields import doc
+from sm.api.query import LISTED, EventsQuery, Limit, Moment
 from sm.api.route import RouteTable, StreamOf
 from sm.wire import HEARTBEAT_S
 
@@ -17,6 +18,7 @@ routes = RouteTable()
 
 
 class RecordedQuery(EventsQuery):
+    since_time: Annotated[Moment | None, doc("Only events at or after this time.")] = None
     limit: Limit = LISTED
 
 
@@ -24,13 +26,6 @@ def _scope(request: ApiRequest, query: EventsQuery) -> list[str] | None:
     return request.services.sessions.event_scope(
         request.caller, query.session, query.workspace, recursive=query.recursive
     )
-
-
-async def _since(request: ApiRequest, query: EventsQuery) -> int | None:
-    """The seq after which events are wanted; None: the query names none."""
-    if query.since is not None or query.since_time is None:
-        return query.since
-    return await request.services.store.seq_at(query.since_time) - 1
 
 
 @routes.route("GET", "/v1/events", agents=True)
@@ -41,7 +36,8 @@ async def events(request: ApiRequest, query: RecordedQuery) -> EventsView:
     read = await store.events(
         sessions=_scope(request, query),
         type=query.type,
-        since=await _since(request, query),
+        since=query.since,
+        since_time=query.since_time,
         limit=query.limit,
     )
     # An event that was recorded during the read may be of a new child, which is not in the scope of the read.
@@ -53,12 +49,11 @@ async def events(request: ApiRequest, query: RecordedQuery) -> EventsView:
 async def follow_events(
     request: ApiRequest, query: EventsQuery
 ) -> Annotated[web.StreamResponse, StreamOf(EventView, "SEQ")]:
-    """Stream new events; with `since` or `since_time` all events after it.
+    """Stream new events; with `since` all events after it.
 
     A comment line comes every 15 s, so that a longer silence means that the daemon is gone.
     """
-    since = await _since(request, query)
-    cursor = request.services.store.last_seq if since is None else since
+    cursor = request.services.store.last_seq if query.since is None else query.since
     _scope(request, query)  # to refuse before the stream begins
     async with event_stream(request) as response:
         await _follow(request, response, query, cursor)

@@ -65,16 +65,21 @@ def command(
     if session is not None and workspace is not None:
         raise UsageError("--workspace and SESSION cannot be used together")
     query = {"session": session, "type": kind, "recursive": recursive, "workspace": workspace}
-    after = int(since) if since is not None and since.isdigit() else None
-    if after is None and since is not None:
-        from sm.cli.times import since_time
+    after = moment = None
+    if since is not None:
+        from sm.cli.times import is_number, since_time
 
-        first = client.get("/v1/events", {**query, "since_time": since_time(since, client), "limit": 1})
+        if is_number(since):
+            after = int(since)
+        else:
+            moment = since_time(since, client)
+    if following and moment is not None:
+        first = client.get("/v1/events", {**query, "since_time": moment, "limit": 1})
         after = first["events"][0]["seq"] - 1 if first["events"] else first["last_seq"]
     if not following or after is None:
         if limit is None:
             limit = _LIMIT_BEFORE_FOLLOWING if following else 50
-        answer = client.get("/v1/events", {**query, "limit": limit, "since": after})
+        answer = client.get("/v1/events", {**query, "limit": limit, "since": after, "since_time": moment})
         if not following:
             call.show(encode(answer["events"]), lambda events: [event_line(event, now()) for event in events])
             return
