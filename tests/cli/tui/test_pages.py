@@ -14,11 +14,15 @@ from sm.cli.tui.screens import LinePrompt
 from tests.board.samples import row_data, update
 from tests.cli.tui.test_top import MORE, ask, leave, propose_completion, request_of
 from tests.cli.tui.view import View, top
-from tests.fixtures import context_fixture
 from tests.instance import Instance
 from tests.session_client import request_as
 
-home = context_fixture("module", Instance, MORE)
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Instance]:
+    with Instance(MORE) as instance:
+        instance.start_daemon()
+        yield instance
 
 
 @pytest.fixture

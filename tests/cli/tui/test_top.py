@@ -11,7 +11,6 @@ from sm.cli.tui.screens import LinePrompt
 from sm.client.http import Client
 from tests.board.samples import row_data, update
 from tests.cli.tui.view import View, top
-from tests.fixtures import context_fixture
 from tests.instance import Instance
 from tests.session_client import request_as
 from tests.waits import until_async
@@ -20,7 +19,12 @@ MORE = """
   Inbox: {command: [sh, -c, "while sm inbox --take --wait --json >> read-$SM_SESSION_ID; do :; done"], prompt: file}
 """
 
-home = context_fixture("module", Instance, MORE)
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Instance]:
+    with Instance(MORE) as instance:
+        instance.start_daemon()
+        yield instance
 
 
 @pytest.fixture
