@@ -3,11 +3,13 @@
 import json
 import os
 import stat
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from sm.linux.process_limits import soft_limits
 from tests.instance import Instance, until
 
 SHOW = "env | sort > env.txt; umask > umask.txt; : > shown.txt; sleep 1000"
@@ -69,6 +71,26 @@ def test_agent_gets_only_allowed_environment_variables(instance: Instance) -> No
         "TZ": "Europe/Berlin",
         "SSH_AUTH_SOCK": "/tmp/agent.sock",
     }
+
+
+def test_agent_has_the_umask_and_soft_limits_of_its_shell_and_not_of_the_daemon() -> None:
+    with Instance(forked=False) as instance:
+        odd = 'umask 077; ulimit -S -n 256; ulimit -S -s 4096; exec "$@"'
+        instance.run_daemon("sh", "-c", odd, "sh", sys.executable, "-m", "sm.daemon")
+        shell = soft_limits()
+        session = instance.spawn("Sh", "(umask 077; sm spawn Sleeper x); sleep 1000")
+        session_id = session["session_id"]
+        assert soft_limits(session["pid"]) == shell
+        (child,) = until(lambda: instance.get(f"/v1/sessions/{session_id}/children"), "it has a child")
+        assert (
+            soft_limits(until(lambda: instance.session(child["session_id"])["pid"], "the child runs"))
+            == shell
+        )
+        instance.sm("kill", session_id)
+        instance.command = ("sh", "-c", 'umask 000; ulimit -S -n 300; exec "$@"', "sh", *instance.command)
+        instance.sm("restore", session_id)
+        assert soft_limits(instance.session(session_id)["pid"]) == shell
+        assert soft_limits(instance.spawn("Sleeper", "x")["pid"]) == {**shell, "umask": 0, "nofile": 300}
 
 
 def test_secrets_and_prompts_are_in_no_command_line_log_or_readable_file(instance: Instance) -> None:

@@ -15,6 +15,7 @@ import pytest
 from sm.core.models import Launch
 from sm.errors import AgentStartFailed, StorageFull, UsageError
 from sm.linux import inotify, processes
+from sm.linux.process_limits import hard_limits, soft_limits
 from sm.paths import InstancePaths
 from sm.sandboxes import host
 from sm.sandboxes import launch as launches
@@ -78,6 +79,27 @@ async def test_launch_script_is_private_and_deleted_after_the_start(
     assert sorted(os.listdir(state / "launch")) == [ID + ".prompt", ID + ".token"]
     await sandbox.forget(ID)
     assert os.listdir(state / "launch") == []
+
+
+async def test_soft_limits_are_at_most_the_hard_limits_of_the_terminal(sandbox: HostSandbox) -> None:
+    limits = {"nofile": 1_000_000, "stack": -1, "fsize": 1 << 40, "nproc": 1 << 40}
+    argv = await sandbox.prepare(SESSION, replace(launch("sleep", "1000"), process_limits=limits))
+    lower = 'ulimit -n 300; ulimit -s 4096; ulimit -f 1024; exec "$@"'
+    with running(("sh", "-c", lower, "sh", *argv), stderr=subprocess.PIPE) as child:
+        assert await sandbox.wait_started(SESSION, child.pid)
+        found, most = soft_limits(child.pid), hard_limits(child.pid)
+        child.kill()
+        assert child.stderr is not None and child.stderr.read() == b""
+    assert {name: found[name] for name in limits} == {name: most[name] for name in limits}
+    assert (found["nofile"], found["stack"], found["fsize"]) == (300, 4096 * 1024, 1024 * 512)
+
+
+async def test_agent_keeps_a_higher_oom_score_of_its_terminal(sandbox: HostSandbox) -> None:
+    argv = await sandbox.prepare(SESSION, launch("sleep", "1000"))
+    higher = 'echo 300 >/proc/self/oom_score_adj; exec "$@"'
+    with running(("sh", "-c", higher, "sh", *argv)) as child:
+        assert await sandbox.wait_started(SESSION, child.pid)
+        assert Path(f"/proc/{child.pid}/oom_score_adj").read_text() == "300\n"
 
 
 async def test_failed_start_leaves_no_secret_and_no_files(sandbox: HostSandbox, state: Path) -> None:

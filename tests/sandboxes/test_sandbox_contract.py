@@ -25,6 +25,7 @@ from sm.core.models import Launch, Process, Session
 from sm.core.states import TrustLevel
 from sm.errors import AgentStartFailed
 from sm.linux import processes
+from sm.linux.process_limits import soft_limits
 from sm.paths import AgentPaths, InstancePaths
 from sm.sandboxes.base import Sandbox
 from sm.sandboxes.docker.engine import Engine
@@ -247,6 +248,43 @@ async def test_agent_gets_exactly_its_environment_and_the_TERM_of_the_terminal(
         assert extra is None or extra in (str(work), "0")
     mark = {} if place.container is None else {"SM_SESSION_ID": ID}
     assert answer == {**environment, "TERM": "sm-256color $x", **mark}
+
+
+async def test_agent_has_the_umask_and_the_soft_limits_of_its_launch(
+    place: Place, terminal: AnyTerminal, work: Path
+) -> None:
+    limits = {
+        "umask": 0o026,
+        "nofile": 240,
+        "core": 1_024_000,
+        "stack": 4 << 20,
+        "fsize": 1 << 30,
+        "nproc": 5000,
+    }
+    agent = replace(launch(work, "sleep", "1000"), process_limits=limits)
+    found = soft_limits((await start_agent(place, terminal, agent)).pid)
+    assert found["umask"] == 0o026
+    if place.container is None:
+        assert {name: found[name] for name in limits} == limits
+    else:  # the limits of a container are its own
+        assert not {name for name in limits if name != "umask" and found[name] == limits[name]}
+
+
+async def test_agent_without_limits_has_those_of_its_terminal(
+    place: Place, terminal: AnyTerminal, work: Path
+) -> None:
+    process = await start_agent(place, terminal, launch(work, "sleep", "1000"))
+    if place.container is None:
+        assert soft_limits(process.pid) == soft_limits()
+    else:
+        assert soft_limits(process.pid)["umask"] == 0o022
+
+
+async def test_kernel_prefers_an_agent_when_memory_runs_out(
+    place: Place, terminal: AnyTerminal, work: Path
+) -> None:
+    process = await start_agent(place, terminal, launch(work, "sleep", "1000"))
+    assert Path(f"/proc/{process.pid}/oom_score_adj").read_text() == "200\n"
 
 
 async def test_agent_finds_programs_when_its_environment_is_empty(

@@ -138,6 +138,7 @@ class DockerExec:
             return failed
         terminal = {name: value for name, value in self._pane.process.environ.items() if name == "TERM"}
         process.argv, process.environ, process.cwd = tuple(argv), {**terminal, **environ}, directory
+        process.script = text
         with suppress(FileNotFoundError), open(script, "rb"):  # as an exec, which closes the script
             pass
         return None

@@ -68,6 +68,8 @@ class PlayedProcess:
     cpu_s: float = 0.0
     place: Place | None = None
     inside: int | None = None
+    script: str = ""
+    """The launch script that became this process."""
     held: list[int] = field(default_factory=list)
     """The signals that it gets when its container is continued."""
     handlers: dict[int, Callable[[], None]] = field(default_factory=dict)

@@ -238,6 +238,7 @@ class Programs:
                 file.write("".join(f"{word}\0" for word in words))
             return failed
         process.argv, process.environ, process.cwd = tuple(argv), environ, directory
+        process.script = text
         with open(
             script, "rb"
         ):  # an exec closes the script: inotify reports it after the process has changed

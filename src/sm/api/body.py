@@ -86,7 +86,7 @@ def _refusal(error: ErrorDetails) -> str:
         return f"{name} {_OF_FIELD[error['type']]}"
     if isinstance(inner[0], int):
         return f"{name} {_OF_ITEM[error['type']]}"
-    return f"the values of {name} must be strings"
+    return f"the values of {name} must be {'whole numbers' if error['type'].startswith('int') else 'strings'}"
 
 
 async def read_json(request: web.Request) -> dict[str, Any]:

@@ -266,6 +266,11 @@ class Launch:
     """The process gets a task at its start."""
     mcp_config: str | None = field(default=None, repr=False)
     """Text of the MCP configuration file (`InstancePaths.mcp_file`). Holds secrets; not stored in the database."""
+    process_limits: Mapping[str, int] = field(default_factory=dict)
+    """The umask and the soft limits (`core.process_limits`); without a name, the process has its terminal server's.
+
+    Children of this session inherit them.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,6 +331,8 @@ class SpawnRequest:
     """Variables added to the agent's environment."""
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The caller's environment. The manager keeps the configured variables, and none for a child of a session."""
+    process_limits: Mapping[str, int] = field(default_factory=dict)
+    """The umask and the soft limits of the caller's shell (`core.process_limits`); empty: it has no shell."""
     no_park: bool = False
     """Fail if the account of the agent is parked, in place of waiting for its reset."""
     budget: str | None = None

@@ -19,9 +19,11 @@ from typing import Protocol
 
 from sm.core.backoff import Backoff
 from sm.core.models import Launch
+from sm.core.process_limits import UMASK, UNLIMITED
 from sm.errors import AgentStartFailed, ProgramMissing, StorageFull, UsageError
 from sm.linux import inotify
 from sm.linux.files import directory_below
+from sm.linux.process_limits import raise_oom_score
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +37,24 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 NO_DIRECTORY = 125
 FAILED = ".failed"
 """The suffix of the report of a failed start. The next ones are those of `InstancePaths`."""
+_OOM_SCORE = 200
+"""`oom_score_adj` of agents: when memory runs out, the kernel ends an agent before the daemon and the terminal server.
+
+A process may raise its own, and its children inherit it.
+"""
+# POSIX knows only -f. The others are the same in dash, bash and busybox sh, except that of the processes.
+_ULIMITS = {
+    "cpu": ("t", 1),
+    "fsize": ("f", 512),
+    "data": ("d", 1024),
+    "stack": ("s", 1024),
+    "core": ("c", 512),
+    "nofile": ("n", 1),
+    "memlock": ("l", 1024),
+    "as": ("v", 1024),
+    "nproc": ("up", 1),  # last: the substitutions below fork
+}
+"""The options of `ulimit` for a resource, of which a shell has one, and the unit in bytes, files or seconds."""
 _PROMPT, _SERVERS, _TOKEN = ".prompt", ".mcp.json", ".token"
 _NEW = ".new"
 
@@ -65,6 +85,7 @@ def script(launch: Launch, failed: str, *, mark: str = "$$", setup: Sequence[str
         # bash skips the trap when exec fails, unless execfail is set.
         "if command -v shopt >/dev/null; then shopt -s execfail; fi",
         *(f"export {name}={quote(value)}" for name, value in launch.environment.items()),
+        *_limit_lines(launch.process_limits),
         'exec "$@"',
         "",
     )
@@ -72,6 +93,20 @@ def script(launch: Launch, failed: str, *, mark: str = "$$", setup: Sequence[str
     if b"\0" in text:
         raise UsageError("a command and its environment must not contain a NUL character")
     return text
+
+
+def _limit_lines(limits: Mapping[str, int]) -> Iterator[str]:
+    """The lines that set the OOM score, the umask and the soft limits, each at most as high as the hard limit."""
+    yield raise_oom_score(_OOM_SCORE)
+    for name, (options, unit) in _ULIMITS.items():
+        if name in limits:
+            value = "unlimited" if limits[name] == UNLIMITED else -(-limits[name] // unit)
+            wanted = [f"ulimit -S -{option} {value}" for option in options]
+            # A hard limit may be lower, because the terminal server was started with that one.
+            at_most = [f'ulimit -S -{option} "$(ulimit -H -{option})"' for option in options]
+            yield f"{{ {' || '.join(wanted + at_most)}; }} 2>/dev/null"
+    if UMASK in limits:
+        yield f"umask {limits[UMASK]:04o}"
 
 
 def write_files(

@@ -12,6 +12,7 @@ from sm.core.text import folded
 from sm.errors import IllegalState, NoServer, NoTerminal, NotFound, UsageError
 from sm.linux import processes
 from sm.linux.files import read_or_empty
+from sm.linux.process_limits import soft_limits
 from sm.policy.access import Action
 from sm.providers.base import Provider
 from sm.sessions.manager import Manager, SessionResult
@@ -70,6 +71,7 @@ class Adoptions:
             working_dir=processes.working_dir(process.pid),
             trust=trust or TrustLevel.DIRECT.value,
             environment=processes.environment(process.pid),
+            process_limits=_soft_limits(process.pid),
         )
         planned = await self._planner.plan(caller, request, None, runs=True)
         if planned.session.provider != provider.name:
@@ -154,6 +156,14 @@ class Adoptions:
         path = reader.path(launch.environment, process.pid)
         text = await asyncio.to_thread(read_or_empty, path, _PUBLISHED_MAX_BYTES)
         return reader.conversation(text, process) if text else None
+
+
+def _soft_limits(pid: int) -> dict[str, int]:
+    """The umask and the soft limits of a process, for its restore; empty when it is gone."""
+    try:
+        return soft_limits(pid)
+    except OSError:
+        return {}
 
 
 def _usual_type(provider: Provider) -> str:

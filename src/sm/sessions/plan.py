@@ -15,6 +15,7 @@ from sm.core.items import ItemState
 from sm.core.lifecycle import is_live
 from sm.core.models import Caller, Capabilities, Launch, Session, SpawnRequest, Workspace, digest
 from sm.core.names import friendly_name, nearest_name, normalize_title
+from sm.core.process_limits import checked_limits
 from sm.core.restarts import Restarts
 from sm.core.states import CallerKind, Mode, TrustLevel
 from sm.core.statuses import Status
@@ -66,6 +67,8 @@ class SpawnPlan:
     warnings: tuple[str, ...]
     account: Account | None = None
     """None: that of an existing session, or unknown."""
+    shell_limits: Mapping[str, int] = field(default_factory=dict)
+    """To be remembered for callers without a shell; empty: nothing new."""
     no_park: bool = False
     budget: SpawnBudget = NO_BUDGET
     recovery: Recovery = field(default_factory=Recovery)
@@ -139,6 +142,7 @@ class SpawnPlanner:
             )
             workspace = await self._directories.nearest(directory)
         parent_launch = await self._launch_of(parent)
+        process_limits = await self._process_limits(parent_launch, request)
         inherited = self._inherited(parent_launch, request.environment)
         added = self._added(caller, request.env)
         base = {**inherited, **added}
@@ -189,7 +193,14 @@ class SpawnPlanner:
         )
         session = replace(session, model=plan.model, conversation=plan.conversation)
         launch = self._launch(
-            session, plan, inherited, added, provider, grants, has_prompt=prompt is not None
+            session,
+            plan,
+            inherited,
+            added,
+            provider,
+            grants,
+            has_prompt=prompt is not None,
+            process_limits=process_limits,
         )
         if not (runs or request.skip_checks):
             try:
@@ -207,7 +218,18 @@ class SpawnPlanner:
         unpriced = price_warnings(self._store.budgets, session, budget.limits, provider)
         warnings = (*warnings, *types.caller_warnings, *grants.warnings, *plan.warnings, *limits)
         warnings = (*renamed, *warnings, *budget.warnings, *unpriced)
-        return SpawnPlan(session, launch, prompt, token, warnings, account, request.no_park, budget)
+        is_shell = caller.kind is CallerKind.OPERATOR and not runs
+        return SpawnPlan(
+            session,
+            launch,
+            prompt,
+            token,
+            warnings,
+            account,
+            checked_limits(request.process_limits) if is_shell else {},
+            request.no_park,
+            budget,
+        )
 
     async def plan_restore(self, session: Session, *, is_decided: bool = False) -> RestorePlan:
         """Plan a new process that resumes the session's conversation. Writes nothing.
@@ -351,6 +373,7 @@ class SpawnPlanner:
             provider,
             grants,
             has_prompt=bool(source.prompt),
+            process_limits=before.process_limits,
         )
         lasting = (
             *types.caller_warnings,
@@ -381,6 +404,15 @@ class SpawnPlanner:
         if parent_launch is not None:
             return {**parent_launch.inherited, **parent_launch.added}
         return self._environments.inheritable(environment)
+
+    async def _process_limits(self, parent_launch: Launch | None, request: SpawnRequest) -> Mapping[str, int]:
+        """The umask and the soft limits of a new session: its parent's, else those of the caller's shell.
+
+        A caller without a shell, such as a chat or the page in a browser, has those of the last spawn from a shell.
+        """
+        if parent_launch is not None:
+            return parent_launch.process_limits
+        return checked_limits(request.process_limits) or await self._store.shell_limits()
 
     def _named(self, request: SpawnRequest) -> tuple[SpawnRequest, tuple[str, ...]]:
         """The request with a name that can be used, and a warning if that is not the one in it."""
@@ -483,6 +515,7 @@ class SpawnPlanner:
         grants: Grants,
         *,
         has_prompt: bool,
+        process_limits: Mapping[str, int],
     ) -> Launch:
         workspace = self._directories.workspace_of(session)
         given = self._environments.given(session, workspace, provider, inherited, plan.environment, added)
@@ -500,6 +533,7 @@ class SpawnPlanner:
             flags=plan.flags,
             has_prompt=has_prompt,
             mcp_config=grants.mcp_config(environment),
+            process_limits=process_limits,
         )
 
     def _check_arguments(self, caller: Caller, request: SpawnRequest) -> None:

@@ -190,6 +190,8 @@ class Spawner:
         if planned.account is not None and tx.accounts.find(planned.account.name) is None:
             tx.accounts.put(planned.account)
         await tx.insert(session, planned.launch, planned.prompt)
+        if planned.shell_limits:
+            tx.put_shell_limits(planned.shell_limits)
         planned.budget.insert(tx, session)
         await tx.event(
             EventType.SPAWNED, session, at, spawn_event(session), {"agent_type": session.agent_type}

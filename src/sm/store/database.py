@@ -36,7 +36,17 @@ from sm.store.messages import MailReads
 from sm.store.migrations import migrate
 from sm.store.records import RecordReads
 from sm.store.retention import prune
-from sm.store.rows import CHECKPOINTS, EVENTS, OUTBOX, SESSIONS, WORKSPACES, encode_json, launch_from_json
+from sm.store.rows import (
+    CHECKPOINTS,
+    EVENTS,
+    OUTBOX,
+    SESSIONS,
+    SHELL_LIMITS,
+    WORKSPACES,
+    decode_json,
+    encode_json,
+    launch_from_json,
+)
 from sm.store.search import SearchReads
 from sm.store.sums import SumReads
 from sm.store.telegram import TelegramReads
@@ -504,6 +514,11 @@ class Store:
         if not rows:
             raise NotFound(f"no such session: {session_id}", "list sessions: sm all")
         return launch_from_json(rows[0][0])
+
+    async def shell_limits(self) -> dict[str, int]:
+        """The umask and the soft limits of the shell of the last spawn; empty before the first one."""
+        rows = await self._read("SELECT value FROM meta WHERE name = ?", (SHELL_LIMITS,))
+        return decode_json(rows[0][0]) if rows else {}
 
     async def spawn_prompt(self, session_id: str) -> str | None:
         rows = await self._read("SELECT spawn_prompt FROM sessions WHERE id = ?", (session_id,))

@@ -333,6 +333,10 @@ FORUMS = RowTable(
 )
 
 
+SHELL_LIMITS = "shell_limits"
+"""The name of a row of the table `meta`."""
+
+
 def launch_to_json(launch: Launch) -> str:
     """Omits the MCP servers: their credentials stay in their own file (`Sandbox.prepare`)."""
     return encode_json({f.name: getattr(launch, f.name) for f in fields(Launch) if f.name != "mcp_config"})

@@ -28,8 +28,10 @@ from sm.store.rows import (
     EVENTS,
     OUTBOX,
     SESSIONS,
+    SHELL_LIMITS,
     WORKSPACES,
     RowTable,
+    encode_json,
     insertion,
     launch_to_json,
 )
@@ -222,6 +224,13 @@ class Transaction:
             SESSIONS.row(session) | {"spawn_prompt": prompt, "launch": launch_to_json(launch)},
         )
         self.sessions[session.id] = session
+
+    def put_shell_limits(self, limits: Mapping[str, int]) -> None:
+        """Remember the umask and the soft limits of the shell of the last spawn; see `Store.shell_limits`."""
+        self.write(
+            "INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)",
+            (SHELL_LIMITS, encode_json(dict(limits))),
+        )
 
     def change(self, table: RowTable[T], before: T, after: T, state: str, what: str) -> bool:
         """Update the columns that differ; False if none does.

@@ -89,6 +89,14 @@ class SpawnBody(Body):
         dict[str, str] | None,
         doc("The caller's environment; variables that the configuration does not name are ignored."),
     ] = None
+    process_limits: Annotated[
+        dict[str, int] | None,
+        doc(
+            "The `umask` and the soft limits of the caller's shell, by the names of setrlimit(2) in lower case; -1: "
+            "unlimited. Ignored for the child of a session, which has its parent's. null: the caller has no shell, and "
+            "the agent gets those of the last spawn from a shell."
+        ),
+    ] = None
     budget: Annotated[
         str | None,
         doc("Limits for the session and all below it, such as `usd=5,tokens=2M,minutes=90`."),
@@ -258,11 +266,12 @@ async def spawn(request: ApiRequest, body: SpawnBody, key: RequestKey | None) ->
     Answers when the process runs, or has run and ended; with `wait_s` when the agent is ready.
     """
     wanted = SpawnRequest(
-        **body.model_dump(exclude={"args", "cwd", "env", "environment", "wait_s"}),
+        **body.model_dump(exclude={"args", "cwd", "env", "environment", "process_limits", "wait_s"}),
         extra_args=tuple(body.args or ()),
         current_dir=body.cwd,
         env=body.env or {},
         environment=body.environment or {},
+        process_limits=body.process_limits or {},
     )
     sessions = request.services.sessions
     return request.views.started(

@@ -45,6 +45,7 @@ from sm.core.session_lines import label
 from sm.core.states import TrustLevel
 from sm.core.statuses import ENDED, Status
 from sm.errors import ExternalError, SmError, WaitTimeout
+from sm.linux.process_limits import soft_limits
 from sm.paths import INSIDE_VAULT
 from sm.wire import decode
 
@@ -115,7 +116,12 @@ def _spawn(client: Client, agent_type: str, task: str, vault: str | None, **more
     else:
         # The trust level is asked for, so a missing engine or image is an error and no reason to run on this machine.
         place = {"trust": TrustLevel.SANDBOXED, "working_dir": vault}
-    request = {"agent_type": agent_type, "prompt": task, "environment": dict(os.environ)}
+    request = {
+        "agent_type": agent_type,
+        "prompt": task,
+        "environment": dict(os.environ),
+        "process_limits": soft_limits(),
+    }
     session: JsonObject = client.post("/v1/sessions", request | place | more, timeout_s=_TIMEOUT_S)
     return session
 

@@ -46,6 +46,7 @@ from sm.core.lines import line
 from sm.core.session_lines import name_and_id
 from sm.core.statuses import Status
 from sm.errors import InvalidText, SetupRequired, SmError, UnknownAgentType, UsageError
+from sm.linux.process_limits import soft_limits
 
 
 @click.command(help=__doc__, cls=TextCommand)
@@ -176,7 +177,7 @@ def command(
     if variables:
         body["env"] = _variables(variables)
     if instance.session_id is None:
-        body["environment"] = environment()
+        body |= {"environment": environment(), "process_limits": soft_limits()}
     tree = None
     if worktree:
         from sm.cli.display.errors import print_warnings

@@ -42,6 +42,7 @@ from sm.core.request_lines import verdict
 from sm.core.states import OPEN_STATES
 from sm.core.text import is_whole_tool_use
 from sm.errors import SmError
+from sm.linux.process_limits import soft_limits
 
 if TYPE_CHECKING:
     from sm.cli.tui.app import TopApp
@@ -337,7 +338,9 @@ class ActionRunner:
             if call.recipients:
                 text = await asyncio.to_thread(self._broadcast, call)
             else:
-                body = {**call.body, "environment": environment()} if name == "spawn" else call.body
+                body = call.body
+                if name == "spawn":
+                    body = {**body, "environment": environment(), "process_limits": soft_limits()}
                 answer = await asyncio.to_thread(self._client.post, call.path, body, timeout_s=timeout_s)
                 text = f"done: {command}"
             if name == "rm" and answer["worktree"] is not None:

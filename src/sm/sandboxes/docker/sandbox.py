@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from sm.config import Config, sandbox_for
 from sm.core.models import Exit, Launch, Process, Session, Workspace
+from sm.core.process_limits import UMASK
 from sm.errors import (
     AgentStartFailed,
     SandboxBusy,
@@ -154,7 +155,10 @@ class ContainerSandbox:
         docker, session_id = self._engine.command(), session.id
         if not _ID.fullmatch(session_id):
             raise UsageError(f"invalid session id {session_id!r}")
-        marked_launch = replace(launch, environment={**launch.environment, "SM_SESSION_ID": session_id})
+        # The limits of the processes in a container are those of the container.
+        umask = {name: value for name, value in launch.process_limits.items() if name == UMASK}
+        environment = {**launch.environment, "SM_SESSION_ID": session_id}
+        marked_launch = replace(launch, environment=environment, process_limits=umask)
         setup = (*_SETUP, *_scratch_directory(launch.working_dir))
         text = launches.script(marked_launch, report_inside(session_id), mark="$_sm_start", setup=setup)
         workspace = self._workspace_of(session)
