@@ -204,6 +204,10 @@ class FakeTerminals:
     def _own(self) -> dict[str, PlayedPane]:
         return {p.session_id: p for p in self._server.panes.values() if p.instance == self._instance}
 
+    @property
+    def server_pid(self) -> int | None:
+        return None if self._server.process is None else self._server.process.pid
+
     async def snapshot(self) -> Mapping[str, Pane]:
         await self._ask()
         return {session_id: shown(pane) for session_id, pane in self._own().items()}

@@ -367,7 +367,7 @@ class DaemonParts:
             accounts=accounts,
             pairings=Pairings(store, manager, audit.record, map(telegram_user, owners)),
             telegram=Telegram(store, manager, audit.record, link, owners),
-            daemon=DaemonInfo(paths.socket, started_s, trouble, stopping),
+            daemon=DaemonInfo(paths.socket, started_s, trouble, stopping, lambda: terminals.server_pid),
         )
         self.telegram = TelegramParts(loaded, services, wall, steady)
         mcp = McpServer(

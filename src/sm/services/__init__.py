@@ -97,6 +97,8 @@ class DaemonInfo:
     """The current failures of the daemon's functions."""
     stopping: asyncio.Event
     """Set to stop the daemon."""
+    terminal_server: Callable[[], int | None]
+    """The pid of the terminal server, if it is known."""
 
 
 @dataclass(frozen=True, slots=True)

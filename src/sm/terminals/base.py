@@ -60,6 +60,10 @@ class Lifecycle(Protocol):
     def trouble(self) -> str | None:
         """The reason why the terminal server did not answer the last call; None when it answered or does not run."""
 
+    @property
+    def server_pid(self) -> int | None:
+        """The process of the terminal server, the parent of every agent; None when no call has reached it."""
+
     async def snapshot(self) -> Mapping[str, Pane]:
         """Every terminal of this instance by session id. Raises NoServer, TerminalUnreachable."""
 

@@ -1,6 +1,11 @@
 """`sm doctor` with an `sm mcp` that it starts as a process."""
 
+import os
 import re
+import resource
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -99,3 +104,48 @@ def test_doctor_reports_why_there_are_no_tools(machine: Sm, peer: Peer, refused:
     peer.script("GET /v1/workspaces", answer([]))
     peer.script(ROUTE, refused)
     assert shown in machine("doctor", code=None).out
+
+
+@contextmanager
+def started_by(shell: str) -> Iterator[int]:
+    """The pid of a process that a shell has started after these commands."""
+    words = ["sh", "-c", f'{shell}; echo ready; exec "$@"', "sh", "sleep", "1000"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        yield process.pid
+        process.kill()
+
+
+def limit_lines(machine: Sm, peer: Peer, daemon: int, server: int | None) -> list[str]:
+    """The warnings of doctor about the limits of a daemon and a tmux server."""
+    peer.script("GET /v1/health", answer(HEALTH | {"version": __version__, "pid": daemon}))
+    peer.script("GET /v1/status", answer({"terminal_server": server}))
+    return [line for line in machine("doctor", code=None).out.splitlines() if "this shell has" in line]
+
+
+def test_doctor_names_the_command_that_raises_the_limits_of_a_tmux_server(machine: Sm, peer: Peer) -> None:
+    most, sudo = resource.getrlimit(resource.RLIMIT_NOFILE)[1], "" if os.geteuid() == 0 else "sudo "
+    nice = os.getpriority(os.PRIO_PROCESS, 0)
+    with started_by("ulimit -n 300; ulimit -f 1024; renice 9 -p $$ >/dev/null") as server:
+        (found,) = limit_lines(machine, peer, os.getpid(), server)
+    assert found == (
+        f"warning  the tmux server (pid {server}) gives agents less than this shell has: at most 524,288 bytes "
+        f"in a file in place of no limit; at most 300 open files in place of {most:,}; niceness 9 in place of {nice}"
+        f"  -> {sudo}prlimit --pid {server} --fsize=:unlimited --nofile=:{most} && {sudo}renice {nice} -p {server}"
+    )
+
+
+def test_doctor_names_the_command_that_raises_the_limits_of_the_daemon(machine: Sm, peer: Peer) -> None:
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    with started_by("ulimit -n 300") as daemon:
+        (found,) = limit_lines(machine, peer, daemon, None)
+    assert found == (
+        f"warning  the daemon (pid {daemon}) gives a tmux server less than this shell has: at most 300 open files "
+        f"in place of {most:,}  -> sm daemon restart"
+    )
+
+
+def test_doctor_does_not_warn_of_soft_limits_or_of_higher_hard_limits(machine: Sm, peer: Peer) -> None:
+    with started_by("ulimit -S -n 300; ulimit -S -f 1024") as server:
+        assert limit_lines(machine, peer, os.getpid(), server) == []

@@ -16,6 +16,7 @@ def test_service_install_writes_the_unit_and_names_the_commands_when_systemd_is_
     unit = (home / UNIT).read_text()
     assert f'Environment="SM_HOME={home}"\n' in unit
     assert f'Environment="PATH={os.environ["PATH"]}"\n' in unit
+    assert "\nKillMode=process\n" in unit and "\nOOMPolicy=continue\n" in unit
     assert unit.count("ExecStart=") == 1 and '"daemon" "run"\n' in unit
     assert f"wrote {home / UNIT}; " in done.out
     assert "systemctl --user enable --now sm.service" in done.out

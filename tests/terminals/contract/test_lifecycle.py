@@ -250,6 +250,19 @@ async def test_server_started_s_is_the_start_time_of_the_server(terminals: Termi
     assert int(before) <= await terminals.server_started_s() <= world.now_s()
 
 
+async def test_server_pid_is_the_parent_of_agents_while_the_server_is_known(
+    terminals: Terminals, world: World
+) -> None:
+    seen = [terminals.server_pid]
+    pane = await terminals.open(ID, NAME, "/", FOREVER)
+    seen.append(terminals.server_pid)
+    world.tmux("kill-server")
+    await gone(pane.pid)
+    with pytest.raises(NoServer):
+        await terminals.server_started_s()
+    assert [*seen, terminals.server_pid] == [None, pane.server_pid, None]
+
+
 async def test_close_removes_the_terminal_and_can_be_repeated(terminals: Terminals) -> None:
     pane = await terminals.open(ID, NAME, "/", FOREVER)
     await terminals.open("99999999", "command-99999999", "/", FOREVER)

@@ -54,6 +54,9 @@ class StatusOverview(TypedDict):
     """An overview in numbers."""
 
     daemon: DaemonView
+    terminal_server: Annotated[
+        int | None, doc("The pid of the tmux server, if the daemon has reached it; null for a session.")
+    ]
     sessions: Annotated[dict[str, int], doc("The number of sessions by status.")]
     orphans: Annotated[int, doc("Live sessions whose parent's process has ended.")]
     orphan_processes: Annotated[

@@ -70,6 +70,7 @@ async def status(request: ApiRequest, query: StatusQuery) -> StatusOverview:
     has_cgroups, reason = await services.leftovers.cgroups()
     return {
         "daemon": _daemon(services.daemon),
+        "terminal_server": services.daemon.terminal_server() if operator else None,
         "sessions": Counter(session.status.value for session in seen),
         "orphans": sum(services.sessions.is_orphan(s) for s in seen),
         "orphan_processes": [

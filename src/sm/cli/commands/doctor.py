@@ -220,6 +220,7 @@ def _daemon(instance: Instance) -> Iterator[Check]:
         )
         return
     client = instance.client(start=False)
+    yield from _inherited_limits(client, health["pid"])
     yield from _cgroups(client)
     yield from _mcp(instance)
     yield from _sandbox(client)
@@ -227,6 +228,25 @@ def _daemon(instance: Instance) -> Iterator[Check]:
     yield from _telegram(client)
     yield from _web(instance)
     yield from _archives(client)
+
+
+def _inherited_limits(client: Client, daemon: int) -> Iterator[Check]:
+    """Check that agents can have the limits and the priority of programs that this shell starts.
+
+    The launch script cannot raise what agents inherit from the tmux server, and that from the daemon that started it.
+    """
+    from sm.cli.inherited_limits import command_to_raise, losses
+
+    try:
+        server = client.get("/v1/status", timeout_s=5.0)["terminal_server"]
+    except (SmError, KeyError):  # another check tells
+        return
+    if server is not None and (lost := losses(server)):
+        what = f"the tmux server (pid {server}) gives agents less than this shell has: {'; '.join(map(str, lost))}"
+        yield Check(False, what, command_to_raise(server, lost), needed=False)
+    if lost := losses(daemon):
+        what = f"the daemon (pid {daemon}) gives a tmux server less than this shell has: {'; '.join(map(str, lost))}"
+        yield Check(False, what, "sm daemon restart", needed=False)
 
 
 def _archives(client: Client) -> Iterator[Check]:

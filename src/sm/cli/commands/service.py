@@ -26,6 +26,10 @@ ExecStart={command}
 {environment}
 # Stop only the daemon: the agents and the tmux server keep running.
 KillMode=process
+# An agent that the kernel ends for lack of memory is in the cgroup of this service. The other agents keep running.
+OOMPolicy=continue
+# Below the 200 of agents: systemd gives a user service 200 too.
+OOMScoreAdjust=100
 Restart=on-failure
 # Exit code 7: another daemon runs, or the database or the configuration is invalid. A restart would not help.
 RestartPreventExitStatus=7

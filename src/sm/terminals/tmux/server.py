@@ -110,6 +110,11 @@ class TmuxServer:
         """The living connection. While it is the same one, so is the server, and `ask` uses it."""
         return self._control if self._control is not None and self._control.alive else None
 
+    @property
+    def known_pid(self) -> int | None:
+        """The pid of the server, without asking; None without a connection."""
+        return self._pid or None if self.connection is not None else None
+
     async def pid(self) -> int:
         """Raises NoServer, TerminalUnreachable."""
         await self._connected(start=False)

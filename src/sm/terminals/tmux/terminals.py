@@ -96,6 +96,10 @@ class Tmux:
     def trouble(self) -> str | None:
         return self._server.trouble
 
+    @property
+    def server_pid(self) -> int | None:
+        return self._server.known_pid
+
     async def snapshot(self) -> Mapping[str, Pane]:
         return await self._finder.snapshot()
 
