@@ -105,6 +105,7 @@ _UNITS = {
     "max_depth": "generations",
     "max_per_workspace": "processes",
     "messages_per_minute": "messages per minute",
+    "operator_messages_per_minute": "messages per minute",
     "reports_per_minute": "reports per minute",
     **dict.fromkeys(("input", "output", "cache_read", "cache_write"), "US dollars per million tokens"),
 }

@@ -11,7 +11,7 @@ from sm.api.routes import ROUTES
 from sm.board import ACTIONS, NO_WORDS, ActionInput, ApiCall, Target, command_to_copy, needs
 from sm.cli import COMMANDS
 from sm.cli.group import sm
-from tests.board.samples import AT_S, row
+from tests.board.samples import AT_S, message, row
 from tests.cli.samples import request
 
 LIVE, ENDED = row(), row(status="completed", pid=None)
@@ -23,8 +23,11 @@ def asked(**more: Any) -> Target:
 
 QUESTION, PERMISSION = asked(), asked(kind="permission", tool="Bash", questions=[])
 TEAM = Target(LIVE, workspace="shop", audience=("1a2b3c4d", "5e6f7a8b"), cwd="/here")
+TO_OPERATOR = message(57, "queued", session_id=None, label="operator", **{"from": "1a2b3c4d"})
+UNREAD = Target(row(), needs({}, [], [TO_OPERATOR], {}, AT_S)[0])
 TARGETS = [
     QUESTION,
+    UNREAD,
     PERMISSION,
     Target(LIVE),
     Target(ENDED),

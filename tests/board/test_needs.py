@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sm.board import NeedKind, Quiet, chips, needs
+from sm.board import ACTIONS, NO_WORDS, NeedKind, Quiet, Target, chips, needs
 from sm.board.words import context_bar, count_of_tokens, short_model, shown
 from sm.client.live import TokensData
 from tests.board.samples import AT_S, message, row
@@ -49,6 +49,31 @@ def test_needs_are_requests_by_age_then_messages_stale_sessions_and_trouble() ->
     assert found[0].text == "Bash: npm install⏎rm -rf /"
     assert found[0].digest == f"{57:032x}"
     assert found[2].text == "unconfirmed (no answer): go on"
+
+
+def test_unread_message_to_the_operator_needs_a_person_until_it_is_read() -> None:
+    waiting = {"session_id": None, "label": "operator", "from": "b", "from_label": "engineer-b (b)"}
+    found = needs(
+        {},
+        [],
+        [
+            message(1, "queued", text="done\nso far", **waiting),
+            message(2, "submitted", **waiting),
+            message(3, "queued", **{**waiting, "from": "sm"}),
+        ],
+        NOTHING,
+        AT_S,
+    )
+    assert [(n.key, n.session_id, n.label, n.text) for n in found] == [
+        ("message 1", "b", "engineer-b (b)", "to you: done⏎so far")
+    ]
+    target = Target(None, found[0])
+    read = ACTIONS["read"]
+    assert read.refusal(target) is None
+    assert read.command_line(target) == "sm inbox --read 1"
+    assert read.call is not None
+    assert read.call(target, NO_WORDS).body == {"message_ids": [1]}
+    assert read.refusal(Target()) == "select a message to you"
 
 
 def test_quiet_is_since_the_last_need_was_gone() -> None:

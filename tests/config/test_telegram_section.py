@@ -35,7 +35,7 @@ def test_telegram_section_has_the_documented_defaults(path: Path) -> None:
     loaded = load(str(path))
     section = loaded.config.telegram
     assert (section.token_file, section.owner_ids, section.groups, section.topics) == (None, (), (), "roots")
-    assert section.notify == ("completed", "error", "abandoned", "killed", "request", "warning")
+    assert section.notify == ("completed", "error", "abandoned", "killed", "request", "warning", "message")
     assert (section.progress, section.pairing, section.quiet_hours, section.base_url) == (
         True,
         True,

@@ -121,4 +121,4 @@ def test_me_and_parent_are_taken_wherever_a_session_is(instance: Instance) -> No
     assert "no such session: parent" in instance.refused("status", "parent", exit_code=3)
     assert "no such session: stranger" in instance.refused("kill", "stranger", exit_code=3, env=as_child)
     refused = instance.refused("kill", "operator", exit_code=3, env=as_child)
-    assert refused.startswith("sm: the operator is no session\nhint: to ask the operator: sm ask QUESTION")
+    assert refused.startswith("sm: the operator is no session\nhint: sm send operator TEXT; to ask")

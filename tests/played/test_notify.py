@@ -77,6 +77,23 @@ def test_ending_without_a_parent_notifies_the_program_and_each_webhook_once() ->
         assert (body["exit_code"], body["status"], body["agent_type"]) == (3, "error", "Sh")
 
 
+def test_message_to_the_operator_notifies_the_program_and_webhooks() -> None:
+    receiver = PlayedReceiver()
+    with instance_with(keep, receiver) as instance:
+        receiver.serve(instance)
+        session = instance.spawn("Sleeper", "x")
+        sent = instance.json(
+            "send", "operator", "half is done", env=instance.as_session(session["session_id"])
+        )
+        wait_outbox(instance)
+        (body,) = inputs(instance)
+        assert [request.json for request in receiver.got] == [body]
+        number = sent["message_id"]
+        assert (body["type"], body["occasion"]) == ("message", f"{session['session_id']}/message:{number}")
+        label = f"{session['name']} ({session['session_id']})"
+        assert body["text"] == f'message {number} from {label}: "half is done"'
+
+
 def ended_child(instance: Instance) -> tuple[dict[str, Any], dict[str, Any]]:
     """A parent, and its ended child; the parent has the notice."""
     parent = instance.spawn("Sleeper")

@@ -508,6 +508,19 @@ def test_endings_are_reported_once_each_to_those_who_may_see_them(
     assert len(api.messages(6)) == 3
 
 
+def test_message_to_the_operator_is_reported_and_one_to_a_session_is_not(
+    home: Instance, api: TelegramApi, ann: Person
+) -> None:
+    reply_to(api, ann, "/list")
+    id = home.spawn("Echo")["session_id"]
+    home.sm("send", id, "take this")
+    until(lambda: "take this" in (home.work / "got").read_text(), "the message")
+    home.sm("send", "operator", "done <b> so far", env=home.as_session(id))
+    said = api.wait_for_message(1001, "sent the operator message")
+    assert said.text.endswith(': "done <b> so far"')
+    assert len(api.messages(1001, id)) == 1
+
+
 def test_followed_session_reports_more_and_a_muted_one_makes_no_sound(
     home: Instance, api: TelegramApi, ann: Person
 ) -> None:

@@ -20,6 +20,11 @@ def _question(target: Target) -> str | None:
     return "the question is cut: attach to answer it" if request["cut"] else None
 
 
+def _unread(target: Target) -> str | None:
+    is_unread = target.need is not None and target.need.message_id is not None
+    return None if is_unread else "select a message to you"
+
+
 def _session(target: Target) -> str | None:
     return None if target.session_id is not None else "select a session"
 
@@ -120,6 +125,16 @@ def _send(target: Target, words: ActionInput) -> ApiCall:
 def _send_command(target: Target, words: ActionInput) -> tuple[str, ...]:
     mode = {"idle": ("--mode", "idle"), "urgent": ("--urgent",)}.get(words.mode, ())
     return ("sm", "send", *mode, _id(target), words.text or "TEXT")
+
+
+def _mark_read(target: Target, words: ActionInput) -> ApiCall:
+    assert target.need is not None
+    return ApiCall("/v1/inbox/confirm", {"message_ids": [target.need.message_id]})
+
+
+def _mark_read_command(target: Target, words: ActionInput) -> tuple[str, ...]:
+    number = None if target.need is None else target.need.message_id
+    return ("sm", "inbox", "--read", "MESSAGE" if number is None else str(number))
 
 
 def _kill(target: Target, words: ActionInput) -> ApiCall:
@@ -255,6 +270,7 @@ ACTIONS: Mapping[str, BoardAction] = {
         BoardAction("deny", "d", "Deny, with words", _open_request, _on_request("deny"), _answer(False)),
         BoardAction("answer", "t", "Answer with a text", _question, _on_request("answer"), _answer(True)),
         BoardAction("send", "s", "Send a message", _live, _send_command, _send),
+        BoardAction("read", "m", "Mark as read", _unread, _mark_read_command, _mark_read),
         BoardAction(
             "interrupt", "i", "Interrupt (Escape)", _live, _typed("interrupt"), _on_session("interrupt")
         ),

@@ -1,4 +1,4 @@
-"""Entries that need a person: requests, failed messages, stale sessions, trouble of the daemon. Pure."""
+"""Entries that need a person: requests, failed and unread messages, stale sessions, trouble of the daemon. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,8 @@ from typing import Any
 
 from sm.board.row import BoardRow
 from sm.board.words import request_words, shown
-from sm.core.states import MessageState
+from sm.core.messages import SM_ITSELF
+from sm.core.states import OPEN_STATES, MessageState
 from sm.core.timestamps import epoch_s
 
 Data = Mapping[str, Any]
@@ -36,6 +37,8 @@ class BoardNeed:
     since_s: float
     """The daemon's time; 0: unknown."""
     request: Data | None = None
+    message_id: int | None = None
+    """Of a message to the operator that nobody has read."""
 
     @property
     def digest(self) -> str | None:
@@ -56,6 +59,7 @@ def needs(
     """
     found = [_request(request) for request in requests if _is_open(request)]
     found += [_message(message) for message in messages if _is_failed(message, now_s)]
+    found += [_unread(message) for message in messages if _is_unread(message)]
     found += [
         BoardNeed(
             NeedKind.STALE,
@@ -100,6 +104,20 @@ def _is_failed(message: Data, now_s: float) -> bool:
     is_own = message["from"] == "operator" and message["session_id"] is not None
     is_recent = now_s - epoch_s(message["created_at"]) < _MESSAGE_AGE_MAX_S
     return is_own and message["status"] in _FAILED and is_recent
+
+
+def _is_unread(message: Data) -> bool:
+    """A message of a session to the operator, which waits in the inbox."""
+    return message["session_id"] is None and message["from"] != SM_ITSELF and message["status"] in OPEN_STATES
+
+
+def _unread(message: Data) -> BoardNeed:
+    text = f"to you: {shown(message.get('text') or '', 200)}"
+    label, at_s = shown(message["from_label"], 150), epoch_s(message["created_at"])
+    key = f"message {message['message_id']}"
+    return BoardNeed(
+        NeedKind.MESSAGE, key, message["from"], label, text, at_s, message_id=message["message_id"]
+    )
 
 
 def _message(message: Data) -> BoardNeed:

@@ -108,6 +108,8 @@ def deliver(
     interrupted = False
     try:
         for index, message in enumerate(messages):
+            if message["session_id"] is None and options.wait is None:
+                continue  # the operator reads it later
             messages[index] = _follow(client, message, deadline, settled=options.wait is not None)
     except KeyboardInterrupt:  # the daemon delivers the messages anyway
         interrupted = True

@@ -322,6 +322,8 @@ class Limits(Section):
     applies to the operator. The sessions without a workspace share one limit."""
     messages_per_minute: int = Field(default=120, ge=1, le=100_000)
     """Maximum number of messages that one session may send in a minute."""
+    operator_messages_per_minute: int = Field(default=6, ge=1, le=100_000)
+    """Maximum number of messages that one session may send to the operator in a minute."""
     reports_per_minute: int = Field(default=120, ge=1, le=100_000)
     """Maximum number of checkpoints and notes that one session may report in a minute."""
 
@@ -346,7 +348,16 @@ class Webhook(Section):
     """A file that only you can read, with the key of the signature (HMAC-SHA256)."""
     events: tuple[
         Literal[
-            "completed", "error", "abandoned", "killed", "request", "idle", "budget", "digest", "warning"
+            "completed",
+            "error",
+            "abandoned",
+            "killed",
+            "request",
+            "idle",
+            "budget",
+            "digest",
+            "warning",
+            "message",
         ],
         ...,
     ] = (
@@ -356,9 +367,11 @@ class Webhook(Section):
         "killed",
         "request",
         "budget",
+        "message",
     )
     """Types of the events that the URL gets. idle: a turn has ended (see turn_ended). budget: most of a budget is
-    spent, or all of it. digest: see digest_at. warning: something goes wrong in a session (see warnings)."""
+    spent, or all of it. digest: see digest_at. warning: something goes wrong in a session (see warnings).
+    message: an agent has sent you a message."""
 
 
 def _different(value: tuple[Webhook, ...]) -> tuple[Webhook, ...]:
@@ -373,8 +386,8 @@ class Notify(Section):
     """Report each turn that an agent without a parent ends without `sm complete`: in the operator's inbox, to command,
     and to the webhooks that get the event idle."""
     command: Program | None = None
-    """A program that sm runs for every ended session, request, ended turn, budget and warning that the operator's inbox
-    reports, and for the digest. It gets a JSON object on stdin."""
+    """A program that sm runs for every ended session, request, ended turn, budget, warning and message of an agent in
+    the operator's inbox, and for the digest. It gets a JSON object on stdin."""
     webhooks: Annotated[tuple[Webhook, ...], AfterValidator(_different)] = ()
     """URLs to which sm sends the same notices by POST. Keys of each: url, secret_file
     (key for HMAC-SHA256), events."""

@@ -77,10 +77,13 @@ class TelegramSection(Section):
     """Which sessions get a topic in the first of groups, if it is a forum. roots: each session without a parent, with
     its descendants in the same topic. all: every session. none: the group shows no sessions."""
     notify: tuple[
-        Literal["completed", "error", "abandoned", "killed", "request", "warning", "idle", "checkpoint"], ...
-    ] = ("completed", "error", "abandoned", "killed", "request", "warning")
+        Literal[
+            "completed", "error", "abandoned", "killed", "request", "warning", "message", "idle", "checkpoint"
+        ],
+        ...,
+    ] = ("completed", "error", "abandoned", "killed", "request", "warning", "message")
     """Types of the events that the bot reports, in the private chats of owners and of paired users who may see the
-    session."""
+    session. message: an agent has sent a message to the operator."""
     progress: bool = True
     """Show the progress of a working session in one message that the bot edits, at most every 5 s in a private chat and
     every 20 s in a group. At the end the message is the summary."""

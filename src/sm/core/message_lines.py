@@ -18,6 +18,10 @@ def outcome(message: JsonObject, *, must_arrive: bool) -> str:
     status = message["status"]
     if message.get("request_id"):
         return f"Answered {message['request_id']} of session {name}: {reason}"
+    if message["session_id"] is None and status in _ARRIVED:
+        return f"The operator has read message {number}"
+    if message["session_id"] is None and not must_arrive:
+        return f"Message {number} is in the operator's inbox"
     if status in _ARRIVED and must_arrive and not message.get("settled", True):
         raise WaitTimeout(
             f"message {number} is not in the conversation of session {name} yet: only its prompt hook has reported it",

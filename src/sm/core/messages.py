@@ -14,6 +14,8 @@ IN_CONVERSATION = "its transcript"
 """Evidence that the conversation of the agent contains a message, so that a restored agent has the message too."""
 QUEUED_BY_AGENT = "its transcript: queued"
 """Evidence that the agent CLI has queued a message, which the agent has not read yet."""
+IN_OPERATORS_INBOX = "in the operator's inbox, not read yet"
+"""The reason of a message to the operator that waits."""
 _HOOK = " hook"
 
 

@@ -339,6 +339,14 @@ def undelivered_notice(session: Session, message: Message) -> str:
     return f"message {message.id} to {name_and_id(session)} {_outcome(message.state)}: {folded(message.reason or '-')}"
 
 
+def operator_message_event(session: Session, message: Message, text: str) -> str:
+    return f"{subject(session)} sent the operator message {message.id}: {quote_session(session, text)}"
+
+
+def operator_message_notice(session: Session, message: Message, text: str) -> str:
+    return f"message {message.id} from {name_and_id(session)}: {quote_session(session, text)}"
+
+
 def typed_words_line(message: Message, words: str) -> str:
     """Line for a person at the terminal whose words were submitted together with a message."""
     return f"sm submitted your words together with message {message.id}: {quoted(words, 200)}"

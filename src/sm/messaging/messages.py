@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from sm.core.labels import name_to_type, short_label
 from sm.core.lifecycle import is_ended, is_live
-from sm.core.messages import INBOX, SM_ITSELF, Message
+from sm.core.messages import IN_OPERATORS_INBOX, INBOX, SM_ITSELF, Message
 from sm.core.models import Caller, RequestKey, Session, Signal
 from sm.core.pauses import PAUSED
 from sm.core.requests import Answer, Request
-from sm.core.states import MessageMode, MessageState, NoticeKind, RequestKind, SignalKind, TextUse
+from sm.core.states import CallerKind, MessageMode, MessageState, NoticeKind, RequestKind, SignalKind, TextUse
 from sm.core.statuses import Status
 from sm.core.text import MESSAGE_MAX, render_line, render_message, validate_text
 from sm.core.timestamps import later
@@ -77,6 +77,8 @@ class Messages:
     ) -> Message | Request:
         """Store a message for the session that `reference` names, or answer its one open question with the text.
 
+        For a session, `operator` names the operator, who gets the message in the inbox.
+
         `use`: the sender's wish; None: answer the question if there is one. `request`: the name of the only question
         that TextUse.ANSWER may answer.
 
@@ -87,6 +89,8 @@ class Messages:
         Raises InvalidText, NotFound, NotPermitted, LimitReached, RateLimited; IllegalState when the message cannot
         arrive, when the answered dialog takes no answer, or when the text must answer and cannot; AnswersQuestion.
         """
+        if reference == CallerKind.OPERATOR and caller.session_id is not None:
+            return await self._send_to_operator(caller, text, mode, ttl_s, key, use)
         target = self._manager.find(caller, reference, Action.SEND)
         answers = use is TextUse.ANSWER
         command = None if answers else self._manager.provider(target).input_command(text)
@@ -104,9 +108,7 @@ class Messages:
             and self._manager.provider(target).input_of(target.agent_type) is not InputMethod.INBOX
         ):
             self._manager.find(caller, reference, Action.INTERRUPT)
-        words = validate_text(text, "message", MESSAGE_MAX)
-        if not words.strip():
-            raise UsageError("the message is empty")
+        words = _message_text(text)
         if command is None:
             for question in open_of(self._store.mail.open.requests, target.id, [RequestKind.QUESTION]):
                 await self._dialogs.refresh(question.id)
@@ -132,6 +134,49 @@ class Messages:
                 done = await self._queue(tx, caller, session, words, mode, ttl_s)
                 tx.remember(str(done.id))
         return await self._dialogs.wait_until_taken(done, caller) if isinstance(done, Request) else done
+
+    async def _send_to_operator(
+        self,
+        caller: Caller,
+        text: str,
+        mode: MessageMode,
+        ttl_s: float | None,
+        key: RequestKey | None,
+        use: TextUse | None,
+    ) -> Message:
+        """Put a message of a session into the operator's inbox, where it stays until the operator takes it."""
+        sender = self._manager.find(caller, "me", Action.REPORT)
+        if use is TextUse.ANSWER:
+            raise IllegalState("the operator has no question that a text can answer", "sm send operator TEXT")
+        if ttl_s is not None:
+            raise UsageError("a message to the operator does not expire", "leave out --ttl")
+        words = _message_text(text)
+        async with self._store.transaction(caller, key) as tx:
+            if tx.replayed is not None:
+                return await tx.mail.message(int(tx.replayed))
+            unread = sum(m.sender != SM_ITSELF for m in self._store.mail.queued().get(None, ()))
+            if unread >= QUEUED_MAX:
+                raise LimitReached(
+                    f"the operator has {unread} unread messages of sessions already",
+                    "wait until the operator has read them: sm inbox --take",
+                )
+            await self._manager.quota.check_message(tx, caller, tx.now)
+            await self._manager.quota.check_message_to_operator(tx, sender, tx.now)
+            message = Message(
+                id=tx.mail.new_id("messages"),
+                session_id=None,
+                sender=caller.name,
+                mode=mode,
+                state=MessageState.QUEUED,
+                created_at=tx.now,
+                state_at=tx.now,
+                reason=IN_OPERATORS_INBOX,
+            )
+            tx.mail.add_message(message, words)
+            session = tx.session(sender.id)
+            await self._manager.notices.report_operator_message(tx, session, message, words)
+            tx.remember(str(message.id))
+        return message
 
     def _answered_by(self, tx: Transaction, caller: Caller, session: Session) -> Request | None:
         """The one open question that a text of the parent or the operator answers; None without one."""
@@ -324,7 +369,10 @@ class Messages:
             await move(tx, self._manager.notices, now.id, signal)
 
     async def confirm(self, caller: Caller, message_ids: Collection[int]) -> list[Message]:
-        """Confirm that the caller has the messages that it took. Also confirms messages given up as unconfirmed."""
+        """Confirm that the caller has the messages that it took. Also confirms messages given up as unconfirmed.
+
+        The operator may confirm a waiting message too: a view has shown it.
+        """
         wanted = dict.fromkeys(message_ids)
         if len(wanted) > BATCH_MAX:
             raise UsageError(
@@ -334,16 +382,20 @@ class Messages:
         async with self._store.transaction() as tx:
             for message_id in wanted:
                 message = await self._taken_message(tx, caller, message_id)
+                evidence = "the recipient took it from the inbox"
+                if message.state is MessageState.QUEUED:
+                    evidence = "the operator marked it as read"
+                    message = tx.mail.move_message(message, MessageState.DELIVERING, tx.now, via=INBOX)
                 if message.state in (MessageState.DELIVERING, MessageState.UNCONFIRMED):
-                    evidence = "the recipient took it from the inbox"
                     message = await arrive(tx, message, tx.now, evidence)
                 confirmed.append(message)
         return confirmed
 
     async def _taken_message(self, tx: Transaction, caller: Caller, message_id: int) -> Message:
-        """A message that the caller took from its inbox. Raises NotFound."""
+        """A message that the caller took from its inbox, or one in the operator's. Raises NotFound."""
         message = await tx.mail.message(message_id)
-        if message.session_id != caller.mailbox or message.via != INBOX:
+        is_shown = caller.mailbox is None or message.via == INBOX
+        if message.session_id != caller.mailbox or not is_shown:
             raise no_message(message_id)
         return message
 
@@ -355,6 +407,14 @@ class Messages:
             rendered.append(RenderedMessage(m, texts[m.id], render_message(sender, m.id, texts[m.id])))
             await asyncio.sleep(0)  # a long text blocks the event loop for milliseconds
         return rendered
+
+
+def _message_text(text: str) -> str:
+    """The text of a message as it is stored. Raises InvalidText, UsageError."""
+    words = validate_text(text, "message", MESSAGE_MAX)
+    if not words.strip():
+        raise UsageError("the message is empty")
+    return words
 
 
 def _hold(tx: Transaction, session: Session) -> str | None:

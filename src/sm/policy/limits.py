@@ -136,6 +136,21 @@ def message_rate_error(
     )
 
 
+def operator_message_rate_error(
+    sender: Session, since_first_s: float | None, per_minute: int
+) -> RateLimited | None:
+    """The error for a message to the operator over its own rate limit. `since_first_s`: as for messages."""
+    left_s = _left_s(since_first_s)
+    if left_s is None:
+        return None
+    return RateLimited(
+        f"{_subject(sender)} may send the operator {per_minute} messages per minute"
+        " (limits.operator_messages_per_minute)",
+        f"try again in {left_s:.2f} s",
+        retry_after_s=left_s,
+    )
+
+
 def report_rate_error(session: Session, since_first_s: float | None, per_minute: int) -> RateLimited | None:
     """The error for a checkpoint or a note over the rate limit. `since_first_s`: as for messages."""
     left_s = _left_s(since_first_s)

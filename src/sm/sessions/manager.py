@@ -30,6 +30,8 @@ from sm.store import Effect, Store
 from sm.store.audit import ALLOWED, REFUSED, Record
 from sm.store.sums import RemovedSums
 
+_TO_OPERATOR = "sm send operator TEXT; to ask the operator: sm ask QUESTION"
+
 
 @dataclass(frozen=True, slots=True)
 class SessionResult:
@@ -120,8 +122,8 @@ class Manager:
                 if principal is None:
                     raise
                 unknown = error
-                if reference == "operator":
-                    unknown = NotFound("the operator is no session", "to ask the operator: sm ask QUESTION")
+                if reference == CallerKind.OPERATOR:
+                    unknown = NotFound("the operator is no session", _TO_OPERATOR)
                 raise self._refused(unknown, caller, action, reference, "no such session for it") from None
         relation = self.tree.relation(principal, target)
         related = _related(relation)
@@ -138,9 +140,7 @@ class Manager:
         """The session that `parent` means for this one. Raises NotFound."""
         parent = None if session.parent_id is None else self._store.sessions.get(session.parent_id)
         if parent is None:
-            raise NotFound(
-                "you have no parent: the operator started you", "ask the operator: sm ask QUESTION"
-            )
+            raise NotFound("you have no parent: the operator started you", _TO_OPERATOR)
         return parent
 
     def filter_allowed(

@@ -1,7 +1,7 @@
 """Moves messages to a final state: submitted, failed, expired or unconfirmed."""
 
 from sm.core.labels import label_of, short_label
-from sm.core.messages import IN_CONVERSATION, QUEUED_BY_AGENT, SM_ITSELF, Message
+from sm.core.messages import IN_CONVERSATION, IN_OPERATORS_INBOX, QUEUED_BY_AGENT, SM_ITSELF, Message
 from sm.core.models import Session
 from sm.core.states import EventType, MessageMode, MessageState
 from sm.core.timers import TimerKind
@@ -53,6 +53,11 @@ async def finish(
     Notifies the sender, unless the state is `expected`: a program that reads lines never confirms. Notices in the
     message become pending again, possibly for another session: a duplicate is better than a loss.
     """
+    if message.session_id is None and message.sender != SM_ITSELF:
+        # Nobody else has it: a message that the operator sees twice is better than one that nobody reads.
+        return tx.mail.move_message(
+            message, MessageState.QUEUED, tx.now, via=None, evidence=None, reason=IN_OPERATORS_INBOX
+        )
     after = tx.mail.move_message(message, state, tx.now, reason=reason)
     await _record(tx, after)
     session = tx.find(message.session_id)

@@ -17,7 +17,7 @@ from sm.core.lifecycle import Decision, is_ended, is_live
 from sm.core.messages import SM_ITSELF, Message, Notice
 from sm.core.models import Checkpoint, Session, ancestors
 from sm.core.requests import Request
-from sm.core.states import EventType, MessageMode, MessageState, NoticeKind, RequestKind
+from sm.core.states import CallerKind, EventType, MessageMode, MessageState, NoticeKind, RequestKind
 from sm.core.statuses import Status
 from sm.core.warnings import SessionWarning
 from sm.core.wording import (
@@ -29,6 +29,8 @@ from sm.core.wording import (
     idle_notice,
     late_answer_notice,
     left_notice,
+    operator_message_event,
+    operator_message_notice,
     request_notice,
     restored_notice,
     transcript_notice,
@@ -365,6 +367,26 @@ class Notices:
         if not await tx.mail.add_notice(notice):
             tx.mail.reword_notice(notice.session_id, notice.occasion, notice.text)
 
+    async def report_operator_message(
+        self, tx: Transaction, session: Session, message: Message, text: str
+    ) -> None:
+        """Report a message of `session` to the operator wherever the operator's inbox is reported.
+
+        The inbox has the message itself, so no notice is stored.
+        """
+        line = operator_message_event(session, message, text)
+        metadata = {
+            "message_id": message.id,
+            "state": message.state.value,
+            "from": session.id,
+            "to": CallerKind.OPERATOR.value,
+        }
+        await tx.event(EventType.MESSAGE, session, tx.now, line, metadata)
+        notice = operator_message_notice(session, message, text)
+        await self._notify_programs(
+            tx, session, EventType.MESSAGE, f"message:{message.id}", notice, message.created_at
+        )
+
     async def add_for_compaction(self, tx: Transaction, session: Session, command: Message) -> None:
         """Notify the operator and the parent that the compaction of `session` by sm may not have run."""
         text = compaction_notice(session, command)
@@ -457,14 +479,19 @@ class Notices:
     async def _tell_operator(
         self, tx: Transaction, session: Session, notice: Notice, type: EventType | None
     ) -> None:
-        """Add effects for the operator's command and webhooks. None: the operator gets no event."""
-        if type is None:
-            return
+        """Report a notice to the operator's command and webhooks. None: the operator gets no event."""
+        if type is not None:
+            await self._notify_programs(tx, session, type, notice.occasion, notice.text, notice.created_at)
+
+    async def _notify_programs(
+        self, tx: Transaction, session: Session, type: EventType, occasion: str, text: str, at: str
+    ) -> None:
+        """Add effects for the operator's command and webhooks."""
         body: dict[str, Any] = {
             "type": type.value,
-            "text": notice.text,
-            "occasion": f"{session.id}/{notice.occasion}",
-            "timestamp": notice.created_at,
+            "text": text,
+            "occasion": f"{session.id}/{occasion}",
+            "timestamp": at,
             "session_id": session.id,
             "name": session.display_name,
             "agent_type": session.agent_type,
@@ -474,9 +501,7 @@ class Notices:
             "completion_message": session.completion_message,
         }
         if self._notify.command is not None:
-            await tx.effect(EffectKind.COMMAND, session.id, {"body": body}, notice.created_at)
+            await tx.effect(EffectKind.COMMAND, session.id, {"body": body}, at)
         for webhook in self._notify.webhooks:
             if type.value in webhook.events:
-                await tx.effect(
-                    EffectKind.WEBHOOK, session.id, {"url": webhook.url, "body": body}, notice.created_at
-                )
+                await tx.effect(EffectKind.WEBHOOK, session.id, {"url": webhook.url, "body": body}, at)

@@ -14,6 +14,7 @@ from sm.policy.limits import (
     generation,
     height,
     message_rate_error,
+    operator_message_rate_error,
     process_limit_error,
     report_rate_error,
     spawn_rate_error,
@@ -78,6 +79,11 @@ class Quota:
         per_minute = self._bounds.messages_per_minute
         first_at = await tx.mail.sent_at(caller.name, per_minute)
         _check(message_rate_error(sender, elapsed_s(first_at, at), per_minute))
+
+    async def check_message_to_operator(self, tx: Transaction, session: Session, at: str) -> None:
+        per_minute = self._bounds.operator_messages_per_minute
+        first_at = await tx.mail.sent_to_operator_at(session.id, per_minute)
+        _check(operator_message_rate_error(session, elapsed_s(first_at, at), per_minute))
 
     def check_report(self, session: Session, at: str) -> None:
         """Count a checkpoint or a note.

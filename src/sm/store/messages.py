@@ -156,6 +156,15 @@ class MailWrites(MailLookup):
         )
         return rows[0][0] if rows else None
 
+    async def sent_to_operator_at(self, sender: str, nth: int) -> str | None:
+        """Time of the sender's `nth` newest message to the operator; None when there are fewer."""
+        rows = await self._tx.read(
+            "SELECT created_at FROM messages WHERE sender = ? AND session_id IS NULL"
+            " ORDER BY id DESC LIMIT 1 OFFSET ?",
+            (sender, nth - 1),
+        )
+        return rows[0][0] if rows else None
+
     def move_message(self, before: Message, state: MessageState, at: str, **changes: Any) -> Message:
         """Change the state of a message. Raises IllegalState if the stored state differs from that of `before`."""
         after = replace(before, state=state, state_at=at, **changes)

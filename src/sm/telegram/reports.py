@@ -14,7 +14,7 @@ from sm.config import TelegramSection
 from sm.core.models import Event, Session
 from sm.core.pairing import telegram_user
 from sm.core.requests import Request
-from sm.core.states import EventType, TrustLevel
+from sm.core.states import CallerKind, EventType, TrustLevel
 from sm.core.telegram import (
     BotMethod,
     Need,
@@ -111,6 +111,8 @@ class EventReports:
         calls, topics = list(begun.calls), list[Topic]()
         # Of a warning, the operator gets a notice once, and not with each of its events.
         is_reported = event.type in self._types and event.metadata.get("told") is not False
+        if event.type is EventType.MESSAGE:  # others report that a session got a message
+            is_reported = is_reported and event.metadata.get("to") == CallerKind.OPERATOR
         may_change_topic = event.type in _CHANGES_TOPICS
         followers = await telegram.followers(session.id) if event.type in _FOLLOWED else frozenset[int]()
         is_shown = is_reported or may_change_topic or bool(followers)

@@ -70,8 +70,10 @@ def need_fields(need: BoardNeed, row: BoardRow | None) -> Fields:
         "actions": {},
         "commands": {},
     }
+    target = Target(row, need)
+    if need.message_id is not None:
+        fields["actions"] = {"read": ACTIONS["read"].refusal(target)}
     if need.kind is NeedKind.REQUEST and request is not None:
-        target = Target(row, need)
         fields |= {
             "expires": epoch_s(request["expires_at"]) if request["expires_at"] else None,
             "lines": request_body(request, commands=False),

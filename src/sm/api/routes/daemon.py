@@ -21,6 +21,7 @@ from sm.api.route import RouteTable
 from sm.api.routes.accounts import account_view
 from sm.core.lifecycle import is_live
 from sm.core.messages import SM_ITSELF
+from sm.core.wording import operator_message_notice
 from sm.errors import SandboxUnavailable
 from sm.messaging.messages import RenderedMessage
 from sm.services import DaemonInfo, Leftover, SessionFilter
@@ -139,8 +140,14 @@ def _orphan(request: ApiRequest, leftover: Leftover) -> OrphanProcessView:
 
 
 def _headline(request: ApiRequest, rendered: RenderedMessage) -> list[str]:
-    """The lines of a message in an overview: the text of sm's own messages, the sender of other messages."""
+    """The lines of a message in an overview: the text of sm's own messages, the sender of other messages.
+
+    The operator also sees the words of a session.
+    """
     message = rendered.message
     if message.sender == SM_ITSELF:
         return rendered.text.split("\n")
+    sender = request.services.store.sessions.get(message.sender)
+    if message.session_id is None and sender is not None:
+        return [operator_message_notice(sender, message, rendered.text)]
     return [f"message {message.id} from {request.views.message(message)['from_label']}"]

@@ -1,8 +1,8 @@
 """Show the messages in your inbox.
 
 An agent's inbox holds the messages that were sent to the agent. From your shell, this command shows your inbox: the
-notifications about agents without a parent. Urgent messages come first, then the oldest. Without --take the messages
-stay in the inbox.
+notifications about agents without a parent, and the messages that agents send to you (sm send operator). Urgent
+messages come first, then the oldest. Without --take the messages stay in the inbox.
 
 The JSON is an array of messages.
 
@@ -14,6 +14,7 @@ Exit codes with --wait:
 \b
 Examples:
   sm inbox
+  sm inbox --read 57
   sm inbox --take --wait --timeout 600
 """
 
@@ -34,15 +35,29 @@ _CONFIRM = "/v1/inbox/confirm"
 
 @click.command(help=__doc__)
 @click.option("--take", is_flag=True, help="Remove the messages from the inbox and mark them as submitted.")
+@click.option(
+    "--read",
+    type=click.IntRange(1),
+    multiple=True,
+    metavar="MESSAGE",
+    help="Mark this message as read, and show no others. Repeatable.",
+)
 @click.option("--wait", is_flag=True, help="Wait for a message. Needs --take.")
 @seconds_option("--timeout", help="Longest wait. Needs --wait.  [default: no limit]")
 @number_option("--limit", "-n", least=1, most=50, default=50, help="Maximum number of messages.")
 @json_option
-def command(take: bool, wait: bool, timeout: float | None, limit: int, call: Call) -> None:
+def command(
+    take: bool, read: tuple[int, ...], wait: bool, timeout: float | None, limit: int, call: Call
+) -> None:
     if timeout is not None and not wait:
         raise UsageError("--timeout needs --wait", "sm inbox --take --wait --timeout 60")
     if wait and not take:
         raise UsageError("--wait needs --take", "sm inbox --take --wait")
+    if read:
+        if take:
+            raise UsageError("--read and --take cannot be used together")
+        call.show_value(call.client.post(_CONFIRM, {"message_ids": list(read)}), _format_read)
+        return
     if not take:
         call.show_value(call.client.get("/v1/inbox", {"limit": limit}), _format)
         return
@@ -97,6 +112,10 @@ def _wait_for_messages(call: Call, limit: int, timeout_s: float | None) -> list[
     if taken is None:
         raise WaitTimeout(f"no message arrived within {timeout_s:g} s")
     return taken
+
+
+def _format_read(messages: list[JsonObject]) -> list[str]:
+    return [f"Message {message['message_id']} is read" for message in messages]
 
 
 def _format(messages: list[JsonObject]) -> list[str]:

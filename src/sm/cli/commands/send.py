@@ -13,6 +13,9 @@ A TEXT that is exactly /compact [INSTRUCTIONS], /clear or /context is a command 
 a header once the agent is idle. Agents may only send /compact, and only to their own children. Any other text that
 begins with / arrives as text: for commands with a dialog, use sm attach.
 
+From a session, the name operator stands for you: the message waits in your inbox (sm inbox), and sm top, the web page
+and Telegram show it. An agent may send limits.operator_messages_per_minute of them.
+
 The JSON is the message; with several sessions, an array. If one of several sessions does not exist, nothing is sent.
 
 \b
@@ -43,7 +46,7 @@ from sm.cli.delivery import DeliveryOptions, deliver, delivery_options
 from sm.cli.options import TextCommand, running_sessions
 from sm.cli.stdin import message_text
 from sm.client.http import session_path
-from sm.core.states import TextUse
+from sm.core.states import CallerKind, TextUse
 from sm.errors import NotFound, NotPermitted, UsageError
 
 
@@ -73,6 +76,8 @@ def _require_known(call: Call, words: Sequence[str]) -> None:
     """Raise NotFound before anything is sent if a word is no session: it is probably of a text without quotes."""
     *named, text = words
     for place, name in enumerate(named):
+        if name == CallerKind.OPERATOR and call.instance.session_id is not None:
+            continue
         try:
             call.client.get(session_path(name))
         except NotFound as error:

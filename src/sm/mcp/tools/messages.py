@@ -38,7 +38,7 @@ _ARRIVED = (MessageState.SUBMITTED, MessageState.ACKNOWLEDGED)
     ),
 )
 async def send_message(call: ToolCall) -> Result:
-    """Send a text to an agent of your team. It answers a child's only open question.
+    """Message an agent, parent or operator. It answers a child's only open question.
     Example: {"session_id": "1a2b3c4d", "message": "Use JWT"}"""
     values = call.values
     mode = MessageMode(values.get("mode", MessageMode.AUTO))
@@ -51,7 +51,7 @@ async def send_message(call: ToolCall) -> Result:
             call.caller,
             sent,
             call.exchange.hold,
-            values.get("wait_s", _WAIT_S),
+            values.get("wait_s", 0 if sent.session_id is None else _WAIT_S),
             settled="wait_s" in values,
         )
     return _sent(sent, len(values["message"]))

@@ -68,6 +68,10 @@ export function needKey(need, key) {
     else tell(`${need.key} has ${need.options.length} options`);
     return true;
   }
+  if (key === "m" && "read" in (need.actions ?? {})) {
+    press(need, "read");
+    return true;
+  }
   const name = { a: "approve", d: "deny", t: "answer" }[key];
   if (name === undefined || need.kind !== "request") return false;
   if (name === "approve") press(need, name);
@@ -189,7 +193,8 @@ function button(need, action, label, key, press_, kind = "") {
 function buttons(need) {
   if (need.kind !== "request") {
     return need.session_id
-      ? html`<div class="buttons"><button class="act" @click=${() => go(sessionPath(need.session_id, need.kind === "message" ? "messages" : "why"))}>Look</button></div>`
+      ? html`<div class="buttons"><button class="act" @click=${() => go(sessionPath(need.session_id, need.kind === "message" ? "messages" : "why"))}>Look</button>
+          ${"read" in (need.actions ?? {}) ? button(need, "read", "Mark as read", "m", () => press(need, "read")) : nothing}</div>`
       : nothing;
   }
   const options = need.options ?? [];
