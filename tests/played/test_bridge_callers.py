@@ -64,7 +64,8 @@ class Door:
         return session
 
     async def send(self, caller: Caller, reference: str, text: str = "hello") -> Any:
-        return await self.services.messages.send(caller, reference, text, MessageMode.AUTO, None, None)
+        sent = await self.services.messages.send(caller, reference, text, MessageMode.AUTO, None, None)
+        return sent.done
 
     async def kill(self, caller: Caller, reference: str) -> list[Session]:
         killed: list[Session] = await self.services.sessions.kill(

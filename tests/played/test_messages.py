@@ -270,7 +270,7 @@ def test_send_is_refused_to_unknown_archived_and_own_sessions(home: Instance) ->
     gone = home.spawn("Sh", "exit 0")["session_id"]
     home.ended(gone)
     home.sm("archive", gone)
-    assert f"hint: sm unarchive {gone}" in home.refused("send", gone, "hello", exit_code=4)
+    assert f"hint: sm restore {gone}" in home.refused("send", gone, "hello", exit_code=4)
     own = home.spawn("Deaf")["session_id"]
     refused = home.run_inside(own, "send", own, "hello")
     assert refused.returncode == 5

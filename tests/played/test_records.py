@@ -93,17 +93,38 @@ def test_completed_session_with_a_live_process_can_be_archived_but_not_removed(s
     assert shared.lives(session["pid"])
 
 
-def test_send_to_an_archived_session_is_refused_with_a_hint_to_unarchive(shared: Instance) -> None:
+def test_send_to_an_archived_session_unarchives_it_and_says_so(shared: Instance) -> None:
     done = shared.spawn("Sh", "sm complete done > out2.txt 2>&1; exec sleep 1000")["session_id"]
     shared.in_status(done, "completed")
-    for session_id in (spawn_ended(shared), done):
-        shared.sm("archive", session_id)
-        error = shared.refused("send", session_id, "more work", exit_code=4)
-        assert f"session {session_id} is archived: it cannot receive messages" in error
-        assert f"hint: sm unarchive {session_id}" in error
-        assert shared.json("log", session_id) == []
-    shared.sm("unarchive", done)
-    assert shared.json("send", done, "more work", "--no-wait")["status"] == "queued"
+    shared.sm("archive", done)
+    said = shared.sm("send", done, "more work", "--no-wait")
+    assert said.endswith("; the session was unarchived\n")
+    assert shared.session(done)["archived"] is False
+    assert not shared.sm("send", done, "and more", "--no-wait").endswith("unarchived\n")
+    (event,) = [e for e in shared.json("events", done) if e["metadata"].get("archived") is False]
+    assert event["message"] == f"Session {done} unarchived"
+
+
+def test_send_to_an_archived_session_without_a_process_is_refused_and_changes_nothing(
+    shared: Instance,
+) -> None:
+    ended = spawn_ended(shared)
+    shared.sm("archive", ended)
+    error = shared.refused("send", ended, "more work", exit_code=4)
+    assert f"session {ended} has ended (killed) and is archived: it cannot receive messages" in error
+    assert f"hint: sm restore {ended}" in error
+    assert shared.session(ended)["archived"] is True
+    assert shared.json("log", ended) == []
+
+
+def test_session_that_may_not_archive_another_one_unarchives_it_with_no_message(shared: Instance) -> None:
+    done = shared.spawn("Sh", "sm complete done > out3.txt 2>&1; exec sleep 1000")["session_id"]
+    peer = shared.spawn("Sleeper")["session_id"]
+    shared.in_status(done, "completed")
+    shared.sm("archive", done)
+    error = shared.refused("send", done, "hello", exit_code=4, env={"SM_SESSION_ID": peer})
+    assert f"session {done} is archived: it cannot receive messages from you" in error
+    assert shared.session(done)["archived"] is True
 
 
 def test_session_can_archive_and_remove_only_its_descendants(shared: Instance) -> None:

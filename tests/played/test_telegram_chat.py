@@ -389,6 +389,7 @@ def test_text_to_an_archived_session_unarchives_it_and_arrives(
     home.sm("archive", id)
     said = ann.says(f"/send {id} one more thing")
     api.wait_for(lambda: said.reaction == "👍", "the outcome")
+    assert api.messages(1001)[-1].text == f"Unarchived sh-{id}"
     assert [s["archived"] for s in home.json("all")] == [False]
     assert "one more thing" in (home.work / "got").read_text()
 

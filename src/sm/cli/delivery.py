@@ -110,7 +110,8 @@ def deliver(
         for index, message in enumerate(messages):
             if message["session_id"] is None and options.wait is None:
                 continue  # the operator reads it later
-            messages[index] = _follow(client, message, deadline, settled=options.wait is not None)
+            followed = _follow(client, message, deadline, settled=options.wait is not None)
+            messages[index] = {**message, **followed}
     except KeyboardInterrupt:  # the daemon delivers the messages anyway
         interrupted = True
     for message in messages:

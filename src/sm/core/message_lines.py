@@ -9,11 +9,16 @@ _ARRIVED = (MessageState.SUBMITTED, MessageState.ACKNOWLEDGED)
 
 
 def outcome(message: JsonObject, *, must_arrive: bool) -> str:
-    """Describe a message's outcome in one line.
+    """Describe a message's outcome in one line, and say if the message has unarchived its session.
 
     Raises IllegalState for a message that failed, and WaitTimeout when `must_arrive` and the message is still open or
     not settled.
     """
+    words = _outcome(message, must_arrive=must_arrive)
+    return f"{words}; the session was unarchived" if message.get("unarchived") else words
+
+
+def _outcome(message: JsonObject, *, must_arrive: bool) -> str:
     number, reason, name = message["message_id"], line(message["reason"] or ""), label(message)
     status = message["status"]
     if message.get("request_id"):

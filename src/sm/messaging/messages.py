@@ -27,7 +27,7 @@ from sm.sessions.manager import Manager
 from sm.state.budget_holds import budget_hold
 from sm.state.messages import arrive
 from sm.state.requests import open_of
-from sm.state.sessions import move
+from sm.state.sessions import move, set_archived
 from sm.store import Open, Store, Transaction
 from sm.store.messages import no_message
 
@@ -43,6 +43,8 @@ BATCH_MAX = 50
 _QUESTION_MAX = 80
 """The characters of a question that the refusal of a text shows."""
 
+_UNARCHIVED = " unarchived"
+"""The end of the stored result of a send that unarchived the session."""
 _NUMBER_WIDTH = 10_000_000_000  # so that a header with any later number fits
 
 
@@ -52,6 +54,15 @@ class RenderedMessage:
     text: str = field(repr=False)
     shown: str = field(repr=False)
     """The text with its header, which only the daemon writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentText:
+    """A stored message, or the request that a sent text answered."""
+
+    done: Message | Request
+    unarchived: bool = False
+    """The session was archived, and is shown in lists again."""
 
 
 class Messages:
@@ -74,7 +85,7 @@ class Messages:
         key: RequestKey | None,
         use: TextUse | None = None,
         request: str | None = None,
-    ) -> Message | Request:
+    ) -> SentText:
         """Store a message for the session that `reference` names, or answer its one open question with the text.
 
         For a session, `operator` names the operator, who gets the message in the inbox.
@@ -84,13 +95,13 @@ class Messages:
 
         A text that is a command of the agent CLI answers no question. It needs a permission of its own.
         An urgent message interrupts a session with a terminal input, so the caller needs the permission to interrupt.
-        Returns the message or the answered request.
+        A message unarchives a session whose process lives, if the caller may archive it.
 
         Raises InvalidText, NotFound, NotPermitted, LimitReached, RateLimited; IllegalState when the message cannot
         arrive, when the answered dialog takes no answer, or when the text must answer and cannot; AnswersQuestion.
         """
         if reference == CallerKind.OPERATOR and caller.session_id is not None:
-            return await self._send_to_operator(caller, text, mode, ttl_s, key, use)
+            return SentText(await self._send_to_operator(caller, text, mode, ttl_s, key, use))
         target = self._manager.find(caller, reference, Action.SEND)
         answers = use is TextUse.ANSWER
         command = None if answers else self._manager.provider(target).input_command(text)
@@ -113,10 +124,12 @@ class Messages:
             for question in open_of(self._store.mail.open.requests, target.id, [RequestKind.QUESTION]):
                 await self._dialogs.refresh(question.id)
         done: Message | Request
+        unarchived = False
         async with self._store.transaction(caller, key) as tx:
             session = tx.session(target.id)
             if tx.replayed is not None:
-                done = await _earlier_result(tx, tx.replayed)
+                done = await _earlier_result(tx, tx.replayed.removesuffix(_UNARCHIVED))
+                unarchived = tx.replayed.endswith(_UNARCHIVED)
             elif (
                 command is None
                 and use is not TextUse.MESSAGE
@@ -131,9 +144,16 @@ class Messages:
             elif answers:
                 raise _answers_nothing(session, request)
             else:
+                unarchived = session.archived
+                if unarchived:
+                    session = await self._unarchive(tx, caller, session)
                 done = await self._queue(tx, caller, session, words, mode, ttl_s)
-                tx.remember(str(done.id))
-        return await self._dialogs.wait_until_taken(done, caller) if isinstance(done, Request) else done
+                tx.remember(f"{done.id}{_UNARCHIVED if unarchived else ''}")
+        if unarchived:
+            self._manager.find(caller, target.id, Action.ARCHIVE)  # for the audit log
+        if isinstance(done, Request):
+            done = await self._dialogs.wait_until_taken(done, caller)
+        return SentText(done, unarchived)
 
     async def _send_to_operator(
         self,
@@ -187,6 +207,21 @@ class Messages:
             return None
         return questions[0] if len(questions[0].questions) == 1 else None
 
+    async def _unarchive(self, tx: Transaction, caller: Caller, session: Session) -> Session:
+        """Show a session in lists again that gets a message. Raises IllegalState."""
+        if session.exit is not None:
+            raise IllegalState(
+                f"session {short_label(session)} has ended ({session.status}) and is archived:"
+                " it cannot receive messages",
+                f"sm restore {name_to_type(session)}",
+            )
+        if not self._manager.filter_allowed(caller, Action.ARCHIVE, [session], self._manager.tree):
+            raise IllegalState(
+                f"session {short_label(session)} is archived: it cannot receive messages from you",
+                "its parent and the operator can unarchive it",
+            )
+        return await set_archived(tx, session, archived=False)
+
     async def _queue(
         self,
         tx: Transaction,
@@ -196,11 +231,6 @@ class Messages:
         mode: MessageMode,
         ttl_s: float | None,
     ) -> Message:
-        if session.archived:
-            raise IllegalState(
-                f"session {short_label(session)} is archived: it cannot receive messages",
-                f"sm unarchive {name_to_type(session)}",
-            )
         if session.exit is not None:
             raise IllegalState(
                 f"session {short_label(session)} has ended ({session.status}): it cannot receive messages",

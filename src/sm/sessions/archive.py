@@ -13,8 +13,7 @@ from sm.core.lifecycle import is_live
 from sm.core.messages import Notice
 from sm.core.models import Caller, RequestKey, Session, ancestors
 from sm.core.names import friendly_name
-from sm.core.states import EventType, NoticeKind, TrustLevel
-from sm.core.wording import subject
+from sm.core.states import NoticeKind, TrustLevel
 from sm.core.worktrees import is_within, repository_of
 from sm.errors import IllegalState, NameTaken, NotPermitted, UsageError
 from sm.linux.repositories import UnreadableRepository, find_repository, places_of
@@ -24,6 +23,7 @@ from sm.sessions.tree import SessionTree
 from sm.sessions.writable_paths import WritablePaths
 from sm.state.endings import set_parent
 from sm.state.notices import withdraw
+from sm.state.sessions import set_archived
 from sm.store import Store, Transaction
 
 
@@ -70,9 +70,7 @@ class Records:
                     f"session {short_label(now)} is {now.status}: only ended sessions can be archived",
                     f"sm kill {name_to_type(now)}",
                 )
-            after = await tx.update(now, archived=archived)
-            line = f"{subject(after)} {'archived' if archived else 'unarchived'}"
-            await tx.event(EventType.ARCHIVED, after, tx.now, line, {"archived": archived})
+            after = await set_archived(tx, now, archived=archived)
             tx.remember(session.id)
         return after
 

@@ -6,8 +6,9 @@ from typing import Any
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import decide, is_ended
 from sm.core.models import Process, Session, Signal
+from sm.core.states import EventType
 from sm.core.statuses import Status
-from sm.core.wording import move_event
+from sm.core.wording import move_event, subject
 from sm.state import pauses, restarts, warning_rows
 from sm.state.messages import pass_on_notices
 from sm.state.notices import Notices, has_ended_alive
@@ -52,6 +53,14 @@ async def move(tx: Transaction, notices: Notices, session_id: str, signal: Signa
             metadata["completion_message"] = signal.message
         line = move_event(before, signal, decision.event)
         await tx.event(decision.event, after, signal.emitted_at, line, metadata)
+    return after
+
+
+async def set_archived(tx: Transaction, session: Session, *, archived: bool) -> Session:
+    """Hide the session from lists, or show it again."""
+    after = await tx.update(session, archived=archived)
+    line = f"{subject(after)} {'archived' if archived else 'unarchived'}"
+    await tx.event(EventType.ARCHIVED, after, tx.now, line, {"archived": archived})
     return after
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from sm.core.labels import label, short_label
-from sm.core.models import RequestKey, SpawnRequest
+from sm.core.models import SpawnRequest
 from sm.core.requests import Request
 from sm.core.states import MessageMode
 from sm.core.telegram import session_object
@@ -31,23 +31,22 @@ async def send(call: CommandCall) -> BotReply:
 async def send_text(call: CommandCall, reference: str, text: str) -> BotReply:
     """Send a message to a session, as `sm send` does. The outcome of the message is the answer.
 
-    An archived session is unarchived first. To restore one whose process is gone, a button is offered.
+    To restore a session whose process is gone, a button is offered.
     """
     services = call.services
     session = services.sessions.find(call.caller, reference)
-    if session.archived:
-        key = RequestKey(f"{call.key.text}:unarchive", "unarchive")
-        await services.records.archive(call.caller, session.id, key, archived=False)
     try:
-        done = await services.messages.send(call.caller, session.id, text, MessageMode.AUTO, None, call.key)
+        sent = await services.messages.send(call.caller, session.id, text, MessageMode.AUTO, None, call.key)
     except IllegalState as refusal:
         now = services.store.sessions.get(session.id)
         if now is None or now.exit is None:
             raise
         return offer(now, refusal.message, text)
+    done = sent.done
     if isinstance(done, Request):
         return BotReply(f"{done.name}: {outcome(done)}", about=session_object(done.session_id))
-    return BotReply("", watched=done.id)
+    words = f"Unarchived {label(session)}" if sent.unarchived else ""
+    return BotReply(words, about=session_object(session.id), watched=done.id)
 
 
 async def spawn(call: CommandCall) -> BotReply:

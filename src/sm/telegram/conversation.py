@@ -90,12 +90,13 @@ class Conversation:
         reply = await self._reply(update, caller, key)
         if reply is None:
             return TelegramChange(chat=chat)
-        if reply.watched is not None:
-            return TelegramChange(watched=[_watched(update, reply.watched, user)], chat=chat)
+        watched = [] if reply.watched is None else [_watched(update, reply.watched, user)]
+        if watched and not reply.text:
+            return TelegramChange(watched=watched, chat=chat)
         now = iso(self._wall())
         message = render(reply, _place(update), update.user_id, now)
         if reply.card is None:
-            return TelegramChange(message.calls, message.buttons, chat=chat)
+            return TelegramChange(message.calls, message.buttons, watched=watched, chat=chat)
         presser = update.user_id if update.is_private else ANYONE
         edit, buttons = redraw(reply.card, _place(update), update.reply_to, presser, reply.about or "", now)
         drafts = [reply.card.draft] if reply.card.draft is not None else []

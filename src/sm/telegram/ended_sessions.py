@@ -58,7 +58,8 @@ async def press_restore(call: CommandCall) -> BotReply:
     (session,) = restored.sessions
     lost = "".join(f" {loss[:1].upper()}{loss[1:]}." for _, loss in restored.losses)
     sending = RequestKey(f"{key}:send", "send")
-    done = await services.messages.send(call.caller, session.id, text, MessageMode.AUTO, None, sending)
+    sent = await services.messages.send(call.caller, session.id, text, MessageMode.AUTO, None, sending)
+    done = sent.done
     if isinstance(done, Request):
         return BotReply(f"Restored {label(session)}.{lost} {done.name}: {outcome(done)}")
     return BotReply(f"Restored {label(session)}.{lost} {outcome_words(done, session)}", watched=done.id)

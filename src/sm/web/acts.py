@@ -90,7 +90,8 @@ class Acts:
         """The state of a sent message, after a short wait. Raises SmError for one that failed."""
         if message["status"] in OPEN_STATES:
             path, query = f"/v1/messages/{message['message_id']}", {"wait_s": str(_DELIVERY_S)}
-            message = await self._link.get(path, query, login=self._tab.login, timeout_s=TIMEOUT_S)
+            followed = await self._link.get(path, query, login=self._tab.login, timeout_s=TIMEOUT_S)
+            message = {**message, **followed}
         return outcome(message, must_arrive=False)
 
     async def settled_words(self, key: str) -> str | None:

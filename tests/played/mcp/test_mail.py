@@ -34,6 +34,18 @@ def test_message_to_oneself_and_to_an_ended_session_is_refused(instance: Instanc
     assert error["hint"]
 
 
+def test_message_to_an_archived_child_unarchives_it_once_and_says_so(instance: Instance) -> None:
+    parent = McpSession(instance)
+    child = instance.spawn("Sh", "sm complete done; exec sleep 1000", "--parent", parent.id)["session_id"]
+    instance.in_status(child, "completed")
+    parent.call("control_session", session_id=child, action="archive")
+    for _ in range(2):
+        values = {"session_id": child, "message": "go on", "wait_s": 0}
+        assert parent.call("send_message", key="k", **values)["unarchived"] is True
+    assert instance.session(child)["archived"] is False
+    assert "unarchived" not in parent.call("send_message", session_id=child, message="and on", wait_s=0)
+
+
 def test_broadcast_reaches_every_child_once(instance: Instance) -> None:
     parent = McpSession(instance)
     children = [McpSession(instance, "--parent", parent.id) for _ in range(2)]

@@ -53,6 +53,9 @@ class SentView(MessageView):
     """A sent message."""
 
     request_id: NotRequired[Annotated[str, doc("The question that the text answered.")]]
+    unarchived: NotRequired[
+        Annotated[bool, doc("True: the session was archived, and the message has unarchived it.")]
+    ]
 
 
 class LoggedView(MessageView):

@@ -73,13 +73,14 @@ async def send(request: ApiRequest, body: SendBody, key: RequestKey | None) -> S
     services, caller = request.services, request.caller
     mode = MessageMode(body.mode or MessageMode.AUTO)
     use = TextUse(body.answer) if body.answer else None
-    done = await services.messages.send(
+    sent = await services.messages.send(
         caller, body.to, body.text, mode, body.ttl_s, key, use, body.request_id or None
     )
-    if isinstance(done, Request):
-        return _sent_view(request.views, done)
-    followed = await services.waits.message(caller, done, request.long_poll, body.wait_s or 0)
-    return cast(SentView, request.views.message(followed))
+    if isinstance(sent.done, Request):
+        return _sent_view(request.views, sent.done)
+    followed = await services.waits.message(caller, sent.done, request.long_poll, body.wait_s or 0)
+    view = cast(SentView, request.views.message(followed))
+    return {**view, "unarchived": True} if sent.unarchived else view
 
 
 @routes.route("GET", "/v1/messages", agents=True, audit="log")

@@ -9,6 +9,8 @@ command asks before; --answer and --message decide without it. While a dialog is
 open in the agent's terminal, or somebody types there, the message is held. sm answer, sm approve and sm deny close
 the dialog.
 
+A message to an archived session whose process lives unarchives it, and the output says so.
+
 A TEXT that is exactly /compact [INSTRUCTIONS], /clear or /context is a command to claude itself. It is typed without
 a header once the agent is idle. Agents may only send /compact, and only to their own children. Any other text that
 begins with / arrives as text: for commands with a dialog, use sm attach.

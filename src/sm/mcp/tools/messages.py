@@ -46,15 +46,16 @@ async def send_message(call: ToolCall) -> Result:
     sent = await call.services.messages.send(
         call.caller, values["session_id"], values["message"], mode, None, call.key, use
     )
-    if isinstance(sent, Message):
-        sent = await call.services.waits.message(
+    done = sent.done
+    if isinstance(done, Message):
+        done = await call.services.waits.message(
             call.caller,
-            sent,
+            done,
             call.exchange.hold,
-            values.get("wait_s", 0 if sent.session_id is None else _WAIT_S),
+            values.get("wait_s", 0 if done.session_id is None else _WAIT_S),
             settled="wait_s" in values,
         )
-    return _sent(sent, len(values["message"]))
+    return {**_sent(done, len(values["message"])), "unarchived": sent.unarchived or None}
 
 
 @tools.tool(
@@ -70,9 +71,10 @@ async def broadcast(call: ToolCall) -> Result:
         own_key = key and replace(key, text=f"{key.text}/{session.id}")
         done: Message | Request | SmError
         try:
-            done = await services.messages.send(
+            one = await services.messages.send(
                 caller, session.id, text, MessageMode.AUTO, None, own_key, TextUse.MESSAGE
             )
+            done = one.done
         except SmError as error:
             done = error
         sent.append((session.id, done))
