@@ -24,7 +24,8 @@ HEAD = """# Configuration
 <!-- written by: python -m tests.config_reference -->
 
 Every key of `config.yaml`. `sm` reads `$SM_HOME/config.yaml` or, without `SM_HOME`, `$XDG_CONFIG_HOME/sm/config.yaml`
-(`~/.config/sm/config.yaml`). `sm config --check` finds mistakes, and `sm daemon restart` applies a change.
+(`~/.config/sm/config.yaml`). The daemon applies a change within two seconds. It ignores a file with mistakes, and `sm
+status` says so. `sm config --check` finds mistakes, and names the changes that need `sm daemon restart`.
 [config.yaml.example](../../config.yaml.example) has the same keys as one file.
 
 A key that is not in your file keeps its default. Sections merge key by key, also those with names, such as agent types:

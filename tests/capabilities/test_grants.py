@@ -56,7 +56,7 @@ class Team:
         self.container_home = root / "container"
         container = ContainerHome(str(self.container_home))
         self.granter = Granter(
-            defaults or Capabilities(),
+            lambda: defaults or Capabilities(),
             self.agreements,
             lambda session: container if session.effective_mode is TrustLevel.SANDBOXED else None,
         )

@@ -115,7 +115,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
             terminals,
             UsageMeter(store, Config(), now),
             turns=TurnReader(Config(), store),
-            transcripts_every_s=60.0,
+            transcripts_every_s=lambda: 60.0,
             clock=lambda: made.now_s,
         )
         observer.register(log)

@@ -72,7 +72,7 @@ async def services(tmp_path: Path) -> AsyncIterator[Services]:
     async with open_manager(tmp_path, now) as (store, manager), world.terminals() as tmux:
         usage = UsageMeter(store, Config(), now)
         observer = Observer(
-            store, manager, tmux, usage, turns=TurnReader(Config(), store), transcripts_every_s=60.0
+            store, manager, tmux, usage, turns=TurnReader(Config(), store), transcripts_every_s=lambda: 60.0
         )
         sandbox = NotingSandbox(InstancePaths(f"{tmp_path}/config.yaml", str(tmp_path)))
         leftovers = Leftovers(store, manager, without_cgroups())

@@ -150,7 +150,8 @@ def launch(record: Path, how: str = "answers", working_dir: str = "/tmp") -> Lau
 
 
 def summary(tmp_path: Path, *, settings: Settings | None = None, command: str = "claude") -> Summary:
-    return Summary(summarizer(settings or Settings(), (command,)), str(tmp_path / "state" / "what"))
+    made = summarizer(settings or Settings(), (command,))
+    return Summary(lambda: made, str(tmp_path / "state" / "what"))
 
 
 async def summarize(
@@ -322,7 +323,8 @@ async def test_real_claude_summarizes_with_one_request_without_tools_hooks_and_m
         json.dumps({"hooks": {"SessionStart": [hook], "UserPromptSubmit": [hook], "Stop": [hook]}})
     )
     with ScriptedApi() as api:
-        summarizing = Summary(summarizer(Settings(timeout_s=NEVER_S), (binary,)), str(tmp_path / "what"))
+        made = summarizer(Settings(timeout_s=NEVER_S), (binary,))
+        summarizing = Summary(lambda: made, str(tmp_path / "what"))
         real_launch = replace(LAUNCH, environment=claude_cli.environment(tmp_path, api))
         found = await summarizing.summarize(
             RUNNING, real_launch, [Act(AT, "prompt", "Fix it [[text:It fixes the login.]]")], ["$"]

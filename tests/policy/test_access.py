@@ -66,6 +66,7 @@ MUTE_GROUP          yes       yes    -     -     -     -
 RESTORE_ALL         yes       no     -     -     -     -
 ADOPT               yes       no     -     -     -     -
 ADD_ARGUMENTS       yes       no     -     -     -     -
+READ_CONFIG         yes       no     -     -     -     -
 STOP_DAEMON         yes       no     -     -     -     -
 """
 LETTERS = {SELF: "s", BELOW: "d", TEAM: "t", FOREIGN: "f"}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sm.config import QuotaSettings
 from sm.core.accounts import Account
 from sm.core.budgets import Amounts, Budget, BudgetState
 from sm.core.effects import EffectKind
@@ -327,7 +328,7 @@ async def test_start_of_the_daemon_leaves_the_looks_that_are_due(scene: Scene) -
 
 
 async def test_account_pauses_its_sessions_until_they_spend_nothing(scene: Scene) -> None:
-    accounts = Accounts(scene.store, scene.manager, 0.0)
+    accounts = Accounts(scene.store, scene.manager, QuotaSettings(stagger_s=0.0))
     async with scene.store.transaction() as tx:
         tx.accounts.put(ACCOUNT)
         await tx.update(tx.session(WORKER.id), account=ACCOUNT.name)
@@ -349,7 +350,7 @@ async def test_account_pauses_its_sessions_until_they_spend_nothing(scene: Scene
 
 
 async def test_end_of_an_accounts_pause_leaves_the_pauses_of_others(scene: Scene) -> None:
-    accounts = Accounts(scene.store, scene.manager, 0.0)
+    accounts = Accounts(scene.store, scene.manager, QuotaSettings(stagger_s=0.0))
     async with scene.store.transaction() as tx:
         tx.accounts.put(ACCOUNT)
         worker = await tx.update(tx.session(WORKER.id), account=ACCOUNT.name)
@@ -364,7 +365,7 @@ async def test_end_of_an_accounts_pause_leaves_the_pauses_of_others(scene: Scene
 async def test_session_of_a_paused_account_stays_paused_when_its_own_pause_ends(
     scene: Scene, end: str
 ) -> None:
-    accounts = Accounts(scene.store, scene.manager, 0.0)
+    accounts = Accounts(scene.store, scene.manager, QuotaSettings(stagger_s=0.0))
     budget = Budget(WORKER.id, Amounts(usd=1), state=BudgetState.STOPPED)
     scene.frozen = True
     async with scene.store.transaction() as tx:
@@ -397,7 +398,7 @@ async def test_session_of_a_paused_account_stays_paused_when_its_own_pause_ends(
 async def test_session_that_its_budget_keeps_paused_is_not_paused_with_its_account_any_more(
     scene: Scene,
 ) -> None:
-    accounts = Accounts(scene.store, scene.manager, 0.0)
+    accounts = Accounts(scene.store, scene.manager, QuotaSettings(stagger_s=0.0))
     async with scene.store.transaction() as tx:
         tx.accounts.put(ACCOUNT)
         await tx.update(tx.session(WORKER.id), account=ACCOUNT.name)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sm.config import Cleanup
 from sm.core.effects import EffectKind
 from sm.core.timestamps import epoch_s
 from sm.core.usage import FilePosition
@@ -48,7 +49,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     async with open_manager(tmp_path, lambda: AT) as (store, manager):
         async with store.transaction() as tx:
             await tx.insert(session, replace(LAUNCH, environment={"HOME": str(tmp_path)}), None)
-        watch = TranscriptWatch(store, manager, on_host, is_archiving=True, clock=lambda: epoch_s(AT))
+        watch = TranscriptWatch(store, manager, on_host, settings=Cleanup(), clock=lambda: epoch_s(AT))
         yield Bench(store, watch, transcript)
 
 

@@ -37,7 +37,7 @@ A, B, C, D = (s.id for s in SESSIONS)
 
 BUSY = Signal(SignalKind.BUSY, "hook", "a turn began", iso(START_S + 2))
 
-FAULTS = Faults(RetryLimits(0, ()), Notices(Config()))
+FAULTS = Faults(lambda: RetryLimits(0, ()), Notices(Config()))
 
 
 class Clock:

@@ -23,7 +23,7 @@ from tests.samples import LAUNCH, commit, session
 AT = "2026-11-25T10:00:00.000Z"
 SESSION = session("aaaa1111", status=Status.IDLE)
 NOTICES = Notices(Config())
-FAULTS = Faults(RetryLimits(0, ()), NOTICES, lambda _session: "/compact")
+FAULTS = Faults(lambda: RetryLimits(0, ()), NOTICES, lambda _session: "/compact")
 FULL = Fault(FaultKind.CONTEXT_FULL, "Prompt is too long", "the context is full")
 
 

@@ -135,7 +135,7 @@ async def test_parent_is_told_of_checkpoints_only_if_the_setting_is_on(
 
 def faults(config: Config) -> Faults:
     """Faults that are never retried."""
-    return Faults(RetryLimits(0, ()), Notices(config))
+    return Faults(lambda: RetryLimits(0, ()), Notices(config))
 
 
 FAULT = Fault(FaultKind.LOGIN, "Please run /login", "not logged in", hint="type /login")

@@ -14,7 +14,7 @@ from sm.core.models import Workspace
 from sm.core.text import folded
 from sm.errors import ConfigError, ExternalError, NotPermitted, UnknownAgentType
 from sm.paths import InstancePaths
-from sm.providers.base import Provider
+from sm.providers.base import Definitions, Provider
 
 CONFIGURED = "config"
 """The origin of agent types in config.yaml."""
@@ -113,8 +113,8 @@ class Catalog:
             return f"did you mean {near}?"
         if self.usable:
             known = folded(", ".join(sorted({usable.name for usable in self.usable})), 600)
-            return f"known agent types: {known}; after a change of config.yaml: sm daemon restart"
-        return f"add one under commands: in {self.where} (see sm config --example), then: sm daemon restart"
+            return f"known agent types: {known}; after a change of config.yaml: sm config --check"
+        return f"add one under commands: in {self.where} (see sm config --example)"
 
 
 def _nearest(name: str, types: Sequence[AgentType]) -> str | None:
@@ -153,14 +153,14 @@ class AgentTypes:
         self._config = config
         self._paths = paths
         self._providers = providers
-        self._definitions = {
-            name: provider.definitions
-            for name, provider in providers.items()
-            if provider.definitions is not None
-        }
         self._files = DefinitionFiles(tuple(self._definitions))
         self._running: dict[Directory, asyncio.Future[Contents]] = {}
         self._threads = ThreadPoolExecutor(_THREADS, "sm-definitions")
+
+    @property
+    def _definitions(self) -> Mapping[str, Definitions]:
+        found = ((name, provider.definitions) for name, provider in self._providers.items())
+        return {name: definitions for name, definitions in found if definitions is not None}
 
     async def catalog(
         self, workspace: Workspace | None, environment: Mapping[str, str], *, wanted: str | None = None

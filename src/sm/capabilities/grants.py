@@ -12,7 +12,7 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -76,7 +76,9 @@ class Grants:
 class Granter:
     """Decides the grants of sessions. `defaults`: capabilities of sessions without a workspace."""
 
-    def __init__(self, defaults: Capabilities, agreements: Agreements, home_of: HomeOf = on_host) -> None:
+    def __init__(
+        self, defaults: Callable[[], Capabilities], agreements: Agreements, home_of: HomeOf = on_host
+    ) -> None:
         self._defaults = defaults
         self._home_of = home_of
         self._agreements = agreements
@@ -100,7 +102,7 @@ class Granter:
         sources = provider.capability_sources(environment, ())
         if sources is None:
             return Grants()
-        allowed = self._defaults
+        allowed = self._defaults()
         if workspace is not None:
             allowed = workspace.capabilities
         elif session.workspace is not None:  # without the workspace's record, grant nothing

@@ -3,6 +3,7 @@
 Only the daemon and the commands that show or check the configuration import this room: pydantic takes 100 ms.
 """
 
+from sm.config.changes import NEEDS_RESTART, ConfigChanges, take_over
 from sm.config.definitions import (
     DEFINITION_KEYS,
     DEFINITION_MAX_BYTES,
@@ -11,11 +12,13 @@ from sm.config.definitions import (
     settings_length,
 )
 from sm.config.example import example
+from sm.config.faults import QuotaSettings
 from sm.config.fields import is_agent_type, is_model
-from sm.config.loading import LoadedConfig, load, read_briefing
+from sm.config.loading import LoadedConfig, Stamp, load, read_briefing, stamp_of
 from sm.config.model import (
     AgentConfig,
     Claude,
+    Cleanup,
     Command,
     Config,
     Limits,
@@ -31,17 +34,22 @@ from sm.config.telegram import TelegramSection, read_token
 __all__ = [
     "DEFINITION_KEYS",
     "DEFINITION_MAX_BYTES",
+    "NEEDS_RESTART",
     "AgentConfig",
     "Claude",
+    "Cleanup",
     "Command",
     "Config",
+    "ConfigChanges",
     "Definition",
     "Limits",
     "LoadedConfig",
     "ModelArgs",
     "ModelPrices",
+    "QuotaSettings",
     "SandboxOptions",
     "SandboxSection",
+    "Stamp",
     "SummarizerSettings",
     "TelegramSection",
     "Webhook",
@@ -57,4 +65,6 @@ __all__ = [
     "sandbox_settings",
     "settings_length",
     "split_mount",
+    "stamp_of",
+    "take_over",
 ]

@@ -16,8 +16,8 @@ from sm.core.states import TrustLevel
 
 _HEAD = """\
 # Configuration of sm: every key with its default. sm reads $SM_HOME/config.yaml or, without
-# SM_HOME, $XDG_CONFIG_HOME/sm/config.yaml (~/.config/sm/config.yaml). Apply a change with
-# `sm daemon restart`.
+# SM_HOME, $XDG_CONFIG_HOME/sm/config.yaml (~/.config/sm/config.yaml). The daemon applies a change
+# within two seconds, unless the key says otherwise; `sm config --check` tells you.
 #
 # A key that is not in your file keeps its default. Sections merge key by key, also those with names,
 # such as agent types: your entry overrides the keys that it contains, and `NAME: null` removes a

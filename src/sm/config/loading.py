@@ -3,11 +3,11 @@
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from difflib import get_close_matches
-from typing import Any, TypeVar, get_args
+from typing import Any, NamedTuple, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -27,12 +27,36 @@ BRIEFING_MAX_BYTES = 32 * 1024
 _HINT = "show every key with its default: sm config --example"
 
 
+class Stamp(NamedTuple):
+    """Identifies the content of a file."""
+
+    device: int
+    inode: int
+    size: int
+    modified_ns: int
+    changed_ns: int
+
+
 @dataclass(frozen=True, slots=True)
 class LoadedConfig:
     config: Config
     warnings: tuple[str, ...] = ()
     telegram_token: str | None = field(default=None, repr=False)
     """The content of `telegram.token_file`."""
+    files: Mapping[str, Stamp | None] = field(default_factory=dict, compare=False)
+    """The paths of the files that were read, with their stamps from before. None: there is no file."""
+
+
+def stamp_of(path: str) -> Stamp | None:
+    """The stamp of the file at `path`; None: there is no file, or it cannot be looked at."""
+    try:
+        return _stamp(os.stat(path))
+    except OSError:
+        return None
+
+
+def _stamp(status: os.stat_result) -> Stamp:
+    return Stamp(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 _Path = tuple[str | int, ...]
@@ -173,11 +197,13 @@ def _dotted(path: _Path) -> str:
 def load(path: str) -> LoadedConfig:
     """Read the configuration at `path`. A missing or empty file means the defaults.
 
-    Raises ConfigError with one line `PATH:LINE:COLUMN: key: mistake` for every mistake, in order.
+    No other object shares the sections of the result. Raises ConfigError with one line
+    `PATH:LINE:COLUMN: key: mistake` for every mistake, in order.
     """
-    content, warnings = _read(path)
-    if content is None:
-        return LoadedConfig(Config())
+    read, warnings = _read(path)
+    if read is None:
+        return LoadedConfig(Config().model_copy(deep=True), files={path: None})
+    content = read.data
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -192,7 +218,9 @@ def load(path: str) -> LoadedConfig:
         document.mistake(key_path, what, in_key=True)
     document.data = _merged(document.data, Config())
     config = document.validate(Config)
+    files: dict[str, Stamp | None] = {path: _stamp(read.status)}
     if config is not None and config.claude.briefing is not None:
+        files[config.claude.briefing] = stamp_of(config.claude.briefing)
         try:
             read_briefing(config.claude.briefing)
         except ConfigError as error:
@@ -208,7 +236,9 @@ def load(path: str) -> LoadedConfig:
         if more := document.more_mistakes:
             lines.append(f"and {more} more {'mistake' if more == 1 else 'mistakes'}")
         raise ConfigError("\n".join(lines), _HINT)
-    return LoadedConfig(config, (*warnings, *_overridden(config)), token)
+    # pydantic gives the same default sections to every configuration.
+    own = config.model_copy(deep=True)
+    return LoadedConfig(own, (*warnings, *_overridden(config)), token, files)
 
 
 def _bounded(path: str, limit_bytes: int) -> Content:
@@ -226,7 +256,7 @@ def _bounded(path: str, limit_bytes: int) -> Content:
     return content
 
 
-def _read(path: str) -> tuple[bytes | None, tuple[str, ...]]:
+def _read(path: str) -> tuple[Content | None, tuple[str, ...]]:
     try:
         content = _bounded(path, MAX_BYTES)
     except FileNotFoundError:
@@ -238,8 +268,8 @@ def _read(path: str) -> tuple[bytes | None, tuple[str, ...]]:
     group = status.st_mode & stat.S_IWGRP and status.st_gid != os.getegid()
     if status.st_mode & stat.S_IWOTH or group or status.st_uid not in (os.geteuid(), 0):
         warning = f"{path} can be changed by other users; chown it to yourself and chmod go-w it"
-        return content.data, (warning,)
-    return content.data, ()
+        return content, (warning,)
+    return content, ()
 
 
 def yaml_mistake(error: yaml.YAMLError, text: str) -> str:

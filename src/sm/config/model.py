@@ -220,7 +220,8 @@ class Cleanup(Section):
     auto_archive_transcript: bool = True
     """Save an archive of each ended session in archive_path: its terminal output, transcripts and records."""
     archive_path: AbsolutePath | None = None
-    """Absolute path of the directory of archives, which must not be a link. null: archives/ in the state directory."""
+    """Absolute path of the directory of archives, which must not be a link. null: archives/ in the state directory. A
+    change needs sm daemon restart."""
     close_tmux_session: bool = False
     """Remove the terminal of a session as soon as its process has ended, regardless of keep_terminals. It stays if
     auto_archive_transcript is on and the archive could not be saved."""
@@ -428,7 +429,8 @@ class DaemonSection(Section):
     """The least severe level that the daemon writes to its log (`sm daemon logs`)."""
     ignore_evidence: tuple[EvidenceSource, ...] = ()
     """Sources of an agent's status to ignore: process, hook, state file, transcript, title, screen. Use this to
-    measure a source, or when a source reports wrong states after an update of the agent."""
+    measure a source, or when a source reports wrong states after an update of the agent. A change needs sm daemon
+    restart."""
 
 
 class McpSettings(Section):
@@ -448,7 +450,7 @@ class Config(Section):
     default_trust: Trust = TrustLevel.SANDBOXED
     """Trust level of sessions spawned without --trust: sandboxed or direct."""
     tmux: TmuxSection = TmuxSection()
-    """The terminals of agents."""
+    """The terminals of agents. A change needs sm daemon restart."""
     claude: Claude = Claude()
     """Claude Code."""
     commands: Annotated[dict[AgentType, Command], NOTHING] = {}
@@ -466,10 +468,9 @@ class Config(Section):
     notify: Notify = Notify()
     """Programs and URLs that also get the notices of the operator's inbox."""
     telegram: TelegramSection = TelegramSection()
-    """A bot of Telegram that reports to you, and that you command from a phone."""
+    """A bot of Telegram that reports to you, and that you command from a phone. A change needs sm daemon restart."""
     web: WebSection = WebSection()
-    """Live views in browsers (sm web). A change applies when sm web starts again, of start_with_daemon when the daemon
-    does."""
+    """Live views in browsers. A change needs sm daemon restart, or a new start of your own sm web."""
     archives: ArchiveSettings = ArchiveSettings()
     """How long the archives of ended sessions are kept."""
     budgets: BudgetSettings = BudgetSettings()
@@ -484,7 +485,7 @@ class Config(Section):
     warnings: WarningsSection = WarningsSection()
     """Signs that a session goes wrong (docs/lifecycle.md)."""
     mcp: McpSettings = McpSettings()
-    """Tools for agents over the Model Context Protocol."""
+    """Tools for agents over the Model Context Protocol. A change needs sm daemon restart."""
     daemon: DaemonSection = DaemonSection()
     """Settings of the daemon."""
 

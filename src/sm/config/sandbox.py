@@ -164,7 +164,8 @@ class SandboxSection(SandboxOptions):
     """Workspaces can override these keys, except engine, vault and fallback: `sm workspace set --sandbox KEY=VALUE`."""
 
     engine: Engine | None = None
-    """Socket of the engine, unix:///PATH. null: the value of DOCKER_HOST, else unix:///var/run/docker.sock."""
+    """Socket of the engine, unix:///PATH. null: the value of DOCKER_HOST, else unix:///var/run/docker.sock. A
+    change needs sm daemon restart."""
     vault: AbsolutePath | None = None
     """A directory that sessions without a workspace can read, at /vault and at its own path."""
     fallback: Literal["warn", "never"] = "warn"

@@ -75,6 +75,11 @@ def start_logging(
         terminal = logging.StreamHandler()
         terminal.setFormatter(RedactedFormatter(redact, "%(asctime)s %(levelname)s %(message)s"))
         root.handlers.append(terminal)
-    root.setLevel(level.upper())
+    set_log_level(level)
     logging.getLogger("aiosqlite").setLevel(logging.WARNING)
     logging.raiseExceptions = False  # a full disk must not fill stderr
+
+
+def set_log_level(level: str) -> None:
+    """Log from this level on: debug, info, warning or error."""
+    logging.getLogger().setLevel(level.upper())

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sm.api.agent_sockets import AgentSockets
+from sm.config import Cleanup
 from sm.core.backoff import Backoff
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_live
@@ -98,7 +99,7 @@ class Outbox:
     _watcher: Watcher
     _notifiers: Mapping[str, Notifier]
     _archives: Archives
-    _is_archiving: bool
+    _cleanup: Cleanup
     _restorer: Restorer
     _agent_sockets: AgentSockets
     _home_files: HomeFiles
@@ -301,7 +302,9 @@ class Outbox:
         if payload.get("process") is not None:
             await self._sandbox.end(session, process_of(payload["process"]), force=False)
         if pane is not None:
-            if self._is_archiving and not await self._archives.is_kept(session.id, _began_s(payload)):
+            if self._cleanup.auto_archive_transcript and not await self._archives.is_kept(
+                session.id, _began_s(payload)
+            ):
                 with suppress(StorageFull):  # the next process matters more than the words of the old one
                     await self._archives.keep(session.id, session.terminal, _began_s(payload))
             await self._terminals.close(session.terminal)

@@ -58,6 +58,7 @@ def running_parts(
         "delivery": parts.worker.run(),
         "timers": parts.timers.run(),
         "due timers": parts.due_timers.run(),
+        "configuration": parts.config_file.run(),
         "digest": parts.digests.run(),
         "waiting": parts.waiting.run(),
         "dialogs": parts.dialogs.run(),

@@ -13,13 +13,15 @@ from sm.api.auth import Containment, Identity
 from sm.api.sockets import SocketLimits
 from sm.capabilities.agreements import Agreements
 from sm.capabilities.project_items import ProjectItems
-from sm.config import Config, LoadedConfig, sandbox_for
+from sm.config import Config, ConfigChanges, LoadedConfig, sandbox_for, take_over
 from sm.core.pairing import telegram_user
 from sm.core.timers import TimerKind
 from sm.core.timestamps import iso
+from sm.daemon.config_file import ConfigFile
 from sm.daemon.due_timers import DueTimers
 from sm.daemon.freezer import AgentSight, Freezer
 from sm.daemon.interrupt_effects import InterruptEffects
+from sm.daemon.log import set_log_level
 from sm.daemon.outbox import Outbox
 from sm.daemon.sandboxing import SandboxParts
 from sm.daemon.web_server import WebServer
@@ -46,6 +48,7 @@ from sm.monitor.unread_transcripts import UnreadTranscripts
 from sm.notifiers import NOTIFIERS
 from sm.paths import INSIDE_HOME, InstancePaths
 from sm.providers import PROVIDERS
+from sm.providers.base import Summarizer
 from sm.providers.readers import SetupDialog, ToolEnd
 from sm.requests import Dialogs, Requests, SetupDialogs
 from sm.sandboxes.home import homes
@@ -188,9 +191,10 @@ class DaemonParts:
         def now() -> str:
             return iso(wall())
 
-        config = loaded.config
-        providers = {name: make(config) for name, make in PROVIDERS.items()}
-        notifiers = {kind: make(config) for kind, make in NOTIFIERS.items()}
+        self._config = config = loaded.config
+        self._providers = providers = {name: make(config) for name, make in PROVIDERS.items()}
+        self._notifiers = notifiers = {kind: make(config) for kind, make in NOTIFIERS.items()}
+        self.config_file = config_file = ConfigFile(paths.config, loaded, self._apply)
         self.audit = audit = Audit(paths.audit, now)
         self.sandboxing = sandboxing or SandboxParts(config, paths, store)
         self.sandbox = sandbox = self.sandboxing.sandboxes
@@ -219,19 +223,17 @@ class DaemonParts:
             cleanup.archive_path or paths.archives, terminals, archive_records
         )
         self.retention = ArchiveRetention(config.archives, store, manager, archives)
-        self.transcript_watch = TranscriptWatch(
-            store, manager, home_of, is_archiving=cleanup.auto_archive_transcript, clock=wall
-        )
+        self.transcript_watch = TranscriptWatch(store, manager, home_of, settings=cleanup, clock=wall)
         self.cleanup = TerminalCleanup(cleanup, store, manager, terminals, archives)
 
-        every_s, off = config.child_agents.progress.snapshot_interval, config.daemon.ignore_evidence
+        progress, off = config.child_agents.progress, config.daemon.ignore_evidence
         self.observer = observer = Observer(
             store,
             manager,
             terminals,
             usage,
             turns=TurnReader(config, store),
-            transcripts_every_s=every_s,
+            transcripts_every_s=lambda: progress.snapshot_interval,
             off=off,
             home_of=home_of,
             clock=wall,
@@ -242,7 +244,7 @@ class DaemonParts:
         freezer = Freezer(self.sandboxing.session_processes.cgroup)
         self.pausing = pausing = Pausing(store, manager, AgentSight(freezer, observer))
         self.budgets = budgets = Budgeting(config, store, manager)
-        accounts = Accounts(store, manager, config.quota.stagger_s)
+        accounts = Accounts(store, manager, config.quota)
         restarter = Restarter(store, manager, planner, terminals)
         detector = Detector(
             config,
@@ -274,8 +276,10 @@ class DaemonParts:
         self.worker = DeliveryWorker(store, manager, terminals, composer, receipts)
         self.timers = timers = MailTimers(store, manager, kills, waiting)
 
-        summarizers = (provider.summarizer for provider in providers.values())
-        summary = Summary(next(filter(None, summarizers), None), f"{paths.state}/what")
+        def summarizer() -> Summarizer | None:
+            return next(filter(None, (provider.summarizer for provider in providers.values())), None)
+
+        summary = Summary(summarizer, f"{paths.state}/what")
         sums = TreeSums(config, store, usage, providers, now)
         monitor = Monitor(
             config, store, manager, observer, watcher, usage, waiting, summary, terminals, archives, sums
@@ -323,7 +327,7 @@ class DaemonParts:
         def trouble() -> list[str]:
             bot = None if link is None else link.trouble()
             troubles = (store.trouble(), terminals.trouble, bot, web.trouble(), archives.trouble)
-            return [*loaded.warnings, *filter(None, (*troubles, archives.erase_trouble))]
+            return [*config_file.warnings, *filter(None, (*troubles, archives.erase_trouble))]
 
         sessions = Sessions(store, manager, workspaces, spawner, kills, timers, terminals)
         self.services = services = Services(
@@ -367,7 +371,9 @@ class DaemonParts:
             accounts=accounts,
             pairings=Pairings(store, manager, audit.record, map(telegram_user, owners)),
             telegram=Telegram(store, manager, audit.record, link, owners),
-            daemon=DaemonInfo(paths.socket, started_s, trouble, stopping, lambda: terminals.server_pid),
+            daemon=DaemonInfo(
+                paths.socket, started_s, trouble, stopping, lambda: terminals.server_pid, config_file
+            ),
         )
         self.telegram = TelegramParts(loaded, services, wall, steady)
         mcp = McpServer(
@@ -395,10 +401,22 @@ class DaemonParts:
             watcher,
             notifiers,
             archives,
-            cleanup.auto_archive_transcript,
+            cleanup,
             restorer,
             self.agent_sockets,
             home_files,
             InterruptEffects(store, manager, terminals, composer, freezer),
             LimitDialogs(store, manager, terminals, composer),
         )
+
+    async def _apply(self, loaded: LoadedConfig) -> ConfigChanges:
+        """Apply a changed configuration to the running parts. Raises ConfigError before the first change."""
+        providers = {name: make(loaded.config) for name, make in PROVIDERS.items()}
+        notifiers = {kind: make(loaded.config) for kind, make in NOTIFIERS.items()}
+        changes = take_over(self._config, loaded.config)
+        self._providers.update(providers)
+        self._notifiers.update(notifiers)
+        set_log_level(self._config.daemon.log_level)
+        self.digests.reconfigure()
+        await self.budgets.begin()
+        return changes

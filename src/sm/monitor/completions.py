@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from sm.config import Config
@@ -51,6 +52,11 @@ def rules_of(config: Config) -> CompletionRules:
     )
 
 
+@lru_cache(maxsize=1)
+def _compiled(patterns: tuple[str, ...]) -> tuple[CompletionPattern, ...]:
+    return tuple(map(CompletionPattern, patterns))
+
+
 def open_tasks(facts: Mapping[str, Any]) -> list[Any]:
     """The entries of an agent's list of tasks that are not closed. `facts`: measured facts of the session."""
     return [task for task in facts.get("todo") or () if task.get("status") not in _CLOSED_TASKS]
@@ -69,8 +75,7 @@ class TurnReader:
     """Reads what the final message of a turn says, and decides what follows."""
 
     def __init__(self, config: Config, store: Store) -> None:
-        self._rules = rules_of(config)
-        self._patterns = tuple(map(CompletionPattern, config.child_agents.auto_complete.completion_patterns))
+        self._config = config
         self._store = store
 
     async def read(self, session: Session, observation: Observation, work: TurnWork) -> FinishedTurn:
@@ -80,8 +85,9 @@ class TurnReader:
         work = work.completed_by(work_of(measured))
         task = work.last_task or await self._store.spawn_prompt(session.id) or ""
         facts = self._facts(session.id, work, measured, observation.background)
-        turn = await asyncio.to_thread(_read_turn_end, text, task, facts, self._patterns)
-        follow_up = after_turn(session.mode, self._rules, turn, session.reminders)
+        patterns = _compiled(self._config.child_agents.auto_complete.completion_patterns)
+        turn = await asyncio.to_thread(_read_turn_end, text, task, facts, patterns)
+        follow_up = after_turn(session.mode, rules_of(self._config), turn, session.reminders)
         return FinishedTurn(iso(observation.at), follow_up)
 
     def _facts(
@@ -112,7 +118,7 @@ class Completions:
     def __init__(
         self, config: Config, store: Store, manager: Manager, reports: Reports, use_of_terminal: UseOfTerminal
     ) -> None:
-        self._rules = rules_of(config)
+        self._config = config
         self._store = store
         self._manager = manager
         self._reports = reports
@@ -139,7 +145,7 @@ class Completions:
         return await self._run(timer, self._reports.warn_of_missing_report)
 
     async def _end(self, tx: Transaction, session: Session, found: Mapping[str, Any]) -> None:
-        await self._reports.end_detected(tx, session, found, self._rules)
+        await self._reports.end_detected(tx, session, found, rules_of(self._config))
 
     async def _run(
         self, timer: Timer, act: Callable[[Transaction, Session, Mapping[str, Any]], Awaitable[None]]
@@ -169,7 +175,7 @@ class Completions:
             return _next_look_s()
         if session.id in self._waiting:  # a message about the change may be on its way
             self._waiting.discard(session.id)
-            return min(self._rules.quiet_s, _AGAIN_S)
+            return min(rules_of(self._config).quiet_s, _AGAIN_S)
         async with self._store.transaction() as tx:
             now = tx.find(session.id)
             if now is None or now.status is not Status.IDLE:

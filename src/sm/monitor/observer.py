@@ -60,7 +60,7 @@ class Observer:
         usage: UsageMeter,
         *,
         turns: TurnReader,
-        transcripts_every_s: float,
+        transcripts_every_s: Callable[[], float],
         off: Collection[Source] = (),
         home_of: HomeOf = on_host,
         clock: Callable[[], float] = time.time,
@@ -358,13 +358,13 @@ class Observer:
         """Check the files of all agents at once: inotify does not report every change."""
         states_s, transcripts_s = time.monotonic(), time.monotonic()
         while True:
-            await asyncio.sleep(min(_SWEEP_EVERY_S, self._transcripts_every_s))
+            await asyncio.sleep(min(_SWEEP_EVERY_S, self._transcripts_every_s()))
             try:
                 if time.monotonic() - states_s >= _SWEEP_EVERY_S:
                     states_s = time.monotonic()
                     await self._sweep_states()
                     await self._sweep_processes()
-                if time.monotonic() - transcripts_s >= self._transcripts_every_s:
+                if time.monotonic() - transcripts_s >= self._transcripts_every_s():
                     transcripts_s = time.monotonic()
                     await self._sweep_transcripts()
             except Exception:

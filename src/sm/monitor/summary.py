@@ -110,7 +110,7 @@ def _status_line(session: Session) -> str:
 class Summary:
     """Makes summaries, one at a time: each takes a process of a few hundred megabytes."""
 
-    def __init__(self, summarizer: Summarizer | None, directory: str) -> None:
+    def __init__(self, summarizer: Callable[[], Summarizer | None], directory: str) -> None:
         """`directory`: the program's empty working directory, created when needed."""
         self._summarizer = summarizer
         self._directory = directory
@@ -123,7 +123,7 @@ class Summary:
 
         Takes at most twice the summarizer's `timeout_s`.
         """
-        summarizer = self._summarizer
+        summarizer = self._summarizer()
         unavailable = _NONE if summarizer is None else summarizer.unavailable
         if summarizer is None or unavailable is not None:
             return SummaryResult(extract(session, acts, screen), EXTRACT, unavailable)

@@ -31,7 +31,7 @@ class TreeSums:
         now: Callable[[], str],
     ) -> None:
         self._now = now
-        self.counts_tokens = config.child_agents.progress.enable_token_tracking
+        self._progress = config.child_agents.progress
         self._store = store
         self._usage = usage
         self._providers = providers
@@ -49,6 +49,10 @@ class TreeSums:
         self._changes = -1
         self.version = 0
         """Rises with each change of the sums."""
+
+    @property
+    def counts_tokens(self) -> bool:
+        return self._progress.enable_token_tracking
 
     def sessions(self) -> Iterator[Session | RemovedSums]:
         """All sessions, with the removed ones."""

@@ -53,6 +53,7 @@ class Action(StrEnum):
     PAIR = "pair or revoke users of chat networks"
     MANAGE_BOT = "see or test the bot"
     MUTE_GROUP = "mute all reports in a group"
+    READ_CONFIG = "see the configuration of the daemon"
     STOP_DAEMON = "stop the daemon"
 
 
@@ -175,6 +176,7 @@ _TARGETS: Mapping[Action, frozenset[Position]] = {
     Action.MANAGE_BOT: _NOBODY,
     # Everybody in the group would miss them. A user may mute each session that they see.
     Action.MUTE_GROUP: _NOBODY,
+    Action.READ_CONFIG: _NOBODY,
     Action.STOP_DAEMON: _NOBODY,
 }
 """The targets of each action for a session and for a paired user.
@@ -193,6 +195,7 @@ _NEEDS_TERMINAL = frozenset(
         Action.RESTORE_ALL,
         Action.ADOPT,
         Action.ADD_ARGUMENTS,
+        Action.READ_CONFIG,
         Action.STOP_DAEMON,
     }
 )

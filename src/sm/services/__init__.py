@@ -6,7 +6,9 @@ A front door identifies its caller, calls only these facades and renders the res
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
+from sm.core.config_state import ConfigState
 from sm.core.effects import EffectKind
 from sm.core.models import Session
 from sm.messaging.messages import Messages
@@ -86,6 +88,17 @@ class Reads:
         return any(e.kind == EffectKind.ARCHIVE and e.session_id == session_id for e in effects)
 
 
+class ConfigFollower(Protocol):
+    """Applies the changes of config.yaml."""
+
+    @property
+    def state(self) -> ConfigState:
+        """The state of the file at the last look."""
+
+    async def read_now(self) -> ConfigState:
+        """Apply a change now, and return the state of the file."""
+
+
 @dataclass(frozen=True, slots=True)
 class DaemonInfo:
     """The state of the daemon, and the event that stops it."""
@@ -99,6 +112,7 @@ class DaemonInfo:
     """Set to stop the daemon."""
     terminal_server: Callable[[], int | None]
     """The pid of the terminal server, if it is known."""
+    config: ConfigFollower
 
 
 @dataclass(frozen=True, slots=True)

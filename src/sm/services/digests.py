@@ -66,6 +66,7 @@ class Digests:
         budgeting: Budgeting,
     ) -> None:
         self._notify = config.notify
+        self._reconfigured = asyncio.Event()
         self._owners = config.telegram.owner_ids if config.telegram.token_file is not None else ()
         self._store = store
         self._sessions = sessions
@@ -114,8 +115,18 @@ class Digests:
 
     # Once a day
 
+    def reconfigure(self) -> None:
+        """Follow a change of the configuration."""
+        self._reconfigured.set()
+
     async def run(self) -> None:
         """Set the timer of the next digest as configured. Never returns."""
+        while True:
+            await self._follow_configuration()
+            await self._reconfigured.wait()
+            self._reconfigured.clear()
+
+    async def _follow_configuration(self) -> None:
         known = self._store.mail.open.timers.get((_SUBJECT, TimerKind.DIGEST))
         while (None if known is None else known.data.get("at")) != self._notify.digest_at:
             try:
@@ -125,7 +136,6 @@ class Digests:
             except StorageFull as error:
                 log.warning("postponed the plan of the digest: %s", error.message)
                 await asyncio.sleep(_PAUSE_S)
-        await asyncio.get_running_loop().create_future()
 
     def _plan(self, tx: Transaction, sent_at: str | None = None) -> None:
         """Set the timer unless it is set for the same time of the day. `sent_at`: the time of the last digest."""

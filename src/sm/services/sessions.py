@@ -227,6 +227,10 @@ class Sessions:
         """Raises NotPermitted."""
         self._manager.require(caller, Action.STOP_DAEMON)
 
+    def may_read_config(self, caller: Caller) -> None:
+        """Raises NotPermitted."""
+        self._manager.require(caller, Action.READ_CONFIG, is_read=True)
+
     async def end_all(self) -> list[str]:
         """Kill every session and close every terminal; return the ids of the killed sessions."""
         killed = await self._kills.kill_all()

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sm.config import QuotaSettings
 from sm.core.accounts import Account, Park, ParkKind
 from sm.core.models import Caller, Session
 from sm.core.timers import Timer
@@ -41,12 +42,10 @@ class AccountState:
 
 
 class Accounts:
-    """`stagger_s`: the pause between two sessions that go on after a limit."""
-
-    def __init__(self, store: Store, manager: Manager, stagger_s: float) -> None:
+    def __init__(self, store: Store, manager: Manager, settings: QuotaSettings) -> None:
         self._store = store
         self._manager = manager
-        self._stagger_s = stagger_s
+        self._settings = settings
 
     async def states(self, caller: Caller) -> list[AccountState]:
         """Every account by name. Raises NotPermitted."""
@@ -123,7 +122,7 @@ class Accounts:
                 else:
                     await self._manager.pauses.resume(tx, session, caller.name)
             for parked in parks:
-                await release(tx, parked, self._stagger_s)
+                await release(tx, parked, self._settings.stagger_s)
         return len(parks) + len(paused)
 
     # Events
@@ -134,14 +133,14 @@ class Accounts:
         if session is None or session.account is None:
             return
         async with self._store.transaction() as tx:
-            await record_success(tx, tx.session(session_id), at, self._stagger_s)
+            await record_success(tx, tx.session(session_id), at, self._settings.stagger_s)
 
     # Timers
 
     async def try_again(self, timer: Timer) -> float | None:
         async with self._store.transaction() as tx:
             if tx.timers.take(timer):
-                await try_again(tx, timer.subject, self._stagger_s)
+                await try_again(tx, timer.subject, self._settings.stagger_s)
         return None
 
     async def follow(self, timer: Timer) -> float | None:

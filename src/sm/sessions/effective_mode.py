@@ -26,10 +26,12 @@ class TrustDecision:
 class TrustDecisions:
     def __init__(self, config: Config, sandbox: Sandbox, met: Callable[[], Container[Sighting]]) -> None:
         """`met`: the parts of a sandbox that this instance has ever met."""
-        self._default = config.default_trust
-        self._falls_back = config.sandbox.fallback == "warn"
+        self._config = config
         self._sandbox = sandbox
         self._met = met
+
+    def _falls_back(self) -> bool:
+        return self._config.sandbox.fallback == "warn"
 
     async def decide(
         self,
@@ -67,14 +69,14 @@ class TrustDecisions:
             level = given
         level = level or (None if workspace is None else workspace.trust_level)
         is_default = level is None
-        level = level or self._default
+        level = level or self._config.default_trust
         if runs or level is TrustLevel.DIRECT:
             return TrustDecision(level, TrustLevel.DIRECT)
         try:
             warnings = await self._sandbox.require_available(workspace)
         except SandboxUnavailable as error:
             # A level that somebody asked for is a promise; only the operator may take less than the default.
-            if not (is_default and caller.kind is CallerKind.OPERATOR and self._falls_back):
+            if not (is_default and caller.kind is CallerKind.OPERATOR and self._falls_back()):
                 raise
             if not may_fall_back(error, self._met()):
                 error.hint = _or(error.hint, "to run it on this host: add --trust direct")
@@ -98,7 +100,7 @@ class TrustDecisions:
         try:
             await self._sandbox.require_available(workspace)
         except SandboxUnavailable as error:
-            if self._falls_back and may_fall_back(error, self._met()):
+            if self._falls_back() and may_fall_back(error, self._met()):
                 return (_warning(error),)
             error.hint = _or(error.hint, hint)
             raise

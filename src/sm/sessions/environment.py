@@ -26,17 +26,15 @@ _ALWAYS_PASSED = ("LANG", "TZ")
 class Environments:
     def __init__(self, config: Config, paths: InstancePaths) -> None:
         self._config = config
-        self._inherited = {*_ALWAYS_INHERITED, *config.sessions.inherit_environment_vars}
         self._paths = paths
 
     def inheritable(self, environment: Mapping[str, str]) -> Mapping[str, str]:
         """The variables of a caller's shell that sessions may inherit."""
+        inherited = {*_ALWAYS_INHERITED, *self._config.sessions.inherit_environment_vars}
         return {
             name: value
             for name, value in environment.items()
-            if (name in self._inherited or name.startswith("LC_"))
-            and name.isidentifier()
-            and "\0" not in value
+            if (name in inherited or name.startswith("LC_")) and name.isidentifier() and "\0" not in value
         }
 
     def passed(self, environment: Mapping[str, str], workspace: Workspace | None) -> Mapping[str, str]:

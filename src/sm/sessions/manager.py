@@ -64,11 +64,13 @@ class Manager:
         self.warnings = Warnings(config.warnings, self.notices, self.pauses, providers)
         self.exchanges = Exchanges(config.warnings.ping_pong, self.notices)
         self.quota = Quota(config.limits)
-        compaction = self._compaction if config.on_context_full == "compact" else lambda _session: None
-        self.faults = Faults(RetryLimits(config.retry.max, config.retry.backoff_s), self.notices, compaction)
+        self._config = config
+        self.faults = Faults(
+            lambda: RetryLimits(config.retry.max, config.retry.backoff_s), self.notices, self._compaction
+        )
 
     def _compaction(self, session: Session) -> str | None:
-        command = self.provider(session).compact
+        command = self.provider(session).compact if self._config.on_context_full == "compact" else None
         return None if command is None else command.text
 
     # Authorization

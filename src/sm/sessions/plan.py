@@ -110,7 +110,7 @@ class SpawnPlanner:
         self._environments = Environments(config, paths)
         self._types = AgentTypes(config, paths, providers, agreements)
         self._trust = TrustDecisions(config, sandbox, lambda: store.met)
-        self._granter = Granter(_defaults(config), agreements, homes(paths))
+        self._granter = Granter(lambda: _defaults(config), agreements, homes(paths))
         self._now = now
         self._has_program = has_program
         self._home_of = homes(paths)

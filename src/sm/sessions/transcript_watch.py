@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable
 
+from sm.config import Cleanup
 from sm.core.effects import EffectKind
 from sm.core.models import Session, digest
 from sm.core.timestamps import iso
@@ -22,21 +23,19 @@ _EVERY_S = 3600.0
 
 
 class TranscriptWatch:
-    """`is_archiving`: sessions get archives."""
-
     def __init__(
         self,
         store: Store,
         manager: Manager,
         home_of: HomeOf,
         *,
-        is_archiving: bool,
+        settings: Cleanup,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
         self._manager = manager
         self._home_of = home_of
-        self._is_archiving = is_archiving
+        self._settings = settings
         self._clock = clock
 
     async def run(self) -> None:
@@ -86,7 +85,7 @@ class TranscriptWatch:
                 return
             if not await self._manager.notices.add_for_transcript(tx, now, occasion, trouble):
                 return
-            if archive and self._is_archiving:
+            if archive and self._settings.auto_archive_transcript:
                 payload = {"terminal": now.terminal, "began": now.started_at}
                 await tx.effect(EffectKind.ARCHIVE, now.id, payload, tx.now)
 

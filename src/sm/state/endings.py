@@ -45,7 +45,6 @@ log = logging.getLogger(__name__)
 class Endings:
     def __init__(self, config: Config, notices: Notices, providers: Mapping[str, Provider]) -> None:
         self._config = config
-        self._on_parent_end = config.child_agents.on_parent_end
         self._cleanup = config.child_agents.cleanup
         self._notices = notices
         self._providers = providers
@@ -197,14 +196,14 @@ class Endings:
 
         Children that end by the same loss keep their parent: both may be restored.
         """
-        if self._on_parent_end == "keep":
+        if self._config.child_agents.on_parent_end == "keep":
             return
         reason = f"the parent {short_label(session)} has ended"
         children = [s for s in tx.unfinished_sessions() if s.parent_id == session.id and s.exit is None]
         for child in sorted(children, key=oldest_first):
             if signal is not None and _shares_loss(session, child, signal):
                 continue
-            if self._on_parent_end == "adopt":
+            if self._config.child_agents.on_parent_end == "adopt":
                 is_lost = signal is not None and _is_loss(session, signal)
                 await _give_to_ancestor(tx, child, session, at, reason, is_lost=is_lost)
             elif is_live(child.status) and end_by_kill(tx, child.id) is None:  # else it ends as killed
@@ -224,7 +223,11 @@ class Endings:
         if lost is not None and lost.exit is None and not _is_above(tx, session, lost):
             session = await _put_back(tx, session, lost)
         parent = tx.find(session.parent_id)
-        if parent is not None and parent.exit is not None and self._on_parent_end != "keep":
+        if (
+            parent is not None
+            and parent.exit is not None
+            and self._config.child_agents.on_parent_end != "keep"
+        ):
             reason = f"the parent {short_label(parent)} is not restored"
             session = await _give_to_ancestor(tx, session, parent, tx.now, reason, is_lost=True)
         left = [s for s in tx.unfinished_sessions() if s.lost_parent == session.id]

@@ -30,7 +30,7 @@ class Faults:
 
     def __init__(
         self,
-        retry: RetryLimits,
+        retry: Callable[[], RetryLimits],
         notices: Notices,
         compaction: Callable[[Session], str | None] = lambda _session: None,
     ) -> None:
@@ -59,7 +59,8 @@ class Faults:
         if change is not None:
             session = await tx.update(session, cut_off_at=iso(at))
         tries = retries_before(tx, session_id)
-        what, pause_s = followup(fault.kind, tries, self._retry)
+        limits = self._retry()
+        what, pause_s = followup(fault.kind, tries, limits)
         is_full = fault.kind is FaultKind.CONTEXT_FULL
         compacted = is_full and was_compacted(tx, session_id)
         command = self._compaction(session) if is_full and not compacted else None
@@ -67,7 +68,7 @@ class Faults:
             compact(tx, session, command)
             text = compaction_event(session, fault, at, command)
         elif what is Followup.RETRY:
-            retry = plan_retry(tx, session, tries + 1, self._retry.max, at, pause_s)
+            retry = plan_retry(tx, session, tries + 1, limits.max, at, pause_s)
             text = retry_event(session, fault, at, retry)
         else:
             end_row(tx, session_id)

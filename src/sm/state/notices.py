@@ -146,9 +146,16 @@ class Notices:
     def __init__(self, config: Config) -> None:
         self._settings = config.child_agents.notifications
         self._notify = config.notify
-        self.warns_of_crashes = config.warnings.crash_loop.do != "off"
-        self.unanswered_s = config.warnings.unanswered.after
+        self._warnings = config.warnings
+
+    @property
+    def warns_of_crashes(self) -> bool:
+        return self._warnings.crash_loop.do != "off"
+
+    @property
+    def unanswered_s(self) -> float:
         """Seconds after which an open request is a warning."""
+        return self._warnings.unanswered.after
 
     async def add_for_move(self, tx: Transaction, session: Session, decision: Decision) -> None:
         """`session`: the state after the move."""

@@ -152,9 +152,10 @@ def test_daemon_logs_prints_no_control_characters(run: Sm, state: Path) -> None:
     assert [json.loads(part) for part in printed.splitlines()] == [record, {"message": broken}]
 
 
-def test_config_edit_restarts_the_daemon_and_keeps_its_agents(live: Sm, home: Path) -> None:
+def test_config_edit_restarts_the_daemon_only_when_the_change_needs_it(live: Sm, home: Path) -> None:
     session, pid = spawn(live, "sleep 60"), health(live)["pid"]
-    editor, added = home / "editor", ["limits: {max_depth: 1}\n", "nonsense: 1\n"]
+    editor = home / "editor"
+    added = ["limits: {max_depth: 1}\n", "tmux: {width: 90}\n", "nonsense: 1\n"]
     editor.touch(0o700)
 
     def edit(argv: Sequence[str]) -> tuple[int, str]:
@@ -163,6 +164,9 @@ def test_config_edit_restarts_the_daemon_and_keeps_its_agents(live: Sm, home: Pa
         return 0, ""
 
     live.tools.installed[str(editor)] = edit
+    applied = live("config", "edit", environ={"EDITOR": str(editor)})
+    assert applied.out == f"saved {home}/config.yaml; the daemon has applied it\n"
+    assert health(live)["pid"] == pid
     done = live("config", "edit", environ={"EDITOR": str(editor)})
     after = health(live)["pid"]
     assert done.out == f"saved {home}/config.yaml; daemon restarted, pid {after}\n"

@@ -73,6 +73,19 @@ class StatusOverview(TypedDict):
     trouble: Annotated[list[str], doc("Current failures of the daemon.")]
 
 
+class ConfigView(TypedDict):
+    """The state of config.yaml in the daemon."""
+
+    path: str
+    mistakes: Annotated[
+        list[str],
+        doc("Why the daemon does not apply the file, but keeps its configuration; empty: it applies it."),
+    ]
+    needs_restart: Annotated[
+        list[str], doc("Sections and keys that differ, and that only a restart of the daemon applies.")
+    ]
+
+
 class ArchivesView(TypedDict):
     """The room that all archives take, at the last look."""
 

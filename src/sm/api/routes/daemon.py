@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from sm import __version__
 from sm.api.answers.daemon import (
+    ConfigView,
     DaemonView,
     EndedOrphansView,
     HealthView,
@@ -88,8 +89,21 @@ async def status(request: ApiRequest, query: StatusQuery) -> StatusOverview:
         "parked": [account_view(a) for a in await services.accounts.parked()] if operator else [],
         "trouble": [
             *services.daemon.trouble(),
+            *(services.daemon.config.state.lines() if operator else ()),
             *(f"tmux does not respond for session {request.views.recipient(s)}" for s in tmux_silent),
         ],
+    }
+
+
+@routes.route("GET", "/v1/config", agents=False)
+async def config(request: ApiRequest) -> ConfigView:
+    """Apply a change of config.yaml now, and show what of the file applies."""
+    request.services.sessions.may_read_config(request.caller)
+    state = await request.services.daemon.config.read_now()
+    return {
+        "path": state.path,
+        "mistakes": [] if state.problem is None else state.problem.splitlines(),
+        "needs_restart": list(state.waiting),
     }
 
 

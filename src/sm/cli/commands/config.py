@@ -1,7 +1,7 @@
 """Show, check or edit the configuration.
 
-Prints the configuration as YAML, including defaults. The daemon reads the file only when it starts; to apply a
-change, run sm daemon restart. sm config edit does both.
+Prints the configuration as YAML, including defaults. The daemon applies a change of the file within two seconds. A
+file with errors changes nothing. A few sections need sm daemon restart; --check names those that changed.
 
 \b
 Exit codes:
@@ -22,8 +22,9 @@ import click
 from sm.cli.display.errors import print_warnings
 from sm.cli.group import CommandGroup
 from sm.cli.instance import Instance
-from sm.core.lines import plain_line
-from sm.errors import NotPermitted, UsageError
+from sm.client.http import DaemonAway
+from sm.core.lines import JsonObject, line, plain_line
+from sm.errors import NotPermitted, ProtocolMismatch, UsageError
 
 _SUGGESTIONS = {
     "set": ("config edit",),
@@ -60,11 +61,11 @@ def command(context: click.Context, path_only: bool, example: bool, check: bool)
 
 @command.command("edit")
 def edit_command() -> None:
-    """Edit the configuration, and restart the daemon.
+    """Edit the configuration, and apply it.
 
     Opens a copy of the file in your editor (VISUAL or EDITOR). The copy replaces the file only if it has no mistakes;
-    else the command shows them, and on a terminal you can edit again. Then it restarts the daemon if it runs. Agents
-    keep running.
+    else the command shows them, and on a terminal you can edit again. Then a running daemon applies the change, and
+    restarts if the change needs it. Agents keep running.
 
     \b
     Exit codes:
@@ -77,7 +78,6 @@ def edit_command() -> None:
     Examples:
       EDITOR=nano sm config edit
     """
-    from sm.cli.commands.daemon import restart_running
     from sm.cli.config_editor import edit
 
     instance = Instance(os.environ)
@@ -87,16 +87,37 @@ def edit_command() -> None:
     if not edit(path):
         click.echo(f"no changes: {path}", err=True)
         return
+    click.echo(f"saved {path}; {_apply(instance)}")
+
+
+def _apply(instance: Instance) -> str:
+    """Let a running daemon apply the file, with a restart if necessary, and say what happened."""
+    from sm.cli.commands.daemon import restart_running
+
+    try:
+        state = _state(instance)
+    except ProtocolMismatch:  # a daemon of another version
+        state = None
+    if state is not None and not (state["mistakes"] or state["needs_restart"]):
+        return "the daemon has applied it"
     pid = restart_running(instance)
-    click.echo(
-        f"saved {path}; {'the daemon is not running' if pid is None else f'daemon restarted, pid {pid}'}"
-    )
+    return "the daemon is not running" if pid is None else f"daemon restarted, pid {pid}"
+
+
+def _state(instance: Instance) -> JsonObject | None:
+    """Ask a running daemon for the state of the file. Returns None if no daemon runs."""
+    try:
+        state: JsonObject = instance.client(start=False).get("/v1/config")
+    except DaemonAway:
+        return None
+    return state
 
 
 def _show(*, path_only: bool, example: bool, check: bool) -> None:
     if path_only + example + check > 1:
         raise UsageError("--path, --example and --check cannot be used together")
-    path = Instance(os.environ).paths.config
+    instance = Instance(os.environ)
+    path = instance.paths.config
     if path_only:
         click.echo(path)
         return
@@ -110,8 +131,23 @@ def _show(*, path_only: bool, example: bool, check: bool) -> None:
     source = path if os.path.lexists(path) else f"defaults ({path} does not exist)"
     if check:
         click.echo(f"ok: {source}")
+        _show_pending(instance)
         return
     import yaml
 
     text = yaml.safe_dump(loaded.config.model_dump(mode="json"), sort_keys=False, allow_unicode=False)
     click.echo(f"# {plain_line(source)}\n{text}", nl=False)
+
+
+def _show_pending(instance: Instance) -> None:
+    """Name the changes that a running daemon has not applied."""
+    try:
+        state = _state(instance)
+    except (NotPermitted, ProtocolMismatch):  # a session, or a daemon of another version
+        return
+    if state is None:
+        return
+    for mistake in state["mistakes"]:
+        click.echo(f"not applied: {line(mistake, 400)}")
+    if state["needs_restart"]:
+        click.echo(f"needs sm daemon restart: {', '.join(map(line, state['needs_restart']))}")

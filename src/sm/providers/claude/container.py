@@ -55,8 +55,8 @@ def require_login(
     if not has_file and login_setting(settings or {}, environment) is None:
         raise SetupRequired(
             "claude has no login in its container",
-            f"{log_in}; or pass a key with sandbox.pass_env: [{API_KEY}] or claude.env in config.yaml, then: "
-            "sm daemon restart; if claude logs in some other way: sm spawn --skip-checks",
+            f"{log_in}; or pass a key with sandbox.pass_env: [{API_KEY}] or claude.env in config.yaml; "
+            "if claude logs in some other way: sm spawn --skip-checks",
         )
 
 

@@ -319,7 +319,7 @@ class ClaudeProvider(Provider):
             f"claude refuses to bypass permissions as root: agent type {start.session.agent_type} has "
             f"--permission-mode {BYPASS}",
             "run sm as another user, or use another permission mode, such as acceptEdits; only if this machine is a "
-            'sandbox, set in config.yaml: claude: {env: {IS_SANDBOX: "1"}}, then: sm daemon restart',
+            'sandbox, set in config.yaml: claude: {env: {IS_SANDBOX: "1"}}',
         )
 
 

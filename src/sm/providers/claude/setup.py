@@ -255,7 +255,7 @@ def _login(
         return Finding(True, f"claude logs in with {login}")
     outside = login_outside(environ)
     if outside is not None:
-        todo = f"add {outside} to sessions.inherit_environment_vars in config.yaml, then: sm daemon restart"
+        todo = f"add {outside} to sessions.inherit_environment_vars in config.yaml"
         return Finding(False, f"claude has no login: sm does not pass {outside} to agents", todo)
     return Finding(False, NO_LOGIN, LOG_IN)
 
