@@ -50,7 +50,8 @@ def entry(name: str, text: str = "a reason") -> DigestEntry:
 def digest(entries: int) -> Digest:
     some = [entry(f"e{number}") for number in range(entries)]
     trees = [TreeSpending(f"t{number}", f"t{number}", 1, 1000, 0.5) for number in range(entries)]
-    return Digest(SINCE, LATER, some, some, some, some, trees, 0)
+    warnings = [replace(e, text=f"{e.label} repeats itself") for e in some]
+    return Digest(SINCE, LATER, some, some, warnings, some, trees, 0)
 
 
 def test_ended_sessions_are_those_of_the_time_with_failures_first() -> None:
@@ -197,6 +198,28 @@ def test_warnings_are_listed_newest_first_and_those_without_a_kind_by_text() -> 
         ("2", "warning", "disk full"),
         ("1", "warning", "disk full"),
     ]
+
+
+def test_equal_warnings_of_several_sessions_are_one_line() -> None:
+    known = {s.id: s for s in (session(f"aaaa000{number}") for number in range(1, 6))}
+    events = [
+        event("aaaa0001", SINCE, "Session aaaa0001 does not go on: overloaded", kind="fault"),
+        event("aaaa0002", AFTER, "Child aaaa0002 does not go on: overloaded", kind="fault"),
+        event("aaaa0003", AFTER, "Child aaaa0003 does not go on: overloaded", kind="fault"),
+        event("aaaa0003", LATER, "Child aaaa0003 does not go on: overloaded", kind="fault"),
+        event("aaaa0004", SINCE, "Session aaaa0004: its disk is full", kind="disk"),
+        event("aaaa0005", SINCE, "Session aaaa0005: its disk is full", kind="disk"),
+        event("aaaa0004", SINCE, "Session aaaa0004: it repeats itself", kind="loop"),
+    ]
+    warnings = warning_entries(events, known, SINCE)
+    lines = digest_lines(asdict(replace(digest(0), warnings=warnings)), NOW, 20, 100, UTC)
+    at = lines.index("Warnings")
+    assert lines[at + 1 : at + 4] == [
+        "  3 sessions: does not go on: overloaded (4 times)",
+        "  2 sessions: its disk is full",
+        "  Session aaaa0004: it repeats itself",
+    ]
+    assert len(warnings) == 6
 
 
 def test_spending_is_summed_by_tree_and_unknown_prices_are_none() -> None:

@@ -4,6 +4,7 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from sm.core.digest_lines import times_text
 from sm.core.labels import label, name_to_type
 from sm.core.lifecycle import is_ended
 from sm.core.models import Event, Session, ancestors
@@ -28,6 +29,8 @@ class DigestEntry:
     text: str
     command: str
     """The command that shows more, or that answers."""
+    times: int = 1
+    """How often it happened; more than one only for a warning, whose text then says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +141,11 @@ def warning_entries(
     found = []
     for event, count in newest.values():
         session = sessions[event.session_id]
-        text = event.message if count == 1 else f"{event.message} ({count} times)"
+        text = event.message if count == 1 else f"{event.message}{times_text(count)}"
         kind = str(event.metadata.get("kind") or "warning")
-        found.append(DigestEntry(session.id, label(session), kind, event.timestamp, text, _look(session)))
+        found.append(
+            DigestEntry(session.id, label(session), kind, event.timestamp, text, _look(session), count)
+        )
     return sorted(found, key=lambda entry: entry.at, reverse=True)
 
 

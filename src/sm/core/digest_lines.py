@@ -23,7 +23,11 @@ def digest_lines(
 ) -> list[str]:
     """The digest in at most `height` lines of `width` columns. `height` is at least 20."""
     head = f"Since {clock(digest['since'], now, zone)}: {_counts(digest)}"
-    digest = {**digest, "changes": [*_failures(digest), *digest.get("changes", ())]}
+    digest = {
+        **digest,
+        "changes": [*_failures(digest), *digest.get("changes", ())],
+        "warnings": _folded(digest["warnings"]),
+    }
     sections = [(key, title, command) for key, title, command in SECTIONS if digest.get(key)]
     room = _shares([len(digest[key]) for key, _, _ in sections], height - 1 - 2 * len(sections))
     lines = [head]
@@ -56,6 +60,36 @@ def _failures(digest: JsonObject) -> list[JsonObject]:
         {"label": names[0] if len(names) == 1 else plural(len(names), "worktree"), "reason": reason}
         for reason, names in labels.items()
     ]
+
+
+def times_text(count: int) -> str:
+    """The end of the text of a warning that happened more than once."""
+    return f" ({count} times)"
+
+
+def _folded(warnings: Sequence[JsonObject]) -> list[JsonObject]:
+    """One entry for the warnings of several sessions with the same words, at the place of the newest."""
+    groups: dict[str, list[JsonObject]] = {}
+    for warning in warnings:
+        groups.setdefault(_words(warning), []).append(warning)
+    folded = []
+    for words, group in groups.items():
+        if len({warning["session_id"] for warning in group}) == 1:
+            folded += group
+            continue
+        times = sum(warning.get("times", 1) for warning in group)
+        often = times_text(times) if times > len(group) else ""
+        folded.append({**group[0], "text": f"{plural(len(group), 'session')}: {words.lstrip(' :-')}{often}"})
+    return folded
+
+
+def _words(warning: JsonObject) -> str:
+    """The text of a warning without the session that it is about, and without its repetitions."""
+    text: str = warning["text"]
+    for name in (warning["label"], warning["session_id"]):
+        for subject in (f"Session {name}", f"Child {name}"):
+            text = text.removeprefix(subject)
+    return text.removesuffix(times_text(warning.get("times", 1)))  # an older daemon tells no number
 
 
 def _counts(digest: JsonObject) -> str:

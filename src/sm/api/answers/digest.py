@@ -15,6 +15,7 @@ class DigestEntryView(TypedDict):
     at: Time
     text: str
     command: Annotated[str, doc("The command that shows more.")]
+    times: Annotated[int, doc("How often it happened: more than one only for a warning.")]
 
 
 class TreeSpendingView(TypedDict):
