@@ -30,6 +30,7 @@ from tests.groups import CLAUDE, group_of, pytest_collection_modifyitems
 from tests.hard_limit import hard_limit, pytest_timeout_set_timer
 from tests.instance import Instance
 from tests.process_modules import INTEGRATION, is_left_out, may_start_processes
+from tests.sim.lives import buried
 from tests.sim.replacing import replaced
 from tests.sim.template import migrate_or_copy
 
@@ -65,6 +66,9 @@ _STARTS = frozenset(
 _LOG_ROOM_BYTES = connection._LOG_ROOM_BYTES
 _pure: pytest.Item | None = None
 """The pure test that is running."""
+_TASKS_MAX = 5_000
+"""Tasks of dropped daemons between two full collections: they hold half a million objects."""
+_frozen_tasks = 0
 
 
 def _refuse_processes(event: str, arguments: object) -> None:
@@ -114,7 +118,21 @@ def pytest_collection_finish() -> None:
     A test of a played daemon makes a tenth of a million objects, most of which end with their last reference.
     """
     gc.freeze()
-    gc.set_threshold(20_000, 10, 10)
+    gc.set_threshold(100_000, 10, 10)
+
+
+def _collect_and_freeze() -> None:
+    """Collect garbage once, and leave all that is not garbage out of later collections."""
+    global _frozen_tasks
+    gc.collect()
+    gc.freeze()
+    _frozen_tasks = buried()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure() -> None:
+    """Let pytest and the end of Python find nothing to look through, which would take 15 seconds."""
+    _collect_and_freeze()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -137,6 +155,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         return (yield)
     finally:
         _pure = None
+        if buried() - _frozen_tasks > _TASKS_MAX:
+            _collect_and_freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -39,6 +39,11 @@ class Life:
         _graveyard.extend(self.tasks)
 
 
+def buried() -> int:
+    """The number of tasks that are kept for ever."""
+    return len(_graveyard)
+
+
 def life_in(context: Context | None) -> Life | None:
     """The life to which `context` belongs; None: the current context."""
     return _LIFE.get() if context is None else context.get(_LIFE)
