@@ -160,8 +160,8 @@ async def test_keys_reach_the_agent_and_the_audit_log_names_the_login(
     await no_client_is_left(instance)
     assert instance.session(agent)["status"] == "running"
     lines = map(json.loads, (instance.state / "log" / "audit.jsonl").read_text().splitlines())
-    found = [(line["who"], line["target"]) for line in lines if line["what"] == "attach"]
-    assert found == [("operator (web: desk)", agent)]
+    found = [line["who"] for line in lines if (line["what"], line["target"]) == ("attach", agent)]
+    assert found == ["operator (web: desk)"]
 
 
 async def test_newest_of_many_sizes_reaches_the_agent(
