@@ -9,14 +9,17 @@ from sm.core.text import (
     ENTRY_MAX_BYTES,
     LINE_MAX_BYTES,
     MESSAGE_MAX,
+    TOOL_USE_MAX,
     cut_to_bytes,
     escape_marks,
     folded,
     message_header,
+    omission,
     quoted,
     render_line,
     render_message,
     render_notice_lines,
+    tool_use,
     validate_text,
 )
 from sm.errors import InvalidText
@@ -300,3 +303,23 @@ def test_validate_text_counts_position_in_the_original_text() -> None:
     with pytest.raises(InvalidText, match="U\\+000D at position 4"):
         validate_text("one\rtwo", "message", 100)
     assert validate_text("one\r\ntwo", "message", 100) == "one\ntwo"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"command": "x" * 390}, ""),
+        ({"command": "x" + "\n" * 900 + "y"}, ""),
+        ({"command": "x" * 600}, "shortened"),
+        ({"command": "\N{PILE OF POO}" * 390}, "shortened"),
+        ({"command": "make", "description": "Build it"}, "1 more argument"),
+        ({"command": "make", "description": "Build it", "timeout": 5}, "2 more arguments"),
+        ({"command": "x" * 600, "description": "Build it"}, "shortened"),
+        (None, ""),
+    ],
+)
+def test_omission_says_shortened_only_when_the_text_is_cut(
+    arguments: dict[str, object] | None, expected: str
+) -> None:
+    assert omission("Bash", arguments) == expected
+    assert quoted(tool_use("Bash", arguments), TOOL_USE_MAX).endswith('…"') == (expected == "shortened")

@@ -225,7 +225,7 @@ def test_notices_have_the_documented_wording() -> None:
         f'{name} asks for permission to use "a tool"; answer with: sm approve r7, or: sm deny r7 WHY'
     )
     more = {"timeout": 5, "command": "rm -rf build"}
-    assert '"Bash: rm -rf build" (shortened, see: sm requests r7);' in request_notice(
+    assert '"Bash: rm -rf build" (1 more argument, see: sm requests r7);' in request_notice(
         CHILD, replace(PERMISSION, arguments=more)
     )
     assert request_notice(CHILD, replace(PERMISSION, cut=True)) == (

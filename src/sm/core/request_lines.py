@@ -33,11 +33,11 @@ def request_block(request: JsonObject, at: datetime, width: int) -> list[str]:
         outcome = f"{_subject(request)} - {_answer_or_commands(request)}"
         words = _DELETED if _is_deleted(request) else outcome
         return [request_head(request, at), *_indented(words, width)]
-    from sm.core.text import is_whole_tool_use
+    from sm.core.text import omission
 
     lines = [request_head(request, at), *_indented(_subject(request), width)]
     arguments = request["arguments"] if request["kind"] == "permission" else None
-    if not is_whole_tool_use(request["tool"], arguments) and _plan(request) is None:
+    if omission(request["tool"], arguments) and _plan(request) is None:
         lines += quotation(encode(arguments), 1, width)
     if request.get("cut"):
         lines += _indented(_shortened(request).strip(), width)
@@ -67,7 +67,7 @@ def _answer_or_commands(request: JsonObject) -> str:
 
 def _subject(request: JsonObject) -> str:
     # `quoted` marks the end of an agent's words, because a command to type follows.
-    from sm.core.text import quoted, tool_use
+    from sm.core.text import TOOL_USE_MAX, quoted, tool_use
 
     if request["kind"] == "question":
         subject = " / ".join(map(_question, request["questions"]))
@@ -83,20 +83,23 @@ def _subject(request: JsonObject) -> str:
     elif (plan := _plan(request)) is not None:
         subject = f"plan: {quoted(plan)}"
     else:
-        subject = quoted(tool_use(request["tool"], request["arguments"]))
+        subject = quoted(tool_use(request["tool"], request["arguments"]), TOOL_USE_MAX)
     return subject
 
 
 def _shortened(request: JsonObject) -> str:
     """The command that shows what `_subject` leaves out; empty: it is complete."""
-    from sm.core.text import is_whole_tool_use
+    from sm.core.text import is_cut, omission
 
     if request.get("cut"):
         return f" (shortened, see: sm attach {name_to_type(request)})"
-    is_whole = request["kind"] != "permission" or _plan(request) is not None
-    if is_whole or is_whole_tool_use(request["tool"], request["arguments"]):
+    if request["kind"] != "permission":
         return ""
-    return f" (shortened, see: sm requests {request['request_id']})"
+    if (plan := _plan(request)) is not None:
+        omitted = "shortened" if is_cut(plan) else ""
+    else:
+        omitted = omission(request["tool"], request["arguments"])
+    return f" ({omitted}, see: sm requests {request['request_id']})" if omitted else ""
 
 
 def _question(question: JsonObject) -> str:

@@ -13,6 +13,7 @@ REPORT_MAX = 10_000
 NOTE_MAX = 200
 QUOTE_MAX = 500
 TOOL_USE_MAX = 400
+_QUOTE_MAX_BYTES = 1_200
 LINE_MAX_BYTES = 4_000
 """Limit of a typed line: the kernel's line buffer holds 4,095 bytes (termios(3), canonical mode)."""
 ENTRY_MAX_BYTES = 3_900
@@ -202,8 +203,18 @@ def quoted(text: str, limit: int = QUOTE_MAX, *, untrusted: bool = False) -> str
 
     `untrusted`: the text comes from a sandboxed session.
     """
-    words = cut_to_bytes(folded(text, limit).replace("\\", "\\\\").replace('"', '\\"'), 1_200)
+    words = cut_to_bytes(_escaped(folded(text, limit)), _QUOTE_MAX_BYTES)
     return f'"{words}" (untrusted)' if untrusted else f'"{words}"'
+
+
+def is_cut(text: str, limit: int = QUOTE_MAX) -> bool:
+    """True if `quoted` leaves out the end of the text."""
+    whole = folded(text, max(len(text), 1))
+    return len(whole) > limit or len(_escaped(whole).encode(errors="replace")) > _QUOTE_MAX_BYTES
+
+
+def _escaped(words: str) -> str:
+    return words.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def tool_use(tool: str | None, arguments: Mapping[str, object] | None) -> str:
@@ -211,10 +222,13 @@ def tool_use(tool: str | None, arguments: Mapping[str, object] | None) -> str:
     return ": ".join(filter(None, (tool or "a tool", _first_text(arguments)[1])))
 
 
-def is_whole_tool_use(tool: str | None, arguments: Mapping[str, object] | None) -> bool:
-    """False if `tool_use` leaves out arguments, or is so long that a list cuts it."""
+def omission(tool: str | None, arguments: Mapping[str, object] | None) -> str:
+    """Name what a list leaves out of a tool use: `shortened` or `1 more argument`; empty: nothing."""
+    if is_cut(tool_use(tool, arguments), TOOL_USE_MAX):
+        return "shortened"
     name, _ = _first_text(arguments)
-    return len(tool_use(tool, arguments)) <= TOOL_USE_MAX and all(key == name for key in arguments or ())
+    more = sum(key != name for key in arguments or ())
+    return f"{more} more argument{'s' if more > 1 else ''}" if more else ""
 
 
 def _first_text(arguments: Mapping[str, object] | None) -> tuple[str | None, str]:

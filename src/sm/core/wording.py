@@ -15,7 +15,7 @@ from sm.core.pauses import Pause
 from sm.core.requests import BY_RULE, BY_TERMINAL, Question, Request
 from sm.core.states import EventType, MessageState, RequestKind, SignalKind, TrustLevel
 from sm.core.statuses import Status
-from sm.core.text import TOOL_USE_MAX, folded, is_whole_tool_use, quoted, tool_use
+from sm.core.text import TOOL_USE_MAX, folded, is_cut, omission, quoted, tool_use
 from sm.core.timers import Timer
 from sm.core.timestamps import span
 from sm.core.warnings import SessionWarning, WarningKind
@@ -382,15 +382,15 @@ def request_notice(session: Session, request: Request, plan: str | None = None) 
                 f"answer with: sm approve {name}, or end the agent: sm deny {name}"
             )
         case _:
-            is_whole = not request.cut and (
-                plan is not None or is_whole_tool_use(request.tool, request.arguments)
-            )
-            more = "" if is_whole else f" (shortened, see: sm requests {name})"
             if plan is not None:
+                omitted = "shortened" if is_cut(plan, 400) else ""
                 what = f"asks to approve its plan: {quote_session(session, plan, 400)}"
             else:
+                omitted = omission(request.tool, request.arguments)
                 tool = tool_use(request.tool, request.arguments)
                 what = f"asks for permission to use {quote_session(session, tool, TOOL_USE_MAX)}"
+            omitted = "shortened" if request.cut else omitted
+            more = f" ({omitted}, see: sm requests {name})" if omitted else ""
             return f"{who} {what}{more}; answer with: sm approve {name}, or: sm deny {name} WHY"
 
 

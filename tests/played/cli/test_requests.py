@@ -201,7 +201,7 @@ def test_requests_lists_questions_with_the_command_to_answer(run: Sm, peer: Peer
         f"r10 | permission | open | {session} | \"Bash: make\" - sm approve r10, or: sm deny r10 'WHY'",
         'r11 | permission | open | 1a2b3c4d       | 5min ago | "a tool: to build"'
         " - sm approve r11, or: sm deny r11 'WHY'",
-        f'r12 | permission | open | {session} | "Bash: make" (shortened, see: sm requests r12)'
+        f'r12 | permission | open | {session} | "Bash: make" (1 more argument, see: sm requests r12)'
         " - sm approve r12, or: sm deny r12 'WHY'",
     ]
     assert json.loads(run("requests", "--json").out) == requests

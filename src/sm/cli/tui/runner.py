@@ -40,7 +40,7 @@ from sm.client.http import START_TIMEOUT_S, TIMEOUT_S, Client
 from sm.core.message_lines import outcome
 from sm.core.request_lines import verdict
 from sm.core.states import OPEN_STATES
-from sm.core.text import is_whole_tool_use
+from sm.core.text import omission
 from sm.errors import SmError
 from sm.linux.process_limits import soft_limits
 
@@ -204,7 +204,7 @@ class ActionRunner:
             return True
         if request["kind"] == "setup" or request["cut"]:
             return False
-        is_whole = request["kind"] != "permission" or is_whole_tool_use(request["tool"], request["arguments"])
+        is_whole = request["kind"] != "permission" or not omission(request["tool"], request["arguments"])
         return is_whole and cell_len(need.text) <= need_text_width(self._app.need_line_width)
 
     def _message_title(self, target: Target) -> Callable[[str], str]:
