@@ -163,3 +163,13 @@ def test_scope_includes_smaller_ones() -> None:
     order = [WebScope.LOOK, WebScope.ANSWER, WebScope.ALL]
     for place, scope in enumerate(order):
         assert [scope.includes(needed) for needed in order] == [n <= place for n in range(3)]
+
+
+def test_list_of_logins_shows_a_use_of_the_last_two_minutes(store: LoginStore) -> None:
+    token = logged_in(store)
+    assert store.find(token, NOW_S + 1800) is not None
+    (listed,) = LoginStore(store.directory).read().logins
+    assert listed.used_s == NOW_S + 1800
+    assert store.find(token, NOW_S + 1801) is not None
+    (listed,) = LoginStore(store.directory).read().logins
+    assert listed.used_s == NOW_S + 1800, "not every request writes the file"

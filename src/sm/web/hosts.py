@@ -24,8 +24,8 @@ class HostRules:
         self.named: dict[str, str] = {}
         """The origin of each of `names`."""
         own = "https" if is_secure else "http"
-        for name in LOOPBACK:
-            self._add(own, name, port)
+        self.on_loopback = [self._add(own, name, port) for name in LOOPBACK]
+        """The origins that only this machine can open."""
         self.bound = self._add(own, LOOPBACK[0] if is_wildcard(bind) else name_of(bind), port)
         """The origin of the address."""
         for entry in names:

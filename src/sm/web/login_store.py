@@ -21,8 +21,8 @@ from sm.web.logins import NAME, LoginCode, WebLogin, WebScope, find_code, find_l
 _FILE_MAX_BYTES = 1 << 20
 _LOGINS_MAX = 100
 _CODES_MAX = 20
-USED_EVERY_S = 3600.0
-"""The time of the last use is written this often."""
+USED_EVERY_S = 60.0
+"""The time of the last use is written this often, because `sm web logins` shows it."""
 Result = TypeVar("Result")
 
 

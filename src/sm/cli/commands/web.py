@@ -29,7 +29,9 @@ QR = "segno>=1.6"
 
 def _link_options(command: Command) -> Command:
     for option in (  # the last one comes first in the help
-        click.option("--qr", is_flag=True, help="Print the link as a QR code too."),
+        click.option(
+            "--qr", is_flag=True, help="Print the link as a QR code too, if another device can open it."
+        ),
         click.option(
             "--phone", is_flag=True, help="The same as --scope answer --qr, for the first of web.hosts."
         ),
@@ -218,12 +220,16 @@ def _link_printer(
     def print_link(address: "WebAddress", store: "LoginStore") -> None:
         default_name = "phone" if phone else "browser"
         code, login = store.add_code(name, granted, time.time(), default_name=default_name)
-        url = address.link(code, host=address.hosts[0] if phone and address.hosts else None)
+        outside = address.link_for_others(code)
+        url = outside if phone and outside is not None else address.link(code)
         click.echo(url)
-        if draw is not None:
-            click.echo(draw(url))
-        if phone and not (address.hosts or address.is_secure):
-            click.echo("a phone reaches this address through a tunnel only: set web.hosts", err=True)
+        if draw is not None and outside is not None:
+            click.echo(draw(outside))
+        if draw is not None and outside is None:
+            click.echo(
+                "no QR code: only this machine can open the link; for a phone set web.hosts to the name of a tunnel",
+                err=True,
+            )
         click.echo(f"logs in {login} ({granted}), once, within two minutes", err=True)
 
     return print_link
