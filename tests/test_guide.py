@@ -67,3 +67,14 @@ def test_guide_index_links_to_every_page() -> None:
 
 def test_readme_is_short() -> None:
     assert len(Path("README.md").read_text(encoding="utf-8").splitlines()) < README_LINES_MAX
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_paragraph_about_a_daemon_that_commands_start_names_the_exit_code_of_a_stopped_one(
+    page: Path,
+) -> None:
+    for paragraph in page.read_text(encoding="utf-8").split("\n\n"):
+        words = " ".join(paragraph.split())
+        if "command" in words and "daemon" in words and "starts it" in words:
+            assert "`sm daemon stop`" in words
+            assert "exit with 7" in words

@@ -494,3 +494,15 @@ def test_descendants_stay_in_the_tree_when_a_session_between_them_is_removed(kee
     keeping.sm("rm", second["session_id"])
     assert parent_of(keeping, third) == first["session_id"]
     keeping.sm("kill", third["session_id"], env={"SM_SESSION_ID": first["session_id"]})
+
+
+def test_status_of_a_session_counts_its_children_by_status(instance: Instance) -> None:
+    parent = spawn_child(instance, None)
+    assert "Children:" not in instance.sm("status", parent["session_id"])
+    for script in ("exec sleep 1000", "exec sleep 1000", "exit 3"):
+        last = spawn_child(instance, parent, script)
+    instance.ended(last["session_id"])
+    expected = f"Children:  2 running, 1 error (sm children {parent['session_id']})"
+    assert expected in instance.sm("status", parent["session_id"]).splitlines()
+    instance.sm("archive", last["session_id"])
+    assert instance.json("status", parent["session_id"])["children_by_status"] == {"running": 2}

@@ -105,6 +105,7 @@ def session_block(session: JsonObject, now: datetime) -> list[str]:
         ("Process", process_of(session)),
         ("Restarts", restart_words(session)),
         ("Parent", session["parent_label"] or "none"),
+        ("Children", children_words(session)),
         ("Directory", session["working_dir"]),
         ("Worktree", session["worktree"] and "{path}, branch {branch}".format_map(session["worktree"])),
         ("Workspace", session["workspace"]),
@@ -120,6 +121,15 @@ def session_block(session: JsonObject, now: datetime) -> list[str]:
     if output:
         lines += ["Last output:", *(f"  {text}" for text in output)]
     return lines
+
+
+def children_words(session: JsonObject) -> str | None:
+    """`2 running, 1 error (sm children lead)`; None without children."""
+    counts = session.get("children_by_status") or {}  # not in every answer
+    if not counts:
+        return None
+    words = ", ".join(f"{count} {line(status)}" for status, count in counts.items())
+    return f"{words} (sm children {name_to_type(session)})"
 
 
 def warning_words(session: JsonObject, now: datetime) -> str:

@@ -136,8 +136,11 @@ class StartedView(BareSessionView):
 
 
 class SessionWithOutput(SessionView):
-    """A session; an ended one with the last lines of its terminal."""
+    """A session with its children in numbers; an ended one with the last lines of its terminal."""
 
+    children_by_status: Annotated[
+        dict[str, int], doc("The number of its children in each status, of those that the caller may see.")
+    ]
     last_output: NotRequired[
         Annotated[list[str], doc("Only of an ended session, and only for callers that may read the session.")]
     ]

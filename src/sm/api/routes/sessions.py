@@ -1,5 +1,6 @@
 """The routes of sessions: list, spawn, kill, restore, interrupt, fork, adopt, archive, rename, remove."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, cast
 
@@ -226,6 +227,8 @@ async def session(request: ApiRequest) -> SessionWithOutput:
     """Show a session."""
     shown = request.session()
     view = cast(SessionWithOutput, request.views.session(shown))
+    children = request.services.sessions.children(request.caller, shown.id, archived=False)
+    view["children_by_status"] = Counter(child.status.value for child in children)
     if is_ended(shown.status) and request.services.sessions.may_read(request.caller, shown):
         view["last_output"] = await request.services.monitor.last_output(shown)
     return view
