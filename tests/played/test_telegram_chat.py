@@ -174,6 +174,22 @@ def test_owner_starts_lists_and_kills_an_agent(home: Instance, api: TelegramApi,
     assert reply_to(api, ann, f"/unarchive {child}").text == "Unarchived sleeper-deep"
 
 
+def test_new_agent_gets_the_variables_that_stand_only_in_the_shell_of_the_operator(
+    home: Instance, api: TelegramApi, ann: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
+    reply_to(api, ann, "/start")
+    home.spawn("Sleeper", "x", env={"CLAUDE_CONFIG_DIR": "/srv/old"})
+    home.wait(2)
+    home.spawn("Sleeper", "x", env={"CLAUDE_CONFIG_DIR": "/srv/claude", "SECRET": "not in the list"})
+    before = set(home.world.programs.running)
+    assert reply_to(api, ann, "/new Sleeper fix the login").text.startswith("Started ")
+    (id,) = set(home.world.programs.running) - before
+    environ = home.world.programs.running[id].environ
+    assert environ["CLAUDE_CONFIG_DIR"] == "/srv/claude"
+    assert "SECRET" not in environ
+
+
 def test_list_of_many_sessions_has_pages(home: Instance, api: TelegramApi, ann: Person) -> None:
     ids = [home.spawn("Sleeper")["session_id"] for _ in range(21)]
     first = reply_to(api, ann, "/list")

@@ -1,12 +1,13 @@
 """Finds, lists, starts and kills sessions."""
 
 import asyncio
+import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from sm.core.lifecycle import is_ended, is_live
-from sm.core.models import NO_WORKSPACE, Caller, RequestKey, Session, SpawnRequest
+from sm.core.models import NO_WORKSPACE, OPERATOR, Caller, RequestKey, Session, SpawnRequest
 from sm.errors import TerminalError
 from sm.messaging.timers import MailTimers
 from sm.policy.access import Action, Principal, is_unrestricted, may, visible
@@ -186,6 +187,21 @@ class Sessions:
         return parent_ended and is_live(session.status)
 
     # Changes
+
+    async def shell_environment(self, caller: Caller) -> dict[str, str]:
+        """The environment for an agent whose caller, in a chat, has no shell: that of the daemon.
+
+        Variables that only the operator's shell has, such as CLAUDE_CONFIG_DIR, come from the newest session that the
+        operator started. A caller with limited permissions does not get them.
+        """
+        own = dict(os.environ)
+        if not is_unrestricted(caller):
+            return own
+        started = (s for s in self._store.sessions.values() if s.created_by == str(OPERATOR))
+        newest = max(started, key=lambda s: s.created_at, default=None)
+        if newest is None:
+            return own
+        return {**(await self._store.launch(newest.id)).inherited, **own}
 
     async def spawn(
         self,

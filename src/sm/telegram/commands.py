@@ -56,7 +56,7 @@ async def spawn(call: CommandCall) -> BotReply:
         prompt=prompt,
         workspace=call.suffix or None,
         current_dir=os.environ.get("HOME", "/"),
-        environment=dict(os.environ),
+        environment=await call.services.sessions.shell_environment(call.caller),
     )
     try:
         done = await call.services.sessions.spawn(call.caller, wanted, call.key, None, lambda: True)
