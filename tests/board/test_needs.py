@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sm.board import ACTIONS, NO_WORDS, NeedKind, Quiet, Target, chips, needs
 from sm.board.words import context_bar, count_of_tokens, short_model, shown
 from sm.client.live import TokensData
+from sm.core.messages import TYPED_WHOLE
 from tests.board.samples import AT_S, message, row
 from tests.cli.samples import request
 
@@ -34,6 +35,7 @@ def test_needs_are_requests_by_age_then_messages_stale_sessions_and_trouble() ->
             message(3, "failed", **{"from": "b"}),
             message(4, "failed", created_at="2026-01-20T15:10:00Z"),
             message(5, "queued"),
+            message(6, "unconfirmed", reason=TYPED_WHOLE),
         ],
         {"trouble": ["the disk is full"], "dead_letters": 2},
         AT_S,

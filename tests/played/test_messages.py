@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sm.board import needs
 from sm.client.http import Client
 from sm.errors import AnswersQuestion, IllegalState
 from tests.sim.programs import Running
@@ -379,3 +380,13 @@ def test_broadcast_of_a_session_reaches_only_its_children(home: Instance) -> Non
     assert log_of(home, stranger) == []
     path = home.work / "said"
     until(lambda: path.read_text() == f"Input sent to session {child}\n", "the parent's output")
+
+
+def test_answer_to_an_agent_that_never_confirms_does_not_need_a_person(home: Instance) -> None:
+    agent = home.spawn("Tty", "x")["session_id"]
+    assert home.run_inside(agent, "ask", "Which colour?").returncode == 0
+    home.sm("answer", "r1", "red")
+    home.settle()
+    (answer,) = [m for m in home.get("/v1/messages") if m["session_id"] == agent]
+    assert (answer["from"], answer["status"]) == ("operator", "unconfirmed")
+    assert needs({}, home.get("/v1/requests"), [answer], {}, home.now().timestamp()) == []

@@ -7,7 +7,7 @@ from typing import Any
 
 from sm.board.row import BoardRow
 from sm.board.words import request_words, shown
-from sm.core.messages import SM_ITSELF
+from sm.core.messages import SM_ITSELF, TYPED_WHOLE
 from sm.core.states import OPEN_STATES, MessageState
 from sm.core.timestamps import epoch_s
 
@@ -103,7 +103,8 @@ def _is_failed(message: Data, now_s: float) -> bool:
     """A message of the operator that did not arrive, of the last day. Other senders are told by notices."""
     is_own = message["from"] == "operator" and message["session_id"] is not None
     is_recent = now_s - epoch_s(message["created_at"]) < _MESSAGE_AGE_MAX_S
-    return is_own and message["status"] in _FAILED and is_recent
+    may_have_failed = message["status"] in _FAILED and message["reason"] != TYPED_WHOLE
+    return is_own and may_have_failed and is_recent
 
 
 def _is_unread(message: Data) -> bool:

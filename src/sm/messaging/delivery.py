@@ -8,7 +8,7 @@ from typing import assert_never
 
 from sm.core.backoff import Backoff
 from sm.core.effects import EffectKind
-from sm.core.messages import SM_ITSELF, TERMINAL, Message
+from sm.core.messages import SM_ITSELF, TERMINAL, TYPED_WHOLE, Message
 from sm.core.models import Session
 from sm.core.pauses import PAUSED
 from sm.core.states import MessageMode, MessageState
@@ -56,7 +56,6 @@ _HEADER_ROOM = 300
 _SEARCHED_LINES = 500
 _DEFECT = "an internal error of sm, see sm daemon logs"
 _HELD_UNTIL_IDLE = frozenset({MessageMode.IDLE, MessageMode.COMMAND})
-_TYPED = "typed; this agent type does not confirm messages"
 
 
 @dataclass(eq=False)
@@ -322,7 +321,7 @@ class DeliveryWorker:
         except SmError as error:
             why = error.message
         else:
-            why, expected = _TYPED, True
+            why, expected = TYPED_WHOLE, True
         await self._record.finish(taken, state, why, expected=expected)
         return state is MessageState.QUEUED
 
