@@ -57,6 +57,7 @@ def test_environment_in_a_container_is_built_from_nothing() -> None:
         "NODE_EXTRA_CA_CERTS": "/etc/ssl/certs/ca-certificates.crt",
         "CLAUDE_CODE_SANDBOXED": "1",
         "DISABLE_AUTOUPDATER": "1",
+        "DISABLE_INSTALLATION_CHECKS": "1",
         "SM_SESSION_ID": "1a2b3c4d",
         "SM_PARENT_ID": "aaaa1111",
         "SM_WORKSPACE_ID": "",

@@ -89,10 +89,10 @@ class ClaudeProvider(Provider):
     )  # twice within 3 s (measured); Escape stops only the turn
     never_inherited = _NEVER_INHERITED
     sandbox_environment: Mapping[str, str] = MappingProxyType(
-        # The program belongs to the image, which is read-only.
-        {"CLAUDE_CODE_SANDBOXED": "1", "DISABLE_AUTOUPDATER": "1"}
+        # The program belongs to the image, which is read-only, and not to ~/.local/bin, where claude looks for it.
+        {"CLAUDE_CODE_SANDBOXED": "1", "DISABLE_AUTOUPDATER": "1", "DISABLE_INSTALLATION_CHECKS": "1"}
     )
-    """Answers the question about trust in the directory (measured)."""
+    """The first one answers the question about trust in the directory (measured)."""
     box_reader = ClaudeBoxReader()
     compact = COMPACT
     readers = Readers(ClaudeHookReader(), ClaudeStateReader(), ClaudeTranscriptReader(), ClaudeScreenReader())
