@@ -331,6 +331,7 @@ async def test_live_child_holds_the_completion_and_gives_the_reason(world: World
     ("use", "words"),
     [
         (TerminalUse(draft=True), "a draft is in its input box"),
+        (TerminalUse(stashed=True), "a draft was put aside"),
         (TerminalUse(typed_s=5.0), "a person types in its terminal"),
         (TerminalUse(closed="a dialog is open"), "a dialog is open"),
     ],
@@ -347,6 +348,8 @@ async def test_person_at_the_terminal_holds_the_completion_and_the_parent_hears_
     assert len(world.notices()) == 1
     world.use = TerminalUse()
     await world.fire()
+    assert words not in world.session().status_reason
+    assert len(world.notices()) == 1
     await world.fire()
     assert world.session().status is Status.COMPLETED
 

@@ -157,6 +157,10 @@ def test_unfinished_work_is_a_reason_to_wait(left: Unfinished, reason: str | Non
         (TerminalUse(typed_s=60.0), None),
         (TerminalUse(typed_s=59.9), "a person types in its terminal"),
         (TerminalUse(draft=True), "a draft is in its input box"),
+        (
+            TerminalUse(stashed=True),
+            "a draft was put aside; it comes back into the input box with the next message",
+        ),
         (TerminalUse(closed="a dialog is open"), "its input box takes no text: a dialog is open"),
     ],
 )

@@ -33,6 +33,7 @@ from sm.store import Store, Transaction
 
 _AGAIN_S = 5.0
 """How often to look again, in memory, at a session that waits for something."""
+_FREE = "nothing holds its completion any more"
 _CLOSED_TASKS = frozenset({"completed", "cancelled", "deleted"})
 
 UseOfTerminal = Callable[[Session], Awaitable[TerminalUse]]
@@ -175,6 +176,7 @@ class Completions:
             return _next_look_s()
         if session.id in self._waiting:  # a message about the change may be on its way
             self._waiting.discard(session.id)
+            await self._explain(session, timer, _FREE)  # else `sm why` names a draft that is no longer there
             return min(rules_of(self._config).quiet_s, _AGAIN_S)
         async with self._store.transaction() as tx:
             now = tx.find(session.id)

@@ -26,4 +26,4 @@ class TerminalLooks:
         if reader is None:
             return TerminalUse(typed_s=typed_s)
         box = reader.box(await self._terminals.capture_styled(session.terminal))
-        return TerminalUse(bool(box.draft) or box.stashed, box.closed, typed_s)
+        return TerminalUse(bool(box.draft), box.stashed, box.closed, typed_s)

@@ -45,6 +45,8 @@ class TerminalUse:
 
     draft: bool = False
     """The input box holds text."""
+    stashed: bool = False
+    """A draft was put aside, and the input box is empty."""
     closed: str | None = None
     """The reason why the input box takes no text."""
     typed_s: float = float("inf")
@@ -125,6 +127,8 @@ def reason_of_person(use: TerminalUse) -> str | None:
         return f"its input box takes no text: {use.closed}"
     if use.draft:
         return "a draft is in its input box"
+    if use.stashed:
+        return "a draft was put aside; it comes back into the input box with the next message"
     return "a person types in its terminal" if use.typed_s < _TYPED_WITHIN_S else None
 
 
