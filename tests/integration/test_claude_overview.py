@@ -47,15 +47,16 @@ def test_ls_shows_requests_activity_and_last_words_of_agents(
     claudes.says(asks["session_id"], "waiting_input", "claude asks")
     claudes.says(needs["session_id"], "waiting_input", "claude asks")
 
-    def complete() -> dict[str, dict[str, Any]] | None:
-        found = rows(claudes)
+    def complete() -> bool:
+        found = {row["friendly_name"]: row for row in claudes.get("/v1/overview")}
         tasks = {name: row["task_kind"] for name, row in found.items()}
         wanted = {"editor-done": "answer", "editor-busy": "activity"}
         wanted |= {"plain-asks": "request", "plain-needs": "request"}
         # claude writes its last words before the hook that ends the turn.
-        return found if tasks == wanted and found["editor-done"]["status"] == "idle" else None
+        return tasks == wanted and found["editor-done"]["status"] == "idle"
 
-    found = until(complete, "the task of each agent, and the end of one turn")
+    until(complete, "the task of each agent, and the end of one turn")
+    found = rows(claudes)
     assert list(found) == ["plain-asks", "plain-needs", "editor-busy", "editor-done"]
     assert found["editor-done"]["task"] == "All 26 tests pass."
     assert found["editor-done"]["cost_usd"] > 0

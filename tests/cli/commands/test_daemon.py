@@ -171,7 +171,13 @@ def test_attach_inside_tmux_names_the_keys_that_come_back(live: Sm, home: Path) 
         argv = ["tmux", "-L", socket, *arguments]
         return subprocess.run(argv, capture_output=True, text=True, check=True, env=live.environ).stdout
 
+    def when_client_shows(name: str) -> None:
+        """Let `tmux wait-for` end when a client has moved to the session."""
+        condition = f"#{{==:#{{client_session}},{name}}}"
+        tmux("set-hook", "-g", "client-session-changed", f"if-shell -F '{condition}' 'wait-for -S {name}'")
+
     tmux("set-option", "-g", "prefix", "C-a")
+    when_client_shows(f"command-{session}")
     variables = [f"{name}={value}" for name, value in live.environ.items()]
     inside = shlex.join(["env", *variables, *live.argv("attach", session)])
     import pty
@@ -181,13 +187,11 @@ def test_attach_inside_tmux_names_the_keys_that_come_back(live: Sm, home: Path) 
         argv = ["tmux", "-L", socket, "new-session", "-s", "person", f"{inside}; exec sleep 1000"]
         os.execvpe("tmux", argv, live.environ | {"TERM": "xterm"})
     try:
-        until(
-            lambda: f"command-{session}" in tmux("list-clients", "-F", "#{session_name}"),
-            "the client shows the agent",
-        )
+        tmux("wait-for", f"command-{session}")
+        when_client_shows("person")
         assert "to come back, press C-a L" in tmux("capture-pane", "-p", "-t", "=person:")
         os.write(terminal, b"\x01L")
-        until(lambda: "person" in tmux("list-clients", "-F", "#{session_name}"), "the client is back")
+        tmux("wait-for", "person")
     finally:
         tmux("kill-session", "-t", "=person")
         os.close(terminal)

@@ -8,7 +8,7 @@ import pytest
 from sm.errors import TerminalError, TerminalUnreachable
 from sm.terminals.tmux.terminals import Tmux
 from tests.terminals.contract.samples import FOREVER
-from tests.terminals.world import World, until, until_async
+from tests.terminals.world import World, ended, until, until_async
 
 FIRST = ("11111111", "command-11111111", "/", FOREVER)
 SECOND = ("22222222", "command-22222222", "/", FOREVER)
@@ -67,10 +67,12 @@ async def test_spare_session_of_a_server_that_has_ended_is_not_used_on_the_next_
     await tmux.open(*FIRST)
     spare = await spare_of(world)
     (id,) = world.tmux("display-message", "-p", "-t", f"={spare}:", "#{session_id}")
+    server = world.server_pid()
     world.tmux("kill-server")
+    await until(lambda: ended(server))
     mine = [f"mine{n}" for n in range(5)]  # they have the ids of the first server
-    for name in mine:  # repeated while the first server ends
-        await until(lambda: world.run("new-session", "-d", "-s", name, "sleep 1000").returncode == 0)  # noqa: B023
+    for name in mine:
+        world.tmux("new-session", "-d", "-s", name, "sleep 1000")
     assert id in world.tmux("list-sessions", "-F", "#{session_id}")
 
     async def reconnected() -> bool:
