@@ -61,3 +61,18 @@ async def test_overflow_is_reported_in_place_of_events(notices: PlayedNotices, t
         notices.overflows = True
         (tmp_path / "file").read_bytes()
         assert await others.wait_for(1) == events.events == [(inotify.IN_Q_OVERFLOW, "")]
+
+
+async def test_queue_that_is_used_again_has_no_events_of_its_earlier_watches(
+    notices: PlayedNotices, tmp_path: Path
+) -> None:
+    queue = notices.open()
+    notices.add(queue, str(tmp_path), inotify.IN_CHANGES)
+    (tmp_path / "unread").touch()
+    notices.close(queue)
+    queue = notices.open()
+    (tmp_path / "later").touch()
+    await asyncio.sleep(1)
+    with pytest.raises(BlockingIOError):
+        notices.read(queue)
+    notices.close(queue)

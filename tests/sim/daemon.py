@@ -27,6 +27,7 @@ from sm.store import Store
 from tests.sim.clocks import Clocks
 from tests.sim.docker_client import PlayedDockerClient
 from tests.sim.engine import PlayedAccess, PlayedEngine
+from tests.sim.file_events import PlayedNotices
 from tests.sim.lives import Life
 from tests.sim.log import LifeLog
 from tests.sim.loop import VirtualLoop
@@ -46,6 +47,7 @@ class Surroundings:
     board: Switchboard
     server: PlayedServer
     engine: PlayedEngine
+    file_events: PlayedNotices
     paths: InstancePaths
     cover: Callable[[], None]
 
@@ -127,7 +129,7 @@ class Daemon:
         around = self._around
         self._dropped.set_result(None)
         for fd in around.loop.drop(self.life):
-            os.close(fd)
+            around.file_events.close_watched(fd)
         around.board.close(self.life)
         # Not on the disk of the daemon, which may be full.
         aside = os.path.dirname(around.paths.config) + ".dropped"

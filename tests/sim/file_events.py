@@ -3,10 +3,13 @@
 import asyncio
 import os
 import struct
+from contextlib import suppress
 
 from sm.linux.inotify import IN_Q_OVERFLOW, LinuxNotices
 
 _OVERFLOW = struct.pack("iIII", -1, IN_Q_OVERFLOW, 0, 0)
+_spare: list[int] = []
+"""Queues of this kernel that have no watches and no events. The kernel takes 10 ms to close one."""
 
 
 class _Queue:
@@ -23,6 +26,8 @@ class PlayedNotices:
     def __init__(self) -> None:
         self._linux = LinuxNotices()
         self._queues: dict[int, _Queue] = {}
+        self._watches: dict[int, set[int]] = {}
+        """The watches of each queue of this kernel."""
         self.are_lost = False
         """Events from now on never arrive, as on a network mount."""
         self.delay_s = 0.0
@@ -31,7 +36,8 @@ class PlayedNotices:
         """The next events overflow their queue: the reader is told that events were lost, and nothing else."""
 
     def open(self) -> int:
-        source = self._linux.open()
+        source = _spare.pop() if _spare else self._linux.open()
+        self._watches[source] = set()
         queue = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._queues[queue] = _Queue(source)
         asyncio.get_running_loop().add_reader(source, self._take, queue)
@@ -56,10 +62,15 @@ class PlayedNotices:
             os.eventfd_write(number, 1)
 
     def add(self, queue: int, path: str, mask: int) -> int:
-        return self._linux.add(self._queues[queue].source, path, mask)
+        source = self._queues[queue].source
+        number = self._linux.add(source, path, mask)
+        self._watches[source].add(number)
+        return number
 
     def remove(self, queue: int, number: int) -> None:
-        self._linux.remove(self._queues[queue].source, number)
+        source = self._queues[queue].source
+        self._watches[source].discard(number)
+        self._linux.remove(source, number)
 
     def read(self, queue: int) -> bytes:
         found = self._queues[queue]
@@ -68,7 +79,20 @@ class PlayedNotices:
         return events
 
     def close(self, queue: int) -> None:
-        found = self._queues.pop(queue)
-        asyncio.get_running_loop().remove_reader(found.source)
-        os.close(found.source)
-        os.close(queue)
+        source = self._queues[queue].source
+        asyncio.get_running_loop().remove_reader(source)
+        self.close_watched(source)
+        self.close_watched(queue)
+
+    def close_watched(self, fd: int) -> None:
+        """Close a descriptor that a daemon watched until it was dropped."""
+        if (watches := self._watches.pop(fd, None)) is None:
+            self._queues.pop(fd, None)
+            os.close(fd)
+            return
+        for number in watches:
+            self._linux.remove(fd, number)
+        with suppress(BlockingIOError):
+            while True:
+                self._linux.read(fd)
+        _spare.append(fd)

@@ -99,6 +99,7 @@ class World:
             self.board,
             self.server,
             self.engine,
+            self.file_events,
             self.paths,
             self.modules.cover,
         )
