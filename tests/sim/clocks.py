@@ -14,7 +14,7 @@ import select
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, tzinfo
 from types import ModuleType
@@ -80,20 +80,20 @@ _PLAYED = (time, select, secrets, uuid, datetime, gc)
 _NAMES = frozenset(played.__name__ for played in _PLAYED)
 _clocks_of: dict[str, tuple[ModuleType, int, tuple[str, ...]]] = {}
 """The attributes of each module of sm that may be one of `_PLAYED`, and how many attributes it had in all."""
+_others: set[str] = set()
+"""The names of loaded modules that are not of sm."""
 
 
 def _clocked(name: str, module: ModuleType) -> tuple[str, ...]:
-    """The attributes of a loaded module that may be one of `_PLAYED`: to look at all takes 8 ms in each world."""
+    """The attributes of a loaded module that may be one of `_PLAYED`."""
     values = vars(module)
-    known = _clocks_of.get(name)
-    if known is None or known[:2] != (module, len(values)):
-        found = tuple(
-            attribute
-            for attribute, value in values.items()
-            if attribute in _NAMES or any(value is played for played in _PLAYED)
-        )
-        _clocks_of[name] = known = module, len(values), found
-    return known[2]
+    found = tuple(
+        attribute
+        for attribute, value in values.items()
+        if attribute in _NAMES or any(value is played for played in _PLAYED)
+    )
+    _clocks_of[name] = module, len(values), found
+    return found
 
 
 class PlayedModules:
@@ -127,31 +127,46 @@ class PlayedModules:
         }
         self._replaced: list[tuple[ModuleType, str, object]] = []
         self._loaded = 0
-        self._covered: set[str] = set()
+        self._seen: set[str] = set()
+        """The names of the modules that are replaced, or need not be."""
         self._begun: set[str] = set()
         """The modules whose code still ran at the last call."""
 
     def cover(self) -> None:
         """Replace the modules also where sm has imported them since the last call."""
-        is_more = len(sys.modules) != self._loaded
-        if not is_more and not self._begun:
-            return
-        names = tuple(sys.modules) if is_more else tuple(self._begun)
-        self._begun.clear()
-        for name in names:
-            if name.startswith("sm.") and name not in self._covered and (module := sys.modules.get(name)):
-                self._cover(name, module)
-        self._loaded = len(sys.modules)
+        if len(sys.modules) != self._loaded:
+            self._loaded = len(sys.modules)
+            new = sys.modules.keys() - self._seen
+            self._seen |= new
+            self._begun |= (ours := {name for name in new if name.startswith("sm.")})
+            _others.update(new - ours)
+        if self._begun:
+            begun, self._begun = self._begun, set()
+            for name in begun & sys.modules.keys():
+                self._cover(name, sys.modules[name])
 
     def _cover(self, name: str, module: ModuleType) -> None:
-        is_whole = not getattr(module.__spec__, "_initializing", False)
-        for attribute in _clocked(name, module) if is_whole else tuple(vars(module)):
+        if getattr(module.__spec__, "_initializing", False):
+            self._begun.add(name)
+            self._replace(module, vars(module))
+        else:
+            self._replace(module, _clocked(name, module))
+
+    def _cover_known(self) -> None:
+        """Replace the modules where an earlier world has found them: to look at all takes 8 ms in each world."""
+        self._seen |= _others
+        for name, (module, count, attributes) in _clocks_of.items():
+            if sys.modules.get(name) is module and len(vars(module)) == count:
+                self._seen.add(name)
+                self._replace(module, attributes)
+
+    def _replace(self, module: ModuleType, attributes: Iterable[str]) -> None:
+        for attribute in tuple(attributes):
             value = vars(module).get(attribute)
             stand = self._stands.get(value) if isinstance(value, (ModuleType, type)) else None
             if stand is not None:
                 setattr(module, attribute, stand)
                 self._replaced.append((module, attribute, value))
-        (self._covered if is_whole else self._begun).add(name)
 
     def _importing(self, load: Callable[..., Any]) -> Callable[..., Any]:
         """`load`, after which the loaded module has no real clock: code would compare its time with a played one."""
@@ -166,6 +181,7 @@ class PlayedModules:
 
     @contextmanager
     def covered(self) -> Iterator[None]:
+        self._cover_known()
         self.cover()
         try:
             with replaced(
