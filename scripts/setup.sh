@@ -37,6 +37,8 @@ install_with() {
     if [ "$(id -u)" = 0 ]; then
         sudo=""
     elif ! have sudo; then
+        # A new machine has no list of packages, and the options are for a script.
+        case $1 in apt-get*) shift; set -- "apt-get update && apt-get install" "$@" ;; esac
         fail "installing system packages needs root, and there is no sudo" "as root: $*"
     elif [ -t 0 ]; then
         sudo=sudo
@@ -141,9 +143,9 @@ setup_system() {
 # $1: a Python. Print its full version.
 version_of() { "$1" -c 'import platform; print("Python", platform.python_version())'; }
 
-# $1: the extra of sm to install: dev, or tui. With dev, the environment has the version of $python.
+# $1: "dev" also installs the packages of the checks. The environment then has the version of $python.
 setup_venv() {
-    venv=.venv
+    venv=.venv extra=${1:-}
     [ -w . ] || fail "you cannot write to $PWD" "run this as its owner, or in a copy"
     wanted="$(cksum <pyproject.toml) $PWD"
     if [ -e $venv ]; then
@@ -153,7 +155,7 @@ setup_venv() {
             ! $venv/bin/python -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
             say "removing $venv, which no longer works"
             rm -rf $venv
-        elif [ "$1" = dev ] && [ "$(version_of $venv/bin/python)" != "$(version_of "$python")" ]; then
+        elif [ "$extra" = dev ] && [ "$(version_of $venv/bin/python)" != "$(version_of "$python")" ]; then
             say "removing $venv, which has $(version_of $venv/bin/python) and not $(version_of "$python") of $python"
             rm -rf $venv
         fi
@@ -163,15 +165,15 @@ setup_venv() {
         quietly "$python" -m venv $venv || fail "the virtual environment could not be created"
     fi
     printf '%s' "$PWD" >$venv/.place
-    # An environment with the extra dev has the others too.
-    case "$(cat $venv/.installed 2>/dev/null)" in "$wanted $1" | "$wanted dev") return ;; esac
-    case $1 in dev) checks=", its checks" ;; *) checks="" ;; esac
+    # An environment for the checks is also one for users.
+    case "$(cat $venv/.installed 2>/dev/null)" in "$wanted $extra" | "$wanted dev") return ;; esac
+    case $extra in dev) checks=", its checks" ;; *) checks="" ;; esac
     say "installing sm$checks and its dependencies into $venv"
-    quietly $venv/bin/python -m pip install -q -e ".[$1]" ||
+    quietly $venv/bin/python -m pip install -q -e ".${extra:+[$extra]}" ||
         fail "pip could not install sm" "check the network; HTTPS_PROXY and PIP_INDEX_URL configure the access"
     # Compile now, so that the first command is fast, and also later commands of users who cannot write here.
     $venv/bin/python -m compileall -q src
-    printf '%s' "$wanted $1" >$venv/.installed
+    printf '%s' "$wanted $extra" >$venv/.installed
 }
 
 # On a terminal, offer a link to sm in ~/.local/bin, which most systems have in PATH. Else print the command.

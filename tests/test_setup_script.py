@@ -58,6 +58,19 @@ def test_offer_link_keeps_another_program_and_accepts_its_own_link(tmp_path: Pat
     assert shell("venv=.venv; offer_link", tmp_path) == ""
 
 
+def test_install_without_root_and_sudo_names_the_command_for_root(tmp_path: Path) -> None:
+    code = """
+        id() { echo 1000; }
+        have() { [ "$1" = apt-get ]; }
+        (install tmux git python) 2>&1 || echo code $?
+    """
+    assert shell(code, tmp_path) == (
+        "error: installing system packages needs root, and there is no sudo\n"
+        "hint: as root: apt-get update && apt-get install tmux git python3 python3-venv\n"
+        "code 1\n"
+    )
+
+
 def test_find_system_python_ignores_a_python_that_comes_first_in_path(tmp_path: Path) -> None:
     (tmp_path / "python3").write_text("#!/bin/sh\nexit 0\n")
     (tmp_path / "python3").chmod(0o755)

@@ -21,7 +21,20 @@ HEAVY = {
     "asyncio",
     "logging",
 }
-FOREIGN = {"rich", "pydantic", "yaml", "aiohttp", "aiosqlite", "orjson", "docker", "telegram", "mcp"}
+FOREIGN = {
+    "rich",
+    "pydantic",
+    "yaml",
+    "aiohttp",
+    "aiosqlite",
+    "orjson",
+    "docker",
+    "mcp",
+    "telegram",
+    "httpx",
+    "textual",
+    "segno",
+}
 
 LOADED = "import sys, os\n{}\nsys.stderr.write(repr(sorted(m for m in sys.modules)))"
 

@@ -109,7 +109,7 @@ def test_daemon_without_the_library_works_and_says_what_to_install(api: Telegram
         instance.run_daemon(sys.executable, "-c", WITHOUT_LIBRARY)
         until(lambda: troubles(instance), "the trouble")
         assert troubles(instance) == [
-            "telegram is off until the daemon restarts: python-telegram-bot is not installed: "
-            "pip install 'sm-sessions[telegram]'"
+            "telegram is off until the daemon restarts: python-telegram-bot is not installed; "
+            "sm doctor names the command that installs it"
         ]
         assert os.listdir(instance.state / "log") == ["daemon.log"]

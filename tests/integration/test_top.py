@@ -1,10 +1,5 @@
 """`sm top` in real terminals: in a pane of tmux, and one from which it attaches to an agent."""
 
-import re
-import tomllib
-from pathlib import Path
-
-from sm.cli.commands.top import TEXTUAL
 from tests.instance import SM, Instance
 from tests.person_terminal import PersonTerminal
 from tests.waits import until
@@ -82,16 +77,3 @@ def test_top_is_refused_from_a_session(instance: Instance) -> None:
 
 def test_top_needs_a_terminal(instance: Instance) -> None:
     assert "sm top needs a terminal" in instance.refused("top", exit_code=2)
-
-
-def test_top_says_what_to_type_without_textual(instance: Instance, tmp_path: Path) -> None:
-    hidden = tmp_path / "textual.py"
-    hidden.write_text("raise ModuleNotFoundError('no textual', name='textual')\n")
-    error = instance.refused("top", env={"PYTHONPATH": str(tmp_path)}, exit_code=2)
-    assert error.startswith("sm: sm top needs the package textual")
-    assert re.search(rf"\nhint: install it: \S+/python\S* -m pip install '{re.escape(TEXTUAL)}'\n$", error)
-
-
-def test_hint_names_the_version_of_the_extra() -> None:
-    project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert project["optional-dependencies"]["tui"] == [TEXTUAL]

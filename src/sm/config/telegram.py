@@ -62,7 +62,7 @@ QuietHours = Annotated[str, AfterValidator(_quiet_hours)]
 
 
 class TelegramSection(Section):
-    """A bot of Telegram that owners use from a phone. Needs the extra telegram: pip install 'sm-sessions[telegram]'."""
+    """A bot of Telegram that owners use from a phone."""
 
     token_file: AbsolutePath | None = None
     """Absolute path of a file with the token of the bot, which only you can read (0600). null: no bot."""

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
-NOT_INSTALLED = "python-telegram-bot is not installed: pip install 'sm-sessions[telegram]'"
+NOT_INSTALLED = "python-telegram-bot is not installed; sm doctor names the command that installs it"
 
 
 class TelegramDoor:

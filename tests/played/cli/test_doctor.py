@@ -192,8 +192,9 @@ def test_doctor_exits_0_with_install_command_when_claude_is_missing(machine: Sm,
     (home / "bin" / "claude").unlink()
     (line,) = problems(machine("doctor"))
     assert line == (
-        "warning  claude is not on your PATH: direct agents of type Engineer, Architect, Explore, "
-        "general-purpose, Coordinator cannot start  -> npm install -g @anthropic-ai/claude-code"
+        "warning  claude is not installed: there is no claude on your PATH, so direct agents of type Engineer, "
+        "Architect, Explore, general-purpose, Coordinator cannot start  "
+        "-> npm install -g @anthropic-ai/claude-code, then run claude once in a terminal and log in"
     )
 
 

@@ -225,10 +225,25 @@ def test_trust_is_refused_when_a_session_calls_the_command(
 
 
 def test_trust_creates_nothing_when_claude_was_never_started(run: Sm, project: Path, home: Path) -> None:
+    program = home / "bin" / "claude"
+    program.parent.mkdir()
+    program.touch(0o700)
+    run.environ["PATH"] = str(program.parent)
     before = sorted(home.iterdir())
     done = run("trust", str(project), code=4)
     assert "has never been started" in done.err
     assert "hint: start claude once in a terminal: claude" in done.err
+    assert sorted(home.iterdir()) == before
+
+
+def test_trust_says_that_claude_is_not_installed(run: Sm, project: Path, home: Path) -> None:
+    run.environ["PATH"] = str(home / "bin")
+    before = sorted(home.iterdir())
+    done = run("trust", str(project), code=9)
+    assert done.err == (
+        "sm: claude is not installed: there is no claude on your PATH\n"
+        "hint: npm install -g @anthropic-ai/claude-code, then run claude once in a terminal and log in\n"
+    )
     assert sorted(home.iterdir()) == before
 
 

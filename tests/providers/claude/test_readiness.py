@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sm.errors import BypassNotAccepted, DirectoryNotTrusted, SetupRequired
+from sm.errors import BypassNotAccepted, DirectoryNotTrusted, ProgramMissing, SetupRequired
 from sm.providers.claude.readiness import require_ready
 
 KEY = "sk-ant-api03-none-of-any-account-0123456789"
@@ -48,9 +48,22 @@ def test_claude_is_ready_when_its_files_answer_every_dialog(home: Path) -> None:
 
 def test_setup_is_required_when_claude_was_never_started(home: Path) -> None:
     (home / ".claude.json").unlink()
+    (home / "bin").mkdir()
+    (home / "bin" / "claude").touch(0o700)
     with pytest.raises(SetupRequired, match="never been started") as caught:
-        check(home)
+        check(home, PATH=str(home / "bin"))
     assert caught.value.hint == "run claude once in a terminal"
+
+
+@pytest.mark.parametrize("program", ["claude", "/opt/none/claude"])
+def test_program_is_missing_when_claude_was_never_started_nor_installed(home: Path, program: str) -> None:
+    (home / ".claude.json").unlink()
+    with pytest.raises(ProgramMissing) as caught:
+        check(home, program, PATH=str(home / "bin"))
+    assert caught.value.message == f"claude is not installed: there is no {program} on your PATH"
+    assert caught.value.hint == (
+        "npm install -g @anthropic-ai/claude-code, then run claude once in a terminal and log in"
+    )
 
 
 def test_setup_is_required_when_onboarding_is_unfinished(home: Path) -> None:

@@ -22,12 +22,14 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import click
 
 from sm import __version__
 from sm.cli.call import Call, json_option
+from sm.cli.installation import SEGNO, TELEGRAM, TEXTUAL, install_command, path_command
 from sm.cli.instance import Instance
 from sm.cli.options import current_directory
 from sm.client.http import Client, DaemonAway, workspace_path
@@ -64,6 +66,7 @@ def command(call: Call) -> int:
         *_state(instance),
         *_daemon(instance),
         _path(),
+        *_packages(),
         *_agent_clis(instance),
     ]
     ok = all(check.ok for check in checks if check.needed)
@@ -430,9 +433,21 @@ def _agreements(client: Client) -> Iterator[Check]:
 def _path() -> Check:
     path = shutil.which("sm")
     if path is None:
-        directory = os.path.dirname(sys.executable)
-        return Check(False, "sm is not on your PATH", f'export PATH="{directory}:$PATH"', needed=False)
+        return Check(False, "sm is not on your PATH", path_command(), needed=False)
     return Check(True, f"sm at {path}")
+
+
+def _packages() -> Iterator[Check]:
+    """Check the packages without which only a part of sm works. They may be missing in a damaged installation."""
+    for requirement, module, part in (
+        (TEXTUAL, "textual", "sm top"),
+        (SEGNO, "segno", "sm web link --qr"),
+        (TELEGRAM, "telegram", "the bot of Telegram"),
+    ):
+        if find_spec(module) is None:
+            name = re.split("[<>=]", requirement)[0]
+            missing = f"the package {name} is not installed: {part} does not work"
+            yield Check(False, missing, install_command(requirement), needed=False)
 
 
 def _agent_clis(instance: Instance) -> Iterator[Check]:

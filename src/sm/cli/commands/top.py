@@ -27,11 +27,9 @@ import sys
 
 import click
 
+from sm.cli.installation import TEXTUAL, install_command
 from sm.cli.instance import Instance
 from sm.errors import NotPermitted, UsageError
-
-TEXTUAL = "textual>=8.2,<9"
-"""As in the extra `tui`."""
 
 
 @click.command(help=__doc__)
@@ -48,7 +46,7 @@ def command() -> None:
             raise
         raise UsageError(
             "sm top needs the package textual, which is not installed here",
-            f"install it: {sys.executable} -m pip install '{TEXTUAL}'",
+            f"install it: {install_command(TEXTUAL)}",
         ) from None
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("sm top needs a terminal", "to list sessions: sm ls")

@@ -32,6 +32,7 @@ import click
 from sm.cli.call import Call, json_option
 from sm.cli.commands.daemon import mark_stopped, stop
 from sm.cli.commands.service import remove_unit, unit_of
+from sm.cli.installation import is_removed_with_its_link, uninstall_command
 from sm.cli.instance import Instance, start
 from sm.cli.selection import ask, running_trees, yes_option
 from sm.client.http import DaemonAway
@@ -40,9 +41,6 @@ from sm.core.session_lines import label
 from sm.errors import ExternalError, IllegalState, NotPermitted, UsageError
 
 _SHOWN_MAX = 5
-_PACKAGE = "sm-sessions"
-_INSTALLERS = {"/pipx/venvs/": "pipx uninstall", "/uv/tools/": "uv tool uninstall"}
-"""For a part of the program's path: the command of its installer that removes a package."""
 _STARTUP_FILES = (".bashrc", ".bash_profile", ".zshrc", ".config/fish/config.fish")
 
 
@@ -116,12 +114,12 @@ def _kept(instance: Instance, sessions: Sequence[JsonObject]) -> Iterator[dict[s
             yield _entry(path, "sed -i '/sm completion/d' {}")
     link, program = f"{home}/.local/bin/sm", os.path.abspath(sys.argv[0])
     real = os.path.realpath(program)
-    if installer := next((words for part, words in _INSTALLERS.items() if part in real), None):
-        yield {"path": program, "command": f"{installer} {_PACKAGE}"}  # also deletes its link to the program
+    if is_removed_with_its_link(real):
+        yield {"path": program, "command": uninstall_command(real)}
     elif os.path.islink(link):
         yield _entry(link, "rm {}")
     elif os.access(program, os.X_OK):
-        yield {"path": program, "command": f"{shlex.quote(sys.executable)} -m pip uninstall {_PACKAGE}"}
+        yield {"path": program, "command": uninstall_command(real)}
 
 
 def _entry(path: str, command: str) -> dict[str, str]:

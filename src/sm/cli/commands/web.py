@@ -10,6 +10,7 @@ import click
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import Table
 from sm.cli.group import CommandGroup
+from sm.cli.installation import SEGNO, install_command
 from sm.cli.instance import Instance
 from sm.cli.options import absolute
 from sm.core.lines import age
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from sm.web.login_store import LoginStore
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-QR = "segno>=1.6"
-"""As in the extra `web`."""
 
 
 def _link_options(command: Command) -> Command:
@@ -248,14 +246,12 @@ def _address_printer() -> "Callable[[WebAddress, LoginStore], None]":
 
 
 def _qr_drawer() -> Callable[[str], str]:
-    import sys
-
     try:
         import segno
     except ModuleNotFoundError:
         raise UsageError(
             "a QR code needs the package segno, which is not installed here",
-            f"install it: {sys.executable} -m pip install '{QR}'",
+            f"install it: {install_command(SEGNO)}",
         ) from None
 
     def draw(url: str) -> str:

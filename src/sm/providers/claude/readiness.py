@@ -6,14 +6,17 @@ directory, for the use of an API key, and for permission to bypass permissions.
 
 import os
 import shlex
+import shutil
 from collections.abc import Mapping, Sequence
 
 from sm.core.worktrees import project_of
-from sm.errors import BypassNotAccepted, DirectoryNotTrusted, ExternalError, SetupRequired
+from sm.errors import BypassNotAccepted, DirectoryNotTrusted, ExternalError, ProgramMissing, SetupRequired
 from sm.providers.claude.home import ClaudeHome, read_object, trusted_by
 from sm.providers.claude.permissions import bypasses
+from sm.providers.claude.trouble import INSTALL
 
 RUN_ONCE = "run claude once in a terminal"
+SET_UP = f"{INSTALL}, then run claude once in a terminal and log in"
 NO_LOGIN = "sm found no login of claude"
 LOG_IN = "run claude in a terminal and type /login"
 BYPASS_SETTING = "skipDangerousModePermissionPrompt"
@@ -27,6 +30,7 @@ _LOGINS = (
 def require_ready(environment: Mapping[str, str], argv: Sequence[str], directory: str) -> None:
     """Raise SetupRequired if claude, started with `argv` in `directory` (absolute), would open a first-start dialog.
 
+    Raise ProgramMissing if it was never started because it is not installed.
     Another program than claude is not checked. An unreadable file is no obstacle, because claude may repair it.
     """
     if not is_claude(argv[0]):
@@ -35,6 +39,7 @@ def require_ready(environment: Mapping[str, str], argv: Sequence[str], directory
     try:
         state, _ = read_object(home.state)
     except FileNotFoundError:
+        require_installed(argv[0], environment)
         raise SetupRequired(f"claude has never been started: {home.state} does not exist", RUN_ONCE) from None
     except (OSError, ExternalError):
         return
@@ -57,6 +62,12 @@ def require_ready(environment: Mapping[str, str], argv: Sequence[str], directory
         raise BypassNotAccepted("claude has not been allowed to bypass permissions", "sm trust --bypass")
     if login_of(home, settings, environment) is None:
         raise SetupRequired(NO_LOGIN, f"{LOG_IN}; if claude logs in some other way: sm spawn --skip-checks")
+
+
+def require_installed(program: str, environment: Mapping[str, str]) -> None:
+    """Raise ProgramMissing if an agent with this environment would not find claude."""
+    if shutil.which(program, path=environment.get("PATH")) is None:
+        raise ProgramMissing(f"claude is not installed: there is no {program} on your PATH", SET_UP)
 
 
 def is_claude(program: str) -> bool:

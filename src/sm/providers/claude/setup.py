@@ -29,6 +29,7 @@ from sm.providers.claude.readiness import (
     LOG_IN,
     NO_LOGIN,
     RUN_ONCE,
+    SET_UP,
     accepts_bypass,
     asks_about_key,
     is_claude,
@@ -37,6 +38,7 @@ from sm.providers.claude.readiness import (
     login_of,
     login_outside,
     read_settings,
+    require_installed,
     require_ready,
 )
 from sm.providers.claude.retention import retention
@@ -64,7 +66,10 @@ class ClaudeSetup:
         return project_effects(directory)
 
     def trust(self, environ: Mapping[str, str], directory: str) -> TrustEntry:
-        return trust(ClaudeHome(self._agent_environment(environ)), directory)
+        home = ClaudeHome(self._agent_environment(environ))
+        if not os.path.lexists(home.state):
+            require_installed(self._claude.default_command[0], environ)
+        return trust(home, directory)
 
     def accept_bypass(self, environ: Mapping[str, str]) -> TrustEntry:
         return accept_bypass(ClaudeHome(self._agent_environment(environ)))
@@ -113,7 +118,10 @@ class ClaudeSetup:
         if path is None:
             types = ", ".join(self._agents)
             yield Finding(
-                False, f"{program} is not on your PATH: direct agents of type {types} cannot start", INSTALL
+                False,
+                f"claude is not installed: there is no {program} on your PATH, so direct agents of type {types} cannot "
+                "start",
+                SET_UP,
             )
             return
         yield _version(path)
