@@ -375,10 +375,10 @@ def test_spawn_error_says_how_to_install_claude_when_it_is_missing(claude: Claud
     assert shutil.which("claude", path=path) is None
     error = claude.refused("spawn", "Plain", "hi", "--name", "no-program", exit_code=9, env={"PATH": path})
     assert "cannot run claude: no such program on the agent's PATH" in error
-    assert "hint: npm install -g @anthropic-ai/claude-code" in error
+    assert "hint: npm install -g --prefix ~/.local @anthropic-ai/claude-code" in error
     (session,) = [s for s in claude.json("all") if s["friendly_name"] == "plain-no-program"]
     assert session["status"] == "error"
-    assert "npm install -g @anthropic-ai/claude-code" in session["status_reason"]
+    assert "npm install -g --prefix ~/.local @anthropic-ai/claude-code" in session["status_reason"]
 
 
 @pytest.mark.parametrize(

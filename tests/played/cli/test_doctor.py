@@ -194,7 +194,7 @@ def test_doctor_exits_0_with_install_command_when_claude_is_missing(machine: Sm,
     assert line == (
         "warning  claude is not installed: there is no claude on your PATH, so direct agents of type Engineer, "
         "Architect, Explore, general-purpose, Coordinator cannot start  "
-        "-> npm install -g @anthropic-ai/claude-code, then run claude once in a terminal and log in"
+        "-> npm install -g --prefix ~/.local @anthropic-ai/claude-code, then run claude once in a terminal and log in"
     )
 
 
@@ -210,7 +210,7 @@ def test_doctor_skips_claude_when_no_agent_type_uses_claude(machine: Sm, home: P
     ("says", "code", "expected", "fine"),
     [
         ("2.1.330", 0, "claude 2.1.330 at {}; sm was tested with 2.1.197", True),
-        ("2.0.99", 0, "claude 2.0.99 at {} is too old, sm needs 2.1 or newer", False),
+        ("2.0.99", 0, "claude 2.0.99 at {} is too old, sm needs 2.1 or newer  -> claude update", False),
         ("hello", 0, "{} --version prints no version", False),
         ("", 1, "{} --version prints no version", False),
     ],

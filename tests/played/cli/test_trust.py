@@ -242,7 +242,8 @@ def test_trust_says_that_claude_is_not_installed(run: Sm, project: Path, home: P
     done = run("trust", str(project), code=9)
     assert done.err == (
         "sm: claude is not installed: there is no claude on your PATH\n"
-        "hint: npm install -g @anthropic-ai/claude-code, then run claude once in a terminal and log in\n"
+        "hint: npm install -g --prefix ~/.local @anthropic-ai/claude-code, then run claude once in a terminal and "
+        "log in\n"
     )
     assert sorted(home.iterdir()) == before
 

@@ -62,7 +62,7 @@ def test_program_is_missing_when_claude_was_never_started_nor_installed(home: Pa
         check(home, program, PATH=str(home / "bin"))
     assert caught.value.message == f"claude is not installed: there is no {program} on your PATH"
     assert caught.value.hint == (
-        "npm install -g @anthropic-ai/claude-code, then run claude once in a terminal and log in"
+        "npm install -g --prefix ~/.local @anthropic-ai/claude-code, then run claude once in a terminal and log in"
     )
 
 

@@ -204,7 +204,7 @@ def _version(path: str) -> Finding:
     version = match[0]
     if list(map(int, match.groups())) < list(map(int, _OLDEST.split("."))):
         too_old = f"claude {version} at {path} is too old, sm needs {_OLDEST} or newer"
-        return Finding(False, too_old, f"{INSTALL}@latest")
+        return Finding(False, too_old, "claude update")
     note = "" if version == _MEASURED else f"; sm was tested with {_MEASURED}"
     return Finding(True, f"claude {version} at {path}{note}")
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from sm.providers.claude.screen import Obstacle, ScreenContent, State, last_words, read_end, read_screen
 
-INSTALL = "npm install -g @anthropic-ai/claude-code"
+INSTALL = "npm install -g --prefix ~/.local @anthropic-ai/claude-code"
+"""Works without root also with the npm of Debian, which may not write to its own prefix."""
 
 
 @dataclass(frozen=True, slots=True)
