@@ -83,6 +83,24 @@ def test_next_daemon_finds_what_an_agent_left_behind(instance: Instance) -> None
     assert "already ended" in instance.refused("kill", leaver.session_id, exit_code=4)
 
 
+@pytest.mark.parametrize(
+    "point",
+    ["Manager.process_ended after 1", "Manager.mark_finished before 1", "Manager.mark_finished before 2"],
+)
+def test_daemon_that_dies_after_an_end_warns_once_of_what_was_left(point: str) -> None:
+    with Instance() as instance:
+        daemon = instance.start_daemon(point)
+        leaver = Leaver(instance, "daemon")
+        os.kill(leaver.session["pid"], signal.SIGKILL)
+        daemon.wait()
+        instance.start_daemon()
+        instance.ended(leaver.session_id)
+        until(lambda: warnings_of(instance, leaver), "the warning")
+        instance.restart_daemon()
+        assert [f"{leaver.process.pid} (" in warning for warning in warnings_of(instance, leaver)] == [True]
+        instance.sm("kill", "--orphans", "--yes")
+
+
 def test_kill_ends_no_process_of_another_session(instance: Instance) -> None:
     other = instance.spawn("Sh", "setsid sleep 1000000 & exec sleep 1000000")
     leaver = Leaver(instance, "double_fork")
@@ -131,6 +149,10 @@ def test_first_command_of_an_agent_cannot_leave_before_its_cgroup_is_entered(ins
         assert f"/{session_id}" in Path(f"{out}.cgroup").read_text()
         assert f"only its cgroup names session {session_id}" in out.read_text()
         instance.sm("kill", session_id, "--force")
+
+
+def warnings_of(instance: Instance, leaver: Leaver) -> list[str]:
+    return [e["message"] for e in instance.events(leaver.session_id, "--type", "warning")]
 
 
 def has_line(file: Path, beginning: str) -> bool:

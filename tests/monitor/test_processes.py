@@ -23,7 +23,6 @@ from sm.monitor.processes import Watcher
 from sm.monitor.usage import UsageMeter
 from sm.paths import InstancePaths
 from sm.sandboxes.host import HostSandbox
-from sm.sessions.leftovers import Leftovers
 from sm.sessions.manager import Manager
 from sm.state.sessions import move
 from sm.store import Store
@@ -75,8 +74,7 @@ async def services(tmp_path: Path) -> AsyncIterator[Services]:
             store, manager, tmux, usage, turns=TurnReader(Config(), store), transcripts_every_s=lambda: 60.0
         )
         sandbox = NotingSandbox(InstancePaths(f"{tmp_path}/config.yaml", str(tmp_path)))
-        leftovers = Leftovers(store, manager, without_cgroups())
-        watcher = Watcher(store, manager, tmux, observer, sandbox, leftovers=leftovers)
+        watcher = Watcher(store, manager, tmux, observer, sandbox)
         yield Services(store, manager, tmux, watcher, sandbox)
         sandbox.close()
         observer.close()

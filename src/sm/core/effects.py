@@ -23,6 +23,8 @@ class EffectKind(StrEnum):
     """Close the dialog that an agent opens by itself at its usage limit."""
     ARCHIVE = "archive"
     """Write the archive of an ended session."""
+    INSPECT = "inspect"
+    """Look for what an ended process left behind, before the next one of the session starts."""
     CLOSE = "close"
     """Close an ended session's terminal."""
     RELEASE = "release"

@@ -43,6 +43,7 @@ from sm.messaging import LimitDialogs
 from sm.monitor import Watcher
 from sm.notifiers.base import Notifier, NotifyFailed
 from sm.sandboxes.base import Sandbox
+from sm.sessions.end_inspection import EndInspection
 from sm.sessions.home_files import HomeFiles
 from sm.sessions.manager import Manager
 from sm.sessions.restore import Restorer
@@ -105,6 +106,7 @@ class Outbox:
     _home_files: HomeFiles
     _interrupts: InterruptEffects
     _limit_dialogs: LimitDialogs
+    _end_inspection: EndInspection
     _last: dict[str, asyncio.Task[None]] = field(init=False, default_factory=dict)
     """The newest unfinished effect of each queue, for which the next effect waits."""
     _waiting: Counter[str] = field(init=False, default_factory=Counter)
@@ -117,6 +119,7 @@ class Outbox:
             EffectKind.SUSPEND: self._interrupts.suspend,
             EffectKind.CONTINUE: self._interrupts.resume,
             EffectKind.CLOSE_DIALOG: self._limit_dialogs.close,
+            EffectKind.INSPECT: self._end_inspection.inspect,
             EffectKind.ARCHIVE: self._archive,
             EffectKind.CLOSE: self._close,
             EffectKind.RELEASE: self._release,

@@ -73,6 +73,7 @@ from sm.sessions.archive_retention import ArchiveRetention, Reaper
 from sm.sessions.budgets import Budgeting
 from sm.sessions.cleanup import TerminalCleanup
 from sm.sessions.conversation_files import ConversationFiles
+from sm.sessions.end_inspection import EndInspection
 from sm.sessions.home_files import HomeFiles
 from sm.sessions.interrupt import Interrupts
 from sm.sessions.kill import Kills
@@ -257,7 +258,7 @@ class DaemonParts:
         )
         usage.rules = detector.follow_facts
         self.cut_off = cut_off = CutOffSessions(store, restorer)
-        self.watcher = watcher = Watcher(store, manager, terminals, observer, sandbox, leftovers=leftovers)
+        self.watcher = watcher = Watcher(store, manager, terminals, observer, sandbox)
         self.unread_transcripts = UnreadTranscripts(store, observer, steady)
         composer = ComposerDriver(terminals, observer)
         self.dialogs = dialogs = Dialogs(store, manager, terminals)
@@ -407,6 +408,7 @@ class DaemonParts:
             home_files,
             InterruptEffects(store, manager, terminals, composer, freezer),
             LimitDialogs(store, manager, terminals, composer),
+            EndInspection(store, sandbox, leftovers),
         )
 
     async def _apply(self, loaded: LoadedConfig) -> ConfigChanges:

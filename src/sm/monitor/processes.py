@@ -6,17 +6,14 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 
 from sm.core.backoff import Backoff
-from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_live
 from sm.core.models import Process
 from sm.core.states import TrustLevel
-from sm.core.text import folded
 from sm.errors import NoServer, NoTerminal, SmError, StorageFull, TerminalError
 from sm.linux.processes import ProcessWatch, identify, is_alive
 from sm.linux.ttys import tty_of
 from sm.monitor.observer import Observer
 from sm.sandboxes.base import ProcessEnding, Sandbox
-from sm.sessions.leftovers import Leftovers, words_of_leftovers
 from sm.sessions.manager import Manager
 from sm.state.loss_causes import CONTAINER_GONE, CUT_OFF, ENGINE_GONE, SERVER_GONE, TERMINAL_CLOSED, LossCause
 from sm.store import Store
@@ -27,7 +24,6 @@ log = logging.getLogger(__name__)
 _SWEEP_EVERY_S = 15.0
 _FINISH_WITHIN_S = 3.0
 _LAST_LINES = 50
-_PATH_MAX = 200
 _BOTH_END_WITHIN_S = 2.0
 """How long the process of a sandboxed session's terminal may end before its agent does, or after it."""
 _FIRST_PAUSE_S = 0.2
@@ -54,13 +50,11 @@ class Watcher:
         terminals: Terminals,
         observer: Observer,
         sandbox: Sandbox,
-        leftovers: Leftovers,
     ) -> None:
         self._store = store
         self._manager = manager
         self._terminals = terminals
         self._sandbox = sandbox
-        self._leftovers = leftovers
         self._processes = ProcessWatch()
         self._watched: dict[str, _AgentProcess] = {}
         """The newest process of each session."""
@@ -132,8 +126,6 @@ class Watcher:
             self.unverified.add(session_id)
             self._gone.put_nowait(watched)
         else:
-            await self._warn_of_changes(session_id)
-            await self._warn_of_leftovers(session_id)
             self._forget(watched)
 
     def _is_newest(self, watched: _AgentProcess) -> bool:
@@ -224,40 +216,7 @@ class Watcher:
                 log.exception("failed to record the end of a process", extra={"sm_session": session_id})
             self.unverified.add(session_id)
             await asyncio.sleep(backoff.next_s())
-        await self._warn_of_changes(session_id)
-        await self._warn_of_leftovers(session_id)
         self._forget(watched)
-
-    async def _warn_of_changes(self, session_id: str) -> None:
-        """Warn of files that a sandboxed agent may have left for a program outside of its sandbox."""
-        session = self._store.sessions.get(session_id)
-        if session is None or session.effective_mode is TrustLevel.DIRECT:
-            return
-        try:
-            paths = [folded(path, _PATH_MAX) for path in await self._sandbox.appeared(session)]
-            if paths:
-                await self._manager.warn(
-                    session_id,
-                    "protected files appeared or changed while the agent ran; look at them before a program outside of "
-                    f"the sandbox uses them: {', '.join(paths)}",
-                )
-        except Exception:
-            log.exception("failed to look for changed files", extra={"sm_session": session_id})
-
-    async def _warn_of_leftovers(self, session_id: str) -> None:
-        """Warn of processes that the agent left behind."""
-        try:
-            left = await self._leftovers.of([session_id])
-            session = self._store.sessions.get(session_id)
-            # A kill, and the next process of a restart, end them.
-            if left and session is not None and session.exit is not None and not self._is_killed(session_id):
-                await self._manager.warn(session_id, words_of_leftovers(left))
-        except Exception:
-            log.exception("failed to look for processes that were left", extra={"sm_session": session_id})
-
-    def _is_killed(self, session_id: str) -> bool:
-        effects = self._store.mail.open.effects.values()
-        return any(e.session_id == session_id and e.kind == EffectKind.KILL for e in effects)
 
     async def _finish_end(self, watched: _AgentProcess, unread: str | None) -> None:
         """Record the end. `unread`: why the last lines of the transcript are unread."""

@@ -265,13 +265,6 @@ class Manager:
                     record_unread(tx, session_id, unread)
                 await self.endings.terminal_lost(tx, session, cause, reason, ended)
 
-    async def warn(self, session_id: str, text: str) -> None:
-        """Record a warning about the session, if it still exists."""
-        async with self._store.transaction() as tx:
-            session = tx.find(session_id)
-            if session is not None:
-                await tx.event(EventType.WARNING, session, tx.now, f"{subject(session)} - {text}", {})
-
     # Notices whose content the caller already knows
 
     async def acknowledge_endings(self, caller: Caller, session_ids: Collection[str]) -> None:

@@ -71,6 +71,8 @@ class Endings:
         await plan_restore_of_cut_off(tx, self._config, tx.session(session.id))
 
     async def _end(self, tx: Transaction, session: Session, signal: Signal, exit: Exit | None) -> None:
+        if exit is not None:  # first: a restart in the same transaction is ordered after it
+            await tx.effect(EffectKind.INSPECT, session.id, {}, tx.now)
         kill = end_by_kill(tx, session.id)
         of_pause = end_by_pause(tx, session.id) if kill is None else None
         if of_pause is not None and exit is not None and is_live(session.status):
