@@ -11,6 +11,7 @@ import pytest
 from sm.api.routes import ROUTES as TABLE
 from sm.client.http import Client
 from tests.raw_http import parse_response, request
+from tests.sim.stage import until
 from tests.sim.team import PlayedTeam
 
 # The route table names the audience of each route. This independent list checks the table.
@@ -247,3 +248,24 @@ def test_request_body_cannot_change_the_callers_trust_or_workspace(team: PlayedT
     more = {"trust_level": "direct", "effective_mode": "direct", "created_by": "operator", "session_id": "x"}
     assert parent.refused("POST", "/v1/sessions", spawn | more) == (502, "engine_missing")
     assert names(team, parent.get("/v1/sessions")) == {"parent", "child", "sibling"}
+
+
+# Cleaners of temporary files
+
+
+@pytest.mark.parametrize("with_directory", [False, True])
+def test_removed_socket_is_served_anew_and_its_connections_go_on(
+    team: PlayedTeam, with_directory: bool
+) -> None:
+    socket = Path(team.socket("shop"))
+    shown = f"Authorization: Bearer {team.token('parent')}"
+    with team.connect(str(socket)) as connection:
+        socket.unlink()
+        if with_directory:
+            socket.parent.rmdir()
+        until(socket.exists, "the daemon serves a new socket")
+        assert stat.S_IMODE(socket.stat().st_mode) == 0o600
+        assert team.client("parent").get("/v1/me")["session_id"] == team.ids["parent"]
+        connection.sendall(request("GET /v1/me HTTP/1.1", shown, close=False))
+        assert team.ids["parent"] in connection.recv(65536).decode()
+    assert f"{socket} was removed; it is served again" in team.log()

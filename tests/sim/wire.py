@@ -211,14 +211,15 @@ class Switchboard:
         path = str(sock.getsockname())
         self._listening[path] = life, protocol
         self.keep(sock, life)
-        return _Serving(lambda: self._stop(path, life))
+        return _Serving(lambda: self._stop(path, (life, protocol)))
 
     def listen(self, path: str, life: Life, protocol: Callable[[], asyncio.BaseProtocol]) -> None:
         """Serve a path that has no file on this machine."""
         self._listening[path] = life, protocol
 
-    def _stop(self, path: str, life: Life) -> None:
-        if path in self._listening and self._listening[path][0] is life:
+    def _stop(self, path: str, served: tuple[Life, Callable[[], asyncio.BaseProtocol]]) -> None:
+        """Stop to listen, unless another socket has taken the path meanwhile."""
+        if self._listening.get(path) == served:
             del self._listening[path]
 
     def listener(self, path: str) -> str | None:

@@ -27,6 +27,9 @@ from sm.store import Store
 
 log = logging.getLogger(__name__)
 
+_KEEP_EVERY_S = 2.0
+"""How often the sockets are looked for."""
+
 
 class AgentSockets:
     """Opens a workspace's socket at the start of its first sandboxed agent or of the daemon, and closes all sockets.
@@ -48,7 +51,7 @@ class AgentSockets:
         self._containment = containment
         self._app = app
         self._runner: web.AppRunner | None = None
-        self._open: set[str | None] = set()
+        self._open: dict[str | None, Site] = {}
         self._opening = asyncio.Lock()
 
     async def serve(self) -> None:
@@ -70,15 +73,36 @@ class AgentSockets:
         async with self._opening:
             try:
                 if session.workspace not in self._open:
-                    await self._serve_workspace(session.workspace)
-                    self._open.add(session.workspace)
+                    self._open[session.workspace] = await self._serve_workspace(session.workspace)
                 self._give(session.workspace)
             except OSError as error:
                 full = error.errno in (errno.ENOSPC, errno.EDQUOT)
                 failure = StorageFull if full else ExternalError
                 raise failure(f"cannot open the socket for sandboxed agents: {error.strerror}") from None
 
-    async def _serve_workspace(self, workspace: str | None) -> None:
+    async def keep(self) -> None:
+        """Make sockets anew that a cleaner of temporary files removed. Never returns."""
+        while True:  # no event reports this on every file system
+            await asyncio.sleep(_KEEP_EVERY_S)
+            for workspace in list(self._open):
+                if os.path.lexists(self._paths.agent_socket(workspace)):  # noqa: ASYNC240 - a local file
+                    continue
+                async with self._opening:
+                    await self._serve_again(workspace)
+
+    async def _serve_again(self, workspace: str | None) -> None:
+        """Serve a new socket. Connections to the removed one go on."""
+        path = self._paths.agent_socket(workspace)
+        try:
+            site = await self._serve_workspace(workspace)
+            removed, self._open[workspace] = self._open[workspace], site
+            await removed.stop()
+            self._give(workspace)
+            log.warning("%s was removed; it is served again", path)
+        except (OSError, SmError) as error:
+            log.warning("cannot serve %s again: %s", path, error)
+
+    async def _serve_workspace(self, workspace: str | None) -> Site:
         path = self._paths.agent_socket(workspace)
         parent = os.path.dirname(path)
         for directory in (os.path.dirname(parent), parent):
@@ -97,7 +121,9 @@ class AgentSockets:
             TokenIdentifier(tokens).identify,
             "this socket has no operations that only the operator may do",
         )
-        await Site(self._runner, listener, listen(path)).start()
+        site = Site(self._runner, listener, listen(path))
+        await site.start()
+        return site
 
     def _give(self, workspace: str | None) -> None:
         """Make the container's user the owner of the socket and its directory. Only a daemon of root changes it."""

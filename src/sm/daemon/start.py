@@ -48,6 +48,7 @@ def running_parts(
     `later`: what `catch_up` has left.
     """
     return {
+        "agent sockets": parts.agent_sockets.keep(),
         "outbox": parts.outbox.run(),
         "watcher": parts.watcher.run(later),
         "unread transcripts": parts.unread_transcripts.run(),
