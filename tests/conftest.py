@@ -86,9 +86,16 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
+    """Keep the modules and tests out of all later collections of garbage, each of which would walk through them.
+
+    A test of a played daemon makes a tenth of a million objects, most of which end with their last reference. The
+    process that gives the tests to workers keeps all reports, and makes no garbage.
+    """
     try:
         return (yield)
     finally:
+        gc.freeze()
+        gc.set_threshold(100_000, 10, 10)
         gc.enable()
 
 
@@ -111,16 +118,6 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(mark)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_finish() -> None:
-    """Keep the modules and tests out of all later collections of garbage, each of which would walk through them.
-
-    A test of a played daemon makes a tenth of a million objects, most of which end with their last reference.
-    """
-    gc.freeze()
-    gc.set_threshold(100_000, 10, 10)
-
-
 def _collect_and_freeze() -> None:
     """Collect garbage once, and leave all that is not garbage out of later collections."""
     global _frozen_tasks
@@ -129,7 +126,7 @@ def _collect_and_freeze() -> None:
     _frozen_tasks = buried()
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)
 def pytest_unconfigure() -> None:
     """Let pytest and the end of Python find nothing to look through, which would take 15 seconds."""
     _collect_and_freeze()
