@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -39,6 +40,37 @@ def test_help_of_check_names_each_tier_and_checks_nothing() -> None:
         " --help",
     ]
     assert "phase" not in shown.rpartition("--help")[2]
+
+
+@pytest.mark.processes
+def test_check_names_the_types_that_failed_beside_the_tests(tmp_path: Path) -> None:
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "setup.sh").write_text(
+        """
+        say() { echo "-- $*"; }
+        clean_environment() { :; }
+        setup_system() { :; }
+        setup_venv() { venv=$PWD; }
+        version_of() { echo Python; }
+        """
+    )
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "bin").mkdir()
+    for name, code in {
+        "ruff": "true",
+        "lint-imports": "true",
+        "mypy": "timeout 20 cat pipe && echo wrong type; exit 1",
+        "python": "case $* in *pytest*) timeout 20 sh -c 'echo tests run >pipe' ;; esac",
+    }.items():
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{code}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    shutil.copy(REPOSITORY / "check", tmp_path)
+    ended = subprocess.run(["sh", tmp_path / "check", "--fast"], capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    lines = ended.stdout.splitlines()
+    assert lines[-1] == "check: failed: types"
+    begin = lines.index("-- types")
+    assert lines[begin + 1 : begin + 3] == ["tests run", "wrong type"]
 
 
 @pytest.mark.processes
