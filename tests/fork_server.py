@@ -1,8 +1,8 @@
-"""Forks real daemons from a process that has imported them: `python -m tests.fork_server SOCKET_FD`.
+"""Forks real daemons and commands from a process that has imported them: `python -m tests.fork_server SOCKET_FD`.
 
-A daemon costs half a second of a core to start, most of it for imports. The fork server imports once and forks one
-daemon per request, each in a kernel session of its own. It also imports and builds what a daemon would load later, for
-its first agent or its first request. One fork server serves all tests of a worker.
+A daemon costs half a second of a core to start, and a command 30 ms, most of it for imports. The fork server imports
+once and forks one process per request, daemons in kernel sessions of their own. It also imports and builds what a
+daemon would load later, for its first agent or its first request. One fork server serves all tests of a worker.
 """
 
 import atexit
@@ -11,13 +11,15 @@ import functools
 import gc
 import json
 import os
+import runpy
 import select
 import signal
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -33,11 +35,19 @@ _GRACE_MIN_S = 10.0
 """Less than `sm kill` waits."""
 _LOADED_LATER = ("sm.monitor.completion", "sm.providers.claude", "sm.providers.command")
 """The modules that a daemon imports when it needs them first: each daemon of a test would."""
+_COMMANDS_LOAD = (
+    "sm.cli.group",
+    "sm.cli.call",
+    "sm.client.http",
+    "sm.cli.display.output",
+    "sm.cli.start_daemon",
+)
+"""The modules that most commands import when they need them."""
 _HOST = Containment(lambda pid, workspace: True, lambda workspace: None)
 
 
-class ForkedDaemon:
-    """A daemon that the fork server forked."""
+class ForkedProcess:
+    """A daemon or a command that the fork server forked."""
 
     def __init__(self, server: "ForkServer", pid: int, pidfd: int) -> None:
         self.pid = pid
@@ -47,7 +57,7 @@ class ForkedDaemon:
         self._lock = threading.Lock()
 
     def poll(self) -> int | None:
-        """The exit code, negative for a signal; None while the daemon runs."""
+        """The exit code, negative for a signal; None while the process runs."""
         with self._lock:  # threads of a test poll the same daemon
             if self._code is None and select.select([self._pidfd], [], [], 0)[0]:
                 self._code = self._server.exit_code(self.pid)
@@ -56,7 +66,7 @@ class ForkedDaemon:
 
     def wait(self) -> int:
         if self._code is None:
-            with waiting(f"daemon {self.pid} is gone"):
+            with waiting(f"process {self.pid} has ended"):
                 select.select([self._pidfd], [], [])
         code = self.poll()
         assert code is not None
@@ -67,7 +77,7 @@ class ForkedDaemon:
             signal.pidfd_send_signal(self._pidfd, number)
 
     def kill(self) -> None:
-        """Send SIGKILL, and wait until the daemon is gone."""
+        """Send SIGKILL, and wait until the process is gone."""
         self.send_signal(signal.SIGKILL)
         self.wait()
 
@@ -81,9 +91,10 @@ class ForkServer:
         with child_end:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.fork_server", str(child_end.fileno())],
-                env={**os.environ, "PYTHONPATH": f"{REPOSITORY}/src:{REPOSITORY}"},
+                env=_environment(),
                 pass_fds=[child_end.fileno()],
                 stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
                 cwd="/",
                 start_new_session=True,
             )
@@ -96,7 +107,7 @@ class ForkServer:
         crash_point: str = "",
         *,
         contains_host: bool = False,
-    ) -> ForkedDaemon:
+    ) -> ForkedProcess:
         """Start a daemon that reports on `ready_fd` when it serves, and crashes at `crash_point` (crash_point.py).
 
         `contains_host`: agent sockets take every process of this host for one in their container.
@@ -107,11 +118,44 @@ class ForkServer:
             "contains_host": contains_host,
             "record_into": os.environ.get(recorder.DIRECTORY),
         }
+        return self._fork(wanted, [ready_fd, stderr_fd])
+
+    def _fork(self, wanted: Mapping[str, Any], fds: Sequence[int]) -> ForkedProcess:
         request = json.dumps(wanted).encode()
         with self._lock:
-            socket.send_fds(self._socket, [request], [ready_fd, stderr_fd])
+            socket.send_fds(self._socket, [request], fds)
             answer, (pidfd,), _, _ = socket.recv_fds(self._socket, 100, 1)
-        return ForkedDaemon(self, int(answer), pidfd)
+        return ForkedProcess(self, int(answer), pidfd)
+
+    def run(
+        self,
+        module: str,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        cwd: Path,
+        stdin: str | None = None,
+    ) -> "subprocess.CompletedProcess[str]":
+        """Run `python -m MODULE` with a command line, as `subprocess.run` does, in a forked process.
+
+        /proc shows the environment of the fork server for it, so it cannot be a session's. Its input and output are
+        files in memory, which need no reader while it runs.
+        """
+        with contextlib.ExitStack() as stack:
+            files = [stack.enter_context(open(os.memfd_create("stream"), "w+b")) for _ in range(3)]
+            files[0].write((stdin or "").encode())
+            files[0].seek(0)
+            wanted = {"module": module, "argv": [*argv], "environment": dict(environment), "cwd": str(cwd)}
+            process = self._fork(wanted, [file.fileno() for file in files])
+            try:
+                code = process.wait()
+            except BaseException:
+                process.kill()
+                raise
+            texts = []
+            for file in files[1:]:
+                file.seek(0)
+                texts.append(file.read().decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n"))
+        return subprocess.CompletedProcess([*argv], code, *texts)
 
     @functools.cache  # noqa: B019  one fork server serves all tests of a worker
     def load(self, module: str) -> None:
@@ -129,6 +173,12 @@ class ForkServer:
     def end(self) -> None:
         self._socket.close()
         self._process.wait()
+
+
+def _environment() -> dict[str, str]:
+    """The environment of the fork server: that of the test, if it were no agent and wrote UTF-8."""
+    mine = {name: value for name, value in os.environ.items() if not name.startswith(("SM_", "LC_"))}
+    return {**mine, "LANG": "C.UTF-8", "PYTHONPATH": f"{REPOSITORY}/src:{REPOSITORY}"}
 
 
 @functools.cache
@@ -159,7 +209,7 @@ def _serve(requests: socket.socket) -> None:
 
     signal.signal(signal.SIGCHLD, reap)
     while True:
-        request, fds, _, _ = socket.recv_fds(requests, 1 << 20, 2)
+        request, fds, _, _ = socket.recv_fds(requests, 1 << 20, 3)
         if not request:
             return
         request_data = json.loads(request)
@@ -172,22 +222,33 @@ def _serve(requests: socket.socket) -> None:
             reap()
             requests.send(str(codes.pop(request_data["ended"])).encode())
             continue
+        if "module" in request_data:
+            _load_command(request_data["module"], request_data["argv"])
+        # A command may end at once: it stays a zombie until there is a pidfd of it.
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
         pid = os.fork()
         if pid == 0:
             code = 70
             try:
                 requests.close()
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                _lengthen_grace()
-                if request_data["crash_point"]:
-                    crash_at(request_data["crash_point"])
-                if request_data["record_into"]:
-                    recorder.record_into(request_data["record_into"])
-                run = functools.partial(main, containment=_HOST) if request_data["contains_host"] else main
-                code = _become_daemon(run, request_data["environment"], *fds)
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
+                if "module" in request_data:
+                    code = _become_command(request_data, fds)
+                else:
+                    _lengthen_grace()
+                    if request_data["crash_point"]:
+                        crash_at(request_data["crash_point"])
+                    if request_data["record_into"]:
+                        recorder.record_into(request_data["record_into"])
+                    run = (
+                        functools.partial(main, containment=_HOST) if request_data["contains_host"] else main
+                    )
+                    code = _become_daemon(run, request_data["environment"], *fds)
             finally:
                 os._exit(code)
         pidfd = os.pidfd_open(pid)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
         socket.send_fds(requests, [str(pid).encode()], [pidfd])
         for fd in (*fds, pidfd):
             os.close(fd)
@@ -228,6 +289,44 @@ def _become_daemon(main: object, environment: Mapping[str, str], ready_fd: int, 
     except BaseException:  # noqa: BLE001  no caller may run in this copy of the fork server
         sys.excepthook(*sys.exc_info())
         return 1
+
+
+@functools.cache
+def _loaded(module: str) -> None:
+    with contextlib.suppress(ModuleNotFoundError):  # not every first argument is the name of a command
+        import_module(module)
+        gc.freeze()
+
+
+def _load_command(module: str, argv: Sequence[str]) -> None:
+    """Import what a command imports before it does its work, so that the next one has it."""
+    for name in (*_COMMANDS_LOAD, module):
+        _loaded(name)
+    if len(argv) > 1 and argv[1].isidentifier():
+        _loaded(f"{module}.commands.{argv[1]}")
+
+
+def _become_command(wanted: Mapping[str, Any], fds: Sequence[int]) -> int:
+    """In the forked child: run a module in the state of a new `python -m`. Returns the exit code."""
+    os.environ.clear()
+    os.environ.update(wanted["environment"])
+    time.tzset()
+    os.chdir(wanted["cwd"])
+    for place, fd in enumerate(fds):
+        os.dup2(fd, place)
+        os.close(fd)
+    code: object = 0
+    try:
+        sys.argv = wanted["argv"]
+        runpy.run_module(wanted["module"], run_name="__main__")
+    except SystemExit as end:
+        code = 0 if end.code is None else end.code
+    except BaseException:  # noqa: BLE001  no caller may run in this copy of the fork server
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    return code if isinstance(code, int) else 1
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from sm.core.models import Process
 from sm.errors import SmError, WaitTimeout
 from sm.linux.processes import is_alive
 from tests.engine import NO_ENGINE
-from tests.fork_server import ForkedDaemon, fork_server
+from tests.fork_server import ForkedProcess, fork_server
 from tests.private_tmux import private_server
 from tests.waits import explained, failure_checks, until, waiting
 
@@ -41,6 +41,8 @@ commands:
 """
 
 
+_FORKED_MAX = 10_000
+"""Characters that fit into one request to the fork server, however they are written."""
 _PLACEHOLDER = b"sleep\x0060\x00"
 """The command line of the program in a terminal that tmux prepares (terminals/tmux/create.py)."""
 
@@ -88,7 +90,7 @@ class Instance:
         }
         self.command = (*run_as, *command)
         self.tmux_server = private_server(self.socket_name, self.tmux_dir, self.env, run_as)
-        self._daemons: list[subprocess.Popen[bytes] | ForkedDaemon] = []
+        self._daemons: list[subprocess.Popen[bytes] | ForkedProcess] = []
         self._runs_as_test = not run_as
         self._forked = forked and not run_as
         self._has_no_daemon = True
@@ -116,6 +118,8 @@ class Instance:
             self._has_no_daemon = False
             if self._forked and (self._daemons or not self.state.exists()):
                 self._fork_daemon(start_daemon.environment({**self.env, **(env or {})}))
+        if self._forked and not env and _can_be_forked(arguments):
+            return fork_server().run("sm.cli", [*self.command, *arguments], self.env, cwd or self.work, stdin)
         return subprocess.run(
             [*self.command, *arguments],
             env={**self.env, **self.with_token(env or {})},
@@ -225,7 +229,7 @@ class Instance:
     def daemon_pid(self) -> int:
         return int(Client(str(self.socket)).get("/v1/health")["pid"])
 
-    def start_daemon(self, crash_point: str = "") -> ForkedDaemon:
+    def start_daemon(self, crash_point: str = "") -> ForkedProcess:
         """Fork a daemon, and return it when it serves requests."""
         self._has_no_daemon = False
         daemon, line = self._fork_daemon(self.env, crash_point)
@@ -257,7 +261,7 @@ class Instance:
 
     def _fork_daemon(
         self, environment: Mapping[str, str], crash_point: str = ""
-    ) -> tuple[ForkedDaemon, bytes]:
+    ) -> tuple[ForkedProcess, bytes]:
         """The daemon, and the line it writes when it serves requests or cannot run."""
         read_end, write_end = os.pipe()
         daemon = fork_server().fork(environment, write_end, 2, crash_point, contains_host=self._contains_host)
@@ -348,6 +352,11 @@ class Instance:
             for pid in _of_instance(self.home):
                 _kill(pid)
             shutil.rmtree(self.home, ignore_errors=True)
+
+
+def _can_be_forked(arguments: Sequence[str]) -> bool:
+    """False for the commands that begin without click, as their start is their subject, and for long texts."""
+    return arguments[0] not in ("hook", "mcp") and sum(map(len, arguments)) < _FORKED_MAX
 
 
 @contextlib.contextmanager

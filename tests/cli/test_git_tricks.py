@@ -6,15 +6,14 @@
 import json
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import sm
 from tests.cli.git_tricks import TRICKS, Arena
+from tests.fork_server import fork_server
 
 pytestmark = pytest.mark.processes
 _UID = 1234
@@ -43,21 +42,11 @@ def operate(arena: Arena, user: str) -> dict[str, str | None]:
     uid = [] if user == "root" or os.geteuid() != 0 else [str(_UID)]
     if uid:
         subprocess.run(["chown", "-RhP", f"{_UID}:{_UID}", str(arena.root)], check=True)
-    sources = [str(Path(__file__).parents[2]), str(Path(sm.__file__).parents[1])]
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.cli.git_operations", str(arena.root), *uid],
-        cwd="/",
-        env={
-            "PATH": os.environ["PATH"],
-            "HOME": str(arena.home),
-            "PYTHONPATH": ":".join(sources),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "PAGER": "cat",
-        },
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
+    done = fork_server().run(
+        "tests.cli.git_operations",
+        ["git_operations", str(arena.root), *uid],
+        {"PATH": os.environ["PATH"], "HOME": str(arena.home), "PAGER": "cat"},
+        cwd=Path("/"),
     )
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in done.stderr.splitlines() if line.startswith('{"operation"')]
