@@ -72,6 +72,7 @@ _TYPES = (
 _UNITS = {
     "reap_completed_after": "seconds",
     "keep_days": "days",
+    "unseen_days": "days",
     "max_mb": "megabytes",
     "daily_usd": "US dollars",
     "soft_percent": "per cent",

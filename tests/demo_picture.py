@@ -54,7 +54,7 @@ def _steps(instance: Instance) -> Iterator[tuple[str, Callable[[], bool]]]:
         return len(instance.json("requests")) == 1 and len(ended) == 3
 
     def builder_works_again() -> bool:
-        return not instance.json("ls")
+        return not instance.sm("ls", "--quiet")
 
     yield 'sm spawn Builder "Build the login page" --name login', at_once
     yield 'sm spawn Tester "Test the login page" --name login', at_once

@@ -1,6 +1,6 @@
-"""Writes `tests/data/v11.db`, a database of the current schema version: `python -m tests.golden`.
+"""Writes `tests/data/v12.db`, a database of the current schema version: `python -m tests.golden`.
 
-Run only until version 11 is released. After that the file never changes, so that later versions prove they can read it.
+Run only until version 12 is released. After that the file never changes, so that later versions prove they can read it.
 """
 
 import asyncio
@@ -95,6 +95,7 @@ COMPLETED: Session = replace(
     completed_at=AT,
     completion_status="completed",
 )
+SEEN: Session = replace(session("aaaa6666", status=Status.ERROR), seen_at=AT, told_operator=True)
 MESSAGE = Message(1, "aaaa1111", "operator", MessageMode.AUTO, MessageState.QUEUED, AT, AT)
 COLOURS = Question("Which cölours?", ("Red", "S, small"), multiple=True)
 OFFERED = Request(
@@ -204,6 +205,7 @@ async def write(path: str) -> None:
         await tx.insert(PAIRED, LAUNCH, None)
         await tx.insert(PAUSED, LAUNCH, None)
         await tx.insert(LEFT, LAUNCH, None)
+        await tx.insert(SEEN, LAUNCH, None)
         tx.mail.add_message(MESSAGE, "päth\nand more")
         for request in (OFFERED, RULED, FOUND):
             tx.mail.add_request(request)
@@ -233,7 +235,7 @@ async def write(path: str) -> None:
 
 
 def main() -> None:
-    target = Path(__file__).parent / "data" / "v11.db"
+    target = Path(__file__).parent / "data" / "v12.db"
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "sm.db")
         asyncio.run(write(path))

@@ -14,7 +14,7 @@ DOCUMENTED = (
     " status_stale mode mode_source parent_session_id parent_label created_by working_dir workspace trust_level"
     " effective_mode"
     " tmux_session pid exit_code exit_signal created_at started_at completed_at completion_status completion_message"
-    " note last_activity_at archived paused restarts budget worktree children warnings"
+    " note last_activity_at archived seen_at paused restarts budget worktree children warnings"
 ).split()
 
 
@@ -31,7 +31,7 @@ def test_session_json_contains_no_secret_field() -> None:
     assert {f.name for f in fields(Session)} - set(DOCUMENTED) == {
         "id", "terminal", "parent_id", "process", "exit", "runs", "token_hash", "conversation", "transcript",
         "branch", "shares_name", "reminders", "turn_ended_at", "account", "cut_off_at", "paired_user",
-        "worked_s", "working_since", "bound_to", "lost_parent",
+        "worked_s", "working_since", "bound_to", "lost_parent", "told_operator",
     }  # fmt: skip
     assert "hash" not in str(session_json(replace(session("aaaa1111"), token_hash="the hash")).values())
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from sm.core.attention import Attention, TaskKind, attention, current_task
+from sm.core.attention import Attention, EndedChildren, TaskKind, attention, current_task
+from sm.core.models import Session
 from sm.core.pauses import Pause
 from sm.core.requests import Question, Request
 from sm.core.states import RequestKind, RequestState
@@ -54,7 +55,54 @@ SETUP = replace(
 def test_attention_follows_from_status_and_open_requests(
     status: Status, requests: list[Request], expected: Attention
 ) -> None:
-    assert attention(replace(RUNNING, status=Status(status)), requests) is expected
+    assert attention(replace(RUNNING, status=Status(status)), requests, None) is expected
+
+
+ENDED = replace(session("1a2b3c4d", status=Status.ERROR), status_at="2026-01-27T15:10:00.000Z")
+SINCE = "2026-01-20T15:10:00.000Z"
+CHILD = replace(ENDED, parent_id="9f8e7d6c", created_by="session:9f8e7d6c")
+
+
+@pytest.mark.parametrize(
+    ("ended", "expected"),
+    [
+        (ENDED, Attention.FAILED),
+        (replace(ENDED, status=Status.ABANDONED), Attention.FAILED),
+        (replace(ENDED, status=Status.COMPLETED), Attention.DONE),
+        (replace(ENDED, status=Status.KILLED), Attention.ENDED),
+        (replace(ENDED, archived=True), Attention.ENDED),
+        (replace(ENDED, seen_at="2026-01-27T15:09:59.999Z"), Attention.FAILED),
+        (replace(ENDED, seen_at=ENDED.status_at), Attention.ENDED),
+        (replace(ENDED, status_at="2026-01-20T15:09:59.999Z"), Attention.OLDER),
+        (CHILD, Attention.ENDED),
+        (replace(CHILD, told_operator=True), Attention.FAILED),
+        (replace(CHILD, created_by="operator"), Attention.FAILED),
+        (replace(CHILD, created_by="telegram:4711"), Attention.FAILED),
+    ],
+)
+def test_unseen_end_needs_the_operator_unless_a_parent_was_told(ended: Session, expected: Attention) -> None:
+    assert attention(ended, [], SINCE) is expected
+    assert attention(ended, [], None) is Attention.ENDED
+
+
+def test_ended_children_are_counted_for_their_parent() -> None:
+    other = replace(CHILD, id="00000002", status=Status.COMPLETED)
+    counts = EndedChildren([ENDED, CHILD, other, replace(other, id="00000003", archived=True)])
+    assert (counts.failed("9f8e7d6c"), counts.done("9f8e7d6c")) == (1, 1)
+    assert counts.put(replace(other, status=Status.RUNNING)) == {"9f8e7d6c"}
+    assert counts.put(replace(CHILD, parent_id="00000009")) == {"9f8e7d6c", "00000009"}
+    assert counts.put(replace(CHILD, parent_id="00000009")) == set()
+    assert (counts.failed("9f8e7d6c"), counts.done("9f8e7d6c")) == (0, 0)
+    assert counts.remove(CHILD.id) == {"00000009"}
+    assert counts.failed("00000009") == 0
+
+
+def test_task_of_a_failed_session_has_its_reason_and_its_last_words() -> None:
+    failed = replace(ENDED, status_reason="exit code 3", completion_message="exit code 3")
+    assert current_task(failed, [], None, "KeyError: 'x'").text == "exit code 3: \"KeyError: 'x'\""
+    assert current_task(failed, [], None, None).text == "exit code 3"
+    reported = replace(failed, completion_message="the tests fail")
+    assert current_task(reported, [], None, "bye").text == "the tests fail"
 
 
 @pytest.mark.parametrize(

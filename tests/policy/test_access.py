@@ -46,6 +46,7 @@ ANSWER              yes       yes    d     d     -     d
 ANSWER_SETUP        yes       no     -     -     -     -
 ARCHIVE             yes       yes    d     d     -     d
 REMOVE              yes       yes    d     d     -     d
+MARK_SEEN           yes       yes    -     -     -     -
 REPARENT            yes       yes    d     d     -     d
 RENAME              yes       yes    d     d     -     d
 ATTACH              yes       no     d     d     -     d    x

@@ -176,7 +176,7 @@ async def test_database_of_version_3_still_opens(tmp_path: Path) -> None:
     async with await Store.open(str(path)) as store:
         assert store.instance == golden.INSTANCE
         running = replace(golden.RUNNING, workspace=None, worktree=None, branch=None)
-        assert dict(store.sessions) == {s.id: s for s in (running, golden.COMPLETED)}
+        assert dict(store.sessions) == {s.id: s for s in (running, replace(golden.COMPLETED, seen_at=AT))}
         assert store.mail.open.messages == {1: golden.MESSAGE}
         measures = store.measures
         assert await measures.positions("aaaa1111") == golden.TRANSCRIPTS

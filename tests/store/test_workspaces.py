@@ -79,7 +79,8 @@ async def test_database_of_version_4_still_opens(tmp_path: Path) -> None:
     path = tmp_path / "sm.db"
     path.write_bytes((GOLDEN / "v4.db").read_bytes())
     async with await Store.open(str(path)) as store:
-        assert dict(store.sessions) == {s.id: s for s in (golden.RUNNING, golden.COMPLETED)}
+        completed = replace(golden.COMPLETED, seen_at=AT)
+        assert dict(store.sessions) == {s.id: s for s in (golden.RUNNING, completed)}
         assert dict(store.workspaces) == {w.slug: w for w in golden.WORKSPACES}
     backups = sorted(p.name for p in tmp_path.glob("*.backup"))
     assert backups == sorted(f"sm.db.v{n}.backup" for n in range(4, len(MIGRATIONS)))

@@ -67,6 +67,12 @@ class ApiRequest:
         """The session that the path names. Raises NotFound; NotPermitted when the caller may not do `action` to it."""
         return self.services.sessions.find(self.caller, self.name, action)
 
+    async def look_at(self, action: Action = Action.SEE) -> Session:
+        """As `session`, for an act by which the operator has seen the session."""
+        session = self.session(action)
+        await self.services.seen.look(self.caller, [session])
+        return session
+
     def is_connected(self) -> bool:
         """True while the caller waits for the answer."""
         transport = self.http.transport

@@ -86,6 +86,7 @@ class RowData(TypedDict):
     note: str | None
     last_activity_at: str
     archived: bool
+    seen_at: str | None
     paused: PausedData | None
     restarts: Mapping[str, Any] | None
     budget: Mapping[str, Any] | None

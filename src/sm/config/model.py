@@ -471,6 +471,8 @@ class Config(Section):
     """A bot of Telegram that reports to you, and that you command from a phone. A change needs sm daemon restart."""
     web: WebSection = WebSection()
     """Live views in browsers. A change needs sm daemon restart, or a new start of your own sm web."""
+    unseen_days: int = Field(default=7, ge=1, le=3650)
+    """Days for which lists show a session that has ended and that you have not looked at (sm seen)."""
     archives: ArchiveSettings = ArchiveSettings()
     """How long the archives of ended sessions are kept."""
     budgets: BudgetSettings = BudgetSettings()

@@ -1,6 +1,7 @@
 """Sorts sessions by the attention that they need, and describes the current task of each one. Pure."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -11,14 +12,28 @@ from sm.core.requests import Request
 from sm.core.states import RequestKind
 from sm.core.statuses import ENDED, Status
 from sm.core.text import tool_use
+from sm.core.timestamps import later
 
 
 class Attention(StrEnum):
+    """The group of a session in every view."""
+
     WAITING = "waiting"
     """The session waits for an answer of a person or of its parent."""
+    FAILED = "failed"
+    """The session failed, and the operator has not seen that."""
+    DONE = "done"
+    """The session completed, and the operator has not seen that. Its process may run."""
     WORKING = "working"
     IDLE = "idle"
+    OLDER = "older"
+    """As `failed` or `done`, but the session ended long ago."""
     ENDED = "ended"
+
+
+HIDDEN = frozenset({Attention.OLDER, Attention.ENDED})
+"""The groups that lists show only if they are asked for ended sessions."""
+FAILURES = frozenset({Status.ERROR, Status.ABANDONED})
 
 
 class TaskKind(StrEnum):
@@ -42,13 +57,80 @@ class Task:
     """Not empty. May quote the agent, so fold it before it is shown."""
 
 
-def attention(session: Session, requests: Sequence[Request]) -> Attention:
-    """`requests`: the open requests of the session that have no proposed answer."""
+def attention(session: Session, requests: Sequence[object], unseen_since: str | None) -> Attention:
+    """Return the group of a session. No other code decides it.
+
+    `requests`: the open requests of the session that have no proposed answer. `unseen_since`: an ending before that
+    time is OLDER; None for callers other than the operator, to whom no ending is unseen.
+    """
     if session.status in ENDED:
-        return Attention.ENDED
+        if unseen_since is None or session.archived or not _concerns_operator(session):
+            return Attention.ENDED
+        # A kill is somebody's wish, and no result.
+        if not is_unseen(session) or session.status is Status.KILLED:
+            return Attention.ENDED
+        if session.status_at < unseen_since:
+            return Attention.OLDER
+        return Attention.FAILED if session.status in FAILURES else Attention.DONE
     if requests or session.status is Status.WAITING_INPUT:
         return Attention.WAITING
     return Attention.IDLE if session.status is Status.IDLE else Attention.WORKING
+
+
+def is_unseen(session: Session) -> bool:
+    """True if the session has ended and the operator has not looked at it since."""
+    is_seen = session.seen_at is not None and session.seen_at >= session.status_at
+    return session.status in ENDED and not is_seen
+
+
+def unseen_since(now: str, days: float) -> str:
+    """Return the time before which an ending is old."""
+    return later(now, -days * 86_400)
+
+
+def _concerns_operator(session: Session) -> bool:
+    """False for the child of an agent that was told of its end."""
+    return session.parent_id is None or session.told_operator or not session.created_by.startswith("session:")
+
+
+class EndedChildren:
+    """Counts the failed and the completed children of each session."""
+
+    def __init__(self, sessions: Iterable[Session] = ()) -> None:
+        self._ends: dict[str, tuple[str, Status]] = {}
+        self._counts: dict[str, Counter[Status]] = {}
+        for session in sessions:
+            self.put(session)
+
+    def failed(self, session_id: str) -> int:
+        counts = self._counts.get(session_id)
+        return 0 if counts is None else counts[Status.ERROR] + counts[Status.ABANDONED]
+
+    def done(self, session_id: str) -> int:
+        counts = self._counts.get(session_id)
+        return 0 if counts is None else counts[Status.COMPLETED]
+
+    def put(self, session: Session) -> set[str]:
+        """Add a session, or replace the one with its id. Returns the parents whose counts may have changed."""
+        end = None
+        if session.parent_id is not None and session.status in ENDED and not session.archived:
+            end = session.parent_id, session.status
+        if self._ends.get(session.id) == end:
+            return set()
+        changed = self.remove(session.id)
+        if end is not None:
+            self._ends[session.id] = end
+            self._counts.setdefault(end[0], Counter())[end[1]] += 1
+            changed.add(end[0])
+        return changed
+
+    def remove(self, session_id: str) -> set[str]:
+        """Remove a session. Returns its parent if its counts may have changed."""
+        end = self._ends.pop(session_id, None)
+        if end is None:
+            return set()
+        self._counts[end[0]][end[1]] -= 1
+        return {end[0]}
 
 
 def current_task(
@@ -62,7 +144,7 @@ def current_task(
     note, title = (TaskKind.NOTE, session.note), (TaskKind.TITLE, session.title)
     said = TaskKind.ANSWER, answer
     candidates: tuple[tuple[TaskKind, str | None], ...]
-    match attention(session, requests):
+    match attention(session, requests, None):
         case Attention.WORKING | Attention.IDLE if session.paused is not None:
             candidates = (TaskKind.REASON, session.paused.reason), reason
         case Attention.WAITING:
@@ -73,10 +155,19 @@ def current_task(
             candidates = note, (TaskKind.ACTIVITY, activity), said, title, reason
         case Attention.IDLE:
             candidates = said, note, title, reason
-        case Attention.ENDED:
+        case _ if session.status in FAILURES:
+            told = session.completion_message
+            own = TaskKind.RESULT, None if told == session.status_reason else told
+            candidates = own, (TaskKind.REASON, _with_words(session.status_reason, answer)), said
+        case _:
             candidates = (TaskKind.RESULT, session.completion_message), reason, said
     shown = ((kind, text) for kind, text in candidates if text and text.strip())
     return Task(*next(shown, (TaskKind.REASON, str(session.status))))
+
+
+def _with_words(reason: str, words: str | None) -> str:
+    """The reason of a failure, and the last words of the agent."""
+    return f'{reason}: "{words.strip()}"' if words and words.strip() and reason else reason
 
 
 def _request_text(requests: Sequence[Request]) -> str:

@@ -218,6 +218,10 @@ class Session:
     """A former parent whose budget, and those above it, still bind the session: it ended, and sm moved the session."""
     lost_parent: str | None = None
     """The parent that a loss of terminals took from the session: its restore makes it the parent again."""
+    seen_at: str | None = None
+    """The last time that the operator looked at the session after it had ended (`core.attention`)."""
+    told_operator: bool = False
+    """The operator, and no parent, was told that the session has ended."""
     paired_user: str | None = None
     """The paired user of a chat network who started the session or an ancestor of it, as `BridgeUser.name`."""
     shares_name: bool = field(default=False, compare=False)

@@ -86,6 +86,7 @@ from sm.sessions.reports import Reports
 from sm.sessions.restart import Restarter
 from sm.sessions.restore import Restorer
 from sm.sessions.sandboxing import Sandboxing
+from sm.sessions.seen import SeenSessions
 from sm.sessions.spawn import Spawner
 from sm.sessions.transcript_watch import TranscriptWatch
 from sm.sessions.waits import WaitingSessions
@@ -289,6 +290,7 @@ class DaemonParts:
         requests = Requests(store, manager, reports, dialogs, setup_dialogs, budgets)
 
         sessions = Sessions(store, manager, workspaces, spawner, kills, timers, terminals)
+        seen = SeenSessions(store, manager, config.unseen_days)
         self.digests = digests = Digests(config, store, sessions, requests, monitor, budgets)
         self.due_timers = DueTimers(
             store,
@@ -334,6 +336,7 @@ class DaemonParts:
         self.services = services = Services(
             sessions=sessions,
             records=Records(store, manager, self.sandboxing.writable),
+            seen=seen,
             restorer=restorer,
             adoptions=Adoptions(store, manager, spawner, planner, terminals, providers),
             interrupts=Interrupts(store, manager),

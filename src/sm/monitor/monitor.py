@@ -125,6 +125,11 @@ class Monitor:
         except ExternalError:
             return []
 
+    async def last_words(self, session: Session) -> str | None:
+        """The last line that the session printed; None: there is none."""
+        lines = await self.last_output(session)
+        return next((line.strip() for line in reversed(lines) if line.strip()), None)
+
     async def actions(self, session: Session, count: int) -> list[Act]:
         """The last `count` actions of the transcript and events of the session, oldest first."""
         reader = self._manager.provider(session).readers.transcripts

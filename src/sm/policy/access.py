@@ -32,6 +32,7 @@ class Action(StrEnum):
     ANSWER_SETUP = "answer the first-start dialog of"
     ARCHIVE = "archive"
     REMOVE = "remove"
+    MARK_SEEN = "mark as seen"
     REPARENT = "reparent"
     RENAME = "rename"
     ATTACH = "attach to"
@@ -149,6 +150,8 @@ _TARGETS: Mapping[Action, frozenset[Position]] = {
     Action.ANSWER_SETUP: _NOBODY,
     Action.ARCHIVE: _DESCENDANTS,
     Action.REMOVE: _DESCENDANTS,
+    # It says what a person has looked at.
+    Action.MARK_SEEN: _NOBODY,
     Action.REPARENT: _DESCENDANTS,
     Action.RENAME: _DESCENDANTS,
     Action.ATTACH: _DESCENDANTS,

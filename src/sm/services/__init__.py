@@ -35,6 +35,7 @@ from sm.sessions.pause import Pausing
 from sm.sessions.reports import Reports
 from sm.sessions.restore import Restorer
 from sm.sessions.sandboxing import Sandboxing
+from sm.sessions.seen import SeenSessions
 from sm.sessions.workspaces import Workspaces
 from sm.store import Store
 from sm.terminals.archives import Archives
@@ -121,6 +122,7 @@ class Services:
 
     sessions: Sessions
     records: Records
+    seen: SeenSessions
     restorer: Restorer
     adoptions: Adoptions
     interrupts: Interrupts

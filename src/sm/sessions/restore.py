@@ -170,7 +170,7 @@ class Restorer:
         self._manager.require(caller, Action.RESTORE_ALL)
 
         def lost(tx: Transaction) -> list[Session]:
-            sessions = [s for s in tx.all_sessions() if was_lost(s) and _is_over(s) and not s.archived]
+            sessions = [s for s in tx.all_sessions() if is_restored_by_all(s)]
             return sorted(sessions, key=lambda s: len(list(ancestors(s, tx.find))))
 
         return await self._restore_each(caller, key, lost, is_connected, go_on=go_on)
@@ -426,6 +426,11 @@ def _send_go_on(tx: Transaction, session: Session, caller: Caller) -> None:
         state_at=tx.now,
     )
     tx.mail.add_message(message, GO_ON)
+
+
+def is_restored_by_all(session: Session) -> bool:
+    """True for a session that `sm restore --all` starts again."""
+    return was_lost(session) and _is_over(session) and not session.archived
 
 
 def _is_over(session: Session) -> bool:

@@ -451,6 +451,8 @@ class Notices:
             tx.mail.readdress(notice, heir)
             session = tx.find(notice.session_id)
             if heir is None and session is not None:
+                if notice.kind is NoticeKind.ENDING and is_ended(session.status):
+                    session = await tx.update(session, told_operator=True)
                 await self._tell_operator(tx, session, notice, _operator_event(session, notice))
 
     async def _note(

@@ -11,7 +11,7 @@ from sm.core.statuses import Status
 from sm.core.wording import move_event, subject
 from sm.state import pauses, restarts, warning_rows
 from sm.state.messages import pass_on_notices
-from sm.state.notices import Notices, has_ended_alive
+from sm.state.notices import Notices, has_ended_alive, notice_recipient
 from sm.state.turns import turn_ended, work_resumed
 from sm.store import Open, Transaction
 
@@ -28,6 +28,8 @@ async def move(tx: Transaction, notices: Notices, session_id: str, signal: Signa
         return await tx.update(before, **facts)
     if decision.after is Status.ERROR and signal.message is None:
         facts["completion_message"] = signal.reason
+    if is_ended(decision.after) != is_ended(decision.before):
+        facts["told_operator"] = is_ended(decision.after) and notice_recipient(tx, before) is None
     turn = signal.turn if decision.after is Status.IDLE else None
     if turn is not None:
         facts["turn_ended_at"] = turn.ended_at

@@ -640,7 +640,18 @@ _V11: tuple[str, ...] = (
     *_V11_WARNINGS,
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_V1, _V2, _V3, _V4, _V5, _V6, _V7, _V8, _V9, _V10, _V11)
+_V12: tuple[str, ...] = (
+    "ALTER TABLE sessions ADD COLUMN seen_at TEXT",
+    "ALTER TABLE sessions ADD COLUMN told_operator INTEGER NOT NULL DEFAULT 0",
+    # Nobody recorded until now what the operator has seen. Failures, and agents that still run, are shown once more.
+    """UPDATE sessions SET seen_at = status_at
+        WHERE archived = 1 OR status = 'killed' OR (status = 'completed' AND ended = 1)""",
+    """UPDATE sessions SET told_operator = 1 WHERE id IN (
+        SELECT session_id FROM notices
+        WHERE kind = 'ending' AND recipient IS NULL AND occasion = 'ending:' || sessions.openings)""",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_V1, _V2, _V3, _V4, _V5, _V6, _V7, _V8, _V9, _V10, _V11, _V12)
 """Step n brings a database of version n to n + 1 (`PRAGMA user_version`)."""
 
 

@@ -222,6 +222,7 @@ SESSIONS = RowTable(
         "trust_level": _trust,
         "effective_mode": _trust,
         "archived": bool,
+        "told_operator": bool,
         "paused": _pause,
         "restarts": _restarts,
         "runs": int,

@@ -4,6 +4,7 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from sm.config import TelegramSection
 from sm.core.models import Caller, RequestKey
@@ -161,7 +162,19 @@ class Conversation:
             return BotReply(_TOO_OLD)
         if update.text is None:
             return BotReply(_TEXT_ONLY) if update.is_private else None
-        return await self._guarded(self._carry_out(update, caller, key, update.text))
+        reply = await self._guarded(self._carry_out(update, caller, key, update.text))
+        await self._look(caller, None if reply is None else reply.about)
+        return reply
+
+    async def _look(self, caller: Caller, about: str | None) -> None:
+        """Mark the session that a person has read or written about as seen. `about`: the object of the message."""
+        kind, _, name = (about or "").partition(" ")
+        if kind == "request":
+            with suppress(SmError):
+                name = (await self._services.requests.find(caller, name)).session_id
+        session = self._services.store.sessions.get(name)
+        if session is not None:
+            await self._services.seen.look(caller, [session])
 
     async def _guarded(self, reply: Awaitable[BotReply | None]) -> BotReply | None:
         """The reply, or the words of the refusal."""
@@ -287,6 +300,7 @@ class Conversation:
         except SmError as error:
             failed = error
             reply = BotReply(refusal(error))
+        await self._look(caller, button.about)
         if isinstance(reply, Redrawn):
             return self._step(update, chat, button, reply)
         calls = [_callback(update, reply.text)]

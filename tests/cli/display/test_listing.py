@@ -117,3 +117,57 @@ def test_listing_keeps_names_whole_at_80_columns(task: str) -> None:
     row = overview_row(friendly_name="general-purpose-flaky", status="waiting_input", task=task)
     shown = fit(listing([row], AT), 80)
     assert shown.widths[0] == columns("general-purpose-flaky")
+
+
+FAILED = {"status": "error", "attention": "failed", "status_at": ago(minutes=2)}
+DONE = {"status": "completed", "attention": "done", "status_at": ago(minutes=1)}
+
+
+def test_unseen_ends_have_groups_with_the_commands_for_them() -> None:
+    rows = [
+        overview_row("00000001"),
+        overview_row("00000002", **DONE, task="All done.", task_kind="result"),
+        overview_row("00000003", **FAILED, task='exit code 3: "KeyError"'),
+        overview_row("00000004", attention="waiting"),
+    ]
+    assert [(heading, len(cells)) for heading, cells in listing(rows, AT).groups] == [
+        ("Needs you (failed: sm restore NAME or sm archive NAME)", 2),
+        ("Done, not seen yet (sm output NAME, sm send NAME TEXT or sm seen NAME)", 1),
+        ("Working", 1),
+    ]
+
+
+def test_unseen_end_leaves_the_tree_of_a_live_parent_in_its_group() -> None:
+    rows = [
+        overview_row("00000001"),
+        overview_row("00000002", parent_session_id="00000001", **FAILED),
+        overview_row("00000003", parent_session_id="00000002", **DONE),
+    ]
+    assert tree(*rows) == ["failed 00000002", "failed └─ 00000003", "working 00000001"]
+
+
+def test_row_of_a_parent_counts_its_ended_children() -> None:
+    rows = [overview_row(children_failed=2, children_done=3, task="Bash: make", task_kind="activity")]
+    assert listing_lines(listing(rows, AT))[1].endswith("  2 failed, 3 done; Bash: make")
+
+
+def test_last_line_counts_the_sessions_that_the_list_leaves_out() -> None:
+    rest = {"failed": 5, "completed": 10, "killed": 0, "older": 0, "lost": 0}
+    assert listing_lines(listing([overview_row()], AT, "", rest))[-1] == (
+        "15 more: 5 failed, 10 completed (sm ls -a)"
+    )
+    assert listing_lines(listing([], AT, "", rest | {"failed": 0, "older": 4})) == [
+        "10 more: 10 completed (sm ls -a); 4 older not seen (sm seen --all)"
+    ]
+
+
+def test_first_line_after_a_loss_is_the_command_that_restarts_the_agents() -> None:
+    lines = listing_lines(listing([overview_row("00000003", **FAILED)], AT, "", {"lost": 38}))
+    assert lines[0].startswith("sm restore --all  # restarts 38 sessions ")
+
+
+def test_listing_shows_workspaces_if_a_session_has_one() -> None:
+    rows = [overview_row("00000001", workspace="shop"), overview_row("00000002")]
+    header, first, second = (line.split() for line in listing_lines(listing(rows, AT)))
+    assert header[-2:] == ["WORKSPACE", "TASK"]
+    assert [first[6], second[6]] == ["shop", "-"]

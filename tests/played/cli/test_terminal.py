@@ -195,7 +195,7 @@ def overview(peer: Peer) -> Peer:
 def test_ls_groups_agents_and_cuts_tasks_to_the_terminal_width(run: Sm, overview: Peer, width: int) -> None:
     shown = lines(run, "ls", width=width)
     assert shown[0].split()[:3] == ["NAME", "STATUS", "AGE"]
-    assert shown[1:3] == ["", "Waiting for an answer"]
+    assert shown[1:3] == ["", "Needs you"]
     assert shown[3].startswith("engineer-login   waiting_input  ")
     assert shown[3].endswith("  r57 asks: [b]Which?[/b] :smile:")
     assert shown[4:6] == ["", "Working"]

@@ -103,6 +103,9 @@ class BareSessionView(TypedDict):
     note: Annotated[str | None, doc("The activity that the session reported last.")]
     last_activity_at: Time
     archived: bool
+    seen_at: Annotated[
+        Time | None, doc("When the operator last looked at the session after it had ended; null: never.")
+    ]
     paused: PausedView | None
     restarts: Annotated[RestartsView | None, doc("Null: a crash ends the session.")]
     budget: Annotated[
@@ -121,12 +124,32 @@ class SessionView(BareSessionView):
 class OverviewView(SessionView):
     """A session with its current task and its usage."""
 
-    attention: Annotated[Attention, doc("`waiting`: for an answer of a person or of the parent.")]
+    attention: Annotated[
+        Attention,
+        doc(
+            "The group in lists. `waiting`: for an answer of a person or of the parent. `failed`, `done`: ended, and"
+            " the operator has not seen that; `older`: so since more than `unseen_days`."
+        ),
+    ]
+    children_failed: Annotated[int, doc("Its children that failed, without archived ones.")]
+    children_done: Annotated[int, doc("Its children that completed, without archived ones.")]
     task: Annotated[str, doc("What the session does or waits for; never empty.")]
     task_kind: Annotated[TaskKind, doc("The source of `task`.")]
     requests: Annotated[list[str], doc("The open requests that the caller may see, such as `r57`.")]
     context_percent: Annotated[int | None, doc("The used part of the context window.")]
     cost_usd: float | None
+
+
+class OverviewRestView(TypedDict):
+    """The ended sessions that the overview leaves out, in numbers."""
+
+    failed: int
+    completed: int
+    killed: int
+    older: Annotated[int, doc("Those among them that the operator has not seen for more than `unseen_days`.")]
+    lost: Annotated[
+        int, doc("Sessions that ended with the machine or the tmux server; `POST /v1/restore` starts them.")
+    ]
 
 
 class StartedView(BareSessionView):
@@ -192,6 +215,10 @@ class RestoredView(SessionView):
         ),
     ]
     failed: list[FailureView]
+
+
+class SeenView(TypedDict):
+    seen: Annotated[list[SessionView], doc("The sessions that were not seen before.")]
 
 
 class AllRestoredView(TypedDict):

@@ -106,7 +106,7 @@ async def agent_types(request: ApiRequest, query: AgentTypesQuery) -> AgentTypes
 @routes.route("GET", "/v1/sessions/{ref}/output", agents=True)
 async def output(request: ApiRequest, query: OutputQuery) -> OutputView:
     """Show the last lines of a session's terminal, or of its saved output once the terminal is closed."""
-    session = request.session(Action.READ)
+    session = await request.look_at(Action.READ)
     shown = await request.services.monitor.output(session, query.lines)
     return {"session_id": session.id, "lines": shown.lines, "archived": shown.archived}
 
@@ -114,7 +114,7 @@ async def output(request: ApiRequest, query: OutputQuery) -> OutputView:
 @routes.route("GET", "/v1/sessions/{ref}/attach", agents=False)
 async def attach(request: ApiRequest) -> AttachView:
     """Show the command that attaches a person's terminal to a session."""
-    terminals, session = request.services.terminals, request.session(Action.ATTACH)
+    terminals, session = request.services.terminals, await request.look_at(Action.ATTACH)
     try:
         await terminals.capture(session.terminal, 1)
     except NoTerminal:
@@ -166,7 +166,7 @@ async def why(request: ApiRequest) -> WhyView:
 @routes.route("GET", "/v1/sessions/{ref}/actions", agents=True)
 async def actions(request: ApiRequest, query: ActionsQuery) -> list[ActionView]:
     """List the last actions of an agent, oldest first."""
-    acts = await request.services.monitor.actions(request.session(Action.READ), query.lines)
+    acts = await request.services.monitor.actions(await request.look_at(Action.READ), query.lines)
     return [build_view(ActionView, act) for act in acts if query.after is None or act.timestamp > query.after]
 
 

@@ -76,6 +76,8 @@ async def send(request: ApiRequest, body: SendBody, key: RequestKey | None) -> S
     sent = await services.messages.send(
         caller, body.to, body.text, mode, body.ttl_s, key, use, body.request_id or None
     )
+    if (target := services.store.sessions.get(sent.done.session_id or "")) is not None:
+        await services.seen.look(caller, [target])
     if isinstance(sent.done, Request):
         return _sent_view(request.views, sent.done)
     followed = await services.waits.message(caller, sent.done, request.long_poll, body.wait_s or 0)
@@ -92,6 +94,7 @@ async def messages(request: ApiRequest, query: LogQuery) -> list[LoggedView]:
         session = services.sessions.find(caller, query.session)
         if session.id != caller.session_id:
             session = services.sessions.find(caller, query.session, Action.READ)
+        await services.seen.look(caller, [session])
     log = await services.messages.log(caller, session, query.limit)
     return [{**request.views.message(message), "text": text} for message, text in log]
 

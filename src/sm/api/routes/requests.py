@@ -69,8 +69,11 @@ async def request(request: ApiRequest, query: WaitQuery) -> RequestView:
 async def answer(request: ApiRequest, body: AnswerBody, key: RequestKey | None) -> RequestView:
     """Answer a request, or the only open request of a session; the first answer wins."""
     reply = RequestReply(bool(body.approved), tuple(body.answers or ()), body.message, body.shown)
-    requests = request.services.requests
-    return request.views.request(await requests.answer(request.caller, request.name, reply, key))
+    services, caller = request.services, request.caller
+    answered = await services.requests.answer(caller, request.name, reply, key)
+    if (asker := services.store.sessions.get(answered.session_id)) is not None:
+        await services.seen.look(caller, [asker])
+    return request.views.request(answered)
 
 
 @routes.route("POST", "/v1/requests/{ref}/taken", agents=True)

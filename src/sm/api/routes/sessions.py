@@ -11,10 +11,12 @@ from sm.api.answers.sessions import (
     AllRestoredView,
     InterruptedView,
     KilledView,
+    OverviewRestView,
     OverviewView,
     PauseView,
     RemovedView,
     RestoredView,
+    SeenView,
     SessionView,
     SessionWithOutput,
     SessionWithSums,
@@ -28,7 +30,15 @@ from sm.api.query import WAIT_MAX_S, ListQuery, Recursive
 from sm.api.route import RouteTable
 from sm.api.sums import session_sums_json
 from sm.api.views import failures_json, losses_json, nest
-from sm.core.attention import attention, current_task
+from sm.core.attention import (
+    FAILURES,
+    HIDDEN,
+    Attention,
+    EndedChildren,
+    attention,
+    current_task,
+    is_unseen,
+)
 from sm.core.lifecycle import is_ended
 from sm.core.models import RequestKey, Session, SpawnRequest
 from sm.core.requests import Request
@@ -37,11 +47,14 @@ from sm.core.statuses import ENDED_OF_ANY_KIND, Status
 from sm.core.text import folded
 from sm.monitor.monitor import Glance
 from sm.sessions.pause import WAIT_S, PauseRequest, PauseResult
+from sm.sessions.restore import is_restored_by_all
 
 WaitS = Annotated[Seconds | None, doc(f"How long to wait for news, in seconds, at most {WAIT_MAX_S:.0f}.")]
 Trust = Annotated[str | None, doc("`direct` or `sandboxed`; null: the level of the configuration.")]
 _TASK_MAX = 300
 """Characters of a session's task."""
+_WORDS_MAX = 50
+"""Failed sessions whose last lines are read for one overview."""
 routes = RouteTable()
 
 
@@ -164,6 +177,10 @@ class RenameBody(Body):
     name: Annotated[NeededText, doc("The friendly name, without the type.")] = ""
 
 
+class SeenBody(Body):
+    sessions: Annotated[NeededTexts | None, doc("Sessions, named as in a path; null: all.")] = None
+
+
 class WaitBody(Body):
     sessions: Annotated[NeededTexts, doc("Sessions, named as in a path.", minItems=1, maxItems=200)] = Field(
         default_factory=list
@@ -193,15 +210,46 @@ async def all_sessions(request: ApiRequest, query: SessionsQuery) -> list[Sessio
 async def overview(request: ApiRequest, query: OverviewQuery) -> list[OverviewView]:
     """List sessions with their current tasks, oldest first."""
     services, caller = request.services, request.caller
-    sessions = services.sessions.list_sessions(caller, query.filter())
-    if not (query.ended or query.archived):
-        sessions = [s for s in sessions if not is_ended(s.status)]
     waiting: dict[str, list[Request]] = {}
     for asked in await services.requests.list_requests(caller, all=False, limit=0):
         if not asked.has_proposed_answer:
             waiting.setdefault(asked.session_id, []).append(asked)
+    since, groups = services.seen.since(caller), dict[str, Attention]()
+    sessions = services.sessions.list_sessions(caller, query.filter())
+    for session in sessions:
+        groups[session.id] = attention(session, waiting.get(session.id, ()), since)
+    if not (query.ended or query.archived):
+        sessions = [s for s in sessions if groups[s.id] not in HIDDEN]
     glances = await services.monitor.glances(sessions)
-    return [overview_json(request, s, waiting.get(s.id, []), glances[s.id]) for s in sessions]
+    ended = EndedChildren(services.sessions.visible(caller))
+    failed = [s for s in sessions if groups[s.id] is Attention.FAILED and glances[s.id].answer is None]
+    words = {s.id: await services.monitor.last_words(s) for s in failed[:_WORDS_MAX]}
+    return [
+        overview_json(request, s, groups[s.id], waiting.get(s.id, []), glances[s.id], ended, words.get(s.id))
+        for s in sessions
+    ]
+
+
+@routes.route("GET", "/v1/overview/rest", agents=True)
+async def overview_rest(request: ApiRequest, query: ListQuery) -> OverviewRestView:
+    """Count the ended sessions that the overview leaves out, and those that a loss of terminals ended."""
+    services, caller = request.services, request.caller
+    since, left = services.seen.since(caller), Counter[Status]()
+    older = lost = 0
+    for session in services.sessions.list_sessions(caller, query.filter()):
+        if not is_ended(session.status):
+            continue
+        group = attention(session, (), since)
+        left[session.status] += group in HIDDEN
+        older += group is Attention.OLDER
+        lost += since is not None and is_unseen(session) and is_restored_by_all(session)
+    return {
+        "failed": sum(left[status] for status in FAILURES),
+        "completed": left[Status.COMPLETED],
+        "killed": left[Status.KILLED],
+        "older": older,
+        "lost": lost,
+    }
 
 
 @routes.route("GET", "/v1/me", agents=True)
@@ -225,7 +273,7 @@ async def others(request: ApiRequest, query: ListQuery) -> list[SessionView]:
 @routes.route("GET", "/v1/sessions/{ref}", agents=True)
 async def session(request: ApiRequest) -> SessionWithOutput:
     """Show a session."""
-    shown = request.session()
+    shown = await request.look_at()
     view = cast(SessionWithOutput, request.views.session(shown))
     children = request.services.sessions.children(request.caller, shown.id, archived=False)
     view["children_by_status"] = Counter(child.status.value for child in children)
@@ -293,7 +341,8 @@ async def kill(request: ApiRequest, body: KillBody, key: RequestKey | None) -> K
         tree=bool(body.tree),
         is_connected=request.is_connected,
     )
-    target = request.session()
+    await request.services.seen.look(request.caller, killed)
+    target = await request.look_at()
     too = request.views.sessions(s for s in killed if s.id != target.id)
     return {**request.views.session(target), "killed": [s.id for s in killed], "killed_too": too}
 
@@ -301,7 +350,7 @@ async def kill(request: ApiRequest, body: KillBody, key: RequestKey | None) -> K
 @routes.route("POST", "/v1/sessions/{ref}/restore", agents=True)
 async def restore(request: ApiRequest, body: RestoreBody, key: RequestKey | None) -> RestoredView:
     """Start an ended session again, in a new process."""
-    services, target = request.services, request.session()
+    services, target = request.services, await request.look_at()
     done = await services.restorer.restore(
         request.caller,
         target.id,
@@ -406,7 +455,9 @@ async def rename(request: ApiRequest, body: RenameBody, key: RequestKey | None) 
 async def archive(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> SessionView:
     """Hide an ended session from lists."""
     records = request.services.records
-    return request.views.session(await records.archive(request.caller, request.name, key, archived=True))
+    archived = await records.archive(request.caller, request.name, key, archived=True)
+    await request.services.seen.look(request.caller, [archived])
+    return request.views.session(request.services.store.sessions.get(archived.id, archived))
 
 
 @routes.route("POST", "/v1/sessions/{ref}/unarchive", agents=True)
@@ -414,6 +465,16 @@ async def unarchive(request: ApiRequest, body: EmptyBody, key: RequestKey | None
     """Show an archived session in lists again."""
     records = request.services.records
     return request.views.session(await records.archive(request.caller, request.name, key, archived=False))
+
+
+@routes.route("POST", "/v1/seen", agents=False)
+async def seen(request: ApiRequest, body: SeenBody, key: RequestKey | None) -> SeenView:
+    """Mark ended sessions as seen by the operator, so that lists show them no more as not seen.
+
+    Acts that show or change one session do that too: attach, output, status of one session, send and others.
+    """
+    marked = await request.services.seen.mark(request.caller, body.sessions, key)
+    return {"seen": request.views.sessions(marked)}
 
 
 @routes.route("POST", "/v1/sessions/{ref}/remove", agents=True)
@@ -468,16 +529,27 @@ def pause_view(request: ApiRequest, done: PauseResult) -> PauseView:
 
 
 def overview_json(
-    request: ApiRequest, session: Session, requests: Sequence[Request], glance: Glance
+    request: ApiRequest,
+    session: Session,
+    group: Attention,
+    requests: Sequence[Request],
+    glance: Glance,
+    ended: EndedChildren,
+    words: str | None,
 ) -> OverviewView:
-    """A row of the overview. A caller that may not read the session does not see its texts."""
+    """A row of the overview. A caller that may not read the session does not see its texts.
+
+    `words`: the last line that it printed, for a session that said nothing else.
+    """
     may_read = request.services.sessions.may_read(request.caller, session)
-    texts = (glance.activity, glance.answer) if may_read else (None, None)
+    texts = (glance.activity, glance.answer or words) if may_read else (None, None)
     task = current_task(session, requests, *texts)
     return {
         **request.views.session(session),
         "model": glance.model,
-        "attention": attention(session, requests),
+        "attention": group,
+        "children_failed": ended.failed(session.id),
+        "children_done": ended.done(session.id),
         "task": folded(task.text, _TASK_MAX),
         "task_kind": task.kind,
         "requests": [asked.name for asked in requests],

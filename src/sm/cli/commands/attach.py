@@ -38,10 +38,10 @@ def _chosen(client: Client) -> str:
     """Return the ID of the only live session, or of the one that a person chooses."""
     from sm.cli.display.listing import listing, listing_lines, ordered
     from sm.cli.display.output import now, width
-    from sm.cli.selection import choose
+    from sm.cli.selection import choose, runs
     from sm.core.columns import cut
 
-    sessions = client.get("/v1/overview")
+    sessions = [session for session in client.get("/v1/overview") if runs(session)]
     if not sessions:
         raise NotFound(
             "no live session to attach to", "start an agent: sm spawn, or list ended ones: sm ls -a"

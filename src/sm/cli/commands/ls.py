@@ -1,8 +1,13 @@
-"""List agents: first those that need attention.
+"""List agents: first those that need you.
 
-An agent needs attention if it waits for an answer, a permission or a dialog. Then come the agents that work, then the
-idle ones. The members of a tree stay together. sm ps is the same command. !direct marks an agent that should be
-sandboxed and runs directly on this host.
+An agent needs you if it waits for an answer, a permission or a dialog, or if it failed and you have not seen that. Then
+come the completed agents that you have not seen, then those that work, then the idle ones. You have seen an ended agent
+after an act on it, such as sm attach or sm output, or after sm seen. After unseen_days of the configuration it is only
+counted. The members of a tree stay together, and a live agent's ended children are counted in its row. sm ps is the
+same command. !direct marks an agent that should be sandboxed and runs directly on this host.
+
+The last line counts the ended agents that are not in the list. If agents ended with the tmux server or the machine,
+the first line is the command that restarts them.
 
 \b
 Columns:
@@ -27,7 +32,7 @@ from contextlib import contextmanager
 import click
 
 from sm.cli.call import Call, json_option
-from sm.cli.display.listing import Listing, listing, listing_lines, ordered
+from sm.cli.display.listing import UNSEEN, Listing, listing, listing_lines, ordered
 from sm.cli.display.orphans import orphan_lines
 from sm.cli.display.output import now, print_json, print_lines
 from sm.cli.options import workspace_option
@@ -65,14 +70,17 @@ def command(
     empty = "no sessions" if ended else "no live sessions; to see ended ones: sm ls -a"
 
     def layout(sessions: Sequence[JsonObject]) -> Listing:
-        return listing(sessions, now(), empty)
+        rest = _rest(call, query)
+        if rest is not None and (ended or archived):
+            rest = {"lost": rest["lost"]}
+        return listing(sessions, now(), empty, rest)
 
     if watch:
         _watch(call, query, layout)
         return
     text = call.client.text("GET", "/v1/overview", query)
     if quiet:
-        call.show(text, lambda sessions: [session["session_id"] for _, _, session in ordered(sessions)])
+        call.show(text, lambda sessions: _ids(sessions, with_unseen=ended or archived))
         return
     orphans = _orphans(call) if ended else []
     if orphans and call.as_json:
@@ -83,6 +91,23 @@ def command(
         print_lines(
             ["", "Orphan processes (sm kill --orphans):", *(f"  {text}" for text in orphan_lines(orphans))]
         )
+
+
+def _ids(sessions: Sequence[JsonObject], *, with_unseen: bool) -> list[str]:
+    """The IDs for other commands, such as sm kill."""
+    listed = [session for _, _, session in ordered(sessions)]
+    return [s["session_id"] for s in listed if with_unseen or s["attention"] not in UNSEEN]
+
+
+def _rest(call: Call, query: Mapping[str, object]) -> JsonObject | None:
+    """The sessions that the overview leaves out, in numbers."""
+    try:
+        found: JsonObject = call.client.get(
+            "/v1/overview/rest", {"workspace": query["workspace"], "search": query["search"]}
+        )
+    except NotFound:  # an older daemon
+        return None
+    return found
 
 
 def _orphans(call: Call) -> Sequence[JsonObject]:
@@ -110,12 +135,12 @@ def _printed(shown: Listing) -> list[str]:
     """Print a listing on a terminal; elsewhere return its lines."""
     if not shown.groups:
         click.echo(shown.empty, err=True)
-        return []
     if not sys.stdout.isatty():
         return listing_lines(shown)
     from sm.cli.display import terminal
 
-    terminal.print_listing(shown)
+    if shown.groups or shown.first or shown.last:
+        terminal.print_listing(shown)
     return []
 
 

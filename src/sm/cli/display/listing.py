@@ -5,19 +5,34 @@ from datetime import datetime
 from typing import NamedTuple
 
 from sm.core.columns import BRANCHES, columns
-from sm.core.lines import JsonObject, line, seconds_since
+from sm.core.lines import JsonObject, line, plural, seconds_since
 from sm.core.session_lines import fallback_mark, label, status_of
 from sm.core.timestamps import span
 
-_HEADER = ("NAME", "STATUS", "AGE", "MODEL", "CTX", "COST", "TASK")
+_HEADER = ("NAME", "STATUS", "AGE", "MODEL", "CTX", "COST", "WORKSPACE", "TASK")
 STATUS_COLUMN = 1
-_OMITTED_FIRST = ("MODEL", "COST", "CTX")
+_OMITTED_FIRST = ("MODEL", "COST", "CTX", "WORKSPACE")
 """The columns that a narrow terminal omits, in this order."""
 _TASK_MIN = 30
 _NAME_MIN = 20
 GAP = 2
-_HEADINGS = {"waiting": "Waiting for an answer", "working": "Working", "idle": "Idle", "ended": "Ended"}
-"""The groups in display order."""
+_HEADINGS = {
+    "waiting": "Needs you",
+    "failed": "Needs you",
+    "done": "Done, not seen yet",
+    "working": "Working",
+    "idle": "Idle",
+    "older": "Ended",
+    "ended": "Ended",
+}
+"""The headings of the groups (`attention`), in display order."""
+_COMMANDS = {
+    "failed": "failed: sm restore NAME or sm archive NAME",
+    "done": "sm output NAME, sm send NAME TEXT or sm seen NAME",
+}
+"""The next commands for a group."""
+UNSEEN = frozenset({"failed", "done"})
+"""The groups of ended sessions that the operator has not seen."""
 _ORDER = list(_HEADINGS)
 _QUOTED = frozenset({"answer", "result"})
 """Kinds of tasks that are the agent's own words."""
@@ -32,6 +47,10 @@ class Listing(NamedTuple):
     header: Row
     groups: Sequence[Group]
     empty: str
+    first: Sequence[str] = ()
+    """Lines above the header."""
+    last: Sequence[str] = ()
+    """Lines below the rows."""
 
 
 class FittedListing(NamedTuple):
@@ -45,13 +64,15 @@ class FittedListing(NamedTuple):
 def ordered(sessions: Sequence[JsonObject]) -> Iterator[tuple[str, str, JsonObject]]:
     """Each session with the group of its tree and its place in that tree, as drawn before its name.
 
-    A tree belongs to the group of its most urgent member, so that its members stay together.
+    A tree belongs to the group of its most urgent member, so that its members stay together. A child that ended is no
+    member of the tree of a live parent.
     """
-    known = {session["session_id"] for session in sessions}
+    known = {session["session_id"]: session["attention"] in UNSEEN for session in sessions}
     children: dict[str, list[JsonObject]] = {}
     for session in sessions:
         parent = session["parent_session_id"]
-        children.setdefault(parent if parent in known else "", []).append(session)
+        has_ended_alone = known[session["session_id"]] and not known.get(parent)
+        children.setdefault(parent if parent in known and not has_ended_alone else "", []).append(session)
     ranks: dict[str, int] = {}
 
     def rank(session: JsonObject) -> int:
@@ -75,12 +96,48 @@ def ordered(sessions: Sequence[JsonObject]) -> Iterator[tuple[str, str, JsonObje
         yield from below(root, group, "")
 
 
-def listing(sessions: Sequence[JsonObject], now: datetime, empty: str = "") -> Listing:
+def listing(
+    sessions: Sequence[JsonObject], now: datetime, empty: str = "", rest: JsonObject | None = None
+) -> Listing:
+    """`rest`: the sessions that the list leaves out, in numbers; None: it leaves out none."""
     groups: dict[str, list[Row]] = {}
+    commands: dict[str, str] = {}
+    has_workspace = any(session["workspace"] for session in sessions)
     for group, indent, session in ordered(sessions):
-        name = label(session) + fallback_mark(session)
-        groups.setdefault(group, []).append((indent + name, *_facts(session, now), _task(session)))
-    return Listing(_HEADER, [(_HEADINGS[group], rows) for group, rows in groups.items()], empty)
+        name, workspace = label(session) + fallback_mark(session), line(session["workspace"] or "-")
+        cells = (
+            indent + name,
+            *_facts(session, now),
+            *([workspace] if has_workspace else ()),
+            _task(session),
+        )
+        groups.setdefault(_HEADINGS[group], []).append(cells)
+        if (command := _COMMANDS.get(session["attention"])) is not None:
+            commands[_HEADINGS[group]] = command
+    headings = {group: f"{group} ({commands[group]})" if group in commands else group for group in groups}
+    header = tuple(name for name in _HEADER if has_workspace or name != "WORKSPACE")
+    rows = [(headings[group], rows) for group, rows in groups.items()]
+    return Listing(header, rows, empty, _lost(rest or {}), _left_out(rest or {}))
+
+
+def _lost(rest: JsonObject) -> list[str]:
+    """The command that restores the sessions that a loss has ended; none if there are none."""
+    if not (count := rest.get("lost")):
+        return []
+    return [
+        f"sm restore --all  # restarts {plural(count, 'session')} that ended with the tmux server or the machine"
+    ]
+
+
+def _left_out(rest: JsonObject) -> list[str]:
+    """`15 more: 5 failed, 10 completed (sm ls -a)`; none if the list is complete."""
+    parts = {name: rest.get(name) or 0 for name in ("failed", "completed", "killed")}
+    if not (count := sum(parts.values())):
+        return []
+    older = rest.get("older") or 0
+    words = ", ".join(f"{number} {name}" for name, number in parts.items() if number)
+    unseen = f"; {older} older not seen (sm seen --all)" if older else ""
+    return [f"{count} more: {words} (sm ls -a){unseen}"]
 
 
 def _facts(session: JsonObject, now: datetime) -> Row:
@@ -104,28 +161,33 @@ def _model(session: JsonObject) -> str:
 
 def _task(session: JsonObject) -> str:
     task = line(session["task"])
-    return f'"{task}"' if session["task_kind"] in _QUOTED else task
+    counts = {"failed": session.get("children_failed"), "done": session.get("children_done")}
+    children = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    return f"{children}; " * bool(children) + (f'"{task}"' if session["task_kind"] in _QUOTED else task)
 
 
 def listing_lines(listing: Listing) -> list[str]:
     """Format a listing as plain text: the header, then one line for each agent."""
+    if not listing.groups:
+        return [*listing.first, *listing.last]
     rows = [listing.header, *(row for _, rows in listing.groups for row in rows)]
     widths = _widths(rows)
-    return [(" " * GAP).join(map(_padded, row, widths)).rstrip(" ") for row in rows]
+    lines = [(" " * GAP).join(map(_padded, row, widths)).rstrip(" ") for row in rows]
+    return [*listing.first, *lines, *listing.last]
 
 
 def fit(listing: Listing, width: int) -> FittedListing:
     """Omit columns until the tasks have room. The last column gets the rest of `width`."""
     rows = [listing.header, *(row for _, rows in listing.groups for row in rows)]
     widths = _widths(rows)
-    shown = list(range(len(listing.header)))
+    shown, omitted = list(range(len(listing.header))), [n for n in _OMITTED_FIRST if n in listing.header]
     task = shown[-1]
 
     def left() -> int:
         return width - sum(widths[n] + GAP for n in shown[:-1])
 
     wanted = min(_TASK_MIN, widths[task])
-    for name in _OMITTED_FIRST:
+    for name in omitted:
         if left() < wanted:
             shown.remove(listing.header.index(name))
     if left() < wanted:

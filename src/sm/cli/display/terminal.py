@@ -69,11 +69,14 @@ def live_listing() -> Iterator[Callable[[Listing], None]]:
 
 
 def _listing(listing: Listing, width: int) -> Group:
+    ends = [[Text(line, overflow="fold") for line in lines] for lines in (listing.first, listing.last)]
+    if not listing.groups:
+        return Group(*ends[0], *ends[1]) if any(ends) else Group(Text(listing.empty))
     shown = fit(listing, width)
-    parts: list[Grid | Text] = [_rows(shown, [shown.header], "bold")] if listing.groups else []
+    parts: list[Grid | Text] = [*ends[0], _rows(shown, [shown.header], "bold")]
     for heading, rows in shown.groups:
         parts += [Text(), Text(heading, "bold"), _rows(shown, rows)]
-    return Group(*parts) if parts else Group(Text(listing.empty))
+    return Group(*parts, *(Text(),) * bool(ends[1]), *ends[1])
 
 
 def _rows(shown: FittedListing, rows: Sequence[Sequence[str]], style: str = "") -> Grid:

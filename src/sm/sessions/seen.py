@@ -1,0 +1,68 @@
+"""Records which ended sessions the operator has looked at."""
+
+import logging
+from collections.abc import Iterable, Sequence
+
+from sm.core.attention import is_unseen, unseen_since
+from sm.core.models import Caller, RequestKey, Session
+from sm.errors import StorageFull
+from sm.policy.access import Action, is_unrestricted
+from sm.sessions.manager import Manager
+from sm.store import Store
+
+log = logging.getLogger(__name__)
+
+
+class SeenSessions:
+    """Sets `Session.seen_at`. A session is seen until it ends again."""
+
+    def __init__(self, store: Store, manager: Manager, days: float) -> None:
+        self._store = store
+        self._manager = manager
+        self._days = days
+
+    def since(self, caller: Caller) -> str | None:
+        """Return `unseen_since` of `core.attention` for a caller."""
+        return unseen_since(self._manager.now(), self._days) if is_unrestricted(caller) else None
+
+    async def look(self, caller: Caller, sessions: Iterable[Session]) -> None:
+        """Mark sessions as seen by an act that shows or changes them. Does nothing for other callers than the operator.
+
+        A full disk must not prevent the act: the sessions then stay unseen.
+        """
+        if not is_unrestricted(caller):
+            return
+        try:
+            await self._mark([s.id for s in sessions], caller, None)
+        except StorageFull as error:
+            log.warning("could not mark sessions as seen: %s", error.message)
+
+    async def mark(
+        self, caller: Caller, references: Sequence[str] | None, key: RequestKey | None
+    ) -> list[Session]:
+        """Mark the named sessions as seen; None: all. Returns those that were not seen before."""
+        if references is None:
+            self._manager.require(caller, Action.MARK_SEEN)
+            wanted = list(self._store.sessions)
+        else:
+            wanted = [self._manager.find(caller, reference, Action.MARK_SEEN).id for reference in references]
+        return await self._mark(wanted, caller, key)
+
+    async def _mark(
+        self, session_ids: Sequence[str], caller: Caller, key: RequestKey | None
+    ) -> list[Session]:
+        known = self._store.sessions
+        if key is None and not any(is_unseen(known[s]) for s in session_ids if s in known):
+            return []
+        async with self._store.transaction(caller, key) as tx:
+            if tx.replayed is not None:
+                found = (tx.find(session_id) for session_id in tx.replayed.split())
+                return [session for session in found if session is not None]
+            sessions = (tx.find(session_id) for session_id in session_ids)
+            marked = [
+                await tx.update(session, seen_at=tx.now)
+                for session in sessions
+                if session is not None and is_unseen(session)
+            ]
+            tx.remember(" ".join(session.id for session in marked))
+        return marked
