@@ -48,6 +48,7 @@ def row_data(session_id: str, **more: Any) -> RowData:
         "note": None,
         "last_activity_at": AT,
         "archived": False,
+        "seen_at": None,
         "worktree": None,
         "children": [],
         "tokens": usage,
@@ -59,6 +60,11 @@ def row_data(session_id: str, **more: Any) -> RowData:
         "todo_total": None,
         "open_requests": [],
         "messages_held": 0,
+        "attention": "working",
+        "last_words": None,
+        "children_failed": 0,
+        "children_done": 0,
+        "lost": False,
         "tree": {"sessions": 1, "live": 1, "tokens": usage, "cost_usd": 0.5},
     } | more
     return cast(RowData, row)

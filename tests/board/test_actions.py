@@ -22,6 +22,8 @@ def asked(**more: Any) -> Target:
 
 
 QUESTION, PERMISSION = asked(), asked(kind="permission", tool="Bash", questions=[])
+DONE = row(status="completed", attention="done")
+"""A completed session whose process runs."""
 TEAM = Target(LIVE, workspace="shop", audience=("1a2b3c4d", "5e6f7a8b"), cwd="/here")
 TO_OPERATOR = message(57, "queued", session_id=None, label="operator", **{"from": "1a2b3c4d"})
 UNREAD = Target(row(), needs({}, [], [TO_OPERATOR], {}, AT_S)[0])
@@ -32,6 +34,7 @@ TARGETS = [
     Target(LIVE),
     Target(ENDED),
     Target(row(status="killed", archived=True)),
+    Target(DONE),
     TEAM,
 ]
 FIELDS = {
@@ -166,7 +169,10 @@ def test_decision_carries_the_digest_of_the_shown_request() -> None:
         ("answer", PERMISSION, "select an open question"),
         ("answer", asked(cut=True), "the question is cut: attach to answer it"),
         ("approve", Target(LIVE), "select an open request"),
-        ("send", Target(ENDED), "engineer-1a2b3c4d has ended"),
+        ("send", Target(ENDED), "the process of engineer-1a2b3c4d has ended"),
+        ("attach", Target(ENDED), "the process of engineer-1a2b3c4d has ended"),
+        ("restore", Target(DONE), "the process of engineer-1a2b3c4d still runs"),
+        ("seen", Target(LIVE), "engineer-1a2b3c4d is seen already"),
         ("kill", Target(ENDED), "the process of engineer-1a2b3c4d has ended"),
         ("archive", Target(LIVE), "engineer-1a2b3c4d is live"),
         ("archive", Target(row(status="killed", archived=True)), "it is archived already"),
@@ -179,6 +185,11 @@ def test_decision_carries_the_digest_of_the_shown_request() -> None:
 )
 def test_action_is_refused_with_its_reason(name: str, target: Target, reason: str) -> None:
     assert ACTIONS[name].refusal(target) == reason
+
+
+@pytest.mark.parametrize("name", ["attach", "send", "kill", "seen", "archive"])
+def test_completed_agent_that_lives_takes_messages_and_a_person(name: str) -> None:
+    assert ACTIONS[name].refusal(Target(DONE)) is None
 
 
 def test_question_before_a_kill_names_the_descendants() -> None:

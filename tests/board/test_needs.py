@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sm.board import ACTIONS, NO_WORDS, NeedKind, Quiet, Target, chips, needs
+from sm.board.details import count_line, needs_title
 from sm.board.words import context_bar, count_of_tokens, short_model, shown
 from sm.client.live import TokensData
 from sm.core.messages import TYPED_WHOLE
@@ -76,6 +77,49 @@ def test_unread_message_to_the_operator_needs_a_person_until_it_is_read() -> Non
     assert read.call is not None
     assert read.call(target, NO_WORDS).body == {"message_ids": [1]}
     assert read.refusal(Target()) == "select a message to you"
+
+
+FAILED = {
+    "status": "error",
+    "attention": "failed",
+    "status_reason": "exit code 3",
+    "completion_message": "exit code 3",
+    "exit_code": 3,
+}
+DONE = {"status": "completed", "attention": "done", "completion_message": "All pass."}
+
+
+def test_unseen_failure_needs_a_person_and_an_unseen_result_only_a_look() -> None:
+    rows = {
+        r.id: r
+        for r in (
+            row("a", **DONE),
+            row("b", **FAILED, last_words="KeyError: 'x'"),
+            row("c", status="completed", attention="ended"),
+            row("d", children_failed=2, children_done=3, note="builds"),
+        )
+    }
+    found = needs(rows, [request()], [], NOTHING, AT_S)
+    assert [(need.key, need.text, need.is_urgent) for need in found] == [
+        ("r57", found[0].text, True),
+        ("failed b", "exit code 3: \"KeyError: 'x'\"", True),
+        ("done a", "All pass.", False),
+    ]
+    assert needs_title(found, None, AT_S) == "Needs you: 2; done, not seen yet: 1"
+    assert count_line(rows.values()) == "1 live, 1 failed, 1 done, 1 ended, $2.00"
+    assert rows["d"].task() == "2 failed, 3 done; builds"
+    assert [rows[name].is_over for name in "abcd"] == [False, False, True, False]
+    quiet = Quiet()
+    quiet.update(found[2:], 10.0)
+    assert quiet.since_s == 10.0
+    assert [chip.needs for chip in chips(rows, found, [], "x")] == [1]
+
+
+def test_lost_sessions_are_one_entry_with_the_command_that_restarts_them() -> None:
+    rows = {name: row(name, **FAILED, lost=True) for name in "ab"}
+    (loss,) = needs(rows, [], [], NOTHING, AT_S)
+    assert (loss.kind, loss.session_id) == (NeedKind.LOSS, None)
+    assert loss.text.startswith("sm restore --all  # restarts 2 sessions ")
 
 
 def test_quiet_is_since_the_last_need_was_gone() -> None:

@@ -23,7 +23,8 @@ instance = context_fixture("function", Instance)
 stage = context_fixture("function", Stage)
 MORE = frozenset(LiveRowView.__annotations__) - frozenset(
     {"tokens", "cost_usd", "context_percent", "activity", "last_tool", "todo_done", "todo_total"}
-    | {"open_requests", "messages_held", "tree"}
+    | {"open_requests", "messages_held", "tree", "attention", "last_words", "lost"}
+    | {"children_failed", "children_done"}
 )
 """The fields of a session."""
 
@@ -214,3 +215,26 @@ def test_live_stream_ends_when_the_daemon_stops(instance: Instance) -> None:
     instance.sm("daemon", "stop")
     with pytest.raises(DaemonAway):
         list(updates)
+
+
+def test_row_of_an_ended_session_keeps_its_group_until_it_is_seen(stage: Stage) -> None:
+    with board(stage) as shown:
+        parent = stage.spawn("Sh", "sleep 1000")["session_id"]
+        failed = stage.spawn("Sh", "echo KeyError; exit 3", "--parent", parent)["session_id"]
+        found = shown.shows(failed, lambda row: row["attention"] == "failed")
+        assert (found["last_words"], found["lost"]) == ("KeyError", False)
+        assert shown.shows(parent, lambda row: row["children_failed"] == 1)["children_done"] == 0
+        stage.sm("seen", failed)
+        shown.shows(failed, lambda row: row["attention"] == "ended" and row["last_words"] is None)
+        stage.sm("archive", failed)
+        shown.shows(parent, lambda row: row["children_failed"] == 0)
+
+
+def test_rows_after_a_lost_server_are_lost_until_they_are_restored(stage: Stage) -> None:
+    with board(stage) as shown:
+        session_id = stage.spawn("Sh", "sleep 1000")["session_id"]
+        shown.shows(session_id, lambda row: row["status"] == "running" and not row["lost"])
+        stage.world.server.kill()
+        shown.shows(session_id, lambda row: row["lost"])
+        stage.sm("restore", "--all")
+        shown.shows(session_id, lambda row: not row["lost"])

@@ -204,8 +204,31 @@ def test_list_of_many_sessions_has_pages(home: Instance, api: TelegramApi, ann: 
     ann.presses(button)  # used: the newer buttons of the message stay
     ann.presses(first.button("Previous"))
     api.wait_for(lambda: first.text.startswith("Active Sessions:"), "the page in its current state")
-    assert len(first.text.split("\n")) == 21
+    assert len(first.text.split("\n")) == 22
+    assert first.text.endswith("\n1 more: 1 killed (/list all)")
     assert first.keyboard is None
+
+
+def test_list_shows_unseen_failures_first_until_the_owner_has_read_one(
+    home: Instance, api: TelegramApi, ann: Person
+) -> None:
+    failed, working = (
+        home.spawn("Sh", "echo KeyError; exit 3")["session_id"],
+        home.spawn("Sleeper")["session_id"],
+    )
+    until(lambda: [s for s in home.json("all") if s["exit_code"] == 3], "the agent has crashed")
+    assert reply_to(api, ann, "/list").text.split("\n") == [
+        "Active Sessions:",
+        "Needs you:",
+        f'- sh-{failed} ({failed}) - the process ended with exit code 3: "KeyError"',
+        "Working:",
+        f"- sleeper-{working} ({working}) - the process started",
+    ]
+    reply_to(api, ann, f"/status {failed}")
+    assert reply_to(api, ann, "/list").text.split("\n")[1:] == [
+        f"- sleeper-{working} ({working}) - the process started",
+        "1 more: 1 failed (/list all)",
+    ]
 
 
 def test_update_with_a_spawn_starts_one_agent_when_the_daemon_is_killed_after_it(

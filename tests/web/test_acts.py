@@ -155,7 +155,8 @@ async def test_values_of_fields_are_checked(
 
 async def test_session_with_a_worktree_is_not_deleted_in_a_browser(hub: Hub, link: DaemonLink) -> None:
     tree = {"path": "/w/.sm/worktrees/x", "branch": "sm/x"}
-    board_of(hub, [row_data("y", status="completed"), row_data("z", status="completed", worktree=tree)])
+    over = {"status": "completed", "exit_code": 0}
+    board_of(hub, [row_data("y", **over), row_data("z", **over, worktree=tree)])
     page = seen(hub)
     assert isinstance(await refusal(hub, link, page, "rm", session="y"), DaemonAway)
     error = await refusal(hub, link, page, "rm", session="z")

@@ -9,6 +9,7 @@ from aiohttp import web
 from sm.api.answers.live import LiveRowView, LiveUpdateView, TreeView
 from sm.api.answers.usage import TokensView
 from sm.api.views import Views, build_view
+from sm.core.attention import UNSEEN, Attention
 from sm.core.live import LiveRow
 from sm.core.timestamps import iso
 from sm.core.tree_totals import Totals, TreePart, TreeTotals
@@ -137,8 +138,19 @@ def live_row_json(views: Views, row: LiveRow, tree: Totals) -> LiveRowView:
         if services.requests.may_see_of(views.caller, session)
         else [],
         "messages_held": row.messages_held,
+        "attention": _attention(views, row),
+        "last_words": row.last_words if may_read else None,
+        "children_failed": row.children_failed,
+        "children_done": row.children_done,
+        "lost": bool(services.seen.lost(views.caller, [session])),
         "tree": tree_json(tree),
     }
+
+
+def _attention(views: Views, row: LiveRow) -> Attention:
+    """To other callers than the operator, no ending is unseen."""
+    is_for_caller = row.attention not in UNSEEN or views.services.sessions.sees_all(views.caller)
+    return row.attention if is_for_caller else Attention.ENDED
 
 
 def tree_json(tree: Totals) -> TreeView:

@@ -38,20 +38,31 @@ def _live(target: Target) -> str | None:
 
 
 def _with_process(target: Target) -> str | None:
-    """An ended session may still have a process: kill ends it."""
+    """An ended session may still have a process: it can be attached to, takes messages, and can be killed."""
     row = target.row
-    if row is None or row.is_live:
+    if row is None or row.has_process:
         return _session(target)
-    has_exit = row.data["exit_code"] is not None or row.data["exit_signal"] is not None
-    if row.data["pid"] is not None and not has_exit:
-        return None
     return f"the process of {row.label} has ended"
+
+
+def _unseen(target: Target) -> str | None:
+    if target.row is None:
+        return "select a session"
+    return (
+        None if target.row.attention in ("failed", "done", "older") else f"{target.row.label} is seen already"
+    )
 
 
 def _ended(target: Target) -> str | None:
     if target.row is None:
         return "select a session"
     return f"{target.row.label} is live" if target.row.is_live else None
+
+
+def _over(target: Target) -> str | None:
+    if target.row is not None and not target.row.is_live and target.row.has_process:
+        return f"the process of {target.row.label} still runs"
+    return _ended(target)
 
 
 def _can_archive(target: Target) -> str | None:
@@ -135,6 +146,10 @@ def _mark_read(target: Target, words: ActionInput) -> ApiCall:
 def _mark_read_command(target: Target, words: ActionInput) -> tuple[str, ...]:
     number = None if target.need is None else target.need.message_id
     return ("sm", "inbox", "--read", "MESSAGE" if number is None else str(number))
+
+
+def _mark_seen(target: Target, words: ActionInput) -> ApiCall:
+    return ApiCall("/v1/seen", {"sessions": [_id(target)]})
 
 
 def _kill(target: Target, words: ActionInput) -> ApiCall:
@@ -269,8 +284,8 @@ ACTIONS: Mapping[str, BoardAction] = {
         BoardAction("approve", "a", "Approve", _open_request, _on_request("approve"), _answer(True)),
         BoardAction("deny", "d", "Deny, with words", _open_request, _on_request("deny"), _answer(False)),
         BoardAction("answer", "t", "Answer with a text", _question, _on_request("answer"), _answer(True)),
-        BoardAction("send", "s", "Send a message", _live, _send_command, _send),
-        BoardAction("read", "m", "Mark as read", _unread, _mark_read_command, _mark_read),
+        BoardAction("send", "s", "Send a message", _with_process, _send_command, _send),
+        BoardAction("read", "M", "Mark as read", _unread, _mark_read_command, _mark_read),
         BoardAction(
             "interrupt", "i", "Interrupt (Escape)", _live, _typed("interrupt"), _on_session("interrupt")
         ),
@@ -285,7 +300,7 @@ ACTIONS: Mapping[str, BoardAction] = {
             wider=_kill_tree,
         ),
         BoardAction(
-            "restore", "r", "Restore", _ended, _typed("restore"), _on_session("restore", is_long=True)
+            "restore", "r", "Restore", _over, _typed("restore"), _on_session("restore", is_long=True)
         ),
         BoardAction(
             "archive",
@@ -299,7 +314,7 @@ ACTIONS: Mapping[str, BoardAction] = {
         BoardAction(
             "unarchive", "X", "Unarchive", _can_unarchive, _typed("unarchive"), _on_session("unarchive")
         ),
-        BoardAction("attach", "o", "Attach to the terminal", _live, _typed("attach"), None),
+        BoardAction("attach", "o", "Attach to the terminal", _with_process, _typed("attach"), None),
         BoardAction("output", "v", "View the terminal", _session, _typed("output"), None),
         BoardAction("why", "w", "Explain the status", _session, _typed("why"), None),
         BoardAction("copy-id", "y", "Copy the ID", _session, _typed("status"), None),
@@ -329,6 +344,7 @@ ACTIONS: Mapping[str, BoardAction] = {
             question=_broadcast_question,
             fields=(InputField("text", "Message to all live sessions", required=True),),
         ),
+        BoardAction("seen", "m", "Mark as seen", _unseen, _typed("seen"), _mark_seen),
         BoardAction("fork", "f", "Fork", _can_fork, _fork_command, _fork, fields=(_NAME,)),
         BoardAction(
             "reparent",
@@ -348,7 +364,7 @@ ACTIONS: Mapping[str, BoardAction] = {
             _rename,
             fields=(InputField("name", "New name", required=True, default=_short_name),),
         ),
-        BoardAction("rm", "D", "Delete", _ended, _typed("rm"), _on_session("remove"), question=_rm_question),
+        BoardAction("rm", "D", "Delete", _over, _typed("rm"), _on_session("remove"), question=_rm_question),
         BoardAction(
             "workspace",
             "+",

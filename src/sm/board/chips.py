@@ -31,7 +31,8 @@ def chips(
 ) -> list[Chip]:
     """`All`, then each workspace by name. `workspaces`: those that are not deleted."""
     sessions = Counter(row.workspace for row in rows.values())
-    urgent = Counter(row.workspace for need in found if (row := rows.get(need.session_id or "")) is not None)
+    needing = (rows.get(need.session_id or "") for need in found if need.is_urgent)
+    urgent = Counter(row.workspace for row in needing if row is not None)
     outside = sum(count for slug, count in urgent.items() if slug != chosen)
     shown: list[Chip] = [Chip(None, _KEYS[0], len(rows), 0 if chosen is None else outside)]
     for number, slug in enumerate(sorted(workspaces), 1):

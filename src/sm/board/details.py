@@ -6,7 +6,7 @@ from typing import Any
 
 from sm.board.board_action import Target
 from sm.board.needs import BoardNeed, NeedKind
-from sm.board.row import BoardRow
+from sm.board.row import DONE, FAILED, BoardRow
 from sm.board.words import context_bar, count_of_tokens, dollars
 from sm.core.lines import clock, line
 from sm.core.quotation import wrapped_at_blanks
@@ -14,27 +14,37 @@ from sm.core.request_lines import request_details
 from sm.core.session_lines import session_block
 from sm.core.timestamps import iso, span
 
+_UNSEEN = {FAILED: "failed", DONE: "done"}
+_OF_ROWS = frozenset({NeedKind.STALE, NeedKind.FAILURE, NeedKind.DONE})
+"""Entries whose text says nothing that the session in full does not say."""
+
 
 def utc(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
 def count_line(rows: Iterable[BoardRow]) -> str:
-    """How many sessions there are and what they have cost: `3 live, 1 ended, $1.20`."""
-    live, ended, cost, is_counted = 0, 0, 0.0, False
+    """How many sessions there are and what they have cost: `3 live, 2 failed, 1 ended, $1.20`.
+
+    `failed` and `done`: ended, and not seen.
+    """
+    counts, cost, is_counted = dict.fromkeys(("live", "failed", "done", "ended"), 0), 0.0, False
     for row in rows:
-        live, ended = live + row.is_live, ended + (not row.is_live)
+        counts["live" if row.is_live else _UNSEEN.get(row.urgency, "ended")] += 1
         cost, is_counted = cost + row.cost, is_counted or row.data["cost_usd"] is not None
-    return f"{live} live, {ended} ended{f', {dollars(cost)}' if is_counted else ''}"
+    numbers = [f"{count} {name}" for name, count in counts.items() if count or name in ("live", "ended")]
+    return ", ".join([*numbers, *([dollars(cost)] if is_counted else [])])
 
 
 def needs_title(found: Sequence[BoardNeed], quiet_s: float | None, now_s: float) -> str:
-    if found:
-        return f"Needs you: {len(found)}"
+    urgent = sum(need.is_urgent for need in found)
+    done = f"; done, not seen yet: {len(found) - urgent}" if len(found) > urgent else ""
+    if urgent:
+        return f"Needs you: {urgent}{done}"
     if quiet_s is None:
-        return "Needs you: loading"
+        return f"Needs you: loading{done}"
     since = clock(iso(quiet_s), utc(now_s))
-    return f"Nothing needs you since {since} ({span(max(0.0, now_s - quiet_s))})"
+    return f"Nothing needs you since {since} ({span(max(0.0, now_s - quiet_s))}){done}"
 
 
 def target_lines(target: Target, now_s: float, width: int) -> list[str]:
@@ -42,7 +52,7 @@ def target_lines(target: Target, now_s: float, width: int) -> list[str]:
     lines = list[str]()
     if target.request is not None:
         lines += [*request_lines(target.request, now_s, width), ""]
-    elif target.need is not None and target.need.kind is not NeedKind.STALE:
+    elif target.need is not None and target.need.kind not in _OF_ROWS:
         lines += [f"{target.need.key}: {target.need.text}", ""]
     if target.row is not None:
         lines += [*session_block(target.row.data, utc(now_s)), *_usage(target.row.data)]

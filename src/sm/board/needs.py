@@ -1,4 +1,7 @@
-"""Entries that need a person: requests, failed and unread messages, stale sessions, trouble of the daemon. Pure."""
+"""Entries that need a person: requests, failed sessions, failed and unread messages, stale sessions, trouble. Pure.
+
+After them come the completed sessions that the operator has not seen. They need nobody, but a look.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,6 +11,7 @@ from typing import Any
 from sm.board.row import BoardRow
 from sm.board.words import request_words, shown
 from sm.core.messages import SM_ITSELF, TYPED_WHOLE
+from sm.core.session_lines import loss
 from sm.core.states import OPEN_STATES, MessageState
 from sm.core.timestamps import epoch_s
 
@@ -19,10 +23,16 @@ _MESSAGE_AGE_MAX_S = 86_400
 class NeedKind(StrEnum):
     """In the order of the list."""
 
+    LOSS = "loss"
     REQUEST = "request"
+    FAILURE = "failed"
     MESSAGE = "message"
     STALE = "stale"
     DAEMON = "daemon"
+    DONE = "done"
+
+
+_ENDS: Mapping[str, NeedKind] = {"failed": NeedKind.FAILURE, "done": NeedKind.DONE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +49,11 @@ class BoardNeed:
     request: Data | None = None
     message_id: int | None = None
     """Of a message to the operator that nobody has read."""
+
+    @property
+    def is_urgent(self) -> bool:
+        """False for a completed session that the operator has not seen."""
+        return self.kind is not NeedKind.DONE
 
     @property
     def digest(self) -> str | None:
@@ -58,6 +73,7 @@ def needs(
     `requests`: of `/v1/requests`; `messages`: of `/v1/messages`; `overview`: of `/v1/status`.
     """
     found = [_request(request) for request in requests if _is_open(request)]
+    found += _ends(rows)
     found += [_message(message) for message in messages if _is_failed(message, now_s)]
     found += [_unread(message) for message in messages if _is_unread(message)]
     found += [
@@ -81,6 +97,20 @@ def needs(
         found.append(BoardNeed(NeedKind.DAEMON, "dead letters", None, "daemon", text, 0.0))
     order = list(NeedKind)
     return sorted(found, key=lambda need: (order.index(need.kind), need.since_s))
+
+
+def _ends(rows: Mapping[str, BoardRow]) -> list[BoardNeed]:
+    """The ended sessions that the operator has not seen, those of a loss as one entry."""
+    lost = [row for row in rows.values() if row.data.get("lost")]
+    found = [
+        BoardNeed(kind, f"{kind} {row.id}", row.id, row.label, row.task(), row.status_at_s)
+        for row in rows.values()
+        if (kind := _ENDS.get(row.attention)) is not None and not row.data.get("lost")
+    ]
+    if lost:
+        since_s = min(row.status_at_s for row in lost)
+        found.append(BoardNeed(NeedKind.LOSS, "loss", None, "lost sessions", loss(len(lost))[0], since_s))
+    return found
 
 
 def _is_open(request: Data) -> bool:
@@ -136,7 +166,7 @@ class Quiet:
         self.since_s: float | None = None
 
     def update(self, found: Sequence[BoardNeed], now_s: float) -> None:
-        if found:
+        if any(need.is_urgent for need in found):
             self.since_s = None
         elif self.since_s is None:
             self.since_s = now_s

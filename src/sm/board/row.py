@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from sm.board.words import dollars, shown, status_word
 from sm.core.lines import plural
 from sm.core.pause_states import PauseState, held_words
-from sm.core.session_lines import fallback_mark, pause_state
+from sm.core.session_lines import ended_children, failure_words, fallback_mark, has_process, pause_state
 from sm.core.statuses import ENDED, Status
 from sm.core.timestamps import epoch_s, span
 
 if TYPE_CHECKING:
     from sm.client.live import RowData
 
-WAITING, STALE, WORKING, IDLE, OVER = range(5)
+WAITING, FAILED, STALE, DONE, WORKING, IDLE, OVER = range(7)
 """How much a session needs a person, the most urgent first."""
 _LABEL_MAX = 150
 
@@ -43,6 +43,21 @@ class BoardRow:
     def is_live(self) -> bool:
         return self.status not in ENDED
 
+    @property
+    def is_over(self) -> bool:
+        """True if the session has ended and needs no look of the operator."""
+        return self.urgency == OVER
+
+    @property
+    def has_process(self) -> bool:
+        """True if the process of the session may run, also after its end."""
+        return has_process(self.data)
+
+    @property
+    def attention(self) -> str:
+        """The group of the session, as the daemon decided it; empty from an older daemon."""
+        return self.data.get("attention", "")
+
     def status_text(self, now_s: float) -> str:
         """`waiting 4min`. `now_s`: the daemon's time."""
         return f"{status_word(self.status, stale=self.stale)} {span(max(0.0, now_s - self.status_at_s))}"
@@ -56,10 +71,17 @@ class BoardRow:
         if self.status == Status.WAITING_INPUT:
             texts: tuple[str | None, ...] = (reason, data["note"])
         elif self.status in ENDED:
-            texts = (data["completion_message"], reason)
+            failure = data.get("attention") == "failed" and data["completion_message"] in (None, reason)
+            words = failure_words(reason, data.get("last_words")) if failure else None
+            texts = (words, data["completion_message"], reason)
         else:
             texts = (self._stopped(), data["note"], data["activity"], data["title"], reason)
-        return shown(next((text for text in texts if text and text.strip()), ""), 300)
+        task = shown(next((text for text in texts if text and text.strip()), ""), 300)
+        return "; ".join(filter(None, (self.ended_children(), task)))
+
+    def ended_children(self) -> str:
+        """The ended children: `2 failed, 3 done`; empty without any."""
+        return ended_children(self.data)
 
     def _stopped(self) -> str:
         """`paused: its processes are frozen until sm resume`; empty unless sm has seen that the session is still."""
@@ -110,17 +132,18 @@ def board_row(data: "RowData") -> BoardRow:
         agent_type=data["agent_type"],
         cost=data["cost_usd"] or 0.0,
         requests=tuple(data["open_requests"]),
-        urgency=_urgency(status, stale=stale, waits=bool(data["open_requests"])),
+        urgency=_urgency(data, waits=bool(data["open_requests"])),
         words="\n".join(filter(None, texts)).casefold(),
         data=data,
     )
 
 
-def _urgency(status: str, *, stale: bool, waits: bool) -> int:
+def _urgency(data: "RowData", *, waits: bool) -> int:
+    status = data["status"]
     if status in ENDED:
-        return OVER
+        return {"failed": FAILED, "done": DONE}.get(data.get("attention", ""), OVER)
     if waits or status == Status.WAITING_INPUT:
         return WAITING
-    if stale:
+    if data["status_stale"]:
         return STALE
     return IDLE if status == Status.IDLE else WORKING

@@ -84,10 +84,10 @@ def _short_name(session: JsonObject) -> str:
     return str(name.removeprefix(prefix)) if name.startswith(prefix) else ""
 
 
-def _runs(session: JsonObject) -> bool:
-    from sm.cli.selection import runs
+def _has_process(session: JsonObject) -> bool:
+    from sm.core.session_lines import has_process
 
-    return runs(session)
+    return has_process(session)
 
 
 @_completion
@@ -103,13 +103,13 @@ def paused_sessions(context: click.Context, incomplete: str) -> Iterable[Candida
 @_completion
 def running_sessions(context: click.Context, incomplete: str) -> Iterable[Candidate]:
     """Sessions that are live or whose process may run."""
-    return _sessions(_runs)
+    return _sessions(_has_process)
 
 
 @_completion
 def ended_sessions(context: click.Context, incomplete: str) -> Iterable[Candidate]:
     """Sessions whose process has ended, archived ones too."""
-    return _sessions(lambda session: not _runs(session), archived=True)
+    return _sessions(lambda session: not _has_process(session), archived=True)
 
 
 @_completion

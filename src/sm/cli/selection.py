@@ -8,7 +8,7 @@ import click
 
 from sm.client.http import Client
 from sm.core.lines import JsonObject, plural, seconds_since
-from sm.core.session_lines import label
+from sm.core.session_lines import has_process, label
 from sm.core.statuses import ENDED
 from sm.errors import IllegalState, UsageError
 
@@ -29,7 +29,7 @@ def check(sessions: Sequence[str], option: str, *, every: bool, workspace: str |
 def running_trees(client: Client, workspace: str | None, session_id: str | None) -> list[JsonObject]:
     """The topmost sessions that are live or whose process may run; for an agent only its descendants."""
     listed = _listed(client, workspace, session_id, archived=False)
-    running = {s["session_id"]: s for s in listed if runs(s)}
+    running = {s["session_id"]: s for s in listed if has_process(s)}
     parents = {s["session_id"]: s["parent_session_id"] for s in listed}
 
     def is_below_another(session: JsonObject) -> bool:
@@ -126,12 +126,6 @@ def _flat(sessions: Iterable[JsonObject]) -> Iterable[JsonObject]:
     for session in sessions:
         yield session
         yield from _flat(session["children"])
-
-
-def runs(session: JsonObject) -> bool:
-    """True for a live session, and for an ended one without a known exit: its process may still run."""
-    has_exit = session["exit_code"] is not None or session["exit_signal"] is not None
-    return session["status"] not in ENDED or (bool(session["pid"]) and not has_exit)
 
 
 def _ended_s(session: JsonObject, now: datetime) -> float:

@@ -102,6 +102,11 @@ class RowData(TypedDict):
     todo_total: int | None
     open_requests: list[str]
     messages_held: int
+    attention: str
+    last_words: str | None
+    children_failed: int
+    children_done: int
+    lost: bool
     tree: TreeData
 
 

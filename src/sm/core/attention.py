@@ -9,6 +9,7 @@ from sm.core.budget_lines import budget_request
 from sm.core.exchange_lines import exchange_request
 from sm.core.models import Session
 from sm.core.requests import Request
+from sm.core.session_lines import failure_words
 from sm.core.states import RequestKind
 from sm.core.statuses import ENDED, Status
 from sm.core.text import tool_use
@@ -33,6 +34,7 @@ class Attention(StrEnum):
 
 HIDDEN = frozenset({Attention.OLDER, Attention.ENDED})
 """The groups that lists show only if they are asked for ended sessions."""
+UNSEEN = frozenset({Attention.FAILED, Attention.DONE, Attention.OLDER})
 FAILURES = frozenset({Status.ERROR, Status.ABANDONED})
 
 
@@ -86,6 +88,22 @@ def is_unseen(session: Session) -> bool:
 def unseen_since(now: str, days: float) -> str:
     """Return the time before which an ending is old."""
     return later(now, -days * 86_400)
+
+
+def count_hidden(sessions: Iterable[Session], unseen_since: str | None) -> dict[str, int]:
+    """Count the ended sessions that a list leaves out, as `left_out` of `core.session_lines` shows them."""
+    left, older = Counter[Status](), 0
+    for session in sessions:
+        group = attention(session, (), unseen_since)
+        if group in HIDDEN:
+            left[session.status] += 1
+            older += group is Attention.OLDER
+    return {
+        "failed": sum(left[status] for status in FAILURES),
+        "completed": left[Status.COMPLETED],
+        "killed": left[Status.KILLED],
+        "older": older,
+    }
 
 
 def _concerns_operator(session: Session) -> bool:
@@ -158,16 +176,11 @@ def current_task(
         case _ if session.status in FAILURES:
             told = session.completion_message
             own = TaskKind.RESULT, None if told == session.status_reason else told
-            candidates = own, (TaskKind.REASON, _with_words(session.status_reason, answer)), said
+            candidates = own, (TaskKind.REASON, failure_words(session.status_reason, answer)), said
         case _:
             candidates = (TaskKind.RESULT, session.completion_message), reason, said
     shown = ((kind, text) for kind, text in candidates if text and text.strip())
     return Task(*next(shown, (TaskKind.REASON, str(session.status))))
-
-
-def _with_words(reason: str, words: str | None) -> str:
-    """The reason of a failure, and the last words of the agent."""
-    return f'{reason}: "{words.strip()}"' if words and words.strip() and reason else reason
 
 
 def _request_text(requests: Sequence[Request]) -> str:

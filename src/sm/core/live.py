@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from sm.core.attention import Attention
 from sm.core.lifecycle import is_live
 from sm.core.models import Session
 from sm.core.tree_totals import Totals, TreePart
@@ -25,6 +26,12 @@ class LiveRow:
     """The ids of the open requests that have no proposed answer, oldest first."""
     messages_held: int
     """The queued messages to the session."""
+    attention: Attention
+    """Its group for the operator."""
+    last_words: str | None
+    """The last words of a session that failed and that the operator has not seen."""
+    children_failed: int
+    children_done: int
     tree: Totals = field(default_factory=Totals)
     """The sums of the session and all its descendants, hidden ones included."""
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from sm.core.lines import RESULT_MAX, JsonObject, age, agent_line, clock, line, seconds_since
+from sm.core.lines import RESULT_MAX, JsonObject, age, agent_line, clock, line, plural, seconds_since
 from sm.core.pause_states import held_words, spending_words
 from sm.core.statuses import ENDED, Status
 from sm.core.timestamps import span
@@ -77,6 +77,55 @@ def last_words(session: JsonObject) -> str:
     if waits or session["status"] == Status.WAITING_INPUT:
         return line(session["status_reason"] or "")
     return line(session["note"] or ("In progress" if session["status"] == Status.RUNNING else ""))
+
+
+def failure_words(reason: str, words: str | None) -> str:
+    """The reason of a failure, and the last words of the agent."""
+    return f'{reason}: "{words.strip()}"' if words and words.strip() and reason else reason
+
+
+def ended_children(session: Mapping[str, Any]) -> str:
+    """The ended children of a session in numbers, as `2 failed, 3 done`; empty without any."""
+    # An older daemon counts none.
+    counts = {"failed": session.get("children_failed"), "done": session.get("children_done")}
+    return ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+
+
+def loss(count: int) -> list[str]:
+    """The command that restarts the sessions that a loss has ended; none if there are none."""
+    why = "that ended with the tmux server or the machine"
+    return [f"sm restore --all  # restarts {plural(count, 'session')} {why}"] if count else []
+
+
+def left_out(rest: Mapping[str, int], command: str, seen: str) -> list[str]:
+    """`15 more: 5 failed, 10 completed (sm ls -a)`; none if a list is complete.
+
+    `command` lists the others, `seen` marks those that have not been seen for long.
+    """
+    parts = {name: rest.get(name) or 0 for name in ("failed", "completed", "killed")}
+    if not (count := sum(parts.values())):
+        return []
+    words = ", ".join(f"{number} {name}" for name, number in parts.items() if number)
+    older = rest.get("older") or 0
+    return [f"{count} more: {words} ({command})" + (f"; {older} older not seen ({seen})" if older else "")]
+
+
+HEADINGS = {
+    "waiting": "Needs you",
+    "failed": "Needs you",
+    "done": "Done, not seen yet",
+    "working": "Working",
+    "idle": "Idle",
+    "older": "Ended",
+    "ended": "Ended",
+}
+"""The headings of the groups of sessions (`attention`), in display order."""
+
+
+def has_process(session: Mapping[str, Any]) -> bool:
+    """True for a live session, and for an ended one without a known exit: its process may still run."""
+    has_exit = session["exit_code"] is not None or session["exit_signal"] is not None
+    return session["status"] not in ENDED or (bool(session["pid"]) and not has_exit)
 
 
 def fallback_mark(session: Mapping[str, Any]) -> str:

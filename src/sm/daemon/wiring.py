@@ -364,7 +364,7 @@ class DaemonParts:
             waits=Waits(store, manager, messages, requests, waiting, timers),
             monitor=monitor,
             digests=digests,
-            live=Live(store, monitor),
+            live=Live(store, monitor, seen),
             usage=UsageReports(store, manager, sessions, sums),
             screens=LiveScreens(terminals),
             terminals=terminals,

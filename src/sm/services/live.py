@@ -7,14 +7,16 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
+from sm.core.attention import Attention, EndedChildren, attention
 from sm.core.labels import label, label_of
 from sm.core.live import LiveRow
-from sm.core.models import Session
+from sm.core.models import OPERATOR, Session
 from sm.core.tree_totals import TreeTotals
 from sm.core.usage import SessionUsage
 from sm.monitor.monitor import Monitor
 from sm.services.live_changes import LiveChanges
 from sm.services.row_pace import RowPace
+from sm.sessions.seen import SeenSessions
 from sm.store import Store
 from sm.store.change_signal import ChangeSignal
 
@@ -48,9 +50,14 @@ class Live:
     the newest state and never a queue. Without a reader the rows stay as they are, and nothing runs.
     """
 
-    def __init__(self, store: Store, monitor: Monitor) -> None:
+    def __init__(self, store: Store, monitor: Monitor, seen: SeenSessions) -> None:
         self._store = store
         self._monitor = monitor
+        self._seen = seen
+        self._ended = EndedChildren()
+        self._unseen_since = seen.since(OPERATOR)
+        self._words: dict[str, tuple[str, str | None]] = {}
+        """The time of the failure and the last words of each failed session that the operator has not seen."""
         self._rows: dict[str, LiveRow] = {}
         self._totals = TreeTotals()
         self._changes = LiveChanges(store, monitor, self._rows)
@@ -143,6 +150,7 @@ class Live:
             # Not all in one go: there may be thousands after a start.
             for begin in range(0, len(ready), _LOOKED_AT_ONCE):
                 part = ready[begin : begin + _LOOKED_AT_ONCE]
+                await self._read_words(part)
                 late = self._update(part, await self._usages(part), now_s, at_once=at_once)
                 self._unmeasured.difference_update(part)
                 for session_id in part:
@@ -159,12 +167,28 @@ class Live:
         unmeasured = [s for s in sessions if s is not None]
         return await self._monitor.usages(unmeasured) if unmeasured else {}
 
+    async def _read_words(self, due: Sequence[str]) -> None:
+        """Read the last words of the sessions that have failed, once for each failure."""
+        self._unseen_since = self._seen.since(OPERATOR)
+        found = (self._store.sessions.get(session_id) for session_id in due)
+        failed = [s for s in found if s is not None and self._group(s) is Attention.FAILED]
+        new = [s for s in failed if self._words.get(s.id, ("", None))[0] != s.status_at]
+        answers = await self._monitor.answers(new) if new else {}
+        for session in new:
+            words = answers.get(session.id) or await self._monitor.last_words(session)
+            self._words[session.id] = session.status_at, words
+
+    def _group(self, session: Session) -> Attention:
+        return attention(session, self._changes.requests.get(session.id, ()), self._unseen_since)
+
     def _update(
         self, due: Sequence[str], usages: Mapping[str, SessionUsage], now_s: float, *, at_once: bool
     ) -> list[str]:
         """Replace the rows that have changed, in one revision. Returns relatives that may only change later."""
         sessions, before, late = self._store.sessions, self._rows, list[str]()
         gone = [s for s in due if s not in sessions and s in before]
+        parents = {p for s in due if s in sessions for p in self._ended.put(sessions[s])}
+        parents |= {p for s in gone for p in self._ended.remove(s)}
         drafts: dict[str, LiveRow] = {}
         for session_id in due:
             if (session := sessions.get(session_id)) is not None:
@@ -173,6 +197,9 @@ class Live:
         renamed = {s for s, row in drafts.items() if s in before and before[s].label != row.label}
         for child in self._children({*renamed, *gone}):
             drafts.setdefault(child, self._row(sessions[child], before[child].usage))
+        for parent in parents - drafts.keys():
+            if parent in sessions and parent in before:
+                drafts[parent] = self._row(sessions[parent], before[parent].usage)
         moved = self._totals.update({s: row.part for s, row in drafts.items()}, gone)
         number, ready = self.number + 1, frozenset(due)
         for session_id in (*drafts, *(moved - drafts.keys())):
@@ -195,6 +222,7 @@ class Live:
 
     def _remove(self, session_id: str, number: int) -> None:
         self._rows.pop(session_id)
+        self._words.pop(session_id, None)
         self._revised.pop(session_id, None)
         self._pace.forget(session_id)
         self._removed[session_id] = self.number = number
@@ -204,6 +232,9 @@ class Live:
 
     def _row(self, session: Session, usage: SessionUsage) -> LiveRow:
         monitor, parent = self._monitor, session.parent_id
+        group = self._group(session)
+        failed_at, words = self._words.get(session.id, ("", None))
+        is_new = group is Attention.FAILED and failed_at == session.status_at
         return LiveRow(
             session=session,
             label=label(session),
@@ -214,6 +245,10 @@ class Live:
             activity=monitor.activity(session.id),
             open_requests=self._changes.requests.get(session.id, ()),
             messages_held=self._changes.held.get(session.id, 0),
+            attention=group,
+            last_words=words if is_new else None,
+            children_failed=self._ended.failed(session.id),
+            children_done=self._ended.done(session.id),
         )
 
     def _children(self, parents: set[str]) -> list[str]:

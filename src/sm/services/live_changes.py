@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Collection, Mapping
 
+from sm.core.attention import Attention
 from sm.core.live import LiveRow
 from sm.core.messages import Message
 from sm.core.requests import Request
@@ -15,6 +16,8 @@ _SWEEP_EVERY_S = 2.0
 """How often to look for staleness, which comes with the time and not with an event."""
 _PRINTED_EVERY_S = 5.0
 """How often output of a terminal alone changes a row: an agent at work prints every second."""
+
+_AGED_EVERY_S = 600.0
 
 
 class LiveChanges:
@@ -31,7 +34,7 @@ class LiveChanges:
         self._requests_seen: Mapping[int, Request] | None = None
         self._messages_seen: Mapping[int, Message] | None = None
         self._warnings_seen: Mapping[str, object] = {}
-        self._swept_s = self._printed_s = 0.0
+        self._swept_s = self._printed_s = self._aged_s = 0.0
         self._unfinished: Collection[str] = ()
         """The unfinished sessions of the last sweep."""
         self.requests: dict[str, tuple[str, ...]] = {}
@@ -83,15 +86,23 @@ class LiveChanges:
             self._warnings_seen = open.warnings
         return changed & self._store.sessions.keys()
 
+    def _aged(self, now: float) -> list[str]:
+        """Now and then the sessions that nobody has seen, which leave their group with the time."""
+        if now - self._aged_s < _AGED_EVERY_S:
+            return []
+        self._aged_s = now
+        unseen = (Attention.FAILED, Attention.DONE)
+        return [session_id for session_id, row in self._rows.items() if row.attention in unseen]
+
     def _observed(self) -> list[str]:
         """Rows whose activity has changed, and now and then those that became stale or whose terminal printed."""
         monitor, rows = self._monitor, self._rows
         now = asyncio.get_running_loop().time()
+        found = self._aged(now)
         sweeps, prints = now - self._swept_s >= _SWEEP_EVERY_S, now - self._printed_s >= _PRINTED_EVERY_S
         unfinished = self._store.index.unfinished
         # The observation of an ended process is forgotten shortly after its end.
         looked_at = {*unfinished, *self._unfinished}
-        found = []
         for session_id in looked_at:
             row = rows.get(session_id)
             if row is not None and (

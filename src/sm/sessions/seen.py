@@ -8,6 +8,7 @@ from sm.core.models import Caller, RequestKey, Session
 from sm.errors import StorageFull
 from sm.policy.access import Action, is_unrestricted
 from sm.sessions.manager import Manager
+from sm.sessions.restore import is_restored_by_all
 from sm.store import Store
 
 log = logging.getLogger(__name__)
@@ -24,6 +25,12 @@ class SeenSessions:
     def since(self, caller: Caller) -> str | None:
         """Return `unseen_since` of `core.attention` for a caller."""
         return unseen_since(self._manager.now(), self._days) if is_unrestricted(caller) else None
+
+    def lost(self, caller: Caller, sessions: Iterable[Session]) -> list[Session]:
+        """The sessions that a loss of terminals ended, that the operator has not seen and may restore together."""
+        if not is_unrestricted(caller):
+            return []
+        return [session for session in sessions if is_unseen(session) and is_restored_by_all(session)]
 
     async def look(self, caller: Caller, sessions: Iterable[Session]) -> None:
         """Mark sessions as seen by an act that shows or changes them. Does nothing for other callers than the operator.

@@ -90,7 +90,11 @@ def tree_rows(sessions: Iterable[Session]) -> list[tuple[str, Session]]:
 
 
 def session_lines(
-    rows: Iterable[tuple[str, Session]], tasks: Mapping[str, str], waits: Mapping[str, Sequence[str]]
+    rows: Iterable[tuple[str, Session]],
+    tasks: Mapping[str, str],
+    waits: Mapping[str, Sequence[str]],
+    *,
+    with_workspace: bool = False,
 ) -> list[str]:
     """One line for each row. `tasks`: the current task of each session; `waits`: the names of its open requests."""
     lines = []
@@ -100,5 +104,7 @@ def session_lines(
         waiting = f" · waits: {', '.join(asked[:_WAITS_SHOWN])}{more}" if asked else ""
         task = folded(tasks.get(session.id, session.status.value), _TASK_MAX)
         name = folded(label(session), _LABEL_MAX)
-        lines.append(f"- {branch}{name} ({session.id}) - {task}{waiting}")
+        mark = " !direct" if session.fell_back else ""
+        workspace = f" [{session.workspace}]" if with_workspace and session.workspace else ""
+        lines.append(f"- {branch}{name} ({session.id}){mark}{workspace} - {task}{waiting}")
     return lines or ["none"]

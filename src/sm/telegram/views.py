@@ -2,13 +2,21 @@
 
 import asyncio
 from collections.abc import Sequence
+from itertools import groupby
 
-from sm.core.attention import current_task
+from sm.core.attention import (
+    HIDDEN,
+    Attention,
+    EndedChildren,
+    attention,
+    count_hidden,
+    current_task,
+)
 from sm.core.labels import label, name_to_type
-from sm.core.lifecycle import is_ended
 from sm.core.models import Session
 from sm.core.pauses import pause_fact
 from sm.core.requests import Request
+from sm.core.session_lines import HEADINGS, ended_children, left_out, loss
 from sm.core.states import TrustLevel
 from sm.core.telegram import session_object
 from sm.core.telegram_text import preformatted
@@ -33,18 +41,31 @@ async def _open_requests(call: CommandCall) -> list[Request]:
     return await call.services.requests.list_requests(call.caller, all=False, limit=0)
 
 
-async def _tasks(call: CommandCall, sessions: list[Session]) -> tuple[dict[str, str], dict[str, list[str]]]:
-    """The current task and the names of the open requests of each session."""
+async def _waiting(call: CommandCall) -> dict[str, list[Request]]:
+    """The open requests of each session that have no proposed answer."""
     asked: dict[str, list[Request]] = {}
     for request in await _open_requests(call):
         if not request.has_proposed_answer:
             asked.setdefault(request.session_id, []).append(request)
-    monitor = call.services.monitor
+    return asked
+
+
+async def _tasks(call: CommandCall, sessions: list[Session]) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """The current task and the names of the open requests of each session."""
+    asked, monitor, since = await _waiting(call), call.services.monitor, call.services.seen.since(call.caller)
     answers = await monitor.answers(sessions)
-    tasks = {
-        s.id: current_task(s, asked.get(s.id, []), monitor.activity(s.id), answers.get(s.id)).text
-        for s in sessions
-    }
+    for session in sessions:
+        if session.id not in answers and attention(session, (), since) is Attention.FAILED:
+            answers[session.id] = await monitor.last_words(session) or ""
+    ended = EndedChildren(call.services.sessions.visible(call.caller))
+
+    def task(session: Session) -> str:
+        words = monitor.activity(session.id), answers.get(session.id)
+        children = {"children_failed": ended.failed(session.id), "children_done": ended.done(session.id)}
+        told = current_task(session, asked.get(session.id, []), *words).text
+        return "; ".join(filter(None, (ended_children(children), told)))
+
+    tasks = {session.id: task(session) for session in sessions}
     return tasks, {session_id: [r.name for r in requests] for session_id, requests in asked.items()}
 
 
@@ -68,14 +89,28 @@ async def _list_page(
 ) -> tuple[str, Sequence[Sequence[NewButton]]]:
     """The text of a page of the list, from 0, in its current state, and the buttons to the pages beside it."""
     found = call.services.sessions.list_sessions(call.caller, SessionFilter(workspace=slug))
-    rows = tree_rows(s for s in found if scope == "all" or not is_ended(s.status))
+    asked, since = await _waiting(call), call.services.seen.since(call.caller)
+    groups: dict[str, list[Session]] = {heading: [] for heading in HEADINGS.values()}
+    for session in found:
+        group = attention(session, asked.get(session.id, ()), since)
+        if scope == "all" or group not in HIDDEN:
+            groups[HEADINGS[group]].append(session)
+    rows = [(heading, *row) for heading, sessions in groups.items() for row in tree_rows(sessions)]
     pages = max(1, -(-len(rows) // SESSIONS_ON_PAGE))
     page = min(page, pages - 1)
     rows = rows[page * SESSIONS_ON_PAGE : (page + 1) * SESSIONS_ON_PAGE]
-    tasks, waits = await _tasks(call, [session for _, session in rows])
+    tasks, waits = await _tasks(call, [session for *_, session in rows])
     title = "Sessions" if scope == "all" else "Active Sessions"
-    title += f" (page {page + 1} of {pages})" if pages > 1 else ""
-    text = "\n".join([f"{title}:", *session_lines(rows, tasks, waits)])
+    lost = call.services.seen.lost(call.caller, found)
+    lines = [*loss(len(lost)), f"{title}{f' (page {page + 1} of {pages})' if pages > 1 else ''}:"]
+    has_headings = bool(groups[HEADINGS["failed"]] or groups[HEADINGS["done"]])
+    for heading, shown in groupby(rows, lambda row: row[0]):
+        lines += [f"{heading}:"] if has_headings else []
+        lines += session_lines([row[1:] for row in shown], tasks, waits, with_workspace=slug is None)
+    lines += [] if rows else ["none"]
+    if scope != "all":
+        lines += left_out(count_hidden(found, since), "/list all", "sm seen --all")
+    text = "\n".join(lines)
     beside = [("Previous", page - 1)] * (page > 0) + [("Next", page + 1)] * (page < pages - 1)
     target = f"{scope} {slug or ''}".strip()
     buttons = [NewButton(name, f"list {number} {target}") for name, number in beside]

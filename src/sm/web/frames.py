@@ -19,6 +19,12 @@ Fields = Mapping[str, Any]
 _DETAIL_WIDTH = 10_000
 """The page wraps the lines."""
 
+_ACTIONS: Mapping[NeedKind, Sequence[str]] = {
+    NeedKind.FAILURE: ("restore", "archive", "seen"),
+    NeedKind.DONE: ("seen", "archive"),
+}
+"""The buttons of an entry about an ended session."""
+
 
 def row_fields(row: BoardRow) -> Fields:
     data, tree = row.data, row.data["tree"]
@@ -44,6 +50,8 @@ def row_fields(row: BoardRow) -> Fields:
         "urgency": row.urgency,
         "stale": row.stale,
         "live": row.is_live,
+        "over": row.is_over,
+        "process": row.has_process,
         "workspace": row.workspace,
         "parent": row.parent_id,
         "archived": data["archived"],
@@ -71,8 +79,9 @@ def need_fields(need: BoardNeed, row: BoardRow | None) -> Fields:
         "commands": {},
     }
     target = Target(row, need)
-    if need.message_id is not None:
-        fields["actions"] = {"read": ACTIONS["read"].refusal(target)}
+    names = ("read",) if need.message_id is not None else _ACTIONS.get(need.kind, ())
+    if names:
+        fields["actions"] = {name: ACTIONS[name].refusal(target) for name in names}
     if need.kind is NeedKind.REQUEST and request is not None:
         fields |= {
             "expires": epoch_s(request["expires_at"]) if request["expires_at"] else None,
@@ -118,7 +127,7 @@ def chip_fields(
             "title": chip.label,
             "key": chip.key,
             "count": chip.sessions,
-            "needs": len(found) if chip.slug is None else chip.needs,
+            "needs": sum(need.is_urgent for need in found) if chip.slug is None else chip.needs,
         }
         for chip in listed
     ]

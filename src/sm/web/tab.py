@@ -196,7 +196,7 @@ class Tab:
             "quiet_since": situation.quiet.since_s,
             "lost_since": table.now_s(clock_s) if is_lost else None,
             "lost_reason": situation.outage if is_lost else None,
-            "title_count": len(self._hub.needs),
+            "title_count": sum(need.is_urgent for need in situation.found),
             "loading": situation.mail is None or table.revision is None,
         }
 

@@ -184,7 +184,7 @@ class _Terminal:
 
     def _has_ended(self) -> bool:
         row = self._services.hub.live.table.rows.get(self._session_id)
-        return row is not None and not row.is_live
+        return row is not None and not row.has_process
 
     async def _end(self, words: str) -> NoReturn:
         await _tell(self._socket, "ended", words=words)

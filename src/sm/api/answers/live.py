@@ -7,6 +7,7 @@ from typing_extensions import TypedDict  # pydantic reads the one of `typing` on
 from sm.api.answers.sessions import SessionLabel, SessionView
 from sm.api.answers.usage import TokensView
 from sm.api.fields import Anything, Time, doc
+from sm.core.attention import Attention
 from sm.core.statuses import Status
 from sm.core.usage_series import UsagePeriod
 
@@ -40,6 +41,15 @@ class LiveRowView(SessionView):
         list[str], doc("The open requests that the caller may answer, such as `r57`, oldest first.")
     ]
     messages_held: Annotated[int, doc("The queued messages to the session.")]
+    attention: Annotated[Attention, doc("The group in lists, as in the overview.")]
+    last_words: Annotated[
+        str | None, doc("The last words of a failed session that the operator has not seen.")
+    ]
+    children_failed: Annotated[int, doc("Its children that failed, without archived ones.")]
+    children_done: Annotated[int, doc("Its children that completed, without archived ones.")]
+    lost: Annotated[
+        bool, doc("It ended with the machine or the tmux server: `POST /v1/restore` starts it again.")
+    ]
     tree: TreeView
 
 

@@ -23,7 +23,7 @@ async def follow_screen(request: ApiRequest) -> Annotated[web.StreamResponse, St
     At most 4 times a second. A reader that is slower gets the newest state of each row. A comment line comes every
     15 s. The stream ends with the agent's process.
     """
-    session = request.session(Action.READ)
+    session = await request.look_at(Action.READ)
     async with (
         request.services.screens.looking(session.terminal) as screen,
         event_stream(request) as response,
@@ -34,6 +34,8 @@ async def follow_screen(request: ApiRequest) -> Annotated[web.StreamResponse, St
             if current is None or not request.services.sessions.may_read(request.caller, current):
                 break  # the session was removed, or moved away from the caller
             over = screen.is_over
+            if over:  # a person has watched the end
+                await request.services.seen.look(request.caller, [current])
             if screen.number > cursor or over:
                 update = orjson.dumps(screen_json(screen, cursor, over=over))
                 cursor = screen.number

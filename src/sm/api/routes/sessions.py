@@ -1,6 +1,5 @@
 """The routes of sessions: list, spawn, kill, restore, interrupt, fork, adopt, archive, rename, remove."""
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, cast
 
@@ -31,13 +30,12 @@ from sm.api.route import RouteTable
 from sm.api.sums import session_sums_json
 from sm.api.views import failures_json, losses_json, nest
 from sm.core.attention import (
-    FAILURES,
     HIDDEN,
     Attention,
     EndedChildren,
     attention,
+    count_hidden,
     current_task,
-    is_unseen,
 )
 from sm.core.lifecycle import is_ended
 from sm.core.models import RequestKey, Session, SpawnRequest
@@ -47,7 +45,6 @@ from sm.core.statuses import ENDED_OF_ANY_KIND, Status
 from sm.core.text import folded
 from sm.monitor.monitor import Glance
 from sm.sessions.pause import WAIT_S, PauseRequest, PauseResult
-from sm.sessions.restore import is_restored_by_all
 
 WaitS = Annotated[Seconds | None, doc(f"How long to wait for news, in seconds, at most {WAIT_MAX_S:.0f}.")]
 Trust = Annotated[str | None, doc("`direct` or `sandboxed`; null: the level of the configuration.")]
@@ -234,21 +231,15 @@ async def overview(request: ApiRequest, query: OverviewQuery) -> list[OverviewVi
 async def overview_rest(request: ApiRequest, query: ListQuery) -> OverviewRestView:
     """Count the ended sessions that the overview leaves out, and those that a loss of terminals ended."""
     services, caller = request.services, request.caller
-    since, left = services.seen.since(caller), Counter[Status]()
-    older = lost = 0
-    for session in services.sessions.list_sessions(caller, query.filter()):
-        if not is_ended(session.status):
-            continue
-        group = attention(session, (), since)
-        left[session.status] += group in HIDDEN
-        older += group is Attention.OLDER
-        lost += since is not None and is_unseen(session) and is_restored_by_all(session)
+    since, listed = services.seen.since(caller), services.sessions.list_sessions(caller, query.filter())
+    lost = services.seen.lost(caller, listed)
+    counts = count_hidden(listed, since)
     return {
-        "failed": sum(left[status] for status in FAILURES),
-        "completed": left[Status.COMPLETED],
-        "killed": left[Status.KILLED],
-        "older": older,
-        "lost": lost,
+        "failed": counts["failed"],
+        "completed": counts["completed"],
+        "killed": counts["killed"],
+        "older": counts["older"],
+        "lost": len(lost),
     }
 
 

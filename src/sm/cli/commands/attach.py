@@ -38,10 +38,11 @@ def _chosen(client: Client) -> str:
     """Return the ID of the only live session, or of the one that a person chooses."""
     from sm.cli.display.listing import listing, listing_lines, ordered
     from sm.cli.display.output import now, width
-    from sm.cli.selection import choose, runs
+    from sm.cli.selection import choose
     from sm.core.columns import cut
+    from sm.core.session_lines import has_process
 
-    sessions = [session for session in client.get("/v1/overview") if runs(session)]
+    sessions = [session for session in client.get("/v1/overview") if has_process(session)]
     if not sessions:
         raise NotFound(
             "no live session to attach to", "start an agent: sm spawn, or list ended ones: sm ls -a"

@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from sm.core.columns import BRANCHES, columns
-from sm.core.lines import JsonObject, line, plural, seconds_since
-from sm.core.session_lines import fallback_mark, label, status_of
+from sm.core.lines import JsonObject, line, seconds_since
+from sm.core.session_lines import HEADINGS, ended_children, fallback_mark, label, left_out, loss, status_of
 from sm.core.timestamps import span
 
 _HEADER = ("NAME", "STATUS", "AGE", "MODEL", "CTX", "COST", "WORKSPACE", "TASK")
@@ -16,16 +16,6 @@ _OMITTED_FIRST = ("MODEL", "COST", "CTX", "WORKSPACE")
 _TASK_MIN = 30
 _NAME_MIN = 20
 GAP = 2
-_HEADINGS = {
-    "waiting": "Needs you",
-    "failed": "Needs you",
-    "done": "Done, not seen yet",
-    "working": "Working",
-    "idle": "Idle",
-    "older": "Ended",
-    "ended": "Ended",
-}
-"""The headings of the groups (`attention`), in display order."""
 _COMMANDS = {
     "failed": "failed: sm restore NAME or sm archive NAME",
     "done": "sm output NAME, sm send NAME TEXT or sm seen NAME",
@@ -33,7 +23,7 @@ _COMMANDS = {
 """The next commands for a group."""
 UNSEEN = frozenset({"failed", "done"})
 """The groups of ended sessions that the operator has not seen."""
-_ORDER = list(_HEADINGS)
+_ORDER = list(HEADINGS)
 _QUOTED = frozenset({"answer", "result"})
 """Kinds of tasks that are the agent's own words."""
 
@@ -111,33 +101,19 @@ def listing(
             *([workspace] if has_workspace else ()),
             _task(session),
         )
-        groups.setdefault(_HEADINGS[group], []).append(cells)
+        groups.setdefault(HEADINGS[group], []).append(cells)
         if (command := _COMMANDS.get(session["attention"])) is not None:
-            commands[_HEADINGS[group]] = command
+            commands[HEADINGS[group]] = command
     headings = {group: f"{group} ({commands[group]})" if group in commands else group for group in groups}
     header = tuple(name for name in _HEADER if has_workspace or name != "WORKSPACE")
     rows = [(headings[group], rows) for group, rows in groups.items()]
-    return Listing(header, rows, empty, _lost(rest or {}), _left_out(rest or {}))
-
-
-def _lost(rest: JsonObject) -> list[str]:
-    """The command that restores the sessions that a loss has ended; none if there are none."""
-    if not (count := rest.get("lost")):
-        return []
-    return [
-        f"sm restore --all  # restarts {plural(count, 'session')} that ended with the tmux server or the machine"
-    ]
-
-
-def _left_out(rest: JsonObject) -> list[str]:
-    """`15 more: 5 failed, 10 completed (sm ls -a)`; none if the list is complete."""
-    parts = {name: rest.get(name) or 0 for name in ("failed", "completed", "killed")}
-    if not (count := sum(parts.values())):
-        return []
-    older = rest.get("older") or 0
-    words = ", ".join(f"{number} {name}" for name, number in parts.items() if number)
-    unseen = f"; {older} older not seen (sm seen --all)" if older else ""
-    return [f"{count} more: {words} (sm ls -a){unseen}"]
+    return Listing(
+        header,
+        rows,
+        empty,
+        loss((rest or {}).get("lost", 0)),
+        left_out(rest or {}, "sm ls -a", "sm seen --all"),
+    )
 
 
 def _facts(session: JsonObject, now: datetime) -> Row:
@@ -161,9 +137,9 @@ def _model(session: JsonObject) -> str:
 
 def _task(session: JsonObject) -> str:
     task = line(session["task"])
-    counts = {"failed": session.get("children_failed"), "done": session.get("children_done")}
-    children = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
-    return f"{children}; " * bool(children) + (f'"{task}"' if session["task_kind"] in _QUOTED else task)
+    return "; ".join(
+        filter(None, (ended_children(session), f'"{task}"' if session["task_kind"] in _QUOTED else task))
+    )
 
 
 def listing_lines(listing: Listing) -> list[str]:

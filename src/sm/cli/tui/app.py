@@ -193,7 +193,7 @@ class TopApp(App[None]):
         over = {news.vanished} if news.vanished is not None and self.in_needs else set[str]()
         for key in over | self._close_dialog():
             self.runner.tell_who_was_faster(key)
-        self._announce(news.new)
+        self._announce([need for need in news.new if need.is_urgent])
         if not self.found:
             self.in_needs = False
 

@@ -95,13 +95,13 @@ def session_cells(line: Line, width: int, now_s: float, *, state: str, fresh: bo
         *((fitted(texts[name], size - 1) + " ", _DIM) for name, size in widths.optional),
         (fitted(row.task(), widths.task), _PLAIN),
     ]
-    return _stated(cells, width, state, dim=line.gone or not fresh or not row.is_live)
+    return _stated(cells, width, state, dim=line.gone or not fresh or row.is_over)
 
 
 def need_cells(need: BoardNeed, width: int, now_s: float, *, state: str, fresh: bool) -> Cells:
     age = span(max(0.0, now_s - need.since_s)) if need.since_s else ""
     name = {NeedKind.REQUEST: need.key, NeedKind.MESSAGE: need.key}.get(need.kind, need.kind.value)
-    colour = _colour("yellow" if need.kind is NeedKind.REQUEST else "red")
+    colour = _colour({NeedKind.REQUEST: "yellow", NeedKind.DONE: "green"}.get(need.kind, "red"))
     label_width = _label_width(width)
     cells = [
         (fitted(name, _key_width(width)) + " ", colour + _BOLD),

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from sm.board import (
     BoardNeed,
     FieldKind,
     InputField,
+    NeedKind,
     Target,
     command_to_copy,
 )
@@ -110,7 +112,7 @@ class ActionRunner:
         """Show the target, by default the selection, on a page where the keys of the actions apply to it."""
         app, opened_s = self._app, time.monotonic()
         target = target or app.target
-        if target.need is None:
+        if target.need is None or target.need.kind in (NeedKind.FAILURE, NeedKind.DONE):
             if target.row is not None:
                 self.show_session(target)
             return
@@ -149,6 +151,12 @@ class ActionRunner:
             is_dead=lambda: time.monotonic() - opened_s < DEAD_S,
         )
         app.ask(page, lambda key: self.act(possible[key], target=target) if key else None)
+        if target.row is not None and ACTIONS["seen"].refusal(target) is None:
+            app.run_worker(self._mark_seen(target.row.id))
+
+    async def _mark_seen(self, session_id: str) -> None:
+        with suppress(SmError):  # the page itself shows that there is no daemon
+            await asyncio.to_thread(self._client.post, "/v1/seen", {"sessions": [session_id]})
 
     def answer_with(self, digit: int, target: Target, *, is_on_page: bool = False) -> None:
         """Answer a question with the option of that number, or show the options if they are not in sight."""

@@ -1,16 +1,20 @@
 // The region of what needs a person: requests with their buttons, then failed messages, stale sessions and troubles.
 
 import { html, live, nothing, repeat } from "./vendor/lit/lit.js";
-import { actionOf, begin, decide, openInput, refusal } from "./acts.js";
+import { actionOf, begin, carryOut, decide, openInput, refusal } from "./acts.js";
 import { ButtonGuard } from "./guard.js";
 import { nowS, state } from "./state.js";
 import { go, sessionPath, tell, ui } from "./ui.js";
 import { clock, span } from "./words.js";
 
 const SHOWN_LINES = 8;
+const LOOKS = { message: "messages", failed: "peek", done: "peek" }; // the tab that tells most
 const GHOST_MS = 6000;
 export const guard = new ButtonGuard();
 let wake = 0;
+
+const isDone = (need) => need.kind === "done";
+const urgentNeeds = () => state.needs.filter((need) => !isDone(need));
 
 /** The entries in their places, with those that somebody else has just answered. */
 function entries() {
@@ -95,7 +99,8 @@ export function moveNeed(steps) {
 }
 
 function title() {
-  if (state.needs.length > 0) return `Needs you: ${state.needs.length}`;
+  const urgent = urgentNeeds().length;
+  if (urgent > 0) return `Needs you: ${urgent}`;
   if (state.quietSince == null) return state.loading ? "Needs you: loading" : "Nothing needs you";
   return `Nothing needs you since ${clock(state.quietSince)} (${span(nowS() - state.quietSince)})`;
 }
@@ -111,13 +116,15 @@ export function needsRegion() {
   clearTimeout(wake);
   const ms = guard.nextMs(performance.now());
   if (ms > 0) wake = setTimeout(ui.drawNow, ms + 5);
-  return html`<section class="needs" aria-labelledby="needs-title" data-count=${state.needs.length}>
-    <h2 id="needs-title" tabindex="-1" class=${state.needs.length ? "urgent" : "calm"}>${title()}</h2>
-    ${list.length === 0
+  const urgent = list.filter((need) => !isDone(need));
+  const done = list.filter(isDone);
+  return html`<section class="needs" aria-labelledby="needs-title" data-count=${urgentNeeds().length}>
+    <h2 id="needs-title" tabindex="-1" class=${urgentNeeds().length ? "urgent" : "calm"}>${title()}</h2>
+    ${urgent.length === 0 ? nothing : html`<ul class="need-list">${repeat(urgent, (need) => need.key, needItem)}</ul>`}
+    ${done.length === 0
       ? nothing
-      : html`<ul class="need-list">
-          ${repeat(list, (need) => need.key, needItem)}
-        </ul>`}
+      : html`<h2 class="done">Done, not seen yet: ${done.length}</h2>
+          <ul class="need-list">${repeat(done, (need) => need.key, needItem)}</ul>`}
   </section>`;
 }
 
@@ -190,11 +197,20 @@ function button(need, action, label, key, press_, kind = "") {
   </button>`;
 }
 
+/** A message is marked by its entry, everything else is done to the session. */
+function entryButton(need, name) {
+  if (name === "read") return button(need, name, "Mark as read", "M", () => press(need, name));
+  return html`<button class="act" data-act=${name} @click=${() => carryOut(name, need.session_id)}>
+    ${actionOf(name)?.title ?? name}
+  </button>`;
+}
+
 function buttons(need) {
   if (need.kind !== "request") {
     return need.session_id
-      ? html`<div class="buttons"><button class="act" @click=${() => go(sessionPath(need.session_id, need.kind === "message" ? "messages" : "why"))}>Look</button>
-          ${"read" in (need.actions ?? {}) ? button(need, "read", "Mark as read", "m", () => press(need, "read")) : nothing}</div>`
+      ? html`<div class="buttons">${Object.entries(need.actions ?? {})
+          .filter(([, why]) => why === null)
+          .map(([name]) => entryButton(need, name))}<button class="act" @click=${() => go(sessionPath(need.session_id, LOOKS[need.kind] ?? "why"))}>Look</button></div>`
       : nothing;
   }
   const options = need.options ?? [];

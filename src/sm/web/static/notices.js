@@ -21,7 +21,7 @@ function tellCount() {
 /** Call after each frame. Each entry is told once, and those of the first frame not at all. */
 export function tellNews() {
   tellCount();
-  const news = state.needs.filter((need) => !told.has(id(need)));
+  const news = state.needs.filter((need) => need.kind !== "done" && !told.has(id(need)));
   for (const need of news) told.add(id(need));
   while (told.size > KEPT) told.delete(told.values().next().value);
   if (first) {

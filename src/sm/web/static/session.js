@@ -73,7 +73,7 @@ export function sessionPage() {
       ${state.receivedAt ? `Session ${shown(session, 60)} is not in the list. It may be archived.` : "Loading the session."}</p>
       <p><a class="act" href="#/">Back to the list</a></p></section>`;
   }
-  const ended = !row.live;
+  const ended = !row.process; // a completed agent may still run
   if (tab === "peek" && !ended && !screen.over) screen.open(row.id, row.label);
   else if (tab !== "peek" || ended) screen.close();
   return html`<section class="session" aria-labelledby="session-title" data-session=${row.id}>

@@ -181,7 +181,7 @@ function rowItem(line, place, now) {
     const sums = row.tree_cost && row.tree_cost !== row.cost ? html` <span class="sum" title="with its descendants">∑${row.tree_cost}</span>` : nothing;
     return html`<div id="row-${id}" role="row" aria-rowindex=${place + 2} aria-level=${depth + 1} aria-selected=${selected}
         aria-expanded=${children ? String(!folded) : nothing} data-session=${id} data-status=${row.status ?? row.word}
-        class="row ${row.live && !gone ? "" : "over"} ${selected ? "selected" : ""}"
+        class="row ${row.over || gone ? "over" : ""} ${selected ? "selected" : ""}"
         .style=${`transform:translateY(${place * height}px)`} @click=${click}>
       <span role="gridcell" class="c-session"><span class="branch" aria-hidden="true">${branch}</span><span class=${children ? "twisty" : "twisty leaf"} aria-hidden="true">${children ? (folded ? "▸" : "▾") : ""}</span><span class="sign s-${statusClass(row)}" aria-hidden="true">${row.sign}</span><span class="label">${row.label}</span>${folded
           ? html`<span class="tag">+${folded}</span>` : nothing}${(row.badges ?? []).map((badge) => html`<span class="tag">${badge}</span>`)}${row.held
