@@ -152,7 +152,7 @@ def test_question_before_a_removal_tells_what_happens_to_the_worktree() -> None:
     assert ask is not None
     assert ask(Target(ENDED)) == "Delete engineer-1a2b3c4d with its messages and files?"
     tree = row(status="completed", worktree={"path": "/w/.sm/worktrees/x", "branch": "sm/x"})
-    assert "its worktree and branch stay if they have work" in ask(Target(tree))
+    assert "refused if its worktree has work that exists nowhere else" in ask(Target(tree))
 
 
 def test_decision_carries_the_digest_of_the_shown_request() -> None:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from sm.cli.unsaved_work import unsaved_work_of
 from sm.cli.work import merge, work_of
 from sm.cli.worktrees import clean, make
 from sm.errors import SmError
@@ -77,7 +78,8 @@ def main(directory: str, uid: int | None = None) -> None:
         "merge --squash": lambda: merge(work_of(client, "x"), squash=True),
     }
     if session["worktree"]:
-        operations["rm"] = lambda: clean(removed)
+        operations["rm"] = lambda: unsaved_work_of(client, session)
+        operations["rm, after it has looked"] = lambda: clean(removed)
         operations["rm --discard"] = lambda: clean(removed, discard=True)
     for name, operation in operations.items():
         error = None

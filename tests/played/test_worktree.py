@@ -58,37 +58,122 @@ def test_rm_removes_the_worktree_and_its_branch(instance: Instance, repo: Path) 
     assert again["worktree"]["branch"] == "sm/login"
 
 
-@pytest.mark.parametrize("left", ["changed", "new", "committed"])
-def test_rm_keeps_uncommitted_files_and_unmerged_commits(instance: Instance, repo: Path, left: str) -> None:
-    session, path = spawn_login(instance, repo)
-    match left:
+WORK = {
+    "changed": "1 uncommitted or untracked file (api/a.txt)",
+    "new": "1 uncommitted or untracked file (new file.txt)",
+    "renamed": "1 uncommitted or untracked file (b.txt)",
+    "committed": "1 commit in no other branch or tag ({commit} b)",
+    "detached": "2 commits in no other branch or tag ({commit} c and 1 more)",
+    "orphan": "1 uncommitted or untracked file (api/a.txt)",
+}
+
+
+def work_in(path: Path, kind: str) -> str:
+    """Make work of this kind in a worktree, and return how sm describes it."""
+    match kind:
         case "changed":
             (path / "api" / "a.txt").write_text("b\n")
         case "new":
-            (path / "new.txt").write_text("b\n")
+            (path / "new file.txt").write_text("b\n")
+        case "renamed":
+            git(path, "mv", "api/a.txt", "b.txt")
+        case "committed":
+            commit(path, "b")
+        case "detached":
+            commit(path, "b")
+            git(path, "checkout", "-q", "--detach")
+            commit(path, "c")
         case _:
-            (path / "api" / "a.txt").write_text("b\n")
-            git(path, "commit", "-q", "-a", "-m", "second")
+            git(path, "checkout", "-q", "--orphan", "new")
+    return WORK[kind].format(commit="" if kind == "orphan" else git(path, "rev-parse", "--short", "HEAD"))
+
+
+@pytest.mark.parametrize("kind", WORK)
+def test_rm_is_refused_when_work_exists_nowhere_else(instance: Instance, repo: Path, kind: str) -> None:
+    session, path = spawn_login(instance, repo)
+    work = work_in(path, kind)
+    before = git(path, "status", "--porcelain"), branches(repo)
+    found = f"work in {path} that exists nowhere else: {work}"
+    commit_it = "" if "commit in" in work or "commits in" in work else f"commit it in {path}, then: "
     instance.sm("kill", session["session_id"])
-    done = instance.run("rm", session["session_id"], "--json")
-    assert json.loads(done.stdout) == {
-        "removed": session["session_id"],
-        "label": "sleeper-login",
-        "effective_mode": "direct",
-        "worktree": session["worktree"],
-        "used": False,
-        "sandboxed": False,
-    }
-    assert branches(repo) == ["main", "sm/login"]
-    if left == "committed":
-        assert "kept the branch sm/login: it has commits that no other branch or tag contains" in done.stderr
-        assert not path.exists()
-    else:
-        assert done.stderr == (
-            f"warning: kept the worktree {path}: it has uncommitted or untracked files; "
-            f"to delete it: git -C {repo} worktree remove --force {path}\n"
-        )
-        assert path.exists()
+    assert instance.refused("rm", session["session_id"], exit_code=4) == (
+        f"sm: sleeper-login has {found}\nhint: to keep it: {commit_it}sm merge sleeper-login; "
+        "to delete it: sm rm sleeper-login --discard\n"
+    )
+    assert instance.refused("rm", session["session_id"], "--discard", exit_code=4) == (
+        f"sm: --discard would delete {found}\nhint: to delete it: sm rm sleeper-login --discard --yes\n"
+    )
+    assert (git(path, "status", "--porcelain"), branches(repo)) == before
+    assert instance.session(session["session_id"])["status"] == "killed"
+    done = instance.run("rm", session["session_id"], "--discard", "--yes")
+    assert (done.returncode, done.stderr, path.exists()) == (0, "", False)
+    assert branches(repo) == ["main"]
+
+
+@pytest.mark.parametrize("words", [("prune", "--yes"), ("rm", "--ended", "--yes")])
+def test_prune_keeps_sessions_with_work_and_lists_them_at_the_end(
+    instance: Instance, repo: Path, words: tuple[str, ...]
+) -> None:
+    session, path = spawn_login(instance, repo)
+    work = work_in(path, "changed")
+    other = instance.spawn("Sleeper", "x", "--worktree", "--name", "other", cwd=repo)
+    for each in (session, other):
+        instance.sm("kill", each["session_id"])
+    done = instance.run(*words)
+    assert (done.returncode, done.stdout) == (0, "Removed sleeper-other\n")
+    assert done.stderr == (
+        "warning: kept 1 session with work that exists nowhere else; "
+        "to keep the work: sm merge SESSION; to delete it: sm rm SESSION --discard\n"
+        f"warning: sleeper-login: {work} in {path}\n"
+    )
+    assert [s["session_id"] for s in instance.json("ls", "-a")] == [session["session_id"]]
+    again = instance.run(*words, "--json")
+    assert (json.loads(again.stdout), again.returncode) == ([], 0)
+    assert "kept 1 session" in again.stderr
+    assert instance.run(*words).stderr.startswith("no sessions to delete\nwarning: kept 1 session")
+
+
+def test_rm_of_several_sessions_removes_only_those_without_work(instance: Instance, repo: Path) -> None:
+    session, path = spawn_login(instance, repo)
+    work = work_in(path, "new")
+    other = instance.spawn("Sleeper", "x")
+    for each in (session, other):
+        instance.sm("kill", each["session_id"])
+    done = instance.run("rm", session["session_id"], other["session_id"])
+    assert (done.returncode, done.stdout) == (4, f"Removed {other['label']}\n")
+    assert (
+        f"kept: sleeper-login has work in {path} that exists nowhere else: {work}; to keep it" in done.stderr
+    )
+
+
+def test_agent_may_not_discard_work(instance: Instance, repo: Path) -> None:
+    lead = instance.spawn("Sleeper", "x")["session_id"]
+    session = instance.spawn("Sleeper", "x", "--worktree", "--parent", lead, "--working-dir", str(repo))
+    path = Path(session["worktree"]["path"])
+    work = work_in(path, "changed")
+    instance.sm("kill", session["session_id"])
+    words = ("rm", session["session_id"], "--discard", "--yes")
+    error = instance.refused(*words, exit_code=5, env=instance.as_session(lead))
+    assert f"only the operator may delete work in {path} that exists nowhere else: {work}" in error
+    assert path.exists()
+
+
+def test_rm_removes_a_worktree_whose_commits_were_squashed(instance: Instance, repo: Path) -> None:
+    session, path = spawn_login(instance, repo)
+    commit(path, "b")
+    commit(path, "c")
+    git(repo, "merge", "-q", "--squash", "sm/login")
+    git(repo, "commit", "-q", "-m", "squashed")
+    instance.sm("kill", session["session_id"])
+    done = instance.run("rm", session["session_id"])
+    assert (done.returncode, path.exists()) == (0, False)
+    assert "kept the branch sm/login: it has commits that no other branch or tag contains" in done.stderr
+
+
+def test_rm_of_a_live_session_says_that_its_process_runs(instance: Instance, repo: Path) -> None:
+    session, path = spawn_login(instance, repo)
+    work_in(path, "changed")
+    assert "still runs" in instance.refused("rm", session["session_id"], exit_code=4)
 
 
 def test_rm_removes_ignored_files_with_the_worktree(instance: Instance, repo: Path) -> None:
@@ -103,7 +188,10 @@ def test_rm_keeps_untracked_files_when_git_is_configured_to_hide_them(instance: 
     git(repo, "config", "status.showUntrackedFiles", "no")
     session, path = spawn_login(instance, repo)
     (path / "new.txt").write_text("b\n")
-    assert f"kept the worktree {path}: " in remove(instance, session)
+    instance.sm("kill", session["session_id"])
+    assert "1 uncommitted or untracked file (new.txt)" in instance.refused(
+        "rm", session["session_id"], exit_code=4
+    )
     assert (path / "new.txt").exists()
 
 
@@ -113,17 +201,6 @@ def remove(instance: Instance, session: dict[str, Any], **options: Any) -> str:
     done = instance.run("rm", session["session_id"], **options)
     assert done.returncode == 0, done
     return done.stderr
-
-
-def test_rm_keeps_the_worktree_when_its_commits_are_in_no_branch_or_tag(
-    instance: Instance, repo: Path
-) -> None:
-    session, path = spawn_login(instance, repo)
-    git(path, "checkout", "-q", "--detach")
-    commit(path, "b")
-    error = remove(instance, session)
-    assert f"kept the worktree {path}: it has commits that no branch or tag contains" in error
-    assert path.exists()
 
 
 @pytest.mark.parametrize("reference", [("branch", "kept"), ("tag", "kept")])
@@ -140,7 +217,7 @@ def test_rm_removes_the_worktree_when_a_branch_or_tag_has_its_commits(
 
 
 @pytest.mark.parametrize("operation", ["rebase", "merge", "cherry-pick", "revert", "bisect"])
-def test_rm_keeps_the_worktree_when_a_git_operation_is_in_progress(
+def test_rm_is_refused_when_a_git_operation_is_in_progress(
     instance: Instance, repo: Path, operation: str
 ) -> None:
     session, path = spawn_login(instance, repo)
@@ -162,9 +239,9 @@ def test_rm_keeps_the_worktree_when_a_git_operation_is_in_progress(
             git(path, operation, "HEAD~1", fails=True)
             git(path, "checkout", "HEAD", "--", ".")
     assert git(path, "status", "--porcelain") == ""
-    error = remove(instance, session)
-    assert f"kept the worktree {path}: " in error
-    assert "in progress" in error
+    instance.sm("kill", session["session_id"])
+    error = instance.refused("rm", session["session_id"], exit_code=4)
+    assert "an unfinished rebase, merge, cherry-pick or bisect" in error
     assert path.exists()
 
 
@@ -299,8 +376,12 @@ def test_git_does_not_run_in_a_repository_that_a_sandboxed_session_could_write(
     error = instance.refused("spawn", "Sleeper", "x", "--worktree", exit_code=5, cwd=repo)
     assert "sandbox" in error
     path = session["worktree"]["path"]
-    assert f"kept the worktree {path}: a sandboxed session" in remove(instance, session)
-    assert Path(path).exists()
+    instance.sm("kill", session["session_id"])
+    unknown = f"{path} that exists nowhere else: a sandboxed session may have changed the programs"
+    assert unknown in instance.refused("rm", session["session_id"], exit_code=4)
+    done = instance.run("rm", session["session_id"], "--discard")
+    assert f"kept the worktree {path}: a sandboxed session" in done.stderr
+    assert (done.returncode, Path(path).exists()) == (0, True)
 
 
 def test_refused_spawn_leaves_no_worktree(instance: Instance, repo: Path) -> None:
@@ -336,8 +417,9 @@ def test_spawn_worktree_is_refused_with_a_reason(instance: Instance, repo: Path)
     empty = instance.work / "empty"
     empty.mkdir()
     git(empty, "init", "-q")
-    assert "cannot create worktree" in instance.refused(
-        "spawn", "Sleeper", "x", "--worktree", exit_code=2, cwd=empty
+    problem = instance.refused("spawn", "Sleeper", "x", "--worktree", exit_code=2, cwd=empty)
+    assert (
+        f"the branch that is checked out in {empty} has no commit yet\nhint: git -C {empty} commit" in problem
     )
 
 
@@ -406,6 +488,7 @@ def test_rm_keeps_a_worktree_that_contains_another_worktree(instance: Instance, 
     (path / ".gitignore").write_text("inner\n")
     git(path, "add", ".gitignore")
     git(path, "commit", "-q", "-m", "second")
+    git(repo, "merge", "-q", "sm/login")
     git(path, "worktree", "add", "-q", "inner")
     (path / "inner" / "new.txt").write_text("precious\n")
     instance.sm("kill", session["session_id"])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from sm.board.board_action import ActionInput, ApiCall, BoardAction, FieldKind, InputField, Target
 from sm.core.states import TextUse
 
-_KEPT = "its worktree and branch stay if they have work that exists nowhere else"
+_KEPT = "refused if its worktree has work that exists nowhere else"
 
 
 def _open_request(target: Target) -> str | None:

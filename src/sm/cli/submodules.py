@@ -6,7 +6,7 @@ deleted with it. In a submodule, git only lists commits, and fetches nothing.
 
 import os
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sm.cli.git import common_of, git
@@ -229,11 +229,3 @@ def has_own_repository(directory: str, common: str) -> bool:
         return False
     named = os.path.realpath(os.path.join(directory, words.removeprefix("gitdir: ").rstrip("\n")))
     return is_within(named, common) and os.path.isdir(named)
-
-
-def session_copies(session: Mapping[str, object], *, sandboxed: bool) -> list[OnlyCopy]:
-    """The only copies in the worktree of a session; none where git must not run, because that worktree is kept."""
-    worktree = session.get("worktree")
-    if not isinstance(worktree, dict) or sandboxed:
-        return []
-    return only_copies(str(worktree["path"]), str(worktree["branch"]))

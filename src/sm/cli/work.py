@@ -4,18 +4,21 @@ The work is the session's worktree or directory: commits, uncommitted changes an
 """
 
 import os
+import shlex
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sm.cli.git import common_of, git, is_in_operation, is_sandboxed, prepared, repository_around
 from sm.cli.submodules import changed_links, is_available, links_between, refuse_unpublished
+from sm.cli.unsaved_work import has_branch
 from sm.client.http import Client, session_path
 from sm.core.lines import JsonObject, plural
 from sm.core.session_lines import label, name_to_type
+from sm.core.statuses import ENDED
 from sm.core.text import folded
 from sm.core.worktrees import repository_of
 from sm.errors import ExternalError, IllegalState, NotPermitted
@@ -62,6 +65,8 @@ class Work:
 
     def commits(self) -> int:
         """The number of commits since the work began."""
+        if not has_commit(repository_around(self.top)):
+            return 0
         return int(git(self.top, "rev-list", "--count", f"{self.base}..HEAD", "--") or 0)
 
     @contextmanager
@@ -84,8 +89,9 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """A finished merge into the branch `into` of the directory `top`. `commits`: the number of new commits."""
+    """A finished merge of `branch` into the branch `into` of the directory `top`. `commits`: the new ones."""
 
+    branch: str
     into: str
     top: str
     commit: str
@@ -111,15 +117,21 @@ def work_of(client: Client, reference: str) -> Work:
             "start agents whose work you want to merge with: sm spawn --worktree",
         ) from None
     branch = worktree and str(worktree["branch"])
-    base = _start_of_branch(top, common, branch) if branch else _head_at(top, session["created_at"])
+    if branch is None:
+        base = _head_at(top, session["created_at"])
+    elif has_branch(top, branch) or has_commit(repository_around(top)):
+        base = _start_of_branch(top, common, branch)
+    else:
+        raise _without_commit(session, top, branch)
     return Work(client, session, top, common, branch, base)
 
 
 def merge(work: Work, *, squash: bool) -> Merge | None:
     """Merge the branch of the session's worktree into the branch of the current directory's worktree.
 
-    Outside of the repository, the target is the repository's main worktree. Nothing changes when the merge is refused
-    or has conflicts. Returns None when there is nothing to merge. Raises IllegalState and ExternalError.
+    If the agent has made a branch of its own there, which has all commits, that branch is merged. Outside of the
+    repository, the target is the repository's main worktree. Nothing changes when the merge is refused or has
+    conflicts. Returns None when there is nothing to merge. Raises IllegalState and ExternalError.
     """
     name = label(work.session)
     main = work.branch and repository_of(str(work.session["worktree"]["path"]), work.branch)
@@ -129,13 +141,20 @@ def merge(work: Work, *, squash: bool) -> Merge | None:
             f"sm diff {name_to_type(work.session)}",
         )
     _refuse_unfinished(work, name)
+    work = replace(work, branch=_branch_to_merge(work, name, work.branch))
     if left := _uncommitted(work, work.top):
         raise IllegalState(
             f"{name} has uncommitted changes, which a merge would leave behind: {_named(left)}",
-            f"sm send {name_to_type(work.session)} 'Commit your work'",
+            _hint(work, "Commit your work", f"commit them in {folded(work.top, 4096)}, then merge again"),
         )
     target = _target(work, main)
     _refuse_sandboxed(work.client, work.session, {target})
+    if not has_commit(repository_around(target)):
+        where = folded(target, 4096)
+        raise IllegalState(
+            f"the branch that is checked out in {where} has no commit",
+            f"git -C {shlex.quote(where)} switch BRANCH",
+        )
     into = git(target, "rev-parse", "--symbolic-full-name", "HEAD").removeprefix("refs/heads/")
     where = folded(target, 4096)
     if into == "HEAD":
@@ -157,22 +176,71 @@ def merge(work: Work, *, squash: bool) -> Merge | None:
     refuse_unpublished(name, work.top, target, f"refs/heads/{work.branch}")
     moved = tuple(changed_links(target, f"refs/heads/{work.branch}"))
     _merge_branch(target, work, squash=squash)
-    return Merge(into, target, git(target, "rev-parse", "--short", "HEAD"), commits, moved)
+    return Merge(str(work.branch), into, target, git(target, "rev-parse", "--short", "HEAD"), commits, moved)
 
 
 def _refuse_unfinished(work: Work, name: str) -> None:
-    """Raises IllegalState if the branch does not have all commits of the worktree."""
-    session_id = work.session["session_id"]
+    """Raises IllegalState during an operation of git."""
     if is_in_operation(git(work.top, "rev-parse", "--absolute-git-dir")):
         raise IllegalState(
             f"{name} has not finished a rebase, merge, cherry-pick or bisect in its worktree",
-            f"sm send {session_id} 'Finish or abort the operation of git'",
+            _hint(work, "Finish or abort the operation of git", f"git -C {_quoted(work.top)} status"),
         )
-    if git(work.top, "rev-list", "--max-count=1", "HEAD", f"^refs/heads/{work.branch}"):
+
+
+def _branch_to_merge(work: Work, name: str, own: str) -> str:
+    """The branch with all commits of the worktree: `own`, or one that the agent has made and checked out there.
+
+    Raises IllegalState if there is none.
+    """
+    top, ref = work.top, f"refs/heads/{own}"
+    if not has_commit(repository_around(top)):
+        raise _without_commit(work.session, top, own)
+    exists = has_branch(top, own)
+    if exists and not git(top, "rev-list", "--max-count=1", "HEAD", f"^{ref}", "--"):
+        return own
+    head = git(top, "rev-parse", "--symbolic-full-name", "HEAD")
+    other = head.removeprefix("refs/heads/")
+    if other == head and not exists:
         raise IllegalState(
-            f"{name} has a commit that is not on its branch {work.branch}, which a merge would leave behind",
-            f"sm send {session_id} 'Bring your commits to the branch {work.branch}'",
+            f"the branch {own} of {name} was deleted, and no branch is checked out in its worktree",
+            f"git -C {_quoted(top)} switch -c {own}",
         )
+    if other == head:
+        raise IllegalState(
+            f"{name} has a commit that is not on its branch {own}, which a merge would leave behind",
+            _hint(work, f"Bring your commits to the branch {own}", f"git -C {_quoted(top)} switch -c BRANCH"),
+        )
+    if exists and git(top, "rev-list", "--max-count=1", ref, "^HEAD", "--"):
+        raise IllegalState(
+            f"{name} has commits on two branches, {own} and {folded(other, 200)}, and a merge takes only one",
+            _hint(
+                work,
+                f"Merge the branch {own} into the branch that is checked out",
+                f"git -C {_quoted(top)} merge {own}",
+            ),
+        )
+    return other
+
+
+def _hint(work: Work, request: str, command: str) -> str:
+    """The command that asks a live agent; for an ended one, what a person does."""
+    if work.session["status"] in ENDED:
+        return command
+    return f"sm send {name_to_type(work.session)} '{request}'"
+
+
+def _quoted(path: str) -> str:
+    return shlex.quote(folded(path, 4096))
+
+
+def _without_commit(session: JsonObject, top: str, branch: str) -> IllegalState:
+    return IllegalState(
+        f"{label(session)} has a branch without a commit in {folded(top, 4096)}: its branch {branch} was deleted, "
+        "or it has made a new one",
+        f"{folded(repository_around(top).own, 4096)}/logs/HEAD lists the commits; to restore {branch}: "
+        f"git -C {_quoted(top)} branch {branch} COMMIT",
+    )
 
 
 def _overwritten(target: str, work: Work) -> list[str]:
@@ -212,8 +280,8 @@ def _merge_branch(target: str, work: Work, *, squash: bool) -> None:
         problem = f"conflicts in {_named(list(filter(None, conflicts)))}" if any(conflicts) else error.message
         option = "--squash " if squash else ""
         raise IllegalState(
-            f"cannot merge {work.branch} in {folded(target, 4096)}: {problem}; nothing was changed",
-            f"git -C {folded(target, 4096)} merge {option}{work.branch}",
+            f"cannot merge {folded(str(work.branch), 200)} in {folded(target, 4096)}: {problem}; nothing was changed",
+            f"git -C {_quoted(target)} merge {option}{shlex.quote(str(work.branch))}",
         ) from None
 
 

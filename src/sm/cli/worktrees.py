@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sm.cli.git import add_worktree, common_of, git, is_in_operation, is_sandboxed, repository_around
+from sm.cli.git import add_worktree, common_of, git, is_sandboxed, repository_around
 from sm.cli.options import absolute, current_directory
-from sm.cli.submodules import only_copies, submodules, uncommitted_submodules
+from sm.cli.submodules import submodules
+from sm.cli.unsaved_work import has_branch, is_main, is_own_worktree, unsaved_commits, unsaved_files
 from sm.client.http import Client, session_path, workspace_path
 from sm.core.text import folded
 from sm.core.worktrees import (
@@ -28,6 +29,7 @@ from sm.errors import (
     SmError,
     UsageError,
 )
+from sm.linux.repositories import has_commit
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,11 @@ def make(client: Client, directory: str, name: str) -> Worktree:
             f"a sandboxed session may have changed the programs that git runs in {folded(main, 200)}",
             "create a worktree yourself, then: sm spawn AGENT_TYPE --working-dir PATH",
         )
+    if not has_commit(repository):
+        raise UsageError(
+            f"cannot create worktree {name}: the branch that is checked out in {folded(top, 4096)} has no commit yet",
+            f"git -C {shlex.quote(folded(top, 4096))} commit",
+        )
     _hide(common)
     try:
         start = git(directory, "rev-parse", "--verify", "HEAD")
@@ -117,8 +124,8 @@ def clean(session: Mapping[str, Any], *, discard: bool = False) -> str | None:
             return _prune(repository_of(path, branch), branch, discard=discard)
         else:
             reason = _reason_not_to_touch(path, branch)
+            # Work that came after `unsaved_work_of` has looked: the session is deleted, so `--discard` is too late.
             if reason is None and not discard and (work := _reason_to_keep(path, branch)) is not None:
-                # The session is deleted, so `sm rm --discard` is too late.
                 main = shlex.quote(repository_of(path, branch) or ".")
                 reason = f"{work}; to delete it: git -C {main} worktree remove --force {shlex.quote(path)}"
         if reason is None:
@@ -131,23 +138,12 @@ def clean(session: Mapping[str, Any], *, discard: bool = False) -> str | None:
     return _remove_branch(common, branch, discard=discard)
 
 
-def may_run_git(client: Client, session: Mapping[str, Any]) -> bool:
-    """False if a sandboxed session may have changed the programs that git runs in the worktree of this one."""
-    path, branch = str(session["worktree"]["path"]), str(session["worktree"]["branch"])
-    main = repository_of(path, branch)
-    if session["effective_mode"] != "direct" or main is None or not os.path.isdir(path):
-        return False
-    if os.path.realpath(path) != path:
-        return False
-    return not is_sandboxed(client, {main, path})
-
-
 def _prune(main: str | None, branch: str, *, discard: bool) -> str | None:
     """Make git forget a worktree whose directory is gone, and remove its branch. Return a warning, or None."""
     if main is None or not os.path.isdir(main):
         return None
     common = common_of(main)
-    if not _is_main(main, common) or not git(main, "for-each-ref", f"refs/heads/{branch}"):
+    if not is_main(main, common) or not git(main, "for-each-ref", f"refs/heads/{branch}"):
         return None
     git(common, "worktree", "prune")
     return _remove_branch(common, branch, discard=discard)
@@ -174,10 +170,7 @@ def _reason_not_to_touch(path: str, branch: str) -> str | None:
     main = repository_of(path, branch)
     if main is None or os.path.realpath(path) != path:
         return "sm did not create this worktree"
-    # A caller of the API may name any directory as a session's worktree.
-    common, own = common_of(path), git(path, "rev-parse", "--absolute-git-dir")
-    top = git(path, "rev-parse", "--show-toplevel")
-    if top != path or own == common or not _is_main(main, common):
+    if not is_own_worktree(path, branch):
         return f"it is not a worktree of the repository in {folded(main, 4096)}"
     worktrees = git(path, "worktree", "list", "--porcelain").split("\n")
     if any(entry.startswith(f"worktree {path}/") for entry in worktrees):
@@ -190,33 +183,14 @@ def _reason_to_keep(path: str, branch: str) -> str | None:
 
     Raises ExternalError.
     """
-    own, ref = git(path, "rev-parse", "--absolute-git-dir"), f"refs/heads/{branch}"
-    if git(path, "for-each-ref", "--format=%(refname)", ref) != ref:
-        return f"there is no branch {branch}"
-    if is_in_operation(own):
-        return "a rebase, merge, cherry-pick or bisect is in progress in it"
-    if git(path, "rev-parse", "--symbolic-full-name", "HEAD") != ref and not git(
-        path, "for-each-ref", "--count=1", "--contains=HEAD", "refs/heads", "refs/tags"
-    ):
-        return "it has commits that no branch or tag contains"
-    if git(path, "status", "--porcelain"):
-        return "it has uncommitted or untracked files"
-    if (changed := next(uncommitted_submodules(path), None)) is not None:
-        return f"its submodule {folded(changed, 200)} has uncommitted or untracked files"
-    if copies := only_copies(path, branch):
-        return f"it has commits that exist nowhere else: {copies[0]}"
-    return None
+    if work := [*unsaved_files(path), *unsaved_commits(path, branch)]:
+        return f"it has {'; '.join(work)}"
+    return None if has_branch(path, branch) else f"there is no branch {branch}"
 
 
 def _force(path: str) -> list[str]:
     """The option without which git removes no worktree with a submodule, even an empty one."""
     return ["--force"] if submodules(path) else []
-
-
-def _is_main(main: str, common: str) -> bool:
-    if common == os.path.join(main, ".git"):
-        return True
-    return common_of(main) == common and os.path.realpath(git(main, "rev-parse", "--show-toplevel")) == main
 
 
 def directory_of(

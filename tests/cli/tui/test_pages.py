@@ -14,6 +14,7 @@ from sm.cli.tui.screens import LinePrompt
 from tests.board.samples import row_data, update
 from tests.cli.tui.test_top import MORE, ask, leave, propose_completion, request_of
 from tests.cli.tui.view import View, top
+from tests.git_repositories import make_app
 from tests.instance import Instance
 from tests.session_client import request_as
 
@@ -171,6 +172,27 @@ async def test_session_is_renamed_moved_and_deleted(home: Instance, agent: str) 
         await view.press("y")
         await view.shows(f"done: sm rm {moved}")
         await view.until(lambda: moved not in view.app.board.rows, "its row is gone")
+
+
+async def test_session_with_work_that_exists_nowhere_else_is_not_deleted(home: Instance) -> None:
+    repository = home.work / "repository"
+    make_app(home.work).rename(repository)
+    session = home.spawn("Sleeper", "x", "--name", "worker", "--worktree", cwd=repository)["session_id"]
+    path = Path(home.session(session)["worktree"]["path"])
+    (path / "new.txt").write_text("x\n")
+    async with top(home) as view:
+        await view.select(session)
+        home.sm("kill", session, "--force")
+        await view.until(lambda: view.app.board.rows[session].status == "killed", "the row is killed")
+        await view.select(session)
+        await view.press("D")
+        await view.shows(
+            "Delete sleeper-worker with its messages and files (refused if its worktree has work that"
+        )
+        await view.press("y")
+        await view.shows("failed: sleeper-worker has work in")
+    assert home.session(session)["status"] == "killed"
+    home.sm("rm", session, "--discard", "--yes")
 
 
 async def test_archived_sessions_are_shown_on_demand(home: Instance, agent: str) -> None:

@@ -1,9 +1,11 @@
 """Merge the branch of an agent's worktree into your branch.
 
+Merges what the agent has committed on the branch of its worktree, or on a branch of its own that is checked out there.
+
 Merges into the branch of the git worktree around the current directory, or else of the repository's main directory.
 With --squash, all changes become one commit.
 
-The command changes nothing, and says why, if the agent has uncommitted changes, commits that are not on its branch or
+The command changes nothing, and says why, if the agent has uncommitted changes, commits on no branch or on two, or
 an unfinished rebase or merge, if your directory has uncommitted changes to tracked files or no branch, if the merge
 would overwrite files that git does not track, if it would point a submodule to a commit that was not published and that
 the submodule of your directory does not have, or if it has conflicts. git runs as you, without programs that the
@@ -52,7 +54,7 @@ def command(session: str, squash: bool, call: Call) -> None:
         )
     document = {
         "session_id": work.session["session_id"],
-        "branch": work.branch,
+        "branch": done.branch if done else work.branch,
         "into": done and done.into,
         "directory": done and done.top,
         "commit": done and done.commit,
@@ -63,5 +65,5 @@ def command(session: str, squash: bool, call: Call) -> None:
     else:
         commits = plural(done.commits, "commit")
         commits += " as one" if squash and done.commits > 1 else ""
-        text = f"Merged {line(work.branch)} into {line(done.into)} in {line(done.top)}: {commits}, now at {done.commit}"
+        text = f"Merged {line(done.branch)} into {line(done.into)} in {line(done.top)}: {commits}, now at {done.commit}"
     call.show_value(document, lambda _: [text])

@@ -1,7 +1,8 @@
 """Delete all ended sessions, or those of a certain age.
 
-Deletes sessions as sm rm does: messages, terminals, files and worktrees without unsaved work. Archived sessions and
-sessions whose process still runs are kept. From an agent: only its descendants. On a terminal, the command asks before.
+Deletes sessions as sm rm does: messages, terminals, files and worktrees. Archived sessions and sessions whose process
+still runs are kept. A session with work that exists nowhere else is kept and listed at the end. From an agent: only its
+descendants. On a terminal, the command asks before.
 
 The JSON is an array of the deleted sessions.
 

@@ -2,16 +2,17 @@
 
 Deletes a session's messages, terminal and files; its events are kept.
 
-A git worktree from sm spawn --worktree is deleted too, including files that git ignores. The worktree is kept if it
-has uncommitted or untracked files, a commit that is in no branch or tag, or an unfinished rebase, merge or bisect.
-It is also kept if another session works in it. Its branch is kept if it has commits that exist nowhere else. sm diff
-shows this work and sm merge merges it; --discard deletes it.
+A git worktree from sm spawn --worktree is deleted too, including files that git ignores, and so is its branch. The
+worktree is kept if another session works in it.
 
-The session is not deleted while a commit of a submodule exists only in its worktree. --discard names such commits and
-asks a person first; without a terminal it needs --yes, and an agent may not do it.
+The session is not deleted while its worktree has work that exists nowhere else: uncommitted or untracked files, commits
+in no other branch or tag, commits of a submodule, or an unfinished rebase, merge or bisect. sm diff shows this work
+and sm merge merges it. --discard names it, asks a person and deletes it; without a terminal it needs --yes, and an
+agent may not do it. Where sm must not run git, --discard deletes only the session.
 
 With --ended: every ended session that is not archived; from an agent, only its descendants. A session whose process
-still runs is skipped. On a terminal, the command asks before. sm prune chooses by age.
+still runs is skipped. One with such work is skipped too, and listed at the end. On a terminal, the command asks before.
+sm prune chooses by age.
 
 If the command fails for one session, it continues with the next one. The exit code is that of the first failure.
 With several sessions or --ended, the JSON is an array.
@@ -22,8 +23,8 @@ Examples:
   sm rm --ended --workspace shop
 """
 
-import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -32,11 +33,13 @@ from sm.cli.call import Call, json_option
 from sm.cli.display.errors import print_warnings
 from sm.cli.display.output import now
 from sm.cli.options import ended_sessions, sessions_argument, workspace_option
-from sm.cli.selection import ask, check, confirm, ended, yes_option
+from sm.cli.selection import check, confirm, ended, runs, yes_option
 from sm.client.http import session_path
-from sm.core.lines import JsonObject, line
-from sm.core.session_lines import label, name_to_type
-from sm.errors import ExternalError, IllegalState, NotPermitted, SmError, UsageError
+from sm.core.lines import JsonObject, line, plural
+from sm.errors import IllegalState, NotPermitted, SmError, UsageError
+
+if TYPE_CHECKING:
+    from sm.cli.unsaved_work import UnsavedWork
 
 
 @click.command(help=__doc__)
@@ -63,70 +66,59 @@ def command(
         raise UsageError("--discard needs SESSION", "sm rm SESSION --discard")
     if every:
         return remove_chosen(call, ended(call.client, workspace, call.instance.session_id, now()), yes=yes)
-    kept = refuse_only_copies(call, sessions, discard=discard, yes=yes)
+    kept: dict[str, SmError] = {}
+    for reference in sessions:
+        try:
+            _check_work(call, reference, discard=discard, yes=yes)
+        except (IllegalState, NotPermitted) as error:
+            if len(sessions) == 1:
+                raise
+            kept[reference] = error
     code = _remove(call, [session for session in sessions if session not in kept], discard=discard)
-    return code or next(iter(kept.values()), 0)
+    print_warnings([f"kept: {error.message}; {error.hint}" for error in kept.values()])
+    return code or next((error.exit_code for error in kept.values()), 0)
 
 
 def remove_chosen(call: Call, sessions: Sequence[JsonObject], *, yes: bool) -> int:
-    """Delete sessions that the command chose, after a confirmation; return the exit code."""
-    if not sessions and not call.as_json:
-        click.echo("no sessions to delete", err=True)
-        return 0
-    confirm("Delete", sessions, yes=yes)
-    kept = refuse_only_copies(call, [session["session_id"] for session in sessions], chosen=True)
-    return _remove(call, [s["session_id"] for s in sessions if s["session_id"] not in kept], chosen=True)
+    """Delete sessions that the command chose, after a confirmation; return the exit code.
 
-
-def refuse_only_copies(
-    call: Call, sessions: Sequence[str], *, chosen: bool = False, discard: bool = False, yes: bool = False
-) -> dict[str, int]:
-    """Find the sessions that must stay, because commits of a submodule exist only in their worktree.
-
-    Returns them with the exit code; says why. With `discard`, a person may agree, at a terminal or with `yes`. Raises
-    the error of a single session.
+    Sessions with work that exists nowhere else stay, and are listed at the end.
     """
-    kept: dict[str, int] = {}
-    for reference in sessions:
-        try:
-            _refuse_only_copy(call, reference, discard=discard, yes=yes)
-        except (IllegalState, NotPermitted) as error:
-            if len(sessions) == 1 and not chosen:
-                raise
-            kept[reference] = 0 if chosen else error.exit_code
-            print_warnings([f"skipped: {error.message}"])
-    return kept
+    kept = {s["session_id"]: work for s in sessions if (work := _unsaved_work(call, s)) is not None}
+    chosen = [session for session in sessions if session["session_id"] not in kept]
+    code = 0
+    if chosen:
+        confirm("Delete", chosen, yes=yes)
+    if chosen or call.as_json:
+        code = _remove(call, [session["session_id"] for session in chosen], chosen=True)
+    else:
+        click.echo("no sessions to delete", err=True)
+    if kept:
+        found = f"kept {plural(len(kept), 'session')} with work that exists nowhere else"
+        commands = "to keep the work: sm merge SESSION; to delete it: sm rm SESSION --discard"
+        print_warnings([f"{found}; {commands}", *(work.summary() for work in kept.values())])
+    return code
 
 
-def _refuse_only_copy(call: Call, reference: str, *, discard: bool, yes: bool) -> None:
+def _check_work(call: Call, reference: str, *, discard: bool, yes: bool) -> None:
+    """Raise IllegalState or NotPermitted if the session has work that nobody has given up."""
     try:
         session = call.client.get(session_path(reference))
     except SmError:
         return  # its removal says why
-    if session["worktree"] is None:
+    if (work := _unsaved_work(call, session)) is None:
         return
-    from sm.cli.submodules import session_copies
-    from sm.cli.worktrees import may_run_git
-
-    try:
-        copies = session_copies(session, sandboxed=not may_run_git(call.client, session))
-    except (ExternalError, IllegalState):  # where git does not run, the worktree is kept
-        return
-    if not copies:
-        return
-    path = line(session["worktree"]["path"])
-    found = f"commits that exist only in the worktree {path}: {'; '.join(map(str, copies))}"
     if not discard:
-        raise IllegalState(
-            f"{label(session)} has {found}",
-            f"push them from the submodule, or delete them: sm rm {name_to_type(session)} --discard",
-        )
-    if call.instance.session_id is not None:
-        raise NotPermitted(f"only the operator may delete {found}", "push them from the submodule")
-    if not yes and not (sys.stdin.isatty() and sys.stderr.isatty()):
-        hint = f"to delete them: sm rm {name_to_type(session)} --discard --yes"
-        raise IllegalState(f"--discard would delete {found}", hint)
-    ask(f"Delete {found}?", yes=yes)
+        raise work.refusal()
+    work.check_discard(by_session=call.instance.session_id is not None, yes=yes)
+
+
+def _unsaved_work(call: Call, session: JsonObject) -> "UnsavedWork | None":
+    if session["worktree"] is None or runs(session):  # the daemon refuses the second one
+        return None
+    from sm.cli.unsaved_work import unsaved_work_of
+
+    return unsaved_work_of(call.client, session)
 
 
 def _remove(call: Call, sessions: Sequence[str], *, chosen: bool = False, discard: bool = False) -> int:

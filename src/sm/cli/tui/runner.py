@@ -36,9 +36,10 @@ from sm.cli.tui.page_tabs import PageTabs
 from sm.cli.tui.pages import FollowPage
 from sm.cli.tui.palette import PaletteChoice
 from sm.cli.tui.screens import KeyQuestion, LinePrompt, TextPage
+from sm.cli.unsaved_work import unsaved_work_of
 from sm.cli.worktrees import clean
 from sm.client.environment import environment
-from sm.client.http import START_TIMEOUT_S, TIMEOUT_S, Client
+from sm.client.http import START_TIMEOUT_S, TIMEOUT_S, Client, session_path
 from sm.core.message_lines import outcome
 from sm.core.request_lines import verdict
 from sm.core.states import OPEN_STATES
@@ -346,6 +347,8 @@ class ActionRunner:
             if call.recipients:
                 text = await asyncio.to_thread(self._broadcast, call)
             else:
+                if name == "rm" and target.session_id is not None:
+                    await asyncio.to_thread(self._refuse_unsaved_work, target.session_id)
                 body = call.body
                 if name == "spawn":
                     body = {**body, "environment": environment(), "process_limits": soft_limits()}
@@ -371,6 +374,12 @@ class ActionRunner:
                 self._undo = (action.undo, target, time.monotonic() + app.pace.undo_s)
             app.tell(text)
         app.reload()
+
+    def _refuse_unsaved_work(self, session_id: str) -> None:
+        """Raise IllegalState if the session has work that exists nowhere else, as `sm rm` does."""
+        work = unsaved_work_of(self._client, self._client.get(session_path(session_id)))
+        if work is not None:
+            raise work.refusal()
 
     def _broadcast(self, call: ApiCall) -> str:
         """Send to each recipient, and say how many messages the daemon has taken."""

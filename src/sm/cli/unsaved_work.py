@@ -1,0 +1,194 @@
+"""Finds work in the worktree of a session that exists nowhere else, before `sm rm` forgets the session."""
+
+import os
+import sys
+from dataclasses import dataclass
+
+from sm.cli.git import common_of, git, is_in_operation, is_sandboxed, repository_around
+from sm.cli.selection import agrees
+from sm.cli.submodules import only_copies, uncommitted_submodules
+from sm.client.http import Client
+from sm.core.lines import JsonObject, plural
+from sm.core.session_lines import label, name_to_type
+from sm.core.text import folded
+from sm.core.worktrees import repository_of
+from sm.errors import ExternalError, IllegalState, NotPermitted
+from sm.linux.repositories import has_commit
+
+_SHOWN_MAX = 5
+_FIELDS = {"1": 8, "2": 9, "u": 10, "?": 1}
+"""The number of fields before the path in a line of `git status --porcelain=v2` (git-status(1)), by its kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnsavedWork:
+    """The work of `session` that exists only in its worktree at `path`, and how a person keeps it.
+
+    `parts`: noun phrases. `unknown`: why sm cannot look into the worktree.
+    """
+
+    session: JsonObject
+    path: str
+    parts: tuple[str, ...] = ()
+    has_files: bool = False
+    unknown: str | None = None
+
+    def refusal(self) -> IllegalState:
+        """The error of `sm rm`."""
+        reference = name_to_type(self.session)
+        if self.unknown is not None:
+            return IllegalState(
+                f"{label(self.session)} may have work in {self.path} that exists nowhere else: {self.unknown}",
+                f"look there yourself; to delete only the session: sm rm {reference} --discard",
+            )
+        commit = f"commit it in {self.path}, then: " if self.has_files else ""
+        return IllegalState(
+            f"{label(self.session)} has {self}",
+            f"to keep it: {commit}sm merge {reference}; to delete it: sm rm {reference} --discard",
+        )
+
+    def summary(self) -> str:
+        return f"{label(self.session)}: {self._found} in {self.path}"
+
+    def check_discard(self, *, by_session: bool, yes: bool) -> None:
+        """Ask a person at a terminal whether `--discard` may delete the work. Raises IllegalState and NotPermitted."""
+        if by_session:
+            raise NotPermitted(f"only the operator may delete {self}", "ask the operator")
+        if self.unknown is not None or yes:  # the worktree that sm cannot look into stays
+            return
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise IllegalState(
+                f"--discard would delete {self}",
+                f"to delete it: sm rm {name_to_type(self.session)} --discard --yes",
+            )
+        if not agrees(f"Delete {self}?"):
+            raise IllegalState("cancelled")
+
+    def __str__(self) -> str:
+        return f"work in {self.path} that exists nowhere else: {self._found}"
+
+    @property
+    def _found(self) -> str:
+        return "; ".join(self.parts) if self.unknown is None else f"sm cannot look: {self.unknown}"
+
+
+def unsaved_work_of(client: Client, session: JsonObject) -> UnsavedWork | None:
+    """Look into the worktree that sm has made for a session. None: nothing would be lost with the session."""
+    worktree = session["worktree"]
+    if worktree is None:
+        return None
+    path, branch = str(worktree["path"]), str(worktree["branch"])
+    main, shown = repository_of(path, branch), folded(path, 4096)
+    if main is None or not os.path.isdir(path) or os.path.realpath(path) != path:
+        return None
+    try:
+        if session["effective_mode"] != "direct" or is_sandboxed(client, {main, path}):
+            why = "a sandboxed session may have changed the programs that git runs in it"
+            return UnsavedWork(session, shown, unknown=why)
+        if not is_own_worktree(path, branch):
+            return None
+        files, parts = unsaved_files(path), unsaved_commits(path, branch)
+    except (ExternalError, IllegalState) as error:
+        return UnsavedWork(session, shown, unknown=error.message)
+    return UnsavedWork(session, shown, (*files, *parts), bool(files)) if files or parts else None
+
+
+def unsaved_files(path: str) -> list[str]:
+    """Describe uncommitted and untracked files, and an unfinished operation of git. Raises ExternalError."""
+    found = []
+    if is_in_operation(repository_around(path).own):
+        found.append("an unfinished rebase, merge, cherry-pick or bisect")
+    if files := _uncommitted(path):
+        more = f" and {len(files) - _SHOWN_MAX} more" if len(files) > _SHOWN_MAX else ""
+        names = ", ".join(folded(file, 200) for file in files[:_SHOWN_MAX])
+        found.append(
+            f"{len(files)} uncommitted or untracked {'file' if len(files) == 1 else 'files'} ({names}{more})"
+        )
+    found += (
+        f"uncommitted or untracked files in the submodule {folded(inside, 200)}"
+        for inside in uncommitted_submodules(path)
+    )
+    return found
+
+
+def unsaved_commits(path: str, branch: str) -> list[str]:
+    """Describe the commits of a worktree and its submodules that exist nowhere else. Raises ExternalError.
+
+    Commits whose changes are in the branch of the repository, as after `sm merge --squash`, exist there.
+    """
+    found = []
+    commits = [] if is_squashed(path, branch) else _only_here(path, branch)
+    if commits:
+        newest = git(path, "log", "--max-count=1", "--format=%h %s", commits[0], "--")
+        more = f" and {len(commits) - 1} more" if len(commits) > 1 else ""
+        found.append(
+            f"{plural(len(commits), 'commit')} in no other branch or tag ({folded(newest, 100)}{more})"
+        )
+    if copies := only_copies(path, branch):
+        found.append(f"commits of submodules ({'; '.join(map(str, copies))})")
+    return found
+
+
+def is_own_worktree(path: str, branch: str) -> bool:
+    """True for a worktree that sm has made for this branch: a caller of the API may name any directory."""
+    main = repository_of(path, branch)
+    common, own = common_of(path), git(path, "rev-parse", "--absolute-git-dir")
+    top = git(path, "rev-parse", "--show-toplevel")
+    return main is not None and top == path and own != common and is_main(main, common)
+
+
+def is_main(main: str, common: str) -> bool:
+    """True if `main` is the directory of the repository with this git directory."""
+    if common == os.path.join(main, ".git"):
+        return True
+    return common_of(main) == common and os.path.realpath(git(main, "rev-parse", "--show-toplevel")) == main
+
+
+def _uncommitted(path: str) -> list[str]:
+    lines = iter(git(path, "status", "--porcelain=v2", "-z").split("\0"))
+    found = []
+    for line in lines:
+        if (fields := _FIELDS.get(line[:1])) is None:
+            continue
+        found.append(line.split(" ", fields)[-1])
+        if line.startswith("2 "):
+            next(lines, None)  # the former path of a renamed file
+    return found
+
+
+def _only_here(path: str, branch: str) -> list[str]:
+    """The commits that only HEAD and the branch of the worktree have, the newest first."""
+    tips = _tips(path, branch)
+    others = (f"--exclude={branch}", "--branches", "--tags", "--remotes")
+    return git(path, "rev-list", *tips, "--not", *others, "--").split() if tips else []
+
+
+def _tips(path: str, branch: str) -> list[str]:
+    own = f"refs/heads/{branch}"
+    tips = ["HEAD"] if has_commit(repository_around(path)) else []
+    return [*tips, own] if has_branch(path, branch) else tips
+
+
+def has_branch(path: str, branch: str) -> bool:
+    ref = f"refs/heads/{branch}"
+    return git(path, "for-each-ref", "--format=%(refname)", ref) == ref
+
+
+def is_squashed(path: str, branch: str) -> bool:
+    """True if each file that the branch has changed is the same in the branch of the repository."""
+    main, tips = repository_of(path, branch), _tips(path, branch)
+    try:
+        target = git(main or path, "rev-parse", "--verify", "HEAD")
+        return all(_has_changes_of(path, target, tip) for tip in tips)
+    except (ExternalError, IllegalState):  # no commit there, or no common one
+        return False
+
+
+def _has_changes_of(path: str, target: str, tip: str) -> bool:
+    base = git(path, "merge-base", target, tip)
+    return not _changed(path, base, tip) & _changed(path, target, tip)
+
+
+def _changed(path: str, one: str, other: str) -> set[str]:
+    listed = git(path, "diff", "--name-only", "--no-renames", "-z", one, other, "--")
+    return set(filter(None, listed.split("\0")))

@@ -1,0 +1,139 @@
+"""`sm merge` of commits on other branches than that of the worktree, and of branches that are gone."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures import context_fixture
+from tests.git_repositories import commit, git, make_app
+from tests.sim.stage import Instance
+
+pytestmark = pytest.mark.processes  # git
+
+instance = context_fixture("function", Instance)
+
+
+@pytest.fixture
+def repo(instance: Instance) -> Path:
+    path = make_app(instance.work)
+    git(path, "config", "user.name", "x")
+    git(path, "config", "user.email", "x@localhost")
+    return path
+
+
+@pytest.fixture
+def worktree(instance: Instance, repo: Path) -> Path:
+    session = instance.spawn("Sleeper", "x", "--worktree", "--name", "login", cwd=repo)
+    return Path(session["worktree"]["path"])
+
+
+def refused(instance: Instance, repo: Path) -> tuple[str, str]:
+    """The error and the hint of a merge, which changes nothing."""
+    before = git(repo, "for-each-ref")
+    error, hint = instance.refused("merge", "sleeper-login", exit_code=4, cwd=repo).splitlines()
+    assert git(repo, "for-each-ref") == before
+    return error.removeprefix("sm: "), hint.removeprefix("hint: ")
+
+
+@pytest.mark.parametrize("name", ["feature", "`id`;'&$(id)", "uber-\N{SNOWMAN}"])
+@pytest.mark.parametrize("end", ["as it was", "deleted", "behind"])
+def test_merge_takes_the_branch_that_the_agent_has_made(
+    instance: Instance, repo: Path, worktree: Path, name: str, end: str
+) -> None:
+    if end == "behind":
+        commit(worktree, "first of the agent\n")
+    git(worktree, "switch", "-q", "-c", name)
+    made = commit(worktree, "b\n")
+    if end == "deleted":
+        git(worktree, "branch", "-D", "sm/login")
+    merged = instance.json("merge", "sleeper-login", cwd=repo)
+    assert (merged["branch"], merged["into"]) == (name, "main")
+    assert git(repo, "rev-parse", "HEAD") == made
+    assert "Nothing to merge" in instance.sm("merge", "sleeper-login", cwd=repo)
+
+
+def test_merge_names_the_own_branch_of_an_agent_when_it_has_conflicts(
+    instance: Instance, repo: Path, worktree: Path
+) -> None:
+    git(worktree, "switch", "-q", "-c", "a;b")
+    commit(worktree, "b\n")
+    commit(repo, "c\n")
+    error, hint = refused(instance, repo)
+    assert error.startswith(f"cannot merge a;b in {repo}: conflicts in api/a.txt")
+    assert hint == f"git -C {repo} merge 'a;b'"
+
+
+def test_merge_is_refused_when_the_agent_has_commits_on_two_branches(
+    instance: Instance, repo: Path, worktree: Path
+) -> None:
+    git(worktree, "switch", "-q", "-c", "feature")
+    commit(worktree, "b\n")
+    git(worktree, "switch", "-q", "sm/login")
+    commit(worktree, "c\n")
+    git(worktree, "switch", "-q", "feature")
+    assert refused(instance, repo) == (
+        "sleeper-login has commits on two branches, sm/login and feature, and a merge takes only one",
+        "sm send sleeper-login 'Merge the branch sm/login into the branch that is checked out'",
+    )
+    instance.sm("kill", "sleeper-login")
+    assert refused(instance, repo)[1] == f"git -C {worktree} merge sm/login"
+
+
+def test_merge_is_refused_when_a_commit_is_on_no_branch(
+    instance: Instance, repo: Path, worktree: Path
+) -> None:
+    git(worktree, "checkout", "-q", "--detach")
+    commit(worktree, "b\n")
+    assert refused(instance, repo) == (
+        "sleeper-login has a commit that is not on its branch sm/login, which a merge would leave behind",
+        "sm send sleeper-login 'Bring your commits to the branch sm/login'",
+    )
+    git(worktree, "branch", "-D", "sm/login")
+    assert refused(instance, repo) == (
+        "the branch sm/login of sleeper-login was deleted, and no branch is checked out in its worktree",
+        f"git -C {worktree} switch -c sm/login",
+    )
+
+
+def test_commands_name_a_deleted_branch_in_their_own_words(
+    instance: Instance, repo: Path, worktree: Path
+) -> None:
+    lost = commit(worktree, "b\n")
+    git(worktree, "update-ref", "-d", "refs/heads/sm/login")
+    error, hint = refused(instance, repo)
+    assert error == (
+        f"sleeper-login has a branch without a commit in {worktree}: its branch sm/login was deleted, "
+        "or it has made a new one"
+    )
+    log = f"{repo}/.git/worktrees/login/logs/HEAD"
+    assert hint == f"{log} lists the commits; to restore sm/login: git -C {worktree} branch sm/login COMMIT"
+    assert instance.refused("diff", "sleeper-login", exit_code=4) == f"sm: {error}\nhint: {hint}\n"
+    (found,) = instance.json("digest")["not_compared"]
+    assert found["reason"] == error
+    assert lost in Path(log).read_text()
+    git(worktree, "branch", "sm/login", lost)
+    assert instance.sm("merge", "sleeper-login", cwd=repo).startswith("Merged sm/login into main")
+
+
+def test_commands_name_a_branch_without_a_commit_in_their_own_words(
+    instance: Instance, repo: Path, worktree: Path
+) -> None:
+    commit(worktree, "b\n")
+    git(repo, "checkout", "-q", "--orphan", "empty")
+    assert refused(instance, repo) == (
+        f"the branch that is checked out in {repo} has no commit",
+        f"git -C {repo} switch BRANCH",
+    )
+    git(worktree, "checkout", "-q", "--orphan", "new")
+    assert "has a branch without a commit" in refused(instance, repo)[0]
+    assert instance.json("digest")["not_compared"] == []
+    assert instance.run("diff", "sleeper-login", "--stat").returncode == 0
+
+
+def test_hint_for_uncommitted_changes_is_not_to_write_to_an_ended_agent(
+    instance: Instance, repo: Path, worktree: Path
+) -> None:
+    (worktree / "new.txt").write_text("b\n")
+    assert refused(instance, repo)[1] == "sm send sleeper-login 'Commit your work'"
+    instance.sm("kill", "sleeper-login")
+    assert refused(instance, repo)[1] == f"commit them in {worktree}, then merge again"
