@@ -42,9 +42,14 @@ of other sessions are on one line of at most 500 characters, and quoted where th
 
 A call that fails has `isError`, and its result is `{"error": {"code", "message", "hint", "retry_after_s"}}` with a code
 of the [errors](reference/errors.md). Behind the commands of `sm`, the hint has the tools that do the same, such as
-`list sessions: sm all [tool list_workspace_sessions]`. The limit of spawns per second has `retry_after_s`, and the
-daemon does not wait for it. Unknown tools and arguments that do not match the schema are JSON-RPC errors: `data` has
-the `path`, the `value` and what is `allowed`.
+`list sessions: sm all [tool list_workspace_sessions]`. A limit per time has `retry_after_s`. `create_session` waits for
+the limit of spawns per second up to 30 s. An unknown tool is a JSON-RPC error.
+
+Arguments are taken in the forms in which models write them: `null` or an empty text for an optional one, a number or a
+boolean as a text, a single value or a text with JSON where a list is expected, a choice in another case, blanks and
+quotes around a name, and `sessionId` for `session_id`. A number beyond its limits becomes the nearest one that is
+allowed, and the result says so in `warnings`. All other arguments that do not match the schema are refused with the
+code `usage`, and the error has their `path`, the `value` and what is `allowed`.
 
 ## Resources
 

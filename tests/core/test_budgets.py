@@ -36,6 +36,9 @@ from tests.samples import session
         ("tokens=2.05M", Amounts(tokens=2_050_000)),  # 2.05 * 1e6 is 2049999.9999999998
         ("tokens=1000000M", Amounts(tokens=10**12)),
         ("usd=1m", Amounts(usd=1_000_000)),
+        ("USD: $5", Amounts(usd=5)),
+        ("$2.50; 90 minutes", Amounts(usd=2.5, minutes=90)),
+        ("5 dollars,2M tokens", Amounts(usd=5, tokens=2_000_000)),
         ("minutes=527040", Amounts(minutes=366 * 24 * 60)),
     ],
 )
@@ -46,7 +49,7 @@ def test_budget_is_parsed(text: str, amounts: Amounts) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("", ",", "usd", "usd=", "=5", "hours=3", "USD=5", "usd=5,", "usd=1,usd=2", "usd=1 usd=2"),
+        *("", ",", "usd", "usd=", "=5", "hours=3", "usd=5,", "usd=1,usd=2", "usd=1 usd=2"),
         *("usd=0", "usd=-1", "usd=+1", "usd=nan", "usd=inf", "usd=1e400", "usd=1e3", "usd=0x10", "usd=1_000"),
         *(
             "usd=\N{ARABIC-INDIC DIGIT FIVE}",

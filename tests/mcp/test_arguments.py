@@ -23,12 +23,11 @@ LONG = "x" * 5000
         ({}, "missing argument: title", "title"),
         ({"title": ""}, "title: must have 1 to 5 characters", "title"),
         ({"title": "123456"}, "title: must have 1 to 5 characters", "title"),
-        ({"title": 5}, "title: must be a string", "title"),
-        ({"title": "a", "count": 4}, "count: must be 1 to 3", "count"),
-        ({"title": "a", "count": "2"}, "count: must be a whole number", "count"),
+        ({"title": {}}, "title: must be a string", "title"),
+        ({"title": "a", "count": "two"}, "count: must be a whole number", "count"),
         ({"title": "a", "count": True}, "count: must be a whole number", "count"),
         ({"title": "a", "mode": "c"}, "mode: must be one of: a, b", "mode"),
-        ({"title": "a", "tree": 1}, "tree: must be a boolean", "tree"),
+        ({"title": "a", "tree": 2}, "tree: must be a boolean", "tree"),
         ({"title": "a", "names": []}, "names: must have 1 to 2 items", "names"),
         ({"title": "a", "names": ["a"] * 3}, "names: must have 1 to 2 items", "names"),
         ({"title": "a", "names": ["a", "long"]}, "names[1]: must have 1 to 3 characters", "names[1]"),
@@ -55,7 +54,7 @@ def test_check_repeats_little_of_a_wrong_value() -> None:
 
 
 def test_check_makes_a_whole_number_of_one_with_a_fraction_of_zero() -> None:
-    checked = CHECK.check({"title": "a", "count": 2.0})
+    checked, _ = CHECK.check({"title": "a", "count": 2.0})
     assert (checked, type(checked["count"])) == ({"title": "a", "count": 2}, int)
 
 

@@ -15,6 +15,12 @@ DAILY = "daily"
 
 _MOST: Mapping[str, float] = {"usd": 1e6, "tokens": 1e12, "minutes": 366 * 24 * 60.0}
 """The units, each with its largest limit."""
+_UNITS: Mapping[str, str] = {
+    **dict.fromkeys(("$", "dollar", "dollars"), "usd"),
+    "token": "tokens",
+    **dict.fromkeys(("minute", "min", "mins"), "minutes"),
+}
+"""Other words for the units."""
 _LEAST: Mapping[str, float] = {"usd": 0.000001, "tokens": 1, "minutes": 0.01}
 _FACTORS: Mapping[str, float] = {"": 1, "k": 1e3, "K": 1e3, "m": 1e6, "M": 1e6}
 _AMOUNT = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?|\.[0-9]{1,9})([kKmM]?)", re.ASCII)
@@ -153,9 +159,9 @@ def _parsed(text: str, *, removable: bool) -> tuple[Amounts, frozenset[str]]:
     if len(text) > _TEXT_MAX:
         raise InvalidAmounts(f"longer than {_TEXT_MAX} characters")
     amounts, removed, seen = Amounts(), set[str](), set[str]()
-    for part in text.split(","):
-        unit, equals, number = (piece.strip() for piece in part.partition("="))
-        if not equals or unit not in _MOST:
+    for part in re.split(r"[,;]", text):
+        unit, number = _unit_and_number(part.strip())
+        if unit not in _MOST:
             raise InvalidAmounts(f"{part.strip()[:40]!r} is not one of usd=N, tokens=N and minutes=N")
         if unit in seen:
             raise InvalidAmounts(f"{unit} is named twice")
@@ -165,6 +171,17 @@ def _parsed(text: str, *, removable: bool) -> tuple[Amounts, frozenset[str]]:
         else:
             amounts = amounts.with_amount(unit, _amount(unit, number))
     return amounts, frozenset(removed)
+
+
+def _unit_and_number(part: str) -> tuple[str, str]:
+    """The unit and the number in `usd=5`, `USD: 5`, `$5`, `5 dollars` or `90 minutes`; without a unit it is empty."""
+    if part.startswith("$"):
+        part = f"usd={part[1:]}"
+    unit, sign, number = re.fullmatch(r"([^=:]*)([=:]?)(.*)", part, re.DOTALL).groups()  # type: ignore[union-attr]  # every text matches
+    if not sign:
+        number, _, unit = part.partition(" ")
+    unit = unit.strip().lower()
+    return _UNITS.get(unit, unit), number.strip().removeprefix("$")
 
 
 def _amount(unit: str, text: str) -> float:

@@ -43,7 +43,7 @@ def nearest_name(pattern: str, kind: str, wish: str, taken: Container[str]) -> s
 
 def normalize_title(title: str) -> str:
     """The title in NFC without spaces around it. Raises UsageError unless it is printable text of one line."""
-    kept = validate_text(title, "title", _TITLE_MAX, one_line=True).strip()
+    kept = validate_text(title.strip(" \t\r\n"), "title", _TITLE_MAX, one_line=True).strip()
     if not kept:
         raise UsageError("the title is empty", "a title is a few words: Fix the login")
     if is_folded(kept):

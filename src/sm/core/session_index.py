@@ -7,6 +7,9 @@ from dataclasses import replace
 from sm.core.lifecycle import is_live
 from sm.core.models import Session
 
+PREFIX_MIN = 4
+"""The characters that the beginning of an id must have to name a session."""
+
 
 def is_unfinished(session: Session) -> bool:
     """True while the session is live or its process runs. Only `sm restore` makes an ended session unfinished."""

@@ -65,7 +65,7 @@ class Calls:
         if tool is None or name not in known:
             raise ArgumentError("unknown tool", {"path": "name", "value": name[:100], "allowed": known})
         try:
-            checked = self._checks[name].check(values)
+            checked, warnings = self._checks[name].check(values)
         except ArgumentError as wrong:
             return {"error": {"code": UsageError.code, "message": wrong.message, **wrong.data}}, True
         call = ToolCall(
@@ -81,6 +81,8 @@ class Calls:
         error: SmError | None = None
         try:
             shown = compact(await tool.handler(call))
+            if warnings:
+                shown["warnings"] = [*warnings, *shown.get("warnings", ())]
         except SmError as refused:
             error = refused
         except ConnectionError:

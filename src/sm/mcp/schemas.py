@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sm.core.text import folded
+from sm.mcp.forms import fitted
 
 Schema = dict[str, Any]
 
@@ -76,17 +77,18 @@ class ArgumentCheck:
     def __init__(self, schema: Schema) -> None:
         from jsonschema import Draft202012Validator
 
+        self._schema = schema
         self._validator = Draft202012Validator(schema)
-        self._whole = {n for n, part in schema["properties"].items() if part.get("type") == "integer"}
 
-    def check(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments. Raises ArgumentError for the first one that the schema does not allow.
+    def check(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """Return the arguments as `fitted` has them, and its warnings.
 
-        JSON has one kind of number, so 5.0 is a whole number too.
+        Raises ArgumentError for the first one that the schema does not allow.
         """
-        error = next(self._validator.iter_errors(values), None)
+        found, warnings = fitted(self._schema, values)
+        error = next(self._validator.iter_errors(found), None)
         if error is None:
-            return {name: int(value) if name in self._whole else value for name, value in values.items()}
+            return found, warnings
         # For a missing or an unknown name the path ends at the object that it belongs to.
         path = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in error.absolute_path).lstrip(".")
         rule, schema = str(error.validator), dict(error.schema)

@@ -10,6 +10,7 @@ from sm.core.lifecycle import is_ended, is_live
 from sm.core.messages import IN_OPERATORS_INBOX, INBOX, SM_ITSELF, Message
 from sm.core.models import Caller, RequestKey, Session, Signal
 from sm.core.pauses import PAUSED
+from sm.core.reference import session_word
 from sm.core.requests import Answer, Request
 from sm.core.states import CallerKind, MessageMode, MessageState, NoticeKind, RequestKind, SignalKind, TextUse
 from sm.core.statuses import Status
@@ -100,7 +101,7 @@ class Messages:
         Raises InvalidText, NotFound, NotPermitted, LimitReached, RateLimited; IllegalState when the message cannot
         arrive, when the answered dialog takes no answer, or when the text must answer and cannot; AnswersQuestion.
         """
-        if reference == CallerKind.OPERATOR and caller.session_id is not None:
+        if session_word(reference) == CallerKind.OPERATOR and caller.session_id is not None:
             return SentText(await self._send_to_operator(caller, text, mode, ttl_s, key, use))
         target = self._manager.find(caller, reference, Action.SEND)
         answers = use is TextUse.ANSWER

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from sm.core.labels import short_label
 from sm.core.models import Caller, RequestKey, Session, Signal
+from sm.core.reference import bare, request_number
 from sm.core.requests import Answer, Question, Request
 from sm.core.states import RequestKind, RequestState, SignalKind
 from sm.core.text import MESSAGE_MAX, REPORT_MAX, validate_text
@@ -32,7 +33,6 @@ from sm.store import Store, Transaction
 
 _OPTIONS_MAX = 20
 _OPTION_MAX = 200
-_NAME = re.compile(r"r([1-9][0-9]{0,17})")
 _NUMBER_MAX = 6
 """Digits of a reference that is taken for a request without its r."""
 
@@ -130,10 +130,10 @@ class Requests:
 
     async def find(self, caller: Caller, reference: str) -> Request:
         """The request with the id `reference`, such as `r57`. Raises NotFound, also for a request that is hidden."""
-        name = _NAME.fullmatch(reference.lower())
-        if name is None:
+        number = request_number(reference)
+        if number is None:
             raise NotFound(f"no such request: {reference[:40]}", "list requests: sm requests")
-        request = await self._store.mail.request(int(name[1]))
+        request = await self._store.mail.request(number)
         if not self._may_see(caller, request):
             raise NotFound(f"no such request: {request.name}", "list requests: sm requests")
         return request
@@ -170,8 +170,7 @@ class Requests:
         self, caller: Caller, reference: str, reply: RequestReply
     ) -> tuple[int, str, RequestKind]:
         """The id of the request that `reference` names, the id of its session, and its kind."""
-        name = _NAME.fullmatch(reference.lower())
-        if name is not None:
+        if request_number(reference) is not None:
             request = await self.find(caller, reference)
             if request.session_id not in self._store.sessions:
                 raise too_late(request)
@@ -275,7 +274,7 @@ def resolve_options(request: Request, answers: Sequence[str]) -> tuple[str, ...]
             raise UsageError("the answer is empty")
         named = _options_by_name(question)
         _check_numbers(request, question, words)
-        option = named.get(words) or named.get(_plain(words))
+        option = named.get(words) or named.get(_plain(words)) or _named_option(words, named)
         several = _parse_list(words, named) if option is None and question.multiple else None
         result.append(option or several or words)
     return tuple(result)
@@ -302,6 +301,20 @@ def _check_numbers(request: Request, question: Question, words: str) -> None:
                 f"request {request.name} has no option {number.strip()}, only 1 to {len(question.options)}",
                 f"show the options: sm requests {request.name}; a free answer must contain a word",
             )
+
+
+_OPTION = re.compile(r"(?:option\s+)?([0-9]{1,2})(?:[.):]\s*(.*))?", re.IGNORECASE | re.DOTALL)
+
+
+def _named_option(words: str, named: Mapping[str, str]) -> str | None:
+    """The option in `"blue".`, `option 2` or `2. blue`; None: it is another text."""
+    inner = bare(bare(words).removesuffix("."))
+    found = _OPTION.fullmatch(inner)
+    if found is None:
+        return named.get(_plain(inner))
+    option = named.get(str(int(found[1])))
+    is_same = not found[2] or (option is not None and _plain(found[2]) == _plain(option))
+    return option if is_same else None
 
 
 def _plain(words: str) -> str:

@@ -7,6 +7,7 @@ from sm.config import Config
 from sm.core.labels import short_label
 from sm.core.messages import SM_ITSELF, Notice
 from sm.core.models import BridgeUser, Caller, Exit, Process, Session, Signal
+from sm.core.reference import session_word
 from sm.core.states import CallerKind, EventType, NoticeKind
 from sm.core.usage import Usage
 from sm.core.wording import subject
@@ -108,14 +109,15 @@ class Manager:
         Raises NotPermitted, and NotFound also for a session that the caller may not see.
         """
         principal = self.principal(caller)
-        if reference == "me":
+        word = session_word(reference)
+        if word == "me":
             if not isinstance(principal, Session):
                 raise NotFound(
                     f"`me` means the calling session, but you are {describe(principal)}",
                     "list sessions: sm all",
                 )
             target = principal
-        elif reference == "parent" and isinstance(principal, Session):
+        elif word == "parent" and isinstance(principal, Session):
             target = self._parent_of(principal)
         else:
             try:
@@ -124,7 +126,7 @@ class Manager:
                 if principal is None:
                     raise
                 unknown = error
-                if reference == CallerKind.OPERATOR:
+                if word == CallerKind.OPERATOR:
                     unknown = NotFound("the operator is no session", _TO_OPERATOR)
                 raise self._refused(unknown, caller, action, reference, "no such session for it") from None
         relation = self.tree.relation(principal, target)

@@ -5,12 +5,12 @@ from difflib import get_close_matches
 
 from sm.core.lifecycle import is_live
 from sm.core.models import Session, ancestors
-from sm.core.session_index import SessionIndex, short_name
+from sm.core.reference import session_word
+from sm.core.session_index import PREFIX_MIN, SessionIndex, short_name
 from sm.core.text import folded
 from sm.errors import NotFound
 from sm.policy.access import Principal, Relation, relation, visible
 
-_PREFIX_MIN = 4
 _WORD_MAX = 200
 """Longer than any name. A search for names similar to a longer text could take seconds."""
 _SIMILAR_MAX = 200
@@ -67,10 +67,19 @@ class SessionTree:
     def find(self, principal: Principal, reference: str) -> Session:
         """Find a session by id, name, friendly name (also without its agent type) or unique prefix of the id.
 
-        Of several sessions with one friendly name, a live one wins, else the newest. Raises NotFound, with the same
-        message for a missing session and for one that the caller may not see.
+        If there is none, the forms of `session_word` are tried. Of several sessions with one friendly name, a live one
+        wins, else the newest. Raises NotFound, with the same message for a missing session and for one that the caller
+        may not see.
         """
-        word = reference.lower()
+        try:
+            return self._find(principal, reference, reference.lower())
+        except NotFound:
+            word = session_word(reference)
+            if word == reference.lower():
+                raise
+            return self._find(principal, reference, word)
+
+    def _find(self, principal: Principal, reference: str, word: str) -> Session:
         if len(word) > _WORD_MAX:
             raise NotFound(f"no such session: {folded(reference[:_WORD_MAX], 80)}", "list sessions: sm all")
         by_id = self._sessions.get(word)
@@ -88,7 +97,7 @@ class SessionTree:
         short = [s for s in candidates if short_name(s) == word]
         if short:
             return _newest(reference, [s for s in short if is_live(s.status)] or short)
-        beginning = index.with_prefix(word) if len(word) >= _PREFIX_MIN else iter(())
+        beginning = index.with_prefix(word) if len(word) >= PREFIX_MIN else iter(())
         prefixed = [s for s in beginning if visible(principal, s)]
         if len(prefixed) == 1:
             return prefixed[0]

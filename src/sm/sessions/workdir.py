@@ -76,13 +76,25 @@ class WorkDirectories:
             path = parent.working_dir if parent is not None else request.current_dir
         if path is None:
             raise UsageError("no working directory given, and the caller has none", _ADD_PATH)
+        validate_text(path, "working directory", _PATH_MAX, one_line=True)
+        if parent is not None and not path.startswith("/"):
+            path = _beside(parent, path)
         if not path.startswith("/"):
             raise InvalidPath(f"working directory {folded(path, 200)!r} is not an absolute path")
-        validate_text(path, "working directory", _PATH_MAX, one_line=True)
         # An agent in a container must not learn which paths exist on this host: `contained_directory` checks it.
         if not contained:
             await require_directory(path)
         return path
+
+
+def _beside(parent: Session, path: str) -> str:
+    """The path as the parent means it: from its directory, or from its home.
+
+    The home of a container is not known here.
+    """
+    if not path.startswith("~"):
+        return os.path.normpath(os.path.join(parent.working_dir, path))
+    return path if parent.effective_mode is TrustLevel.SANDBOXED else os.path.expanduser(path)
 
 
 def allowed_workspace(caller: Caller, slug: str | None) -> str | None:

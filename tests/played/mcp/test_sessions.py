@@ -86,7 +86,7 @@ def test_create_session_takes_no_identity_from_arguments(parent: McpSession, nam
         ("title", "x" * 201),
         ("initial_message", ""),
         ("initial_message", "x" * 10_001),
-        ("title", 5),
+        ("title", {}),
     ],
 )
 def test_create_session_refuses_values_outside_of_the_schema(

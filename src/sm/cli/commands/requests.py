@@ -18,6 +18,7 @@ import click
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import Table, now, width
 from sm.cli.options import REQUEST_NAME, number_option, requests_and_sessions
+from sm.client.http import percent_encode
 from sm.core.lines import JsonObject, age, line
 from sm.core.request_lines import request_block, request_details, request_line
 from sm.core.session_lines import label
@@ -39,7 +40,7 @@ def command(asked: str | None, everything: bool, limit: int, call: Call) -> None
         return ["\n\n".join(blocks)]
 
     if asked is not None and REQUEST_NAME.fullmatch(asked):
-        call.get(f"/v1/requests/{asked}", lambda request: layout([request]))
+        call.get(f"/v1/requests/{percent_encode(asked)}", lambda request: layout([request]))
     else:
         call.get("/v1/requests", layout, {"session": asked, "all": everything, "limit": limit})
 

@@ -1,6 +1,7 @@
 """The tools that show and answer requests."""
 
 from sm.core.requests import Request
+from sm.core.session_index import PREFIX_MIN
 from sm.core.text import REPORT_MAX, folded
 from sm.errors import UsageError
 from sm.mcp.results import LISTED_MAX, is_untrusted, omitted
@@ -45,12 +46,15 @@ async def answer_request(call: ToolCall) -> Result:
     """Approve, deny or answer a request of a descendant; the first answer wins.
     Example: {"request_id": "r57", "answers": ["2"]}"""
     values = call.values
-    if "approve" not in values and "answers" not in values:
+    if "approve" not in values and not values.get("answers"):
         raise UsageError("nothing to answer with", "give approve, or answers for a question")
     reply = RequestReply(
         values.get("approve", False), tuple(values.get("answers", ())), values.get("message")
     )
-    answered = await call.services.requests.answer(call.caller, values["request_id"], reply, call.key)
+    asked = values["request_id"]
+    if asked.isdecimal() and len(asked) < PREFIX_MIN:  # no session has so short a name
+        asked = f"r{asked}"
+    answered = await call.services.requests.answer(call.caller, asked, reply, call.key)
     return {"request_id": answered.name, "state": answered.state, "answer": answer_of(answered)}
 
 
