@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 import click
 
 from sm.cli.instance import RATE_WAIT_S, Instance
+from sm.core.choice_words import chosen
+from sm.core.durations import seconds_in
 from sm.core.lines import JsonObject, line
 from sm.core.statuses import ENDED
 from sm.errors import SmError, UsageError
@@ -250,11 +252,27 @@ def _is_text(word: str) -> bool:
     return word.startswith("-") and any(character.isspace() for character in word.partition("=")[0])
 
 
+class _Seconds(click.FloatRange):
+    """A number of seconds. A duration with a unit is one too."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        seconds = seconds_in(value) if isinstance(value, str) else None
+        return super().convert(value if seconds is None else seconds, param, ctx)
+
+
+class WordChoice(click.Choice[str]):
+    """A choice that is also found by its words in another case, and by common other words."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        word = chosen(self.choices, value) if isinstance(value, str) else None
+        return super().convert(value if word is None else word, param, ctx)
+
+
 def seconds_option(
     *names: str, least: int = 0, most: int | None = 86_400, default: int | None = None, help: str
 ) -> Callable[[Command], Command]:
-    """Build an option that takes a number of seconds."""
-    return _range_option(names, click.FloatRange(least, most), "SECONDS", default, help)
+    """Build an option that takes a number of seconds, or a duration such as `5m`."""
+    return _range_option(names, _Seconds(least, most), "SECONDS", default, help)
 
 
 def number_option(
@@ -285,7 +303,7 @@ def sessions_argument(complete: Completion, *, required: bool = True) -> Callabl
     return click.argument("sessions", metavar=metavar, nargs=-1, required=required, shell_complete=complete)
 
 
-REQUEST_NAME = re.compile(r"[rR][0-9]+")
+REQUEST_NAME = re.compile(r"(?:#[rR]?|[rR])[0-9]+")
 request_argument = click.argument("request", metavar="REQUEST|SESSION", shell_complete=open_requests)
 """Takes the name of an open request, or a session that has exactly one."""
 rate_wait_option = seconds_option(

@@ -7,13 +7,13 @@ from datetime import datetime
 import click
 
 from sm.client.http import Client
+from sm.core.durations import seconds_in
 from sm.core.lines import JsonObject, plural, seconds_since
 from sm.core.session_lines import has_process, label
 from sm.core.statuses import ENDED
 from sm.errors import IllegalState, UsageError
 
 _SHOWN_MAX = 5
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 
@@ -88,11 +88,11 @@ def agrees(question: str) -> bool:
 
 
 def seconds_of(age: str, noun: str = "age") -> float:
-    """Parse `90s`, `30m`, `12h`, `1d` or `2w`. `noun`: its name in the error. Raises UsageError."""
-    number, unit = age[:-1], age[-1:]
-    if unit not in _UNITS or not number.isdecimal() or len(number) > 6:
+    """Parse `90s`, `1h30m`, `2 hours`, `1d` or `2w`. `noun`: its name in the error. Raises UsageError."""
+    seconds = seconds_in(age)
+    if seconds is None:
         raise UsageError(f"invalid {noun}: {age!r}", "use a number with s, m, h, d or w, such as 1d")
-    return int(number) * _UNITS[unit]
+    return seconds
 
 
 def choose(sessions: Sequence[JsonObject], rows: Sequence[str], purpose: str) -> str:

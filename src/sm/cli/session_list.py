@@ -8,7 +8,7 @@ import click
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import Table, now
 from sm.cli.display.sessions import session_table
-from sm.cli.options import optional_session, workspace_option
+from sm.cli.options import WordChoice, optional_session, workspace_option
 from sm.client.http import session_path
 from sm.core.lines import JsonObject
 from sm.core.statuses import Status
@@ -58,7 +58,7 @@ search_option = click.option(
 archived_option = click.option("--archived", is_flag=True, help="Include archived sessions.")
 _status_option = click.option(
     "--status",
-    type=click.Choice([*map(str, Status), "all"]),
+    type=WordChoice([*map(str, Status), "all"]),
     default="all",
     show_default=True,
     metavar="STATUS",

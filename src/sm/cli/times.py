@@ -4,8 +4,8 @@ import re
 from datetime import UTC, datetime, timedelta
 from datetime import time as time_of_day
 
-from sm.cli.selection import seconds_of
 from sm.client.http import Client
+from sm.core.durations import seconds_in
 from sm.core.local_times import last_local_time, next_local_time
 from sm.errors import UsageError
 
@@ -13,6 +13,7 @@ _HINT = "use a time of the day such as 06:00, or a date and a time such as 2026-
 _PAST_HINT = (
     "use a time of the day such as 22:00, an age such as 8h, today, yesterday, or a date such as 2026-11-27"
 )
+_HALF_DAY = re.compile(r"(0?[1-9]|1[0-2])(?::([0-5][0-9]))?\s*([ap])\.?m\.?")
 _DAYS = {"today": 0, "yesterday": 1}
 
 
@@ -23,7 +24,7 @@ def next_time(text: str, now: datetime) -> datetime:
     Raises UsageError for an invalid time, and for a date and a time in the past.
     """
     try:
-        wanted = time_of_day.fromisoformat(text)
+        wanted = _time_of_day(text)
     except ValueError:
         return _moment(text, now)
     if wanted.tzinfo is not None:
@@ -32,7 +33,7 @@ def next_time(text: str, now: datetime) -> datetime:
 
 
 def past_time(text: str, now: datetime) -> datetime:
-    """The last moment until `now` at which the local clock showed `22:00`; `8h` ago; or a date and a time.
+    """The last moment until `now` at which the local clock showed `22:00`; `8h` or `2 hours ago`; or a date and a time.
 
     `today` and `yesterday` begin at midnight of the local clock. Raises UsageError for an invalid time, and for a time
     in the future.
@@ -40,10 +41,11 @@ def past_time(text: str, now: datetime) -> datetime:
     if (days := _DAYS.get(text.strip().lower())) is not None:
         day = now.astimezone().date() - timedelta(days=days)
         return datetime.combine(day, time_of_day()).astimezone(UTC)
-    if re.fullmatch(r"\d+[a-z]+", text.strip().lower()):
-        return now - timedelta(seconds=seconds_of(text))
+    age = 0.0 if text.strip().lower() == "now" else seconds_in(text.strip().lower().removesuffix("ago"))
+    if age is not None:
+        return now - timedelta(seconds=age)
     try:
-        wanted = time_of_day.fromisoformat(text)
+        wanted = _time_of_day(text)
     except ValueError:
         moment = _parsed(text, _PAST_HINT)
         if moment > now:
@@ -52,6 +54,14 @@ def past_time(text: str, now: datetime) -> datetime:
     if wanted.tzinfo is not None:
         raise UsageError(f"invalid time: {text!r}", _PAST_HINT)
     return last_local_time(wanted, now)
+
+
+def _time_of_day(text: str) -> time_of_day:
+    """The time in `06:00`, `6am` or `6:30 pm`. Raises ValueError."""
+    found = _HALF_DAY.fullmatch(text.strip().lower())
+    if found is None:
+        return time_of_day.fromisoformat(text.strip())
+    return time_of_day(int(found[1]) % 12 + (12 if found[3] == "p" else 0), int(found[2] or 0))
 
 
 def is_number(text: str) -> bool:

@@ -457,7 +457,7 @@ def test_events_prints_lines_as_in_seed_003(run: Sm, peer: Peer) -> None:
         ("inbox --wait", "--wait needs --take"),
         ("inbox --limit 0", "--limit"),
         ("wait a --any --all", "--any and --all cannot be used together"),
-        ("wait a --until done", "'done' is not one of"),
+        ("wait a --until later", "'later' is not one of"),
         ("wait", "missing argument"),
         ("kill", "give either SESSION or --all"),
         ("kill x --all", "give either SESSION or --all"),

@@ -12,7 +12,7 @@ Examples:
 import click
 
 from sm.cli.display.errors import print_warnings
-from sm.cli.options import TextCommand
+from sm.cli.options import TextCommand, WordChoice
 from sm.cli.report import send_report
 from sm.core.statuses import ENDED, Status
 
@@ -27,7 +27,7 @@ _MARKED: dict[str, str] = {
 @click.argument("message", required=False)
 @click.option(
     "--status",
-    type=click.Choice([*map(str, _MARKED)]),
+    type=WordChoice([*map(str, _MARKED)]),
     default=str(Status.COMPLETED),
     show_default=True,
     metavar="STATUS",

@@ -15,7 +15,7 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import now
-from sm.cli.options import number_option, session_names, workspace_option
+from sm.cli.options import WordChoice, number_option, session_names, workspace_option
 from sm.cli.outage import follow
 from sm.client.http import session_path
 from sm.core.lines import JsonObject, event_line
@@ -31,7 +31,7 @@ _LIMIT_BEFORE_FOLLOWING = 10
 @click.option(
     "--type",
     "kind",
-    type=click.Choice([*map(str, EventType)]),
+    type=WordChoice([*map(str, EventType)]),
     metavar="TYPE",
     help=f"Only events of this type: {', '.join(EventType)}.",
 )

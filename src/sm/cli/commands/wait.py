@@ -29,7 +29,7 @@ from sm.cli.call import Call, json_option
 from sm.cli.display.output import now, print_json, print_table
 from sm.cli.display.sessions import flat_rows, session_table
 from sm.cli.instance import Instance
-from sm.cli.options import running_sessions, seconds_option, sessions_argument
+from sm.cli.options import WordChoice, running_sessions, seconds_option, sessions_argument
 from sm.cli.outage import until_answered
 from sm.client.http import Client
 from sm.core.backoff import Backoff
@@ -49,7 +49,7 @@ _LOOK_EVERY_S = 5.0
 @sessions_argument(running_sessions)
 @click.option("--any", "any_of", is_flag=True, help="Wait for the first of the sessions.")
 @click.option("--all", "all_of", is_flag=True, help="Wait for all of the sessions (default).")
-@click.option("--until", type=click.Choice([ENDED_OF_ANY_KIND, *map(str, Status)]), default=str(Status.COMPLETED),
+@click.option("--until", type=WordChoice([ENDED_OF_ANY_KIND, *map(str, Status)]), default=str(Status.COMPLETED),
               show_default=True, metavar="STATUS",
               help=f"Status to wait for: {', '.join(Status)}, or ended for any of the last four.")  # fmt: skip
 @seconds_option("--timeout", most=86_400 * 7, help="Longest wait.  [default: no limit]")
