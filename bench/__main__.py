@@ -18,6 +18,7 @@ from bench import (
     completion,
     disk,
     endings,
+    first_requests,
     growth,
     listing,
     mail,
@@ -69,6 +70,7 @@ ON_REQUEST = frozenset({"endings", "growth", "disk", "transcripts", "sandbox", "
 JUDGING: Mapping[str, Callable[[Sequence[str]], int]] = {
     "auto": auto.main,
     "completion": completion.main,
+    "first-requests": first_requests.main,
     "screens": screens.main,
     "states": states.main,
     "starts": starts.main,

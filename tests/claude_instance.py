@@ -82,6 +82,8 @@ class ClaudeInstance(Instance):
 
     `sandbox`: an engine and an image. Agents in `work` or below run in the container of a workspace then, which has
     another home. `claude_home` is the configuration directory of the agents' claude.
+
+    `program`: another claude than that of `./check`.
     """
 
     def __init__(
@@ -92,9 +94,10 @@ class ClaudeInstance(Instance):
         claude_more: str = "",
         completion: str = "{enabled: false}",
         sandbox: tuple[str, str] | None = None,
+        program: str | None = None,
         **seed: bool,
     ) -> None:
-        binary = claude_cli.binary()
+        binary = program or claude_cli.binary()
         sandbox = sandbox or claude_container.chosen()
         slug = f"inside-{os.urandom(4).hex()}"
         self.container = Container(*sandbox, slug, urlsplit(api.url).port or 0) if sandbox else None

@@ -30,6 +30,8 @@ without a session of their own, so a client may use a new connection for each me
 - `Mcp-Protocol-Version` has the negotiated version.
 - `Mcp-Client` is an id of the client process. With it, `notifications/cancelled` ends a held call, and a call before
   `initialize` is refused. Without it, a client cancels a call by closing its connection.
+- `Mcp-Report-Read` in an answer asks `sm mcp` for the notification `notifications/sm/answer_read` once its client has
+  read the answer. The list of tools has it, so that an agent begins its [first turn](lifecycle.md#first-turns) with it.
 - `Idempotency-Key` makes a repeated call return the first result. A repetition with the id and the key of a call that
   is still held takes its place.
 

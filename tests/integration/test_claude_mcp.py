@@ -32,10 +32,7 @@ def use(name: str, **arguments: Any) -> str:
 
 
 def lead(request: Request) -> str | None:
-    """A model that starts a child with its tools, ends its turn, and completes when it hears of the child's end.
-
-    Its agent type has no tool that waits for the server to connect, so the model tries again.
-    """
+    """A model that starts a child with its tools, ends its turn, and completes when it hears of the child's end."""
     if not request.user_texts[0].startswith(LEAD):
         return None
     done = [
@@ -44,7 +41,7 @@ def lead(request: Request) -> str | None:
         if not failed
     ]
     if "mcp__sm__create_session" not in done:
-        return f"[[wait:0.2]] {use('create_session', **TASK)}"
+        return use("create_session", **TASK)
     notices = "\n".join(text for text in request.user_texts if text.startswith("[sm] from sm, message "))
     if "mcp__sm__complete_session" not in done and re.search(
         r"completed: .*the part is done", notices, re.DOTALL
@@ -136,6 +133,28 @@ def test_waiting_claude_gets_the_question_of_its_child_when_the_daemon_was_kille
     assert claudes.session(parent)["completion_message"] == told
     turn = [turn for turn in api.turns() if calling_session(turn) == parent][-1]
     assert turn.user_texts[1:] == [], "no notice repeats the question"
+
+
+@pytest.mark.claude_core
+def test_first_request_has_the_tools_of_all_later_ones(claudes: ClaudeInstance, api: ScriptedApi) -> None:
+    session = claudes.spawn("Plain", f"Note it. {then(use('report_note', text='begun'), '[[text:over]]')}")
+    last = request_with_results(api, "Note it.", 1)
+    assert not last.results[0][0]
+    turns = [turn for turn in api.turns() if calling_session(turn) == session["session_id"]]
+    assert "report_note" in tools_of(turns[0])
+    # A request with other tools cannot use the prompt cache of the one before.
+    assert [turn.tools for turn in turns] == [last.tools] * len(turns)
+    assert not [fact for fact in claudes.why(session["session_id"])["facts"] if "tools of sm" in fact]
+
+
+def test_resumed_claude_has_the_tools_in_its_first_request(claudes: ClaudeInstance, api: ScriptedApi) -> None:
+    session = claudes.spawn("Plain", "Say hello. [[text:hello]]")["session_id"]
+    claudes.idle(session)
+    claudes.sm("kill", session)
+    claudes.sm("restore", session)
+    claudes.sm("send", session, "Go on. [[text:gone on]]")
+    turn = api.wait_for(lambda: next(iter(api.turns("Go on.")), None), "the turn of the message")
+    assert "report_note" in tools_of(turn)
 
 
 def test_tools_that_report_and_read_need_no_permission(claudes: ClaudeInstance, api: ScriptedApi) -> None:

@@ -15,7 +15,7 @@ from unittest import mock
 
 from greenlet import GreenletExit  # type: ignore[import-untyped]
 
-from sm.cli.hook import emit, permission, transport
+from sm.cli.hook import emit, permission, tools, transport
 from sm.client.connection import HttpConnection
 from tests.sim.blocking import Interruption, run_blocking_on_loop
 from tests.sim.clocks import Clocks
@@ -87,7 +87,7 @@ class RunningHook(RunningCommand):
         with super().surroundings(), ExitStack() as stack:
             for module in (emit, permission, transport):
                 stack.enter_context(mock.patch.object(module, "posix", self._posix))
-            for module in (emit, permission):
+            for module in (emit, permission, tools):
                 stack.enter_context(mock.patch.object(module, "_signal", _signals()))
             polls = SimpleNamespace(poll=lambda: _Poll(self._files, self._clocks.sleep), POLLIN=select.POLLIN)
             stack.enter_context(mock.patch.object(emit, "select", polls))
@@ -103,7 +103,8 @@ class RunningHook(RunningCommand):
     def code(self) -> Completed:
         """Run the hook, which ends with 0 whatever happens, as `sm.cli.main` does."""
         try:
-            emit.emit(self._arguments[1], int(self._clocks.wall() * 1e9))
+            awaits_tools = "--await-tools" in self._arguments
+            emit.emit(self._arguments[1], int(self._clocks.wall() * 1e9), awaits_tools=awaits_tools)
         except (AssertionError, GreenletExit):
             raise  # of the simulation
         except BaseException:  # noqa: BLE001
@@ -112,11 +113,16 @@ class RunningHook(RunningCommand):
 
 
 def start_hook(
-    command: Command, provider: str, environ: Mapping[str, str], cwd: Path, files: Mapping[int, int]
+    command: Command,
+    provider: str,
+    environ: Mapping[str, str],
+    cwd: Path,
+    files: Mapping[int, int],
+    *options: str,
 ) -> StartedCommand:
     """Start `sm hook`. `files`: the real descriptors for 0 and 1."""
     world = command.world
-    about = (world, command.sockets, ("hook", provider), environ, cwd, Streams(), world.shell.pid)
+    about = (world, command.sockets, ("hook", provider, *options), environ, cwd, Streams(), world.shell.pid)
     hook = RunningHook(*about, files=files, clocks=world.clocks)
 
     async def run() -> Completed:

@@ -106,10 +106,13 @@ def main() -> "NoReturn":
     import gc
 
     gc.disable()  # The imports leave no garbage: collecting would cost 1.5 ms.
-    if len(sys.argv) == 3 and sys.argv[1] == "hook" and not sys.argv[2].startswith("-"):
-        _hook(sys.argv[2])
-    if sys.argv[1:2] == ["mcp"] and set(sys.argv[2:]) <= {"--operator", "--verbose"}:
-        _mcp("--verbose" in sys.argv)  # returns outside a session
+    match sys.argv[1:]:
+        case ["hook", provider, *options] if not provider.startswith("-") and set(options) <= {
+            "--await-tools"
+        }:
+            _hook(provider, awaits_tools=bool(options))
+        case ["mcp", *options] if set(options) <= {"--operator", "--verbose"}:
+            _mcp("--verbose" in options)  # returns outside a session
     try:
         from sm.cli.group import run
 
@@ -127,7 +130,7 @@ def main() -> "NoReturn":
     _end(code)
 
 
-def _hook(provider: str) -> "NoReturn":
+def _hook(provider: str, *, awaits_tools: bool) -> "NoReturn":
     """Run `sm hook PROVIDER` without click, and always exit with 0.
 
     An agent CLI shows a failed hook to its user, and exit code 2 blocks the agent's next action.
@@ -139,7 +142,7 @@ def _hook(provider: str) -> "NoReturn":
         at_ns = time.time_ns()
         from sm.cli.hook.emit import emit
 
-        emit(provider, at_ns)
+        emit(provider, at_ns, awaits_tools=awaits_tools)
     finally:
         posix._exit(0)  # `os` would cost 2 ms
 

@@ -164,6 +164,8 @@ async def _carry_out(report: Report, reports: Reports, messages: Messages, obser
             if not isinstance(payload, dict):
                 raise UsageError("payload must be an object")
             await observer.hook(report.session_id, payload, at)
+            if body.get("awaits_tools") is True:
+                await observer.first_turns.begin_unheld(report.session_id, at)
         case _:
             log.warning(
                 "refused a spooled report with an unknown action", extra={"sm_session": report.session_id}

@@ -29,5 +29,8 @@ class Exchange(Protocol):
         Raises ConnectionResetError when the caller has gone, Unauthenticated, LimitReached.
         """
 
+    def report_read(self) -> None:
+        """Let `sm mcp` report when its client has read the answer (ANSWER_READ)."""
+
     async def send(self, message: bytes) -> None:
         """Send a message before the answer, which makes the answer an event stream."""

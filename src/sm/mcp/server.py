@@ -20,7 +20,7 @@ from sm.mcp.calls import Calls
 from sm.mcp.exchange import Exchange
 from sm.services import Services
 from sm.store.audit import Record
-from sm.wire import CLIENT_HEADER, KEY_HEADER
+from sm.wire import ANSWER_READ, CLIENT_HEADER, KEY_HEADER
 
 if TYPE_CHECKING:
     from sm.mcp.sdk import SdkServer
@@ -83,6 +83,7 @@ class McpServer:
         tools: str | tuple[str, ...],
     ) -> None:
         self._calls = Calls(services, record, tools)
+        self._first_turns = services.monitor.first_turns
         self._enabled = enabled
         self._resources = resources
         self._sdk: SdkServer | None = None
@@ -113,12 +114,23 @@ class McpServer:
         if not isinstance(method, str) or not isinstance(value.get("params", {}), dict):
             return _refused(request_id, _INVALID_REQUEST, "method must be a text, and params an object")
         if "id" not in value:
+            if method == ANSWER_READ and exchange.caller.session_id is not None:
+                self._first_turns.tools_read(exchange.caller.session_id)
             if method == "notifications/cancelled":
                 await self._cancel(exchange, value.get("params", {}).get("requestId"))
             return None
         return await self._request(value, exchange)
 
     async def _request(self, request: Mapping[str, Any], exchange: Exchange) -> bytes | None:
+        session_id = exchange.caller.session_id
+        if session_id is not None:
+            self._first_turns.server_began(session_id)
+        answer = await self._answered(request, exchange)
+        if session_id is not None and request["method"] == "tools/list":
+            exchange.report_read()
+        return answer
+
+    async def _answered(self, request: Mapping[str, Any], exchange: Exchange) -> bytes | None:
         sdk = self._sdk or await self._load()
         name = self._name(exchange, request["id"])
         if name is None:

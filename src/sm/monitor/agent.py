@@ -10,6 +10,7 @@ from sm.core.observation import Observation
 from sm.core.turns import TurnWork
 from sm.linux.jobs import InputLoss
 from sm.monitor.evidence import Ledger
+from sm.monitor.own_tools import OwnTools
 from sm.monitor.transcripts import Root
 from sm.providers.base import Fork
 from sm.providers.readers import HookEvent, Readers
@@ -144,6 +145,10 @@ class Agent:
     work: TurnWork = field(default_factory=TurnWork)
     """The work since the last prompt, as far as this daemon has seen its hooks."""
     helpers: Helpers = field(default_factory=Helpers)
+    tools: OwnTools = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.tools = OwnTools(self.started_s)
 
     def add(self, observation: Observation, now: float) -> bool:
         """Record an observation; False for a stale one. tests/monitor/test_recorded.py can replay the log."""

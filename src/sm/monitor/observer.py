@@ -25,6 +25,7 @@ from sm.monitor.agent import Agent
 from sm.monitor.completions import TurnReader
 from sm.monitor.evidence import Ledger
 from sm.monitor.files import FileEvents, changes
+from sm.monitor.first_turns import FirstTurns
 from sm.monitor.last_reads import LastReads
 from sm.monitor.listeners import AgentListener, AgentListeners
 from sm.monitor.recorder import Recorder, is_unread_end, outdated_s
@@ -80,6 +81,7 @@ class Observer:
         )
         self._last_reads = LastReads(self._sources, self._forget_ended)
         self._sweeping: asyncio.Task[None] | None = None
+        self.first_turns = FirstTurns(store, usage, self._running_agent, clock)
         terminals.on_titles(self._titles)
 
     def register(self, listener: AgentListener) -> None:
@@ -145,6 +147,10 @@ class Observer:
             agent.lock = self._last_reads.stop(session_id) or agent.lock
         return agent
 
+    def _running_agent(self, session_id: str) -> Agent | None:
+        session = self._store.sessions.get(session_id)
+        return None if session is None or session.exit is not None else self._current_agent(session_id)
+
     def _new_agent(self, session: Session) -> Agent | None:
         provider = self._manager.provider(session)
         if not provider.has_turns:
@@ -178,7 +184,9 @@ class Observer:
         if agent is not None and agent.ready and not agent.hook_seen:
             facts.append("no hook of this process has reported yet")
             facts += await self._setup_warnings(agent)
-        ending = (await self._store.measures.facts(session_id)).get("ending")
+        measured = await self._store.measures.facts(session_id)
+        facts += self.first_turns.facts(session_id, measured)
+        ending = measured.get("ending")
         session = self._store.sessions.get(session_id)
         if ending is not None and agent is None and session is not None:
             hooks = self._manager.provider(session).readers.hooks
@@ -261,8 +269,7 @@ class Observer:
 
         Raises StorageFull when too many hooks wait already: `sm hook` then leaves them in the spool.
         """
-        session = self._store.sessions.get(session_id)
-        agent = None if session is None or session.exit is not None else self._current_agent(session_id)
+        agent = self._running_agent(session_id)
         if agent is None:
             return
         at = min(epoch_s(emitted_at), self._clock())
@@ -410,6 +417,7 @@ class Observer:
                     await self._sources.prepare(agent)
                     await self._sources.read_due(agent)
                     pause_s = await self._decide(agent)
+                    await self.first_turns.store(agent)
             except SmError as error:
                 log.warning(
                     "could not observe an agent: %s", error.message, extra={"sm_session": agent.session_id}

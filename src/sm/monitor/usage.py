@@ -242,6 +242,10 @@ class UsageMeter:
         """Store the reason that the agent reported for its end."""
         await self._keep_facts(session_id, {**await self._facts_of(session_id), "ending": reason})
 
+    async def set_own_tools(self, session_id: str, facts: Mapping[str, Any]) -> None:
+        """Store when a process of the session got the tools of sm, and when its first turn began."""
+        await self._keep_facts(session_id, {**await self._facts_of(session_id), "own_tools": facts})
+
     async def begin_process(self, session_id: str) -> None:
         """Drop the facts of the process that ended before this one: the reason for its end, and its running calls."""
         facts = {

@@ -210,6 +210,15 @@ def test_settings_allow_tools_only_for_an_agent_with_the_server_of_sm() -> None:
     assert settings["permissions"]["allow"] == [*commands, *(f"mcp__sm__{name}" for name in UNASKED_TOOLS)]
 
 
+def test_only_the_prompt_hook_of_an_agent_with_the_server_of_sm_awaits_the_tools() -> None:
+    hooks = json.loads(value_of(with_tools().argv, "--settings"))["hooks"]
+    awaiting = {event for event, entries in hooks.items() if "--await-tools" in str(entries)}
+    assert awaiting == {"UserPromptSubmit"}
+    ((hook,),) = (entry["hooks"] for entry in hooks["UserPromptSubmit"])
+    assert hook["command"] == f"'{SM}' hook claude --await-tools 2>/dev/null || :"
+    assert hook["timeout"] == 15
+
+
 def test_tools_that_start_end_or_approve_ask() -> None:
     asking = {"create_session", "broadcast", "answer_request", "control_session"}
     assert set(TOOLS) - set(UNASKED_TOOLS) == asking

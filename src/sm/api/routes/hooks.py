@@ -28,6 +28,11 @@ class HookBody(Body):
     provider: str | None = None
     payload: Annotated[Anything | None, doc("The JSON that the agent CLI sent.")] = None
     cut: Annotated[bool | None, doc("A large part of the payload is missing.")] = None
+    awaits_tools: Annotated[bool | None, doc("The hook then sends `POST /v1/hooks/tools`.")] = None
+
+
+class ToolsBody(Body):
+    emitted_at: Annotated[NeededText, doc("With its zone.", format="date-time")] = ""
 
 
 class DialogBody(HookBody):
@@ -53,6 +58,15 @@ async def hook(request: ApiRequest, body: HookBody) -> EmptyView:
     session_id = _session(request, "only a hook of an agent may report events")
     emitted_at = check_time(body.emitted_at, "emitted_at")
     await request.services.monitor.hook(session_id, body.payload or {}, emitted_at)
+    return {}
+
+
+@routes.route("POST", "/v1/hooks/tools", agents=True)
+async def tools(request: ApiRequest, body: ToolsBody) -> EmptyView:
+    """Wait until the calling session's own agent may begin its first turn, with the tools of sm in its requests."""
+    session_id = _session(request, "only a hook of an agent may wait for its tools")
+    emitted_at = check_time(body.emitted_at, "emitted_at")
+    await request.services.monitor.first_turns.hold(session_id, emitted_at, request.wait_until)
     return {}
 
 

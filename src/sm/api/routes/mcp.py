@@ -12,7 +12,7 @@ from sm.api.context import ApiRequest
 from sm.api.event_streams import STREAMS
 from sm.api.route import RouteTable
 from sm.core.models import Caller, RequestKey
-from sm.wire import KEY_HEADER, PROTOCOL, PROTOCOL_HEADER
+from sm.wire import KEY_HEADER, PROTOCOL, PROTOCOL_HEADER, REPORT_READ_HEADER
 
 routes = RouteTable()
 
@@ -23,6 +23,7 @@ class HttpExchange:
     def __init__(self, request: ApiRequest) -> None:
         self._request = request
         self._stream: web.StreamResponse | None = None
+        self._headers: dict[str, str] = {}
 
     @property
     def caller(self) -> Caller:
@@ -49,6 +50,9 @@ class HttpExchange:
         finally:
             streams.discard(task)
 
+    def report_read(self) -> None:
+        self._headers[REPORT_READ_HEADER] = "1"
+
     async def send(self, message: bytes) -> None:
         if self._stream is None:
             self._stream = web.StreamResponse(
@@ -69,7 +73,7 @@ class HttpExchange:
             return self._stream
         if answer is None:
             return web.Response(status=202)
-        return web.Response(body=answer, content_type="application/json")
+        return web.Response(body=answer, content_type="application/json", headers=self._headers)
 
 
 class MessageServer(Protocol):

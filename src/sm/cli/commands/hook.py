@@ -19,5 +19,6 @@ from sm.cli.hook.formats import FORMATS
 # For `sm hook --help`: `sm.cli.main` runs `sm hook PROVIDER` without click.
 @click.command(help=__doc__)
 @click.argument("provider", type=click.Choice(list(FORMATS)))
-def command(provider: str) -> None:
-    emit(provider, time.time_ns())
+@click.option("--await-tools", is_flag=True, help="Wait for the tools of sm before the agent's first turn.")
+def command(provider: str, await_tools: bool) -> None:
+    emit(provider, time.time_ns(), awaits_tools=await_tools)

@@ -46,9 +46,10 @@ _PARSER_DEPTH_MAX = 6_000
 """A deeper event is dropped. The parser takes about 150 bytes of stack for each level."""
 
 
-def emit(provider: str, at_ns: int) -> None:
+def emit(provider: str, at_ns: int, *, awaits_tools: bool = False) -> None:
     """Send the event on stdin, which happened at `at_ns` (Unix time), to the daemon. May raise anything.
 
+    `awaits_tools`: returns when the agent has the tools of sm, or after a limit of the daemon.
     After an event that opens a dialog, returns when the dialog is over or the agent closes stdout.
     """
     begin = time.monotonic()
@@ -63,6 +64,8 @@ def emit(provider: str, at_ns: int) -> None:
     body: dict[str, object] = {"provider": provider, "emitted_at": emitted_at, "payload": payload}
     if cut:
         body["cut"] = True
+    if awaits_tools:
+        body["awaits_tools"] = True
     key = posix.urandom(16).hex()
     if payload.get(format.name_field) == format.opens_dialog and not stdout_closed():
         from sm.cli.hook.permission import decide
@@ -70,6 +73,10 @@ def emit(provider: str, at_ns: int) -> None:
         decide(body, key, emitted_at)
     elif not _deliver(encode(body), key, max(begin + _ANSWER_S, time.monotonic() + _ANSWER_MIN_S)):
         spool(body, key, emitted_at)
+    elif awaits_tools:
+        from sm.cli.hook.tools import await_tools
+
+        await_tools(emitted_at, key)
 
 
 def stdout_closed(within_s: float = 0.0) -> bool:

@@ -18,7 +18,15 @@ from sm.client.connection import (
 )
 from sm.client.event_stream import EventTooLong, read_events
 from sm.core.backoff import Backoff
-from sm.wire import CLIENT_HEADER, MCP_CALL_MAX_S, PROTOCOL, PROTOCOL_HEADER, decode
+from sm.wire import (
+    ANSWER_READ,
+    CLIENT_HEADER,
+    MCP_CALL_MAX_S,
+    PROTOCOL,
+    PROTOCOL_HEADER,
+    REPORT_READ_HEADER,
+    decode,
+)
 
 TYPE_CHECKING = False  # see wire.py
 if TYPE_CHECKING:
@@ -50,6 +58,8 @@ _ANSWER_MAX_BYTES = 16 << 20
 _RETRIED = (408, 503)
 """HTTP statuses of a daemon that is stopping or has too many connections."""
 _VERSION_HEADER = "Mcp-Protocol-Version"
+_READ_S = 10.0
+_ANSWER_READ = b'{"jsonrpc":"2.0","method":"%b"}' % ANSWER_READ.encode()
 _INITIALIZED = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
 
 _Generation = tuple[int, int, int]
@@ -131,6 +141,8 @@ class Link:
                 if call.method == "initialize":
                     self._learn(call.line, message, generation)
                 deliver(body)
+                if REPORT_READ_HEADER.lower() in connection.headers:
+                    self._report_read()
 
     def _post(self, connection: HttpConnection, line: bytes, key: str | None) -> int:
         """Send a message and return the HTTP status of the answer. Raises OSError, BadAnswer."""
@@ -185,6 +197,18 @@ class Link:
             self._headers = {**self._headers, _VERSION_HEADER: version}
         with self._handshake:
             self._initialize, self._generation = line, generation
+
+    def _report_read(self) -> None:
+        """Tell the daemon that the client has read the answer. Without a daemon nobody waits for the report."""
+        from sm.cli.mcp.unread import wait_for_reader
+
+        if not wait_for_reader(1, _READ_S):
+            return
+        try:
+            with HttpConnection(self._socket_path, time.monotonic() + _POST_S) as connection:
+                self._post(connection, _ANSWER_READ, None)
+        except (OSError, BadAnswer) as error:
+            self._log(f"the daemon does not know that its answer was read: {error}")
 
     def _spool(self, call: "ClientMessage") -> "SpooledReport | None":
         from sm.cli.mcp.report import spool

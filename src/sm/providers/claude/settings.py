@@ -10,9 +10,14 @@ from sm.providers.claude.hooks import EVENTS
 HOOK_TIMEOUT_S = 5
 """claude continues without the hook after this time; `sm hook` takes at most about one second."""
 
+TOOLS_TIMEOUT_S = 15
+"""Timeout of the hook that holds the first turn until the agent has the tools of sm; `sm hook` takes at most 9 s."""
+
 DIALOG_TIMEOUT_S = 2_147_483
 """Timeout of a hook for an open dialog, which does not block claude: the maximum (2^31 ms; measured). With a larger
 value claude does not run the hook at all."""
+
+_BEGINS_TURN = "UserPromptSubmit"
 
 UNASKED = (
     "note", "checkpoint", "complete", "ask", "me", "who", "others", "children", "progress", "inbox", "requests",
@@ -39,6 +44,9 @@ def session_settings(sm: str, reads: str | None, given: GrantedCapabilities) -> 
     another program of that name by its path (measured: `tests/integration/test_claude_start.py`). Deny and ask rules of
     the user win. UNASKED_TOOLS are allowed for an agent with the server of sm.
 
+    The first request of a conversation is sent as soon as the hook of its prompt has ended, also without the tools of
+    an MCP server that has not listed them (measured: 2.1.197 and 2.1.332). So that hook waits for those of sm.
+
     `reads`: absolute path of a file outside the working directory (the task) that claude would otherwise ask to read
     (measured).
 
@@ -47,8 +55,11 @@ def session_settings(sm: str, reads: str | None, given: GrantedCapabilities) -> 
     `--strict-mcp-config`. That list overrides approvals and does not affect `--mcp-config`. `--disable-slash-commands`
     would also disable `/compact`.
     """
-    command = f"{shlex.quote(sm)} hook claude 2>/dev/null || :"
     timeouts_s = dict.fromkeys(EVENTS, HOOK_TIMEOUT_S) | {"PermissionRequest": DIALOG_TIMEOUT_S}
+    commands = dict.fromkeys(EVENTS, f"{shlex.quote(sm)} hook claude")
+    if given.own_server:
+        timeouts_s[_BEGINS_TURN] = TOOLS_TIMEOUT_S
+        commands[_BEGINS_TURN] += " --await-tools"
     allowed = [f"Bash(sm {name}:*)" for name in UNASKED]
     if given.own_server:
         allowed += (f"mcp__{OWN_SERVER}__{name}" for name in UNASKED_TOOLS)
@@ -56,8 +67,18 @@ def session_settings(sm: str, reads: str | None, given: GrantedCapabilities) -> 
         allowed.append(f"Read(/{reads})")
     settings: dict[str, object] = {
         "hooks": {
-            event: [{"hooks": [{"type": "command", "command": command, "timeout": timeout_s}]}]
-            for event, timeout_s in timeouts_s.items()
+            event: [
+                {
+                    "hooks": [
+                        {
+                            "type": "command",
+                            "command": f"{command} 2>/dev/null || :",
+                            "timeout": timeouts_s[event],
+                        }
+                    ]
+                }
+            ]
+            for event, command in commands.items()
         },
         "permissions": {"allow": allowed, **({} if given.skills else {"deny": ["Skill"]})},
         # The left key at an empty prompt would hand the session, with its identity, to claude's own daemon.

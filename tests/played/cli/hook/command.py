@@ -57,6 +57,7 @@ class Hook:
         del run.environ["SM_HOME"]
         self.environ = run.environ
         self.provider = "claude"
+        self.options: tuple[str, ...] = ()
         self._spool = state / "spool"
 
     def __call__(self, event: object) -> None:
@@ -79,9 +80,9 @@ class Hook:
 
     def _begin(self, stdin: int, write: int | None) -> Running:
         files = {0: stdin, 1: os.memfd_create("output")}
-        return Running(
-            start_hook(self.instance.command, self.provider, self.environ, Path("/"), files), files, write
-        )
+        command = self.instance.command
+        started = start_hook(command, self.provider, self.environ, Path("/"), files, *self.options)
+        return Running(started, files, write)
 
     def spooled(self) -> list[Any]:
         """Return the files in the spool, sorted by name."""
