@@ -361,6 +361,7 @@ def test_status_comes_from_the_state_file_when_hooks_are_disabled(api: ScriptedA
         session_id = spawned["session_id"]
         (warning,) = spawned["warnings"]
         assert "hooks are turned off in" in warning and "sm cannot answer permissions" in warning
+        assert "may have no tools of sm" in warning
         api.wait_for_hold("silent")
         running = instance.says(session_id, "running", "")
         assert running["status_source"] == "state file"

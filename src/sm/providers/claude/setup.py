@@ -221,7 +221,7 @@ def _retention(kept: TranscriptRetention) -> Finding:
 def _hooks_off(path: str) -> str:
     return (
         f"hooks are turned off in {path} (disableAllHooks): sm cannot answer permissions of claude, only a person at "
-        "its terminal can"
+        "its terminal can, and the first request of an agent may have no tools of sm"
     )
 
 
