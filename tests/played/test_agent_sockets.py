@@ -16,7 +16,6 @@ from tests.sim.team import PlayedTeam
 
 # The route table names the audience of each route. This independent list checks the table.
 OPERATOR_ROUTES = {
-    "GET /v1/config",
     "POST /v1/daemon/stop",
     "POST /v1/adopt",
     "POST /v1/restore",

@@ -290,7 +290,7 @@ class DaemonParts:
         requests = Requests(store, manager, reports, dialogs, setup_dialogs, budgets)
 
         sessions = Sessions(store, manager, workspaces, spawner, kills, timers, terminals)
-        seen = SeenSessions(store, manager, config.unseen_days)
+        seen = SeenSessions(store, manager, config)
         self.digests = digests = Digests(config, store, sessions, requests, monitor, budgets)
         self.due_timers = DueTimers(
             store,

@@ -31,7 +31,9 @@ class EndInspection:
         for name, look in (("files", self._changed_files), ("processes", self._processes)):
             await self._warn(effect, name, look)
 
-    async def _warn(self, effect: Effect, name: str, look: Callable[[Session], Awaitable[str | None]]) -> None:
+    async def _warn(
+        self, effect: Effect, name: str, look: Callable[[Session], Awaitable[str | None]]
+    ) -> None:
         session = self._store.sessions.get(effect.session_id)
         if session is None:
             return

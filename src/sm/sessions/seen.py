@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterable, Sequence
 
+from sm.config import Config
 from sm.core.attention import is_unseen, unseen_since
 from sm.core.models import Caller, RequestKey, Session
 from sm.errors import StorageFull
@@ -17,14 +18,16 @@ log = logging.getLogger(__name__)
 class SeenSessions:
     """Sets `Session.seen_at`. A session is seen until it ends again."""
 
-    def __init__(self, store: Store, manager: Manager, days: float) -> None:
+    def __init__(self, store: Store, manager: Manager, config: Config) -> None:
         self._store = store
         self._manager = manager
-        self._days = days
+        self._config = config
 
     def since(self, caller: Caller) -> str | None:
         """Return `unseen_since` of `core.attention` for a caller."""
-        return unseen_since(self._manager.now(), self._days) if is_unrestricted(caller) else None
+        return (
+            unseen_since(self._manager.now(), self._config.unseen_days) if is_unrestricted(caller) else None
+        )
 
     def lost(self, caller: Caller, sessions: Iterable[Session]) -> list[Session]:
         """The sessions that a loss of terminals ended, that the operator has not seen and may restore together."""

@@ -31,7 +31,9 @@ class WebScope(StrEnum):
 
 _LOOK = frozenset({"output", "why", "copy-id"})
 """Actions that show something."""
-_ANSWER = frozenset({"approve", "deny", "answer", "send", "archive", "unarchive", "interrupt", "read", "seen"})
+_ANSWER = frozenset(
+    {"approve", "deny", "answer", "send", "archive", "unarchive", "interrupt", "read", "seen"}
+)
 
 
 def scope_of(action: str) -> WebScope:

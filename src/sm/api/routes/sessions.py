@@ -1,5 +1,6 @@
 """The routes of sessions: list, spawn, kill, restore, interrupt, fork, adopt, archive, rename, remove."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, cast
 

@@ -33,9 +33,10 @@ from sm.cli.call import Call, json_option
 from sm.cli.display.errors import print_warnings
 from sm.cli.display.output import now
 from sm.cli.options import ended_sessions, sessions_argument, workspace_option
-from sm.cli.selection import check, confirm, ended, runs, yes_option
+from sm.cli.selection import check, confirm, ended, yes_option
 from sm.client.http import session_path
 from sm.core.lines import JsonObject, line, plural
+from sm.core.session_lines import has_process
 from sm.errors import IllegalState, NotPermitted, SmError, UsageError
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def _check_work(call: Call, reference: str, *, discard: bool, yes: bool) -> None
 
 
 def _unsaved_work(call: Call, session: JsonObject) -> "UnsavedWork | None":
-    if session["worktree"] is None or runs(session):  # the daemon refuses the second one
+    if session["worktree"] is None or has_process(session):  # the daemon refuses the second one
         return None
     from sm.cli.unsaved_work import unsaved_work_of
 
