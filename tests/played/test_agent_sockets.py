@@ -32,6 +32,7 @@ OPERATOR_ROUTES = {
     "POST /v1/pairings/{user}/revoke",
     "GET /v1/budget",
     "GET /v1/config",
+    "POST /v1/seen",
     "POST /v1/budget",
     "GET /v1/accounts",
     "GET /v1/archives",

@@ -154,7 +154,7 @@ def test_each_action_needs_the_scope_that_its_effect_needs() -> None:
         "why",
         "copy-id",
     }
-    answers = {"approve", "deny", "answer", "send", "archive", "unarchive", "interrupt", "seen"}
+    answers = {"approve", "deny", "answer", "send", "archive", "unarchive", "interrupt", "read", "seen"}
     assert {name for name, scope in needed.items() if scope == "answer"} == answers
     assert scope_of("an action of tomorrow") is WebScope.ALL
 
