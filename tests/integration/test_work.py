@@ -2,14 +2,16 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.fixtures import context_fixture
-from tests.instance import Instance
+from tests.instance import SM, Instance
 from tests.integration.test_worktree import branches, commit, git
+from tests.typist import Typist, plain
 
 shared = context_fixture("module", Instance)
 
@@ -113,6 +115,23 @@ def test_diff_does_not_run_programs_that_the_repository_configures(shared: Insta
     (path / "api" / "a.txt").write_text("b\n")
     assert "+b" in shared.sm("diff", session_id)
     assert not ran.exists()
+
+
+def test_diff_is_printed_on_a_terminal_without_a_pager_when_less_is_not_installed(
+    shared: Instance, repo: Path, tmp_path: Path
+) -> None:
+    session_id, path = spawn(shared, repo)
+    (path / "api" / "a.txt").write_text("b\n")
+    for program in ("bash", "git"):
+        (tmp_path / program).symlink_to(shutil.which(program) or "")
+    environment = {name: value for name, value in shared.env.items() if name not in ("PAGER", "GIT_PAGER")}
+    terminal = Typist({**environment, "PATH": f"{tmp_path}:{Path(SM).parent}"}, shared.home)
+    try:
+        code, output = terminal.type(f"sm diff {session_id}")
+    finally:
+        terminal.end()
+    assert (code, "cannot run" in output) == (0, False), output
+    assert "+b" in plain(output)
 
 
 def test_git_runs_filters_of_the_user_and_names_those_of_the_repository(shared: Instance, repo: Path) -> None:

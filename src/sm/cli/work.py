@@ -44,7 +44,9 @@ class Work:
 
     def show(self, *options: str) -> int:
         """Print the difference as `git diff` does, on a terminal through the user's pager; return git's exit code."""
-        pager = os.environ.get("GIT_PAGER") or os.environ.get("PAGER") or "less"
+        # git 2.47 prints nothing if it cannot run its pager.
+        default = "less" if shutil.which("less") else "cat"
+        pager = os.environ.get("GIT_PAGER") or os.environ.get("PAGER") or default
         with self._index() as variables, prepared(self.top, (*_DIFF, *options, self.base, "--")) as ready:
             argv, environment = ready
             return subprocess.run(

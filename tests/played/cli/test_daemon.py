@@ -240,3 +240,15 @@ def test_uninstall_names_the_command_that_removes_the_program(
     assert json.loads(run("uninstall", "--yes", "--json").out) == {
         "removed": [], "kept": [{"path": str(link), "command": command.replace("LINK", str(link))}]
     }  # fmt: skip
+
+
+def test_uninstall_leaves_the_link_of_another_sm_alone(run: Sm, home: Path) -> None:
+    link, program = home / ".local" / "bin" / "sm", home / "venv" / "bin" / "sm"
+    for path in (link, program):
+        path.parent.mkdir(parents=True)
+    program.touch(0o700)
+    link.symlink_to(home / "another")
+    run.instance.command.program = str(program)
+    (kept,) = json.loads(run("uninstall", "--yes", "--json").out)["kept"]
+    assert kept["path"] == str(program)
+    assert "uninstall sm-sessions" in kept["command"]

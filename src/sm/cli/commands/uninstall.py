@@ -116,7 +116,7 @@ def _kept(instance: Instance, sessions: Sequence[JsonObject]) -> Iterator[dict[s
     real = os.path.realpath(program)
     if is_removed_with_its_link(real):
         yield {"path": program, "command": uninstall_command(real)}
-    elif os.path.islink(link):
+    elif os.path.islink(link) and os.path.realpath(link) == real:
         yield _entry(link, "rm {}")
     elif os.access(program, os.X_OK):
         yield {"path": program, "command": uninstall_command(real)}
