@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-import aiosqlite
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -32,7 +31,7 @@ from tests.instance import Instance
 from tests.process_modules import INTEGRATION, is_left_out, may_start_processes
 from tests.sim.lives import buried
 from tests.sim.replacing import replaced
-from tests.sim.template import migrate_or_copy
+from tests.sim.template import prepare
 
 __all__ = [
     "base_image",
@@ -162,11 +161,6 @@ def copied_databases() -> Iterator[None]:
 
     The migrations of one, and the waits of its commits, take longer than most tests of a store.
     """
-
-    async def prepare(db: aiosqlite.Connection, path: str) -> None:
-        await db.execute("PRAGMA synchronous = OFF")
-        await migrate_or_copy(db, path)
-
     with replaced((database, "migrate", prepare), (connection, "_LOG_ROOM_BYTES", 1 << 16)):
         yield
 

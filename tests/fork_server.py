@@ -198,6 +198,7 @@ def _serve(requests: socket.socket) -> None:
     for name in _LOADED_LATER:
         import_module(name)
     _build_models(Body)
+    _copy_databases()
     gc.freeze()  # a collection in a daemon would copy the pages that it shares with this process
     codes: dict[int, int] = {}
 
@@ -259,6 +260,18 @@ def _build_models(model: type[BaseModel]) -> None:
     for below in model.__subclasses__():
         below.model_rebuild()
         _build_models(below)
+
+
+def _copy_databases() -> None:
+    """Let daemons make a new database as a copy, and wait for no disk.
+
+    The migrations of one, and the waits of its commits, take longer than the rest of a forked daemon's start.
+    """
+    from sm.store import database
+    from tests.sim import template
+
+    template.empty_database()
+    database.migrate = template.prepare
 
 
 def _lengthen_grace() -> None:

@@ -19,7 +19,7 @@ from sm.cli import start_daemon
 from sm.client.http import Client
 from sm.core.models import Process
 from sm.errors import SmError, WaitTimeout
-from sm.linux.processes import is_alive
+from sm.linux.processes import is_alive, read_proc
 from tests.engine import NO_ENGINE
 from tests.fork_server import ForkedProcess, fork_server
 from tests.private_tmux import private_server
@@ -348,9 +348,11 @@ class Instance:
                 lambda: f"processes left: {[_command_line(pid) for pid in _of_instance(self.home)]}"
             ):
                 until(lambda: not _of_instance(self.home), "all processes of the instance have ended")
-        finally:
+        except BaseException:
             for pid in _of_instance(self.home):
                 _kill(pid)
+            raise
+        finally:
             shutil.rmtree(self.home, ignore_errors=True)
 
 
@@ -404,17 +406,10 @@ def _exists(pid: int) -> bool:
 
 def _of_instance(home: Path) -> list[int]:
     """Every live process that was started with this instance's home in its environment."""
-    mark = f"{home}".encode()
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit() and int(name) != os.getpid():
-            try:
-                environment = Path(f"/proc/{name}/environ").read_bytes()
-            except OSError:
-                continue
-            if mark in environment and _exists(int(name)):
-                found.append(int(name))
-    return found
+    mark, mine = os.fsencode(home), str(os.getpid())
+    pids = [name for name in os.listdir("/proc") if name.isdigit() and name != mine]
+    found = [int(pid) for pid in pids if mark in (read_proc(f"/proc/{pid}/environ") or b"")]
+    return [pid for pid in found if _exists(pid)]
 
 
 __all__ = ["SM", "Instance", "Process", "is_alive", "until"]

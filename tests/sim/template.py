@@ -9,7 +9,7 @@ from sm.store.migrations import MIGRATIONS, migrate, version_of
 
 
 @cache
-def _template() -> sqlite3.Connection:
+def empty_database() -> sqlite3.Connection:
     """Carry out the real migrations, once in this process."""
     # Each database that is copied from it has a thread of its own outside of a simulation.
     database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
@@ -28,4 +28,10 @@ async def migrate_or_copy(db: aiosqlite.Connection, path: str) -> None:
         await migrate(db, path)
     else:
         assert db._connection is not None
-        await db._execute(partial(_template().backup, db._connection))  # type: ignore[no-untyped-call]
+        await db._execute(partial(empty_database().backup, db._connection))  # type: ignore[no-untyped-call]
+
+
+async def prepare(db: aiosqlite.Connection, path: str) -> None:
+    """As `migrate_or_copy`, and let the commits wait for no disk."""
+    await db.execute("PRAGMA synchronous = OFF")
+    await migrate_or_copy(db, path)
