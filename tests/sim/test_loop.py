@@ -10,7 +10,7 @@ import pytest
 from tests.sim.guards import RealAct, guarded
 from tests.sim.lives import Life
 from tests.sim.loop import VirtualLoop
-from tests.sim.watchdog import BlockedLoop, watched
+from tests.sim.watchdog import BlockedLoop, Watchdog
 from tests.sim.world import simulation
 
 
@@ -97,9 +97,11 @@ def test_callback_that_blocks_is_found_with_its_stack() -> None:
     async def blocking() -> None:
         os.read(reader, 1)  # nobody writes
 
-    loop = VirtualLoop()
-    with pytest.raises(BlockedLoop, match="in blocking"), watched(loop, 0.2):
-        loop.run_until_complete(blocking())
+    loop, watchdog = VirtualLoop(), Watchdog(0.2)
+    for _ in range(2):
+        with pytest.raises(BlockedLoop, match="in blocking"), watchdog.watched(loop):
+            loop.run_until_complete(blocking())
+    watchdog.end()
     loop.close()
     os.close(reader)
     os.close(writer)

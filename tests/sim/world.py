@@ -28,7 +28,7 @@ from tests.sim.replacing import encoded, environment, replaced
 from tests.sim.settling import settled
 from tests.sim.template import migrate_or_copy
 from tests.sim.terminals import PlayedServer
-from tests.sim.watchdog import watched
+from tests.sim.watchdog import watchdog
 from tests.sim.wire import Caller, Switchboard
 
 CONFIG = """
@@ -38,6 +38,8 @@ commands:
 """
 _MEMORY = "/dev/shm"
 _WITHIN_S = 120.0
+_KEPT = ("PYTEST_", "COVERAGE_", "SM_LONG", "SM_SEED", "DOCKER_HOST", "TMPDIR")
+"""The beginnings of the variables of this process that a daemon gets. Each command gives all others up for a while."""
 _LOG_ROOM_BYTES = 1 << 16
 """No file system has to grow: the megabytes of the real daemon would only be written and copied."""
 T = TypeVar("T")
@@ -210,7 +212,8 @@ def world_on(loop: VirtualLoop, config: str, seed: int, *, in_memory: bool = Tru
         world = World(Path(directory), loop, seed)
         world.work.mkdir()
         Path(world.paths.config).write_text(config, encoding="utf-8")
-        stack.enter_context(environment(encoded({**os.environ, **world.environ})))  # of the daemon
+        kept = {name: value for name, value in os.environ.items() if name.startswith(_KEPT)}
+        stack.enter_context(environment(encoded({**kept, **world.environ})))  # of the daemon
         stack.enter_context(played_threads(world.disk))
         stack.enter_context(played_client())
         stack.enter_context(
@@ -226,7 +229,7 @@ def world_on(loop: VirtualLoop, config: str, seed: int, *, in_memory: bool = Tru
         stack.callback(world.kernel.close)
         _worlds.append(world)
         stack.callback(_worlds.clear)
-        stack.enter_context(watched(loop))
+        stack.enter_context(watchdog().watched(loop))
         guards = guarded(
             world.clocks.sleep, world.kernel.kill, world.kernel.open_pidfd, world.disk.check_open
         )
