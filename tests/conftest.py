@@ -117,10 +117,10 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(mark)
 
 
-def _collect_and_freeze() -> None:
-    """Collect garbage once, and leave all that is not garbage out of later collections."""
+def _freeze(generation: int) -> None:
+    """Collect the garbage of a generation, and leave all that is not garbage out of later collections."""
     global _frozen_tasks
-    gc.collect()
+    gc.collect(generation)
     gc.freeze()
     _frozen_tasks = buried()
 
@@ -128,7 +128,7 @@ def _collect_and_freeze() -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_unconfigure() -> None:
     """Let pytest and the end of Python find nothing to look through, which would take 15 seconds."""
-    _collect_and_freeze()
+    _freeze(2)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -152,7 +152,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     finally:
         _pure = None
         if buried() - _frozen_tasks > _TASKS_MAX:
-            _collect_and_freeze()
+            _freeze(0)
 
 
 @pytest.fixture(scope="session", autouse=True)
