@@ -153,7 +153,10 @@ def test_page_messages_can_be_typed(user: ClaudeReader) -> None:
     user.sm("trust", str(shop))
     user.sm("spawn", "general-purpose", "Hello", "--name", "flaky", cwd=shop)
     user.is_idle("general-purpose-flaky")()
-    user.read(f"{GUIDE}/messages.md")
+    until(lambda: user.get("/v1/inbox"), "the notice of its first turn")
+    user.read(
+        f"{GUIDE}/messages.md", examples={"--read 57": f"--read {user.get('/v1/inbox')[0]['message_id']}"}
+    )
 
 
 def test_page_teams_can_be_typed(user: ClaudeReader) -> None:
