@@ -13,6 +13,7 @@ import pytest
 
 from sm.client.http import Client, new_key
 from sm.core.models import digest
+from sm.linux.process_limits import soft_limits
 from tests.claude_cli import answer_first_questions
 from tests.fixtures import context_fixture
 from tests.instance import SM, Instance, until
@@ -423,6 +424,16 @@ def test_restored_adopted_agent_keeps_its_command_line_options(user: User) -> No
     (_, ran) = (instance.work / "claudes").read_text().splitlines()
     assert f" --model opus --permission-mode plan --add-dir /tmp --resume {CONVERSATION} " in ran
     assert "acceptEdits" not in ran
+
+
+def test_restored_adopted_agent_keeps_its_umask_and_soft_limits(user: User) -> None:
+    instance, pane = user.instance, user.open_pane("mine")
+    user.run_command(pane, "umask 027; ulimit -S -n 300")
+    before = soft_limits(user.start_claude(pane))
+    session_id = instance.json("adopt", pane)["session_id"]
+    instance.sm("kill", session_id)
+    assert soft_limits(instance.json("restore", session_id)["pid"]) == before
+    assert (before["umask"], before["nofile"]) == (0o027, 300)
 
 
 def test_broken_mcp_file_does_not_prevent_adopt_but_prevents_restore(user: User) -> None:
