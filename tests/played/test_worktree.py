@@ -13,6 +13,7 @@ from sm.client.http import Client
 from sm.errors import SmError, UsageError
 from tests.fixtures import context_fixture
 from tests.git_repositories import branches, commit, git, make_app
+from tests.sim.command import Terminal
 from tests.sim.stage import Instance
 
 pytestmark = pytest.mark.processes  # git
@@ -144,6 +145,19 @@ def test_rm_of_several_sessions_removes_only_those_without_work(instance: Instan
     assert (
         f"kept: sleeper-login has work in {path} that exists nowhere else: {work}; to keep it" in done.stderr
     )
+
+
+def test_discard_asks_a_person_at_a_terminal(instance: Instance, repo: Path) -> None:
+    session, path = spawn_login(instance, repo)
+    work = work_in(path, "new")
+    instance.sm("kill", session["session_id"])
+    words = ("rm", session["session_id"], "--discard")
+    env = {**instance.env, "TERM": "xterm-256color"}
+    refused = instance.command.run(words, env, instance.work, Terminal("n\n", 200))
+    assert f"Delete work in {path} that exists nowhere else: {work}? [y/N] " in refused.stdout
+    assert (refused.returncode, path.exists()) == (4, True)
+    agreed = instance.command.run(words, env, instance.work, Terminal("y\n", 200))
+    assert (agreed.returncode, path.exists()) == (0, False)
 
 
 def test_agent_may_not_discard_work(instance: Instance, repo: Path) -> None:
