@@ -20,11 +20,13 @@ _SOFT, _HARD = slice(26, 46), slice(47, 67)
 
 
 def soft_limits(pid: int | str = _SELF) -> dict[str, int]:
-    """The umask and the soft limits, by the names of `core.process_limits`. Raises OSError."""
-    with open(f"/proc/{pid}/status", "rb") as file:
-        status = file.read()
-    umask = status.partition(b"\nUmask:")[2].partition(b"\n")[0]
-    return {UMASK: int(umask, 8), **_limits(pid, _SOFT)}
+    """The umask and the soft limits, by the names of `core.process_limits`, as far as the kernel shows them."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            umask = file.read().partition(b"\nUmask:")[2].partition(b"\n")[0].strip()
+        return {**({UMASK: int(umask, 8)} if umask else {}), **_limits(pid, _SOFT)}
+    except OSError:
+        return {}
 
 
 def hard_limits(pid: int | str = _SELF) -> dict[str, int]:

@@ -71,7 +71,7 @@ class Adoptions:
             working_dir=processes.working_dir(process.pid),
             trust=trust or TrustLevel.DIRECT.value,
             environment=processes.environment(process.pid),
-            process_limits=_soft_limits(process.pid),
+            process_limits=soft_limits(process.pid),
         )
         planned = await self._planner.plan(caller, request, None, runs=True)
         if planned.session.provider != provider.name:
@@ -156,14 +156,6 @@ class Adoptions:
         path = reader.path(launch.environment, process.pid)
         text = await asyncio.to_thread(read_or_empty, path, _PUBLISHED_MAX_BYTES)
         return reader.conversation(text, process) if text else None
-
-
-def _soft_limits(pid: int) -> dict[str, int]:
-    """The umask and the soft limits of a process, for its restore; empty when it is gone."""
-    try:
-        return soft_limits(pid)
-    except OSError:
-        return {}
 
 
 def _usual_type(provider: Provider) -> str:
