@@ -141,8 +141,18 @@ class Tab:
         self.until(is_open, f"the place {place}")
 
 
+_STORE = (
+    "entries => { localStorage.clear(); for (const e of entries) localStorage.setItem(e.name, e.value); }"
+)
+"""Leaves only these entries in the storage of the page."""
+
+
 class Visitor:
-    """A browser that logs in once, and opens tabs with that login."""
+    """A browser that logs in once, and opens tabs with that login.
+
+    Tabs that need the same options follow each other in one context, which takes a third of the time of a new one.
+    Each finds only the login in the storage of the page.
+    """
 
     def __init__(self, browser: Browser, server: WebServer) -> None:
         self._browser = browser
@@ -150,8 +160,11 @@ class Visitor:
         context = browser.new_context()
         tab = Tab(context, server.link)
         tab.is_in_phase("live")
-        self._login: Any = context.storage_state()
-        context.close()
+        (origin,) = context.storage_state()["origins"]
+        self._login = origin["localStorage"]
+        tab.page.close()
+        self._contexts = {frozenset[tuple[str, object]](): context}
+        """The contexts without a tab, by their options."""
 
     def _open_requests(self) -> set[str]:
         requests = Client(str(self._server.instance.socket)).get("/v1/requests")
@@ -160,15 +173,24 @@ class Visitor:
     @contextlib.contextmanager
     def tab(self, size: tuple[int, int] = DESKTOP, place: str = "", **options: Any) -> Iterator[Tab]:
         """A tab that is live. It must end without errors of its scripts and violations of its policy."""
-        context = self._browser.new_context(
-            storage_state=self._login, viewport={"width": size[0], "height": size[1]}, **options
-        )
+        key = frozenset(options.items())
+        context = self._contexts.pop(key, None) or self._browser.new_context(**options)
         try:
-            tab = Tab(context, f"{self._server.origin}/{place}")
+            page = context.new_page()
+            page.set_viewport_size({"width": size[0], "height": size[1]})
+            page.goto(f"{self._server.origin}/icon.svg")  # has the storage of the page, and no scripts
+            page.evaluate(_STORE, self._login)
+            tab = Tab(context, page)
+            page.goto(f"{self._server.origin}/{place}")
             tab.is_in_phase("live")
             # A request of an earlier test that vanishes later would move the buttons of others, which are dead then.
             tab.until(lambda: tab.requests() == self._open_requests(), "the open requests")
             yield tab
             assert tab.problems == []
-        finally:
+        except BaseException:
+            context.close()
+            raise
+        for page in context.pages:
+            page.close()
+        if self._contexts.setdefault(key, context) is not context:
             context.close()
