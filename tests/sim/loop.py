@@ -9,15 +9,21 @@ import heapq
 import io
 import selectors
 import socket
+import sys
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor
 from contextvars import Context
 from typing import Any
+from weakref import WeakSet
 
 from tests.sim.lives import Life, life_in
 
 BEGIN_S = 1000.0
+registered_tasks: "WeakSet[asyncio.Task[Any]]" = getattr(
+    asyncio.tasks, "_all_tasks" if sys.version_info < (3, 12) else "_scheduled_tasks"
+)
+"""The tasks that asyncio looks through whenever a loop is closed. The buried ones of a loop keep others for ever."""
 _STEPS_MAX = 1_000_000
 """Callbacks without a passing of time: more is an endless loop."""
 
@@ -156,6 +162,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def close(self) -> None:
         super().close()
         self._timers.clear()
+        for task in [task for task in registered_tasks if task.get_loop() is self]:
+            asyncio.tasks._unregister_task(task)
 
     def call_soon_threadsafe(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Context | None = None

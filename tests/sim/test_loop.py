@@ -9,7 +9,7 @@ import pytest
 
 from tests.sim.guards import RealAct, guarded
 from tests.sim.lives import Life
-from tests.sim.loop import VirtualLoop
+from tests.sim.loop import VirtualLoop, registered_tasks
 from tests.sim.watchdog import BlockedLoop, Watchdog
 from tests.sim.world import simulation
 
@@ -144,3 +144,11 @@ def test_order_of_tasks_in_a_set_depends_on_no_address() -> None:
         run(order())
         kept.append([bytearray(size * 100) for _ in range(100)])  # moves what follows to other addresses
     assert all(found == orders[0] for found in orders)
+
+
+def test_closed_loop_leaves_no_task_for_asyncio_to_look_through() -> None:
+    loop = VirtualLoop()
+    kept = loop.create_task(asyncio.sleep(0))
+    loop.run_until_complete(kept)
+    loop.close()
+    assert kept not in registered_tasks
