@@ -97,6 +97,18 @@ def test_turn_without_tools_begins_at_the_limit_and_is_known_also_after_a_restar
     assert "later requests have them" in said
 
 
+def test_turn_without_tools_stays_known_when_the_next_daemon_sees_the_tools(stage: Stage) -> None:
+    agent = stage.agent()
+    submit(stage, agent).held_s()
+    stage.settle()
+    stage.kill_daemon()
+    stage.start_daemon()
+    list_tools(stage, agent)
+    (said,) = missed(stage, agent)
+    assert said.startswith(f"{MISSED}: sm mcp had not listed them after 2.0 s")
+    assert "later requests have them" in said
+
+
 def test_limit_is_longer_for_an_agent_that_started_slowly(stage: Stage) -> None:
     agent = stage.agent()
     stage.wait(SLOW_START_S)

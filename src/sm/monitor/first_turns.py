@@ -100,7 +100,10 @@ class FirstTurns:
         session = self._store.sessions.get(agent.session_id)
         if session is not None and not agent.tools.is_stored:
             agent.tools.is_stored = True
-            await self._usage.set_own_tools(session.id, {**agent.tools.facts(), "run": session.runs})
+            # An earlier daemon may have seen the first turn of this process.
+            before = self._stored(session.id, await self._usage.known_facts(session.id))
+            facts = {**before, **agent.tools.facts(), "run": session.runs}
+            await self._usage.set_own_tools(session.id, facts)
 
     def facts(self, session_id: str, measured: Mapping[str, Any]) -> list[str]:
         """A sentence about a first request without the tools of sm, if there was one, for `sm why`."""
