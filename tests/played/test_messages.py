@@ -275,7 +275,7 @@ def test_send_is_refused_to_unknown_archived_and_own_sessions(home: Instance) ->
     own = home.spawn("Deaf")["session_id"]
     refused = home.run_inside(own, "send", own, "hello")
     assert refused.returncode == 5
-    assert f"session {own} may not send messages to session {own}" in refused.stderr
+    assert f"session {own} may not send messages to itself" in refused.stderr
 
 
 def test_inbox_gives_urgent_messages_first_and_idle_messages_to_a_waiting_agent(home: Instance) -> None:

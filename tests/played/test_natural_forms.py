@@ -3,6 +3,8 @@
 import shlex
 from typing import Any
 
+import pytest
+
 from tests.fixtures import context_fixture
 from tests.played.mcp.mcp_client import CONFIG, McpSession
 from tests.sim.stage import Instance
@@ -91,6 +93,28 @@ COMMANDS: list[tuple[str, int, str]] = [
 """Commands of the operator, with their exit code, and words of the output or of the error."""
 
 
+AGENT_COMMANDS: list[tuple[str, int, str]] = [
+    ("note running the tests", 0, "Note recorded"),
+    ("note '- fix the form; then (3/5)'", 0, "Note recorded"),
+    ("note 'it costs $5'", 0, "Note recorded"),
+    ("note 日本語、テスト", 0, "Note recorded"),
+    ("checkpoint half done now", 0, "Checkpoint recorded"),
+    ("checkpoint 'one (1/3)' --metadata tests=12 files=3", 0, "Checkpoint recorded"),
+    ("checkpoint x --metadata '{\"tests\": 12}'", 0, "Checkpoint recorded"),
+    ("ask which colour is best?", 0, "Asked (r1)"),
+    ("ask which? red blue", 2, "quote the text: sm ask 'which? red blue'"),
+    ("send Parent hi --no-wait", 0, "queued"),
+    ("send operator 'half is done'", 0, "is in the operator's inbox"),
+    ("send operator half is done", 3, "quote the text: sm send operator 'half is done'"),
+    ("spawn sleeper 'write it down'", 0, "Spawned sleeper-"),
+    ("whoami", 2, "did you mean me?"),
+    ("report done", 2, "did you mean checkpoint or complete?"),
+    ("wait '#kid' --timeout 1s --until Done", 10, "did not reach"),
+    ("complete --status success all tests pass", 0, "Session marked complete"),
+]
+"""Commands of an agent."""
+
+
 def answer(session: McpSession, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """The structured result of a call, with `refused` true for an error."""
     response = session.request("tools/call", {"name": tool, "arguments": arguments})
@@ -163,11 +187,16 @@ def test_no_call_of_an_agent_is_refused_for_its_form_or_taken_wrongly(instance: 
         assert (got["refused"], got["status"]) == (False, recorded), status
 
 
-def test_no_command_of_a_person_is_refused_for_its_form_or_taken_wrongly(instance: Instance) -> None:
-    instance.spawn("Sleeper", "x", "--name", "a")
+@pytest.mark.parametrize(("commands", "is_agent"), [(COMMANDS, False), (AGENT_COMMANDS, True)])
+def test_no_command_is_refused_for_its_form_or_taken_wrongly(
+    instance: Instance, commands: list[tuple[str, int, str]], is_agent: bool
+) -> None:
+    parent = instance.spawn("Sleeper", "x")["session_id"]
+    agent = instance.spawn("Sleeper", "x", "--name", "a", "--parent", parent)["session_id"]
+    instance.spawn("Sleeper", "x", "--name", "kid", "--parent", agent)
     wrong = []
-    for line, code, words in COMMANDS:
-        ended = instance.run(*shlex.split(line))
+    for line, code, words in commands:
+        ended = instance.run(*shlex.split(line), env=instance.as_session(agent) if is_agent else None)
         if ended.returncode != code or words not in ended.stdout + ended.stderr:
             wrong.append((line, ended.returncode, ended.stdout, ended.stderr))
     assert wrong == []

@@ -208,6 +208,7 @@ class TextCommand(click.Command):
     """A command whose last argument is a text, which may begin with a dash: `sm spawn Engineer "- fix the form"`.
 
     A word of the command line that begins with a dash and has a blank is a text: no option has a blank in its name.
+    For a command whose only argument is the text, words without quotes are one text: `sm note running the tests`.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -218,6 +219,8 @@ class TextCommand(click.Command):
             for name in param.opts
         }
         words, texts, rest = list[str](), list[str](), list(args)
+        bare = list[str]()
+        """The words that are no options."""
         while rest:
             word = rest.pop(0)
             if word == "--":
@@ -225,10 +228,15 @@ class TextCommand(click.Command):
                 break
             if _is_text(word):
                 texts.append(word)
-                continue
-            words.append(word)
-            if word in takes_value and rest:
-                words.append(rest.pop(0))
+            elif word == "-" or not word.startswith("-"):
+                bare.append(word)
+            else:
+                words.append(word)
+                if word in takes_value and rest:
+                    words.append(rest.pop(0))
+        if not texts and self._joins(bare):
+            bare = [" ".join(bare)]
+        words += bare
         words = [*words, "--", *texts] if texts else words
         try:
             return super().parse_args(ctx, list(words))
@@ -236,6 +244,16 @@ class TextCommand(click.Command):
             if "unexpected extra argument" in error.message:
                 raise self._unquoted(ctx, words) from None
             raise
+
+    def _joins(self, bare: Sequence[str]) -> bool:
+        """True if the words are one text.
+
+        A word with a blank was quoted, so the others are something else. So are those behind a question.
+        """
+        arguments = [param for param in self.params if isinstance(param, click.Argument)]
+        is_ended = any(_has_blank(word) or word.endswith("?") for word in bare[:-1])
+        is_text = len(bare) > 1 and "-" not in bare and not is_ended and not _has_blank(bare[-1])
+        return is_text and len(arguments) == 1 and arguments[0].nargs == 1
 
     def _unquoted(self, ctx: click.Context, words: list[str]) -> UsageError:
         """The error of a text of several words without quotes: `sm spawn Engineer fix the login`."""
@@ -249,7 +267,11 @@ class TextCommand(click.Command):
 
 
 def _is_text(word: str) -> bool:
-    return word.startswith("-") and any(character.isspace() for character in word.partition("=")[0])
+    return word.startswith("-") and _has_blank(word.partition("=")[0])
+
+
+def _has_blank(word: str) -> bool:
+    return any(character.isspace() for character in word)
 
 
 class _Seconds(click.FloatRange):

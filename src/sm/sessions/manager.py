@@ -31,6 +31,11 @@ from sm.store import Effect, Store
 from sm.store.audit import ALLOWED, REFUSED, Record
 from sm.store.sums import RemovedSums
 
+_HINT_FOR_ITSELF: Mapping[Action, str] = {
+    Action.SEND: "to remember something: sm note TEXT",
+    Action.KILL: "to end your work: sm complete RESULT",
+}
+"""Actions that a session may not do to itself, each with what it does instead."""
 _TO_OPERATOR = "sm send operator TEXT; to ask the operator: sm ask QUESTION"
 
 
@@ -132,8 +137,10 @@ class Manager:
         relation = self.tree.relation(principal, target)
         related = _related(relation)
         if not may(relation, action):
+            itself = relation.is_self and action in _HINT_FOR_ITSELF
             refusal = NotPermitted(
-                f"{describe(principal)} may not {action} session {short_label(target)}", _ask_hint(caller)
+                f"{describe(principal)} may not {action} {'itself' if itself else f'session {short_label(target)}'}",
+                _HINT_FOR_ITSELF[action] if itself else _ask_hint(caller),
             )
             raise self._refused(refusal, caller, action, target.id, related)
         if not _is_routine(relation, action):

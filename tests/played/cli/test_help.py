@@ -158,7 +158,11 @@ def test_version_command_and_option_print_the_same(run: Sm) -> None:
             "the text must be one argument",
             "quote the text: sm spawn Engineer 'fix the login'",
         ),
-        ("note all done now", "the text must be one argument", "quote the text: sm note 'all done now'"),
+        (
+            "ask which? red blue",
+            "the text must be one argument",
+            "quote the text: sm ask 'which? red blue'",
+        ),
         ("sessions", "unknown command 'sessions'; did you mean ls or all?", "sm --help"),
         ("tree", "unknown command 'tree'; did you mean all?", "sm --help"),
         ("message a b", "unknown command 'message'; did you mean send?", "sm --help"),

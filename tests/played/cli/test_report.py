@@ -43,12 +43,18 @@ def test_checkpoint_is_recorded_with_its_metadata(agent: Sm, peer: Peer) -> None
     assert peer.received[0].json == {"message": "Half", "metadata": {"coverage": "0", "b": "x=y", "c": ""}}
 
 
+def test_words_without_quotes_are_one_text(agent: Sm, peer: Peer) -> None:
+    peer.script("POST /v1/sessions/me/checkpoints", answer(CHECKPOINT))
+    agent("checkpoint", "half", "done", "now")
+    assert peer.received[0].json == {"message": "half done now", "metadata": {}}
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
         (["a", "--metadata", "novalue"], "'novalue' is not KEY=VALUE"),
         (["a", "--metadata", "=1"], "'=1' is not KEY=VALUE"),
-        (["two", "words"], "sm checkpoint 'two words'"),
+        (["two words", "more"], "sm checkpoint 'two words more'"),
     ],
 )
 def test_checkpoint_refuses_invalid_arguments(agent: Sm, peer: Peer, words: list[str], expected: str) -> None:

@@ -1,7 +1,7 @@
 """Report a milestone.
 
 Only agents can run this command. sm checkpoints lists the milestones. A count in the message, such as (3/5 tasks),
-sets the percentage that sm progress shows.
+sets the percentage that sm progress shows. The value of --metadata may also be a JSON object.
 
 \b
 Examples:
@@ -16,6 +16,7 @@ from sm.cli.display.errors import print_warnings
 from sm.cli.options import TextCommand, key_value
 from sm.cli.report import send_report
 from sm.errors import UsageError
+from sm.wire import decode
 
 
 @click.command(help=__doc__, cls=TextCommand)
@@ -25,13 +26,26 @@ from sm.errors import UsageError
     "--metadata", metavar="KEY=VALUE ...", multiple=True, help="Values to store with the milestone."
 )
 def command(message: str, more: tuple[str, ...], metadata: tuple[str, ...]) -> None:
+    facts = dict[str, object]()
     if more and not metadata:
-        raise UsageError(
-            "the message must be one argument",
-            f"quote the message: sm checkpoint {shlex.quote(' '.join((message, *more)))}",
-        )
-    facts = key_value("--metadata", (*metadata, *more), 'sm checkpoint "..." --metadata coverage=81')
+        words = " ".join((message, *more))
+        if any(" " in word for word in (message, *more)):
+            quoted = f"sm checkpoint {shlex.quote(words)}"
+            raise UsageError("the message must be one argument", f"quote the message: {quoted}")
+        message, more = words, ()
+    for pair in (*metadata, *more):
+        example = 'sm checkpoint "..." --metadata coverage=81'
+        facts |= _json_object(pair) or key_value("--metadata", [pair], example)
     made = send_report("checkpoint", "checkpoints", {"message": message, "metadata": facts})
     if made is not None:
         print_warnings(made.get("warnings") or [])
         click.echo("Checkpoint recorded")
+
+
+def _json_object(text: str) -> dict[str, object] | None:
+    """The facts in a text that is a JSON object; None: it is another text."""
+    try:
+        value = decode(text) if text.startswith("{") else None
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
