@@ -264,6 +264,20 @@ def test_request_is_approved_in_place(stage: Stage, visitor: Visitor) -> None:
         )
 
 
+def test_message_to_the_operator_is_marked_as_read_in_place(stage: Stage, visitor: Visitor) -> None:
+    agent = stage.agent()
+    sent = stage.json("send", "operator", "half <b> is done", env={"SM_SESSION_ID": agent.id})
+    with visitor.tab() as tab:
+        entry = tab.find(f'.needs li:not(.passed)[data-need="message {sent["message_id"]}"]')
+        tab.until(lambda: entry.count() == 1, "the message")
+        assert "to you: half <b> is done" in entry.inner_text()
+        read = entry.locator('[data-act="read"]')
+        tab.until(lambda: read.get_attribute("aria-disabled") == "false", "the button")
+        read.click()
+        tab.until(lambda: entry.count() == 0, "it is read")
+    assert sent["message_id"] not in [m["message_id"] for m in stage.json("inbox")]
+
+
 def test_request_is_denied_with_words_by_keyboard_only(stage: Stage, visitor: Visitor) -> None:
     agent = stage.agent()
     dialog = agent.open_dialog("Bash", {"command": "rm -rf /"})

@@ -16,6 +16,7 @@ from sm.web.client_frames import ActFrame
 from sm.web.daemon_link import DaemonLink
 from sm.web.hub import Hub
 from sm.web.logins import WebScope, scope_of
+from tests.board.samples import message
 from tests.cli.samples import request
 from tests.web.board_hub import Page, board_hub, board_of, row_data, tell, update
 
@@ -167,3 +168,14 @@ async def test_session_with_a_worktree_is_not_deleted_in_a_browser(hub: Hub, lin
 @pytest.mark.parametrize("action", ["spawn", "broadcast", "fork", "reparent", "rename", "rm", "workspace"])
 def test_action_that_changes_the_team_needs_the_largest_scope(action: str) -> None:
     assert scope_of(action) is WebScope.ALL
+
+
+async def test_unread_message_to_the_operator_is_marked_as_read(hub: Hub, link: DaemonLink) -> None:
+    unread = message(12, "queued", session_id=None, label="operator", text="done", **{"from": "a"})
+    tell(hub, Mail(messages=[unread]))
+    page = seen(hub)
+    (need,) = page.state["needs"]
+    assert (need["key"], need["text"], need["actions"]) == ("message 12", "to you: done", {"read": None})
+    assert isinstance(await refusal(hub, link, page, "read", need="message 12"), DaemonAway)
+    error = await refusal(hub, link, page, "read", session="a")
+    assert error.message.endswith("select a message to you")
