@@ -96,3 +96,11 @@ def test_cost_names_the_sum_of_a_tree_that_is_known(
     tree = {"sessions": 2, "live": 2, "tokens": None, "cost_usd": of_tree}
     line = session_line(120, cost_usd=cost, tree=tree)
     assert f" {shown} " in line and ("∑" in line) == ("∑" in shown)
+
+
+def test_root_of_a_tree_shows_its_workspace_and_the_mark_of_a_missing_sandbox() -> None:
+    shown_row = row(workspace="shop", trust_level="sandboxed", effective_mode="direct")
+    root = text_of(session_cells(Line(shown_row), 120, AT_S, state="", fresh=True))
+    assert "engineer-1a2b3c4d !direct [shop]" in root
+    child = text_of(session_cells(Line(shown_row, depth=1), 120, AT_S, state="", fresh=True))
+    assert "[shop]" not in child

@@ -9,7 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from sm.board import BoardNeed, Line, NeedKind
-from sm.board.words import context_bar, count_of_tokens, dollars, short_model, sign_of
+from sm.board.words import context_bar, count_of_tokens, dollars, short_model, shown, sign_of
 from sm.core.session_lines import COLOURS
 from sm.core.statuses import Status
 from sm.core.timestamps import span
@@ -75,6 +75,8 @@ def session_cells(line: Line, width: int, now_s: float, *, state: str, fresh: bo
     colour = _colour("yellow" if row.requests else _COLOURS.get(row.status) or None)
     fold = f"▸{line.folded} " if line.folded else ""
     badges = "".join(f" {badge}" for badge in row.badges())
+    # The members of a tree have one workspace.
+    workspace = f" [{shown(row.workspace, 20)}]" if row.workspace and not line.depth else ""
     held = f" ✉{data['messages_held']}" if data["messages_held"] else ""
     branch = line.branch if len(line.branch) <= _INDENT_MAX else f"…{line.branch[-_INDENT_MAX + 1 :]}"
     tree_cost = row.tree_cost()
@@ -88,7 +90,7 @@ def session_cells(line: Line, width: int, now_s: float, *, state: str, fresh: bo
     cells = [
         (f"{sign_of(row.status, stale=row.stale, waits=bool(row.requests))} ", colour),
         (
-            fitted(f"{branch}{fold}{row.label}{badges}{held}", widths.name) + " ",
+            fitted(f"{branch}{fold}{row.label}{badges}{workspace}{held}", widths.name) + " ",
             _BOLD if row.requests else _PLAIN,
         ),
         (fitted("gone" if line.gone else row.status_text(now_s), _STATUS_WIDTH), colour),

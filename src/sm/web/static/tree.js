@@ -169,7 +169,7 @@ function rowItem(line, place, now) {
   const age = span(now - row.since);
   const gone = !state.rows.has(id);
   const selected = id === state.selected;
-  return unchanged([row, branch, folded, depth, children, place, age, gone, selected, height], () => {
+  return unchanged([row, branch, folded, depth, children, place, age, gone, selected, height, state.workspace], () => {
     const click = (event) => {
       touch();
       if (event.target.closest(".twisty:not(.leaf)")) fold(id);
@@ -184,7 +184,8 @@ function rowItem(line, place, now) {
         class="row ${row.over || gone ? "over" : ""} ${selected ? "selected" : ""}"
         .style=${`transform:translateY(${place * height}px)`} @click=${click}>
       <span role="gridcell" class="c-session"><span class="branch" aria-hidden="true">${branch}</span><span class=${children ? "twisty" : "twisty leaf"} aria-hidden="true">${children ? (folded ? "▸" : "▾") : ""}</span><span class="sign s-${statusClass(row)}" aria-hidden="true">${row.sign}</span><span class="label">${row.label}</span>${folded
-          ? html`<span class="tag">+${folded}</span>` : nothing}${(row.badges ?? []).map((badge) => html`<span class="tag">${badge}</span>`)}${row.held
+          ? html`<span class="tag">+${folded}</span>` : nothing}${(row.badges ?? []).map((badge) => html`<span class="tag">${badge}</span>`)}${row.workspace && depth === 0 && !state.workspace
+          ? html`<span class="tag" title="workspace">${row.workspace}</span>` : nothing}${row.held
           ? html`<span class="tag" title="messages held">✉${row.held}</span>` : nothing}</span>
       <span role="gridcell" class="c-status s-${statusClass(row)}">${gone ? "gone" : `${row.word} ${age}`}</span>
       <span role="gridcell" class="c-done">${row.progress}</span>
