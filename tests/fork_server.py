@@ -271,7 +271,7 @@ def _copy_databases() -> None:
     from tests.sim import template
 
     template.empty_database()
-    database.migrate = template.prepare
+    database.migrate = template.prepare  # type: ignore[attr-defined]
 
 
 def _lengthen_grace() -> None:

@@ -149,6 +149,7 @@ def use_read_routes(operator: ApiClient, proxy: str) -> None:
     assert not operator.get("/v1/sandbox")["engine"]["available"]
     operator.post("/v1/sandbox/build", agents=["claude"])
     operator.get("/v1/status")
+    assert operator.get("/v1/config")["mistakes"] == []
     assert operator.get("/v1/archives")["held"] == 0
     assert {"Sh", "Plain"} <= {a["name"] for a in operator.get("/v1/agents")["agents"]}
     assert [s["title"] for s in operator.get("/v1/sessions", status="running", search="way in")] == [
@@ -158,6 +159,7 @@ def use_read_routes(operator: ApiClient, proxy: str) -> None:
         assert len(operator.get(path)) == 1
     (row,) = operator.get("/v1/overview", ended="1", search="way in")
     assert (row["attention"], row["requests"]) == ("working", [])
+    assert operator.get("/v1/overview/rest")["failed"] == 0
     session_path = "/v1/sessions/{ref}"
     assert operator.get(session_path, "proxy-way")["session_id"] == proxy
     for view in ("output", "attach", "progress", "why", "actions", "checkpoints"):
@@ -190,6 +192,7 @@ def use_report_routes(session: ApiClient, operator: ApiClient, proxy: str) -> No
     session.post(
         "/v1/hooks", provider="claude", emitted_at=me["created_at"], payload={"hook_event_name": "Stop"}
     )
+    session.post("/v1/hooks/tools", emitted_at=me["created_at"])
     child = session.post("/v1/sessions", agent_type="Sh", prompt="exit 3", wait_s=20, key="one")["session_id"]
     assert (
         session.post("/v1/sessions", agent_type="Sh", prompt="exit 3", wait_s=20, key="one")["session_id"]
@@ -198,6 +201,7 @@ def use_report_routes(session: ApiClient, operator: ApiClient, proxy: str) -> No
     waited = session.post("/v1/wait", sessions=[child], wait_s=20)
     assert waited["reached"] and waited["sessions"][0]["exit_code"] == 3
     session.post("/v1/wait/heard", sessions=[child])
+    operator.post("/v1/seen", sessions=[child])
     assert "last_output" in session.get("/v1/sessions/{ref}", child)
     (top,) = operator.get("/v1/sessions/{ref}/children", "-", recursive=1, archived=1)
     assert [c["session_id"] for c in top["children"]] == [child]
