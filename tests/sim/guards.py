@@ -28,6 +28,8 @@ _REFUSED = frozenset(
         "os.kill",
     ]
 )
+_START_OF_THREADS = "_start_joinable_thread" if sys.version_info >= (3, 13) else "_start_new_thread"
+"""The function of `threading` that starts a thread."""
 _PLAIN = frozenset(["git"])
 """Programs that run for real: what they do depends on files alone. No virtual time passes meanwhile."""
 _guarded: int | None = None
@@ -110,7 +112,7 @@ def guarded(
             (os, "pidfd_open", _played(open_pidfd, os.pidfd_open)),
             (os, "getpid", _pid_of_life(os.getpid)),
             (_thread, "start_new_thread", _refusing("a thread", _thread.start_new_thread)),
-            (threading, "_start_new_thread", _refusing("a thread", _thread.start_new_thread)),
+            (threading, _START_OF_THREADS, _refusing("a thread", vars(threading)[_START_OF_THREADS])),
         ):
             yield
     finally:
