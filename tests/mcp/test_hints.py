@@ -18,6 +18,7 @@ ALL = tuple(TOOLS)
         ("sm approve r5, or: sm deny r5", " [tool answer_request]"),
         ("sm send x TEXT; or: sm kill x", " [tool send_message; tool control_session, action kill]"),
         ("add --working-dir PATH", " [argument working_dir]"),
+        ("--budget usd=5,tokens=2M,minutes=90", " [argument budget]"),
         ("sm daemon restart", ""),
         ("sm gives its agents a server of this name", ""),
     ],

@@ -24,16 +24,17 @@ _TOOLS = {
     "why": ("get_progress", ""),
 }
 """The tool for each command in hints, with its action. Other commands have no tool."""
-_WORKING_DIR = "--working-dir"
-_COMMAND = re.compile(rf"\bsm ([a-z]+)|{_WORKING_DIR}")
+_ARGUMENTS = ("working-dir", "budget", "model", "preset", "restart")
+"""Options in hints that are arguments of tools."""
+_COMMAND = re.compile(rf"\bsm ([a-z]+)|(?<!\S)--({'|'.join(_ARGUMENTS)})\b")
 
 
 def with_tools(hint: str | None, tools: Collection[str]) -> str | None:
     """The hint, followed by the tools for its commands. `tools`: the names of the tools that the caller has."""
     named = []
     for found in _COMMAND.finditer(hint or ""):
-        if found[0] == _WORKING_DIR:
-            named.append("argument working_dir")
+        if found[2] is not None:
+            named.append(f"argument {found[2].replace('-', '_')}")
         elif found[1] in _TOOLS:
             tool, action = _TOOLS[found[1]]
             if tool in tools:

@@ -28,6 +28,7 @@ LongPoll = Callable[[Callable[[], bool], float], Awaitable[bool]]
 Each front door provides its own, which raises when the caller has gone.
 """
 _WAITED_MAX = 200
+_ENDED_SHOWN = 5
 _HOLD_EVERY_S = 2.0
 """Shorter than `MailTimers.hold_notice` holds a notice."""
 REPORT_EVERY_S = 20.0
@@ -151,7 +152,7 @@ class Waits:
             children = self._manager.tree.children(caller.session_id) if caller.session_id else []
             references = [s.id for s in children if is_live(s.status)]
             if not references:
-                raise IllegalState("there is no live child to wait for", "start one with create_session")
+                raise _no_live_child(children)
         wanted = self._named(caller, references)
         asked = {request_occasion(r): r.session_id for r in self._requests_to(caller, wanted)}
         mail = self._store.mail
@@ -339,3 +340,15 @@ def _has_reached(session: Session, until: str) -> bool | None:
     """As `has_reached`. A session that was completed because it was idle after its turn has been idle."""
     was_idle = session.status is Status.COMPLETED and session.status_source == FROM_COMPLETION
     return True if was_idle and until == Status.IDLE else has_reached(session.status, until)
+
+
+def _no_live_child(children: Sequence[Session]) -> IllegalState:
+    """The refusal of a wait for the live children. It names the newest `children`, which have all ended."""
+    if not children:
+        return IllegalState("there is no child to wait for", "start one with create_session")
+    newest = children[-_ENDED_SHOWN:]
+    listed = ", ".join(f"{s.display_name} ({s.status})" for s in reversed(newest))
+    return IllegalState(
+        f"all children have ended: {listed}{', and more' if len(children) > len(newest) else ''}",
+        f"see the result: sm status {newest[-1].display_name}",
+    )

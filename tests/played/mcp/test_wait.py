@@ -134,7 +134,13 @@ def test_wait_tells_a_timeout_and_an_impossible_status(instance: Instance) -> No
     assert "ending your turn" in ended["next"]
     child.call("complete_session", message="done")
     error = parent.refused("wait_for_sessions")
-    assert (error["code"], error["hint"]) == ("illegal_state", "start one with create_session")
+    name = instance.session(child.id)["name"]
+    assert (error["code"], error["message"]) == (
+        "illegal_state",
+        f"all children have ended: {name} (completed)",
+    )
+    assert error["hint"] == f"see the result: sm status {name} [tool get_progress]"
+    assert child.refused("wait_for_sessions")["message"] == "there is no child to wait for"
     over = parent.call("wait_for_sessions", session_ids=[child.id], until="waiting_input", timeout_s=60)
     assert over["why"] == "impossible"
 
