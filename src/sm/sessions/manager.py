@@ -34,6 +34,8 @@ from sm.store.sums import RemovedSums
 _HINT_FOR_ITSELF: Mapping[Action, str] = {
     Action.SEND: "to remember something: sm note TEXT",
     Action.KILL: "to end your work: sm complete RESULT",
+    Action.READ: "to see your own progress: sm status me",
+    Action.ANSWER: "your parent or the operator answers them",
 }
 """Actions that a session may not do to itself, each with what it does instead."""
 _TO_OPERATOR = "sm send operator TEXT; to ask the operator: sm ask QUESTION"

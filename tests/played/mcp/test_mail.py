@@ -26,7 +26,11 @@ def test_message_with_one_key_is_sent_once(instance: Instance) -> None:
 
 def test_message_to_oneself_and_to_an_ended_session_is_refused(instance: Instance) -> None:
     sender = McpSession(instance)
-    assert sender.refused("send_message", session_id=sender.id, message="x")["code"] == "not_permitted"
+    itself = sender.refused("send_message", session_id=sender.id, message="x")
+    assert (itself["code"], itself["hint"]) == (
+        "not_permitted",
+        "to remember something: sm note TEXT [tool report_note]",
+    )
     ended = instance.spawn("Sh", "exit 0")["session_id"]
     instance.ended(ended)
     error = sender.refused("send_message", session_id=ended, message="x")
@@ -60,6 +64,7 @@ def test_question_is_answered_by_a_message_of_the_operator(instance: Instance) -
     session, operator = McpSession(instance), McpClient(instance)
     asked = session.call("ask", key="q", question="red or blue?", options=["red", "blue"])
     assert asked["state"] == "open"
+    assert asked["next"] == "end your turn, or go on with other work: the answer comes as a message"
     sent = operator.call("send_message", session_id=session.id, message="2")
     assert (sent["evidence"], sent["request_id"]) == (f"answered {asked['request_id']}", asked["request_id"])
     answered = session.call("ask", key="q", question="red or blue?", options=["red", "blue"])

@@ -2,7 +2,7 @@
 
 from sm.core.lifecycle import is_ended
 from sm.core.requests import Request
-from sm.core.states import RequestKind
+from sm.core.states import RequestKind, RequestState
 from sm.core.text import REPORT_MAX
 from sm.core.timestamps import iso
 from sm.core.wording import decider
@@ -13,6 +13,7 @@ tools = ToolTable()
 
 TAKEN_MAX = 200_000
 """Characters of a report that a call may have: a report is cut, not refused."""
+_NEXT = "end your turn, or go on with other work: the answer comes as a message"
 _METADATA = {"type": "object", "maxProperties": 50, "description": "Facts by name."}
 
 
@@ -89,7 +90,13 @@ async def ask(call: ToolCall) -> Result:
     closed = await services.waits.answer(call.caller, asked.name, call.exchange.hold, values.get("wait_s", 0))
     if closed.unclaimed and call.exchange.is_connected():
         closed = await services.requests.confirm_answer(call.caller, closed)
-    return {"request_id": closed.name, "state": closed.state, "answer": answer_of(closed)}
+    is_open = closed.state is RequestState.OPEN
+    return {
+        "request_id": closed.name,
+        "state": closed.state,
+        "answer": answer_of(closed),
+        "next": _NEXT if is_open else None,
+    }
 
 
 def answer_of(request: Request) -> Result | None:
