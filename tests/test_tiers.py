@@ -43,7 +43,8 @@ def test_help_of_check_names_each_tier_and_checks_nothing() -> None:
 
 
 @pytest.mark.processes
-def test_check_names_the_types_that_failed_beside_the_tests(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("options", "failed"), [(["--fast"], "types"), ([], "types, simulation")])
+def test_check_names_what_failed_beside_the_tests(tmp_path: Path, options: list[str], failed: str) -> None:
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "setup.sh").write_text(
         """
@@ -52,6 +53,10 @@ def test_check_names_the_types_that_failed_beside_the_tests(tmp_path: Path) -> N
         setup_system() { :; }
         setup_venv() { venv=$PWD; }
         version_of() { echo Python; }
+        setup_claude() { :; }
+        setup_engine() { :; }
+        setup_images() { :; }
+        setup_browser() { :; }
         """
     )
     os.mkfifo(tmp_path / "pipe")
@@ -60,15 +65,19 @@ def test_check_names_the_types_that_failed_beside_the_tests(tmp_path: Path) -> N
         "ruff": "true",
         "lint-imports": "true",
         "mypy": "timeout 20 cat pipe && echo wrong type; exit 1",
-        "python": "case $* in *pytest*) timeout 20 sh -c 'echo tests run >pipe' ;; esac",
+        "python": "case $* in\n"
+        "*pytest*) [ ! -p pipe ] || timeout 20 sh -c 'echo tests run >pipe'; rm -f pipe ;;\n"
+        "*tests.sim*) echo a doubled message; exit 1 ;;\n"
+        "esac",
     }.items():
         (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{code}\n")
         (tmp_path / "bin" / name).chmod(0o755)
     shutil.copy(REPOSITORY / "check", tmp_path)
-    ended = subprocess.run(["sh", tmp_path / "check", "--fast"], capture_output=True, text=True, check=False)
+    ended = subprocess.run(["sh", tmp_path / "check", *options], capture_output=True, text=True, check=False)
     assert ended.returncode == 1
     lines = ended.stdout.splitlines()
-    assert lines[-1] == "check: failed: types"
+    assert lines[-1] == f"check: failed: {failed}"
+    assert ("-- simulation\na doubled message\n" in ended.stdout) is (not options)
     begin = lines.index("-- types")
     assert lines[begin + 1 : begin + 3] == ["tests run", "wrong type"]
 
