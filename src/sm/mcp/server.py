@@ -125,20 +125,23 @@ class McpServer:
         session_id = exchange.caller.session_id
         if session_id is not None:
             self._first_turns.server_began(session_id)
-        answer = await self._answered(request, exchange)
-        if session_id is not None and request["method"] == "tools/list":
+        response = await self._respond(request, exchange)
+        if response is None:
+            return None
+        if session_id is not None and request["method"] == "tools/list" and "result" in response:
             exchange.report_read()
-        return answer
+        return orjson.dumps(response)
 
-    async def _answered(self, request: Mapping[str, Any], exchange: Exchange) -> bytes | None:
+    async def _respond(self, request: Mapping[str, Any], exchange: Exchange) -> dict[str, Any] | None:
+        """The response; None for a cancelled request."""
         sdk = self._sdk or await self._load()
         name = self._name(exchange, request["id"])
         if name is None:
-            return orjson.dumps(await sdk.answer(exchange, request))
+            return await sdk.answer(exchange, request)
         retry_key = exchange.headers.get(KEY_HEADER.lower())
         earlier = self._in_flight.get(name)
         if earlier is not None and (retry_key is None or earlier.retry_key != retry_key):
-            return _refused(request["id"], _INVALID_REQUEST, "a request with this id is in flight")
+            return _error(request["id"], _INVALID_REQUEST, "a request with this id is in flight")
         if earlier is not None:  # the client repeats a call whose connection it has lost
             await earlier.cancel()
         # A task of its own can be cancelled without the connection.
@@ -154,7 +157,7 @@ class McpServer:
             return None
         if call.task.cancelled():
             raise ConnectionResetError("the daemon stops")
-        return orjson.dumps(call.task.result())
+        return call.task.result()
 
     async def _cancel(self, exchange: Exchange, request_id: object) -> None:
         """Cancel the caller's own call; ignore an id that is not in flight."""
@@ -187,5 +190,9 @@ def _import(calls: Calls, resources: bool) -> "SdkServer":
     return SdkServer(calls, resources=resources)
 
 
+def _error(request_id: object, code: int, message: str) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message}}
+
+
 def _refused(request_id: object, code: int, message: str) -> bytes:
-    return orjson.dumps({"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message}})
+    return orjson.dumps(_error(request_id, code, message))

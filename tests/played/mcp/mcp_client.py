@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sm.client.connection import request
+from sm.wire import REPORT_READ_HEADER
 from tests.sim import wire
 from tests.sim.blocking import drive
 from tests.sim.processes import PlayedProcess
@@ -26,6 +27,8 @@ class HttpAnswer:
     status: int
     kind: str
     body: str
+    asks_for_report: bool
+    """The daemon wants to know when the client has read the answer."""
 
     @property
     def messages(self) -> list[dict[str, Any]]:
@@ -136,7 +139,8 @@ class McpClient:
 async def _carried(caller: wire.Caller, sent: bytes) -> HttpAnswer:
     answer = await caller.carry(sent)
     kind = answer.headers.get("content-type", "").partition(";")[0]
-    return HttpAnswer(answer.status, kind, answer.body.decode())
+    asks = REPORT_READ_HEADER.lower() in answer.headers
+    return HttpAnswer(answer.status, kind, answer.body.decode(), asks)
 
 
 def _result(answer: HttpAnswer) -> dict[str, Any]:

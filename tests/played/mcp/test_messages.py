@@ -153,6 +153,21 @@ def test_message_of_four_mebibytes_and_a_byte_is_refused(session: McpSession) ->
     assert answer.messages[0]["error"]["code"] == "limit_reached"
 
 
+def test_only_a_session_is_asked_to_report_that_it_has_read_its_tools(
+    instance: Instance, session: McpSession
+) -> None:
+    def asked(client: McpClient, method: str, params: object = None) -> bool:
+        message = {"jsonrpc": "2.0", "id": next(client.ids), "method": method}
+        return client.post(message if params is None else {**message, "params": params}).asks_for_report
+
+    client, operator = session.client(), McpClient(instance)
+    assert asked(client, "tools/list")
+    assert asked(client, "tools/list", {"_meta": ENVELOPE})
+    assert not asked(client, "ping")
+    assert not asked(session.client(version=None), "tools/list"), "it is refused before initialize"
+    assert not asked(operator, "tools/list")
+
+
 def test_operator_has_no_tools_that_report(instance: Instance, session: McpSession) -> None:
     def names(client: McpClient) -> set[str]:
         return {tool["name"] for tool in client.request("tools/list")["result"]["tools"]}
