@@ -105,7 +105,7 @@ def test_failed_session_is_listed_with_its_last_words_until_it_is_seen(stage: St
     assert found is not None
     assert (found["attention"], found["task"]) == (
         "failed",
-        'the process ended with exit code 3: "KeyError"',
+        'exit code 3: "KeyError"',
     )
     stage.sm("output", session_id)
     assert in_overview(stage, session_id) is None

@@ -220,7 +220,7 @@ def test_list_shows_unseen_failures_first_until_the_owner_has_read_one(
     assert reply_to(api, ann, "/list").text.split("\n") == [
         "Active Sessions:",
         "Needs you:",
-        f'- sh-{failed} ({failed}) - the process ended with exit code 3: "KeyError"',
+        f'- sh-{failed} ({failed}) - exit code 3: "KeyError"',
         "Working:",
         f"- sleeper-{working} ({working}) - the process started",
     ]

@@ -80,8 +80,9 @@ def last_words(session: JsonObject) -> str:
 
 
 def failure_words(reason: str, words: str | None) -> str:
-    """The reason of a failure, and the last words of the agent."""
-    return f'{reason}: "{words.strip()}"' if words and words.strip() and reason else reason
+    """The reason of a failure, and the last words of the agent: `exit code 1: "KeyError"`."""
+    short = reason.removeprefix("the process ended with ")
+    return f'{short}: "{words.strip()}"' if words and words.strip() and reason else reason
 
 
 def ended_children(session: Mapping[str, Any]) -> str:

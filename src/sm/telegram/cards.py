@@ -105,6 +105,6 @@ def session_lines(
         task = folded(tasks.get(session.id, session.status.value), _TASK_MAX)
         name = folded(label(session), _LABEL_MAX)
         mark = " !direct" if session.fell_back else ""
-        workspace = f" [{session.workspace}]" if with_workspace and session.workspace else ""
+        workspace = f" @{session.workspace}" if with_workspace and session.workspace else ""
         lines.append(f"- {branch}{name} ({session.id}){mark}{workspace} - {task}{waiting}")
     return lines or ["none"]

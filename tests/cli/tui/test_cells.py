@@ -101,6 +101,6 @@ def test_cost_names_the_sum_of_a_tree_that_is_known(
 def test_root_of_a_tree_shows_its_workspace_and_the_mark_of_a_missing_sandbox() -> None:
     shown_row = row(workspace="shop", trust_level="sandboxed", effective_mode="direct")
     root = text_of(session_cells(Line(shown_row), 120, AT_S, state="", fresh=True))
-    assert "engineer-1a2b3c4d !direct [shop]" in root
+    assert "engineer-1a2b3c4d !direct @shop" in root
     child = text_of(session_cells(Line(shown_row, depth=1), 120, AT_S, state="", fresh=True))
-    assert "[shop]" not in child
+    assert "@shop" not in child

@@ -76,7 +76,7 @@ def session_cells(line: Line, width: int, now_s: float, *, state: str, fresh: bo
     fold = f"▸{line.folded} " if line.folded else ""
     badges = "".join(f" {badge}" for badge in row.badges())
     # The members of a tree have one workspace.
-    workspace = f" [{shown(row.workspace, 20)}]" if row.workspace and not line.depth else ""
+    workspace = f" @{shown(row.workspace, 20)}" if row.workspace and not line.depth else ""
     held = f" ✉{data['messages_held']}" if data["messages_held"] else ""
     branch = line.branch if len(line.branch) <= _INDENT_MAX else f"…{line.branch[-_INDENT_MAX + 1 :]}"
     tree_cost = row.tree_cost()

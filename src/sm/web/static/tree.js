@@ -185,7 +185,7 @@ function rowItem(line, place, now) {
         .style=${`transform:translateY(${place * height}px)`} @click=${click}>
       <span role="gridcell" class="c-session"><span class="branch" aria-hidden="true">${branch}</span><span class=${children ? "twisty" : "twisty leaf"} aria-hidden="true">${children ? (folded ? "▸" : "▾") : ""}</span><span class="sign s-${statusClass(row)}" aria-hidden="true">${row.sign}</span><span class="label">${row.label}</span>${folded
           ? html`<span class="tag">+${folded}</span>` : nothing}${(row.badges ?? []).map((badge) => html`<span class="tag">${badge}</span>`)}${row.workspace && depth === 0 && !state.workspace
-          ? html`<span class="tag" title="workspace">${row.workspace}</span>` : nothing}${row.held
+          ? html`<span class="tag" title="workspace">@${row.workspace}</span>` : nothing}${row.held
           ? html`<span class="tag" title="messages held">✉${row.held}</span>` : nothing}</span>
       <span role="gridcell" class="c-status s-${statusClass(row)}">${gone ? "gone" : `${row.word} ${age}`}</span>
       <span role="gridcell" class="c-done">${row.progress}</span>
