@@ -702,3 +702,18 @@ def test_page_is_small() -> None:
 
     paths = [path for path in STATIC.rglob("*.js") if path.name not in ("attach.js", "xterm.js")]
     assert len(gzip.compress(b"".join(path.read_bytes() for path in sorted(paths)))) < 60_000
+
+
+def test_ended_agents_stay_in_sight_until_a_person_has_looked(stage: Stage, visitor: Visitor) -> None:
+    failed = stage.spawn("Sh", "echo KeyError; exit 3", "--name", "failed")["session_id"]
+    done = stage.agent("Plain", "--name", "done")
+    stage.sm("complete", "all tests pass", env=stage.as_session(done.id))
+    with visitor.tab() as tab:
+        tab.shows('exit code 3: "KeyError"', "Done, not seen yet: 1", "all tests pass")
+        assert "Needs you: 1" in tab.text()
+        entry = tab.find(f'[data-need="failed {failed}"]')
+        entry.locator('[data-act="archive"]').click()
+        tab.until(lambda: "Nothing needs you" in tab.text(), "the archived failure needs nobody")
+        tab.find(f'[data-need="done {done.id}"] .need-label').click()
+        tab.shows("Attach to the terminal")
+        tab.hides("Done, not seen yet")

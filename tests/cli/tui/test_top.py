@@ -371,3 +371,15 @@ async def test_list_is_greyed_with_its_age_without_a_daemon_and_comes_back() -> 
             await view.hides("no daemon, the list")
             request_as(home, agent, ("POST", "/v1/sessions/me/note", None, {"text": "still here"}))
             await view.shows("still here")
+
+
+async def test_completed_agent_stays_in_sight_until_its_page_is_opened(home: Instance, agent: str) -> None:
+    request_as(home, agent, ("POST", "/v1/sessions/me/complete", None, {"message": "all tests pass"}))
+    key = f"done {agent}"
+    async with top(home, (140, 40)) as view:
+        await view.shows("done, not seen yet: ", "all tests pass")
+        await view.until(lambda: view.app.select_need(key), "the entry")
+        await view.press("enter")
+        await view.shows(f"sm status {agent} (Esc: back)", "o: attach", "s: send")
+        await view.press("escape")
+        await view.until(lambda: key not in [need.key for need in view.app.found], "it has been seen")
