@@ -13,7 +13,7 @@ from sm.board.details import target_lines
 from sm.board.prediction import prediction
 from sm.cli.tui import texts
 from sm.cli.tui.cells import Cells, fitted, need_cells, session_cells, session_header
-from tests.board.samples import AT_S, row
+from tests.board.samples import AT_S, message, row
 from tests.cli.samples import request
 
 HOSTILE = (
@@ -104,3 +104,12 @@ def test_root_of_a_tree_shows_its_workspace_and_the_mark_of_a_missing_sandbox() 
     assert "engineer-1a2b3c4d !direct @shop" in root
     child = text_of(session_cells(Line(shown_row, depth=1), 120, AT_S, state="", fresh=True))
     assert "@shop" not in child
+
+
+def test_unread_message_has_the_colour_of_a_request_and_a_failed_one_does_not() -> None:
+    unread = message(1, "queued", session_id=None, **{"from": "1a2b3c4d"})
+    waiting, failed, unread_need = needs({}, [request()], [message(2, "failed"), unread], {}, AT_S)
+    styles = [
+        need_cells(need, 80, AT_S, state="", fresh=True)[0][1] for need in (waiting, unread_need, failed)
+    ]
+    assert styles[0] == styles[1] != styles[2]

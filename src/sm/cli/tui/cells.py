@@ -103,7 +103,8 @@ def session_cells(line: Line, width: int, now_s: float, *, state: str, fresh: bo
 def need_cells(need: BoardNeed, width: int, now_s: float, *, state: str, fresh: bool) -> Cells:
     age = span(max(0.0, now_s - need.since_s)) if need.since_s else ""
     name = {NeedKind.REQUEST: need.key, NeedKind.MESSAGE: need.key}.get(need.kind, need.kind.value)
-    colour = _colour({NeedKind.REQUEST: "yellow", NeedKind.DONE: "green"}.get(need.kind, "red"))
+    waits = need.kind is NeedKind.REQUEST or need.message_id is not None
+    colour = _colour("yellow" if waits else "green" if need.kind is NeedKind.DONE else "red")
     label_width = _label_width(width)
     cells = [
         (fitted(name, _key_width(width)) + " ", colour + _BOLD),
