@@ -2,11 +2,15 @@
 
 import asyncio
 import os
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeVar
+
+from aiohttp import client_reqrep, web_protocol, web_ws
 
 from sm.daemon import lock
 from sm.linux.inotify import replaced_notices
@@ -36,6 +40,9 @@ default_trust: direct
 commands:
   Sleeper: {command: [sleep, "1000000"], prompt: file}
 """
+_AIOHTTP = client_reqrep, web_protocol, web_ws
+_SYS_OF_AIOHTTP = SimpleNamespace(**{**vars(sys), "version_info": (3, 11)})
+"""With a newer version, aiohttp starts tasks without the loop, which then can neither number nor drop them."""
 _MEMORY = "/dev/shm"
 _WITHIN_S = 120.0
 _KEPT = ("PYTEST_", "COVERAGE_", "SM_LONG", "SM_SEED", "DOCKER_HOST", "TMPDIR")
@@ -223,6 +230,7 @@ def world_on(loop: VirtualLoop, config: str, seed: int, *, in_memory: bool = Tru
                 (connection, "_LOG_ROOM_BYTES", _LOG_ROOM_BYTES),
             )
         )
+        stack.enter_context(replaced(*((module, "sys", _SYS_OF_AIOHTTP) for module in _AIOHTTP)))
         stack.enter_context(replaced_kernel(world.kernel))
         stack.enter_context(replaced_notices(world.file_events))
         stack.enter_context(world.modules.covered())

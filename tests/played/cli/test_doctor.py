@@ -263,7 +263,7 @@ def test_doctor_reads_the_claude_directory_that_agents_use(
 
 
 def test_doctor_reports_untrusted_directory(machine: Sm, home: Path) -> None:
-    set_up_claude(home, projects={"/srv": {"hasTrustDialogAccepted": True}})
+    set_up_claude(home, projects={str(home): {"hasTrustDialogAccepted": True}})
     (line,) = problems(machine("doctor"))
     assert line.endswith(
         f"claude does not trust {os.getcwd()}: agents there would wait at its trust dialog  -> sm trust {os.getcwd()}"
