@@ -37,6 +37,15 @@ def answers(scripts: Mapping[str, str]) -> Callable[[Request], str | None]:
     return model
 
 
+def _added(before: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """The settings with those of another text, section by section."""
+    added = dict(before)
+    for key, value in more.items():
+        known = before.get(key)
+        added[key] = _added(known, value) if isinstance(known, dict) and isinstance(value, dict) else value
+    return added
+
+
 class ClaudeReader(ClaudeInstance):
     """The user's configuration, state and tmux server are at their default places below `home`.
 
@@ -59,8 +68,12 @@ class ClaudeReader(ClaudeInstance):
         self.work = self.home
 
     def configure(self, text: str) -> None:
-        """Write `text` into config.yaml, with the variables that this machine needs."""
-        settings = yaml.safe_load(text) or {}
+        """Add `text` to config.yaml, with the variables that this machine needs.
+
+        The daemon applies it at once, so what the page has set before stays.
+        """
+        before = self.config.read_text() if self.config.exists() else ""
+        settings = _added(yaml.safe_load(before) or {}, yaml.safe_load(text) or {})
         environment = {
             name: value
             for name, value in claude_cli.environment(self.home, self.api).items()
