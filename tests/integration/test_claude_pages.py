@@ -194,7 +194,8 @@ def test_page_overnight_can_be_typed(user: ClaudeReader) -> None:
 
     user.read(f"{GUIDE}/overnight.md", {"sm restore --all --continue": morning})
     assert (shop / "night1.txt").read_text() == "done\n"
-    assert user.json("all") == []
+    # The last command keeps the one whose work was not merged.
+    assert [session["friendly_name"] for session in user.json("all")] == ["night-task2"]
     branches = subprocess.run(
         ["git", "branch"], cwd=shop, env=user.env, capture_output=True, check=True
     ).stdout

@@ -72,7 +72,7 @@ export function needKey(need, key) {
     else tell(`${need.key} has ${need.options.length} options`);
     return true;
   }
-  if (key === "m" && "read" in (need.actions ?? {})) {
+  if (key === "M" && "read" in (need.actions ?? {})) {
     press(need, "read");
     return true;
   }
