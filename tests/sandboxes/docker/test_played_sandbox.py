@@ -29,6 +29,14 @@ pytestmark = pytest.mark.simulation
 NOT_PLAYED = {
     "test_contract_runs_with_another_shell_when_it_is_installed": "it is about shells of this machine",
     "test_agent_file_without_an_interpreter_line_runs_as_a_shell_script": "no file runs",
+    **dict.fromkeys(
+        (
+            "test_agent_has_the_umask_and_the_soft_limits_of_its_launch",
+            "test_agent_without_limits_has_those_of_its_terminal",
+            "test_kernel_prefers_an_agent_when_memory_runs_out",
+        ),
+        "only real processes have limits of the kernel",
+    ),
     "test_end_also_ends_the_processes_that_the_agent_started": "the played shell starts nothing in the background",
 }
 globals().update(
