@@ -7,6 +7,7 @@ import asyncio
 import os
 import sqlite3
 import tempfile
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -239,7 +240,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "sm.db")
         asyncio.run(write(path))
-        with sqlite3.connect(path) as db:
+        with closing(sqlite3.connect(path)) as db, db:
             db.execute("UPDATE meta SET value = ? WHERE name = 'instance'", (INSTANCE,))
             db.execute("UPDATE meta SET value = ? WHERE name = 'account_key'", (ACCOUNT_KEY,))
         target.unlink(missing_ok=True)

@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import closing
 from typing import Any
 
 import aiohttp
@@ -147,7 +148,10 @@ class Truth:
     def stored(self) -> Rows:
         """Some columns of the database's file."""
         names = ("session_id", "status", "note", "friendly_name", "parent_session_id", "status_at")
-        with sqlite3.connect(f"file:{self._instance.state / 'sm.db'}?mode=ro", uri=True) as database:
+        with (
+            closing(sqlite3.connect(f"file:{self._instance.state / 'sm.db'}?mode=ro", uri=True)) as database,
+            database,
+        ):
             found = database.execute(
                 "SELECT id, status, note, friendly_name, parent_id, status_at FROM sessions WHERE NOT archived"
             ).fetchall()

@@ -6,7 +6,7 @@ import re
 import resource
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
 
@@ -112,7 +112,7 @@ def test_session_of_an_earlier_version_is_restored_with_the_limits_of_the_termin
     session_id = instance.spawn("Sleeper", "x")["session_id"]
     instance.sm("kill", session_id)
     instance.kill_daemon()
-    with sqlite3.connect(instance.state / "sm.db") as database:
+    with closing(sqlite3.connect(instance.state / "sm.db")) as database, database:
         database.execute("UPDATE sessions SET launch = json_remove(launch, '$.process_limits')")
         database.execute("DELETE FROM meta WHERE name = 'shell_limits'")
     database.close()

@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -149,7 +150,7 @@ def test_invalid_or_future_times_on_disk_break_no_view(stage: Stage, at: Any) ->
     until(lambda: stage.view(session_id, "progress")["current_activity"], "its hook event")
     stage.write(message("9999-99-99T00:00:00Z"), message(FAR), message(stage.soon(3600)))
     stage.kill_daemon()
-    with sqlite3.connect(stage.state / "sm.db") as store:
+    with closing(sqlite3.connect(stage.state / "sm.db")) as store, store:
         stored = {"last_tool": {"name": "Write", "args": TOOL, "timestamp": at}, "todo": []}
         store.execute("INSERT OR REPLACE INTO observed VALUES (?, ?)", (session_id, json.dumps(stored)))
     stage.start_daemon()

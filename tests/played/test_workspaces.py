@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -386,7 +387,7 @@ def test_sandboxed_session_sees_and_reaches_only_sandboxed_sessions(instance: In
         instance.spawn("Sleeper", "x", "--workspace", "shop", "--name", name) for name in names
     )
     instance.sm("daemon", "stop")
-    with sqlite3.connect(instance.state / "sm.db") as db:
+    with closing(sqlite3.connect(instance.state / "sm.db")) as db, db:
         db.execute(
             "UPDATE sessions SET effective_mode = 'sandboxed' WHERE id IN (?, ?)",
             (boxed["session_id"], mate["session_id"]),

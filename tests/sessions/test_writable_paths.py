@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import AsyncIterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -68,7 +69,7 @@ async def test_older_database_keeps_what_its_sandboxed_sessions_could_write(tmp_
 
     path = tmp_path / "old.db"
     shutil.copy(DATA / "v10.db", path)
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path)) as database, database:
         database.execute(
             "UPDATE sessions SET effective_mode = 'sandboxed', removed = 1 WHERE id = 'aaaa1111'"
         )

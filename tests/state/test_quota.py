@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -182,7 +183,7 @@ async def test_report_limit_does_not_block_when_clock_was_set_back(store: Store)
     ],
 )
 async def test_quota_query_uses_an_index(store: Store, path: str, query: str, index: str) -> None:
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {query}", ("x",))]
     db.close()
     assert len(plan) == 1, plan

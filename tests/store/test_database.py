@@ -119,7 +119,7 @@ async def test_checkpoint_metadata_is_stored_once(path: str) -> None:
             ("step 1", "metadata 1"),
             ("step 2", "metadata 2"),
         ]
-    with sqlite3.connect(path) as other:
+    with closing(sqlite3.connect(path)) as other, other:
         assert "\n".join(other.iterdump()).count("metadata 1") == 1
 
 
@@ -181,7 +181,7 @@ async def test_transaction_that_fails_on_commit_leaves_no_rows(
     store: Store, path: str, others: int, reads: bool
 ) -> None:
     await insert(store, session("aaaa1111"))
-    with sqlite3.connect(path) as other:
+    with closing(sqlite3.connect(path)) as other, other:
         other.execute("UPDATE sessions SET status = 'killed'")
 
     async def unit(tx: Transaction) -> None:
@@ -225,7 +225,7 @@ async def test_transactions_of_one_commit_see_earlier_changes_in_order(store: St
 
 async def test_status_change_fails_when_row_was_changed_by_another_process(store: Store, path: str) -> None:
     await insert(store, session("aaaa1111"))
-    with sqlite3.connect(path) as other:
+    with closing(sqlite3.connect(path)) as other, other:
         other.execute("UPDATE sessions SET status = 'killed'")
     with pytest.raises(IllegalState):
         await commit(
@@ -318,7 +318,7 @@ async def replayed(store: Store, caller: Caller, key: RequestKey | None) -> str 
 async def test_unknown_values_of_a_newer_version_are_loaded_and_kept(path: str) -> None:
     async with await Store.open(path) as store:
         await insert(store, session("aaaa1111"))
-    with sqlite3.connect(path) as other:
+    with closing(sqlite3.connect(path)) as other, other:
         other.execute(
             "UPDATE sessions SET status = 'hibernating', mode = 'dreaming', trust_level = 'cosmic',"
             " effective_mode = 'cosmic', token_hash = NULL"
@@ -331,7 +331,7 @@ async def test_unknown_values_of_a_newer_version_are_loaded_and_kept(path: str) 
         event = (await store.events(sessions=None))[0]
         assert (event.type, event.metadata) == ("sang", {})
         await commit(store, lambda tx: tx.update(tx.session("aaaa1111"), note="hello"))
-    with sqlite3.connect(path) as other:
+    with closing(sqlite3.connect(path)) as other, other:
         row = other.execute("SELECT status, mode, trust_level, note FROM sessions").fetchone()
     assert row == ("hibernating", "dreaming", "cosmic", "hello")
 
@@ -403,7 +403,7 @@ async def test_open_refuses_file_that_is_not_a_database_unchanged(path: str) -> 
 async def test_open_refuses_database_of_a_newer_version_unchanged(path: str) -> None:
     async with await Store.open(path) as store:
         await insert(store, session("aaaa1111"))
-    with sqlite3.connect(path) as other:
+    with closing(sqlite3.connect(path)) as other, other:
         other.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
     before = Path(path).read_bytes()
     with pytest.raises(DatabaseRefused, match="the file was not changed"):

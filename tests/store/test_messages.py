@@ -199,7 +199,7 @@ async def test_unknown_values_of_a_newer_version_are_loaded_for_messages(path: s
 
     await done(store, add)
     await commit(store, lambda tx: tx.mail.add_notice(notice(1)))
-    with sqlite3.connect(path) as other:
+    with closing(sqlite3.connect(path)) as other, other:
         other.execute("UPDATE messages SET mode = 'telepathy'")
         other.execute(
             "UPDATE requests SET kind = 'wish', questions = 'no json', answer = '[', arguments = '3'"
@@ -239,7 +239,7 @@ async def test_second_move_of_a_message_fails_and_rolls_its_transaction_back(sto
 
 async def test_move_fails_when_row_was_changed_by_another_process(store: Store, path: str) -> None:
     await done(store, lambda tx: tx.mail.add_message(message(1), "x"))
-    with sqlite3.connect(path) as other:
+    with closing(sqlite3.connect(path)) as other, other:
         other.execute("UPDATE messages SET state = 'expired'")
     with pytest.raises(IllegalState):
         await done(store, lambda tx: tx.mail.move_message(message(1), MessageState.SUBMITTED, LATER))
@@ -293,7 +293,11 @@ async def test_notice_is_not_added_again_when_its_occasion_is_finished(store: St
 
 async def test_database_rejects_second_notice_of_the_same_occasion(store: Store, path: str) -> None:
     await commit(store, lambda tx: tx.mail.add_notice(notice(1)))
-    with sqlite3.connect(path) as other, pytest.raises(sqlite3.IntegrityError, match="UNIQUE"):
+    with (
+        closing(sqlite3.connect(path)) as other,
+        other,
+        pytest.raises(sqlite3.IntegrityError, match="UNIQUE"),
+    ):
         other.execute(
             "INSERT INTO notices (session_id, kind, occasion, text, created_at)"
             " SELECT session_id, kind, occasion, text, created_at FROM notices"
@@ -448,7 +452,7 @@ async def test_removed_session_is_gone_but_its_events_stay(path: str, store: Sto
 async def test_removal_erases_all_data_of_the_session(path: str, store: Store) -> None:
     ended = await removable(store)
     await commit(store, lambda tx: tx.remove(ended))
-    with sqlite3.connect(path) as other:
+    with closing(sqlite3.connect(path)) as other, other:
         left = "\n".join(other.iterdump())
         row = other.execute("SELECT spawn_prompt, launch FROM sessions WHERE id = ?", (CHILD.id,)).fetchone()
     assert "what it told others" in left  # the recipient keeps the message
@@ -712,7 +716,7 @@ async def test_removal_erases_text_of_the_session_in_table(path: str, store: Sto
         await tx.effect(EffectKind.WEBHOOK, CHILD.id, {"body": {"text": "secret words"}}, AT)
     await commit(store, lambda tx: tx.finish(store.effects.get_nowait()))
     await commit(store, lambda tx: tx.remove(ended))
-    with sqlite3.connect(path) as other:
+    with closing(sqlite3.connect(path)) as other, other:
         rows = other.execute(f"SELECT * FROM {table}").fetchall()  # noqa: S608 - constant names
     assert "secret" not in str(rows)
 
@@ -748,7 +752,7 @@ async def test_effect_is_open_until_finished(store: Store) -> None:
 
 
 def version(path: str) -> int:
-    with sqlite3.connect(path) as other:
+    with closing(sqlite3.connect(path)) as other, other:
         return int(other.execute("PRAGMA user_version").fetchone()[0])
 
 
@@ -765,7 +769,7 @@ async def test_database_of_version_1_is_migrated_after_a_backup(path: str) -> No
     assert version(path) == len(MIGRATIONS)
     assert sorted(backups(path)) == sorted(f"{path}.v{n}.backup" for n in range(1, len(MIGRATIONS)))
     assert version(f"{path}.v1.backup") == 1
-    with sqlite3.connect(f"{path}.v1.backup") as other:
+    with closing(sqlite3.connect(f"{path}.v1.backup")) as other, other:
         assert other.execute("SELECT id, status FROM sessions ORDER BY id").fetchall() == [
             ("aaaa1111", "running"),
             ("aaaa2222", "completed"),

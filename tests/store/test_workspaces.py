@@ -1,6 +1,7 @@
 """Workspaces in the database, and the migration of older names of trust levels."""
 
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -63,7 +64,7 @@ async def test_unreadable_workspace_values_load_as_the_most_restrictive(tmp_path
     path = tmp_path / "sm.db"
     async with await Store.open(str(path)) as store:
         await put(store, SHOP, Workspace("bank", "/srv/bank", AT))
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         db.execute("UPDATE workspaces SET capabilities = '{' WHERE slug = 'shop'")
         db.execute("UPDATE workspaces SET trust_level = 'root' WHERE slug = 'bank'")
     db.close()
@@ -90,7 +91,7 @@ async def test_migration_maps_older_names_of_trust_levels(tmp_path: Path) -> Non
     """`v3-legacy.db` is `v3.db` with a row for each name in both columns."""
     path = tmp_path / "sm.db"
     path.write_bytes((GOLDEN / "v3-legacy.db").read_bytes())
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         rows = db.execute("SELECT id, trust_level FROM sessions WHERE id LIKE 'bbbb%' ORDER BY id").fetchall()
     db.close()
     names = [
@@ -111,7 +112,7 @@ async def test_migration_maps_older_names_of_trust_levels(tmp_path: Path) -> Non
         direct = [name for i, name in rows if kept[i].trust_level is TrustLevel.DIRECT]
         assert direct == ["trusted", "full", "vault", " Vault ", "direct"]
         assert all(s.trust_level is s.effective_mode for s in kept.values())
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         after = {name for (name,) in db.execute("SELECT trust_level FROM sessions").fetchall()}
     db.close()
     assert after == {
