@@ -119,6 +119,16 @@ def test_completed_agent_that_lives_is_listed_until_it_is_seen(stage: Stage) -> 
     assert in_overview(stage, agent.id) is None
 
 
+def test_overview_counts_what_the_operator_has_not_seen(stage: Stage) -> None:
+    before = stage.json("status")["not_seen"]
+    failed, agent = crashed(stage), stage.agent()
+    stage.sm("complete", "done", env=stage.as_session(agent.id))
+    assert stage.json("status")["not_seen"] == {"failed": before["failed"] + 1, "done": before["done"] + 1}
+    assert stage.json("status", env=stage.as_session(agent.id))["not_seen"] == {"failed": 0, "done": 0}
+    stage.sm("seen", failed, agent.id)
+    assert stage.json("status")["not_seen"] == before
+
+
 def test_children_of_a_live_agent_are_counted_in_its_row(stage: Stage) -> None:
     agent = stage.agent()
     env = stage.as_session(agent.id)

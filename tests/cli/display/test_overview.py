@@ -20,6 +20,7 @@ def test_overview_shows_counts_inbox_and_trouble() -> None:
     status = {
         "daemon": {"pid": 7, "version": "0.1.0", "uptime_s": 7300.5},
         "sessions": {"running": 3, "error": 1, "idle": 0},
+        "not_seen": {"failed": 1, "done": 2},
         "orphans": 2,
         "orphan_processes": [
             {
@@ -53,6 +54,7 @@ def test_overview_shows_counts_inbox_and_trouble() -> None:
         "              child engineer-b (5e6f7a8b) failed",
         "Daemon:       running, pid 7, version 0.1.0, up 2h",
         "Sessions:     3 running, 1 error",
+        "Not seen:     1 failed, 2 done (sm ls)",
         "Orphans:      2 sessions, 1 process (sm kill --orphans)",
         "              pid 4711 of engineer-a, 5min, 120 MiB: node server.js",
         "Requests:     3 open (sm requests)",

@@ -58,6 +58,12 @@ class StatusOverview(TypedDict):
         int | None, doc("The pid of the tmux server, if the daemon has reached it; null for a session.")
     ]
     sessions: Annotated[dict[str, int], doc("The number of sessions by status.")]
+    not_seen: Annotated[
+        dict[str, int],
+        doc(
+            "The number of sessions that the operator has not seen since they `failed`, or since they are `done`."
+        ),
+    ]
     orphans: Annotated[int, doc("Live sessions whose parent's process has ended.")]
     orphan_processes: Annotated[
         list[OrphanProcessView],

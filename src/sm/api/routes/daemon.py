@@ -20,6 +20,7 @@ from sm.api.context import ApiRequest
 from sm.api.query import Query, WorkspaceName
 from sm.api.route import RouteTable
 from sm.api.routes.accounts import account_view
+from sm.core.attention import Attention, attention
 from sm.core.lifecycle import is_live
 from sm.core.messages import SM_ITSELF
 from sm.core.wording import operator_message_notice
@@ -63,6 +64,8 @@ async def status(request: ApiRequest, query: StatusQuery) -> StatusOverview:
     seen = services.sessions.apply_filter(caller, visible, SessionFilter(workspace=query.workspace))
     shown = {s.id for s in seen}
     operator = services.sessions.principal(caller) is None
+    unseen_since = services.seen.since(caller)
+    groups = Counter(attention(session, (), unseen_since) for session in seen)
     ids = None if operator else {s.id for s in services.sessions.visible(caller, archived=True)}
     requests = await services.requests.list_requests(caller, all=False, limit=0)
     inbox = services.messages.available(caller, idle=True)
@@ -74,6 +77,7 @@ async def status(request: ApiRequest, query: StatusQuery) -> StatusOverview:
         "daemon": _daemon(services.daemon),
         "terminal_server": services.daemon.terminal_server() if operator else None,
         "sessions": Counter(session.status.value for session in seen),
+        "not_seen": {str(group): groups[group] for group in (Attention.FAILED, Attention.DONE)},
         "orphans": sum(services.sessions.is_orphan(s) for s in seen),
         "orphan_processes": [
             _orphan(request, leftover)

@@ -13,6 +13,8 @@ def overview(status: JsonObject, now: datetime) -> list[str]:
     """Format the output of `sm status` without SESSION."""
     daemon = status["daemon"]
     counts = [f"{count} {line(name)}" for name, count in status["sessions"].items() if count]
+    # An older daemon has none.
+    unseen = [f"{count} {line(name)}" for name, count in (status.get("not_seen") or {}).items() if count]
     inbox = [f"{_INDENT}{escape_mark(line(text))}" for text in status["inbox_lines"] if text.strip()]
     orphans = status.get("orphan_processes") or []  # an older daemon has none
     lines = [
@@ -20,6 +22,7 @@ def overview(status: JsonObject, now: datetime) -> list[str]:
         *inbox,
         f"Daemon:       running, pid {daemon['pid']}, version {line(daemon['version'])}, up {span(daemon['uptime_s'])}",
         f"Sessions:     {', '.join(counts) or 'none'}",
+        *([f"Not seen:     {', '.join(unseen)} (sm ls)"] if unseen else []),
         f"Orphans:      {orphan_words(status['orphans'], orphans)}",
         *(f"{_INDENT}{text}" for text in orphan_lines(orphans)),
         f"Requests:     {status['requests_open']} open{' (sm requests)' if status['requests_open'] else ''}",
