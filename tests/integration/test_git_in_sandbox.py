@@ -93,7 +93,7 @@ def test_git_does_not_run_where_an_agent_of_a_container_could_write(
         instance.sm("kill", agent)
         instance.sm("rm", agent)
         instance.sm("workspace", "delete", "tree")
-        instance.sm("sandbox", "rm", "tree")
+        instance.sm("sandbox", "rm", "tree", "--force")  # what the agent started may still end
         instance.config.write_text(CONFIG.format(engine=engine, image=sandbox_image, more=""))
         instance.sm("daemon", "restart")
         refuse_all(instance, direct_id, app)

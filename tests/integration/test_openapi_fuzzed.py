@@ -169,6 +169,7 @@ def fill_in(case: Case[Any], ref: str | None, work: str) -> None:
             place["wait_s"] = 0
 
 
+@pytest.mark.timeout(300)  # it makes hundreds of requests
 @pytest.mark.parametrize("half", [0, 1])
 def test_generated_requests_are_answered_as_documented(target: Target, half: int) -> None:
     operator, agent = target.operator, target.agent

@@ -7,6 +7,7 @@ from sm.core.models import Session
 from sm.core.states import MessageState
 from sm.core.statuses import Status
 from sm.core.timers import Timer
+from sm.daemon.outbox import queue_of
 from tests.sim.clocks import Clocks
 from tests.sim.daemon import Daemon
 from tests.sim.loop import VirtualLoop
@@ -20,10 +21,16 @@ def left_to_do(daemon: Daemon, clocks: Clocks) -> list[str]:
     """The open work of the daemon: the effects, notices, timers, deliveries and transactions."""
     store, open = daemon.store, daemon.store.mail.open
     held = {s.id for s in store.sessions.values() if s.paused is not None}
+    # A start waits for the end of a pause, and what is ordered later for the session waits for its start.
+    starts = {
+        e.session_id: e.id
+        for e in open.effects.values()
+        if e.kind == EffectKind.START and e.session_id in held
+    }
     left = [
         f"effect {e.kind} of {e.session_id}"
         for e in open.effects.values()
-        if not (e.kind == EffectKind.START and e.session_id in held) and not open.parks
+        if e.id < starts.get(queue_of(e), e.id + 1) and not open.parks
     ]
     left += [f"notice {n.kind} of {n.session_id}" for n in open.notices.values()]
     left += [

@@ -1,5 +1,7 @@
 """The budget of calls: no sequence of calls exceeds the limits, and the order follows the need."""
 
+import random
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -149,3 +151,12 @@ def test_every_waiting_call_is_made_in_order_within_its_chat_and_need(
     for chat_id, need in {(each.chat_id, each.need) for each in made}:
         ids = [each.id for each in made if (each.chat_id, each.need) == (chat_id, need)]
         assert ids == sorted(ids)
+
+
+def test_call_is_allowed_after_its_wait_also_where_sums_of_times_are_rounded() -> None:
+    chance, budget, now = random.Random(1), CallBudget(), 0.1
+    for _ in range(2000):
+        now += chance.uniform(0, 0.5)
+        now += budget.wait_s(PRIVATE, Need.ANSWER, now)
+        assert budget.wait_s(PRIVATE, Need.ANSWER, now) == 0
+        budget.spend(PRIVATE, now)

@@ -18,6 +18,7 @@ GROUP_PER_MINUTE = {Need.ANSWER: 18, Need.REQUEST: 18, Need.ENDING: 12, Need.PRO
 
 Reports leave room for six urgent calls: three requests a minute, and the edits of their cards.
 """
+_LEAST_S = 1e-6
 _MINUTE_S = 60.0
 
 
@@ -49,7 +50,8 @@ class CallBudget:
             self._forget(chat.last_minute, now - _MINUTE_S)
             if len(chat.last_minute) >= most:
                 wait = max(wait, chat.last_minute[-most] + _MINUTE_S - now)
-        return max(0.0, wait)
+        # Less is what sums of such times leave: the clock may not be able to show the end of such a wait.
+        return wait if wait > _LEAST_S else 0.0
 
     def spend(self, chat_id: int | None, now: float) -> None:
         """Count a call that is made now."""

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import stat
 import subprocess
 import time
 import uuid
@@ -307,8 +308,10 @@ async def test_working_directory_in_the_scratch_space_is_made(stage: Stage) -> N
     session, original = stage.session(), uuid.uuid4().hex[:8]
     agent = replace(stage.launch("sleep", "1000"), working_dir=f"/scratch/{original}")
     pid = stage.terminal.open(await stage.sandbox.prepare(session, agent))
-    assert await stage.sandbox.wait_started(session, pid) is not None
-    assert stage.containers.exec("stat", "-c", "%a %u", f"/scratch/{original}") == f"700 {USER}\n"
+    agent_process = await stage.sandbox.wait_started(session, pid)
+    assert agent_process is not None
+    found = os.stat(f"/proc/{agent_process.pid}/root/scratch/{original}")
+    assert (stat.S_IMODE(found.st_mode), found.st_uid) == (0o700, USER)
 
 
 async def test_start_fails_when_the_scratch_directory_cannot_be_made(stage: Stage) -> None:
