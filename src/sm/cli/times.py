@@ -6,7 +6,7 @@ from datetime import time as time_of_day
 
 from sm.client.http import Client
 from sm.core.durations import seconds_in
-from sm.core.local_times import last_local_time, next_local_time
+from sm.core.local_times import in_utc, last_local_time, next_local_time
 from sm.errors import UsageError
 
 _HINT = "use a time of the day such as 06:00, or a date and a time such as 2026-11-27T06:00"
@@ -40,7 +40,7 @@ def past_time(text: str, now: datetime) -> datetime:
     """
     if (days := _DAYS.get(text.strip().lower())) is not None:
         day = now.astimezone().date() - timedelta(days=days)
-        return datetime.combine(day, time_of_day()).astimezone(UTC)
+        return in_utc(datetime.combine(day, time_of_day()))
     age = 0.0 if text.strip().lower() == "now" else seconds_in(text.strip().lower().removesuffix("ago"))
     if age is not None:
         return now - timedelta(seconds=age)
@@ -90,6 +90,6 @@ def _moment(text: str, now: datetime) -> datetime:
 
 def _parsed(text: str, hint: str = _HINT) -> datetime:
     try:
-        return datetime.fromisoformat(text).astimezone(UTC)
+        return in_utc(datetime.fromisoformat(text))
     except (ValueError, OverflowError):
         raise UsageError(f"invalid time: {text!r}", hint) from None

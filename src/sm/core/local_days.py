@@ -1,6 +1,8 @@
 """Days of the local clock, also those with a change to or from summer time. Pure."""
 
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
+
+from sm.core.local_times import in_utc
 
 _STEP = timedelta(minutes=15)
 """Every change of a clock is a multiple of it."""
@@ -16,10 +18,8 @@ def day_start(day: str) -> str:
 
     Of a midnight that a change of the clock skips: the time of the change.
     """
-    # astimezone reads a time without a zone as a local one, with the offset of that day (PEP 495). A skipped time
-    # becomes one before the change, still on the day before.
     wanted = date.fromisoformat(day)
-    moment = datetime.combine(wanted, time.min).astimezone(UTC)
+    moment = in_utc(datetime.combine(wanted, time.min))  # a skipped midnight becomes a time of the day before
     while moment.astimezone().date() < wanted:
         moment += _STEP
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -3,6 +3,15 @@
 from datetime import UTC, datetime, time, timedelta
 
 
+def in_utc(local: datetime) -> datetime:
+    """Convert a time without a zone, which is one of the local clock, to UTC. A time with a zone stays the same moment.
+
+    A time that a change of the clock skips comes an hour earlier; of a time that comes twice, the first one counts.
+    """
+    # Python 3.11 and 3.13 read `fold` differently for a skipped time (PEP 495 means the latter).
+    return min(local.replace(fold=fold).astimezone(UTC) for fold in (0, 1))
+
+
 def next_local_time(wanted: time, now: datetime) -> datetime:
     """The first moment after `now` at which the local clock shows `wanted`, in UTC.
 
@@ -18,7 +27,4 @@ def last_local_time(wanted: time, now: datetime) -> datetime:
 
 def _moments(wanted: time, now: datetime) -> list[datetime]:
     today = now.astimezone().date()
-    # astimezone reads a time without a zone as a local one, with the offset of that day (PEP 495).
-    return [
-        datetime.combine(today + timedelta(days=days), wanted).astimezone(UTC) for days in (-2, -1, 0, 1, 2)
-    ]
+    return [in_utc(datetime.combine(today + timedelta(days=days), wanted)) for days in (-2, -1, 0, 1, 2)]
