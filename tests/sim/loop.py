@@ -200,10 +200,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         if life_in(None) is None:  # the end of the loop ends the generators that it knows
             super()._asyncgen_firstiter_hook(agen)  # type: ignore[misc]
 
-    async def create_unix_server(  # type: ignore[override]
+    async def create_server(  # type: ignore[override]
         self,
         protocol_factory: Callable[[], asyncio.BaseProtocol],
-        path: str | None = None,
         *,
         sock: socket.socket,
         **_: Any,

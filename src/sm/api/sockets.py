@@ -221,7 +221,8 @@ class Site(web.BaseSite):
         await super().start()
         loop, server = asyncio.get_running_loop(), self._runner.server
         assert server is not None
-        self._server = await loop.create_unix_server(
+        # Not create_unix_server: it removes the file at a stop on Python 3.13.
+        self._server = await loop.create_server(
             lambda: ServerConnection(server, self._listener, loop), sock=self._sock, backlog=_BACKLOG
         )
 
