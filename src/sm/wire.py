@@ -73,7 +73,8 @@ def decode(text: str) -> "Any":
     try:
         value, end = _scan(text, start)
     except (StopIteration, SystemError):
-        # The scanner raises SystemError while `json.decoder`, which has its exception, is not imported.
+        # The scanner of Python 3.11 raises SystemError while `json.decoder`, which has its exception, is not imported.
+        # Python 3.13 imports it.
         raise ValueError("not JSON") from None
     if text[end:].strip(" \t\r\n"):
         raise ValueError("more than one JSON document")
