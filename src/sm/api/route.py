@@ -87,6 +87,10 @@ class RouteTable(list[Route]):
         return add
 
 
+def _is_model(hint: Any, base: type) -> bool:
+    return isinstance(hint, type) and issubclass(hint, base)
+
+
 def _annotations(
     handler: Handler, where: str
 ) -> tuple[type[Body] | None, type[Query] | None, bool, Any, StreamOf | None]:
@@ -100,9 +104,9 @@ def _annotations(
     body, query, key = hints.pop("body", None), hints.pop("query", None), hints.pop("key", None)
     if hints:
         raise TypeError(f"{where}: unknown inputs: {', '.join(hints)}")
-    if body is not None and not issubclass(body, Body):
+    if body is not None and not _is_model(body, Body):
         raise TypeError(f"{where}: the body has no model")
-    if query is not None and not issubclass(query, Query):
+    if query is not None and not _is_model(query, Query):
         raise TypeError(f"{where}: the query has no model")
     if key is not None and (key != RequestKey | None or body is None):
         raise TypeError(f"{where}: a key is `RequestKey | None`, and only beside a body")
