@@ -161,7 +161,8 @@ class Peer(Script):
         while others := asyncio.all_tasks() - {asyncio.current_task()}:
             await asyncio.wait(others)
         self._server.close()
-        os.unlink(self.path)
+        with suppress(FileNotFoundError):  # Python 3.13 removes it
+            os.unlink(self.path)
 
 
 async def _read(reader: asyncio.StreamReader) -> ReceivedRequest:
