@@ -127,12 +127,13 @@ def limit_lines(machine: Sm, peer: Peer, daemon: int, server: int | None) -> lis
 def test_doctor_names_the_command_that_raises_the_limits_of_a_tmux_server(machine: Sm, peer: Peer) -> None:
     most, sudo = resource.getrlimit(resource.RLIMIT_NOFILE)[1], "" if os.geteuid() == 0 else "sudo "
     nice = os.getpriority(os.PRIO_PROCESS, 0)
-    with started_by("ulimit -n 300; ulimit -f 1024; renice 9 -p $$ >/dev/null") as server:
+    with started_by(f"ulimit -n 300; ulimit -f 1024; renice {nice + 1} -p $$ >/dev/null") as server:
         (found,) = limit_lines(machine, peer, os.getpid(), server)
     assert found == (
         f"warning  the tmux server (pid {server}) gives agents less than this shell has: at most 524,288 bytes "
-        f"in a file in place of no limit; at most 300 open files in place of {most:,}; niceness 9 in place of {nice}"
-        f"  -> {sudo}prlimit --pid {server} --fsize=:unlimited --nofile=:{most} && {sudo}renice {nice} -p {server}"
+        f"in a file in place of no limit; at most 300 open files in place of {most:,}; "
+        f"niceness {nice + 1} in place of {nice}  -> {sudo}prlimit --pid {server} "
+        f"--fsize=:unlimited --nofile=:{most} && {sudo}renice {nice} -p {server}"
     )
 
 
