@@ -24,6 +24,7 @@ from sm.daemon.start import catch_up, running_parts
 from sm.daemon.wiring import DaemonParts
 from sm.paths import InstancePaths
 from sm.store import Store
+from sm.store.audit import Audit
 from tests.sim.clocks import Clocks
 from tests.sim.docker_client import PlayedDockerClient
 from tests.sim.engine import PlayedAccess, PlayedEngine
@@ -80,6 +81,7 @@ class Daemon:
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._lock: InstanceLock | None = None
+        self._audit: Audit | None = None
 
     @property
     def is_running(self) -> bool:
@@ -141,6 +143,8 @@ class Daemon:
                 connection.close()
         if self._lock is not None:
             self._lock.close()
+        if self._audit is not None:
+            self._audit.close()
         self._end(Exit(signal=signal.SIGKILL))
 
     async def _run(self) -> None:
@@ -178,6 +182,7 @@ class Daemon:
                 wall=around.clocks.wall,
                 steady=around.clocks.steady,
             )
+            self._audit = parts.audit
             sock = listen(paths.socket)
             around.board.keep(sock, self.life)
             processes = parts.sandboxing.session_processes
