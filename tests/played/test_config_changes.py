@@ -67,6 +67,17 @@ def test_changed_limit_applies_within_two_seconds(
     assert any(record["message"].endswith(": limits.max_per_workspace") for record in logged(instance))
 
 
+def test_daily_budget_that_a_full_disk_refuses_begins_when_there_is_room(instance: Instance) -> None:
+    instance.config.write_text(INSTANCE_CONFIG.format(more=SMALL + "budgets: {daily_usd: 5}\n"))
+    instance.world.disk.is_full = True
+    instance.wait(WITHIN_S)
+    assert any("the configuration is not applied" in problem for problem in problems(instance))
+    instance.world.disk.is_full = False
+    instance.wait(WITHIN_S)
+    assert not any("the configuration is not applied" in problem for problem in problems(instance))
+    assert "daily" in {budget.id for budget in instance.world.daemon.store.mail.open.budgets.values()}
+
+
 def test_file_written_in_place_applies_within_two_seconds(instance: Instance) -> None:
     instance.spawn(*SLEEPER[1:])
     instance.config.write_text(INSTANCE_CONFIG.format(more=LARGE))

@@ -68,7 +68,7 @@ class ApiRequest:
         return self.services.sessions.find(self.caller, self.name, action)
 
     async def look_at(self, action: Action = Action.SEE) -> Session:
-        """As `session`, for an act by which the operator has seen the session."""
+        """Return the named session, as `session` does, for an act by which the operator has seen it."""
         session = self.session(action)
         await self.services.seen.look(self.caller, [session])
         return session

@@ -48,7 +48,7 @@ class LoadedConfig:
 
 
 def stamp_of(path: str) -> Stamp | None:
-    """The stamp of the file at `path`; None: there is no file, or it cannot be looked at."""
+    """Look at the file at `path`. Returns None if there is no file, or if it cannot be looked at."""
     try:
         return _stamp(os.stat(path))
     except OSError:

@@ -28,7 +28,7 @@ class Attention(StrEnum):
     WORKING = "working"
     IDLE = "idle"
     OLDER = "older"
-    """As `failed` or `done`, but the session ended long ago."""
+    """The operator has not seen the end of the session, which was long ago."""
     ENDED = "ended"
 
 

@@ -16,7 +16,7 @@ _WORD_MAX = 100
 
 
 def chosen(options: Iterable[str], word: str) -> str | None:
-    """The option that `word` means, whatever its case, as `Waiting input` or `done`; None: it is none of them."""
+    """Find the option that `word` means, whatever its case, as `Waiting input` or `done`. Returns None without one."""
     by_word = {_plain(option): option for option in options}
     plain = _plain(bare(word[:_WORD_MAX]))
     if plain in by_word:

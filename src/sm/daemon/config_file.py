@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from sm.config import ConfigChanges, LoadedConfig, Stamp, load, stamp_of
 from sm.core.config_state import ConfigState
-from sm.errors import ConfigError
+from sm.errors import ConfigError, StorageFull
 from sm.monitor.files import FileEvents
 
 log = logging.getLogger(__name__)
@@ -37,6 +37,8 @@ class ConfigFile:
         """The stamps of config.yaml, and of the files that belong to it, when they were read last."""
         self._seen = self._read
         """The stamps at the last look."""
+        self._is_unfinished = False
+        """The disk was full: the next look applies the file again."""
         self._state = ConfigState(path)
         self._changed = asyncio.Event()
         self._one = asyncio.Lock()
@@ -76,14 +78,14 @@ class ConfigFile:
     async def _look(self) -> None:
         """Read files that have changed since they were read, but not since the last look."""
         before, self._seen = self._seen, self._stamps()
-        if self._seen == before != self._read:
+        if self._seen == before and (self._seen != self._read or self._is_unfinished):
             await self.read_now()
 
     async def read_now(self) -> ConfigState:
         """Read files that have changed since they were read, and return their state."""
         async with self._one:
             stamps = self._stamps()
-            if stamps != self._read:
+            if stamps != self._read or self._is_unfinished:
                 self._read = self._seen = stamps
                 problem = _problem(self._path, stamps[self._path]) or await self._read_file()
                 if problem is not None and problem != self._state.problem:
@@ -92,12 +94,16 @@ class ConfigFile:
             return self._state
 
     async def _read_file(self) -> str | None:
-        """Read and apply the file. Returns the mistakes that prevent it."""
+        """Read and apply the file. Returns the mistakes, or the trouble, that prevent it."""
+        self._is_unfinished = False
         try:
             loaded = await asyncio.to_thread(load, self._path)
             changes = await self._apply(loaded)
         except ConfigError as error:
             return error.message
+        except StorageFull as error:
+            self._is_unfinished = True
+            return f"the budgets wait until the disk has room: {error.message}"
         self._warnings = loaded.warnings
         self._read = self._seen = loaded.files
         if changes.taken:

@@ -415,7 +415,10 @@ class DaemonParts:
         )
 
     async def _apply(self, loaded: LoadedConfig) -> ConfigChanges:
-        """Apply a changed configuration to the running parts. Raises ConfigError before the first change."""
+        """Apply a changed configuration to the running parts.
+
+        Raises ConfigError before the first change, and StorageFull if a repetition must complete the change.
+        """
         providers = {name: make(loaded.config) for name, make in PROVIDERS.items()}
         notifiers = {kind: make(loaded.config) for kind, make in NOTIFIERS.items()}
         changes = take_over(self._config, loaded.config)
@@ -423,5 +426,5 @@ class DaemonParts:
         self._notifiers.update(notifiers)
         set_log_level(self._config.daemon.log_level)
         self.digests.reconfigure()
-        await self.budgets.begin()
+        await self.budgets.follow_settings()
         return changes

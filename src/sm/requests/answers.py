@@ -307,7 +307,7 @@ _OPTION = re.compile(r"(?:option\s+)?([0-9]{1,2})(?:[.):]\s*(.*))?", re.IGNORECA
 
 
 def _named_option(words: str, named: Mapping[str, str]) -> str | None:
-    """The option in `"blue".`, `option 2` or `2. blue`; None: it is another text."""
+    """Find the option in `"blue".`, `option 2` or `2. blue`. Returns None for another text."""
     inner = bare(bare(words).removesuffix("."))
     found = _OPTION.fullmatch(inner)
     if found is None:

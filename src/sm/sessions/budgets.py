@@ -283,18 +283,22 @@ class Budgeting:
     # Timers
 
     async def begin(self) -> None:
-        """Follow the configuration when the daemon starts: the daily budget, and another `on_limit`."""
+        """Follow the configuration when the daemon starts, if the disk has room."""
+        try:
+            await self.follow_settings()
+        except StorageFull as error:  # a full disk must not keep the daemon from starting
+            log.warning("could not apply the configuration of budgets: %s", error.message)
+
+    async def follow_settings(self) -> None:
+        """Follow the configuration: the daily budget, and another `on_limit`. Raises StorageFull."""
         budgets = self._store.mail.open.budgets
         has_daily = self._settings.daily_usd is not None or DAILY in budgets
         if not has_daily and all(budget.state is not BudgetState.TOLD for budget in budgets.values()):
             return
-        try:
-            async with self._store.transaction() as tx:
-                await self._manager.budgets.bind_told(tx)
-                if has_daily:
-                    await self._manager.budgets.begin_day(tx)
-        except StorageFull as error:  # a full disk must not keep the daemon from starting
-            log.warning("could not apply the configuration of budgets: %s", error.message)
+        async with self._store.transaction() as tx:
+            await self._manager.budgets.bind_told(tx)
+            if has_daily:
+                await self._manager.budgets.begin_day(tx)
 
     async def day_over(self, timer: Timer) -> float | None:
         """The local day of the daily budget is over."""

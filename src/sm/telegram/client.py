@@ -214,9 +214,8 @@ class BotClient:
         except Unreadable as error:
             raise CallFailed(NotSent(self._unreadable("the updates", str(error)))) from None
         failures = [self._unreadable("an update", problem) for problem in problems]
-        if (
-            failures and not updates
-        ):  # nothing to confirm, so the next poll would have the same answer at once
+        # There is nothing to confirm, so the next poll would have the same answer at once.
+        if failures and not updates:
             raise CallFailed(NotSent(failures[-1]))
         return updates
 

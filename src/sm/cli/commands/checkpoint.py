@@ -43,7 +43,7 @@ def command(message: str, more: tuple[str, ...], metadata: tuple[str, ...]) -> N
 
 
 def _json_object(text: str) -> dict[str, object] | None:
-    """The facts in a text that is a JSON object; None: it is another text."""
+    """Read the facts in a text that is a JSON object. Returns None for another text."""
     try:
         value = decode(text) if text.startswith("{") else None
     except ValueError:

@@ -89,7 +89,7 @@ def ordered(sessions: Sequence[JsonObject]) -> Iterator[tuple[str, str, JsonObje
 def listing(
     sessions: Sequence[JsonObject], now: datetime, empty: str = "", rest: JsonObject | None = None
 ) -> Listing:
-    """`rest`: the sessions that the list leaves out, in numbers; None: it leaves out none."""
+    """Format the overview. `rest` counts the sessions that it leaves out, and is None if it leaves out none."""
     groups: dict[str, list[Row]] = {}
     commands: dict[str, str] = {}
     has_workspace = any(session["workspace"] for session in sessions)
