@@ -11,13 +11,13 @@ from typing import Any
 
 import yaml
 
+from sm.providers.claude.check.scripted_api.conversation import newest_prompt
 from tests import claude_cli
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
 from tests.pages import Reader
 from tests.private_tmux import private_server
 from tests.scripted_api import Request, ScriptedApi
-from tests.scripted_api.conversation import newest_prompt
 from tests.typist import Typist
 
 Before = Mapping[str, Callable[[], object]]

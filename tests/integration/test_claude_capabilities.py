@@ -9,14 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from sm.providers.claude.check.scripted_api.script import tool
 from tests import mcp_probe
 from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
 from tests.integration.test_claude_start import request_with_results, then
-from tests.scripted_api import ScriptedApi, conversation
-from tests.scripted_api.script import tool
-from tests.scripted_api.server import Request
+from tests.scripted_api import Request, ScriptedApi, conversation
 
 SECRET = "of-a-server-7d1f"
 LIES = {"SM_TRUST_LEVEL": "root", "SM_SESSION_ID": "00000000", "SM_PARENT_ID": "11111111", "SM_UNKNOWN": "x"}

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from sm.providers.claude.check.scripted_api.script import Failure
 from tests.claude_fixtures import scripted_api
 from tests.claude_instance import ClaudeInstance, calling_session
 from tests.instance import until
 from tests.scripted_api import Kind, Request, ScriptedApi
-from tests.scripted_api.script import Failure
 
 pytestmark = pytest.mark.processes
 

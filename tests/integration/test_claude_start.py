@@ -14,14 +14,13 @@ from typing import Any
 
 import pytest
 
+from sm.providers.claude.check.scripted_api.conversation import texts
+from sm.providers.claude.check.scripted_api.script import tool
 from tests import claude_cli
 from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance
 from tests.instance import SM, until
-from tests.scripted_api import ScriptedApi
-from tests.scripted_api.conversation import texts
-from tests.scripted_api.script import tool
-from tests.scripted_api.server import Request
+from tests.scripted_api import Request, ScriptedApi
 from tests.waits import PATIENT, explained
 
 RECOGNISED_S = 15.0

@@ -13,11 +13,11 @@ from typing import Any, Self
 
 import pytest
 
+from sm.providers.claude.check.scripted_api.script import parse
 from tests.claude_fixtures import scripted_api
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
 from tests.scripted_api import Kind, ScriptedApi, Usage, tool, usage
-from tests.scripted_api.script import parse
 from tests.waits import explained
 
 ENDED = ("completed", "error", "abandoned", "killed")

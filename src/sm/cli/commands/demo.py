@@ -17,40 +17,34 @@ Examples:
   sm demo --sandboxed
 """
 
-import json
 import os
 import shlex
 import shutil
 import signal
-import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from types import FrameType
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 
 import click
 
 from sm.cli.commands import demo_agent
-from sm.cli.commands.daemon import stop
 from sm.cli.display.output import now, print_table
 from sm.cli.display.sessions import session_table, tree_rows_of_list
-from sm.cli.instance import Instance, start
+from sm.cli.instance import Instance
 from sm.cli.options import current_directory
 from sm.cli.outage import follow
+from sm.cli.private_instance import leave_session, private_instance, start_undisturbed
 from sm.client.http import Client, session_path
 from sm.core.lines import JsonObject, event_line, line
 from sm.core.session_lines import label
 from sm.core.states import TrustLevel
 from sm.core.statuses import ENDED, Status
-from sm.errors import ExternalError, SmError, WaitTimeout
+from sm.errors import ExternalError
 from sm.linux.process_limits import soft_limits
 from sm.paths import INSIDE_VAULT
 from sm.wire import decode
 
 _TIMEOUT_S = 120
-_PANE_EXIT_S = 3.0
 _PACE_S = 2.0
 _FAST_PACE_S = 0.1
 _TASK = "Ship the login page"
@@ -73,15 +67,11 @@ EXPECTED = {
 @click.option("--stay", is_flag=True, help="Keep the sessions until you press Ctrl-C.")
 @click.option("--sandboxed", is_flag=True, help="Run the agents in a container.")
 def command(fast: bool, stay: bool, sandboxed: bool) -> None:
-    if "SM_SESSION_ID" in os.environ:
-        # The demo's daemon identifies callers by their initial environment, which only an exec can change.
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("SM_")}
-        os.execve(sys.executable, [sys.executable, "-m", "sm.cli", *sys.argv[1:]], clean)
+    leave_session()
     sandbox = _sandbox() if sandboxed else None
     with _instance(_FAST_PACE_S if fast else _PACE_S, sandbox) as instance:
         click.echo(f"Starting a daemon and a tmux server in {instance.paths.state}")
-        with _block_signals():
-            start(instance)
+        start_undisturbed(instance)
         if stay:
             click.echo(
                 f"To use this instance in another terminal:\n  export SM_HOME={instance.paths.home}\n  sm top\n"
@@ -186,64 +176,20 @@ def _sandbox() -> dict[str, object]:
     return {"engine": own.engine, "image": own.image, "runtime": own.runtime, "network": "none"}
 
 
-@contextmanager
-def _instance(pace_s: float, sandbox: Mapping[str, object] | None) -> Iterator[Instance]:
-    """Create an instance, and remove its processes, container, tmux server and files afterwards.
+def _instance(pace_s: float, sandbox: Mapping[str, object] | None) -> AbstractContextManager[Instance]:
+    """Create an instance for the time of a block.
 
     `sandbox`: the section of its configuration for sandboxed agents; None: the agents run on this machine.
     """
-    # Not in TMPDIR, whose path may be too long for a socket.
-    home = tempfile.mkdtemp(prefix="sm-demo-", dir="/tmp")
-    name = os.path.basename(home)
-    environ = {key: value for key, value in os.environ.items() if not key.startswith("SM_")}
-    # Not `home` itself: containers see nothing in the directory of the configuration.
-    instance = Instance({**environ, "SM_HOME": f"{home}/sm"})
-    os.mkdir(instance.paths.home)
-    document = configuration(name, pace_s, sandboxed=sandbox is not None)
-    if sandbox is not None:
-        document["sandbox"] = {**sandbox, "vault": _vault(instance)}
-        _write_program(_vault(instance))
-    with open(instance.paths.config, "x", encoding="utf-8") as file:
-        json.dump(document, file)  # every JSON is YAML
-    with _signals():
-        try:
-            yield instance
-        finally:
-            for number in (signal.SIGALRM, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C must not interrupt the clean-up
-            _remove(instance, name, home, quiet=isinstance(sys.exception(), SmError))
 
+    def configure(instance: Instance, socket_name: str) -> Mapping[str, object]:
+        document = configuration(socket_name, pace_s, sandboxed=sandbox is not None)
+        if sandbox is not None:
+            document["sandbox"] = {**sandbox, "vault": _vault(instance)}
+            _write_program(_vault(instance))
+        return document
 
-@contextmanager
-def _signals() -> Iterator[None]:
-    """Turn signals and the timeout into exceptions, so that the clean-up runs."""
-
-    def ended(number: int, frame: FrameType | None) -> None:
-        raise SystemExit(128 + number)
-
-    def late(number: int, frame: FrameType | None) -> None:
-        raise WaitTimeout(f"the demo did not finish within {_TIMEOUT_S} s")
-
-    handlers = {signal.SIGTERM: ended, signal.SIGHUP: ended, signal.SIGALRM: late}
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-    before[signal.SIGINT] = signal.getsignal(signal.SIGINT)
-    signal.alarm(_TIMEOUT_S)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@contextmanager
-def _block_signals() -> Iterator[None]:
-    """Delay signals while the daemon starts: a clean-up then would miss the daemon."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return private_instance("demo", _TIMEOUT_S, configure)
 
 
 def _vault(instance: Instance) -> str:
@@ -276,32 +222,3 @@ def configuration(socket_name: str, pace_s: float, *, sandboxed: bool = False) -
             for kind in (*EXPECTED, _STAYING)
         },
     }
-
-
-def _remove(instance: Instance, socket_name: str, home: str, *, quiet: bool) -> None:
-    """`quiet` after an error of the demo: a failure to stop the daemon would only be a consequence."""
-    try:
-        stop(instance, everything=True)
-    except SmError as error:
-        if not quiet:
-            click.echo(f"the demo's daemon could not be stopped: {error.message}", err=True)
-    with suppress(OSError, subprocess.TimeoutExpired):
-        subprocess.run(
-            ["tmux", "-L", socket_name, "kill-server"], capture_output=True, timeout=10, check=False
-        )
-    directory = f"{os.environ.get('TMUX_TMPDIR') or '/tmp'}/tmux-{os.geteuid()}"  # tmux(1), -L
-    with suppress(OSError):
-        os.unlink(f"{directory}/{socket_name}")  # tmux leaves it
-    _wait_gone(home)
-    shutil.rmtree(home, ignore_errors=True)
-    if os.path.exists(home):
-        click.echo(f"could not remove {home}", err=True)
-
-
-def _wait_gone(home: str) -> None:
-    """Wait for the processes that tmux runs for about a second to keep the last output of a new pane."""
-    from sm.linux.processes import environments
-
-    deadline = time.monotonic() + _PANE_EXIT_S
-    while time.monotonic() < deadline and any(home.encode() in environ for environ in environments()):
-        time.sleep(0.05)

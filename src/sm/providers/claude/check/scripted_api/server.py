@@ -1,4 +1,4 @@
-"""The server, in a thread with its own event loop, so that synchronous tests can use it."""
+"""The server, in a thread with its own event loop, so that synchronous code can use it."""
 
 import asyncio
 import itertools
@@ -7,33 +7,33 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Literal, TypeVar
 
 from aiohttp import web
 
-from tests.scripted_api import conversation
-from tests.scripted_api.conversation import Body, Kind
-from tests.scripted_api.script import (
+from sm.providers.claude.check.scripted_api import conversation
+from sm.providers.claude.check.scripted_api.conversation import Body, Kind
+from sm.providers.claude.check.scripted_api.script import (
     DONE,
     Cut,
     Failure,
     Hold,
     Response,
     ScriptError,
+    Silence,
     Step,
     Text,
     Thinking,
-    Tool,
-    Usage,
-    Wait,
+    TokenUsage,
+    ToolStep,
     parse,
 )
-from tests.waits import waiting
 
 T = TypeVar("T")
-Model = Callable[["Request"], str | None]
+Model = Callable[["ModelRequest"], str | None]
 """A function that answers a request with one response in the language of `script`, or None for requests of others."""
 
 
@@ -49,17 +49,17 @@ ERROR_TYPES = {
 
 
 @dataclass(slots=True)
-class Answer:
+class SentAnswer:
     """The answer sent with one message id."""
 
     message_id: str
     model: str
-    usage: Usage
+    usage: TokenUsage
     whole: bool = False  # the complete answer was sent
 
 
 @dataclass(slots=True)
-class Request:
+class ModelRequest:
     """A request, recorded on arrival. Fields that are not known yet are None."""
 
     number: int
@@ -67,7 +67,7 @@ class Request:
     headers: dict[str, str]
     body: Body
     kind: Kind
-    answer: Answer | None = None
+    answer: SentAnswer | None = None
     status: int | None = None
     over: bool = False  # answered, refused, cut, or abandoned by the client
     held: str | None = None  # the name of the current hold
@@ -118,21 +118,26 @@ class _Holds:
 
 
 class ScriptedApi:
-    """`with ScriptedApi() as api` serves on `api.url`. The end of the block fails if a script had a mistake.
+    """`with ScriptedApi() as api` serves on `api.url`. The end of the block raises ScriptError for wrong scripts.
 
     Any thread may read the log `requests` at any time; it only grows. Requests of Claude Code for its own needs are
-    answered from `background`, which a test may change.
+    answered from `background`, which a caller may change.
     """
+
+    named: Callable[[Callable[[], str]], AbstractContextManager[None]] = staticmethod(
+        lambda what: nullcontext()
+    )
+    """Surrounds each wait; the tests give it a name, which they print when their time is over."""
 
     def __init__(self) -> None:
         self.url = ""
-        self.requests: list[Request] = []
+        self.requests: list[ModelRequest] = []
         self.mistakes: list[str] = []
         self.unknown_paths: list[str] = []
         self.background = {
-            Kind.TITLE: Response((Text('{"title": "Scripted title"}'),), Usage(input=3, output=2)),
+            Kind.TITLE: Response((Text('{"title": "Scripted title"}'),), TokenUsage(input=3, output=2)),
             Kind.COMPACTION: Response(
-                (Text("<summary>Scripted summary</summary>"),), Usage(input=7, output=4)
+                (Text("<summary>Scripted summary</summary>"),), TokenUsage(input=7, output=4)
             ),
         }
         self._models: list[Model] = []
@@ -145,11 +150,13 @@ class ScriptedApi:
         self._started = threading.Event()
         self._over = asyncio.Event()
 
-    # For tests
+    # For callers
 
     def __enter__(self) -> "ScriptedApi":
         self._thread.start()
-        assert self._started.wait() and self.url, "the scripted API did not start"
+        self._started.wait()
+        if not self.url:
+            raise RuntimeError("the scripted API did not start")
         return self
 
     def __exit__(
@@ -157,15 +164,23 @@ class ScriptedApi:
     ) -> None:
         self._loop.call_soon_threadsafe(self._over.set)
         self._thread.join()
-        assert not self._thread.is_alive(), "the scripted API did not stop"
-        assert error is not None or not self.mistakes, self.mistakes
+        if error is None and self.mistakes:
+            raise ScriptError("; ".join(self.mistakes))
 
-    def wait_for(self, found: Callable[[], T | Literal[False] | None], what: str) -> T:
-        """Call `found` after each change of the log until its result is true; return the result."""
-        with waiting(lambda: f"{what}; requests so far: {self._story()}"), self._changed:
+    def wait_for(
+        self, found: Callable[[], T | Literal[False] | None], what: str, timeout_s: float | None = None
+    ) -> T:
+        """Call `found` after each change of the log until its result is true; return the result.
+
+        Raises TimeoutError with `what` and the requests so far after `timeout_s`; without one it waits for ever.
+        """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        with self.named(lambda: f"{what}; requests so far: {self._story()}"), self._changed:
             while True:
                 if answer := found():
                     return answer
+                if deadline is not None and time.monotonic() > deadline:
+                    raise TimeoutError(f"{what}; requests so far: {self._story()}")
                 self._changed.wait(1)
 
     def when(self, model: Model) -> None:
@@ -173,11 +188,11 @@ class ScriptedApi:
 
         The function is called for each request, also for repeated ones, in the thread of the server. The request has
         everything it needs: the user's texts, the tool calls and their results. The first function with an answer
-        wins. If a function raises, the test fails at its end.
+        wins. If a function raises, the end of the block fails.
         """
         self._models.append(model)
 
-    def turns(self, containing: str = "") -> list[Request]:
+    def turns(self, containing: str = "") -> list[ModelRequest]:
         """The requests of turns whose newest prompt contains this text."""
         return [
             request
@@ -185,7 +200,7 @@ class ScriptedApi:
             if request.kind is Kind.TURN and containing in request.prompt
         ]
 
-    def wait_for_hold(self, name: str) -> Request:
+    def wait_for_hold(self, name: str) -> ModelRequest:
         """Wait for a request that is held at `[[hold:NAME]]`, and return it."""
         return self.wait_for(
             lambda: next((request for request in self.requests if request.held == name), None),
@@ -196,7 +211,7 @@ class ScriptedApi:
         """Release all requests at this hold, now and later."""
         self._loop.call_soon_threadsafe(self._let_go, name)
 
-    def usage(self, kind: Kind | None = None, session_id: str = "") -> Usage:
+    def usage(self, kind: Kind | None = None, session_id: str = "") -> TokenUsage:
         """The true usage of complete answers, of one kind or session or of all. Each message id counts once."""
         whole = {
             request.answer.message_id: request.answer.usage
@@ -204,7 +219,7 @@ class ScriptedApi:
             if request.answer and request.answer.whole
             if kind in (None, request.kind) and session_id in ("", request.session_id)
         }
-        return sum(whole.values(), Usage())
+        return sum(whole.values(), TokenUsage())
 
     # The thread
 
@@ -261,12 +276,12 @@ class ScriptedApi:
     async def _messages(self, request: web.Request) -> web.StreamResponse:
         body: Body = await request.json()
         kind = conversation.kind(body)
-        received = Request(next(self._numbers), request.path_qs, dict(request.headers), body, kind)
+        received = ModelRequest(next(self._numbers), request.path_qs, dict(request.headers), body, kind)
         self._note(lambda: self.requests.append(received))
         try:
             try:
                 response = self._choose(received)
-            except Exception as error:  # noqa: BLE001 - an error of the test's model function, which the test must see
+            except Exception as error:  # noqa: BLE001 - an error of the caller's model function, which the caller must see
                 mistake = f"{error}" if isinstance(error, ScriptError) else repr(error)
                 self._note(lambda: self.mistakes.append(mistake))
                 return self._refuse(received, Failure(400, message=mistake))
@@ -277,7 +292,7 @@ class ScriptedApi:
         finally:
             self._note(lambda: setattr(received, "over", True))
 
-    def _choose(self, received: Request) -> Response:
+    def _choose(self, received: ModelRequest) -> Response:
         if received.kind is not Kind.TURN:
             return self.background[received.kind]
         for model in list(self._models):
@@ -288,28 +303,28 @@ class ScriptedApi:
         responses = parse(prompt)
         return responses[step] if step < len(responses) else DONE
 
-    def _due(self, received: Request, response: Response) -> Failure | None:
+    def _due(self, received: ModelRequest, response: Response) -> Failure | None:
         """The scripted error, until the same request has been refused often enough."""
         if response.failure is None:
             return None
         return response.failure if self._again(received) <= response.failure.times else None
 
-    def _again(self, received: Request) -> int:
+    def _again(self, received: ModelRequest) -> int:
         """The number of times that this request was sent, including now. A retry has the same conversation."""
         key = (str(received.body.get("metadata")), received.prompt, len(received.body["messages"]))
         self._tries[key] += 1
         return self._tries[key]
 
-    def _refuse(self, received: Request, failure: Failure) -> web.Response:
+    def _refuse(self, received: ModelRequest, failure: Failure) -> web.Response:
         self._note(lambda: setattr(received, "status", failure.status))
         return _error(failure)
 
     async def _answer(
-        self, request: web.Request, received: Request, response: Response
+        self, request: web.Request, received: ModelRequest, response: Response
     ) -> web.StreamResponse:
         # Ids are unique, also between servers, because transcripts outlive them.
         stamp = f"{time.time_ns():x}{received.number:04x}"
-        answer = Answer(f"msg_{stamp}", received.body["model"], response.usage)
+        answer = SentAnswer(f"msg_{stamp}", received.body["model"], response.usage)
         blocks = list(_blocks(response.steps, stamp))
         events = _events(response, answer, blocks) if received.body.get("stream") else None
         self._note(lambda: setattr(received, "answer", answer))
@@ -352,10 +367,10 @@ class ScriptedApi:
         await stream.write_eof()
         return stream
 
-    async def _pass_time(self, request: web.Request, received: Request, step: Step) -> bool:
+    async def _pass_time(self, request: web.Request, received: ModelRequest, step: Step) -> bool:
         """Wait as the step requires; return True if it cut the connection."""
         match step:
-            case Wait(seconds):
+            case Silence(seconds):
                 await asyncio.sleep(seconds)
             case Hold(name):
                 if name not in self._holds.released:
@@ -407,7 +422,7 @@ def _blocks(steps: tuple[Step, ...], stamp: str) -> Iterator[_Block]:
                     text = None
                 start = {"type": "thinking", "thinking": "", "signature": ""}
                 yield _Block(start, {**start, "thinking": step.text, "signature": stamp}, [step])
-            case Tool():
+            case ToolStep():
                 if text:
                     yield text
                     text = None
@@ -418,7 +433,7 @@ def _blocks(steps: tuple[Step, ...], stamp: str) -> Iterator[_Block]:
                     "input": {},
                 }
                 yield _Block(start, {**start, "input": step.input}, [step])
-            case Wait() | Hold() | Cut():
+            case Silence() | Hold() | Cut():
                 if text:
                     text.steps.append(step)
                 else:
@@ -427,7 +442,7 @@ def _blocks(steps: tuple[Step, ...], stamp: str) -> Iterator[_Block]:
         yield text
 
 
-def _events(response: Response, answer: Answer, blocks: list[_Block]) -> Iterator[dict[str, Any] | Step]:
+def _events(response: Response, answer: SentAnswer, blocks: list[_Block]) -> Iterator[dict[str, Any] | Step]:
     """The events of a stream, mixed with the steps in which time passes."""
     first: dict[str, Any] = {
         "usage": {**response.usage.wire(), "output_tokens": 1},
@@ -445,7 +460,7 @@ def _events(response: Response, answer: Answer, blocks: list[_Block]) -> Iterato
             start = []
             yield {"type": "content_block_start", "index": index, "content_block": block.start}
         for step in block.steps:
-            if isinstance(step, Wait | Hold | Cut):
+            if isinstance(step, Silence | Hold | Cut):
                 yield step
             for delta in _deltas(step, answer.message_id):
                 yield {"type": "content_block_delta", "index": index, "delta": delta}
@@ -465,7 +480,7 @@ def _deltas(step: Step, signature: str) -> Iterator[dict[str, str]]:
         case Thinking(text):
             yield {"type": "thinking_delta", "thinking": text}
             yield {"type": "signature_delta", "signature": signature}
-        case Tool():
+        case ToolStep():
             written = json.dumps(step.input)
             for at in range(0, len(written), 1000):
                 yield {"type": "input_json_delta", "partial_json": written[at : at + 1000]}
@@ -473,7 +488,7 @@ def _deltas(step: Step, signature: str) -> Iterator[dict[str, str]]:
             pass
 
 
-def _head(answer: Answer) -> dict[str, Any]:
+def _head(answer: SentAnswer) -> dict[str, Any]:
     return {
         "id": answer.message_id,
         "type": "message",
@@ -483,7 +498,7 @@ def _head(answer: Answer) -> dict[str, Any]:
     }
 
 
-def _mark_whole(received: Request, answer: Answer) -> None:
+def _mark_whole(received: ModelRequest, answer: SentAnswer) -> None:
     received.status, answer.whole = 200, True
 
 

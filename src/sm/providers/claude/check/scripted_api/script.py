@@ -14,7 +14,7 @@ Parts of a response, in the order in which they are streamed:
     [[tool:Bash:sleep 2]]      a tool call; Bash accepts a bare command
     [[tool:Write:{"file_path": "/x", "content": "y"}]]    any other tool: its input as JSON, see `tool`
     [[wait:0.5]]               0.5 s of silence; as the first part it delays the first byte
-    [[hold:NAME]]              silence until the test calls `release("NAME")`
+    [[hold:NAME]]              silence until somebody calls `release("NAME")`
     [[cut]]                    cuts the connection, the first time; `[[cut:3]]`, `[[cut:*]]` as with errors
 
 Settings of the whole response, at any position:
@@ -40,11 +40,11 @@ ALWAYS = 1_000_000
 
 
 class ScriptError(ValueError):
-    """An invalid marker: a mistake of the test, which must fail."""
+    """An invalid marker: a mistake of the script's author."""
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class TokenUsage:
     """Numbers of tokens, by kinds with different prices."""
 
     input: int = 0
@@ -53,8 +53,10 @@ class Usage:
     cache_creation: int = 0  # kept for five minutes
     cache_creation_1h: int = 0
 
-    def __add__(self, other: "Usage") -> "Usage":
-        return Usage(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(Usage)))
+    def __add__(self, other: "TokenUsage") -> "TokenUsage":
+        return TokenUsage(
+            *(getattr(self, each.name) + getattr(other, each.name) for each in fields(TokenUsage))
+        )
 
     def wire(self) -> dict[str, Any]:
         """The usage object of the API, where `cache_creation_input_tokens` is the sum of both lifetimes."""
@@ -82,13 +84,13 @@ class Thinking:
 
 
 @dataclass(frozen=True, slots=True)
-class Tool:
+class ToolStep:
     name: str
     input: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class Silence:
     seconds: float
 
 
@@ -102,7 +104,7 @@ class Cut:
     times: int = 1
 
 
-Step = Text | Thinking | Tool | Wait | Hold | Cut
+Step = Text | Thinking | ToolStep | Silence | Hold | Cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +138,13 @@ def usage_limit(claim: str, resets_at: int) -> Failure:
 @dataclass(frozen=True, slots=True)
 class Response:
     steps: tuple[Step, ...] = ()
-    usage: Usage = Usage(input=10, output=5)
+    usage: TokenUsage = TokenUsage(input=10, output=5)
     stop_reason: str | None = None
     failure: Failure | None = None
 
     @property
     def stopped_by(self) -> str:
-        called = any(isinstance(step, Tool) for step in self.steps)
+        called = any(isinstance(step, ToolStep) for step in self.steps)
         return self.stop_reason or ("tool_use" if called else "end_turn")
 
 
@@ -154,9 +156,11 @@ def tool(name: str, **input: Any) -> str:
     return f"[[tool:{name}:{json.dumps(input)}]]"
 
 
-def usage(used: Usage) -> str:
+def usage(used: TokenUsage) -> str:
     """The marker of this usage."""
-    return "[[usage:" + ",".join(f"{each.name}={getattr(used, each.name)}" for each in fields(Usage)) + "]]"
+    return (
+        "[[usage:" + ",".join(f"{each.name}={getattr(used, each.name)}" for each in fields(TokenUsage)) + "]]"
+    )
 
 
 def parse(prompt: str) -> tuple[Response, ...]:
@@ -173,7 +177,7 @@ def parse(prompt: str) -> tuple[Response, ...]:
 
 
 def _markers(prompt: str) -> Iterator[tuple[str, Any]]:
-    """Each word with its argument: a text, or a `Tool`, whose JSON may contain brackets and markers."""
+    """Each word with its argument: a text, or a `ToolStep`, whose JSON may contain brackets and markers."""
     at = 0
     while marker := _MARKER.search(prompt, at):
         word, at = marker[1], marker.end()
@@ -192,7 +196,7 @@ def _markers(prompt: str) -> Iterator[tuple[str, Any]]:
             raise ScriptError(f"[[{word}: has no end")
         argument = prompt[at:end]
         at = end + 2
-        yield word, Tool(name[1], input) if name else argument
+        yield word, ToolStep(name[1], input) if name else argument
 
 
 def _with(response: Response, word: str, argument: Any) -> Response:
@@ -200,7 +204,9 @@ def _with(response: Response, word: str, argument: Any) -> Response:
         match word:
             case "usage":
                 numbers = dict(part.split("=") for part in argument.split(","))
-                return replace(response, usage=Usage(**{key.strip(): int(n) for key, n in numbers.items()}))
+                return replace(
+                    response, usage=TokenUsage(**{key.strip(): int(n) for key, n in numbers.items()})
+                )
             case "stop":
                 return replace(response, stop_reason=argument)
             case "error":
@@ -229,19 +235,19 @@ def _steps(word: str, argument: Any) -> tuple[Step, ...]:
         case "words":
             count, seconds = argument.split(":")
             return tuple(
-                step for n in range(int(count)) for step in (Text(f"word{n} "), Wait(float(seconds)))
+                step for n in range(int(count)) for step in (Text(f"word{n} "), Silence(float(seconds)))
             )
         case "think":
             return (Thinking(argument),)
-        case "tool" if isinstance(argument, Tool):
+        case "tool" if isinstance(argument, ToolStep):
             return (argument,)
         case "tool" if argument.startswith("Bash:"):
             command = argument.removeprefix("Bash:")
-            return (Tool("Bash", {"command": command, "description": "scripted"}),)
+            return (ToolStep("Bash", {"command": command, "description": "scripted"}),)
         case "tool":
             raise ScriptError("only Bash takes a bare command, every other tool its input as JSON")
         case "wait":
-            return (Wait(float(argument)),)
+            return (Silence(float(argument)),)
         case "hold":
             return (Hold(argument),)
         case "cut":

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from sm.providers.claude.check.scripted_api.script import ScriptError
 from tests import claude_cli
 from tests.scripted_api import Kind, Request, ScriptedApi, Usage, tool, usage
 
@@ -163,7 +164,7 @@ def test_mistake_in_a_script_fails_the_test() -> None:
     api = ScriptedApi().__enter__()
     with pytest.raises(urllib.error.HTTPError):
         ask(api, user("[[texd:a]]"))
-    with pytest.raises(AssertionError, match="no such word"):
+    with pytest.raises(ScriptError, match="no such word"):
         api.__exit__(None, None, None)
 
 
@@ -211,7 +212,7 @@ def test_mistake_of_a_model_function_fails_the_test(script: str | ValueError) ->
     api.when(model)
     with pytest.raises(urllib.error.HTTPError):
         ask(api, user("x"))
-    with pytest.raises(AssertionError, match=r"one response|ValueError\('wrong'\)"):
+    with pytest.raises(ScriptError, match=r"one response|ValueError\('wrong'\)"):
         api.__exit__(None, None, None)
 
 

@@ -1,0 +1,1 @@
+"""Contracts with Claude Code, tried with the real program. Only the check itself loads this package."""
