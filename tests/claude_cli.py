@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from sm.providers.claude.check.home import KEY, QUIET, locations, seed
 from tests.scripted_api import ScriptedApi
+
+__all__ = ["BINARY", "KEY", "VERSION", "answer_first_questions", "binary", "environment", "missing", "seed"]
 
 VERSION = "2.1.197"
 BINARY = Path(__file__).parents[1] / "node_modules" / ".bin" / "claude"
-KEY = "sk-ant-api03-none-of-any-account-0123456789"
 
 
 @cache
@@ -41,26 +43,6 @@ def binary() -> str:
     return str(BINARY)
 
 
-def seed(home: Path, *, onboarded: bool = True, approved: bool = True, trusted: bool = True) -> Path:
-    """Make a home with the answers to claude's first-start dialogs, and return its configuration directory.
-
-    A False argument leaves an answer out, so that claude opens the dialog: the theme, the API key, trust in `home`
-    and everything below. Trust is one entry for the parent directory, because running claudes rewrite the file and
-    would drop entries added later.
-    """
-    config = home / ".claude"
-    config.mkdir(parents=True)
-    answers: dict[str, object] = {}
-    if onboarded:
-        answers["hasCompletedOnboarding"] = True
-    if approved:
-        answers["customApiKeyResponses"] = {"approved": [KEY[-20:]], "rejected": []}
-    if trusted:
-        answers["projects"] = {str(home): {"hasTrustDialogAccepted": True}}
-    (config / ".claude.json").write_text(json.dumps(answers))
-    return config
-
-
 def answer_first_questions(home: Path) -> None:
     """Write the answers that `sm spawn` looks for, for a user whose stand-in for claude asks nothing."""
     answers = {"hasCompletedOnboarding": True, "projects": {"/": {"hasTrustDialogAccepted": True}}}
@@ -75,12 +57,6 @@ def environment(home: Path, api: ScriptedApi) -> dict[str, str]:
         "PATH": os.environ["PATH"],
         "TERM": "xterm-256color",
         "LANG": "C.UTF-8",
-        "HOME": str(home),
-        "CLAUDE_CONFIG_DIR": str(home / ".claude"),
-        "CLAUDE_CODE_TMPDIR": str(home / ".claude" / "tmp"),  # otherwise the output of tools stays in /tmp
-        "ANTHROPIC_API_KEY": KEY,
-        "ANTHROPIC_BASE_URL": api.url,
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        "DISABLE_AUTOUPDATER": "1",
-        "DISABLE_TELEMETRY": "1",
+        **locations(home, api.url),
+        **QUIET,
     }

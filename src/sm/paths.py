@@ -79,6 +79,8 @@ class InstancePaths:
         """The operator's choices in `sm top`."""
         self.web = state + "/web"
         """The logins of browsers, and the address of the running `sm web`."""
+        self.checks = state + "/checks"
+        """The outcomes of `sm check`."""
         self.archives = state + "/archives"
         """Terminal output of ended sessions."""
 

@@ -9,8 +9,9 @@ if TYPE_CHECKING:
 
     from sm.config import Config
     from sm.providers.base import Provider
+    from sm.providers.checks import ProgramCheck
 
-__all__ = ["LOCATION_VARIABLES", "PROVIDERS"]
+__all__ = ["CHECKS", "LOCATION_VARIABLES", "PROVIDERS"]
 
 LOCATION_VARIABLES = ("HOME", "CLAUDE_CONFIG_DIR")
 """Environment variables that locate the user files of agent CLIs."""
@@ -30,3 +31,13 @@ def _command(config: "Config") -> "Provider":
 
 PROVIDERS: "Mapping[str, Callable[[Config], Provider]]" = {"claude": _claude, "command": _command}
 """Constructors by name. Each may raise ConfigError for files named in the configuration."""
+
+
+def _claude_check() -> "ProgramCheck":
+    from sm.providers.claude.check.contracts import ClaudeCheck
+
+    return ClaudeCheck()
+
+
+CHECKS: "Mapping[str, Callable[[], ProgramCheck]]" = {"claude": _claude_check}
+"""Constructors of the contracts of providers, by the name of the provider."""

@@ -452,7 +452,7 @@ def _packages() -> Iterator[Check]:
 
 def _agent_clis(instance: Instance) -> Iterator[Check]:
     from sm.config import load
-    from sm.providers import PROVIDERS
+    from sm.providers import CHECKS, PROVIDERS
 
     try:
         config = load(instance.paths.config).config
@@ -467,3 +467,29 @@ def _agent_clis(instance: Instance) -> Iterator[Check]:
         if (setup := make(config).setup) is not None:
             for check in setup.checks(os.environ, directory):
                 yield Check(check.ok, check.what, check.todo, needed=False)
+    for name, check_of in CHECKS.items():
+        yield from _contracts(instance, name, check_of().program(config))
+
+
+def _contracts(instance: Instance, name: str, program: str | None) -> Iterator[Check]:
+    """Say whether the contracts of a provider were tried with the program that its agents start."""
+    from sm.providers.checks import CheckRecords
+
+    path = None if program is None else shutil.which(program)
+    if path is None:
+        return  # the check of the installation reports it
+    record = CheckRecords(instance.paths.checks).find(name, os.path.realpath(path))
+    if record is None:
+        todo = f"sm check {name}"
+        yield Check(
+            False, f"it is not checked whether sm and this {name} understand each other", todo, needed=False
+        )
+        return
+    what, day = f"{name} {record.program.version}", record.checked_at[:10]
+    count = plural(len(record.outcomes), "contract")
+    if not record.broken:
+        yield Check(True, f"{what}: all of {count} held on {day}")
+        return
+    broken = ", ".join(outcome.name for outcome in record.broken)
+    what = f"{what}: {len(record.broken)} of {count} did not hold on {day}: {broken}"
+    yield Check(False, what, f"see what was found: sm check {name}", needed=False)

@@ -1,0 +1,124 @@
+"""Check that sm and an agent CLI still understand each other.
+
+Starts the real program as an agent of a private instance, with a home, a daemon and a tmux server of its own, and
+removes them at the end and after Ctrl-C. A scripted answer takes the place of the model: no account is used, no token
+is spent, and your sessions are not touched.
+
+Each line names one contract: what sm relies on. "ok" means that it holds with this program, "broken" that it does not,
+with what was seen. What depends on a broken contract does not work as described; the rest does. The outcome is kept
+for this program, and sm doctor shows it.
+
+NAME is the name of the agent CLI. Without --program, the program is the one that your configuration starts.
+
+The JSON is {"program": {"path", "version", "sha256", "size", "mtime_ns"}, "checked_at", "seconds", "outcomes":
+[{"name", "sentence", "holds", "evidence", "seconds"}]}.
+
+\b
+Exit codes:
+  0  all contracts hold
+  3  there is no such program
+  9  a contract is broken, or the program does not start
+
+\b
+Examples:
+  sm check claude
+  sm check claude --program ~/other/claude
+  sm check claude --contract plan --contract urgent
+"""
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+
+import click
+
+from sm.cli.call import Call, json_option
+from sm.cli.display.output import now
+from sm.cli.instance import Instance
+from sm.cli.options import current_directory
+from sm.cli.private_instance import private_instance, start_undisturbed
+from sm.core.lines import line, plural
+from sm.errors import ExternalError, NotPermitted, UsageError
+from sm.providers import CHECKS
+from sm.providers.checks import CheckRecord, CheckRecords, CheckStage, Outcome, ProgramCheck, identify, locate
+
+_TIMEOUT_S = 300
+
+
+@click.command(help=__doc__)
+@click.argument("provider", metavar="NAME", type=click.Choice(list(CHECKS)))
+@click.option("--program", metavar="PATH", help="Check this program in place of the configured one.")
+@click.option(
+    "--contract",
+    "contracts",
+    metavar="CONTRACT",
+    multiple=True,
+    help="Try only this contract, and keep nothing.",
+)
+@json_option
+def command(provider: str, program: str | None, contracts: Sequence[str], call: Call) -> int:
+    if call.instance.session_id is not None:
+        raise NotPermitted("only the operator may check a program")
+    check = CHECKS[provider]()
+    names = _chosen(check, contracts)
+    if program is not None and "/" in program:
+        program = os.path.join(current_directory(), os.path.expanduser(program))
+    program = program or _configured(provider, check, call.instance)
+    found = identify(locate(program, os.environ.get("PATH")))
+    began, at = time.monotonic(), now().isoformat(timespec="seconds")
+    if not call.as_json:
+        click.echo(
+            f"Checking {provider} {found.version} at {line(found.path, 4096)}: {plural(len(names), 'contract')}"
+        )
+    outcomes = []
+    for outcome in _outcomes(check, found.path, names):
+        outcomes.append(outcome)
+        if not call.as_json:
+            click.echo(_line(outcome))
+    order = {name: number for number, name in enumerate(names)}
+    outcomes.sort(key=lambda outcome: order[outcome.name])
+    record = CheckRecord(found, at, round(time.monotonic() - began, 1), tuple(outcomes))
+    if not contracts:
+        CheckRecords(call.instance.paths.checks).save(provider, record)
+    call.show_value(asdict(record), lambda _: [_summary(record)])
+    return ExternalError.exit_code if record.broken else 0
+
+
+def _chosen(check: ProgramCheck, contracts: Sequence[str]) -> list[str]:
+    names = [contract.name for contract in check.contracts]
+    if unknown := [name for name in contracts if name not in names]:
+        raise UsageError(f"no such contract: {unknown[0]}", f"one of: {', '.join(names)}")
+    return [name for name in names if not contracts or name in contracts]
+
+
+def _configured(provider: str, check: ProgramCheck, instance: Instance) -> str:
+    from sm.config import load
+
+    program = check.program(load(instance.paths.config).config)
+    if program is None:
+        raise UsageError(
+            f"your configuration starts no program of {provider}", "name one with --program PATH"
+        )
+    return program
+
+
+def _outcomes(check: ProgramCheck, program: str, names: Sequence[str]) -> Iterator[Outcome]:
+    def configure(instance: Instance, socket_name: str) -> Mapping[str, object]:
+        size = {"width": 120, "height": 40}
+        return {**check.configuration(program), "tmux": {"socket_name": socket_name, **size}}
+
+    with private_instance("check", _TIMEOUT_S, configure) as instance:
+        start_undisturbed(instance)
+        directory = os.path.dirname(instance.paths.home)
+        yield from check.run(CheckStage(instance.client(start=False), directory), names)
+
+
+def _line(outcome: Outcome) -> str:
+    result = "ok" if outcome.holds else "broken"
+    return f"{result:<7} {outcome.name}: {outcome.sentence} ({line(outcome.evidence, 400)}; {outcome.seconds:.1f} s)"
+
+
+def _summary(record: CheckRecord) -> str:
+    held, count = len(record.outcomes) - len(record.broken), plural(len(record.outcomes), "contract")
+    return f"{held} of {count} {'holds' if held == 1 else 'hold'} ({record.seconds:.0f} s)"

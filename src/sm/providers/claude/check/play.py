@@ -1,0 +1,176 @@
+"""Drives one agent of the check through the API of the private daemon."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from sm.client.http import START_TIMEOUT_S, Client, session_path
+from sm.providers.claude.check.home import locations, seed
+from sm.providers.claude.check.scripted_api import ModelRequest, ScriptedApi
+
+T = TypeVar("T")
+
+PATIENCE_S = 20.0
+"""The longest wait for one step, as a rule."""
+_PAUSE_S = 0.05
+
+
+class ContractBroken(Exception):
+    """The program does not behave as the contract says. The text is for people."""
+
+
+@dataclass(slots=True)
+class Play:
+    """The stage of one contract: its agents run in a project of their own."""
+
+    name: str
+    client: Client
+    api: ScriptedApi
+    directory: Path
+    home: Path
+    """The home of the agents' user."""
+    sessions: list[str] = field(default_factory=list)
+
+    @property
+    def project(self) -> Path:
+        return self.home / self.name
+
+    def spawn(
+        self,
+        agent_type: str,
+        prompt: str = "",
+        environment: Mapping[str, str] | None = None,
+        *,
+        skip_checks: bool = False,
+    ) -> str:
+        """Start an agent and return the id of its session."""
+        self.project.mkdir(exist_ok=True)
+        body: dict[str, object] = {
+            "agent_type": agent_type,
+            "cwd": str(self.project),
+            "working_dir": str(self.project),
+            "skip_checks": skip_checks,
+            "environment": {**locations(self.home, self.api.url), **(environment or {})},
+        }
+        if prompt:
+            body["prompt"] = prompt
+        session = self.client.post("/v1/sessions", body, timeout_s=START_TIMEOUT_S)
+        self.sessions.append(str(session["session_id"]))
+        return self.sessions[-1]
+
+    def other_home(self, **answers: bool) -> Mapping[str, str]:
+        """The variables of a user who has not answered all questions of claude's first start."""
+        home = self.directory / f"{self.name}-home"
+        seed(home, **answers)
+        return locations(home, self.api.url)
+
+    def session(self, session_id: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.client.get(session_path(session_id))
+        return found
+
+    def until(
+        self, look: Callable[[], T | Literal[False] | None], what: str, timeout_s: float = PATIENCE_S
+    ) -> T:
+        """Call `look` until its result is true, and return the result.
+
+        Raises ContractBroken with `what` and the state of the agents after `timeout_s`.
+        """
+        deadline = time.monotonic() + timeout_s
+        while True:
+            if found := look():
+                return found
+            if time.monotonic() > deadline:
+                raise ContractBroken(f"{what}: not within {timeout_s:.0f} s ({self._state()})")
+            time.sleep(_PAUSE_S)
+
+    def _state(self) -> str:
+        states = [self.session(session_id) for session_id in self.sessions]
+        return "; ".join(f"{state['status']}: {state['status_reason']}" for state in states)
+
+    def wait_status(self, session_id: str, *statuses: str) -> dict[str, Any]:
+        """Wait until the session has one of these statuses, and return it."""
+
+        def look() -> dict[str, Any] | None:
+            found = self.session(session_id)
+            return found if found["status"] in statuses else None
+
+        return self.until(look, f"the agent is {' or '.join(statuses)}")
+
+    def start_idle(self, agent_type: str) -> str:
+        """Start an agent without a prompt, and wait until it waits for input."""
+        session_id = self.spawn(agent_type)
+        self.wait_status(session_id, "idle")
+        return session_id
+
+    def send(self, session_id: str, text: str, mode: str = "auto") -> int:
+        """Send a message as the operator, and return its number."""
+        sent = self.client.post("/v1/messages", {"to": session_id, "text": text, "mode": mode})
+        return int(sent["message_id"])
+
+    def message(self, number: int) -> dict[str, Any]:
+        found: dict[str, Any] = self.client.get(f"/v1/messages/{number}")
+        return found
+
+    def wait_message(self, number: int, *states: str) -> dict[str, Any]:
+        """Wait until the message has one of these states, and return it."""
+
+        def look() -> dict[str, Any] | None:
+            found = self.message(number)
+            return found if found["status"] in states else None
+
+        return self.until(look, f"the message is {' or '.join(states)}")
+
+    def turn(self, words: str, results: int = 0, timeout_s: float = PATIENCE_S) -> ModelRequest:
+        """Wait for a request to the model whose newest prompt contains `words`, with so many results of tools."""
+
+        def look() -> ModelRequest | None:
+            return next((turn for turn in self.api.turns(words) if len(turn.results) >= results), None)
+
+        return self.until(look, f"the model is asked {words[:40]!r}, {results} results", timeout_s)
+
+    def turns_of(self, session_id: str) -> list[ModelRequest]:
+        """The requests to the model by the session, which its briefing names."""
+        return [turn for turn in self.api.turns() if f"(session {session_id})" in turn.system]
+
+    def turn_of(self, session_id: str) -> ModelRequest:
+        """Wait for the first request to the model by the session."""
+        return self.until(lambda: next(iter(self.turns_of(session_id)), None), "the model is asked")
+
+    def has_said(self, session_id: str, text: str) -> bool:
+        """Return whether the model was asked with this text in a request of the session."""
+        return any(text in said for turn in self.turns_of(session_id) for said in turn.user_texts)
+
+    def hold(self, name: str) -> ModelRequest:
+        """Wait for a request that is held there."""
+        return self.until(
+            lambda: next((request for request in self.api.requests if request.held == name), None),
+            f"a turn reaches {name}",
+        )
+
+    def request(self, session_id: str) -> dict[str, Any]:
+        """Wait for an open request of the session, and return it."""
+
+        def look() -> dict[str, Any] | None:
+            found = self.client.get("/v1/requests")
+            return next((one for one in found if one["session_id"] == session_id), None)
+
+        return self.until(look, "the agent's question or permission is a request")
+
+    def answer(self, request: Mapping[str, Any], **answer: object) -> None:
+        self.client.post(f"/v1/requests/{request['request_id']}/answer", answer)
+
+    def output(self, session_id: str, lines: int = 200) -> str:
+        """The end of the terminal's text."""
+        shown = self.client.get(session_path(session_id, "/output"), {"lines": lines})
+        return "\n".join(shown["lines"])
+
+    def kill(self, session_id: str, *, force: bool = False) -> None:
+        self.client.post(session_path(session_id, "/kill"), {"force": force}, timeout_s=START_TIMEOUT_S)
+
+
+def expect(is_so: bool, evidence: str) -> None:
+    """Raises ContractBroken with the evidence unless it is so."""
+    if not is_so:
+        raise ContractBroken(evidence)

@@ -1,0 +1,96 @@
+"""`sm check claude` with the real Claude Code."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sm.linux.processes import environments
+from sm.providers import CHECKS
+from tests import claude_cli
+from tests.instance import Instance
+
+NAMES = [contract.name for contract in CHECKS["claude"]().contracts]
+WRAPPER = """\
+#!/bin/sh
+case $1 in --version) echo 9.9.9;; *) {};; esac
+"""
+
+
+def leftovers(instance: Instance) -> list[str]:
+    """The processes and the tmux sockets of checks that ran with this instance's environment."""
+    mark = f"TMUX_TMPDIR={instance.tmux_dir}".encode()
+    processes = [str(environ) for environ in environments() if mark in environ and b"sm-check-" in environ]
+    return processes + [str(path) for path in instance.tmux_dir.glob("tmux-*/sm-check-*")]
+
+
+def outcomes(result: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    return {outcome["name"]: outcome for outcome in json.loads(result.stdout)["outcomes"]}
+
+
+@pytest.mark.claude_core
+def test_chosen_contracts_hold_and_nothing_is_left(instance: Instance) -> None:
+    result = instance.run(
+        *(
+            "check",
+            "claude",
+            "--program",
+            claude_cli.binary(),
+            "--contract",
+            "start",
+            "--contract",
+            "permission",
+        ),
+        "--json",
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert list(outcomes(result)) == ["start", "permission"]
+    assert not leftovers(instance)
+    assert not (instance.state / "checks").exists()  # only a whole check is kept
+
+
+def test_all_contracts_hold_and_doctor_says_so(instance: Instance) -> None:
+    env = {"PATH": f"{Path(claude_cli.binary()).parent}:{instance.env['PATH']}"}
+    assert "sm check claude" in instance.run("doctor", env=env).stdout
+    result = instance.run("check", "claude", "--json", env=env)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert list(outcomes(result)) == NAMES
+    assert (
+        f"claude {claude_cli.VERSION}: all of {len(NAMES)} contracts held on "
+        in instance.run("doctor", env=env).stdout
+    )
+
+
+@pytest.mark.claude_core
+def test_program_that_does_not_start_breaks_contracts_with_its_words(instance: Instance) -> None:
+    program = instance.home / "claude"
+    program.write_text(WRAPPER.format("echo 'the disk is upside down' >&2; exit 3"))
+    program.chmod(0o755)
+    result = instance.run("check", "claude", "--program", str(program), "--contract", "start", "--json")
+    assert result.returncode == 9
+    start = outcomes(result)["start"]
+    assert not start["holds"]
+    assert "upside down" in start["evidence"]
+    assert not leftovers(instance)
+
+
+def test_program_that_hangs_is_ended(instance: Instance) -> None:
+    program = instance.home / "claude"
+    program.write_text(WRAPPER.format("exec sleep 1000"))
+    program.chmod(0o755)
+    result = instance.run("check", "claude", "--program", str(program), "--contract", "start")
+    assert result.returncode == 9
+    assert "broken  start: " in result.stdout
+    assert "0 of 1 contract hold" in result.stdout
+    assert not leftovers(instance)
+
+
+def test_check_is_for_the_operator(instance: Instance) -> None:
+    session_id = instance.spawn("Sleeper")["session_id"]
+    result = instance.run("check", "claude", env=instance.as_session(session_id))
+    assert (result.returncode, result.stderr.partition("\n")[0]) == (
+        5,
+        "sm: only the operator may check a program",
+    )
