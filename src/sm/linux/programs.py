@@ -59,7 +59,7 @@ async def run_program(
                 output = tasks.create_task(_read(process.stdout, output_max_bytes))
                 errors = tasks.create_task(_read(process.stderr, output_max_bytes))
                 tasks.create_task(_write(process.stdin, text))
-            code = await process.wait()
+            code = await _wait(process)
         finished = True
     finally:
         if not finished:
@@ -88,7 +88,16 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         os.killpg(process.pid, signal.SIGKILL)
     with suppress(TimeoutError):  # a child that left the group may hold the pipes, which wait() waits for
         async with asyncio.timeout(_KEEPS_PARTS_S):
-            await process.wait()
+            await _wait(process)
+
+
+async def _wait(process: asyncio.subprocess.Process) -> int:
+    """Wait for the end of a program. Python 3.11 logs an error of its input that nobody has asked for."""
+    code = await process.wait()
+    assert process.stdin is not None
+    with suppress(BrokenPipeError, ConnectionResetError):
+        await asyncio.shield(process.stdin.wait_closed())  # to cancel it would break the transport
+    return code
 
 
 async def wait_or_kill(process: asyncio.subprocess.Process, within_s: float) -> None:
