@@ -197,7 +197,9 @@ async def test_webhook_sends_nothing_when_the_key_file_cannot_be_read(
             path.symlink_to(path)
         case _:
             pass
+    before = os.listdir("/proc/self/fd")
     error = await send_failure(receiver.url(), path)
+    assert os.listdir("/proc/self/fd") == before
     assert error.retryable
     assert "secret_file" in error.message
     assert receiver.got == []

@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import hmac
-import os
 import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +12,7 @@ import aiohttp
 import orjson
 
 from sm.config import Webhook
+from sm.linux.files import read_file
 from sm.notifiers.base import NotifyFailed
 
 _WITHIN_S = 10.0
@@ -73,18 +73,16 @@ class WebhookNotifier:
 def _secret(path: str) -> bytes:
     """Read the key from a file that only its owner can read. Raises NotifyFailed."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        with open(descriptor, "rb") as file:
-            mode = os.fstat(descriptor).st_mode
-            if not stat.S_ISREG(mode) or stat.S_IMODE(mode) & 0o077:
-                raise NotifyFailed(
-                    "other users can read the webhook's secret_file, its mode must be 0600", retryable=True
-                )
-            secret = file.read(_SECRET_MAX_BYTES).strip()
+        found = read_file(path, _SECRET_MAX_BYTES, follow=True)
     except OSError as error:
         raise NotifyFailed(
             f"the webhook's secret_file cannot be read: {error.strerror}", retryable=True
         ) from None
+    if stat.S_IMODE(found.status.st_mode) & 0o077:
+        raise NotifyFailed(
+            "other users can read the webhook's secret_file, its mode must be 0600", retryable=True
+        )
+    secret = found.data.strip()
     if not secret:
         raise NotifyFailed("the webhook's secret_file is empty", retryable=True)
     return secret
