@@ -59,6 +59,12 @@ class ClockedLoop(asyncio.SelectorEventLoop):
         self._longest = Turns(0.0, 0.0)
         signal.signal(signal.SIGUSR2, self._reset)
 
+    def close(self) -> None:
+        if not self.is_closed():
+            os.close(self._file)
+            os.close(self._schedule)
+        super().close()
+
     def _reset(self, number: int, frame: FrameType | None) -> None:
         self._keep(Turns(0.0, 0.0))
 

@@ -68,6 +68,9 @@ _pure: pytest.Item | None = None
 _TASKS_MAX = 5_000
 """Tasks of dropped daemons between two full collections: they hold half a million objects."""
 _frozen_tasks = 0
+_OPEN_FILES_MAX = 200
+"""Files that are open after a pure test: a few dozen are usual, and most shells permit 1,024."""
+_open_files_max = _OPEN_FILES_MAX
 
 
 def _refuse_processes(event: str, arguments: object) -> None:
@@ -131,11 +134,25 @@ def pytest_unconfigure() -> None:
     _freeze(2)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
-    global _pure
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Iterator[None]:
+    """Let each pure test leave only few files open, also those that tests share."""
+    global _pure, _open_files_max
+    is_pure = _pure is not None
     if nextitem is None:  # also ends what earlier tests with processes shared, such as an engine
         _pure = None
+    yield
+    if is_pure and (number := open_files()) > _open_files_max:
+        gc.collect()
+        if (number := open_files()) > _open_files_max:
+            _open_files_max = number + _OPEN_FILES_MAX  # blames no later test for these
+            raise AssertionError(
+                f"{number} files are open: this test and those before it do not close theirs"
+            )
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
 
 
 @functools.cache

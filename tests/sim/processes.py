@@ -96,7 +96,7 @@ class PlayedKernel:
         self.changes = 0
         """Rises with each process that begins, ends or loses its parent."""
         self._ends: dict[int, int] = {}
-        """For each process a descriptor that is readable after its end."""
+        """For each process that somebody watches a descriptor that is readable after its end."""
         self._pidfds: dict[int, int] = {}
         """The process of each open pidfd."""
         self.unread: dict[str, int] = {}
@@ -152,7 +152,6 @@ class PlayedKernel:
         )
         self.processes[pid] = made
         self.changes += 1
-        self._ends[pid] = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         return made
 
     def end(self, process: PlayedProcess, exit: Exit) -> None:
@@ -161,7 +160,8 @@ class PlayedKernel:
             return
         process.exit = exit
         self.changes += 1
-        os.eventfd_write(self._ends[process.pid], 1)
+        if process.pid in self._ends:
+            os.eventfd_write(self._ends[process.pid], 1)
         for child in self.processes.values():
             if child.parent == process.pid:
                 child.parent = 1 if child.place is None else child.place.reaper
@@ -173,7 +173,8 @@ class PlayedKernel:
     def reap(self, process: PlayedProcess) -> None:
         if self.processes.pop(process.pid, None) is not None:
             self.changes += 1
-            os.close(self._ends.pop(process.pid))
+            if process.pid in self._ends:
+                os.close(self._ends.pop(process.pid))
 
     def signal(self, process: PlayedProcess, number: int) -> None:
         if process.exit is not None:
@@ -275,8 +276,11 @@ class PlayedKernel:
         return process.place.open_root()
 
     def open_pidfd(self, pid: int) -> int:
-        if pid not in self.processes:
+        process = self.processes.get(pid)
+        if process is None:
             raise ProcessLookupError(errno.ESRCH, "no such process")
+        if pid not in self._ends:
+            self._ends[pid] = os.eventfd(int(process.exit is not None), os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         fd = os.dup(self._ends[pid])
         self._pidfds[fd] = pid
         return fd

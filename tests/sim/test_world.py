@@ -1,11 +1,14 @@
 """The daemon in a simulation: sessions of commands, crashes, callers."""
 
+import os
 import shlex
 
 import pytest
 
 from sm.client.http import DaemonAway, new_key
+from sm.core.models import Exit
 from sm.errors import NotPermitted, ProgramMissing, StorageFull
+from sm.linux.processes import ProcessWatch
 from tests.sim.programs import Running
 from tests.sim.scripts import parse_script
 from tests.sim.world import World, simulation
@@ -179,6 +182,20 @@ async def test_daemon_that_is_dropped_while_it_starts_is_followed_by_another() -
                 await world.start()
             world.loop.forget_interruptions()
             assert await world.operator.get("/v1/sessions") == []
+
+
+async def test_processes_that_end_leave_no_file_open() -> None:
+    async with simulation(CONFIG) as world:
+        before = os.listdir("/proc/self/fd")
+        for _ in range(20):
+            process = world.kernel.start(("true",), {}, "/")
+            watch = ProcessWatch()
+            watch.watch(process.process, lambda: None)
+            world.kernel.end(process, Exit(0))
+            watch.close()
+            world.kernel.end(world.kernel.start(("unwatched",), {}, "/"), Exit(0))
+            world.kernel.reap(process)
+        assert os.listdir("/proc/self/fd") == before
 
 
 async def test_launch_script_is_read_as_a_shell_reads_it() -> None:
