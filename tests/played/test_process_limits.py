@@ -22,7 +22,7 @@ team = context_fixture("function", Team)
 api = bot_api(PlayedTelegramApi)
 ann = person(1001, "Ann")
 home = connected_instance()
-GIVEN = {"umask": 0o027, "nofile": 4100}
+GIVEN = {"umask": 0o027, "nofile": 410}
 INHERITED = (None, None)
 """Of an agent whose launch script sets neither: it has those of the terminal server."""
 
@@ -31,8 +31,8 @@ INHERITED = (None, None)
 def shell(umask: int, nofile: int) -> Iterator[None]:
     """Let this process, and so the commands that it plays, have the limits of a shell."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    before = os.umask(umask)
     resource.setrlimit(resource.RLIMIT_NOFILE, (nofile, hard))
+    before = os.umask(umask)
     try:
         yield
     finally:
@@ -57,53 +57,53 @@ def spawn_by(instance: Instance, caller: str | None, limits: Mapping[str, object
 
 
 def test_agent_has_the_limits_of_the_shell_that_spawned_it(instance: Instance) -> None:
-    with shell(0o027, 4100):
+    with shell(0o027, 410):
         first = instance.spawn("Sleeper", "x")["session_id"]
-    with shell(0o002, 4200):
+    with shell(0o002, 420):
         second = instance.spawn("Sleeper", "x")["session_id"]
-    assert limits_of(instance, first) == ("0027", "4100")
-    assert limits_of(instance, second) == ("0002", "4200")
+    assert limits_of(instance, first) == ("0027", "410")
+    assert limits_of(instance, second) == ("0002", "420")
 
 
 def test_child_has_the_limits_of_its_parent_whoever_spawns_it(instance: Instance) -> None:
-    with shell(0o027, 4100):
+    with shell(0o027, 410):
         parent = instance.spawn("Sleeper", "x")["session_id"]
-    with shell(0o002, 4200):
+    with shell(0o002, 420):
         child = instance.spawn("Sleeper", "x", "--parent", parent)["session_id"]
         answer = instance.run_inside(parent, "spawn", "Sleeper", "x", "--json")
-    assert limits_of(instance, child) == ("0027", "4100")
-    assert limits_of(instance, json.loads(answer.stdout)["session_id"]) == ("0027", "4100")
+    assert limits_of(instance, child) == ("0027", "410")
+    assert limits_of(instance, json.loads(answer.stdout)["session_id"]) == ("0027", "410")
 
 
 def test_session_cannot_choose_the_limits_of_its_child_or_of_later_spawns(instance: Instance) -> None:
-    with shell(0o027, 4100):
+    with shell(0o027, 410):
         parent = instance.spawn("Sleeper", "x")["session_id"]
     child = spawn_by(instance, parent, {"umask": 0, "nofile": 9999})
-    assert limits_of(instance, child) == ("0027", "4100")
+    assert limits_of(instance, child) == ("0027", "410")
     later = spawn_by(instance, None, None)
-    assert limits_of(instance, later) == ("0027", "4100")
+    assert limits_of(instance, later) == ("0027", "410")
 
 
 def test_claude_keeps_the_limits_of_its_spawn_when_it_is_restored_or_forked(team: Team) -> None:
-    with shell(0o027, 4100):
+    with shell(0o027, 410):
         session_id = team.spawn("Plain")["session_id"]
     team.argv(session_id)
     team.sm("kill", session_id)
-    with shell(0o002, 4200):
+    with shell(0o002, 420):
         team.sm("restore", session_id)
-        assert limits_of(team, session_id) == ("0027", "4100")
+        assert limits_of(team, session_id) == ("0027", "410")
         fork = team.json("fork", session_id)["session_id"]
-    assert limits_of(team, fork) == ("0027", "4100")
+    assert limits_of(team, fork) == ("0027", "410")
 
 
 def test_restored_agent_has_the_limits_of_its_spawn(instance: Instance) -> None:
-    with shell(0o027, 4100):
+    with shell(0o027, 410):
         session_id = instance.spawn("Sleeper", "x")["session_id"]
     instance.sm("kill", session_id)
     instance.kill_daemon()
-    with shell(0o002, 4200):
+    with shell(0o002, 420):
         instance.sm("restore", session_id)
-    assert limits_of(instance, session_id) == ("0027", "4100")
+    assert limits_of(instance, session_id) == ("0027", "410")
 
 
 def test_session_of_an_earlier_version_is_restored_with_the_limits_of_the_terminal_server(
@@ -131,13 +131,13 @@ def test_spawn_from_a_chat_has_the_limits_of_the_last_shell(
         until(lambda: home.session(new)["pid"], "the agent runs")
         return str(new)
 
-    with shell(0o007, 4300):
+    with shell(0o007, 430):
         assert limits_of(home, spawned()) == INHERITED
-    with shell(0o027, 4100):
+    with shell(0o027, 410):
         home.spawn("Sleeper", "x")
     home.kill_daemon()
     home.start_daemon()
-    assert limits_of(home, spawned()) == ("0027", "4100")
+    assert limits_of(home, spawned()) == ("0027", "410")
 
 
 @pytest.mark.parametrize(
@@ -160,4 +160,4 @@ def test_unknown_names_of_limits_are_ignored(instance: Instance) -> None:
     instance.start_daemon()
     session_id = spawn_by(instance, None, {**GIVEN, "rtprio; touch x": 1})
     assert "touch" not in instance.world.programs.running[session_id].process.script
-    assert limits_of(instance, session_id) == ("0027", "4100")
+    assert limits_of(instance, session_id) == ("0027", "410")
