@@ -217,6 +217,70 @@ def test_hung_engine_fails_the_start_of_one_session_and_delays_no_other(
     assert len(instance.containers) == 1
 
 
+def agent_that_ends(instance: SandboxInstance, code: int) -> str:
+    """Start a session whose agent exits with `code` when `go` exists."""
+    script = f"while [ ! -e go ]; do sleep 0.1; done; exit {code}"
+    return str(instance.spawn("Sh", script, "--workspace", "shop")["session_id"])
+
+
+def end_in_hung_engine(instance: SandboxInstance, session_id: str) -> None:
+    """Let the agent end while the engine hangs, and wait until the daemon shows that it does not know how."""
+    pid = instance.session(session_id)["pid"]
+    instance.engine.hang()
+    (instance.work / "go").touch()
+    until(lambda: pid not in processes_of(session_id), "the agent has ended")
+    until(lambda: instance.session(session_id)["status_stale"], "the status is unverified")
+
+
+@pytest.mark.parametrize(("code", "status"), [(0, "completed"), (3, "error")])
+@pytest.mark.parametrize("restarts", [False, True], ids=["same daemon", "next daemon"])
+def test_exit_of_an_agent_that_ends_while_the_engine_hangs_is_known_when_the_engine_answers(
+    instance: SandboxInstance, code: int, status: str, restarts: bool
+) -> None:
+    session_id = agent_that_ends(instance, code)
+    end_in_hung_engine(instance, session_id)
+    if restarts:
+        instance.kill_daemon()
+        instance.start_daemon()
+    instance.wait(60)
+    assert instance.session(session_id)["status"] == "running"
+    instance.engine.resume()
+    ended = instance.ended(session_id)
+    assert (ended["status"], ended["exit_code"], ended["status_stale"]) == (status, code, False)
+
+
+def test_killed_agent_has_ended_while_the_engine_hangs(instance: SandboxInstance) -> None:
+    lives, [session_id] = agent_that_ends(instance, 0), sleepers(instance, 1)
+    instance.engine.hang()
+    instance.sm("kill", session_id)
+    assert instance.session(session_id)["status"] == "killed"
+    (instance.work / "go").touch()
+    until(lambda: instance.session(lives)["status_stale"], "the engine keeps the exit of the other agent")
+    trouble = (
+        f"the agent of session {lives} has ended, and the container engine, which knows how, does not respond"
+    )
+    assert trouble in instance.json("status")["trouble"]
+    instance.sm("kill", lives)
+    assert instance.session(lives)["status"] == "killed"
+    assert trouble not in instance.json("status")["trouble"]
+    instance.engine.resume()
+
+
+def test_agent_that_ends_in_a_hung_engine_is_restored_when_that_engine_was_killed(
+    instance: SandboxInstance,
+) -> None:
+    """Nobody can know whether the agent ended before the engine did."""
+    instance.engine.is_live_restoring = True
+    session_id = agent_that_ends(instance, 0)
+    before = instance.session(session_id)["pid"]
+    end_in_hung_engine(instance, session_id)
+    (instance.work / "go").unlink()
+    instance.engine.kill()
+    instance.engine.start()
+    restored(instance, session_id, before)
+    assert ends_told(instance, session_id) == 1
+
+
 def cut_off(instance: SandboxInstance) -> None:
     """Kill the command that connects the only agent with its terminal, as the engine does when it ends."""
 

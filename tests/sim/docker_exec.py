@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from contextvars import Context
 from dataclasses import dataclass
 
 from sm.core.models import Exit
@@ -97,7 +98,8 @@ class DockerExec:
         def notice_end() -> None:
             container.execs.pop(exec_id, None)
             exit = process.exit or Exit()
-            _set(answer, (exit.code or 0) if exit.signal is None else 128 + exit.signal)
+            code = (exit.code or 0) if exit.signal is None else 128 + exit.signal
+            Context().run(self._engine.ask, lambda: _set(answer, code))  # whoever ended the process
             if task is not None:
                 loop.call_soon(task.cancel)
             loop.call_soon(self._kernel.reap, process)

@@ -92,9 +92,14 @@ class Monitor:
         self.blocked_reason = observer.blocked_reason
 
     @property
-    def unverified(self) -> Collection[str]:
+    def tmux_silent(self) -> Collection[str]:
         """The ids of sessions for which tmux does not answer."""
-        return self._watcher.unverified
+        return self._watcher.unverified - self._watcher.engine_silent
+
+    @property
+    def engine_silent(self) -> Collection[str]:
+        """The ids of sessions whose agent has ended while the container engine does not answer."""
+        return self._watcher.engine_silent
 
     def activity_s(self, session_id: str) -> int | None:
         """The time of the last output of the session's terminal, in seconds since the epoch."""

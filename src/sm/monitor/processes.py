@@ -7,15 +7,16 @@ from dataclasses import dataclass
 
 from sm.core.backoff import Backoff
 from sm.core.lifecycle import is_live
-from sm.core.models import Process
+from sm.core.models import Exit, Process
 from sm.core.states import TrustLevel
-from sm.errors import NoServer, NoTerminal, SmError, StorageFull, TerminalError
+from sm.errors import NoServer, NoTerminal, SandboxUnreachable, SmError, StorageFull, TerminalError
 from sm.linux.processes import ProcessWatch, identify, is_alive
 from sm.linux.ttys import tty_of
 from sm.monitor.observer import Observer
 from sm.sandboxes.base import ProcessEnding, Sandbox
 from sm.sessions.manager import Manager
 from sm.state.loss_causes import CONTAINER_GONE, CUT_OFF, ENGINE_GONE, SERVER_GONE, TERMINAL_CLOSED, LossCause
+from sm.state.sessions import is_end_ordered
 from sm.store import Store
 from sm.terminals.base import Pane, Terminals
 
@@ -28,6 +29,8 @@ _BOTH_END_WITHIN_S = 2.0
 """How long the process of a sandboxed session's terminal may end before its agent does, or after it."""
 _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 15.0
+_ENGINE_PAUSE_S = 5.0
+"""The longest pause after an engine did not answer: with the time of the answer less than a kill waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,9 @@ class Watcher:
         self.activity: dict[str, int] = {}
         """The time of the last output of each terminal, in seconds since the epoch."""
         self.unverified: set[str] = set()
-        """Sessions whose process is gone or unknown while the terminal server does not answer."""
+        """Sessions whose process is gone or unknown while the terminal server or the engine does not answer."""
+        self.engine_silent: set[str] = set()
+        """The unverified sessions whose engine does not answer."""
         self._observer = observer
         terminals.on_activity(self._printed)
 
@@ -93,6 +98,7 @@ class Watcher:
         """Report to the manager when `process` ends; immediately if it has ended already (None: it ended unseen)."""
         watched = self._watched[session_id] = _AgentProcess(session_id, process, pane)
         self.unverified.discard(session_id)
+        self.engine_silent.discard(session_id)
         if pane is not None:
             self.activity.setdefault(session_id, pane.activity_s)
         if process is None:
@@ -122,7 +128,7 @@ class Watcher:
         try:
             async with asyncio.timeout(_FINISH_WITHIN_S):
                 await self._finish_end(watched, unread)
-        except (TerminalError, StorageFull, TimeoutError):
+        except (TerminalError, SandboxUnreachable, StorageFull, TimeoutError):
             self.unverified.add(session_id)
             self._gone.put_nowait(watched)
         else:
@@ -140,6 +146,7 @@ class Watcher:
                 self._losses.pop(watched.process, None)
             self.activity.pop(watched.session_id, None)
             self.unverified.discard(watched.session_id)
+            self.engine_silent.discard(watched.session_id)
             self._observer.forget(watched.session_id)
             if (session := self._store.sessions.get(watched.session_id)) is not None:
                 self._sandbox.ended(session)
@@ -203,10 +210,14 @@ class Watcher:
         session_id, backoff = watched.session_id, Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         unread = await self._observer.read_to_end(session_id) if self._is_newest(watched) else None
         while self._is_newest(watched):
+            longest_s = _LONGEST_PAUSE_S
             try:
                 await self._finish_end(watched, unread)
                 break
-            except (TerminalError, StorageFull) as error:
+            except (TerminalError, SandboxUnreachable, StorageFull) as error:
+                if isinstance(error, SandboxUnreachable):
+                    self.engine_silent.add(session_id)
+                    longest_s = _ENGINE_PAUSE_S
                 log.warning(
                     "could not record the end of a process: %s",
                     error.message,
@@ -215,7 +226,7 @@ class Watcher:
             except Exception:
                 log.exception("failed to record the end of a process", extra={"sm_session": session_id})
             self.unverified.add(session_id)
-            await asyncio.sleep(backoff.next_s())
+            await asyncio.sleep(min(backoff.next_s(), longest_s))
         self._forget(watched)
 
     async def _finish_end(self, watched: _AgentProcess, unread: str | None) -> None:
@@ -226,7 +237,7 @@ class Watcher:
             if pane is None:
                 raise NoTerminal("the terminal was closed")
             if lost is None:
-                exit = await self._terminals.exit_status(pane)
+                ending = await self._ending(session_id, pane)
                 screen = await self._last_screen(session_id, pane)
         except (NoTerminal, NoServer) as error:
             lost = lost or (SERVER_GONE if isinstance(error, NoServer) else TERMINAL_CLOSED)
@@ -236,8 +247,6 @@ class Watcher:
                 session_id, process, cause, reason, process_gone=True, unread=unread
             )
             return
-        session = self._store.sessions.get(session_id)
-        ending = ProcessEnding(exit) if session is None else await self._sandbox.ending(session, exit)
         if ending.cut_off:
             await self._manager.terminal_lost(
                 session_id, process, *ENGINE_GONE, process_gone=True, unread=unread
@@ -249,6 +258,30 @@ class Watcher:
             )
             return
         await self._manager.process_ended(session_id, process, ending.exit, screen, ending.reason, unread)
+
+    async def _ending(self, session_id: str, pane: Pane) -> ProcessEnding:
+        """Return how the process in a terminal ended.
+
+        Raises SandboxUnreachable while the engine of a live session does not answer: the terminal gets the exit when
+        the engine answers again. It is not needed when sm ended the process, or the session had ended before it.
+        """
+        exit = await self._terminals.exit_status(pane)
+        session = self._store.sessions.get(session_id)
+        if session is None:
+            return ProcessEnding(exit)
+        is_needed = is_live(session.status) and not is_end_ordered(session_id, self._store.mail.open)
+        if exit == Exit() and not is_needed:
+            return ProcessEnding(exit)
+        try:
+            ending = await self._sandbox.ending(session, exit)
+            if exit == Exit() and session.effective_mode is TrustLevel.SANDBOXED:
+                # The engine may have answered after the look at the terminal.
+                ending = await self._sandbox.ending(session, await self._terminals.exit_status(pane))
+        except SandboxUnreachable:
+            if is_needed:
+                raise
+            return ProcessEnding(Exit())
+        return ending
 
     async def _last_screen(self, session_id: str, pane: Pane) -> list[str]:
         """The last lines of the terminal; none for a provider whose agents show no reason there."""

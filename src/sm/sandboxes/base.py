@@ -67,7 +67,10 @@ class Sandbox(Protocol):
         """
 
     async def ending(self, session: Session, terminal: Exit) -> ProcessEnding:
-        """Return how the agent's process ended. `terminal`: how the process of its terminal ended."""
+        """Return how the agent's process ended. `terminal`: how the process of its terminal ended.
+
+        Raises SandboxUnreachable while the engine does not answer. Later, `terminal` may be known.
+        """
 
     async def appeared(self, session: Session) -> tuple[str, ...]:
         """Return the protected paths of the workspace that were made or changed since `prepare`. Call it at the end.

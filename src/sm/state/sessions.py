@@ -76,3 +76,8 @@ def is_process_of(session: Session, process: Process | None, open: Open) -> bool
     # Both are None: a session that is being started has no process yet, so it cannot have lost one.
     starting = any(e.kind == EffectKind.START and e.session_id == session.id for e in open.effects.values())
     return process is not None or not starting
+
+
+def is_end_ordered(session_id: str, open: Open) -> bool:
+    """Return True while sm ends the process of a session, for a kill or a pause."""
+    return any(e.kind == EffectKind.KILL and e.session_id == session_id for e in open.effects.values())

@@ -16,11 +16,18 @@ import pytest
 
 from sm.core.models import Exit, Launch, Process, Session
 from sm.core.states import TrustLevel
-from sm.errors import AgentStartFailed, SandboxBusy, SandboxUnavailable, StorageFull, UsageError
+from sm.errors import (
+    AgentStartFailed,
+    SandboxBusy,
+    SandboxUnavailable,
+    SandboxUnreachable,
+    StorageFull,
+    UsageError,
+)
 from sm.linux import processes
 from sm.linux.cgroups import container_of
 from sm.sandboxes.base import ProcessEnding
-from sm.sandboxes.docker.engine import Engine
+from sm.sandboxes.docker.engine import PING_S, Engine
 from sm.sandboxes.docker.image import Images
 from sm.sandboxes.docker.sandbox import ContainerSandbox
 from tests import samples
@@ -85,12 +92,14 @@ def containers(
 
 
 @contextlib.asynccontextmanager
-async def stage_in(containers: RealContainers, folder: Path, grace_s: float) -> AsyncIterator[Stage]:
+async def stage_in(
+    containers: RealContainers, folder: Path, grace_s: float, ping_s: float = PING_S
+) -> AsyncIterator[Stage]:
     work = containers.project / uuid.uuid4().hex
     work.mkdir()
     os.chown(work, USER, USER)
     terminal = Terminal(folder, is_pty=True)
-    with contextlib.closing(Engine(containers.engine)) as engine:
+    with contextlib.closing(Engine(containers.engine, ping_s=ping_s)) as engine:
         images = Images(engine, containers.config.sandbox)
         sandbox = ContainerSandbox(
             engine,
@@ -253,6 +262,25 @@ async def test_ending_is_unknown_when_the_engine_was_killed(
         assert not processes.is_alive(process)
         private_engine.start()
         assert await stage.sandbox.ending(session, Exit(code=code)) == ProcessEnding(Exit(), cut_off=True)
+    containers.close()
+
+
+async def test_ending_is_known_when_a_hung_engine_answers_again(
+    private_engine: EngineProcess, sandbox_image: str, tmp_path: Path
+) -> None:
+    containers = RealContainers(private_engine.url, sandbox_image, tmp_path)
+    async with stage_in(containers, tmp_path, 0.3, ping_s=2) as stage:
+        session = stage.session()
+        process = await stage.start(session, "sh", "-c", "until [ -e go ]; do sleep 0.05; done; exit 3")
+        private_engine.hang()
+        (stage.work / "go").touch()
+        until(lambda: not processes.is_alive(process), "the agent has ended")
+        session = replace(session, process=process)
+        with pytest.raises(SandboxUnreachable):
+            await stage.sandbox.ending(session, Exit())
+        private_engine.resume()
+        assert stage.terminal.exit_code() == 3
+        assert await stage.sandbox.ending(session, Exit(code=3)) == ProcessEnding(Exit(code=3))
     containers.close()
 
 

@@ -71,7 +71,8 @@ async def status(request: ApiRequest, query: StatusQuery) -> StatusOverview:
     inbox = services.messages.available(caller, idle=True)
     waiting = await services.messages.render(inbox[:_STATUS_LINES])
     lines = [line for message in waiting for line in _headline(request, message)]
-    tmux_silent = [s for s in sorted(services.monitor.unverified) if ids is None or s in ids]
+    tmux_silent = [s for s in sorted(services.monitor.tmux_silent) if ids is None or s in ids]
+    engine_silent = [s for s in sorted(services.monitor.engine_silent) if ids is None or s in ids]
     has_cgroups, reason = await services.leftovers.cgroups()
     return {
         "daemon": _daemon(services.daemon),
@@ -95,6 +96,11 @@ async def status(request: ApiRequest, query: StatusQuery) -> StatusOverview:
             *services.daemon.trouble(),
             *(services.daemon.config.state.lines() if operator else ()),
             *(f"tmux does not respond for session {request.views.recipient(s)}" for s in tmux_silent),
+            *(
+                f"the agent of session {request.views.recipient(s)} has ended, and the container engine, "
+                "which knows how, does not respond"
+                for s in engine_silent
+            ),
         ],
     }
 

@@ -284,12 +284,14 @@ class ContainerSandbox:
 
         The engine reports a signal as exit code 128 + n. A kill for lack of memory is named as such.
         """
-        if terminal.code is None:
+        if terminal.signal is not None:
             return ProcessEnding(Exit())
         gone = await self._is_engine_gone(session)
-        if gone is not False or words_of_engine(self._words_file(session.id)):
+        if terminal.code is None:
+            return ProcessEnding(Exit())
+        if gone or words_of_engine(self._words_file(session.id)):
             # The command of an engine that goes away never reports success.
-            return ProcessEnding(Exit(), cut_off=gone is True and terminal.code != 0)
+            return ProcessEnding(Exit(), cut_off=gone and terminal.code != 0)
         if terminal.code <= 128:
             return ProcessEnding(terminal)
         exit = Exit(signal=terminal.code - 128)
@@ -329,12 +331,12 @@ class ContainerSandbox:
         if self._containers.find(session.workspace) is not None:
             self._containers.start_idle_time(session.workspace)
 
-    async def _is_engine_gone(self, session: Session) -> bool | None:
-        """True if the engine that started the agent's process runs no longer; None: it does not answer."""
+    async def _is_engine_gone(self, session: Session) -> bool:
+        """Return True if the engine that started the agent's process runs no longer. Raises SandboxUnreachable."""
         try:
             engine = processes.read_stat(await self._engine.ping())
         except SandboxUnreachable:
-            return None
+            raise
         except SandboxUnavailable:
             return True
         if engine is None or session.process is None:
