@@ -301,6 +301,19 @@ async def test_model_comes_from_the_agent_or_else_from_the_responses(bench: Benc
     assert (await bench.facts())["model"] == "claude-haiku-4-5-20251001"
 
 
+async def test_version_is_that_of_the_last_answer(bench: Bench) -> None:
+    append(bench.main(), message("m1"))
+    await bench.read()
+    assert "version" not in await bench.facts()
+    for number, version in enumerate(("2.1.197", "2.1.332")):
+        said = message(f"v{number}").replace(
+            b'"isSidechain"', b'"version": "%s", "isSidechain"' % version.encode()
+        )
+        append(bench.main(), said)
+    await bench.read()
+    assert (await bench.facts())["version"] == "2.1.332"
+
+
 async def test_actions_include_earlier_conversations(bench: Bench) -> None:
     append(bench.main(), user_text("first", 1), user_text("second", 2))
     append(bench.of_sub_agent("a"), user_text("of a sub-agent", 3))

@@ -129,7 +129,7 @@ class Detector:
         model, tokens = facts.get("model"), facts.get("context_tokens")
         if not model or tokens is None:
             return None
-        window = self._manager.provider(session).context_window(model)
+        window = self._manager.provider(session).context_window(model, facts.get("version", ""))
         return context_percent(Measurements(context_tokens=tokens, context_window=window))
 
     # Timers

@@ -246,7 +246,7 @@ class Monitor:
         counted = self._config.child_agents.progress
         measured = Measurements(
             context_tokens=facts.get("context_tokens"),
-            context_window=provider.context_window(model) if model else None,
+            context_window=provider.context_window(model, facts.get("version", "")) if model else None,
         )
         last_tool = _last_tool(facts.get("last_tool"), self._manager.now())
         todo = facts.get("todo")
@@ -297,7 +297,7 @@ class Monitor:
             tools=tools,
             last_tool=_last_tool(facts.get("last_tool"), self._manager.now()),
             context_tokens=facts.get("context_tokens"),
-            context_window=provider.context_window(model) if model else None,
+            context_window=provider.context_window(model, facts.get("version", "")) if model else None,
             cost_usd=provider.cost_usd(usages) if usages else None,
             current_activity=self.activity(session.id),
             todo=[(t["status"], t["content"]) for t in todo] if todo else None,

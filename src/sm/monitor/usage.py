@@ -208,6 +208,8 @@ class UsageMeter:
                 facts["context_tokens"] = delta.context_tokens
             if block.model is not None and not is_same_model(facts.get("model"), block.model):
                 facts["model"] = block.model  # a person has chosen another model
+            if delta.version:
+                facts["version"] = delta.version
         now, newest = self._now(), block.newest_tool
         calls: Sequence[CallStep] = ()
         if current and counts_tools and delta.calls:

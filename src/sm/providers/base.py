@@ -355,11 +355,13 @@ class Provider(Protocol):
     sandbox_environment: Mapping[str, str] = MappingProxyType({})
     """Variables that its agents get in a container, over those of the configuration."""
 
-    prices_as_of: str | None = None
-    """The date (ISO 8601) at which its list prices were taken; None: it has none."""
-
     definitions: Definitions | None = None
     """Its definition files; None: only the configuration defines agent types."""
+
+    @property
+    def prices_as_of(self) -> str | None:
+        """The date (ISO 8601) at which its list prices were taken; None: it has none."""
+        return None
 
     @property
     def agent_types(self) -> Collection[str]:
@@ -433,8 +435,11 @@ class Provider(Protocol):
         """Return whether `cost_usd` knows the price of a model, named as for a spawn."""
         return True
 
-    def context_window(self, model: str) -> int | None:
-        """Maximum tokens of a conversation with this model; None: unknown."""
+    def context_window(self, model: str, version: str = "") -> int | None:
+        """Return the maximum tokens of a conversation with this model; None if unknown.
+
+        `version`: of the agent's program, as its transcript names it; empty: unknown.
+        """
 
     def input_command(self, text: str) -> InputCommand | None:
         """The command that a message with this text is; None: the message is a text for the model.

@@ -94,7 +94,7 @@ class CommandProvider(Provider):
     def cost_usd(self, usages: Sequence[Usage]) -> None:
         return None
 
-    def context_window(self, model: str) -> None:
+    def context_window(self, model: str, version: str = "") -> None:
         return None
 
     def input_of(self, agent_type: str) -> InputMethod:

@@ -150,6 +150,8 @@ class TranscriptDelta:
     """The starts and ends of tool calls of the agent itself, and the ends of turns, in order."""
     work: TurnWork = _NO_WORK
     """The agent's work in its last turn after these lines."""
+    version: str = ""
+    """The version of the program that wrote the last answer; empty: unknown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,6 +125,13 @@ def test_usage_distinguishes_one_hour_caches_and_fast_mode() -> None:
     assert only_fact(assistant("m", too_much)) == Usage("m", OPUS, AT, 1, 2, 0, 100, 100)
 
 
+def test_usage_of_a_long_prompt_names_its_tariff() -> None:
+    model = "claude-haiku-5-5"
+    short, long = usage(1, 2, 99_999, 0), usage(1, 2, 60_000, 40_000)
+    assert only_fact(assistant("m", short, model=model)).model == model
+    assert only_fact(assistant("m", long, model=model)).model == f"{model}[long prompt]"
+
+
 @pytest.mark.parametrize("odd", [None, -1, True, 1.5, "7", 10**8 + 1, 10**13, [], {}])
 def test_malformed_token_count_is_zero(odd: Any) -> None:
     assert only_fact(assistant("m", usage(odd, 2))).input == 0

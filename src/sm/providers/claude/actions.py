@@ -7,7 +7,7 @@ from typing import assert_never
 from sm.core.text import folded
 from sm.core.usage import ActionLine, ToolUse, Usage
 from sm.providers.claude import values
-from sm.providers.claude.facts import Compaction, Fact, HookRefusal, Mark, MarkKind, ToolResult, facts
+from sm.providers.claude.facts import Compaction, Fact, HookRefusal, Mark, MarkKind, ToolResult, Writer, facts
 from sm.providers.claude.todos import TodoList
 
 
@@ -51,7 +51,7 @@ def _action(fact: Fact, working_dir: str) -> ActionLine | None:
             kind, words = _MARKS.get(fact.kind, ("mark", ""))
             text = words.format(text=fact.text, detail=fact.detail)
             return ActionLine(fact.at, kind, _line(text)) if text else None
-        case Usage() | TodoList() | HookRefusal():
+        case Writer() | Usage() | TodoList() | HookRefusal():
             return None
         case _:
             assert_never(fact)

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 from sm.core.text import MARK
 from sm.core.usage import ToolUse, Usage
 from sm.providers.claude import values
+from sm.providers.claude.pricing import with_tariff
 from sm.providers.claude.todos import TodoChange, TodoList, task_change, todo_list
 
 WHOLE_MAX = 300_000
@@ -122,7 +123,16 @@ class Mark:
     """PROMPT: id of the preceding line of the conversation; empty: first line."""
 
 
-Fact: TypeAlias = Usage | ToolUse | ToolResult | HookRefusal | TodoList | Compaction | Mark
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """The program that wrote an answer of the model."""
+
+    at: str | None
+    version: str
+    sidechain: bool
+
+
+Fact: TypeAlias = Writer | Usage | ToolUse | ToolResult | HookRefusal | TodoList | Compaction | Mark
 
 
 def facts(line: bytes) -> tuple[Fact, ...]:
@@ -211,6 +221,8 @@ def _assistant(line: _Line) -> Iterator[Fact]:
         return
     model = values.name(message.get("model"))
     if model != SYNTHETIC:
+        if version := values.name(line.value.get("version")):
+            yield Writer(line.at, version, line.sidechain)
         yield from _usage(line, message, model)
     for block in values.blocks(message.get("content")):
         match block.get("type"):
@@ -234,13 +246,16 @@ def _usage(line: _Line, message: Mapping[str, Any], model: str) -> Iterator[Usag
     cache_write = values.tokens(usage.get("cache_creation_input_tokens"))
     created = values.mapping(usage.get("cache_creation"))
     for_an_hour = values.tokens(created.get("ephemeral_1h_input_tokens"))
+    fresh = values.tokens(usage.get("input_tokens"))
+    cache_read = values.tokens(usage.get("cache_read_input_tokens"))
+    billed_as = with_tariff(model, fresh + cache_read + cache_write)
     yield Usage(
         message_id,
-        f"{FAST}{model}" if usage.get("speed") == "fast" else model,
+        f"{FAST}{model}" if usage.get("speed") == "fast" else billed_as,
         line.at or "",
-        input=values.tokens(usage.get("input_tokens")),
+        input=fresh,
         output=values.tokens(usage.get("output_tokens")),
-        cache_read=values.tokens(usage.get("cache_read_input_tokens")),
+        cache_read=cache_read,
         cache_write=cache_write,
         cache_write_1h=min(for_an_hour, cache_write),
         sidechain=line.sidechain,

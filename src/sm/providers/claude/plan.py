@@ -38,7 +38,7 @@ from sm.providers.claude.home import ClaudeHome
 from sm.providers.claude.hooks import ClaudeHookReader, conversation_id
 from sm.providers.claude.options import BYPASS, is_sandbox_environment, merge_options, resumable_arguments
 from sm.providers.claude.permissions import bypasses, limit_to_parent
-from sm.providers.claude.pricing import PRICES_AS_OF, context_window, cost_usd, knows_price
+from sm.providers.claude.pricing import context_window, cost_usd, knows_price, prices_as_of
 from sm.providers.claude.settings import session_settings
 from sm.providers.claude.setup import ClaudeSetup
 from sm.providers.claude.state import ClaudeStateReader
@@ -78,7 +78,6 @@ class ClaudeProvider(Provider):
     """
 
     name = "claude"
-    prices_as_of = PRICES_AS_OF
     has_turns = True
     interrupt_key = "Escape"
     stop_background_keys = (
@@ -118,6 +117,10 @@ class ClaudeProvider(Provider):
         self.summarizer = ClaudeSummarizer(claude.what, claude.default_command)
         self._template = template
         self._new_id = new_id
+
+    @property
+    def prices_as_of(self) -> str:
+        return prices_as_of()
 
     @property
     def agent_types(self) -> tuple[str, ...]:
@@ -259,8 +262,8 @@ class ClaudeProvider(Provider):
     def knows_price(self, model: str) -> bool:
         return knows_price(model, self._claude.prices)
 
-    def context_window(self, model: str) -> int:
-        return context_window(model)
+    def context_window(self, model: str, version: str = "") -> int:
+        return context_window(model, version)
 
     def input_of(self, agent_type: str) -> InputMethod:
         return InputMethod.COMPOSER

@@ -1,36 +1,72 @@
-"""Token prices and context window sizes. Pure.
+"""Token prices and context window sizes.
 
-PRICES are Anthropic's public list prices for the API. Other services (web searches) are not included.
+The list prices and the windows are in `models.toml`, which is read at the first use. Other services (web searches) are
+not included.
 """
 
+import tomllib
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
 
 from sm.config import ModelPrices
-from sm.core.usage import Usage
+from sm.core.usage import Usage, base_model
 
-_OPUS = ModelPrices(input=5, output=25)
-_SONNET = ModelPrices(input=3, output=15)
+_FILE = Path(__file__).with_name("models.toml")
+_LONG_PROMPT = "[long prompt]"
+"""Follows the name of a model in usage that has the tariff for long prompts. Sums are kept by name."""
 
-PRICES_AS_OF = "2026-11-22"
-"""The date at which PRICES were taken."""
 
-PRICES: Mapping[str, ModelPrices] = {
-    "claude-opus-4-5": _OPUS,
-    "claude-opus-4-6": _OPUS,
-    "claude-opus-4-7": _OPUS,
-    "claude-opus-4-8": _OPUS,
-    "claude-sonnet-4": _SONNET,
-    "claude-sonnet-5": _SONNET,
-    "claude-haiku-4-5": ModelPrices(input=1, output=5),
-    "claude-fable-5": ModelPrices(input=10, output=50),
-    "claude-mythos-5": ModelPrices(input=10, output=50),
-}
-"""By prefix of the model name; the longest match wins."""
+@dataclass(frozen=True, slots=True)
+class _Model:
+    prices: ModelPrices
+    window: int
+    long_above: int | None = None
+    """The tokens of a prompt above which `long_prices` apply; None: the model has one tariff."""
+    long_prices: ModelPrices | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Catalogue:
+    as_of: str
+    aliases: frozenset[str]
+    windows: Mapping[str, Any]
+    models: Mapping[str, _Model]
+    """By full name without a date."""
+
+
+@cache
+def _catalogue() -> _Catalogue:
+    data = tomllib.loads(_FILE.read_text(encoding="utf-8"))
+    models = {name: _model(entry) for entry in data["models"] for name in entry["names"]}
+    return _Catalogue(data["as_of"], frozenset(data["aliases"]), data["windows"], models)
+
+
+def _model(entry: Mapping[str, Any]) -> _Model:
+    long = entry.get("long_prompt")
+    if long is None:
+        return _Model(_prices(entry), entry["window"])
+    return _Model(_prices(entry), entry["window"], long["above"], _prices(long))
+
+
+def _prices(entry: Mapping[str, Any]) -> ModelPrices:
+    return ModelPrices(input=entry["input"], output=entry["output"], cache_read=entry["cache_read"])
+
+
+def prices_as_of() -> str:
+    """The date (ISO 8601) at which the list prices were taken."""
+    return _catalogue().as_of
+
+
+def listed_models() -> Mapping[str, ModelPrices]:
+    """The list prices by full name of the model."""
+    return {name: model.prices for name, model in _catalogue().models.items()}
 
 
 def prices_of(model: str, overrides: Mapping[str, ModelPrices] | None = None) -> ModelPrices | None:
-    """The configured prices of a model, else the list prices; None: unknown."""
+    """Return the configured prices of a model, else the list prices. Returns None if its price is unknown."""
     found = _longest_match(model, overrides) if overrides else None
     return found or _list_prices(model)
 
@@ -42,23 +78,34 @@ def _longest_match(model: str, prices: Mapping[str, ModelPrices]) -> ModelPrices
 
 @lru_cache(maxsize=100)  # each message of an agent needs it
 def _list_prices(model: str) -> ModelPrices | None:
-    return _longest_match(model, PRICES)
+    found = _catalogue().models.get(base_model(model))
+    if found is not None and model.endswith(_LONG_PROMPT):
+        return found.long_prices
+    return None if found is None else found.prices
 
 
-_ALIASES = frozenset({"default", "best", "opus", "sonnet", "haiku", "fable", "opusplan"})
-"""Names that claude resolves to one of its own models."""
+def with_tariff(model: str, prompt_tokens: int) -> str:
+    """Return the name of a model for usage, with a mark if the tariff for long prompts applies."""
+    above = _long_above(model)
+    return model if above is None or prompt_tokens <= above else model + _LONG_PROMPT
+
+
+@lru_cache(maxsize=100)
+def _long_above(model: str) -> int | None:
+    found = _catalogue().models.get(base_model(model))
+    return None if found is None else found.long_above
 
 
 def knows_price(model: str, overrides: Mapping[str, ModelPrices] | None = None) -> bool:
     """Return whether the price of a model is known that is named as for claude --model."""
     name = model.partition("[")[0]
-    return name.lower() in _ALIASES or prices_of(name, overrides) is not None
+    return name.lower() in _catalogue().aliases or prices_of(name, overrides) is not None
 
 
 def cost_usd(usages: Iterable[Usage], overrides: Mapping[str, ModelPrices] | None = None) -> float | None:
-    """The price in US dollars of messages, or of sums by model.
+    """Return the price in US dollars of messages, or of sums by model.
 
-    None if the price of any model with usage is unknown, because a partial sum would mislead.
+    Returns None if the price of any model with usage is unknown, because a partial sum would mislead.
     """
     total = 0.0
     for used in usages:
@@ -72,7 +119,7 @@ def cost_usd(usages: Iterable[Usage], overrides: Mapping[str, ModelPrices] | Non
 
 
 def _price(used: Usage, prices: ModelPrices) -> float:
-    """Default cache prices relative to input: read 0.1, write 1.25, write for an hour 2."""
+    """Return the price of usage. Configured prices may omit the cache: read 0.1 of input, write 1.25, an hour 2."""
     read = prices.input * 0.1 if prices.cache_read is None else prices.cache_read
     for_5_minutes = prices.input * 1.25 if prices.cache_write is None else prices.cache_write
     for_an_hour = prices.input * 2 if prices.cache_write is None else prices.cache_write
@@ -85,6 +132,24 @@ def _price(used: Usage, prices: ModelPrices) -> float:
     ) / 1_000_000
 
 
-def context_window(model: str) -> int:
-    """Maximum tokens of a conversation. `model`: from the session's start options, which alone have `[1m]`."""
-    return 1_000_000 if model.endswith("[1m]") else 200_000
+def context_window(model: str, version: str = "") -> int:
+    """Return the maximum tokens of a conversation.
+
+    `model`: from the session's start options, which alone have `[1m]`. `version`: of claude; empty: unknown, which
+    counts as the newest.
+    """
+    catalogue = _catalogue()
+    windows, earlier = catalogue.windows, catalogue.windows["earlier"]
+    if model.endswith("[1m]"):
+        return int(windows["suffix"])
+    if version and _numbers(version) <= _numbers(earlier["until"]):
+        return int(earlier["any"])
+    found = catalogue.models.get(base_model(model))
+    return int(windows["unlisted"]) if found is None else found.window
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version for comparison; that of an unknown form counts as the newest."""
+    parts = version.split(".")
+    is_known = all(part.isascii() and part.isdigit() and len(part) <= 9 for part in parts)
+    return tuple(int(part) for part in parts) if is_known else (1_000_000_000,)

@@ -24,6 +24,7 @@ from sm.providers.claude.facts import (
     Mark,
     MarkKind,
     ToolResult,
+    Writer,
     facts_of,
     is_command,
 )
@@ -100,6 +101,7 @@ class ClaudeTranscriptReader:
             ended,
             calls_of(facts),
             _work(facts, work),
+            next((f.version for f in reversed(facts) if isinstance(f, Writer)), ""),
         )
 
     def entries(self, lines: Sequence[bytes]) -> Sequence[TranscriptEntry]:
