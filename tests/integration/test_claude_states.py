@@ -363,6 +363,9 @@ def test_status_comes_from_the_state_file_when_hooks_are_disabled(api: ScriptedA
         assert "hooks are turned off in" in warning and "sm cannot answer permissions" in warning
         assert "may have no tools of sm" in warning
         api.wait_for_hold("silent")
+        assert any(
+            name.startswith("mcp__sm__") for name in api.turns()[0].tools
+        )  # it was typed when they were there
         running = instance.says(session_id, "running", "")
         assert running["status_source"] == "state file"
         api.release("silent")

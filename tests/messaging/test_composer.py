@@ -288,6 +288,9 @@ class World:
     def awaits_first_turn(self, session_id: str) -> bool:
         return self.agent.awaits_first_turn
 
+    async def hold_message(self, session_id: str) -> None:
+        pass
+
     async def is_working(self, session_id: str) -> bool:
         return self.agent.busy
 

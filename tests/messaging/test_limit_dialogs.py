@@ -51,6 +51,9 @@ class NoDialogs:
     def awaits_first_turn(self, session_id: str) -> bool:
         return False
 
+    async def hold_message(self, session_id: str) -> None:
+        pass
+
 
 class Bench:
     def __init__(self, world: World, store: Store, dialogs: LimitDialogs, log: Path) -> None:

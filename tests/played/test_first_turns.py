@@ -13,7 +13,7 @@ from tests.played.cli.hook.command import Running
 from tests.played_agent import Agent
 from tests.sim.hook import start_hook
 from tests.sim.pump import PlayedPump, played_pumps
-from tests.sim.stage import Stage
+from tests.sim.stage import Instance, Stage
 
 MISSED = "its first request had no tools of sm"
 SETTLE_S = SETTLES_S[0]
@@ -52,9 +52,9 @@ def submit(stage: Stage, agent: Agent) -> Prompt:
     return Prompt(stage, agent, "--await-tools")
 
 
-def list_tools(stage: Stage, agent: Agent) -> None:
+def list_tools(stage: Instance, session_id: str) -> None:
     """Start `sm mcp` as claude does, and read the list of tools."""
-    pump = PlayedPump(stage, stage.world.programs.running[agent.id].process)
+    pump = PlayedPump(stage, stage.world.programs.running[session_id].process)
     pump.greet()
     pump.send(request("tools/list", 1, {}))
     assert pump.read()["result"]["tools"]
@@ -70,14 +70,14 @@ def test_first_turn_begins_when_the_agent_has_the_tools(stage: Stage) -> None:
     agent = stage.agent()
     prompt = submit(stage, agent)
     stage.wait(1.0)
-    list_tools(stage, agent)
+    list_tools(stage, agent.id)
     assert 1.0 < prompt.held_s() < 1.0 + SETTLE_S + SPARE_S
     assert missed(stage, agent) == []
 
 
 def test_first_turn_begins_at_once_when_the_tools_were_read_before(stage: Stage) -> None:
     agent = stage.agent()
-    list_tools(stage, agent)
+    list_tools(stage, agent.id)
     stage.wait(1.0)
     assert submit(stage, agent).held_s() < SPARE_S
     assert missed(stage, agent) == []
@@ -89,7 +89,7 @@ def test_turn_without_tools_begins_at_the_limit_and_is_known_also_after_a_restar
     (said,) = missed(stage, agent)
     assert said.endswith("after 2.0 s, and has not listed them since")
     assert said in stage.sm("why", agent.id)
-    list_tools(stage, agent)
+    list_tools(stage, agent.id)
     stage.settle()
     stage.kill_daemon()
     stage.start_daemon()
@@ -103,7 +103,7 @@ def test_turn_without_tools_stays_known_when_the_next_daemon_sees_the_tools(stag
     stage.settle()
     stage.kill_daemon()
     stage.start_daemon()
-    list_tools(stage, agent)
+    list_tools(stage, agent.id)
     (said,) = missed(stage, agent)
     assert said.startswith(f"{MISSED}: sm mcp had not listed them after 2.0 s")
     assert "later requests have them" in said
@@ -127,7 +127,7 @@ def test_only_the_first_turn_of_a_process_waits(stage: Stage) -> None:
 
 def test_daemon_that_starts_again_knows_that_the_tools_were_read(stage: Stage) -> None:
     agent = stage.agent()
-    list_tools(stage, agent)
+    list_tools(stage, agent.id)
     stage.settle()
     stage.kill_daemon()
     stage.start_daemon()
@@ -141,7 +141,7 @@ def test_turn_is_held_on_when_the_daemon_restarts(stage: Stage) -> None:
     stage.wait(0.5)
     stage.kill_daemon()
     stage.start_daemon()
-    list_tools(stage, agent)
+    list_tools(stage, agent.id)
     assert 0.5 < prompt.held_s() < 1.5
     assert missed(stage, agent) == []
 
@@ -151,7 +151,7 @@ def test_turn_is_not_held_while_the_daemon_is_away_and_is_known_later(stage: Sta
     stage.kill_daemon()
     assert submit(stage, agent).held_s() < SPARE_S
     stage.start_daemon()
-    list_tools(stage, agent)
+    list_tools(stage, agent.id)
     (said,) = missed(stage, agent)
     assert "after 0.0 s" in said
 
@@ -164,7 +164,7 @@ def test_turn_of_an_agent_without_the_server_is_not_held(stage: Stage) -> None:
 
 def test_restored_process_waits_for_its_own_tools(stage: Stage) -> None:
     agent = stage.agent()
-    list_tools(stage, agent)
+    list_tools(stage, agent.id)
     submit(stage, agent).held_s()
     agent.append_turn("I have begun.")
     stage.sm("kill", agent.id)
@@ -172,6 +172,6 @@ def test_restored_process_waits_for_its_own_tools(stage: Stage) -> None:
     agent = Agent(stage, agent.id)
     prompt = submit(stage, agent)
     stage.wait(0.5)
-    list_tools(stage, agent)
+    list_tools(stage, agent.id)
     assert 0.5 < prompt.held_s() < 0.5 + SETTLES_S[1] + SPARE_S
     assert missed(stage, agent) == []

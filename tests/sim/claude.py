@@ -44,6 +44,8 @@ class Habits:
     question: float = 0.05
     done: float = 0.3
     """The share of turns whose last message says that the work is done."""
+    hooks: bool = True
+    """False: its settings turn hooks off."""
     fault: HookFault = field(default=lambda session_id: None)
 
 
@@ -142,7 +144,8 @@ class PlayedClaude:
         await self._hook("SessionEnd", "SessionEnd", reason=reason)
 
     async def _hook(self, name: str, event: str, **values: object) -> None:
-        await self._hooks.send(self._payload(name, event, **values))
+        if self._habits.hooks:
+            await self._hooks.send(self._payload(name, event, **values))
 
     def _payload(self, name: str, event: str, **values: object) -> dict[str, object]:
         about = {

@@ -268,6 +268,8 @@ class Launch:
     """The program and the options that `sm restore` uses again."""
     has_prompt: bool = False
     """The process gets a task at its start."""
+    has_own_tools: bool = False
+    """The process gets the MCP server of sm."""
     mcp_config: str | None = field(default=None, repr=False)
     """Text of the MCP configuration file (`InstancePaths.mcp_file`). Holds secrets; not stored in the database."""
     process_limits: Mapping[str, int] = field(default_factory=dict)

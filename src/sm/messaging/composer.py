@@ -100,14 +100,14 @@ class ComposerDriver(AgentListener):
             async with state.lock:
                 state.overtaken = state.over_a_draft = state.mixed = state.entered = False
                 state.shown = ""
-                outcome = await self._gate.hold_reason(delivery, state) or await self._gate.put_aside(
-                    delivery, state
-                )
-                if outcome is not None:
+                if (outcome := await self._gate.hold_reason(delivery, state)) is not None:
+                    return outcome
+                await self._monitor.hold_message(delivery.session_id)
+                if (outcome := await self._gate.put_aside(delivery, state)) is not None:
                     return outcome
                 if not await delivery.begin():
                     return ARRIVED
-                # The write may have taken long.
+                # The wait and the write may have taken long.
                 if (outcome := await self._gate.hold_reason(delivery, state)) is not None:
                     return outcome
                 await self._box.paste(delivery)

@@ -103,6 +103,9 @@ class DialogMonitor(Protocol):
     def awaits_first_turn(self, session_id: str) -> bool:
         """True until an agent that was started with a prompt has accepted the prompt and drawn its box anew."""
 
+    async def hold_message(self, session_id: str) -> None:
+        """Return when a message may begin a turn: the first one of an agent without hooks waits for its tools."""
+
 
 class ComposerTerminal(Protocol):
     """The part of `Terminals` that the composer needs."""

@@ -111,6 +111,8 @@ class Agent:
     real_dir: str = ""
     """The working directory without links, as the agent sees it: claude names the transcript after this path."""
     expects_turn: bool = False
+    has_own_tools: bool = False
+    """As `Launch.has_own_tools`."""
     ready: bool = False
     poked: asyncio.Event = field(default_factory=asyncio.Event)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)

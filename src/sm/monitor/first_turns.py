@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from sm.core.timestamps import epoch_s
+from sm.core.timestamps import epoch_s, iso
 from sm.monitor.agent import Agent
 from sm.monitor.own_tools import OwnTools, missing_tools
 from sm.monitor.usage import UsageMeter
@@ -76,6 +76,15 @@ class FirstTurns:
             await wait(_changed(tools), left_s, self._changed)
         self._begin(agent, self._clock())
 
+    async def hold_message(self, session_id: str) -> None:
+        """Return when a message may be typed that begins the first turn of an agent without hooks.
+
+        The hook of the message holds the turn of other agents.
+        """
+        agent = self._find(session_id)
+        if agent is not None and agent.has_own_tools and not (agent.hook_seen or agent.tools.is_over):
+            await self.hold(session_id, iso(self._clock()), _wait)
+
     async def begin_unheld(self, session_id: str, emitted_at: str) -> None:
         """Note that a turn has begun with a prompt whose hook did not wait, because no daemon answered."""
         agent = await self._submit(session_id, emitted_at)
@@ -114,6 +123,10 @@ class FirstTurns:
         """The stored facts of the session's last process."""
         session, stored = self._store.sessions.get(session_id), measured.get("own_tools", {})
         return stored if session is not None and stored.get("run") == session.runs else {}
+
+
+async def _wait(condition: Callable[[], bool], wait_s: float, source: ChangeSignal) -> bool:
+    return await source.wait_until(condition, wait_s)
 
 
 def _changed(tools: OwnTools) -> Callable[[], bool]:

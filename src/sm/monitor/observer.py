@@ -258,6 +258,9 @@ class Observer:
         agent = self._agents.get(session_id)
         return agent is not None and agent.ledger.awaits_first_turn(self._clock())
 
+    async def hold_message(self, session_id: str) -> None:
+        await self.first_turns.hold_message(session_id)
+
     def is_stale(self, session_id: str) -> bool:
         agent = self._agents.get(session_id)
         return agent is not None and bool(agent.ledger.entries) and agent.ledger.is_stale(self._clock())

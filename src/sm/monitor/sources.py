@@ -62,6 +62,7 @@ class Sources:
             agent.expects_turn = launch.has_prompt and (
                 session.runs == 1 or await is_unbegun(session, launch, agent.readers, self._store, agent.home)
             )
+            agent.has_own_tools = launch.has_own_tools
             agent.is_fork = agent.fork_in(launch.argv) is not None
             agent.begins = () if agent.is_fork else launch.argv
             agent.environment = launch.environment

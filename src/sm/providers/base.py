@@ -12,6 +12,9 @@ from sm.core.usage import Usage
 from sm.providers.readers import Readers, SetupQuestion
 from sm.sandboxes.home import ContainerHome
 
+TYPED_LINES_MAX = 3
+"""The most lines of a prompt that is typed as the first message. A long paste looks to a model like a foreign text."""
+
 
 @dataclass(frozen=True, slots=True)
 class CapabilitySources:
@@ -269,6 +272,11 @@ class Setup(Protocol):
         `environment`: that of the agent's process. `home`: the home directory of its container, which holds the user's
         settings.
         """
+
+    def runs_hooks(
+        self, environment: Mapping[str, str], working_dir: str, home: ContainerHome | None
+    ) -> bool:
+        """True unless a setting turns off the hooks of sm. Arguments: as for `session_warnings`."""
 
     def retention(
         self, environment: Mapping[str, str], working_dir: str, home: ContainerHome | None

@@ -21,7 +21,7 @@ class ConversationSource:
     copied: bool
     """The process makes a copy of the conversation, and does not continue it."""
     prompt: str | None = None
-    """The prompt of a conversation that has not begun, empty without one. The process begins it."""
+    """The prompt of a conversation that has not begun, empty without one to pass. The process begins it."""
 
 
 async def source_of(
@@ -45,8 +45,15 @@ async def source_of(
         stored = await _is_stored(session, launch, readers, home)
         return ConversationSource(session.conversation if stored else fork.original, copied=not stored)
     unbegun = await is_unbegun(session, launch, readers, store, home)
-    prompt = await store.spawn_prompt(session.id) or "" if unbegun else None
+    prompt = await _prompt_to_pass(session, store) if unbegun else None
     return ConversationSource(session.conversation, copied=False, prompt=prompt)
+
+
+async def _prompt_to_pass(session: Session, store: Store) -> str:
+    """The prompt of the session; empty without one, and if it waits as a message for the session."""
+    prompt = await store.spawn_prompt(session.id) or ""
+    waiting = await store.mail.texts([message.id for message in store.mail.queued().get(session.id, ())])
+    return "" if prompt in waiting.values() else prompt
 
 
 async def is_unbegun(

@@ -26,7 +26,7 @@ from sm.paths import InstancePaths
 from sm.policy.access import Action, is_unrestricted, may_at_all, paired_user
 from sm.policy.modes import ModeChoice, choose_mode, parse_mode
 from sm.policy.restarts import restarts_of
-from sm.providers.base import AgentPlan, PlanContext, Provider
+from sm.providers.base import TYPED_LINES_MAX, AgentPlan, PlanContext, Provider
 from sm.sandboxes.base import Sandbox
 from sm.sandboxes.home import homes
 from sm.sessions.budget_plan import NO_BUDGET, SpawnBudget, plan_budget, price_warnings
@@ -48,7 +48,7 @@ from sm.sessions.environment import (
     denied_warnings,
     without,
 )
-from sm.sessions.setup_checks import account_of_agent, require_ready, session_warnings
+from sm.sessions.setup_checks import account_of_agent, require_ready, runs_hooks, session_warnings
 from sm.sessions.transcript_recovery import Recovery
 from sm.sessions.workdir import WorkDirectories, allowed_workspace, require_directory, worktree
 from sm.store import Store
@@ -65,6 +65,8 @@ class SpawnPlan:
     prompt: str | None = field(repr=False)
     token: str = field(repr=False)
     warnings: tuple[str, ...]
+    first_message: str | None = field(default=None, repr=False)
+    """The prompt, if it is typed once the agent has its tools, and is no part of the command."""
     account: Account | None = None
     """None: that of an existing session, or unknown."""
     shell_limits: Mapping[str, int] = field(default_factory=dict)
@@ -83,6 +85,8 @@ class RestorePlan:
     token: str = field(repr=False)
     warnings: tuple[str, ...] = ()
     recovery: Recovery = field(default_factory=Recovery)
+    first_message: str | None = field(default=None, repr=False)
+    """As in `SpawnPlan`."""
 
 
 class SpawnPlanner:
@@ -187,11 +191,8 @@ class SpawnPlanner:
         context = self._context(session, parent, base, provider, types, grants)
         if budget.limits:
             context = replace(context, budget=briefing_line(budget.limits))
-        plan = provider.plan(
-            replace(request, prompt=prompt),
-            replace(context, at_most=_at_most(caller, session, parent, parent_launch, kind)),
-        )
-        session = replace(session, model=plan.model, conversation=plan.conversation)
+        context = replace(context, at_most=_at_most(caller, session, parent, parent_launch, kind))
+        plan = provider.plan(replace(request, prompt=prompt), context)
         launch = self._launch(
             session,
             plan,
@@ -202,6 +203,11 @@ class SpawnPlanner:
             has_prompt=prompt is not None,
             process_limits=process_limits,
         )
+        first_message = prompt if await self._is_typed(provider, session, launch, prompt) else None
+        if first_message is not None:
+            plan = provider.plan(replace(request, prompt=None), context)
+            launch = replace(launch, argv=plan.argv, has_prompt=False)
+        session = replace(session, model=plan.model, conversation=plan.conversation)
         if not (runs or request.skip_checks):
             try:
                 await require_ready(provider, session, launch, self._home_of(session))
@@ -225,6 +231,7 @@ class SpawnPlanner:
             prompt,
             token,
             warnings,
+            first_message,
             account,
             checked_limits(request.process_limits) if is_shell else {},
             request.no_park,
@@ -234,9 +241,10 @@ class SpawnPlanner:
     async def plan_restore(self, session: Session, *, is_decided: bool = False) -> RestorePlan:
         """Plan a new process that resumes the session's conversation. Writes nothing.
 
-        A program without conversations starts as before. `is_decided`: a session that fell back may run on this host
-        again. Raises IllegalState without a conversation or when nothing of it can be read, InvalidPath when the
-        directory is gone, UsageError for an invalid file of MCP servers, FallbackOver, SandboxUnavailable, SandboxBusy.
+        A program without conversations starts as before. `is_decided`: the restart is ordered already. So a session
+        that fell back may run on this host again, and no message can be added. Raises IllegalState without a
+        conversation or when nothing of it can be read, InvalidPath when the directory is gone, UsageError for an
+        invalid file of MCP servers, FallbackOver, SandboxUnavailable, SandboxBusy.
         """
         place = self._directories.workspace_of(session)
         if place is not None and place.deleted_at is not None:
@@ -256,7 +264,11 @@ class SpawnPlanner:
             source = ConversationSource(source.id, copied=False)
         resumed, _, warnings = await self._resumed(session, parent, launch, source)
         if source.prompt is not None:
-            return RestorePlan(resumed, token, (*told, *warnings))
+            first_message = None
+            if not is_decided and await self._is_typed(provider, session, resumed, source.prompt):
+                first_message, source = source.prompt, replace(source, prompt="")
+                resumed, _, warnings = await self._resumed(session, parent, launch, source)
+            return RestorePlan(resumed, token, (*told, *warnings), first_message=first_message)
         recovery = await self._files.recovery(session, provider, resumed, source.id, copied=source.copied)
         return RestorePlan(resumed, token, (*told, *warnings), recovery)
 
@@ -532,9 +544,24 @@ class SpawnPlanner:
             prompt_file=plan.prompt_file,
             flags=plan.flags,
             has_prompt=has_prompt,
+            has_own_tools=grants.granted.own_server,
             mcp_config=grants.mcp_config(environment),
             process_limits=process_limits,
         )
+
+    async def _is_typed(
+        self, provider: Provider, session: Session, launch: Launch, prompt: str | None
+    ) -> bool:
+        """True if a prompt is typed as the first message, because no hook can hold the first turn for the tools of sm.
+
+        A longer prompt stays an argument, as does one in a file, of which the argument is a sentence of sm.
+        """
+        if prompt is None or launch.prompt_file is not None or not launch.has_own_tools:
+            return False
+        lines = prompt.strip().splitlines()
+        if not 1 <= len(lines) <= TYPED_LINES_MAX:
+            return False
+        return not await runs_hooks(provider, launch, self._home_of(session))
 
     def _check_arguments(self, caller: Caller, request: SpawnRequest) -> None:
         if request.model is not None and not is_model(request.model):

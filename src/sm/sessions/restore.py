@@ -8,10 +8,9 @@ from weakref import WeakValueDictionary
 from sm.core.effects import EffectKind
 from sm.core.labels import name_to_type, short_label
 from sm.core.lifecycle import is_ended, is_live
-from sm.core.messages import Message
 from sm.core.models import Caller, Launch, RequestKey, Session, Signal, ancestors, digest
 from sm.core.restarts import Restarts
-from sm.core.states import RESTORE, CallerKind, EventType, MessageMode, MessageState, SignalKind, TrustLevel
+from sm.core.states import RESTORE, CallerKind, EventType, SignalKind, TrustLevel
 from sm.core.statuses import Status
 from sm.core.wording import subject
 from sm.errors import (
@@ -36,7 +35,7 @@ from sm.sessions.spawn import NOT_STARTED, START_WAIT_S, Spawner, as_payload
 from sm.sessions.tree import SessionTree
 from sm.state.budget_holds import check_within_budget
 from sm.state.losses import left_behind, was_lost
-from sm.state.messages import finish_unread
+from sm.state.messages import finish_unread, send
 from sm.state.sessions import move
 from sm.store import Store, Transaction
 from sm.terminals.base import Lifecycle, Pane
@@ -290,7 +289,8 @@ class Restorer:
             async with self._store.transaction(caller, key) as tx:
                 now = self._check_restorable(tx, caller, session_id)
                 # A prompt that is sent again needs no word to go on.
-                goes_on = go_on and not launch.has_prompt and await self._was_cut_off(tx, now)
+                is_begun = not launch.has_prompt and plan.first_message is None
+                goes_on = go_on and is_begun and await self._was_cut_off(tx, now)
                 losses = () if recovery.loss is None else (recovery.loss,)
                 left = left_behind(tx, now) if is_alone else []
                 await self._restart(tx, now, caller, digest(token), (*plan.warnings, *losses))
@@ -305,8 +305,10 @@ class Restorer:
                     "began": now.started_at,
                 }
                 await tx.effect(EffectKind.START, session_id, payload, tx.now)
-                if goes_on:
-                    _send_go_on(tx, now, caller)
+                if plan.first_message is not None:
+                    send(tx, session_id, caller.name, plan.first_message)
+                elif goes_on:
+                    send(tx, session_id, caller.name, GO_ON)
                 tx.remember(session_id + (_GOES_ON if goes_on else ""))
                 session_tree = SessionTree({s.id: s for s in tx.all_sessions()})
                 named = self._manager.filter_allowed(caller, Action.RESTORE, left, session_tree)
@@ -413,19 +415,6 @@ class Restorer:
         if begun.session.process is None:  # its account is parked, or it has ended
             return begun
         return replace(begun, session=await self._wait_for_agent(caller, begun.session.id, is_connected))
-
-
-def _send_go_on(tx: Transaction, session: Session, caller: Caller) -> None:
-    message = Message(
-        id=tx.mail.new_id("messages"),
-        session_id=session.id,
-        sender=caller.name,
-        mode=MessageMode.AUTO,
-        state=MessageState.QUEUED,
-        created_at=tx.now,
-        state_at=tx.now,
-    )
-    tx.mail.add_message(message, GO_ON)
 
 
 def is_restored_by_all(session: Session) -> bool:

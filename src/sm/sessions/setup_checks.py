@@ -46,6 +46,18 @@ async def account_of_agent(
     return None
 
 
+async def runs_hooks(provider: Provider, launch: Launch, home: ContainerHome | None) -> bool:
+    """False if a setting turns off the hooks of sm in this session. `home`: as above."""
+    if provider.setup is None:
+        return True
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_WITHIN_S):
+            return await asyncio.to_thread(
+                provider.setup.runs_hooks, launch.environment, launch.working_dir, home
+            )
+    return True
+
+
 async def session_warnings(provider: Provider, launch: Launch, home: ContainerHome | None) -> tuple[str, ...]:
     """Warnings about settings of the user or the project that limit `sm` in this session. `home`: as above."""
     if provider.setup is None:

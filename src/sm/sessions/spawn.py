@@ -33,6 +33,7 @@ from sm.sessions.plan import SpawnPlan, SpawnPlanner
 from sm.sessions.workdir import allowed_workspace
 from sm.state.accounts import account_hold
 from sm.state.budget_holds import check_within_budget
+from sm.state.messages import send
 from sm.state.sessions import move
 from sm.store import Effect, Store, Transaction
 
@@ -199,6 +200,8 @@ class Spawner:
         for warning in planned.warnings:
             await tx.event(EventType.WARNING, session, at, f"{subject(session)} - {warning}", {})
         await tx.effect(EffectKind.START, session.id, payload, at)
+        if planned.first_message is not None:
+            send(tx, session.id, caller.name, planned.first_message)
         tx.remember(session.id)
         return session
 

@@ -3,7 +3,6 @@
 The checks run only `claude --version` and read no credentials. Measured with 2.1.197.
 """
 
-import json
 import os
 import re
 import shlex
@@ -13,12 +12,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import assert_never
 
 from sm.config import Claude
-from sm.core.worktrees import is_within
 from sm.errors import ExternalError, UsageError
-from sm.linux.files import read_file
-from sm.paths import INSIDE_SCRATCH
-from sm.providers.base import Finding, Login, TranscriptRetention, TrustEntry
-from sm.providers.claude.container import read_object as read_contained
+from sm.providers.base import TYPED_LINES_MAX, Finding, Login, TranscriptRetention, TrustEntry
 from sm.providers.claude.container import require_login
 from sm.providers.claude.home import ClaudeHome, read_object
 from sm.providers.claude.login import login_of_agent
@@ -42,6 +37,7 @@ from sm.providers.claude.readiness import (
     require_ready,
 )
 from sm.providers.claude.retention import retention
+from sm.providers.claude.settings_files import HooksOff, hooks_off
 from sm.providers.claude.trouble import INSTALL
 from sm.providers.claude.trust import accept_bypass, trust
 from sm.providers.readers import SetupQuestion
@@ -50,8 +46,6 @@ from sm.sandboxes.home import ContainerHome
 _MEASURED = "2.1.197"
 _OLDEST = "2.1"
 _VERSION_S = 10
-_HOOKS_OFF = "disableAllHooks"
-_PROJECT_SETTINGS_MAX_BYTES = 1024 * 1024
 
 
 class ClaudeSetup:
@@ -98,8 +92,13 @@ class ClaudeSetup:
     def session_warnings(
         self, environment: Mapping[str, str], working_dir: str, home: ContainerHome | None
     ) -> tuple[str, ...]:
-        off = _hooks_off_in(ClaudeHome(environment), working_dir, home)
+        off = hooks_off(environment, working_dir, home)
         return () if off is None else (_hooks_off(off),)
+
+    def runs_hooks(
+        self, environment: Mapping[str, str], working_dir: str, home: ContainerHome | None
+    ) -> bool:
+        return hooks_off(environment, working_dir, home) is None
 
     def retention(
         self, environment: Mapping[str, str], working_dir: str, home: ContainerHome | None
@@ -144,9 +143,9 @@ class ClaudeSetup:
         else:
             yield Finding(False, "claude has not finished its first-time setup", RUN_ONCE)
         settings = read_settings(home)
-        off = _hooks_off_in(home, current_dir)
+        off = hooks_off(given, current_dir)
         if off is not None:
-            yield Finding(False, f"claude: {_hooks_off(off)}", f"remove disableAllHooks from {off}")
+            yield Finding(False, f"claude: {_hooks_off(off)}", f"remove {off.key} from {off.path}")
         yield _retention(retention(given, current_dir))
         yield _login(home, state, settings, given, environ)
         yield _trust(state, given, current_dir)
@@ -218,31 +217,12 @@ def _retention(kept: TranscriptRetention) -> Finding:
     )
 
 
-def _hooks_off(path: str) -> str:
+def _hooks_off(off: HooksOff) -> str:
     return (
-        f"hooks are turned off in {path} (disableAllHooks): sm cannot answer permissions of claude, only a person at "
-        "its terminal can, and the first request of an agent may have no tools of sm"
+        f"hooks are turned off in {off.path} ({off.key}): sm cannot answer permissions of claude, only a person at its "
+        "terminal can; the first request of an agent may have no tools of sm if its prompt has more than "
+        f"{TYPED_LINES_MAX} lines"
     )
-
-
-def _hooks_off_in(home: ClaudeHome, directory: str, container: ContainerHome | None = None) -> str | None:
-    """The settings file that turns off all hooks, those of sm included; None: hooks run.
-
-    A later file overrides an earlier one. The project's files may belong to an agent, so links are not followed.
-    """
-    project = f"{directory.rstrip('/')}/.claude/settings"
-    settings = read_settings(home) if container is None else read_contained(container, home.settings)
-    off = home.settings if (settings or {}).get(_HOOKS_OFF) is True else None
-    if container is not None and is_within(directory, INSIDE_SCRATCH):
-        return off  # the directory exists in the container only
-    for path in (f"{project}.json", f"{project}.local.json"):
-        try:
-            value = json.loads(read_file(path, _PROJECT_SETTINGS_MAX_BYTES).data)
-        except (OSError, ValueError, RecursionError):
-            continue
-        if isinstance(value, dict) and isinstance(value.get(_HOOKS_OFF), bool):
-            off = path if value[_HOOKS_OFF] else None
-    return off
 
 
 def _login(
