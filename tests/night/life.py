@@ -123,6 +123,9 @@ class _NoTerminals:
     def on_activity(self, _listener: object) -> None:
         """No terminal prints anything."""
 
+    def on_viewers(self, _listener: object) -> None:
+        """Nobody is attached to a terminal."""
+
     async def snapshot(self) -> Mapping[str, object]:
         raise NoServer("no server running")
 

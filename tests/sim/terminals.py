@@ -132,7 +132,17 @@ class PlayedServer:
         pane.title = title
         self._report("_titles", pane.session_id, title[:1])
 
-    def _report(self, kind: str, session_id: str, value: int | str) -> None:
+    def attach(self, pane: PlayedPane, process: PlayedProcess) -> None:
+        """Show a pane in a client, until the end of its process."""
+        pane.clients[process.tty_path] = process.pid
+        process.on_end.append(lambda: self._detach(pane, process))
+        self._report("_viewers", pane.session_id, frozenset(pane.clients))
+
+    def _detach(self, pane: PlayedPane, process: PlayedProcess) -> None:
+        del pane.clients[process.tty_path]
+        self._report("_viewers", pane.session_id, frozenset(pane.clients))
+
+    def _report(self, kind: str, session_id: str, value: int | str | frozenset[str]) -> None:
         for client in self._clients:
             if not client.life.is_dropped:
                 client.changed(kind, session_id, value)
@@ -292,6 +302,10 @@ class FakeTerminals:
             (s for s, p in self._own().items() if p.tty == tty and p.exit is None and not p.foreign), None
         )
 
+    async def client_pids(self) -> Mapping[str, int]:
+        await self._ask()
+        return {name: pid for pane in self._server.panes.values() for name, pid in pane.clients.items()}
+
     # Screen
 
     async def _pane(self, name: str, *, runs: bool = False) -> PlayedPane:
@@ -372,7 +386,13 @@ class FakeTerminals:
     def on_titles(self, listener: Callable[[Mapping[str, str]], None]) -> None:
         self._listeners["_titles"] = listener
 
-    def changed(self, kind: str, session_id: str, value: int | str) -> None:
+    def on_viewers(self, listener: Callable[[Mapping[str, frozenset[str]]], None]) -> None:
+        self._listeners["_viewers"] = listener
+        for session_id, pane in self._own().items():
+            if pane.clients:
+                self.changed("_viewers", session_id, frozenset(pane.clients))
+
+    def changed(self, kind: str, session_id: str, value: int | str | frozenset[str]) -> None:
         """Report a change within a second, together with the next ones."""
         waiting = self._changed.setdefault(kind, {})
         if not waiting:

@@ -4,7 +4,8 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,6 +14,7 @@ from libtmux.common import tmux_cmd
 from sm.config.model import TmuxSection
 from sm.linux.processes import identify
 from sm.terminals.tmux.terminals import Tmux
+from tests.person_terminal import PersonTerminal
 from tests.private_tmux import private_server
 from tests.waits import NEVER_S, until_async
 
@@ -56,6 +58,18 @@ class World:
         done = self.run(*command)
         assert done.returncode == 0, f"tmux {command}: {done.stderr}"
         return done.stdout
+
+    @asynccontextmanager
+    async def attached(self, command: Sequence[str]) -> AsyncIterator[int]:
+        """Show a terminal to a person by the command, until the end of the block. Gives the process of the client."""
+        with PersonTerminal(command, {**self.environment, "TERM": "xterm"}, 80, 24) as person:
+            yield person.pid
+            self.tmux("detach-client", "-a", "-t", self._control_client())
+
+    def _control_client(self) -> str:
+        """The client of the daemon."""
+        clients = self.tmux("list-clients", "-F", "#{client_control_mode} #{client_name}")
+        return next(line.partition(" ")[2] for line in clients if line.startswith("1 "))
 
     def now_s(self) -> float:
         """The time in seconds since the epoch."""

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from sm.core.models import OPERATOR, Caller, Session, digest
 from sm.core.session_index import SessionIndex
 from sm.core.states import CallerKind, TrustLevel
-from sm.errors import NotPermitted, TerminalError, Unauthenticated
+from sm.errors import NotPermitted, SmError, TerminalError, Unauthenticated
 from sm.linux.processes import ancestry, environ_value, identify, is_alive
 from sm.linux.sockets import Peer
 from sm.linux.ttys import tty_of
@@ -121,6 +121,13 @@ class Identity:
         if marks["its process ancestry"] is None and self.has_ended(self._index.sessions[session_id]):
             raise ended(session_id)
         return Caller(CallerKind.SESSION, session_id)
+
+    async def is_operator(self, pid: int) -> bool:
+        """True if neither an agent nor its descendants run as this process, which need not belong to the same user."""
+        try:
+            return await self.caller(Peer(pid, os.geteuid(), os.getegid())) == OPERATOR
+        except SmError:
+            return False
 
     def holder(self, caller: Caller) -> Session | None:
         """The session that calls, as it is now; None for the operator."""

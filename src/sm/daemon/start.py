@@ -62,6 +62,7 @@ def running_parts(
         "configuration": parts.config_file.run(),
         "digest": parts.digests.run(),
         "waiting": parts.waiting.run(),
+        "attached operator": parts.attached.run(),
         "dialogs": parts.dialogs.run(),
         "setup dialogs": parts.setup_dialogs.run(),
         "cleanup": parts.cleanup.run(),

@@ -70,6 +70,7 @@ from sm.sessions.accounts import Accounts
 from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
 from sm.sessions.archive_retention import ArchiveRetention, Reaper
+from sm.sessions.attached import AttachedOperator
 from sm.sessions.budgets import Budgeting
 from sm.sessions.cleanup import TerminalCleanup
 from sm.sessions.conversation_files import ConversationFiles
@@ -391,6 +392,7 @@ class DaemonParts:
         self.identity = Identity(
             store.index, terminals, watcher.tty_owner, self.sandboxing.session_processes.session_of
         )
+        self.attached = AttachedOperator(store, seen, terminals, self.identity.is_operator)
         contained = containment or self.sandboxing.containment
         self.agent_sockets = AgentSockets(paths, store, agent_bounds, contained, self.server.agent_app)
         home_files = HomeFiles(

@@ -139,6 +139,9 @@ class Screen(Protocol):
         Raises NoTerminal, TerminalUnreachable.
         """
 
+    async def client_pids(self) -> Mapping[str, int]:
+        """The process of each client that is attached, by its name. Raises NoServer, TerminalUnreachable."""
+
     def attach_command(self, name: str) -> tuple[str, ...]:
         """The argv that attaches a person's terminal to terminal `name`."""
 
@@ -188,6 +191,9 @@ class TerminalEvents(Protocol):
 
     def on_titles(self, listener: Callable[[Mapping[str, str]], None]) -> None:
         """As `on_activity`, with {session id: first character of the title}."""
+
+    def on_viewers(self, listener: Callable[[Mapping[str, frozenset[str]]], None]) -> None:
+        """As `on_activity`, with {session id: names of the clients that show the terminal}. Reports the first ones."""
 
 
 class Terminals(Lifecycle, Screen, Keyboard, TerminalEvents, Protocol):

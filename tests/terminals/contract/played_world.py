@@ -2,10 +2,11 @@
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
+from sm.core.models import Exit
 from sm.linux.kernel import replaced_kernel
 from sm.terminals.base import Terminals
 from tests.sim.clocks import Clocks
@@ -46,6 +47,14 @@ class PlayedWorld:
     async def terminals(self, instance: str = INSTANCE) -> AsyncIterator[Terminals]:
         async with self._server.client(instance, Life("daemon")) as terminals:
             yield terminals
+
+    @asynccontextmanager
+    async def attached(self, command: Sequence[str]) -> AsyncIterator[int]:
+        name = command[-1].removeprefix("=").removesuffix(":")
+        client = self._kernel.start(command, {}, "/", tty=self._kernel.new_tty())
+        self._server.attach(self._server.panes[name], client)
+        yield client.pid
+        self._kernel.end(client, Exit(0))
 
     def now_s(self) -> float:
         return self._clocks.wall()

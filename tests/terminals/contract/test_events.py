@@ -1,4 +1,4 @@
-"""The contract of TerminalEvents: activity of terminals."""
+"""The contract of TerminalEvents: activity of terminals, and the clients that show them."""
 
 from collections.abc import Mapping
 
@@ -26,3 +26,32 @@ async def test_on_activity_reports_the_sessions_that_printed(terminals: Terminal
     await until_async(printed_again)
     assert sum(ID in report for report in reports) == 1
     assert (await terminals.snapshot())[ID].pid == quiet.pid
+
+
+async def test_on_viewers_reports_the_clients_that_show_a_terminal(
+    terminals: Terminals, world: World
+) -> None:
+    reports: list[Mapping[str, frozenset[str]]] = []
+    terminals.on_viewers(reports.append)
+    await terminals.open(ID, NAME, "/", FOREVER)
+    await terminals.open("99999999", "command-99999999", "/", FOREVER)
+    async with world.attached(terminals.attach_command(NAME)) as pid:
+        await until(lambda: reports)
+        ((session_id, clients),) = reports[0].items()
+        assert session_id == ID
+        pids = await terminals.client_pids()
+        assert [pids[client] for client in clients] == [pid]
+    await until(lambda: reports[1:] == [{ID: frozenset()}])
+
+
+async def test_on_viewers_reports_clients_that_were_attached_before(
+    terminals: Terminals, world: World
+) -> None:
+    await terminals.open(ID, NAME, "/", FOREVER)
+    async with world.attached(terminals.attach_command(NAME)):
+        seen: list[Mapping[str, frozenset[str]]] = []
+        async with world.terminals() as next_daemon:
+            next_daemon.on_viewers(seen.append)
+            await next_daemon.snapshot()
+            await until(lambda: seen)
+        assert list(seen[0]) == [ID]

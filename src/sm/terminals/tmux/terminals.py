@@ -70,6 +70,7 @@ class Tmux:
         self._keyboard = TmuxKeyboard(server, finder, scratch)
         subscription = Subscription(server)
         self.on_activity, self.on_titles = subscription.on_activity, subscription.on_titles
+        self.on_viewers = subscription.on_viewers
 
     async def __aenter__(self) -> Self:
         return self
@@ -271,6 +272,11 @@ class Tmux:
             if instance == self._instance and rest:
                 return rest.split(" ")[0]
         return None
+
+    async def client_pids(self) -> Mapping[str, int]:
+        (lines,) = await self._server.ask(("list-clients", "-F", "#{client_pid} #{client_name}"))
+        found = (line.partition(" ") for line in lines)
+        return {name: int(pid) for pid, _, name in found if pid.isdigit()}
 
     def attach_command(self, name: str) -> tuple[str, ...]:
         # The whole path, because the person's shell may have another TMUX_TMPDIR or run inside tmux. The last known
