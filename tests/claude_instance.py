@@ -26,6 +26,7 @@ commands:
   Sh: {{command: [sh, -c]}}
 claude:
   default_command: {claude}
+  check_new_versions: false
   env:
     CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1"
 {environment}    DISABLE_AUTOUPDATER: "1"

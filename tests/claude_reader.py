@@ -11,6 +11,8 @@ from typing import Any
 
 import yaml
 
+from sm.providers.checks import CheckRecord, CheckRecords, locate
+from sm.providers.checks import identify as identify_program
 from sm.providers.claude.check.scripted_api.conversation import newest_prompt
 from tests import claude_cli
 from tests.claude_instance import ClaudeInstance
@@ -65,7 +67,15 @@ class ClaudeReader(ClaudeInstance):
         # The default takes keys within one millisecond for pasted text: a person types Ctrl-b d more slowly.
         (self.home / ".tmux.conf").write_text("set -g assume-paste-time 0\n")
         self.configure("")
+        self._keep_check()
         self.work = self.home
+
+    def _keep_check(self) -> None:
+        """Keep an outcome of `sm check claude`, so that the daemon does not check this claude in the background."""
+        program = identify_program(locate(claude_cli.binary(), None))
+        CheckRecords(str(self.state / "checks")).save(
+            "claude", CheckRecord(program, "2026-11-29T00:00:00+00:00", 0, ())
+        )
 
     def configure(self, text: str) -> None:
         """Add `text` to config.yaml, with the variables that this machine needs.

@@ -10,8 +10,12 @@ import pytest
 from sm.linux.processes import environments
 from sm.providers import CHECKS
 from tests import claude_cli
-from tests.instance import Instance
+from tests.claude_fixtures import scripted_api
+from tests.claude_instance import ClaudeInstance
+from tests.instance import Instance, until
+from tests.scripted_api import ScriptedApi
 
+api = scripted_api("module")
 NAMES = [contract.name for contract in CHECKS["claude"]().contracts]
 WRAPPER = """\
 #!/bin/sh
@@ -85,6 +89,22 @@ def test_program_that_hangs_is_ended(instance: Instance) -> None:
     assert "broken  start: " in result.stdout
     assert "0 of 1 contract hold" in result.stdout
     assert not leftovers(instance)
+
+
+def test_claude_of_an_agent_is_checked_in_the_background(api: ScriptedApi) -> None:
+    with ClaudeInstance(api) as claudes:
+        claudes.config.write_text(
+            claudes.config.read_text().replace("check_new_versions: false", "check_new_versions: true")
+        )
+        session_id = claudes.spawn("Plain", "hello [[text:hello]]")["session_id"]
+        claudes.idle(session_id)
+        told = f"claude {claude_cli.VERSION}: checked on "
+        facts = until(
+            lambda: [fact for fact in claudes.why(session_id)["facts"] if fact.startswith(told)],
+            "it is checked",
+        )
+        assert facts[0].endswith(", all contracts hold"), facts
+        assert "not checked" not in claudes.sm("status")
 
 
 def test_check_is_for_the_operator(instance: Instance) -> None:

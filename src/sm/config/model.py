@@ -175,6 +175,9 @@ class Claude(Section):
     in a file that only you can read."""
     env: dict[Variable, Text] = {}
     """Variables added to the environment of the agent."""
+    check_new_versions: bool = True
+    """When an agent runs a claude that was not checked, run `sm check claude` in the background, with the lowest
+    priority. It spends no token."""
     briefing: AbsolutePath | None = None
     """Absolute path of a text file that replaces the built-in briefing, which every agent gets before its task. sm
     fills in {name} {id} {agent_type} {parent} {trust} {working_dir} {agent_types} {tools}."""

@@ -69,6 +69,7 @@ def running_parts(
         "archives": parts.retention.run(),
         "transcripts": parts.transcript_watch.run(),
         "upkeep": upkeep(paths, store, parts.reports, parts.messages, parts.observer),
+        "program checks": parts.program_checks.run(),
         "telegram": parts.telegram.run(),
         "web": parts.web.run(),
     }

@@ -17,6 +17,7 @@ from sm.config import Config, ConfigChanges, LoadedConfig, sandbox_for, take_ove
 from sm.core.pairing import telegram_user
 from sm.core.timers import TimerKind
 from sm.core.timestamps import iso
+from sm.daemon.check_runner import run_check
 from sm.daemon.config_file import ConfigFile
 from sm.daemon.due_timers import DueTimers
 from sm.daemon.freezer import AgentSight, Freezer
@@ -41,6 +42,7 @@ from sm.monitor.archive_records import ArchiveRecords
 from sm.monitor.completions import Completions, TurnReader
 from sm.monitor.detector import Detector
 from sm.monitor.live_screens import LiveScreens
+from sm.monitor.program_checks import ProgramChecks
 from sm.monitor.retries import Retries
 from sm.monitor.sums import TreeSums
 from sm.monitor.terminal_use import TerminalLooks
@@ -49,6 +51,7 @@ from sm.notifiers import NOTIFIERS
 from sm.paths import INSIDE_HOME, InstancePaths
 from sm.providers import PROVIDERS
 from sm.providers.base import Summarizer
+from sm.providers.checks import CheckRecords
 from sm.providers.readers import SetupDialog, ToolEnd
 from sm.requests import Dialogs, Requests, SetupDialogs
 from sm.sandboxes.home import homes
@@ -268,12 +271,16 @@ class DaemonParts:
         self.messages = messages = Messages(store, manager, dialogs)
         exchange_timers = ExchangeTimers(store, manager)
         receipts = DeliveryReceipts(store, manager)
+        self.program_checks = program_checks = ProgramChecks(
+            store, CheckRecords(paths.checks), providers, run_check
+        )
         for listener in (
             receipts,
             composer,
             DialogListener(dialogs, setup_dialogs),
             AccountListener(accounts),
             retries,
+            program_checks,
         ):
             observer.register(listener)
         self.worker = DeliveryWorker(store, manager, terminals, composer, receipts)
@@ -331,13 +338,15 @@ class DaemonParts:
         def trouble() -> list[str]:
             bot = None if link is None else link.trouble()
             troubles = (store.trouble(), terminals.trouble, bot, web.trouble(), archives.trouble)
-            return [*config_file.warnings, *filter(None, (*troubles, archives.erase_trouble))]
+            troubles_of_parts = filter(None, (*troubles, archives.erase_trouble))
+            return [*config_file.warnings, *troubles_of_parts, *program_checks.trouble()]
 
         sessions = Sessions(store, manager, workspaces, spawner, kills, timers, terminals)
         self.services = services = Services(
             sessions=sessions,
             records=Records(store, manager, self.sandboxing.writable),
             seen=seen,
+            programs=program_checks,
             restorer=restorer,
             adoptions=Adoptions(store, manager, spawner, planner, terminals, providers),
             interrupts=Interrupts(store, manager),

@@ -80,6 +80,15 @@ def identify(pid: int) -> Process | None:
     return None if stat is None or stat.gone else stat.process
 
 
+def program_of(process: Process) -> str | None:
+    """Return the absolute path of the program that a process runs; None if it is gone or belongs to another user."""
+    try:
+        path = kernel().link(f"/proc/{process.pid}/exe")
+    except OSError:
+        return None
+    return path if is_alive(process) else None
+
+
 def is_alive(process: Process) -> bool:
     return identify(process.pid) == process
 

@@ -439,6 +439,20 @@ class Provider(Protocol):
     def cost_usd(self, usages: Sequence[Usage]) -> float | None:
         """The total price in US dollars of token sums, one for each model; None when a price is unknown."""
 
+    @property
+    def program(self) -> str | None:
+        """The path or the name of the agent CLI that the configuration starts; None: it is another program."""
+        return None
+
+    @property
+    def checks_programs(self) -> bool:
+        """True if the daemon has programs checked that were not (`sm check`)."""
+        return False
+
+    def is_own_program(self, path: str) -> bool:
+        """Return whether the program at a path is this agent CLI."""
+        return False
+
     def knows_price(self, model: str) -> bool:
         """Return whether `cost_usd` knows the price of a model, named as for a spawn."""
         return True

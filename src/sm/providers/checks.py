@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Protocol
 
 from sm.client.http import Client
-from sm.config import Config
 from sm.errors import ExternalError, NotFound
 from sm.linux.files import replace_private
 
@@ -88,16 +87,14 @@ class ProgramCheck(Protocol):
 
     contracts: Sequence[Contract]
 
-    def program(self, config: Config) -> str | None:
-        """The path or the name of the program of this provider's agents; None: it is no program of this provider."""
-
     def configuration(self, program: str) -> Mapping[str, object]:
         """The document of the configuration for the private instance, without its tmux server."""
 
-    def run(self, stage: CheckStage, names: Sequence[str]) -> Iterator[Outcome]:
+    def run(self, stage: CheckStage, names: Sequence[str], *, patience: float = 1) -> Iterator[Outcome]:
         """Try the contracts with these names, and yield each outcome when it is known.
 
-        A contract that does not hold, or whose agent hangs, is an outcome and no error.
+        `patience`: the factor of all time limits. A contract that does not hold, or whose agent hangs, is an outcome
+        and no error.
         """
 
 

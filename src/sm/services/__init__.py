@@ -14,6 +14,7 @@ from sm.core.models import Session
 from sm.messaging.messages import Messages
 from sm.monitor.live_screens import LiveScreens
 from sm.monitor.monitor import Monitor
+from sm.monitor.program_checks import ProgramChecks
 from sm.requests.answers import Requests
 from sm.requests.dialogs import Dialogs
 from sm.services.digests import Digests
@@ -123,6 +124,7 @@ class Services:
     sessions: Sessions
     records: Records
     seen: SeenSessions
+    programs: ProgramChecks
     restorer: Restorer
     adoptions: Adoptions
     interrupts: Interrupts

@@ -146,6 +146,7 @@ async def why(request: ApiRequest) -> WhyView:
     services, session = request.services, request.session()
     ledger = services.monitor.ledger(session.id)
     facts = [*await services.monitor.facts(session.id), f"mode {session.mode}, from {session.mode_source}"]
+    facts += services.programs.facts(session)
     if session.paused is not None:
         facts.insert(0, pause_fact(session.paused))
     answer = build_view(

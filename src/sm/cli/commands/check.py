@@ -40,10 +40,11 @@ from sm.cli.options import current_directory
 from sm.cli.private_instance import private_instance, start_undisturbed
 from sm.core.lines import line, plural
 from sm.errors import ExternalError, NotPermitted, UsageError
-from sm.providers import CHECKS
+from sm.providers import CHECKS, PROVIDERS
 from sm.providers.checks import CheckRecord, CheckRecords, CheckStage, Outcome, ProgramCheck, identify, locate
 
 _TIMEOUT_S = 300
+_PATIENCE = 3
 
 
 @click.command(help=__doc__)
@@ -56,29 +57,33 @@ _TIMEOUT_S = 300
     multiple=True,
     help="Try only this contract, and keep nothing.",
 )
+@click.option(
+    "--patient",
+    is_flag=True,
+    help="Try a broken contract once more with longer time limits: for a busy machine.",
+)
 @json_option
-def command(provider: str, program: str | None, contracts: Sequence[str], call: Call) -> int:
+def command(provider: str, program: str | None, contracts: Sequence[str], patient: bool, call: Call) -> int:
     if call.instance.session_id is not None:
         raise NotPermitted("only the operator may check a program")
     check = CHECKS[provider]()
     names = _chosen(check, contracts)
     if program is not None and "/" in program:
         program = os.path.join(current_directory(), os.path.expanduser(program))
-    program = program or _configured(provider, check, call.instance)
+    program = program or _configured(provider, call.instance)
     found = identify(locate(program, os.environ.get("PATH")))
     began, at = time.monotonic(), now().isoformat(timespec="seconds")
     if not call.as_json:
         click.echo(
             f"Checking {provider} {found.version} at {line(found.path, 4096)}: {plural(len(names), 'contract')}"
         )
-    outcomes = []
-    for outcome in _outcomes(check, found.path, names):
-        outcomes.append(outcome)
+    outcomes = {}
+    for outcome in _outcomes(check, found.path, names, patient=patient):
+        outcomes[outcome.name] = outcome
         if not call.as_json:
             click.echo(_line(outcome))
-    order = {name: number for number, name in enumerate(names)}
-    outcomes.sort(key=lambda outcome: order[outcome.name])
-    record = CheckRecord(found, at, round(time.monotonic() - began, 1), tuple(outcomes))
+    in_order = tuple(outcomes[name] for name in names)
+    record = CheckRecord(found, at, round(time.monotonic() - began, 1), in_order)
     if not contracts:
         CheckRecords(call.instance.paths.checks).save(provider, record)
     call.show_value(asdict(record), lambda _: [_summary(record)])
@@ -92,10 +97,10 @@ def _chosen(check: ProgramCheck, contracts: Sequence[str]) -> list[str]:
     return [name for name in names if not contracts or name in contracts]
 
 
-def _configured(provider: str, check: ProgramCheck, instance: Instance) -> str:
+def _configured(provider: str, instance: Instance) -> str:
     from sm.config import load
 
-    program = check.program(load(instance.paths.config).config)
+    program = PROVIDERS[provider](load(instance.paths.config).config).program
     if program is None:
         raise UsageError(
             f"your configuration starts no program of {provider}", "name one with --program PATH"
@@ -103,7 +108,9 @@ def _configured(provider: str, check: ProgramCheck, instance: Instance) -> str:
     return program
 
 
-def _outcomes(check: ProgramCheck, program: str, names: Sequence[str]) -> Iterator[Outcome]:
+def _outcomes(check: ProgramCheck, program: str, names: Sequence[str], *, patient: bool) -> Iterator[Outcome]:
+    """Yield the outcome of each contract, and with `patient` another one of each that is broken at first."""
+
     def configure(instance: Instance, socket_name: str) -> Mapping[str, object]:
         size = {"width": 120, "height": 40}
         return {**check.configuration(program), "tmux": {"socket_name": socket_name, **size}}
@@ -111,7 +118,13 @@ def _outcomes(check: ProgramCheck, program: str, names: Sequence[str]) -> Iterat
     with private_instance("check", _TIMEOUT_S, configure) as instance:
         start_undisturbed(instance)
         directory = os.path.dirname(instance.paths.home)
-        yield from check.run(CheckStage(instance.client(start=False), directory), names)
+        stage, broken = CheckStage(instance.client(start=False), directory), []
+        for outcome in check.run(stage, names):
+            if not outcome.holds:
+                broken.append(outcome.name)
+            yield outcome
+        if patient and broken:
+            yield from check.run(stage, broken, patience=_PATIENCE)
 
 
 def _line(outcome: Outcome) -> str:

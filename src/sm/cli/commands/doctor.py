@@ -463,12 +463,13 @@ def _agent_clis(instance: Instance) -> Iterator[Check]:
     except UsageError as error:
         yield Check(False, error.message, error.hint, needed=False)
         directory = "/"
-    for make in PROVIDERS.values():
-        if (setup := make(config).setup) is not None:
-            for check in setup.checks(os.environ, directory):
+    for name, make in PROVIDERS.items():
+        provider = make(config)
+        if provider.setup is not None:
+            for check in provider.setup.checks(os.environ, directory):
                 yield Check(check.ok, check.what, check.todo, needed=False)
-    for name, check_of in CHECKS.items():
-        yield from _contracts(instance, name, check_of().program(config))
+        if name in CHECKS:
+            yield from _contracts(instance, name, provider.program)
 
 
 def _contracts(instance: Instance, name: str, program: str | None) -> Iterator[Check]:

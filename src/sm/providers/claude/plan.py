@@ -39,6 +39,7 @@ from sm.providers.claude.hooks import ClaudeHookReader, conversation_id
 from sm.providers.claude.options import BYPASS, is_sandbox_environment, merge_options, resumable_arguments
 from sm.providers.claude.permissions import bypasses, limit_to_parent
 from sm.providers.claude.pricing import context_window, cost_usd, knows_price, prices_as_of
+from sm.providers.claude.readiness import is_claude
 from sm.providers.claude.settings import session_settings
 from sm.providers.claude.setup import ClaudeSetup
 from sm.providers.claude.state import ClaudeStateReader
@@ -258,6 +259,18 @@ class ClaudeProvider(Provider):
 
     def cost_usd(self, usages: Sequence[Usage]) -> float | None:
         return cost_usd(usages, self._claude.prices)
+
+    @property
+    def program(self) -> str | None:
+        command = self._claude.default_command[0]
+        return command if is_claude(command) else None
+
+    @property
+    def checks_programs(self) -> bool:
+        return self._claude.check_new_versions
+
+    def is_own_program(self, path: str) -> bool:
+        return is_claude(path)
 
     def knows_price(self, model: str) -> bool:
         return knows_price(model, self._claude.prices)

@@ -10,14 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from sm.client.http import session_path
-from sm.config import Config
 from sm.errors import SmError
 from sm.linux.processes import read_stat
 from sm.providers.checks import CheckStage, Contract, Outcome
 from sm.providers.claude.check.home import QUIET, seed
 from sm.providers.claude.check.play import ContractBroken, Play, expect
 from sm.providers.claude.check.scripted_api import ModelRequest, ScriptedApi, TokenUsage, tool, usage
-from sm.providers.claude.readiness import is_claude
 
 _AT_ONCE = 3
 """Contracts that are played at the same time: most of their time is waiting."""
@@ -44,10 +42,6 @@ class ClaudeCheck:
     def __init__(self) -> None:
         self.contracts: Sequence[Contract] = [contract for contract, _ in _CONTRACTS.values()]
 
-    def program(self, config: Config) -> str | None:
-        command = config.claude.default_command[0]
-        return command if is_claude(command) else None
-
     def configuration(self, program: str) -> Mapping[str, object]:
         types = {
             "Plain": [],
@@ -60,18 +54,22 @@ class ClaudeCheck:
             "claude": {
                 "default_command": program,
                 "env": dict(QUIET),
+                "check_new_versions": False,
                 "agent_configs": {name: {"args": args} for name, args in types.items()},
             },
         }
 
-    def run(self, stage: CheckStage, names: Sequence[str]) -> Iterator[Outcome]:
+    def run(self, stage: CheckStage, names: Sequence[str], *, patience: float = 1) -> Iterator[Outcome]:
         home = Path(stage.directory, "home")
-        seed(home)
+        if not home.exists():
+            seed(home)
         with ScriptedApi() as api:
             pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="contract")
             try:
                 plays = [
-                    pool.submit(_play, name, Play(name, stage.client, api, Path(stage.directory), home))
+                    pool.submit(
+                        _play, name, Play(name, stage.client, api, Path(stage.directory), home, patience)
+                    )
                     for name in names
                 ]
                 for played in as_completed(plays):

@@ -31,6 +31,8 @@ class Play:
     directory: Path
     home: Path
     """The home of the agents' user."""
+    patience: float = 1
+    """The factor of all time limits."""
     sessions: list[str] = field(default_factory=list)
 
     @property
@@ -77,6 +79,7 @@ class Play:
 
         Raises ContractBroken with `what` and the state of the agents after `timeout_s`.
         """
+        timeout_s *= self.patience
         deadline = time.monotonic() + timeout_s
         while True:
             if found := look():
