@@ -15,7 +15,10 @@ ANY = {"any"}
 ALLOWED: dict[str, tuple[str, set[str]]] = {
     "providers/__init__.py": (
         "the registry",
-        {"claude", "_claude", "sm.providers.claude", "CLAUDE_CONFIG_DIR"},
+        {
+            *("claude", "_claude", "_claude_check", "ClaudeCheck", "CLAUDE_CONFIG_DIR"),
+            *("sm.providers.claude", "sm.providers.claude.check.contracts"),
+        },
     ),
     "config/__init__.py": ("exports the section", {"Claude"}),
     "config/model.py": ("the section `claude` and what it may hold", ANY),

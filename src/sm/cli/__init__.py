@@ -75,7 +75,7 @@ COMMANDS = (
     (REPORTS, "complete", "Report that the work is done, or why it failed."),
     (SETUP, "demo", "Run a demo: a small team of agents at work."),
     (SETUP, "doctor", "Check this machine for what sm needs."),
-    (SETUP, "check", "Check that sm and an agent CLI understand each other."),
+    (SETUP, "check", "Check that sm and an agent CLI still understand each other."),
     (SETUP, "config", "Show, check or edit the configuration."),
     (SETUP, "sandbox", "Manage the containers of sandboxed agents, and their image."),
     (SETUP, "mcp", "Serve the tools of sm to an MCP client on stdin and stdout."),

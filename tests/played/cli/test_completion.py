@@ -14,7 +14,7 @@ from tests.played.cli.peer import Peer
 def test_completion_offers_commands_and_names_of_sessions(run: Sm, peer: Peer) -> None:
     evil = session("bbbbbbbb", friendly_name="engineer-$(rm -rf)")
     peer.script("GET /v1/sessions", answer([session(friendly_name="engineer-login"), evil]))
-    assert run.complete("sm chec") == ["plain,checkpoints", "plain,checkpoint"]
+    assert run.complete("sm chec") == ["plain,checkpoints", "plain,checkpoint", "plain,check"]
     assert run.complete("sm kill eng") == ["plain,engineer-login"]
     assert run.complete("sm status 1a") == ["plain,1a2b3c4d"]
     assert run.complete("sm spawn --mo") == ["plain,--model"]

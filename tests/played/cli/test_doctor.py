@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -9,10 +10,12 @@ import pytest
 
 from sm.cli.commands.doctor import tmux_version
 from sm.errors import UsageError
+from sm.providers.checks import CheckRecords
 from tests.cli.conftest import Done
 from tests.cli.peer import answer
 from tests.played.cli.command import Sm
 from tests.played.cli.peer import Peer
+from tests.providers.test_checks import checked
 
 # Entries of agent_configs that remove the shipped agent types.
 NO_SHIPPED_TYPES = "Engineer: null, Architect: null, Explore: null, general-purpose: null, Coordinator: null"
@@ -26,8 +29,15 @@ NO_ENGINE = {
 SANDBOX = {"engine": NO_ENGINE, "image": None, "image_name": "sm-sandbox"}
 
 
+NOT_CHECKED = (
+    "warning  it is not checked whether sm and this claude understand each other  -> sm check claude"
+)
+
+
 def problems(done: Done) -> list[str]:
-    return [line for line in done.out.splitlines() if not line.startswith("ok ")]
+    """The lines that are not ok, without the one about a claude that nobody has checked."""
+    lines = [line for line in done.out.splitlines() if not line.startswith("ok ")]
+    return [line for line in lines if line != NOT_CHECKED]
 
 
 @pytest.mark.parametrize(
@@ -96,6 +106,21 @@ def test_doctor_finds_no_problem_on_a_complete_machine(machine: Sm, home: Path) 
     ):
         assert part in done.out
     assert not (home / "state").exists(), "doctor must not create the state directory"
+
+
+def test_doctor_says_whether_the_contracts_of_claude_hold(machine: Sm, home: Path, state: Path) -> None:
+    assert NOT_CHECKED in machine("doctor").out.splitlines()
+    record = checked(home / "bin" / "claude")
+    records = CheckRecords(str(state / "checks"))
+    records.save("claude", record)
+    (line,) = problems(machine("doctor"))
+    broken = "warning  claude 1.2.3: 1 of 2 contracts did not hold on 2026-11-29: plan"
+    assert line == f"{broken}  -> see what was found: sm check claude"
+    records.save("claude", replace(record, outcomes=record.outcomes[1:]))
+    shown = machine("doctor").out
+    assert "ok       claude 1.2.3: all of 1 contract held on 2026-11-29\n" in shown
+    (home / "bin" / "claude").write_text("an update")
+    assert NOT_CHECKED in machine("doctor").out.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -181,7 +206,9 @@ def test_doctor_json_contains_every_check(machine: Sm, home: Path) -> None:
     (home / "bin" / "tmux").unlink()
     done = json.loads(machine("doctor", "--json", code=9).out)
     assert done["ok"] is False
-    assert [check["what"] for check in done["checks"] if not check["ok"]] == ["tmux is not installed"]
+    assert [check["what"] for check in done["checks"] if not check["ok"] and check["needed"]] == [
+        "tmux is not installed"
+    ]
     assert {"ok", "what", "todo", "needed"} == set(done["checks"][0])
 
 
