@@ -9,6 +9,7 @@ from sm.core.observation import Activity, Observation, Source
 from sm.monitor.agent import Agent
 from sm.monitor.evidence import Ledger
 from sm.monitor.sources import awaits_prompt, unknown_problem
+from sm.providers.base import Fork
 from sm.providers.claude.terminal import ClaudeScreenReader
 from sm.providers.readers import FIRST_TURN_S, Readers
 from tests.samples import session
@@ -92,7 +93,7 @@ def test_lines_are_own_since_the_fork_that_copied_them(
     agent: Agent, is_fork: bool, begins: tuple[str, ...], runs: int, since: str
 ) -> None:
     """A fork that ended before its first prompt copies its original again when it is restored."""
-    agent.is_fork, agent.begins = is_fork, begins
+    agent.fork, agent.begins = Fork("0ld", "c0ffee") if is_fork else None, begins
     facts: dict[str, Any] = {
         "created_at": CREATED,
         "started_at": STARTED,

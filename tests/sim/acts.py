@@ -177,7 +177,6 @@ class Acts:
             self._told.refused_spawns += 1
             raise
         self._told.spawned.append(answer["session_id"])
-        self._told.forks.add(str(answer["session_id"]))
         self._say(f"operator forked {original} to {answer['session_id']}")
 
     def _child_of(self, name: str, number: int) -> str | None:

@@ -85,7 +85,6 @@ class Faults:
             case Fault.CLOCK:
                 by_s = (value - 0.5) * 240
                 self._say(f"FAULT the clock steps by {by_s:.0f} s")
-                self._told.clock_steps += 1
                 world.clocks.step(by_s)
             case Fault.HOOKS if target is not None:
                 self._hooks_left[target] += 1 + int(4 * value)

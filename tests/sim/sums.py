@@ -25,7 +25,7 @@ def _usage(db: sqlite3.Connection, told: Told) -> list[str]:
     removed = {row[0] for row in db.execute("SELECT id FROM sessions WHERE removed = 1")}
     found = []
     for session_id, files in told.journal.files.items():
-        if session_id in removed or (told.clock_steps and session_id in told.forks):
+        if session_id in removed:
             continue
         written = {message: used for each in files for message, used in each.usage.items()}
         have = counted.get(session_id, {})

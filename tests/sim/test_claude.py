@@ -88,6 +88,28 @@ async def test_turn_of_played_claude_is_counted_and_its_message_acknowledged() -
         assert journal.turns == 2
 
 
+async def test_fork_counts_its_own_messages_alone_whatever_the_clock_says() -> None:
+    journal = Journal()
+    async with played(Habits(permission=0, question=0, done=0), journal) as world:
+        original = await world.spawn("Plain")
+        await world.in_status(original, "idle")
+        world.clocks.step(-3600)  # the messages of the original are later than the fork is ordered
+        fork = (await world.operator.post(f"/v1/sessions/{original}/fork", {}))["session_id"]
+        await world.in_status(fork, "idle")
+        world.clocks.step(-3600)  # the messages of the fork are earlier
+        for text in ("tag1", "tag2"):
+            await world.operator.post("/v1/messages", {"to": fork, "text": text})
+            await world.in_status(fork, "running")
+            await world.in_status(fork, "idle")
+            await world.settled()
+            for session_id in (original, fork):
+                used = [sum(kind) for kind in zip(*journal.files[session_id][0].usage.values(), strict=True)]
+                progress = await world.operator.get(f"/v1/sessions/{session_id}/progress")
+                assert list(progress["tokens"].values()) == used
+            world.daemon.drop()
+            await world.start()
+
+
 async def test_dialog_of_played_claude_is_answered_by_its_hook() -> None:
     journal = Journal()
     async with played(Habits(tools_max=1, permission=1, question=0, done=0), journal) as world:

@@ -54,9 +54,6 @@ class Told:
     """The processes of each session, in order."""
     servers_lost: int = 0
     """Terminal servers and engines that ended."""
-    clock_steps: int = 0
-    forks: set[str] = field(default_factory=set)
-    """Session ids. Times tell the lines of a fork from those of its original: a known fault when the clock is set."""
     journal: Journal = field(default_factory=Journal)
     waited: list[str] = field(default_factory=list)
     """Answers of waits that are not true."""

@@ -102,8 +102,8 @@ class Agent:
     """As `Provider.fork_in`."""
     begins: Collection[str] = ()
     """The arguments of the session's first process if it began a conversation: they name it. Empty for a fork."""
-    is_fork: bool = False
-    """The process has copied the conversation of another session."""
+    fork: Fork | None = None
+    """The copy of a conversation with which the session began; None: it did not begin with one."""
     home: ContainerHome | None = None
     """The home directory of the agent's container; None: it runs on this host."""
     environment: Mapping[str, str] | None = field(default=None, repr=False)
@@ -180,12 +180,13 @@ class Agent:
 
     def own_since(self, session: Session, transcript: str) -> str:
         """The time of the first lines of this file that are the session's own; empty: all are."""
-        # A fork has all lines of its original, and a person may resume any old conversation (`/resume`). The times do
-        # not decide about other lines: the system clock may be set back. An adopted agent has its own earlier lines.
+        # A person may resume any old conversation (`/resume`). The times do not decide about other lines: the system
+        # clock may be set back. Those of a fork decide only if its original is gone. An adopted agent has its own
+        # earlier lines.
         if session.token_hash is None or self.has_begun(session, transcript):
             return ""
         # A fork that ended before its first prompt copies the conversation again, as it is then.
-        if self.is_fork and session.runs > 1 and session.started_at is not None:
+        if self.fork is not None and session.runs > 1 and session.started_at is not None:
             return session.started_at
         return session.created_at
 

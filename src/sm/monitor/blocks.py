@@ -7,9 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from sm.core.observation import Activity, Observation
+from sm.core.timestamps import iso
 from sm.core.tool_calls import TurnBreak
 from sm.core.turns import TurnWork
 from sm.core.usage import FilePosition, Todo, ToolUse
+from sm.monitor.originals import Original
 from sm.monitor.transcripts import Root, read_new
 from sm.providers.readers import TranscriptDelta, TranscriptReader
 
@@ -23,7 +25,7 @@ class TranscriptBlock:
     """The new lines of a transcript that one read found."""
 
     delta: TranscriptDelta
-    """The meaning of the lines, without the usage of other sessions, and with few observations."""
+    """The meaning of the lines, without the usage and the faults of other sessions, and with few observations."""
     position: FilePosition | None
     """The position at which the next read starts. None: the file never existed."""
     more: bool
@@ -31,6 +33,8 @@ class TranscriptBlock:
     newest_tool: ToolUse | None
     model: str | None
     """The model of the last answer in the main conversation."""
+    is_past_copy: bool = False
+    """Of a fork, which has used tokens itself: no copied line follows."""
 
 
 def read_block(
@@ -42,12 +46,15 @@ def read_block(
     below: Root,
     sidechain: bool,
     since: str,
+    original: Original | None = None,
+    is_past_copy: bool = False,
     failed: bool = False,
     work: TurnWork = _NO_WORK,
 ) -> TranscriptBlock:
     """Read about `BLOCK_MAX_BYTES`, and more if that ends in a failure: the next lines may say that it is over.
 
-    Usage and tools from before `since` belong to another session. `failed`, `work`: as for `TranscriptReader.delta`.
+    Usage and tools of lines in `original` belong to another session; without it, or if it is gone, those from before
+    `since`. `is_past_copy`: that of the block before. `failed`, `work`: as for `TranscriptReader.delta`.
     """
     limit_bytes = BLOCK_MAX_BYTES
     while True:
@@ -57,17 +64,60 @@ def read_block(
         if not (new.more and ends_in_failure) or limit_bytes >= _LONGEST_BYTES:
             break
         limit_bytes *= 2
-    usage = tuple(u for u in delta.usage if not u.at or u.at >= since)
-    tools = tuple(t for t in delta.tools if not t.at or t.at >= since)
-    said = tuple(s for s in delta.said if not s.at or s.at >= since)
-    calls = tuple(c for c in delta.calls if isinstance(c, TurnBreak) or not c.at or c.at >= since)
-    observations = condense(delta.observations)
+    is_past_copy = is_past_copy and position is not None and not new.again
+    own = _own(delta, new.lines, reader, original, since, sidechain=sidechain, is_past_copy=is_past_copy)
+    faults = {o for o in own.observations if o.fault is not None}
+    observations = (
+        o if o.fault is None or o in faults else replace(o, fault=None) for o in delta.observations
+    )
+    delta = replace(
+        delta,
+        usage=own.usage,
+        tools=own.tools,
+        said=own.said,
+        calls=own.calls,
+        observations=condense(observations),
+    )
     return TranscriptBlock(
-        replace(delta, usage=usage, tools=tools, said=said, calls=calls, observations=observations),
+        delta,
         new.position,
         new.more,
-        max(tools, key=lambda tool: tool.at, default=None),
-        next((u.model for u in reversed(usage) if not u.sidechain), None),
+        max(delta.tools, key=lambda tool: tool.at, default=None),
+        next((u.model for u in reversed(delta.usage) if not u.sidechain), None),
+        original is not None and not sidechain and (is_past_copy or bool(own.usage)),
+    )
+
+
+def _own(
+    delta: TranscriptDelta,
+    lines: Sequence[bytes],
+    reader: TranscriptReader,
+    original: Original | None,
+    since: str,
+    *,
+    sidechain: bool,
+    is_past_copy: bool,
+) -> TranscriptDelta:
+    """The part of `delta`, the meaning of `lines`, that belongs to the session."""
+    if original is None:
+        return _since(delta, since)
+    if is_past_copy or not lines:
+        return delta
+    own_lines = original.own_lines(lines, reader)
+    if own_lines is None:
+        return _since(delta, since)
+    return delta if len(own_lines) == len(lines) else reader.delta(own_lines, sidechain=sidechain, todo=())
+
+
+def _since(delta: TranscriptDelta, since: str) -> TranscriptDelta:
+    """Only the usage, tools, texts, calls and faults from `since` on, and those without a time."""
+    return replace(
+        delta,
+        usage=tuple(u for u in delta.usage if not u.at or u.at >= since),
+        tools=tuple(t for t in delta.tools if not t.at or t.at >= since),
+        said=tuple(s for s in delta.said if not s.at or s.at >= since),
+        calls=tuple(c for c in delta.calls if isinstance(c, TurnBreak) or not c.at or c.at >= since),
+        observations=tuple(o for o in delta.observations if o.fault is None or iso(o.at) >= since),
     )
 
 

@@ -63,8 +63,8 @@ class Sources:
                 session.runs == 1 or await is_unbegun(session, launch, agent.readers, self._store, agent.home)
             )
             agent.has_own_tools = launch.has_own_tools
-            agent.is_fork = agent.fork_in(launch.argv) is not None
-            agent.begins = () if agent.is_fork else launch.argv
+            agent.fork = agent.fork_in(launch.argv)
+            agent.begins = () if agent.fork is not None else launch.argv
             agent.environment = launch.environment
             agent.real_dir = session.working_dir
             if agent.home is None:
@@ -151,15 +151,13 @@ class Sources:
         if path is None or reader is None or below is None:
             return
         self._files.listen(path, session.id, lambda: agent.poke(transcript=True))
-        since = agent.own_since(session, path)
 
         async def record(tx: Transaction, observations: Sequence[Observation]) -> None:
             for observation in observations:
                 agent.transcript_turn = observation.turn or agent.transcript_turn
-            # An earlier failure in these lines is over: a turn began after it. One from before the session is that of
-            # the conversation that was copied.
+            # An earlier failure in these lines is over: a turn began after it.
             last = observations[-1] if observations else None
-            if last is not None and last.fault is not None and iso(last.at) >= since:
+            if last is not None and last.fault is not None:
                 failed = replace(last, turn=agent.transcript_turn)
                 await self._recorder.add_fault(tx, session.id, failed)
 
@@ -170,7 +168,8 @@ class Sources:
             lambda delta: self._listeners.transcript(agent, delta),
             record,
             below=below,
-            since=since,
+            since=agent.own_since(session, path),
+            fork=agent.fork,
         )
         for observation in observations:
             agent.add(observation, self._clock())

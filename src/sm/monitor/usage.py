@@ -17,8 +17,10 @@ from sm.core.turns import TurnWork
 from sm.core.usage import ActionLine, FilePosition, SaidText, Todo, ToolUse, Usage, is_same_model
 from sm.monitor.anomalies import CallStep, follow, steps_of
 from sm.monitor.blocks import TranscriptBlock, condense, read_block
+from sm.monitor.originals import Original, original_path
 from sm.monitor.transcripts import Root, archive_names, files_of, read_last
 from sm.monitor.usage_totals import UsageTotals
+from sm.providers.base import Fork
 from sm.providers.readers import TranscriptDelta, TranscriptReader
 from sm.sandboxes.home import HomeOf, on_host
 from sm.state.budgets import Budgets
@@ -71,6 +73,8 @@ class UsageMeter:
         self._settings = config.child_agents.progress
         self._positions: dict[str, dict[str, FilePosition]] = {}
         self._facts: dict[str, dict[str, Any]] = {}
+        self._originals: dict[str, dict[str, Original]] = {}
+        """By session, and by the path of the copy."""
         self._resumed: set[str] = set()
         """Sessions whose last prompt this daemon has dispatched."""
         self._changed: set[str] = set()
@@ -89,6 +93,7 @@ class UsageMeter:
         *,
         below: Root,
         since: str = "",
+        fork: Fork | None = None,
     ) -> Sequence[Observation]:
         """The observations in the new lines of the session's transcripts, condensed.
 
@@ -96,8 +101,10 @@ class UsageMeter:
         the transaction that stores the new position, so each line is recorded exactly once.
 
         Calls `dispatch` before the new position is stored, so it gets a line again if the daemon dies in between. The
-        first call for a session dispatches the last prompt again. No file outside the directory `below` is read. Usage
-        before `since` belongs to another session: a copied conversation has all the lines of its original.
+        first call for a session dispatches the last prompt again. No file outside the directory `below` is read.
+
+        Usage before `since` belongs to another session. `fork`: the copy of a conversation that the session began with.
+        Its lines that are in the original too belong to another session, whatever their times are.
         """
         observations: tuple[Observation, ...] = ()
         if session.id not in self._resumed:
@@ -109,8 +116,10 @@ class UsageMeter:
             more = True
             while more:
                 todo = await self._todo(session.id)
-                current = path == transcript
-                facts = await self._facts_of(session.id) if current else {}
+                current, is_sub_agents = path == transcript, _is_sub_agents(path, below)
+                original = self._original(session.id, fork, path, below)
+                known = await self._facts_of(session.id)
+                facts = known if current else {}
                 position = positions.get(path)
                 block = await asyncio.to_thread(
                     read_block,
@@ -119,8 +128,11 @@ class UsageMeter:
                     reader,
                     todo,
                     below=below,
-                    sidechain=_is_sub_agents(path, below),
-                    since=since,
+                    sidechain=is_sub_agents,
+                    # A fork copies no files of sub-agents (claude 2.1.197, measured).
+                    since="" if original is not None and is_sub_agents else since,
+                    original=original,
+                    is_past_copy=known.get("own_from") == path,
                     failed=bool(facts.get("failed")),
                     work=work_of(facts),
                 )
@@ -134,6 +146,13 @@ class UsageMeter:
                 if current:
                     observations = condense((*observations, *block.delta.observations))
         return observations
+
+    def _original(self, session_id: str, fork: Fork | None, path: str, below: Root) -> Original | None:
+        """The file of which the file at `path` may have copied lines; None: of none."""
+        original = original_path(fork, path)
+        if original is None:
+            return None
+        return self._originals.setdefault(session_id, {}).setdefault(path, Original(original, below))
 
     async def _dispatch_last_prompt(
         self,
@@ -195,6 +214,11 @@ class UsageMeter:
         facts, delta = dict(await self._facts_of(session_id)), block.delta
         counts_tokens = self._settings.enable_token_tracking
         counts_tools = self._settings.enable_tool_tracking
+        if block.is_past_copy:
+            facts["own_from"] = path
+            self._originals.get(session_id, {}).pop(path, None)  # which has the ids of all its entries
+        elif facts.get("own_from") == path:  # another file took its place
+            del facts["own_from"]
         if current:
             facts["transcript"] = path
             facts.pop("failed", None)
@@ -347,6 +371,7 @@ class UsageMeter:
     def forget(self, session_id: str) -> None:
         """Drop the cache of a session whose process is gone; the database keeps the data."""
         self._resumed.discard(session_id)
+        self._originals.pop(session_id, None)
         self._positions.pop(session_id, None)
         self._facts.pop(session_id, None)
         self.totals.forget(session_id)
