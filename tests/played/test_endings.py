@@ -6,6 +6,8 @@ import signal
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from tests.fixtures import context_fixture
 from tests.integration.ended_agents import end_events, outcome, rows
 from tests.sim.programs import Running
@@ -138,6 +140,27 @@ def test_kill_says_that_the_end_is_not_known_when_tmux_does_not_answer(instance:
     finally:
         instance.world.server.is_deaf = False
     assert instance.ended(session["session_id"])["status"] == "killed"
+
+
+@pytest.mark.parametrize("restart", ["never", "on-failure"])
+def test_agent_that_ended_before_its_kill_was_not_killed_and_does_not_start_again(
+    instance: Instance, restart: str
+) -> None:
+    instance.sm("status")
+    session = instance.spawn("Sleeper", "--restart", restart)
+    instance.world.server.is_deaf = True
+    try:
+        os.kill(session["pid"], signal.SIGUSR1)
+        until(lambda: not instance.lives(session["pid"]), "the agent has ended")
+        kill = instance.start_command("kill", session["session_id"])
+        until(lambda: rows(instance, "SELECT 1 FROM outbox WHERE kind = 'kill'"), "the kill is recorded")
+        instance.restart()
+    finally:
+        instance.world.server.is_deaf = False
+    assert kill.wait(60) == 0
+    instance.settle()
+    assert outcome(instance.session(session["session_id"])) == ("error", None, signal.SIGUSR1)
+    assert end_events(instance, session["session_id"]) == ["error"]
 
 
 def test_status_is_marked_stale_when_tmux_does_not_answer(instance: Instance) -> None:

@@ -9,6 +9,7 @@ from sm.core.labels import name_to_type, short_label
 from sm.core.lifecycle import is_live
 from sm.core.models import OPERATOR, Caller, RequestKey, Session
 from sm.errors import ExternalError, IllegalState
+from sm.linux.processes import is_alive
 from sm.policy.access import Action
 from sm.sessions.leftovers import Leftover, Leftovers, listed
 from sm.sessions.manager import Manager
@@ -107,7 +108,10 @@ class Kills:
             raise IllegalState(f"session {short_label(session)} has already ended ({session.status})")
         for victim in victims:
             if force or end_by_kill(tx, victim.id) is None:
-                await tx.effect(EffectKind.KILL, victim.id, {"force": force, "by": str(caller)}, tx.now)
+                payload = {"force": force, "by": str(caller)}
+                if victim.process is not None and not is_alive(victim.process):
+                    payload["gone"] = True  # its end is not recorded yet, such as while tmux does not respond
+                await tx.effect(EffectKind.KILL, victim.id, payload, tx.now)
 
     async def kill_all(self) -> list[str]:
         """Kill every session whose process may live (`sm daemon stop --all`); return the ids of killed sessions."""

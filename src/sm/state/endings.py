@@ -79,10 +79,13 @@ class Endings:
             await self._end_for_pause(tx, session, replace(signal, emitted_at=tx.now), exit, of_pause)
             return
         kill = kill or of_pause
-        if exit is not None and kill is not None:
+        is_late = kill is not None and bool(
+            kill.payload.get("gone")
+        )  # the process had ended before the order
+        if exit is not None and kill is not None and not is_late:
             reason = str(kill.payload.get("reason", "requested with sm kill"))
             signal = Signal(SignalKind.KILLED, EffectKind.KILL, reason, tx.now, exit)
-        if exit is not None:
+        if exit is not None and not is_late:
             closed = signal.source == LossCause.TERMINAL
             follow_up = after_end(session, signal, exit, tx.now, tx.ran_s(session), closed=closed)
             if isinstance(follow_up, Restart):
