@@ -1,5 +1,6 @@
 """Which end status a session must have: that of the end of its process, as the played world saw it."""
 
+import json
 import signal
 import sqlite3
 from collections.abc import Sequence
@@ -7,6 +8,8 @@ from collections.abc import Sequence
 from sm.core.models import Exit
 from tests.sim.told import Cause, Run, Told
 
+_Event = tuple[int, str, str, str]
+"""Its number, type, message and metadata."""
 _ENDINGS = ("completed", "error", "killed", "abandoned")
 
 
@@ -23,7 +26,7 @@ def wrong_endings(db: sqlite3.Connection, told: Told) -> list[str]:
         if session_id not in rows:
             continue
         events = db.execute(
-            "SELECT seq, type, message FROM events WHERE session_id = ? ORDER BY seq", (session_id,)
+            "SELECT seq, type, message, metadata FROM events WHERE session_id = ? ORDER BY seq", (session_id,)
         ).fetchall()
         for run in runs:
             found += _wrong_event(session_id, run, events, told)
@@ -31,26 +34,34 @@ def wrong_endings(db: sqlite3.Connection, told: Told) -> list[str]:
     return found
 
 
-def _wrong_event(session_id: str, run: Run, events: Sequence[tuple[int, str, str]], told: Told) -> list[str]:
+def _wrong_event(session_id: str, run: Run, events: Sequence[_Event], told: Told) -> list[str]:
     if run.process.exit is None or run.ended_after is None:
         return []
-    ending = None
-    for seq, type, message in events:
-        if seq <= run.ended_after:
-            continue
-        if type in _ENDINGS:
-            # The last usage is counted before the end is recorded. If it spends a budget, a kill is ordered.
-            is_of_budget = type == "killed" and "(budget of " in message
-            ending = None if is_of_budget else type
-            break
-        if type in ("reopened", "restarted", "started"):
-            break
+    ending = _recorded([event for event in events if event[0] > run.ended_after])
     if ending is None or ending in _expected(run):
         return []
     if ending == "error" and run.process.place is not None and told.servers_lost:
         return []  # the engine, which alone knows the exit, did not answer
     end = f"{run.kind} with {run.process.exit}, ended by {run.cause}"
     return [f"3: the end of session {session_id} ({end}) was recorded as {ending}"]
+
+
+def _recorded(events: Sequence[_Event]) -> str | None:
+    """The kind of end that the first of these events about an end names; None: none, or for another reason."""
+    for _, type, message, metadata in events:
+        about = json.loads(metadata)
+        if type in _ENDINGS:
+            # The last usage is counted before the end is recorded. If it spends a budget, a kill is ordered.
+            is_of_budget = type == "killed" and "(budget of " in message
+            # Nobody may know yet that the process of a session is gone whose proposal is approved.
+            return None if is_of_budget or about.get("source") == "approval" else str(type)
+        if type == "warning" and about.get("kind") == "crash_loop" and not about["ended"]:
+            return "error"  # a restart follows, and whatever ends the session before it does not end this process
+        if type == "paused" and about.get("held") == "ended":
+            return None  # the pause has ended the process, and the session goes on without one
+        if type in ("reopened", "restarted", "started"):
+            return None
+    return None
 
 
 def _expected(run: Run) -> set[str]:
