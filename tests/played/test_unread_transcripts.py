@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -180,3 +181,76 @@ def test_restored_session_counts_the_last_usage_of_its_earlier_process(stage: St
         until(lambda: has_ended(stage, agent), "its end is recorded")
         stage.sm("restore", agent.id)
     assert_counted(stage, agent)
+
+
+def total(stage: Stage) -> int:
+    return int(stage.json("usage")["total"]["tokens"]["output"])
+
+
+def test_removed_session_leaves_the_usage_that_was_not_read_before(stage: Stage, agent: Agent) -> None:
+    with unreadable():
+        spend(agent, 2, 20)
+        end(stage, agent)
+        until(lambda: has_ended(stage, agent), "its end is recorded")
+    agent.append_message(usage(3, 3))  # by a process that it left behind
+    stage.sm("rm", agent.id)
+    assert total(stage) == 123
+    stage.wait(2 * 3600)
+    assert total(stage) == 123
+
+
+def test_removed_session_leaves_its_usage_when_the_daemon_dies_at_any_step(stage: Stage) -> None:
+    steps = agents = 0
+    dies = True
+    while dies:
+        agent = stage.agent("Plain")
+        spend(agent, 1, 100)
+        until(lambda: output(agent) == 100, "its first usage is counted")  # noqa: B023
+        end(stage, agent)
+        until(lambda: has_ended(stage, agent), "its end is recorded")  # noqa: B023
+        agent.append_message(usage(2, 20))
+        daemon, agents, steps = stage.world.daemon, agents + 1, steps + 19
+        stage.drop_after(steps)
+        stage.run("rm", agent.id)  # it starts the next daemon, and repeats its request
+        stage.loop.forget_interruptions()
+        dies = not daemon.is_running
+        assert stage.run("status", agent.id).returncode == 3
+        assert total(stage) == agents * 120
+    assert agents > 5
+
+
+def test_session_whose_transcript_cannot_be_read_is_removed_and_its_events_say_so(
+    stage: Stage, agent: Agent
+) -> None:
+    with unreadable():
+        spend(agent, 2, 20)
+        end(stage, agent)
+        until(lambda: has_ended(stage, agent), "its end is recorded")
+        stage.sm("rm", agent.id)
+    assert total(stage) == 100
+    told = [e["message"] for e in stage.json("events", "--type", "warning")]
+    assert (
+        f"Session {agent.id} - was removed, and the end of its transcript could not be read: Input/output error. The "
+        "usage in it is not counted"
+    ) in told
+
+
+@pytest.mark.parametrize("dies", [False, True], ids=["same daemon", "next daemon"])
+def test_archive_has_the_usage_that_was_read_after_the_end(stage: Stage, agent: Agent, *, dies: bool) -> None:
+    archive = stage.state / "archives" / agent.id / "usage.json"
+
+    def archived() -> int:
+        return sum(used["output"] for used in json.loads(archive.read_text())["models"])
+
+    with unreadable():
+        spend(agent, 2, 20)
+        end(stage, agent)
+        until(lambda: has_ended(stage, agent), "its end is recorded")
+        until(archive.exists, "its archive is written")
+        assert archived() == 100
+        if dies:
+            stage.kill_daemon()
+    if dies:
+        stage.start_daemon()
+    stage.wait(2 * 3600)
+    assert output(agent) == archived() == 120

@@ -194,7 +194,11 @@ class Clock:
 
 
 def records(mail: Mail) -> Records:
-    return Records(mail.store, mail.manager, WritablePaths(mail.store, lambda _: SandboxSection()))
+    async def read_to_end(session_id: str) -> None:
+        """The sessions have no transcripts."""
+
+    writable = WritablePaths(mail.store, lambda _: SandboxSection())
+    return Records(mail.store, mail.manager, writable, read_to_end)
 
 
 async def test_notices_of_a_removed_session_leave_the_inbox_of_the_caller_who_removed_it(mail: Mail) -> None:

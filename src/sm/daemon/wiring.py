@@ -264,7 +264,7 @@ class DaemonParts:
         usage.rules = detector.follow_facts
         self.cut_off = cut_off = CutOffSessions(store, restorer)
         self.watcher = watcher = Watcher(store, manager, terminals, observer, sandbox)
-        self.unread_transcripts = UnreadTranscripts(store, observer, steady)
+        self.unread_transcripts = UnreadTranscripts(store, manager, observer, steady)
         composer = ComposerDriver(terminals, observer)
         self.dialogs = dialogs = Dialogs(store, manager, terminals)
         self.setup_dialogs = setup_dialogs = SetupDialogs(store, manager, terminals, kills)
@@ -344,7 +344,7 @@ class DaemonParts:
         sessions = Sessions(store, manager, workspaces, spawner, kills, timers, terminals)
         self.services = services = Services(
             sessions=sessions,
-            records=Records(store, manager, self.sandboxing.writable),
+            records=Records(store, manager, self.sandboxing.writable, observer.read_to_end),
             seen=seen,
             programs=program_checks,
             restorer=restorer,

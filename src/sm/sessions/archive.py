@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from dataclasses import astuple, dataclass
 from functools import partial
@@ -24,6 +24,7 @@ from sm.sessions.writable_paths import WritablePaths
 from sm.state.endings import set_parent
 from sm.state.notices import withdraw
 from sm.state.sessions import set_archived
+from sm.state.unread_transcripts import tell_uncounted
 from sm.store import Store, Transaction
 
 
@@ -50,10 +51,17 @@ class WorktreeUse:
     """The removed session was sandboxed, or another sandboxed session could write to the repository."""
 
 
+ReadToEnd = Callable[[str], Awaitable[str | None]]
+"""Counts the usage in the last lines of a session's transcript: `Observer.read_to_end`."""
+
+
 class Records:
-    def __init__(self, store: Store, manager: Manager, writable: WritablePaths) -> None:
+    def __init__(
+        self, store: Store, manager: Manager, writable: WritablePaths, read_to_end: ReadToEnd
+    ) -> None:
         self._store = store
         self._manager = manager
+        self._read_to_end = read_to_end
         self.writable = writable
 
     async def archive(
@@ -75,14 +83,15 @@ class Records:
         return after
 
     async def remove(self, caller: Caller, reference: str, key: RequestKey | None) -> RemovedSession:
-        """Delete a session with its texts, terminal and files. Its events stay.
+        """Delete a session with its texts, terminal and files. Its events and the sums of its usage stay.
 
-        Raises IllegalState while its process lives.
+        Counts the usage that is still unread in its transcript before. Raises IllegalState while its process lives.
         """
         async with self._store.transaction(caller, key) as tx:
             if tx.replayed is not None:  # the session of a repeated request no longer exists
                 return RemovedSession(*tx.replayed.split("\n"))
         session = self._manager.find(caller, reference, Action.REMOVE)
+        unread = None if session.exit is None else await self._read_to_end(session.id)
         async with self._store.transaction(caller, key) as tx:
             now = tx.session(session.id)
             if now.exit is None:
@@ -111,6 +120,8 @@ class Records:
             await self._manager.budgets.leave(tx, now)
             await self._manager.exchanges.leave(tx, now)
             await withdraw(tx, now.id, partial(_is_void_after_removal, caller))
+            if unread is not None:
+                await tell_uncounted(tx, now, unread)
             await tx.effect(EffectKind.REMOVE, now.id, {"terminal": now.terminal}, tx.now)
             await tx.remove(now)
             done = RemovedSession(

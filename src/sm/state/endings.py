@@ -169,12 +169,13 @@ class Endings:
         await cancel_requests(tx, session, at, f"session {short_label(session)} has ended")
         await self._release_children(tx, session, at, signal)
         is_archived = self._cleanup.auto_archive_transcript
-        await self._archive(tx, session)
+        await self.archive(tx, session)
         if self._cleanup.close_tmux_session:
             payload = {**_terminal_of(session, at), "archived": is_archived}
             await tx.effect(EffectKind.CLOSE, session.id, payload, at)
 
-    async def _archive(self, tx: Transaction, session: Session) -> None:
+    async def archive(self, tx: Transaction, session: Session) -> None:
+        """Write the archive of a session, again if it has one, unless the configuration wants none."""
         if self._cleanup.auto_archive_transcript:
             await tx.effect(EffectKind.ARCHIVE, session.id, _terminal_of(session, tx.now), tx.now)
 
@@ -185,7 +186,7 @@ class Endings:
             payload = {"force": False, "by": "cleanup.auto_kill_on_complete"}
             await tx.effect(EffectKind.KILL, session.id, payload, tx.now)  # its end is archived
         elif done:
-            await self._archive(tx, session)
+            await self.archive(tx, session)
             if self._cleanup.reap_completed_after is not None:
                 after_s = float(self._cleanup.reap_completed_after)
                 facts = {"completed_at": session.completed_at}
@@ -217,7 +218,7 @@ class Endings:
                 after = await move(tx, self._notices, child.id, signal_of_child)
                 after = await self.ended_without_process(tx, child, after)
                 if after.exit is None:
-                    await self._archive(tx, after)
+                    await self.archive(tx, after)
 
     async def rejoin(self, tx: Transaction, session: Session) -> Session:
         """Give a session that starts again its place in the tree: under its parent, above the children it lost.

@@ -5,6 +5,7 @@ The timer `unread` of a session is written with its end, so no crash of the daem
 
 from dataclasses import replace
 
+from sm.core.models import Session
 from sm.core.states import EventType
 from sm.core.timers import Timer, TimerKind
 from sm.core.wording import subject
@@ -33,3 +34,12 @@ async def tell_unread(tx: Transaction, timer: Timer, why: str) -> None:
         "tries again",
         {},
     )
+
+
+async def tell_uncounted(tx: Transaction, session: Session, why: str) -> None:
+    """Warn that a session is removed whose last usage will never be counted."""
+    text = (
+        f"{subject(session)} - was removed, and the end of its transcript could not be read: {why}. The usage in it is "
+        "not counted"
+    )
+    await tx.event(EventType.WARNING, session, tx.now, text, {})
