@@ -26,6 +26,7 @@ from sm.daemon.log import set_log_level
 from sm.daemon.outbox import Outbox
 from sm.daemon.sandboxing import SandboxParts
 from sm.daemon.web_server import WebServer
+from sm.linux.file_threads import FileThreads
 from sm.linux.processes import die_with_parent
 from sm.mcp import McpServer
 from sm.messaging import (
@@ -223,8 +224,9 @@ class DaemonParts:
         restorer = Restorer(store, manager, spawner, planner, sandbox, terminals)
         self.waiting = waiting = WaitingSessions(store, manager)
         cleanup = config.child_agents.cleanup
-        usage = UsageMeter(store, config, now, home_of, budgets=manager.budgets)
-        archive_records = ArchiveRecords(store, manager, usage)
+        file_threads = FileThreads()
+        usage = UsageMeter(store, config, now, home_of, budgets=manager.budgets, threads=file_threads)
+        archive_records = ArchiveRecords(store, manager, usage, file_threads)
         self.archives = archives = Archives(
             cleanup.archive_path or paths.archives, terminals, archive_records
         )
@@ -243,6 +245,7 @@ class DaemonParts:
             off=off,
             home_of=home_of,
             clock=wall,
+            threads=file_threads,
         )
         use_of_terminal = TerminalLooks(terminals, manager).use_of
         completions = Completions(config, store, manager, reports, use_of_terminal)

@@ -1,6 +1,5 @@
 """Collects what the archive of an ended session holds: its records in the store, and its transcripts."""
 
-import asyncio
 import os
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -8,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from sm.core.timestamps import iso
+from sm.linux.file_threads import FileThreads
 from sm.monitor.transcripts import FILES_MAX, Root, archive_names, files_of, opened
 from sm.monitor.usage import UsageMeter
 from sm.sessions.manager import Manager
@@ -21,10 +21,11 @@ _SECRET = frozenset({"token_hash"})
 class ArchiveRecords:
     """A `SessionRecords` of the store."""
 
-    def __init__(self, store: Store, manager: Manager, usage: UsageMeter) -> None:
+    def __init__(self, store: Store, manager: Manager, usage: UsageMeter, threads: FileThreads) -> None:
         self._store = store
         self._manager = manager
         self._usage = usage
+        self._threads = threads
 
     async def collect(self, session_id: str) -> ArchiveContents | None:
         session = self._store.sessions.get(session_id)
@@ -45,7 +46,7 @@ class ArchiveRecords:
             return ArchiveContents(files)
         below = await self._usage.root_of(session, reader)
         mains = await self._usage.conversations(session, below)
-        return ArchiveContents(files, await asyncio.to_thread(_transcripts, mains, below))
+        return ArchiveContents(files, await self._threads.run(session.transcript, _transcripts, mains, below))
 
     @durable
     async def add_terminal(self, session_id: str, lines: Sequence[str], since_s: float) -> None:

@@ -21,6 +21,7 @@ from sm.core.timers import TimerKind
 from sm.core.timestamps import epoch_s, is_later, iso
 from sm.core.turn_ends import ReportedEnd
 from sm.errors import SmError, StorageFull
+from sm.linux.file_threads import FileThreads
 from sm.monitor.agent import Agent
 from sm.monitor.completions import TurnReader
 from sm.monitor.evidence import Ledger
@@ -40,6 +41,7 @@ from sm.terminals.base import Terminals
 log = logging.getLogger(__name__)
 
 _SWEEP_EVERY_S = 10.0
+_SWEPT_WITHIN_S = 5.0
 _DRAWN_WITHIN_S = 0.05
 """How long an agent may take to finish drawing."""
 _HOOKS_WAITING_MAX = 32
@@ -65,7 +67,10 @@ class Observer:
         off: Collection[Source] = (),
         home_of: HomeOf = on_host,
         clock: Callable[[], float] = time.time,
+        threads: FileThreads | None = None,
     ) -> None:
+        threads = threads or FileThreads()
+        self._threads = threads
         self._store = store
         self._manager = manager
         self._usage = usage
@@ -77,7 +82,16 @@ class Observer:
         self._files = FileEvents()
         self._recorder = Recorder(store, manager, usage, turns)
         self._sources = Sources(
-            store, terminals, usage, self._files, self._recorder, self._listeners, self._off, home_of, clock
+            store,
+            terminals,
+            usage,
+            self._files,
+            self._recorder,
+            self._listeners,
+            self._off,
+            home_of,
+            clock,
+            threads,
         )
         self._last_reads = LastReads(self._sources, self._forget_ended)
         self._sweeping: asyncio.Task[None] | None = None
@@ -201,8 +215,8 @@ class Observer:
         setup = None if session is None else self._manager.provider(session).setup
         if setup is None or session is None or agent.environment is None:
             return ()
-        return await asyncio.to_thread(
-            setup.session_warnings, agent.environment, session.working_dir, agent.home
+        return await self._threads.run(
+            session.working_dir, setup.session_warnings, agent.environment, session.working_dir, agent.home
         )
 
     def activity(self, session_id: str) -> str | None:
@@ -394,7 +408,12 @@ class Observer:
 
     async def _sweep_states(self) -> None:
         files = {s: agent.state_file for s, agent in self._agents.items() if agent.state_file is not None}
-        for session_id, changed_ns in (await asyncio.to_thread(changes, files)).items():
+        changed: dict[str, int] = {}
+        for some in await self._threads.run_each(
+            files, lambda some: changes({s: files[s] for s in some}), _SWEPT_WITHIN_S
+        ):
+            changed |= some
+        for session_id, changed_ns in changed.items():
             agent = self._agents.get(session_id)
             if agent is None:
                 continue

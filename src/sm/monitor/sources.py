@@ -12,6 +12,7 @@ from sm.core.observation import Activity, Observation, Source
 from sm.core.text import folded
 from sm.core.timestamps import iso
 from sm.errors import TerminalError
+from sm.linux.file_threads import FileThreads
 from sm.linux.jobs import InputLoss, NoInput, input_loss
 from sm.linux.processes import namespace_pid
 from sm.monitor.agent import Agent
@@ -28,6 +29,7 @@ from sm.store import Store, Transaction
 from sm.terminals.base import Screen
 
 _LOOK_AGAIN_S = 1.0
+_ANSWERS_WITHIN_S = 5.0
 _TURN_LINES = 200
 _TURN_MAX_BYTES = 512 * 1024
 """How much of a transcript to search for the end of its last turn. What follows an end is short."""
@@ -51,6 +53,7 @@ class Sources:
     """Sources not to believe."""
     _home_of: HomeOf
     _clock: Callable[[], float]
+    _threads: FileThreads
 
     async def prepare(self, agent: Agent) -> None:
         """Find the paths of the agent's files, once."""
@@ -60,7 +63,8 @@ class Sources:
             agent.home = self._home_of(session)
             # A restored agent resumes its conversation and waits for input, unless its conversation had not begun.
             agent.expects_turn = launch.has_prompt and (
-                session.runs == 1 or await is_unbegun(session, launch, agent.readers, self._store, agent.home)
+                session.runs == 1
+                or await is_unbegun(session, launch, agent.readers, self._store, agent.home, self._threads)
             )
             agent.has_own_tools = launch.has_own_tools
             agent.fork = agent.fork_in(launch.argv)
@@ -68,7 +72,7 @@ class Sources:
             agent.environment = launch.environment
             agent.real_dir = session.working_dir
             if agent.home is None:
-                agent.real_dir = await asyncio.to_thread(os.path.realpath, session.working_dir)
+                agent.real_dir = await self._real_dir(session.working_dir)
             await self._recall_end(agent, session)
         state = agent.readers.state
         if state is not None and agent.state_file is None and agent.process is not None:
@@ -77,6 +81,14 @@ class Sources:
             agent.state_file = path if agent.home is None else agent.home.host_path(path)
             if agent.state_file is not None:
                 self._files.listen(agent.state_file, agent.session_id, lambda: agent.poke(state=True))
+
+    async def _real_dir(self, path: str) -> str:
+        """The path without links; unchanged if its file system does not answer."""
+        try:
+            async with asyncio.timeout(_ANSWERS_WITHIN_S):
+                return await self._threads.run(path, os.path.realpath, path)
+        except TimeoutError:
+            return path
 
     async def _recall_end(self, agent: Agent, session: Session) -> None:
         """Add the end of a turn that an earlier daemon stored, if the status does not follow it yet."""
@@ -115,7 +127,7 @@ class Sources:
         reader = agent.readers.state
         if reader is None or file is None or agent.published is None:
             return None
-        _, text = await asyncio.to_thread(content, file, agent.home)
+        _, text = await self._threads.run(file, content, file, agent.home)
         return None if text is None else reader.state(text, agent.published)
 
     async def _state(self, agent: Agent) -> None:
@@ -123,7 +135,9 @@ class Sources:
         if reader is None or agent.state_file is None or agent.published is None:
             return
         self._files.listen(agent.state_file, agent.session_id, lambda: agent.poke(state=True))
-        agent.state_changed_ns, text = await asyncio.to_thread(content, agent.state_file, agent.home)
+        agent.state_changed_ns, text = await self._threads.run(
+            agent.state_file, content, agent.state_file, agent.home
+        )
         if text is None:
             agent.ledger.forget(Source.STATE_FILE)
             return
@@ -181,7 +195,7 @@ class Sources:
 
         The hook that reported the end may have been lost with the daemon that it reported to.
         """
-        lines = await asyncio.to_thread(read_last, path, _TURN_LINES, _TURN_MAX_BYTES, below=below)
+        lines = await self._threads.run(path, read_last, path, _TURN_LINES, _TURN_MAX_BYTES, below=below)
         last = await asyncio.to_thread(reader.last_turn, lines)
         agent.may_have_missed_end = last is None and not agent.hook_seen
         session, hook = self._store.sessions.get(agent.session_id), agent.ledger.entries.get(Source.HOOK)

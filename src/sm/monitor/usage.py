@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, fields, replace
 from functools import partial
@@ -15,6 +15,7 @@ from sm.core.observation import Observation
 from sm.core.tool_calls import TurnBreak
 from sm.core.turns import TurnWork
 from sm.core.usage import ActionLine, FilePosition, SaidText, Todo, ToolUse, Usage, is_same_model
+from sm.linux.file_threads import FileThreads
 from sm.monitor.anomalies import CallStep, follow, steps_of
 from sm.monitor.blocks import TranscriptBlock, condense, read_block
 from sm.monitor.originals import Original, original_path
@@ -26,6 +27,7 @@ from sm.sandboxes.home import HomeOf, on_host
 from sm.state.budgets import Budgets
 from sm.store import Store, Transaction, durable
 
+_LOOKED_WITHIN_S = 5.0
 _PROMPT_MAX_BYTES = 1024 * 1024
 _TAIL_MAX_BYTES = 2 * 1024 * 1024
 _LINES_PER_ACTION = 4
@@ -64,9 +66,11 @@ class UsageMeter:
         home_of: HomeOf = on_host,
         *,
         budgets: Budgets | None = None,
+        threads: FileThreads | None = None,
     ) -> None:
-        """`budgets`: charged with the usage; None: nothing is."""
+        """`budgets`: charged with the usage; None: nothing is. `threads`: by default its own."""
         self._store = store
+        self._threads = threads or FileThreads()
         self._budgets = budgets
         self._home_of = home_of
         self._now = now
@@ -112,7 +116,7 @@ class UsageMeter:
             await self._dispatch_last_prompt(session.id, transcript, reader, dispatch, below)
         await self._start_conversation(session.id, transcript)
         positions = await self._positions_of(session.id)
-        for path in await asyncio.to_thread(_grown, transcript, dict(positions), below):
+        for path in await self._threads.run(transcript, _grown, transcript, dict(positions), below):
             more = True
             while more:
                 todo = await self._todo(session.id)
@@ -121,7 +125,8 @@ class UsageMeter:
                 known = await self._facts_of(session.id)
                 facts = known if current else {}
                 position = positions.get(path)
-                block = await asyncio.to_thread(
+                block = await self._threads.run(
+                    path,
                     read_block,
                     path,
                     position,
@@ -166,8 +171,8 @@ class UsageMeter:
         position = (await self._positions_of(session_id)).get(transcript)
         if position is None:
             return
-        lines = await asyncio.to_thread(
-            read_last, transcript, _PROMPT_LINES, _PROMPT_MAX_BYTES, below=below, before=position
+        lines = await self._threads.run(
+            transcript, read_last, transcript, _PROMPT_LINES, _PROMPT_MAX_BYTES, below=below, before=position
         )
         delta = await asyncio.to_thread(reader.delta, lines, sidechain=False, todo=())
         prompts = [accepted for accepted in delta.accepted if accepted.parent is not None]
@@ -175,13 +180,17 @@ class UsageMeter:
             await dispatch(TranscriptDelta(accepted=(prompts[-1],)))
 
     async def find_grown(self, transcripts: Mapping[str, tuple[str, Root]]) -> set[str]:
-        """The sessions with unread lines, found in one thread. `transcripts`: (file, directory above it) by session."""
+        """The sessions with unread lines, found in one thread for each mount that answers.
+
+        `transcripts`: (file, directory above it) by session.
+        """
         known = {s: dict(self._positions.get(s, {})) for s in transcripts}
 
-        def look() -> set[str]:
-            return {s for s, (path, below) in transcripts.items() if _grown(path, known[s], below)}
+        def look(some: Collection[str]) -> set[str]:
+            return {s for s in some if _grown(transcripts[s][0], known[s], transcripts[s][1])}
 
-        return await asyncio.to_thread(look)
+        paths = {s: path for s, (path, _) in transcripts.items()}
+        return set().union(*await self._threads.run_each(paths, look, _LOOKED_WITHIN_S))
 
     async def add_transcript(self, session_id: str, transcript: str) -> None:
         """Read this transcript of the session even if another conversation starts before the next read."""
@@ -389,8 +398,8 @@ class UsageMeter:
             return ()
         below = await self.root_of(session, reader)
         *before, current = await self.conversations(session, below)
-        return await asyncio.to_thread(
-            _last_actions, current, before, reader, count, session.working_dir, below, archive
+        return await self._threads.run(
+            current, _last_actions, current, before, reader, count, session.working_dir, below, archive
         )
 
     async def root_of(self, session: Session, reader: TranscriptReader) -> Root:

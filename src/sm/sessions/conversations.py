@@ -1,12 +1,12 @@
 """Finds the conversation that a new process of a session resumes or copies."""
 
-import asyncio
 import os
 from dataclasses import dataclass
 
 from sm.core.labels import short_label
 from sm.core.models import Launch, Session
 from sm.errors import IllegalState
+from sm.linux.file_threads import FileThreads
 from sm.providers.base import Provider
 from sm.providers.readers import Readers
 from sm.sandboxes.home import ContainerHome
@@ -25,7 +25,12 @@ class ConversationSource:
 
 
 async def source_of(
-    session: Session, launch: Launch, provider: Provider, store: Store, home: ContainerHome | None
+    session: Session,
+    launch: Launch,
+    provider: Provider,
+    store: Store,
+    home: ContainerHome | None,
+    threads: FileThreads,
 ) -> ConversationSource:
     """The conversation that continues the session. `launch`: of the session's first process.
 
@@ -42,9 +47,9 @@ async def source_of(
         )
     fork, readers = provider.fork_in(launch.argv), provider.readers
     if fork is not None and fork.copy == session.conversation:
-        stored = await _is_stored(session, launch, readers, home)
+        stored = await _is_stored(session, launch, readers, home, threads)
         return ConversationSource(session.conversation if stored else fork.original, copied=not stored)
-    unbegun = await is_unbegun(session, launch, readers, store, home)
+    unbegun = await is_unbegun(session, launch, readers, store, home, threads)
     prompt = await _prompt_to_pass(session, store) if unbegun else None
     return ConversationSource(session.conversation, copied=False, prompt=prompt)
 
@@ -57,7 +62,12 @@ async def _prompt_to_pass(session: Session, store: Store) -> str:
 
 
 async def is_unbegun(
-    session: Session, launch: Launch, readers: Readers, store: Store, home: ContainerHome | None
+    session: Session,
+    launch: Launch,
+    readers: Readers,
+    store: Store,
+    home: ContainerHome | None,
+    threads: FileThreads,
 ) -> bool:
     """True if nothing shows that the agent has ever stored the conversation with which the session was started.
 
@@ -68,10 +78,12 @@ async def is_unbegun(
         return False
     if any(position.offset for position in (await store.measures.positions(session.id)).values()):
         return False
-    return not await _is_stored(session, launch, readers, home)
+    return not await _is_stored(session, launch, readers, home, threads)
 
 
-async def _is_stored(session: Session, launch: Launch, readers: Readers, home: ContainerHome | None) -> bool:
+async def _is_stored(
+    session: Session, launch: Launch, readers: Readers, home: ContainerHome | None, threads: FileThreads
+) -> bool:
     reader, conversation = readers.transcripts, session.conversation
     if reader is None or conversation is None:
         return True
@@ -81,7 +93,7 @@ async def _is_stored(session: Session, launch: Launch, readers: Readers, home: C
     if home is not None:
         path = home.host_path(reader.path(launch.environment, session.working_dir, conversation))
         paths = [*reported, *([] if path is None else [path])]
-        return await asyncio.to_thread(lambda: any(map(home.has_file, paths)))
-    real_dir = await asyncio.to_thread(os.path.realpath, session.working_dir)
+        return await threads.run(home.directory, lambda: any(map(home.has_file, paths)))
+    real_dir = await threads.run(session.working_dir, os.path.realpath, session.working_dir)
     paths = [reader.path(launch.environment, real_dir, conversation), *reported]
-    return await asyncio.to_thread(lambda: any(map(os.path.exists, paths)))
+    return await threads.run(paths[0], lambda: any(map(os.path.exists, paths)))

@@ -22,6 +22,7 @@ from sm.core.statuses import Status
 from sm.core.text import PROMPT_MAX, folded, validate_text
 from sm.core.worktrees import map_to_repository
 from sm.errors import IllegalState, NotPermitted, SetupRequired, UsageError
+from sm.linux.file_threads import FileThreads
 from sm.paths import InstancePaths
 from sm.policy.access import Action, is_unrestricted, may_at_all, paired_user
 from sm.policy.modes import ModeChoice, choose_mode, parse_mode
@@ -118,6 +119,7 @@ class SpawnPlanner:
         self._now = now
         self._has_program = has_program
         self._home_of = homes(paths)
+        self._threads = FileThreads()
 
     async def plan(
         self,
@@ -259,7 +261,9 @@ class SpawnPlanner:
             return RestorePlan(replace(launch, environment=environment), token, told)
         parent = self._store.sessions.get(session.parent_id or "")
         provider = self._providers[session.provider]
-        source = await source_of(session, launch, provider, self._store, self._home_of(session))
+        source = await source_of(
+            session, launch, provider, self._store, self._home_of(session), self._threads
+        )
         if source.prompt is not None and await self._files.is_archived(session):
             source = ConversationSource(source.id, copied=False)
         resumed, _, warnings = await self._resumed(session, parent, launch, source)
@@ -286,7 +290,9 @@ class SpawnPlanner:
         provider, launch = self._providers[session.provider], await self._store.launch(session.id)
         if not provider.has_turns:
             return True, told
-        unbegun = await is_unbegun(session, launch, provider.readers, self._store, self._home_of(session))
+        unbegun = await is_unbegun(
+            session, launch, provider.readers, self._store, self._home_of(session), self._threads
+        )
         return unbegun, told
 
     async def plan_fork(
@@ -322,7 +328,10 @@ class SpawnPlanner:
         launch = await self._store.launch(original.id)
         id = ""
         if provider.has_turns:
-            id = (await source_of(original, launch, provider, self._store, self._home_of(original))).id
+            copied = await source_of(
+                original, launch, provider, self._store, self._home_of(original), self._threads
+            )
+            id = copied.id
         source = ConversationSource(id, copied=True)
         # An ended parent is no parent of the fork, but its budget and those above it bind the fork too.
         is_same = parent is not None and parent.id == original.parent_id
