@@ -47,6 +47,31 @@ def test_act_of_the_operator_marks_the_session_as_seen(stage: Stage, act: tuple[
     assert next(s for s in listed if s["session_id"] == session_id)["seen_at"] is not None
 
 
+@pytest.mark.parametrize("command", ["status", "output", "tail", "log"])
+def test_program_that_reads_json_marks_no_session_as_seen(stage: Stage, command: str) -> None:
+    session_id = crashed(stage)
+    stage.json(command, session_id)
+    assert row(stage, session_id)["seen_at"] is None
+
+
+@pytest.mark.parametrize("path", ["", "/output", "/actions", "/attach"])
+def test_request_for_a_session_marks_it_as_seen_only_if_it_says_so(stage: Stage, path: str) -> None:
+    agent = stage.agent()
+    complete(stage, agent)
+    stage.get(f"/v1/sessions/{agent.id}{path}")
+    stage.get(f"/v1/messages?session={agent.id}")
+    assert not is_seen(stage, agent)
+    stage.get(f"/v1/sessions/{agent.id}{path}?seen=1")
+    assert is_seen(stage, agent)
+
+
+def test_commands_that_look_a_session_up_do_not_mark_it_as_seen(stage: Stage) -> None:
+    session_id = crashed(stage)
+    for command in (("events", session_id), ("why", session_id), ("checkpoints", session_id)):
+        stage.sm(*command)
+    assert row(stage, session_id)["seen_at"] is None
+
+
 def test_lists_mark_no_session_as_seen(stage: Stage) -> None:
     session_id = crashed(stage)
     for command in (("ls",), ("ls", "-a"), ("all",), ("children",), ("status",), ("digest",), ("events",)):

@@ -67,10 +67,14 @@ class ApiRequest:
         """The session that the path names. Raises NotFound; NotPermitted when the caller may not do `action` to it."""
         return self.services.sessions.find(self.caller, self.name, action)
 
-    async def look_at(self, action: Action = Action.SEE) -> Session:
-        """Return the named session, as `session` does, for an act by which the operator has seen it."""
+    async def look_at(self, action: Action = Action.SEE, *, is_person: bool = True) -> Session:
+        """Return the named session, as `session` does, for an act by which the operator has seen it.
+
+        `is_person`: False for a read of a program.
+        """
         session = self.session(action)
-        await self.services.seen.look(self.caller, [session])
+        if is_person:
+            await self.services.seen.look(self.caller, [session])
         return session
 
     def is_connected(self) -> bool:

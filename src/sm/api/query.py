@@ -58,6 +58,15 @@ class WaitQuery(Query):
     wait_s: Wait = 0
 
 
+class SeenQuery(Query):
+    """Shows one session."""
+
+    seen: Annotated[
+        Present,
+        doc("Present: mark the session as seen, because a person reads this. Only the operator can."),
+    ] = False
+
+
 class ListQuery(Query):
     """Narrows a list of sessions."""
 

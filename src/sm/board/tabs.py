@@ -21,7 +21,7 @@ class BoardTab:
     def request(self, session_id: str) -> tuple[str, Mapping[str, object]]:
         """The path and query for a session."""
         chosen = {"session": session_id} if self.for_session else {}
-        return self.path.format(id=session_id), {**self.query, **chosen}
+        return self.path.format(id=session_id), {**self.query, **chosen, "seen": True}
 
     def command_for(self, session_id: str) -> Sequence[str]:
         return ("sm", *self.command, session_id)

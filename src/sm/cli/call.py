@@ -34,6 +34,11 @@ class Call:
     def get(self, path: str, layout: Layout, query: Mapping[str, object] | None = None) -> None:
         self.show(self.client.text("GET", path, query), layout)
 
+    @property
+    def seen(self) -> Mapping[str, object]:
+        """The query of a read that shows a session to a person. With --json a program reads it, maybe in a loop."""
+        return {"seen": not self.as_json}
+
     def post(
         self,
         path: str,

@@ -104,7 +104,7 @@ class Merge:
 
 def work_of(client: Client, reference: str) -> Work:
     """Raises IllegalState when there is no repository, and NotPermitted for a sandboxed session."""
-    session: JsonObject = client.get(session_path(reference))
+    session: JsonObject = client.get(session_path(reference), {"seen": True})
     worktree = session["worktree"]
     directory = os.path.realpath(worktree["path"] if worktree else session["working_dir"])
     if not os.path.isdir(directory):

@@ -241,12 +241,13 @@ def timeline(
 
 
 def screen(client: Client, session: str, *, reader_fd: int | None = None) -> Iterator[ScreenUpdateData]:
-    """Follow the visible screen of a session's terminal, until its process has ended.
+    """Follow the visible screen of a session's terminal, for a person, until its process has ended.
 
     Raises DaemonAway when the stream breaks, and NotPermitted when the caller may not read the session.
     `reader_fd`: as for `Client.events`.
     """
-    for _, data in client.events(session_path(session, "/screen/stream"), reader_fd=reader_fd):
+    path = session_path(session, "/screen/stream")
+    for _, data in client.events(path, {"seen": True}, reader_fd=reader_fd):
         update = cast(ScreenUpdateData, decode_answer(data))
         yield update
         if update["over"]:

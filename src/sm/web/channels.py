@@ -13,6 +13,8 @@ from sm.web.daemon_link import DaemonLink
 Kind = Literal["screen", "tail"]
 _TAIL_EVERY_S = 1.0
 _TAIL_LINES = 200
+_SEEN = {"seen": "1"}
+"""A person looks at what is followed."""
 _TIMEOUT_S = 20.0
 _CHANNELS_MAX = 64
 
@@ -67,7 +69,7 @@ class Channels:
                 await asyncio.gather(task, return_exceptions=True)
 
     async def _follow_screen(self, session_id: str, channel: Channel) -> None:
-        async for update in self._link.events(session_path(session_id, "/screen/stream"), login=None):
+        async for update in self._link.events(session_path(session_id, "/screen/stream"), _SEEN, login=None):
             channel.height, channel.is_over, channel.trouble = update["height"], update["over"], ""
             channel.rows |= {row["row"]: row["runs"] for row in update["rows"]}
             for number in [number for number in channel.rows if number >= channel.height]:
@@ -79,7 +81,7 @@ class Channels:
         path = session_path(session_id, "/actions")
         while True:
             actions = await self._link.get(
-                path, {"lines": str(_TAIL_LINES)}, login=None, timeout_s=_TIMEOUT_S
+                path, {"lines": str(_TAIL_LINES), **_SEEN}, login=None, timeout_s=_TIMEOUT_S
             )
             if actions != channel.actions or channel.trouble:
                 channel.actions, channel.trouble = actions, ""

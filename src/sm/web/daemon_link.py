@@ -100,9 +100,11 @@ class DaemonLink:
         except aiohttp.ClientError as error:
             raise DaemonAway(f"lost the connection to the daemon: {type(error).__name__}") from None
 
-    async def events(self, path: str, *, login: WebLogin | None) -> AsyncIterator[Any]:
+    async def events(
+        self, path: str, query: Mapping[str, str], *, login: WebLogin | None
+    ) -> AsyncIterator[Any]:
         """Yield the data of server-sent events. Raises DaemonAway when the stream breaks; it returns at its end."""
-        async with self.exchange("GET", path, login=login, timeout_s=None) as response:
+        async with self.exchange("GET", path, login=login, query=query, timeout_s=None) as response:
             async for line in response.content:
                 if line.startswith(b"data: "):
                     yield orjson.loads(line[6:])

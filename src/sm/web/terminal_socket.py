@@ -89,7 +89,9 @@ class TerminalSockets:
                 raise LimitReached("too many terminals are open in browsers", "close some of them")
             path = session_path(frame.session, "/attach")
             # The daemon decides, and writes the login into its audit log.
-            answer = await self._services.link.get(path, login=socket.login, timeout_s=TIMEOUT_S)
+            answer = await self._services.link.get(
+                path, {"seen": "1"}, login=socket.login, timeout_s=TIMEOUT_S
+            )
         except SmError as error:
             await _tell(socket, "refused", words=error.message, hint=error.hint)
             raise SocketClosed(NOT_POSSIBLE, error.message) from None

@@ -19,7 +19,7 @@ from sm.api.answers.sessions import StartedView
 from sm.api.body import Body
 from sm.api.context import ApiRequest
 from sm.api.fields import Anything, NeededText, Present, Time, count, doc, words
-from sm.api.query import LISTED, LISTED_MAX, CheckpointLimit, Query, WorkspaceName
+from sm.api.query import LISTED, LISTED_MAX, CheckpointLimit, Query, SeenQuery, WorkspaceName
 from sm.api.route import RouteTable
 from sm.api.sums import estimate_json, session_sums_json
 from sm.api.views import build_view
@@ -48,11 +48,11 @@ class AgentTypesQuery(Query):
     claude_config_dir: Annotated[str | None, doc("The caller's `CLAUDE_CONFIG_DIR`.")] = None
 
 
-class OutputQuery(Query):
+class OutputQuery(SeenQuery):
     lines: Annotated[int, count(LISTED_MAX)] = 50
 
 
-class ActionsQuery(Query):
+class ActionsQuery(SeenQuery):
     lines: Annotated[int, count(LISTED_MAX)] = 10
     after: Annotated[Time | None, doc("Only later actions.")] = None
 
@@ -106,15 +106,16 @@ async def agent_types(request: ApiRequest, query: AgentTypesQuery) -> AgentTypes
 @routes.route("GET", "/v1/sessions/{ref}/output", agents=True)
 async def output(request: ApiRequest, query: OutputQuery) -> OutputView:
     """Show the last lines of a session's terminal, or of its saved output once the terminal is closed."""
-    session = await request.look_at(Action.READ)
+    session = await request.look_at(Action.READ, is_person=query.seen)
     shown = await request.services.monitor.output(session, query.lines)
     return {"session_id": session.id, "lines": shown.lines, "archived": shown.archived}
 
 
 @routes.route("GET", "/v1/sessions/{ref}/attach", agents=False)
-async def attach(request: ApiRequest) -> AttachView:
+async def attach(request: ApiRequest, query: SeenQuery) -> AttachView:
     """Show the command that attaches a person's terminal to a session."""
-    terminals, session = request.services.terminals, await request.look_at(Action.ATTACH)
+    session = await request.look_at(Action.ATTACH, is_person=query.seen)
+    terminals = request.services.terminals
     try:
         await terminals.capture(session.terminal, 1)
     except NoTerminal:
@@ -167,7 +168,8 @@ async def why(request: ApiRequest) -> WhyView:
 @routes.route("GET", "/v1/sessions/{ref}/actions", agents=True)
 async def actions(request: ApiRequest, query: ActionsQuery) -> list[ActionView]:
     """List the last actions of an agent, oldest first."""
-    acts = await request.services.monitor.actions(await request.look_at(Action.READ), query.lines)
+    session = await request.look_at(Action.READ, is_person=query.seen)
+    acts = await request.services.monitor.actions(session, query.lines)
     return [build_view(ActionView, act) for act in acts if query.after is None or act.timestamp > query.after]
 
 

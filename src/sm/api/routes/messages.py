@@ -7,7 +7,7 @@ from sm.api.answers.sessions import SessionView
 from sm.api.body import Body
 from sm.api.context import ApiRequest
 from sm.api.fields import NeededText, Present, Seconds, WholeNumber, choice, doc, schema
-from sm.api.query import LISTED, Limit, Query, Recursive, SessionName, WaitQuery, WorkspaceName
+from sm.api.query import LISTED, Limit, Query, Recursive, SeenQuery, SessionName, WaitQuery, WorkspaceName
 from sm.api.route import RouteTable
 from sm.api.routes.sessions import WaitS
 from sm.api.views import Views
@@ -22,7 +22,7 @@ from sm.services import SessionFilter
 routes = RouteTable()
 
 
-class LogQuery(Query):
+class LogQuery(SeenQuery):
     session: SessionName | None = None
     limit: Limit = LISTED
 
@@ -94,7 +94,8 @@ async def messages(request: ApiRequest, query: LogQuery) -> list[LoggedView]:
         session = services.sessions.find(caller, query.session)
         if session.id != caller.session_id:
             session = services.sessions.find(caller, query.session, Action.READ)
-        await services.seen.look(caller, [session])
+        if query.seen:
+            await services.seen.look(caller, [session])
     log = await services.messages.log(caller, session, query.limit)
     return [{**request.views.message(message), "text": text} for message, text in log]
 

@@ -8,6 +8,7 @@ from aiohttp import web
 from sm.api.answers.live import ScreenUpdateView
 from sm.api.context import ApiRequest
 from sm.api.event_streams import HEARTBEAT, event_stream
+from sm.api.query import SeenQuery
 from sm.api.route import RouteTable, StreamOf
 from sm.monitor.live_screens import LiveScreen
 from sm.policy.access import Action
@@ -17,13 +18,15 @@ routes = RouteTable()
 
 
 @routes.route("GET", "/v1/sessions/{ref}/screen/stream", agents=True, audit="screen")
-async def follow_screen(request: ApiRequest) -> Annotated[web.StreamResponse, StreamOf(ScreenUpdateView)]:
+async def follow_screen(
+    request: ApiRequest, query: SeenQuery
+) -> Annotated[web.StreamResponse, StreamOf(ScreenUpdateView)]:
     """Stream the visible screen of a session's terminal: all rows, then those that change.
 
     At most 4 times a second. A reader that is slower gets the newest state of each row. A comment line comes every
     15 s. The stream ends with the agent's process.
     """
-    session = await request.look_at(Action.READ)
+    session = await request.look_at(Action.READ, is_person=query.seen)
     async with (
         request.services.screens.looking(session.terminal) as screen,
         event_stream(request) as response,
@@ -34,7 +37,7 @@ async def follow_screen(request: ApiRequest) -> Annotated[web.StreamResponse, St
             if current is None or not request.services.sessions.may_read(request.caller, current):
                 break  # the session was removed, or moved away from the caller
             over = screen.is_over
-            if over:  # a person has watched the end
+            if over and query.seen:  # a person has watched the end
                 await request.services.seen.look(request.caller, [current])
             if screen.number > cursor or over:
                 update = orjson.dumps(screen_json(screen, cursor, over=over))

@@ -26,7 +26,7 @@ from sm.api.answers.sessions import (
 from sm.api.body import Body, EmptyBody
 from sm.api.context import ApiRequest
 from sm.api.fields import LongText, NeededText, NeededTexts, Present, Seconds, choice, doc
-from sm.api.query import WAIT_MAX_S, ListQuery, Recursive
+from sm.api.query import WAIT_MAX_S, ListQuery, Recursive, SeenQuery
 from sm.api.route import RouteTable
 from sm.api.sums import session_sums_json
 from sm.api.views import failures_json, losses_json, nest
@@ -263,9 +263,9 @@ async def others(request: ApiRequest, query: ListQuery) -> list[SessionView]:
 
 
 @routes.route("GET", "/v1/sessions/{ref}", agents=True)
-async def session(request: ApiRequest) -> SessionWithOutput:
+async def session(request: ApiRequest, query: SeenQuery) -> SessionWithOutput:
     """Show a session."""
-    shown = await request.look_at()
+    shown = await request.look_at(is_person=query.seen)
     view = cast(SessionWithOutput, request.views.session(shown))
     children = request.services.sessions.children(request.caller, shown.id, archived=False)
     view["children_by_status"] = Counter(child.status.value for child in children)

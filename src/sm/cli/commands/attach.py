@@ -55,7 +55,7 @@ def _chosen(client: Client) -> str:
 
 def attach(client: Client, session: str) -> None:
     """Replace this process by a tmux client of the session. Raises UsageError without a terminal."""
-    argv = [str(part) for part in client.get(session_path(session, "/attach"))["argv"]]
+    argv = [str(part) for part in client.get(session_path(session, "/attach"), {"seen": True})["argv"]]
     told = _held(client, session)
     command_line = shlex.join(argv)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):

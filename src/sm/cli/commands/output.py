@@ -22,4 +22,4 @@ from sm.core.lines import agent_line
 @json_option
 def command(session: str, lines: int, call: Call) -> None:
     path = session_path(session, "/output")
-    call.get(path, lambda answer: map(agent_line, answer["lines"]), {"lines": lines})
+    call.get(path, lambda answer: map(agent_line, answer["lines"]), {"lines": lines, **call.seen})

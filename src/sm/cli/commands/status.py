@@ -30,4 +30,4 @@ def command(session: str | None, workspace: str | None, call: Call) -> None:
     else:
         from sm.core.session_lines import session_block  # the overview starts faster without
 
-        call.get(session_path(session), lambda answer: session_block(answer, now()))
+        call.get(session_path(session), lambda answer: session_block(answer, now()), call.seen)

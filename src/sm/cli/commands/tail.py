@@ -51,7 +51,7 @@ def command(session: str, lines: int, following: bool, call: Call) -> None:
     if following:
         _follow(call, session, lines)
     else:
-        call.get(session_path(session, "/actions"), _layout, {"lines": lines})
+        call.get(session_path(session, "/actions"), _layout, {"lines": lines, **call.seen})
 
 
 def _layout(actions: Iterable[JsonObject]) -> list[str]:
@@ -75,7 +75,7 @@ def _follow(call: Call, session: str, lines: int) -> None:
         path = session_path(session_id, "/actions")
         if cursor is None:
             limit = min(_LINES_MAX, max(lines, _BATCH))
-            actions = client.get(path, {"lines": limit})
+            actions = client.get(path, {"lines": limit, **call.seen})
             cursor = Cursor(actions, whole=len(actions) < limit)
             news = actions[max(0, len(actions) - lines) :]
         else:

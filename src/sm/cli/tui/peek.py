@@ -76,7 +76,9 @@ class ScreenFollower:
 
     def _saved_output(self) -> Sequence[Text | str]:
         try:
-            answer = self._client.get(session_path(self._session_id, "/output"), {"lines": _OUTPUT_LINES})
+            answer = self._client.get(
+                session_path(self._session_id, "/output"), {"lines": _OUTPUT_LINES, "seen": True}
+            )
         except SmError as error:
             return [f"not readable: {error.message}"]
         return [agent_line(text) for text in answer["lines"]] or ["the terminal is empty"]

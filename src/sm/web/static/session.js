@@ -20,8 +20,8 @@ const sending = new Set();
 let again = 0;
 
 const SOURCES = {
-  actions: (ref) => get(`/v1/sessions/${ref}/actions`, { lines: 200 }),
-  messages: (ref, id) => get("/v1/messages", { session: id, limit: 100 }),
+  actions: (ref) => get(`/v1/sessions/${ref}/actions`, { lines: 200, seen: 1 }),
+  messages: (ref, id) => get("/v1/messages", { session: id, limit: 100, seen: 1 }),
   events: async (ref, id) => {
     const [events, checkpoints] = await Promise.all([
       get("/v1/events", { session: id, limit: 200 }),
@@ -31,7 +31,7 @@ const SOURCES = {
   },
   why: (ref) => get(`/v1/sessions/${ref}/why`),
   requests: (ref, id) => get("/v1/requests", { session: id, all: "", limit: 50 }),
-  output: (ref) => get(`/v1/sessions/${ref}/output`, { lines: 500 }),
+  output: (ref) => get(`/v1/sessions/${ref}/output`, { lines: 500, seen: 1 }),
 };
 
 /** Load the data of the open tab if the row has changed since, at most every second and a half. */
