@@ -1,12 +1,14 @@
 """Sandboxed sessions as a user sees them, on a played engine."""
 
 import json
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from sm.paths import INSIDE_SOCKET_DIR
 from tests.sim.panes import PlayedPane
 from tests.sim.sandbox_stage import SandboxInstance, open_instance, processes_of
 from tests.sim.stage import until
@@ -287,3 +289,25 @@ def test_interrupt_reaches_the_agent_in_its_container(instance: SandboxInstance)
     instance.sm("interrupt", session_id)
     ended = instance.ended(session_id)
     assert (ended["status"], ended["exit_code"], ended["exit_signal"]) == ("error", None, 2)
+
+
+def test_removed_directory_of_a_socket_is_named_until_its_container_starts_again(
+    instance: SandboxInstance,
+) -> None:
+    session = instance.spawn("Sleeper", "x", "--workspace", "shop")
+    socket = Path(instance.world.paths.agent_socket("shop"))
+    assert "Problem" not in instance.sm("status")
+    shutil.rmtree(socket.parent)
+    (container,) = instance.containers
+    container.removed.add(INSIDE_SOCKET_DIR)
+    until(socket.exists, "the daemon serves a new socket")
+    way_back = "type sm sandbox stop shop --force, then sm restore for each agent"
+    said = f"agents in container shop cannot reach sm: {socket.parent} was removed while the container ran; {way_back}"
+    assert f"Problem:      {said}" in instance.sm("status")
+    instance.restart_daemon()
+    assert said in instance.sm("status")
+    instance.sm("sandbox", "stop", "shop", "--force")
+    assert "Problem" not in instance.sm("status")
+    instance.sm("restore", session["session_id"])
+    assert "Problem" not in instance.sm("status")
+    assert instance.run_inside(session["session_id"], "note", "I am back").returncode == 0

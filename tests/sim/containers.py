@@ -56,6 +56,8 @@ class PlayedContainer:
         self.init: PlayedProcess | None = None
         self.execs: dict[str, PlayedProcess] = {}
         """The agents that the engine started in it, by the id of the exec."""
+        self.removed: set[str] = set()
+        """The mount points whose directory somebody has removed on the host since the start."""
         self._directory = directory
         self._cgroups = cgroups
         self._inside = itertools.count(1)
@@ -69,6 +71,7 @@ class PlayedContainer:
     def begin(self, init: PlayedProcess, programs: Sequence[str]) -> None:
         """Run, with new temporary files. `programs`: those of the image."""
         self.state, self.init = "running", init
+        self.removed.clear()
         self._mounts = [
             PlayedMount(m.source, m.target, m.writable, os.path.realpath(m.source)) for m in self._mounts
         ]
@@ -125,8 +128,9 @@ class PlayedContainer:
     def open_root(self) -> RootDirectory:
         return _PlayedRoot(self)
 
-    def mount_points(self) -> list[str]:
-        return ["/", *(mount.target for mount in self._mounts)]
+    def mount_points(self) -> Mapping[str, str]:
+        removed = dict.fromkeys(self.removed, "//deleted")
+        return {"/": "/", **{m.target: m.shown + removed.get(m.target, "") for m in self._mounts}}
 
     # Files
 

@@ -44,7 +44,8 @@ class Place(Protocol):
 
     def open_root(self) -> RootDirectory: ...
 
-    def mount_points(self) -> Sequence[str]: ...
+    def mount_points(self) -> Mapping[str, str]:
+        """The mounted path of each mount point, as the kernel shows it."""
 
 
 @dataclass(slots=True)
@@ -236,8 +237,9 @@ class PlayedKernel:
         if name == "cgroup":
             return f"0::{'/' if process.place is None else process.place.cgroup}\n".encode()
         if name == "mountinfo":
-            points = ["/"] if process.place is None else process.place.mount_points()
-            return "".join(f"1 1 0:1 / {_octal(point)} rw - ext4 x rw\n" for point in points).encode()
+            points = {"/": "/"} if process.place is None else process.place.mount_points()
+            mounts = (f"1 1 0:1 {_octal(root)} {_octal(p)} rw - ext4 x rw\n" for p, root in points.items())
+            return "".join(mounts).encode()
         if name == f"task/{process.pid}/children":
             children = (str(p.pid) for p in self.processes.values() if p.parent == process.pid)
             return " ".join(children).encode()

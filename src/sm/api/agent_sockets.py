@@ -22,7 +22,9 @@ from sm.api.sockets import Listener, Site, SocketLimits, listen
 from sm.core.models import Session
 from sm.core.states import TrustLevel
 from sm.errors import ExternalError, SmError, StorageFull
-from sm.paths import InstancePaths
+from sm.linux.mount_points import removed_mounts
+from sm.paths import INSIDE_SOCKET_DIR, InstancePaths
+from sm.sessions.setup_checks import DEFAULT_CONTAINER
 from sm.store import Store
 
 log = logging.getLogger(__name__)
@@ -89,6 +91,23 @@ class AgentSockets:
                     continue
                 async with self._opening:
                     await self._serve_again(workspace)
+
+    def trouble(self) -> list[str]:
+        """A sentence for each container whose agents cannot reach the daemon, with the way back.
+
+        A running container keeps the removed directory of its socket, in which no other socket can be made.
+        """
+        running = {
+            session.workspace: session.process.pid
+            for session in self._store.index.unfinished.values()
+            if session.effective_mode is TrustLevel.SANDBOXED and session.exit is None and session.process
+        }
+        return [
+            f"agents in container {name} cannot reach sm: {os.path.dirname(self._paths.agent_socket(workspace))} was "
+            f"removed while the container ran; type sm sandbox stop {name} --force, then sm restore for each agent"
+            for workspace, name in sorted((w, w or DEFAULT_CONTAINER) for w in running)
+            if INSIDE_SOCKET_DIR in removed_mounts(running[workspace])
+        ]
 
     async def _serve_again(self, workspace: str | None) -> None:
         """Serve a new socket. Connections to the removed one go on."""

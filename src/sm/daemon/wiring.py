@@ -341,8 +341,9 @@ class DaemonParts:
         def trouble() -> list[str]:
             bot = None if link is None else link.trouble()
             troubles = (store.trouble(), terminals.trouble, bot, web.trouble(), archives.trouble)
-            troubles_of_parts = filter(None, (*troubles, archives.erase_trouble))
-            return [*config_file.warnings, *troubles_of_parts, *program_checks.trouble()]
+            found = filter(None, (*troubles, archives.erase_trouble))
+            parts = (*self.agent_sockets.trouble(), *program_checks.trouble())
+            return [*config_file.warnings, *found, *parts]
 
         sessions = Sessions(store, manager, workspaces, spawner, kills, timers, terminals)
         self.services = services = Services(

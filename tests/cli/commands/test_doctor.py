@@ -106,6 +106,18 @@ def test_doctor_reports_why_there_are_no_tools(machine: Sm, peer: Peer, refused:
     assert shown in machine("doctor", code=None).out
 
 
+def test_doctor_reports_a_problem_of_the_daemon_once(machine: Sm, peer: Peer) -> None:
+    telegram: dict[str, object] = {"configured": True, "bot": None, "trouble": "the bot is gone"}
+    telegram |= {"owners": [], "chats": [], "groups": [], "clock_ahead_s": None}
+    peer.script("GET /v1/health", answer(HEALTH | {"version": __version__}))
+    peer.script("GET /v1/telegram", answer(telegram))
+    trouble = ["the bot is gone", "agents in container shop cannot reach sm"]
+    peer.script("GET /v1/status", answer({"trouble": trouble}))
+    said = machine("doctor", code=None).out
+    assert said.count("the bot is gone") == 1
+    assert "warning  the daemon reports: agents in container shop cannot reach sm\n" in said
+
+
 @contextmanager
 def started_by(shell: str) -> Iterator[int]:
     """The pid of a process that a shell has started after these commands."""

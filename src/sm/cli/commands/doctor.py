@@ -223,14 +223,28 @@ def _daemon(instance: Instance) -> Iterator[Check]:
         )
         return
     client = instance.client(start=False)
-    yield from _inherited_limits(client, health["pid"])
-    yield from _cgroups(client)
-    yield from _mcp(instance)
-    yield from _sandbox(client)
-    yield from _agreements(client)
-    yield from _telegram(client)
-    yield from _web(instance)
-    yield from _archives(client)
+    found = [
+        *_inherited_limits(client, health["pid"]),
+        *_cgroups(client),
+        *_mcp(instance),
+        *_sandbox(client),
+        *_agreements(client),
+        *_telegram(client),
+        *_web(instance),
+        *_archives(client),
+    ]
+    yield from found
+    yield from _trouble(client, " ".join(check.what for check in found))
+
+
+def _trouble(client: Client, told: str) -> Iterator[Check]:
+    """Pass on the problems that `sm status` shows, except those of other checks, whose texts are `told`."""
+    try:
+        trouble = client.get("/v1/status", timeout_s=5.0)["trouble"]
+    except (SmError, KeyError):  # another check tells
+        return
+    for problem in (problem for problem in trouble if problem not in told):
+        yield Check(False, f"the daemon reports: {problem}", needed=False)
 
 
 def _inherited_limits(client: Client, daemon: int) -> Iterator[Check]:
