@@ -130,7 +130,7 @@ async def test_step_of_the_clock_does_not_tell_others_of_a_nudged_warning(
     async def is_told() -> bool:
         """Follow facts of a full context: have the others been told?"""
         async with bench.store.transaction() as tx:
-            full = {"model": "claude-opus-4-8", "context_tokens": 190_000}
+            full = {"model": "claude-haiku-4-5", "context_tokens": 190_000}
             await bench.detector.follow_facts(tx, ID, full, ())
         (warning,) = bench.store.warnings_of(ID)
         assert warning.kind is WarningKind.CONTEXT
