@@ -257,9 +257,16 @@ class ClaudeInstance(Instance):
         self.tmux("send-keys", "-t", f"=claude-{session_id}:", *keys)
 
     def answer_dialog(self, session_id: str, key: str) -> None:
-        """Press a key once claude has drawn its dialog, which may be after the hook of the dialog has reported it."""
-        until(lambda: f"{_POINTER[1:]} 1. " in self.screen(session_id), "the dialog is drawn")
-        self.keys(session_id, key)
+        """Press a key once claude has drawn its dialog, which may be after the hook of the dialog has reported it.
+
+        claude 2.1.332 ignores keys for a moment after it has drawn a dialog.
+        """
+
+        def is_drawn() -> bool:
+            return f"{_POINTER[1:]} 1. " in self.screen(session_id)
+
+        until(is_drawn, "the dialog is drawn")
+        repeat_until(lambda: self.keys(session_id, key), lambda: not is_drawn(), "the dialog is closed")
 
     def open_view(self, session_id: str, *keys: str) -> None:
         """Press keys until claude shows a view over its input box: claude loses keys while it draws."""

@@ -182,12 +182,15 @@ class Agent:
         with self.transcript.open("a") as file:
             file.write(json.dumps({"type": type, "timestamp": stamp, **line}) + "\n")
 
-    def open_dialog(self, tool: str, arguments: dict[str, Any], **more: object) -> "Dialog":
-        """Open the permission dialog of a tool through a hook."""
+    def open_dialog(
+        self, tool: str, arguments: dict[str, Any], *, sub_agent: str = "", **more: object
+    ) -> "Dialog":
+        """Open the permission dialog of a tool through a hook. `sub_agent`: the id of the one that uses it."""
         self._uses += 1
         use = f"toolu_{self._uses}"
-        self.send_event("PreToolUse", tool_name=tool, tool_input=arguments, tool_use_id=use)
-        request = self.event("PermissionRequest", tool_name=tool, tool_input=arguments)
+        who = {"agent_id": sub_agent} if sub_agent else {}
+        self.send_event("PreToolUse", tool_name=tool, tool_input=arguments, tool_use_id=use, **who)
+        request = self.event("PermissionRequest", tool_name=tool, tool_input=arguments, **who)
         return Dialog(self, use, request | more)
 
 

@@ -4,6 +4,7 @@ import os
 import signal
 import sqlite3
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -201,8 +202,7 @@ def test_permission_answered_at_the_terminal_closes_the_request(
     claudes: ClaudeInstance, agent: Agent, key: str, runs: bool
 ) -> None:
     request = agent.ask(prompt_with(f"person-{key}", COMPUTES))
-    agent.wait_shows("Do you want to proceed?")
-    claudes.keys(agent.id, key)
+    claudes.answer_dialog(agent.id, key)
     done = agent.wait_state(request)
     assert done["answered_by"] == "terminal"
     if runs:
@@ -215,8 +215,7 @@ def test_deny_reports_what_happened_when_a_person_allowed_the_tool_just_before(
     claudes: ClaudeInstance, agent: Agent
 ) -> None:
     request = agent.ask(prompt_with("just-before", COMPUTES))
-    agent.wait_shows("Do you want to proceed?")
-    claudes.keys(agent.id, "Enter")
+    claudes.answer_dialog(agent.id, "Enter")
     denied = claudes.run("deny", request["request_id"], "too late")
     failed, result = agent.result("just-before")
     agent.wait_rest()
@@ -278,6 +277,33 @@ def test_permission_of_a_sub_agent_can_be_approved(
         lambda: [t for t in api.turns("sub-part") if t.agent_id and t.results == [(False, "42")]], "42"
     )
     agent.wait_state(request)
+    agent.wait_rest()
+
+
+def test_permission_of_a_background_sub_agent_waits_for_its_answer(
+    claudes: ClaudeInstance, api: ScriptedApi, agent: Agent
+) -> None:
+    part = tool(
+        "Agent",
+        description="d",
+        prompt=prompt_with("behind-part", COMPUTES),
+        subagent_type="general-purpose",
+        run_in_background=True,
+    )
+    claudes.prompt(agent.id, prompt_with("behind-whole", part))
+    (request,) = until(lambda: [r for r in agent.requests() if r["state"] == "open"], "a request is open")
+
+    def is_old() -> bool:
+        opened = datetime.fromisoformat(request["created_at"])
+        return datetime.now(UTC) - opened > timedelta(seconds=4)
+
+    # claude is busy and shows no dialog while the hook waits.
+    until(lambda: is_old() and claudes.session(agent.id)["status"] == "running", "the session works")
+    claudes.sm("approve", request["request_id"])
+    api.wait_for(
+        lambda: [t for t in api.turns("behind-part") if t.agent_id and t.results == [(False, "42")]], "42"
+    )
+    assert agent.wait_state(request)["answered_by"] == "operator"
     agent.wait_rest()
 
 
@@ -353,8 +379,7 @@ def test_answer_is_refused_when_the_hook_was_killed(claudes: ClaudeInstance, age
     for pid in agent.hook_pids():
         os.kill(pid, signal.SIGKILL)
     assert f"sm attach {agent.id}" in claudes.refused("approve", request["request_id"], exit_code=4)
-    agent.wait_shows("Do you want to proceed?")
-    claudes.keys(agent.id, "Enter")
+    claudes.answer_dialog(agent.id, "Enter")
     assert agent.wait_state(request)["answered_by"] == "terminal"
     agent.wait_rest()
 

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
 
@@ -13,7 +14,8 @@ from sm.requests.dialogs import _QUIET_S as QUIET_S
 from tests.fixtures import context_fixture
 from tests.played_agent import Dialog
 from tests.sim.command import StartedCommand
-from tests.sim.stage import Stage, until
+from tests.sim.programs import Running
+from tests.sim.stage import Stage, stand_in, until
 
 ALLOWED = {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": {"behavior": "allow"}}}
 COLOURS = {
@@ -40,12 +42,95 @@ stage = context_fixture("function", Stage)
 fresh = context_fixture("function", Stage)
 
 
+IGNORE_SCREEN = "\ndaemon: {ignore_evidence: [screen, title]}\n"
+POINTER = "\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT}"
+
+
+async def plan_dialog(program: Running) -> None:
+    """Show the dialog of a plan, also after it was answered."""
+    program.draw(
+        "\N{BOX DRAWINGS LIGHT HORIZONTAL}" * 80,
+        " Exit plan mode?",
+        "",
+        " Claude wants to exit plan mode",
+        "",
+        f" {POINTER} 1. Yes",
+        "   2. No",
+    )
+    await stand_in(program)
+
+
+@pytest.fixture
+def stuck() -> Iterator[Stage]:
+    with Stage(IGNORE_SCREEN, draws=plan_dialog) as stage:
+        yield stage
+
+
 def has_proposed_answer(dialog: Dialog) -> bool:
     request = dialog.request
     return bool(request["state"] == "open" and request["answer"])
 
 
 # Permissions
+
+
+def test_answer_without_effect_opens_the_request_again(stuck: Stage) -> None:
+    agent = stuck.agent()
+    agent.publish("waiting")
+    dialog = agent.open_dialog("ExitPlanMode", {"plan": "1. do it"})
+    dialog.start_wait()
+    approval = stuck.start_command("approve", dialog.name)
+    dialog.take_decision()
+    code, _, error = finish(approval)
+    assert code == 4
+    assert f"the agent did not act on the answer to {dialog.name}: its dialog is still open" in error
+    assert f"hint: answer in the terminal: sm attach {agent.id}" in error
+    request = dialog.request
+    assert (request["state"], request["answer"], request["answered_by"]) == ("open", None, None)
+    assert f"Answer:    sm attach {agent.id}" in stuck.sm("requests", dialog.name)
+    assert "did not act on the answer" in stuck.refused("approve", dialog.name, exit_code=4)
+    agent.send_event("PostToolUse", tool_name="ExitPlanMode", tool_input={}, tool_use_id=dialog.tool_use)
+    assert (dialog.request["state"], dialog.request["answered_by"]) == ("answered", "terminal")
+
+
+def test_answer_counts_when_the_agent_goes_on_after_it(stuck: Stage) -> None:
+    agent = stuck.agent()
+    agent.publish("waiting")
+    dialog = agent.open_dialog("ExitPlanMode", {"plan": "1. do it"})
+    dialog.start_wait()
+    approval = stuck.start_command("approve", dialog.name)
+    dialog.take_decision()
+    agent.publish("busy")
+    assert finish(approval)[0] == 0
+    assert (dialog.request["state"], dialog.request["answered_by"]) == ("answered", "operator")
+
+
+def test_permission_of_a_background_sub_agent_stays_open_while_its_hook_waits(stage: Stage) -> None:
+    agent = stage.agent()
+    agent.send_event("UserPromptSubmit", prompt="go")
+    task = {"type": "subagent", "status": "running", "id": "a1"}
+    agent.send_event("Stop", background_tasks=[task])
+    dialog = agent.open_dialog("Bash", {"command": "make"}, sub_agent="a1")
+    dialog.start_wait()
+    agent.publish("busy")
+    until(lambda: stage.session(agent.id)["status"] == "running", "the session is busy")
+    opened = stage.now().timestamp()
+    until(lambda: stage.now().timestamp() - opened > 10 * QUIET_S, "the dialog would be closed")
+    assert dialog.request["state"] == "open"
+    approval = stage.start_command("approve", dialog.name)
+    assert dialog.take_decision() == ALLOWED
+    assert finish(approval)[0] == 0
+    assert dialog.request["answered_by"] == "operator"
+
+
+def test_permission_of_a_sub_agent_is_over_when_the_sub_agent_ends(stage: Stage) -> None:
+    agent = stage.agent()
+    dialog = agent.open_dialog("Bash", {"command": "make"}, sub_agent="a1")
+    dialog.start_wait()
+    agent.publish("busy")
+    agent.send_event("SubagentStop", agent_id="a1", agent_type="general-purpose")
+    assert dialog.answer()["state"] == "over"
+    assert (dialog.request["state"], dialog.request["answered_by"]) == ("answered", "terminal")
 
 
 def test_approved_permission_is_answered_when_its_hook_has_taken_the_answer(stage: Stage) -> None:

@@ -118,6 +118,8 @@ def _plan(request: JsonObject) -> str | None:
 
 def _answer_commands(request: JsonObject) -> list[str]:
     name = request["request_id"]
+    if request["reason"] and _needs_answer(request):  # the agent ignored an answer, and its hook has ended
+        return [f"sm attach {name_to_type(request)}"]
     if request["kind"] == "completion":
         return [f"sm approve {name}", f"sm deny {name} 'WHY'"]
     if request["kind"] == "setup":
@@ -233,10 +235,13 @@ def request_body(request: JsonObject, width: int | None = None, *, commands: boo
             lines += _question_block(request, number, question, width)
     if request.get("cut"):
         lines.append(f"Shortened: sm attach {name_to_type(request)} shows the whole dialog")
+    if request["reason"] and _needs_answer(request):
+        lines.append(f"Because:   {line(request['reason'])}")
     if not _needs_answer(request):
         return [*lines, f"Because:   {explanation(request)}"]
     if commands:
-        known = _question_commands(request) if request["kind"] == "question" else _answer_commands(request)
+        is_question = request["kind"] == "question" and not request["reason"]
+        known = _question_commands(request) if is_question else _answer_commands(request)
         lines += [f"{'' if number else 'Answer:':<10} {text}" for number, text in enumerate(known)]
     if request["kind"] == "setup":
         lines.append("Effect:    sm approve lets the agent start, sm deny ends it")

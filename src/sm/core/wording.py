@@ -460,6 +460,20 @@ def request_corrected_event(session: Session, request: Request) -> str:
     return f"{subject(session)}: {request.name} was {decided} in the terminal; {folded(request.reason or '')}"
 
 
+def request_ignored_event(session: Session, request: Request, answerer: Session | None = None) -> str:
+    """Text of the event for an answer without effect. `request`: with that answer."""
+    return f"{subject(session)} did not act on the answer {decider(request, answerer)}: {request.name} is open again"
+
+
+def ignored_answer_notice(session: Session, request: Request) -> str:
+    """Entry of a notice about a request that is open again because the agent ignored the answer."""
+    tool = quote_session(session, tool_use(request.tool, request.arguments), TOOL_USE_MAX)
+    return (
+        f"{notice_subject(session)} did not act on the answer to {request.name}, which is open again: {tool}; "
+        f"hint: sm attach {session.id}"
+    )
+
+
 def late_answer_notice(session: Session, request: Request) -> str:
     """Entry of a notice about an answer that came too late. `request` has the decision in the terminal."""
     approved = request.answer is not None and request.answer.approved

@@ -121,6 +121,9 @@ class DialogListener(AgentListener):
     async def tool_ended(self, session_id: str, end: ToolEnd) -> None:
         await self._dialogs.tool_ended(session_id, end)
 
+    async def sub_agent_ended(self, session_id: str, sub_agent: str) -> None:
+        await self._dialogs.sub_agent_ended(session_id, sub_agent)
+
     async def setup_dialog(self, session_id: str, dialog: SetupDialog | None) -> None:
         await self._setup.dialog_shown(session_id, dialog)
 

@@ -39,6 +39,9 @@ class AgentListener:
     async def tool_ended(self, session_id: str, end: ToolEnd) -> None:
         """The use of a tool has ended."""
 
+    async def sub_agent_ended(self, session_id: str, sub_agent: str) -> None:
+        """A sub-agent has ended. `sub_agent`: its id."""
+
     async def turn_ending(self, session_id: str) -> None:
         """The agent's turn ends with the return of this call. A short delay is allowed."""
 
@@ -75,6 +78,9 @@ class AgentListeners:
         if event.tool_ended is not None:
             agent.uses.end(event.tool_ended)
             await self._tool_ended(session_id, ToolEnd(event.tool_ended, True, at))
+        if event.sub_agent_ended:
+            for listener in self._listeners:
+                await listener.sub_agent_ended(session_id, event.sub_agent_ended)
         if event.tool_started is not None:
             sub_agent = "" if event.observation is None else event.observation.who
             agent.uses.begin(event.tool_started, sub_agent, event.tool_digest)

@@ -9,16 +9,22 @@ import time
 from sm.core.models import Caller
 from sm.core.requests import Request
 from sm.core.statuses import Status
-from sm.core.timestamps import iso
+from sm.core.timestamps import epoch_s, iso
 from sm.errors import IllegalState
 from sm.providers.readers import ToolEnd
+from sm.requests.dialog_screens import DialogScreens
 from sm.sessions.manager import Manager
 from sm.state.notices import late_answer_occasion
-from sm.state.requests import correct_answer, too_late
+from sm.state.requests import IGNORED, answer_ignored, correct_answer, reopen_request, too_late
 from sm.store import Store, durable
 
 CONFIRMED_WITHIN_S = 3.0
 """How long a caller that refused waits for the agent's report. The report of a refused use comes within a second."""
+IGNORED_AFTER_S = 3.0
+"""A dialog that is still open this long after its hook printed the answer was not closed by the answer. claude closes a
+dialog within a tenth of a second (measured)."""
+_ACTED_WITHIN_S = IGNORED_AFTER_S + 2.0
+"""How long a caller waits to learn that: the check comes every half second, and reads the screen."""
 _IDLE_S = 10.0
 """A session that was idle for this time has reported all uses of its tools."""
 
@@ -52,9 +58,12 @@ def is_contradicted(approved: bool, taken_at: str, end: ToolEnd) -> bool:
 
 
 class Confirmations:
-    def __init__(self, store: Store, manager: Manager) -> None:
+    def __init__(self, store: Store, manager: Manager, screens: DialogScreens) -> None:
         self._store = store
         self._manager = manager
+        self._screens = screens
+        self._newest: dict[str, int] = {}
+        """The last request that a hook of each session opened since the start of the daemon."""
         self._idle: dict[int, float] = {}
         """The time since which the session of a request has been idle (time.monotonic())."""
 
@@ -81,10 +90,10 @@ class Confirmations:
                 tx.mail.change_request(now, taken_at=tx.now)
 
     async def wait(self, request: Request, caller: Caller) -> Request:
-        """The request after a refusal of `caller` was confirmed or corrected, or after a moment.
+        """Return the request after a refusal of `caller` was confirmed or corrected, or after a moment.
 
-        Does not wait for an approval, which the agent confirms only when the tool ends. Raises IllegalState when
-        another answer decided.
+        Waits until the agent acts on an approval, but not for the end of the tool, which confirms it. Raises
+        IllegalState when another answer decided, or when the agent ignored the answer.
         """
 
         def known() -> bool:
@@ -93,10 +102,52 @@ class Confirmations:
 
         if request.unconfirmed and request.answer is not None and not request.answer.approved:
             await self._store.wait_until(known, CONFIRMED_WITHIN_S)
+        await self._store.wait_until(lambda: known() or not self._may_be_ignored(request), _ACTED_WITHIN_S)
         done = await self._store.mail.request(request.id)
+        if done.open and done.reason == IGNORED:
+            raise answer_ignored(done)
         occasion = late_answer_occasion(done)  # the answer to the caller reports the same as the notice
         await self._manager.acknowledge(caller, [done.session_id], lambda n: n.occasion == occasion)
         return answered_by_caller(done, caller)
+
+    def dialog_opened(self, request: Request) -> None:
+        """Note the request that a hook has just opened."""
+        self._newest[request.session_id] = request.id
+
+    def _may_be_ignored(self, request: Request) -> bool:
+        """Return whether the session has waited since before the answer, and not for another dialog.
+
+        Dialogs of sub-agents are not judged: several may wait, and the session's status is not theirs.
+        """
+        session = self._store.sessions.get(request.session_id)
+        return (
+            session is not None
+            and not request.agent
+            and session.status is Status.WAITING_INPUT
+            and session.status_at <= request.state_at
+            and self._newest.get(session.id) == request.id
+            and not any(
+                r.session_id == session.id and r.open and r.hook
+                for r in self._store.mail.open.requests.values()
+            )
+        )
+
+    async def reopen_ignored(self) -> None:
+        """Open requests again whose dialog is still open although their hook printed the answer."""
+        for request in self.pending:
+            session = self._store.sessions.get(request.session_id)
+            is_due = time.time() - epoch_s(request.state_at) >= IGNORED_AFTER_S
+            if session is None or not is_due or not self._may_be_ignored(request):
+                continue
+            if await self._screens.shows_dialog(session):
+                await durable(self._reopen)(request)
+
+    async def _reopen(self, request: Request) -> None:
+        async with self._store.transaction() as tx:
+            now = await tx.mail.request(request.id)
+            session = tx.find(now.session_id)
+            if session is not None and now.unconfirmed and self._may_be_ignored(now):
+                await reopen_request(tx, self._manager.notices, session, now)
 
     async def expire(self) -> None:
         """Keep the answers of sessions that have been idle for a while: no report can come any more."""

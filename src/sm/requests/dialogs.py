@@ -8,30 +8,34 @@ then the hook learns that the dialog is over.
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 from sm.core.labels import name_to_type, short_label
 from sm.core.models import Caller, Session
-from sm.core.observation import Activity
 from sm.core.requests import BY_RULE, BY_TERMINAL, Answer, Request
 from sm.core.states import RequestKind, RequestState
 from sm.core.statuses import Status
 from sm.core.text import folded
 from sm.core.timestamps import epoch_s, later
 from sm.core.wording import sender_label
-from sm.errors import IllegalState, LimitReached, NotFound, StorageFull, TerminalError, UsageError
+from sm.errors import IllegalState, LimitReached, NotFound, StorageFull, UsageError
 from sm.providers.readers import Dialog, HookReader, ToolEnd
 from sm.requests.auto_answers import real_directory, rule_decision
 from sm.requests.confirmations import Confirmations, answered_by_caller, name_of
+from sm.requests.dialog_screens import DialogScreens
 from sm.requests.truncation import asked_of
 from sm.sessions.manager import Manager
 from sm.state.requests import (
     EXPIRES_S,
+    IGNORED,
     OPEN_MAX,
     NewRequest,
+    answer_ignored,
     correct_answer,
     finish_request,
     finish_with_proposed_answer,
@@ -50,7 +54,6 @@ _PRINTED_WITHIN_S = 3.0
 _QUIET_S = 1.5
 """A dialog counts as answered when its session has not waited for this time: another dialog may open immediately."""
 _LOOK_EVERY_S = 0.5
-_SCREEN_WITHIN_S = 5.0
 _AT_ITS_TERMINAL = "answered in the terminal"
 
 
@@ -76,8 +79,8 @@ class Dialogs:
     def __init__(self, store: Store, manager: Manager, terminals: Screen) -> None:
         self._store = store
         self._manager = manager
-        self._terminals = terminals
-        self._confirmations = Confirmations(store, manager)
+        self._screens = DialogScreens(manager, terminals)
+        self._confirmations = Confirmations(store, manager, self._screens)
         self._from_before = {
             r.id for r in store.mail.open.requests.values() if r.hook and r.has_proposed_answer
         }
@@ -89,6 +92,11 @@ class Dialogs:
         """The time since which the session of a request has not been waiting (time.monotonic())."""
         self._proposed_at: dict[int, float] = {}
         """The time at which a proposed answer was first seen (time.monotonic())."""
+        self._hooks = Counter[int]()
+        """How many hooks wait for the answer to a request now."""
+        self._hook_left: dict[int, float] = {}
+        """The time at which a hook of a request last ended its wait (time.monotonic())."""
+        self._began = time.monotonic()
 
     # Calls of hooks
 
@@ -127,7 +135,18 @@ class Dialogs:
         async with self._store.transaction() as tx:
             request = await self._attached(tx, session_id, dialog, asked, real_dir)
         self._from_before.discard(request.id)
+        self._confirmations.dialog_opened(request)
         return request
+
+    @contextmanager
+    def attached(self, request_id: int) -> Iterator[None]:
+        """Note that a hook waits for the answer while the block runs."""
+        self._hooks[request_id] += 1
+        try:
+            yield
+        finally:
+            self._hooks[request_id] -= 1
+            self._hook_left[request_id] = time.monotonic()
 
     async def _attached(
         self, tx: Transaction, session_id: str, dialog: Dialog, asked: NewRequest, real_dir: str
@@ -214,7 +233,7 @@ class Dialogs:
         if request is None or request.hook is None or not request.open or request.has_proposed_answer:
             return
         age_s = time.time() - epoch_s(request.created_at)
-        if age_s > _QUIET_S and await self._is_answered(request):  # a younger dialog may not be drawn yet
+        if age_s > _QUIET_S and await self._is_over(request):  # a younger dialog may not be drawn yet
             await self._close(request.id)
 
     def propose_answer(
@@ -222,9 +241,11 @@ class Dialogs:
     ) -> Request:
         """Store the answer for the hook. After the commit the caller must call `wait_until_taken`.
 
-        Raises UsageError for an answer that the hook cannot give.
+        Raises UsageError for an answer that the hook cannot give, IllegalState if the agent ignored an answer before.
         """
         by = name_of(caller)
+        if request.reason == IGNORED:
+            raise answer_ignored(request)
         if self._decision(session, replace(request, answer=answer, answered_by=by)) is None:
             why = "its text is too long" if request.cut else "its dialog does not accept this answer"
             raise UsageError(
@@ -261,7 +282,7 @@ class Dialogs:
         return max(began + TAKEN_WITHIN_S, handed + _PRINTED_WITHIN_S) - time.monotonic()
 
     async def _give_up(self, proposed: Request) -> Request:
-        over = await self._close(proposed.id) if await self._is_answered(proposed) else None
+        over = await self._close(proposed.id) if await self._is_over(proposed) else None
         return over or await self._withdraw(proposed)
 
     async def _withdraw(self, proposed: Request) -> Request:
@@ -287,6 +308,12 @@ class Dialogs:
             if (request.session_id, request.tool_use) == (session_id, end.tool_use):
                 await durable(self._close)(request.id, end.allowed)
         await self._confirmations.tool_ended(session_id, end)
+
+    async def sub_agent_ended(self, session_id: str, sub_agent: str) -> None:
+        """Close the requests of a sub-agent that is gone."""
+        for request in self._open_with_hook():
+            if (request.session_id, request.agent) == (session_id, sub_agent):
+                await durable(self._close)(request.id)
 
     async def _close(self, request_id: int, allowed: bool | None = None) -> Request | None:
         """Close the request of a closed dialog: with the proposed answer, else as answered at the terminal."""
@@ -335,15 +362,17 @@ class Dialogs:
 
     async def _look(self) -> None:
         await self._confirmations.expire()
+        await self._confirmations.reopen_ignored()
         waited_for = {request.id: request for request in self._open_with_hook()}
         now = time.monotonic()
         self._from_before &= waited_for.keys()
-        for known in (self._quiet, self._proposed_at, self._handed):
+        for known in (self._quiet, self._proposed_at, self._handed, self._hook_left):
             for number in known.keys() - waited_for.keys():
                 del known[number]
+        self._hooks = +self._hooks
         for request in waited_for.values():
             if self._is_quiet(request, now):
-                if await self._is_answered(request):
+                if await self._is_over(request):
                     await self._close(request.id)
                     continue
                 self._quiet[request.id] = (
@@ -360,26 +389,32 @@ class Dialogs:
 
     def _is_quiet(self, request: Request, now: float) -> bool:
         session = self._store.sessions.get(request.session_id)
-        if session is None or session.status is Status.WAITING_INPUT:
+        if session is None or not self._may_be_over(request, session):
             self._quiet.pop(request.id, None)
             return False
         return now - self._quiet.setdefault(request.id, now) >= _QUIET_S
 
-    async def _is_answered(self, request: Request) -> bool:
-        """True if the session does not wait and its screen shows no dialog."""
+    def _may_be_over(self, request: Request, session: Session) -> bool:
+        """Return whether the session's status allows that the dialog is gone.
+
+        claude shows the dialog of a background sub-agent only after its hook has ended, and is busy meanwhile
+        (measured with 2.1.197 and 2.1.332). So a screen without a dialog proves nothing while the hook waits.
+        """
+        if session.status is Status.WAITING_INPUT:
+            return False
+        return not request.agent or session.status is not Status.RUNNING or not self._has_hook(request.id)
+
+    def _has_hook(self, request_id: int) -> bool:
+        """Return whether a hook waits for the answer, or may be about to attach again."""
+        left = self._hook_left.get(request_id, self._began)
+        return self._hooks[request_id] > 0 or time.monotonic() - left < TAKEN_WITHIN_S
+
+    async def _is_over(self, request: Request) -> bool:
+        """Return whether the session does not wait and its screen shows no dialog."""
         session = self._store.sessions.get(request.session_id)
-        if session is None or session.status is Status.WAITING_INPUT:
+        if session is None or not self._may_be_over(request, session):
             return False
-        reader = self._manager.provider(session).readers.screen
-        if reader is None:
-            return False
-        try:
-            async with asyncio.timeout(_SCREEN_WITHIN_S):
-                lines = await self._terminals.capture_visible(session.terminal)
-        except (TerminalError, TimeoutError):
-            return False
-        observation = reader.screen(lines, time.time())
-        return observation is None or observation.activity is not Activity.BLOCKED
+        return await self._screens.shows_dialog(session) is False
 
 
 def _own_request(request: Request | None, session_id: str) -> Request | None:

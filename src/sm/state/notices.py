@@ -27,6 +27,7 @@ from sm.core.wording import (
     ending_notice,
     fault_notice,
     idle_notice,
+    ignored_answer_notice,
     late_answer_notice,
     left_notice,
     operator_message_event,
@@ -90,6 +91,10 @@ def unread_reason(session: Session) -> str:
 
 def late_answer_occasion(request: Request) -> str:
     return f"late-answer:{request.id}"
+
+
+def ignored_answer_occasion(request: Request) -> str:
+    return f"ignored-answer:{request.id}"
 
 
 def warning_occasion(warning: SessionWarning) -> str:
@@ -343,6 +348,16 @@ class Notices:
         # No parent may answer a first-start dialog.
         recipient = None if request.kind is RequestKind.SETUP else notice_recipient(tx, session)
         await self._add(tx, session, recipient, NoticeKind.REQUEST, occasion, text, EventType.REQUEST)
+
+    async def add_for_ignored_answer(self, tx: Transaction, session: Session, request: Request) -> None:
+        """Report that a request is open again, to whoever can answer in the terminal."""
+        text, occasion = ignored_answer_notice(session, request), ignored_answer_occasion(request)
+        recipient = notice_recipient(tx, session)
+        if recipient is not None:
+            await self._add(tx, session, recipient, NoticeKind.REQUEST, occasion, text, None)
+        await self._add(
+            tx, session, None, NoticeKind.REQUEST, f"{occasion}/operator", text, EventType.REQUEST
+        )
 
     async def add_for_budget(self, tx: Transaction, session: Session, budget: Budget, text: str) -> None:
         """Tell the parent of `session` and the operator that most of a budget, or all of it, is spent."""

@@ -19,16 +19,19 @@ from sm.core.wording import (
     outcome,
     request_corrected_event,
     request_finished_event,
+    request_ignored_event,
     request_opened_event,
 )
 from sm.errors import IllegalState
 from sm.state.messages import send
-from sm.state.notices import Notices, request_occasion, withdraw
+from sm.state.notices import Notices, ignored_answer_occasion, request_occasion, withdraw
 from sm.state.warning_rows import close_warning
 from sm.store import Transaction
 
 EXPIRES_S = 24 * 3600.0
 """Default time until a request expires."""
+IGNORED = "the agent did not act on the answer: its dialog is still open"
+"""The `reason` of an open request whose hook printed an answer without effect."""
 OPEN_MAX = 50
 """Open requests of one session."""
 
@@ -136,8 +139,9 @@ async def _watch_next(tx: Transaction, session: Session, closed: Request) -> Non
 
 
 async def _withdraw_notice(tx: Transaction, request: Request) -> None:
-    occasion = request_occasion(request)
-    await withdraw(tx, request.session_id, lambda notice: notice.occasion == occasion)
+    ignored = ignored_answer_occasion(request)
+    occasions = (request_occasion(request), ignored, f"{ignored}/operator")
+    await withdraw(tx, request.session_id, lambda notice: notice.occasion in occasions)
 
 
 async def finish_with_proposed_answer(
@@ -175,6 +179,36 @@ async def correct_answer(
     if request.answered_by != BY_RULE:
         await notices.add_for_late_answer(tx, session, after, request.answered_by or "")
     return after
+
+
+async def reopen_request(tx: Transaction, notices: Notices, session: Session, request: Request) -> Request:
+    """Open a request again whose answer the agent ignored, with its event and another notice.
+
+    Only a person at the terminal can answer it now, because its hook has ended.
+    """
+    after = tx.mail.change_request(
+        request,
+        state=RequestState.OPEN,
+        state_at=tx.now,
+        expires_at=later(tx.now, EXPIRES_S),
+        answer=None,
+        answered_by=None,
+        reason=IGNORED,
+        taken_at=None,
+    )
+    line = request_ignored_event(session, request, tx.find(request.answered_by))
+    metadata = {"request_id": after.name, "state": after.state.value, "answered_by": None}
+    await tx.event(EventType.REQUEST, session, tx.now, line, metadata)
+    await notices.add_for_ignored_answer(tx, session, after)
+    return after
+
+
+def answer_ignored(request: Request) -> IllegalState:
+    """The error for an answer to a request whose agent ignored an answer."""
+    return IllegalState(
+        f"the agent did not act on the answer to {request.name}: its dialog is still open",
+        f"answer in the terminal: sm attach {request.session_id}",
+    )
 
 
 def open_of(requests: Mapping[int, Request], session_id: str, kinds: Sequence[RequestKind]) -> list[Request]:

@@ -53,7 +53,9 @@ class RequestView(TypedDict):
         ),
     ]
     answered_by_label: Annotated[str | None, doc("The same for people: the label of a session.")]
-    reason: Annotated[str | None, doc("Why the request ended without an answer; the rule that decided it.")]
+    reason: Annotated[
+        str | None, doc("Why the request ended without an answer or is open again; the rule that decided it.")
+    ]
     digest: Annotated[str, doc("Of everything that a person decides on. An answer may carry it as `shown`.")]
     confirmed: Annotated[
         bool,

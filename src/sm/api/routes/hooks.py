@@ -83,7 +83,8 @@ async def dialog(request: ApiRequest, body: DialogBody, key: RequestKey | None) 
     if asked is None:
         return {"request": None, "state": DialogOutcome.OVER, "output": None}
     dialogs, number = request.services.dialogs, asked.id
-    await request.long_poll(lambda: dialogs.is_decided(number), wait_s)
+    with dialogs.attached(number):
+        await request.long_poll(lambda: dialogs.is_decided(number), wait_s)
     reply = await dialogs.reply(number)
     return {"request": asked.name, "state": reply.outcome, "output": reply.output}
 

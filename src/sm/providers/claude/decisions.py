@@ -1,6 +1,6 @@
 """Reads and answers the dialogs of Claude Code that report a PermissionRequest hook event. Pure.
 
-Measured on 2.1.197 (code.claude.com, Hooks reference, PermissionRequest).
+Measured with 2.1.197 and 2.1.332 (code.claude.com, Hooks reference, PermissionRequest).
 """
 
 import json
@@ -66,6 +66,8 @@ def decision(request: Request, by: str) -> str | None:
                 "behavior": "deny",
                 "message": escape_marks(f"{refusal}: {answer.message}") if answer.message else refusal,
             }
+        case RequestKind.PERMISSION if request.tool == PLANS:
+            decided = {"behavior": "allow", "updatedInput": _approved_plan(request)}
         case RequestKind.PERMISSION if request.tool != _ASKS:
             decided = {"behavior": "allow"}
         case RequestKind.QUESTION if not request.cut and (arguments := _answered_arguments(request, answer)):
@@ -73,6 +75,17 @@ def decision(request: Request, by: str) -> str | None:
         case _:
             return None
     return json.dumps({"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decided}})
+
+
+def _approved_plan(request: Request) -> Mapping[str, object]:
+    """Return the tool's own arguments without the text of the plan, which claude then takes from its file.
+
+    2.1.332 ignores an approval without arguments. With the text, 2.1.197 tells the model that the user edited the plan.
+    Both measured.
+    """
+    arguments = request.arguments or {}
+    kept = ("planFilePath",) if request.cut else tuple(name for name in arguments if name != "plan")
+    return {name: arguments[name] for name in kept if name in arguments}
 
 
 def _answered_arguments(request: Request, answer: Answer) -> Mapping[str, object] | None:
