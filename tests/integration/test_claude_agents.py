@@ -1,11 +1,12 @@
 """Agent types from files with the real Claude Code."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from tests.claude_fixtures import claude_instance, scripted_api
-from tests.claude_instance import ClaudeInstance
+from tests.claude_instance import ClaudeInstance, calling_session
 from tests.instance import until
 from tests.scripted_api import Request, ScriptedApi
 
@@ -36,7 +37,7 @@ def turn_request(api: ScriptedApi, words: str) -> Request:
 def tools(request: Request) -> set[str]:
     """The tools of claude itself. Those of the server `sm` are there once it is connected."""
     names = {tool["name"] for tool in request.body.get("tools", ())}
-    return {name for name in names if not name.startswith("mcp__sm__")}
+    return {name for name in names if not name.startswith(("mcp__sm__", "DeferredTool"))}
 
 
 def test_claude_gets_the_prompt_and_only_the_tools_of_its_definition(
@@ -59,8 +60,10 @@ def test_claude_gets_the_prompt_and_only_the_tools_of_its_definition(
 
     claudes.json("fork", session_id, "--name", "copy")
     claudes.idle("reviewer-copy")
-    claudes.prompt(claudes.session("reviewer-copy")["session_id"], "defined-3 [[text:x]]")
+    copy = claudes.session("reviewer-copy")["session_id"]
+    claudes.prompt(copy, "defined-3 [[text:x]]")
     forked = turn_request(api, "defined-3")
+    assert calling_session(forked) == copy  # claude would repeat the prompt of the original
     assert "You are the strictest of reviewers." in forked.system
     assert tools(forked) == {"Read", "Bash"}
 
@@ -75,9 +78,7 @@ def test_claude_gets_no_tools_when_the_definition_lists_none(
 
 
 @pytest.mark.parametrize("mode", ["acceptEdits", "bypassPermissions"])
-def test_project_settings_do_not_raise_the_permission_mode_of_a_child(
-    claudes: ClaudeInstance, mode: str
-) -> None:
+def test_project_settings_decide_no_permission_mode(claudes: ClaudeInstance, mode: str) -> None:
     """Without an option claude reads `permissions.defaultMode` from the settings of the project or the user."""
     project = claudes.work / f"with-{mode}"
     (project / ".claude").mkdir(parents=True)
@@ -87,11 +88,24 @@ def test_project_settings_do_not_raise_the_permission_mode_of_a_child(
         claudes.spawn(kind, env={"SM_SESSION_ID": parent})["session_id"] for kind in ("Plain", "Editor")
     ]
     free = claudes.spawn("Plain", "--working-dir", str(project))["session_id"]
-    until(lambda: shows_mode(claudes, free, mode), f"the uncapped session is in mode {mode}")
-    for capped in (parent, *children):
-        claudes.idle(capped)
-        claudes.redraw(capped)
-        until(lambda: shows_mode(claudes, capped, "default"), f"{capped} is in the default mode")  # noqa: B023 - called in this iteration
+    for session_id in (parent, *children, free):
+        claudes.idle(session_id)
+        claudes.redraw(session_id)
+        until(lambda: shows_mode(claudes, session_id, "default"), f"{session_id} is in the default mode")  # noqa: B023 - called in this iteration
+
+
+def test_settings_of_the_user_decide_the_permission_mode_of_a_type_without_one(
+    claudes: ClaudeInstance,
+) -> None:
+    user = claudes.other_home("editing-user")
+    settings = Path(user["CLAUDE_CONFIG_DIR"], "settings.json")
+    settings.write_text(json.dumps({"permissions": {"defaultMode": "acceptEdits"}}))
+    plain = claudes.spawn("Plain", env=user)["session_id"]
+    typed = claudes.spawn("Default", env=user)["session_id"]
+    for session_id, mode in ((plain, "acceptEdits"), (typed, "default")):
+        claudes.idle(session_id)
+        claudes.redraw(session_id)
+        until(lambda: shows_mode(claudes, session_id, mode), f"{session_id} is in mode {mode}")  # noqa: B023 - called in this iteration
 
 
 def shows_mode(claudes: ClaudeInstance, session_id: str, mode: str) -> bool:

@@ -11,6 +11,7 @@ import pytest
 
 from sm.client.http import Client
 from sm.errors import UsageError
+from sm.providers.claude.permissions import shown_mode
 from tests.sim.programs import Running
 from tests.sim.stage import Instance, stand_in
 
@@ -351,7 +352,7 @@ def test_agents_route_ignores_an_invalid_home(team: Team, path: str) -> None:
         ("Editor", "Plain", "acceptEdits"),
         ("Plain", "Plain", "default"),
         ("Plain", "Editor", "default"),
-        ("Bypass", "Plain", None),
+        ("Bypass", "Plain", "default"),
         ("Planner", "Trusted", "bypassPermissions"),
         ("Sh", "Bypass", None),
     ],
@@ -367,7 +368,7 @@ def test_child_permission_mode_is_capped_by_its_parent(
     capped |= (parent, child) in {("Editor", "Bypass"), ("Planner", "Plain")}
     assert len(child_session["warnings"]) == capped
     if capped:
-        assert child_session["warnings"][0].startswith(f"permission mode {mode}, not ")
+        assert child_session["warnings"][0].startswith(f"permission mode {shown_mode(mode or '')}, not ")
         assert "--dangerously-skip-permissions" not in team.argv(child_session["session_id"])
     # A grandchild gets no more, and a restored child keeps its mode.
     if parent == "Editor" and child == "Bypass":

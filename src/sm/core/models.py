@@ -248,6 +248,15 @@ def ancestors(session: Session, find: Callable[[str], Session | None]) -> Iterat
 
 
 @dataclass(frozen=True, slots=True)
+class PermissionMode:
+    """An agent CLI's setting for the actions that it runs unasked, in the words of that agent CLI."""
+
+    mode: str
+    source: str
+    """The setting that decided it, as a person would name it; empty: unknown."""
+
+
+@dataclass(frozen=True, slots=True)
 class Launch:
     """Command, directory and environment of a session's process, stored with the session. Holds secrets."""
 
@@ -277,6 +286,8 @@ class Launch:
 
     Children of this session inherit them.
     """
+    permission: PermissionMode | None = None
+    """The permission mode that the process starts in; None: unknown, or its provider has no such modes."""
 
 
 @dataclass(frozen=True, slots=True)

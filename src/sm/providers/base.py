@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from sm.config import AgentConfig, Definition
-from sm.core.models import Exit, Session, Signal, SpawnRequest
+from sm.core.models import Exit, PermissionMode, Session, Signal, SpawnRequest
 from sm.core.usage import Usage
 from sm.providers.readers import Readers, SetupQuestion
 from sm.sandboxes.home import ContainerHome
@@ -52,6 +52,18 @@ class GrantedCapabilities:
 
 
 @dataclass(frozen=True, slots=True)
+class ProgramFacts:
+    """The answers of an installed agent CLI, and a choice of its user. Empty: unknown."""
+
+    version: str = ""
+    """Its output for `--version`."""
+    help: str = ""
+    """Its output for `--help`."""
+    permission_mode: str = ""
+    """The permission mode in the settings of the person who runs it, never in those of a project."""
+
+
+@dataclass(frozen=True, slots=True)
 class PlanContext:
     """The session for which a provider plans a process."""
 
@@ -77,6 +89,8 @@ class PlanContext:
     """A line for the agent about its budget; empty: it has none."""
     at_most: tuple[str, ...] | None = None
     """The flags of the parent, if the session may have no more permissions than the parent; None: no such limit."""
+    program: ProgramFacts = ProgramFacts()
+    """The program that the plan starts, and the choice of its user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +107,8 @@ class AgentPlan:
     conversation: str | None = None
     """The agent CLI's own id of the conversation."""
     warnings: tuple[str, ...] = ()
+    permission: PermissionMode | None = None
+    """The permission mode that the process starts in; None: its provider has no such modes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +275,7 @@ class Login:
 
 
 class Setup(Protocol):
-    """The installation of an agent CLI on this machine. Reads and writes its files, so every method blocks.
+    """The installation of an agent CLI on this machine. Reads and writes its files, so every method but one blocks.
 
     `environ`: the environment of the operator's shell.
     """
@@ -308,6 +324,12 @@ class Setup(Protocol):
         """Store the operator's approval of a first-start dialog, as `trust` and `accept_bypass` do.
 
         `environment`: that of the agent that shows the dialog. `directory`: its working directory, without links.
+        """
+
+    async def program(self, environment: Mapping[str, str], home: ContainerHome | None) -> ProgramFacts:
+        """The program that an agent with this environment starts. Waits a short time for its answers.
+
+        Nothing is known of a program in a container, and the agents there can write the settings of its user.
         """
 
     def login(self, environment: Mapping[str, str], home: ContainerHome | None) -> Login:

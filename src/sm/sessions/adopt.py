@@ -89,7 +89,7 @@ class Adoptions:
             token_hash=None,  # a running process cannot get a token
         )
         flags = provider.flags_of(processes.command_line(process.pid))
-        launch = replace(planned.launch, flags=flags)
+        launch = replace(planned.launch, flags=flags, permission=None)
         planned = replace(planned, session=session, launch=launch)
         adopted = {"pane_id": pane.pane_id, "pane_pid": pane.pid, **as_payload(process)}
 

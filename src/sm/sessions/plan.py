@@ -49,7 +49,13 @@ from sm.sessions.environment import (
     denied_warnings,
     without,
 )
-from sm.sessions.setup_checks import account_of_agent, require_ready, runs_hooks, session_warnings
+from sm.sessions.setup_checks import (
+    account_of_agent,
+    program_facts,
+    require_ready,
+    runs_hooks,
+    session_warnings,
+)
 from sm.sessions.transcript_recovery import Recovery
 from sm.sessions.workdir import WorkDirectories, allowed_workspace, require_directory, worktree
 from sm.store import Store
@@ -190,7 +196,7 @@ class SpawnPlanner:
             session, warnings = replace(session, working_dir=shown[0]), (*warnings, *shown[1])
         grants = Grants() if runs else await self._grants(session, provider, base, types)
         budget = plan_budget(self._config, self._store.budgets, session, request.budget, kind.agent.budget)
-        context = self._context(session, parent, base, provider, types, grants)
+        context = await self._context(session, parent, base, provider, types, grants)
         if budget.limits:
             context = replace(context, budget=briefing_line(budget.limits))
         context = replace(context, at_most=_at_most(caller, session, parent, parent_launch, kind))
@@ -378,7 +384,7 @@ class SpawnPlanner:
         base = {**before.inherited, **before.added}
         types = await self._types.catalog(place, base, wanted=session.agent_type)
         grants = await self._grants(session, provider, base, types)
-        context = self._context(session, parent, base, provider, types, grants)
+        context = await self._context(session, parent, base, provider, types, grants)
         if forked_by is not None:
             parent_launch, kind = await self._launch_of(parent), types.find(session.agent_type)
             context = replace(context, at_most=_at_most(forked_by, session, parent, parent_launch, kind))
@@ -386,6 +392,8 @@ class SpawnPlanner:
             plan = provider.resume(context, before.flags, source.id, fork=source.copied)
         else:
             plan = provider.begin_again(context, before.flags, source.id, source.prompt)
+        if plan.permission is not None and before.permission is not None and not plan.permission.source:
+            plan = replace(plan, permission=replace(plan.permission, source=before.permission.source))
         launch = self._launch(
             session,
             plan,
@@ -481,7 +489,7 @@ class SpawnPlanner:
         )
         return session, token
 
-    def _context(
+    async def _context(
         self,
         session: Session,
         parent: Session | None,
@@ -495,10 +503,11 @@ class SpawnPlanner:
         paths = self._paths.agent_paths(session.id, sandboxed=sandboxed)
         mcp_file = paths.mcp_file if grants.servers else None
         budget = self._store.budgets.find(session.id)
+        environment = without(inherited, provider.never_inherited)
         return PlanContext(
             session=session,
             sm=f"{paths.bin}/sm",
-            environment=without(inherited, provider.never_inherited),
+            environment=environment,
             parent=None if parent is None else parent.display_name,
             prompt_file=paths.prompt_file,
             agent=AgentConfig() if kind is None else kind.agent,
@@ -506,6 +515,7 @@ class SpawnPlanner:
             granted=replace(grants.granted, mcp_file=mcp_file),
             place=place_sentences(session) if sandboxed else "",
             budget="" if budget is None else briefing_line(budget.limits),
+            program=await program_facts(provider, environment, self._home_of(session)),
         )
 
     async def _grants(
@@ -556,6 +566,7 @@ class SpawnPlanner:
             has_own_tools=grants.granted.own_server,
             mcp_config=grants.mcp_config(environment),
             process_limits=process_limits,
+            permission=plan.permission,
         )
 
     async def _is_typed(

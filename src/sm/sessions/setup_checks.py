@@ -1,18 +1,20 @@
 """Checks the installation of an agent CLI before a session starts. Each check has a time limit."""
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 
 from sm.core.accounts import Account, account_of
 from sm.core.models import Launch, Session
-from sm.providers.base import Provider
+from sm.providers.base import ProgramFacts, Provider
 from sm.sandboxes.home import ContainerHome
 
 DEFAULT_CONTAINER = "default"
 """The name of the container for sessions without a workspace, in commands."""
 
 _WITHIN_S = 2.0
+_PROGRAM_WITHIN_S = 4.0
 
 
 async def require_ready(
@@ -31,6 +33,17 @@ async def require_ready(
     with suppress(TimeoutError):  # a slow file system proves no open dialog
         async with asyncio.timeout(_WITHIN_S):
             await asyncio.to_thread(check)
+
+
+async def program_facts(
+    provider: Provider, environment: Mapping[str, str], home: ContainerHome | None
+) -> ProgramFacts:
+    """The program that the agent starts. `environment`: inherited. `home`: as above."""
+    if provider.setup is not None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_PROGRAM_WITHIN_S):
+                return await provider.setup.program(environment, home)
+    return ProgramFacts()
 
 
 async def account_of_agent(

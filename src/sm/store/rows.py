@@ -13,7 +13,17 @@ from sm.core.accounts import Account, Park, ParkKind
 from sm.core.budgets import Amounts, Budget, BudgetState, Spent
 from sm.core.effects import Effect
 from sm.core.messages import SM_ITSELF, Message, Notice
-from sm.core.models import Capabilities, Checkpoint, Event, Exit, Launch, Process, Session, Workspace
+from sm.core.models import (
+    Capabilities,
+    Checkpoint,
+    Event,
+    Exit,
+    Launch,
+    PermissionMode,
+    Process,
+    Session,
+    Workspace,
+)
 from sm.core.pairing import Pairing, PairRequest, PairState
 from sm.core.pauses import Pause
 from sm.core.requests import Answer, Question, Request
@@ -340,10 +350,14 @@ SHELL_LIMITS = "shell_limits"
 
 def launch_to_json(launch: Launch) -> str:
     """Omits the MCP servers: their credentials stay in their own file (`Sandbox.prepare`)."""
-    return encode_json({f.name: getattr(launch, f.name) for f in fields(Launch) if f.name != "mcp_config"})
+    stored = {f.name: getattr(launch, f.name) for f in fields(Launch) if f.name != "mcp_config"}
+    permission = None if launch.permission is None else asdict(launch.permission)
+    return encode_json({**stored, "permission": permission})
 
 
 def launch_from_json(text: str) -> Launch:
     value = decode_json(text)
     known = {f.name: value[f.name] for f in fields(Launch) if f.name in value}
+    permission = known.get("permission")
+    known["permission"] = None if permission is None else PermissionMode(**permission)
     return Launch(**known | {"argv": tuple(known["argv"]), "flags": tuple(known.get("flags", ()))})

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sm.providers.claude.permissions import RANKS, limit_to_parent, mode_of
+from sm.providers.claude.permissions import RANKS, limit_to_parent, mode_of, shown_mode
 
 SKIP, MAY_SKIP = "--dangerously-skip-permissions", "--allow-dangerously-skip-permissions"
 MODES = tuple(RANKS)
@@ -41,7 +41,7 @@ def test_limit_to_parent_lowers_the_mode_of_a_child_only_above_that_of_its_paren
     if RANKS[requested] <= RANKS[most]:
         assert warnings == ()
     else:
-        assert warnings == (f"permission mode {most}, not {requested}: {LIFTS}",)
+        assert warnings == (f"permission mode {shown_mode(most)}, not {shown_mode(requested)}: {LIFTS}",)
     lower = most if child is None or RANKS[requested] > RANKS[most] else requested
     if parent == "bypassPermissions":
         assert kept == flags(child)

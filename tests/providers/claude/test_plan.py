@@ -9,20 +9,23 @@ from typing import Any
 import pytest
 
 from sm.config import AgentConfig, Claude, Config, ModelArgs
-from sm.core.models import Exit, Session, SpawnRequest
+from sm.core.models import Exit, PermissionMode, Session, SpawnRequest
 from sm.core.states import SignalKind
 from sm.core.statuses import Status
 from sm.errors import IllegalState, UsageError
 from sm.mcp.tools import TOOLS
 from sm.providers import PROVIDERS
-from sm.providers.base import AgentPlan, Fork, GrantedCapabilities, InputMethod, PlanContext
+from sm.providers.base import AgentPlan, Fork, GrantedCapabilities, InputMethod, PlanContext, ProgramFacts
 from sm.providers.claude import ClaudeProvider
+from sm.providers.claude.abilities import OWN_ENVIRONMENT
 from sm.providers.claude.briefing import TEMPLATE, briefing
 from sm.providers.claude.hooks import EVENTS
+from sm.providers.claude.permissions import RANKS, canonical, mode_of, mode_word_in
 from sm.providers.claude.plan import as_text
 from sm.providers.claude.settings import UNASKED, UNASKED_TOOLS
 from sm.providers.claude.trouble import INSTALL
 from tests import samples
+from tests.claude_help import program_facts
 
 UUID = "7b3f6e0e-6b1c-4a8e-9b7a-0c1d2e3f4a5b"
 OLD = "0f0e0d0c-0b0a-4908-8706-050403020100"
@@ -91,7 +94,8 @@ def test_command_line_has_options_then_settings_of_sm_then_the_prompt() -> None:
         "--append-system-prompt", text, "--", "Fix the login",
     )  # fmt: skip
     assert planned.flags == planned.argv[: planned.argv.index("--session-id")]
-    assert (planned.model, planned.conversation, planned.environment) == ("opus", UUID, {"A": "1"})
+    assert (planned.model, planned.conversation) == ("opus", UUID)
+    assert planned.environment == {**OWN_ENVIRONMENT, "A": "1"}
     assert (planned.prompt_file, planned.typed_prompt, planned.warnings) == (None, None, ())
 
 
@@ -192,7 +196,8 @@ def test_default_command_may_have_arguments() -> None:
 
 def test_settings_have_a_hook_per_event_and_disable_the_agent_view() -> None:
     settings = json.loads(value_of(plan().argv, "--settings"))
-    assert list(settings) == ["hooks", "permissions", "disableAgentView"]
+    own = ["tui", "useAutoModeDuringPlan", "crossSessionInbound"]
+    assert list(settings) == ["hooks", "permissions", "disableAgentView", *own]
     assert settings["disableAgentView"] is True
     assert set(settings["hooks"]) == set(EVENTS)
     for event, entries in settings["hooks"].items():
@@ -293,7 +298,8 @@ def test_resume_repeats_the_options_and_the_settings_of_sm() -> None:
     assert planned.argv == (
         *first.flags, "--resume", OLD, *first.argv[first.argv.index("--settings") : first.argv.index("--")]
     )  # fmt: skip
-    assert (planned.flags, planned.conversation, planned.environment) == (first.flags, OLD, {"A": "1"})
+    assert (planned.flags, planned.conversation) == (first.flags, OLD)
+    assert planned.environment == first.environment
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -334,7 +340,8 @@ def test_capability_sources_are_the_files_that_claude_reads() -> None:
 
 def test_fork_gets_a_new_conversation_id() -> None:
     planned = provider().resume(start(), ("claude",), OLD, fork=True)
-    assert planned.argv[:6] == ("claude", "--resume", OLD, "--fork-session", "--session-id", UUID)
+    assert planned.argv[:3] == ("claude", "--permission-mode", "default")
+    assert planned.argv[3:8] == ("--resume", OLD, "--fork-session", "--session-id", UUID)
     assert planned.conversation == UUID
     assert provider().fork_in(planned.argv) == Fork(OLD, UUID)
 
@@ -386,8 +393,9 @@ def test_resume_keeps_the_model_of_the_session(
 ) -> None:
     context = replace(start(), session=session(model=model))
     planned = provider().resume(context, flags, OLD, fork=False)
-    assert planned.argv[: planned.argv.index("--resume")] == ("claude", *arguments)
-    assert planned.flags == flags
+    mode = ("--permission-mode", "default")
+    assert planned.argv[: planned.argv.index("--resume")] == ("claude", *mode, *arguments)
+    assert planned.flags == ("claude", *mode, *flags[1:])
 
 
 @pytest.mark.parametrize(
@@ -618,11 +626,113 @@ def test_child_and_its_fork_get_at_most_the_permission_mode_of_the_parent(
     planned = provider().plan(SpawnRequest(agent_type), given)
     assert value_of(planned.argv, "--permission-mode") == mode
     assert len(planned.warnings) == warnings
-    forked = provider().resume(
-        given, provider().plan(SpawnRequest(agent_type), start(agent_type)).flags, OLD, fork=True
-    )
+    forked = provider().resume(given, planned.flags, OLD, fork=True)
     assert value_of(forked.argv, "--permission-mode") == value_of(forked.flags, "--permission-mode") == mode
-    assert forked.warnings == planned.warnings
+    free = provider().plan(SpawnRequest(agent_type), start(agent_type)).flags
+    capped = value_of(provider().resume(given, free, OLD, fork=True).argv, "--permission-mode")
+    assert RANKS[capped] <= RANKS[mode]
+
+
+@pytest.mark.parametrize(
+    ("agent_type", "options", "shown"),
+    [
+        ("Plain", {}, PermissionMode("plan", "permissions.defaultMode of your claude settings")),
+        ("Engineer", {}, PermissionMode("acceptEdits", "agent type Engineer")),
+        ("Engineer", {"preset": "plans"}, PermissionMode("plan", "--preset plans")),
+        (
+            "Engineer",
+            {"preset": "plans", "extra_args": ("--permission-mode=manual",)},
+            PermissionMode("manual", "--args"),
+        ),
+        ("Old", {}, PermissionMode("bypassPermissions", "agent type Old")),
+    ],
+)
+def test_permission_mode_comes_from_the_most_specific_source(
+    agent_type: str, options: dict[str, Any], shown: PermissionMode
+) -> None:
+    presets = {"plans": ModelArgs(args=("--plan",))}
+    context = replace(start(agent_type), program=ProgramFacts(permission_mode="plan"))
+    claude = CLAUDE.model_copy(update={"presets": presets})
+    planned = provider(claude).plan(SpawnRequest(agent_type, **options), context)
+    assert planned.permission == shown
+    assert mode_of(planned.argv) == canonical(shown.mode)
+
+
+@pytest.mark.parametrize("of_user", ["", "wild", "--dangerously-skip-permissions", "manual", "default"])
+def test_permission_mode_is_manual_when_no_setting_has_a_known_one(of_user: str) -> None:
+    context = replace(start("Plain"), program=ProgramFacts(permission_mode=of_user))
+    planned = provider().plan(SpawnRequest("Plain"), context)
+    assert planned.permission is not None
+    assert planned.permission.mode == "manual"
+    assert value_of(planned.flags, "--permission-mode") == "default"
+
+
+def test_child_without_a_mode_gets_that_of_its_parent_and_not_that_of_the_user() -> None:
+    context = replace(start("Plain"), program=ProgramFacts(permission_mode="bypassPermissions"))
+    planned = provider().plan(SpawnRequest("Plain"), replace(context, at_most=("claude",)))
+    assert planned.permission == PermissionMode("manual", "its parent")
+
+
+def test_root_is_told_that_its_own_settings_bypass_permissions() -> None:
+    context = replace(start("Plain"), program=ProgramFacts(permission_mode="bypassPermissions"))
+    with pytest.raises(UsageError, match=r"permissions.defaultMode of your claude settings is bypass"):
+        provider(is_root=True).plan(SpawnRequest("Plain"), context)
+
+
+@pytest.mark.parametrize("given", ["--permission-mode=default", "--permission-mode=manual"])
+@pytest.mark.parametrize(("version", "word"), [("2.1.197", "default"), ("2.1.332", "manual")])
+def test_program_gets_its_own_word_for_the_manual_mode(version: str, word: str, given: str) -> None:
+    context = replace(start("Plain"), program=program_facts(version))
+    planned = provider().plan(SpawnRequest("Plain", extra_args=(given,)), context)
+    assert mode_word_in(planned.argv) == word
+    # A later process may be of another version.
+    other = replace(context, program=program_facts("2.1.197"))
+    assert mode_word_in(provider().resume(other, planned.flags, OLD, fork=False).argv) == "default"
+
+
+@pytest.mark.parametrize(("version", "has_option"), [("2.1.197", False), ("2.1.332", True)])
+@pytest.mark.parametrize("way", ["plan", "resume", "fork"])
+def test_only_a_program_that_lists_it_gets_the_option_for_its_system_prompt(
+    version: str, has_option: bool, way: str
+) -> None:
+    context = replace(start(), program=program_facts(version))
+    if way == "plan":
+        planned = provider().plan(SpawnRequest("Engineer", prompt="x"), context)
+    else:
+        planned = provider().resume(context, ("claude",), OLD, fork=way == "fork")
+    assert ("--system-prompt-snapshot" in planned.argv) is has_option
+    if has_option:
+        assert value_of(planned.argv, "--system-prompt-snapshot") == "off"
+    assert "--system-prompt-snapshot" not in planned.flags
+
+
+@pytest.mark.parametrize(
+    ("version", "may_message", "inbound"),
+    [("2.1.197", False, None), ("2.1.332", False, "refuse"), ("", False, "refuse"), ("2.1.332", True, None)],
+)
+def test_settings_refuse_messages_of_other_claudes_unless_the_operator_allows_them(
+    version: str, may_message: bool, inbound: str | None
+) -> None:
+    facts = program_facts(version) if version else ProgramFacts()
+    claude = CLAUDE.model_copy(update={"sessions_may_message": may_message})
+    planned = provider(claude).plan(SpawnRequest("Engineer"), replace(start(), program=facts))
+    settings = json.loads(value_of(planned.argv, "--settings"))
+    assert (settings["tui"], settings.get("crossSessionInbound")) == ("default", inbound)
+
+
+@pytest.mark.parametrize(
+    ("version", "of_user", "answered"),
+    [("2.1.332", "acceptEdits", "plan"), ("2.1.332", "", None), ("2.1.197", "acceptEdits", None)],
+)
+def test_settings_answer_the_offer_to_replace_the_mode_of_the_user(
+    version: str, of_user: str, answered: str | None
+) -> None:
+    context = replace(start("Plain"), program=replace(program_facts(version), permission_mode=of_user))
+    planned = provider().plan(SpawnRequest("Plain", extra_args=("--permission-mode", "plan")), context)
+    again = provider().resume(context, planned.flags, OLD, fork=False)
+    for argv in (planned.argv, again.argv):
+        permissions = json.loads(value_of(argv, "--settings"))["permissions"]
+        assert permissions.get("defaultMode") == answered
 
 
 def test_capped_mode_follows_the_program_and_its_arguments() -> None:
@@ -640,7 +750,7 @@ def test_permission_mode_is_capped_before_bypassing_as_root_is_refused() -> None
     planned = provider(is_root=True).plan(SpawnRequest("Bypass"), capped)
     assert value_of(planned.argv, "--permission-mode") == "default"
     assert planned.warnings == (
-        "permission mode default, not bypassPermissions: limited by the parent's permissions; "
+        "permission mode manual, not bypassPermissions: limited by the parent's permissions; "
         "to allow more, set spawnable: true for the agent type",
     )
 

@@ -1,4 +1,4 @@
-"""The provider for Claude Code. "Measured" in this package means: with claude 2.1.197."""
+"""The provider for Claude Code. "Measured" in this package means: with claude 2.1.197, unless it says otherwise."""
 
 import os
 

@@ -33,7 +33,8 @@ _REFUSED: Mapping[str, str] = {
         ("--resume", "-r", "--continue", "-c", "--fork-session", "--from-pr", "--teleport"),
         "claude would resume a conversation of another session",
     ),
-    **dict.fromkeys(("--cloud", "--remote", "--tmux"), _ELSEWHERE),
+    **dict.fromkeys(("--cloud", "--desktop", "--environment", "--remote", "--tmux"), _ELSEWHERE),
+    "--system-prompt-snapshot": _OURS,
     **dict.fromkeys(
         ("--worktree", "-w"), f"{_ELSEWHERE}; use sm spawn --worktree"
     ),
@@ -63,14 +64,14 @@ _KEPT: Mapping[str, str] = {
         (
             "--dangerously-skip-permissions", "--allow-dangerously-skip-permissions", "--strict-mcp-config",
             "--verbose", "--ide", "--chrome", "--no-chrome", "--brief", "--disable-slash-commands",
-            "--exclude-dynamic-system-prompt-sections",
+            "--exclude-dynamic-system-prompt-sections", "--restricted",
         ),
         "",
     ),
     **dict.fromkeys(
         (
             "--model", "--permission-mode", "--effort", "--agent", "--agents", "--setting-sources", "--system-prompt",
-            "--system-prompt-file", "--fallback-model", "--plugin-dir", "--plugin-url",
+            "--system-prompt-file", "--fallback-model", "--plugin-dir", "--plugin-url", "--autocompact",
         ),
         "1",
     ),
@@ -87,7 +88,8 @@ _KEPT: Mapping[str, str] = {
 
 _ALONE = frozenset({
     "--continue", "--resume", "--fork-session", "--from-pr", "--debug", "--remote-control", "--worktree", "--tmux",
-    "--teleport", "--bare", "--safe-mode", "--ax-screen-reader", "--prompt-suggestions",
+    "--teleport", "--bare", "--safe-mode", "--ax-screen-reader", "--prompt-suggestions", "--cloud", "--desktop",
+    "--forward-subagent-text",
 })  # fmt: skip
 """Options that are not kept and whose value is optional."""
 

@@ -9,6 +9,8 @@ _MAY_SKIP = "--allow-dangerously-skip-permissions"
 _MODE = "--permission-mode"
 
 DEFAULT = "default"
+MANUAL = "manual"
+"""The word of later versions for DEFAULT, with which they show it. Hooks and 2.1.197 say DEFAULT (measured)."""
 RANKS = {"plan": 0, "dontAsk": 1, DEFAULT: 2, "acceptEdits": 3, "auto": 4, BYPASS: 5}
 """Order by the actions that need no approval, as in claude 2.1.197 except for dontAsk. dontAsk refuses the actions for
 which default asks. If it ranked above default, a parent in dontAsk could start a child in default and approve actions
@@ -16,8 +18,24 @@ that claude refuses to the parent. auto asks a model."""
 _UNKNOWN = len(RANKS)
 
 
+def canonical(mode: str) -> str:
+    """The one word for a mode that has two."""
+    return DEFAULT if mode == MANUAL else mode
+
+
+def shown_mode(mode: str) -> str:
+    """The word for people, which says what the mode does."""
+    return MANUAL if mode == DEFAULT else mode
+
+
 def mode_of(flags: Sequence[str]) -> str | None:
-    """The permission mode in the flags; None: not given. The last one wins."""
+    """The permission mode in the flags, as `canonical`; None: not given. The last one wins."""
+    word = mode_word_in(flags)
+    return None if word is None else canonical(word)
+
+
+def mode_word_in(flags: Sequence[str]) -> str | None:
+    """The word for the permission mode in the flags, as it is written there; None: not given."""
     mode = None
     for index, flag in enumerate(flags):
         if flag == _SKIP:
@@ -53,13 +71,17 @@ def limit_to_parent(
     requested = wanted or DEFAULT
     is_more = requested != most and RANKS.get(requested, _UNKNOWN) > RANKS.get(most, -1)
     if is_more:
-        warnings.append(_warning(f"permission mode {most}, not {requested}"))
-    mode = most if is_more or wanted is None else wanted
-    kept = (*_without_mode(flags[:program]), _MODE, mode, *_without_mode(flags[program:]))
+        warnings.append(_warning(f"permission mode {shown_mode(most)}, not {shown_mode(requested)}"))
+    kept = with_mode(flags, most if is_more or wanted is None else wanted, program=program)
     if _MAY_SKIP in kept and _MAY_SKIP not in parent and most != BYPASS:
         kept = tuple(flag for flag in kept if flag != _MAY_SKIP)
         warnings.append(_warning(f"without {_MAY_SKIP}"))
     return kept, tuple(warnings)
+
+
+def with_mode(flags: Sequence[str], mode: str, *, program: int = 1) -> tuple[str, ...]:
+    """`flags` with exactly this mode, right after the first `program` words."""
+    return (*_without_mode(flags[:program]), _MODE, mode, *_without_mode(flags[program:]))
 
 
 def _warning(what: str) -> str:

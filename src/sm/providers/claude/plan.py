@@ -13,7 +13,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from sm.config import AgentConfig, Claude, ModelArgs
-from sm.core.models import Exit, Session, Signal, SpawnRequest
+from sm.core.models import Exit, PermissionMode, Session, Signal, SpawnRequest
 from sm.core.states import SignalKind, TrustLevel
 from sm.core.statuses import Status
 from sm.core.text import folded
@@ -29,6 +29,7 @@ from sm.providers.base import (
     Provider,
 )
 from sm.providers.claude import trouble
+from sm.providers.claude.abilities import OWN_ENVIRONMENT, Abilities, abilities_of
 from sm.providers.claude.box_reader import ClaudeBoxReader
 from sm.providers.claude.briefing import TEMPLATE, briefing
 from sm.providers.claude.commands import COMPACT, read_command
@@ -37,7 +38,17 @@ from sm.providers.claude.definitions import ClaudeDefinitions
 from sm.providers.claude.home import ClaudeHome
 from sm.providers.claude.hooks import ClaudeHookReader, conversation_id
 from sm.providers.claude.options import BYPASS, is_sandbox_environment, merge_options, resumable_arguments
-from sm.providers.claude.permissions import bypasses, limit_to_parent
+from sm.providers.claude.permissions import (
+    DEFAULT,
+    RANKS,
+    bypasses,
+    canonical,
+    limit_to_parent,
+    mode_of,
+    mode_word_in,
+    shown_mode,
+    with_mode,
+)
 from sm.providers.claude.pricing import context_window, cost_usd, knows_price, prices_as_of
 from sm.providers.claude.readiness import is_claude
 from sm.providers.claude.settings import session_settings
@@ -54,19 +65,27 @@ _NEVER_INHERITED = frozenset({
     "CLAUDECODE", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_SESSION_KIND",
     "CLAUDE_CODE_SESSION_NAME", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_EXECPATH", "CLAUDE_CODE_AGENT",
     "CLAUDE_CODE_SSE_PORT", "CLAUDE_AGENT_SDK_VERSION", "CLAUDE_EFFORT", "CLAUDE_ENV_FILE", "CLAUDE_JOB_DIR",
-    "CLAUDE_PROJECT_DIR", "AI_AGENT",
+    "CLAUDE_PROJECT_DIR", "AI_AGENT", "CLAUDE_PID", "CLAUDE_CODE_TOOL_USE_ID", "CLAUDE_CODE_SESSION_ATTENDED",
+    "CLAUDE_CODE_CHILD_NOTES_DIR", "CLAUDE_CODE_LAUNCHED_BY_SESSION_IDS", "CLAUDE_CODE_BRIDGE_SESSION_ID",
+    "CLAUDE_CODE_SCRATCHPAD_DIR",
+    # With these, the second one a secret, a process sends messages to the session of the first claude.
+    "CLAUDE_CODE_MESSAGING_SOCKET", "CLAUDE_CODE_MESSAGING_TOKEN",
     # With these claude reads tmux's global environment, which is that of the user who started the server.
     "TMUX", "TMUX_PANE", "CLAUDE_CODE_TMUX_SESSION", "CLAUDE_CODE_TMUX_PREFIX",
     # Equivalent to refused options: no hooks, no transcript, an unrequested exit.
     "CLAUDE_CODE_SIMPLE", "CLAUDE_CODE_SAFE_MODE", "CLAUDE_CODE_SKIP_PROMPT_HISTORY",
-    "CLAUDE_CODE_EXIT_AFTER_STOP_DELAY", "CLAUDE_CODE_EXIT_AFTER_FIRST_RENDER",
+    "CLAUDE_CODE_EXIT_AFTER_STOP_DELAY", "CLAUDE_CODE_EXIT_AFTER_FIRST_RENDER", "CLAUDE_CODE_RESTRICTED",
+    # Another directory of transcripts, and the trust dialog in a trusted directory.
+    "CLAUDE_CODE_PROJECT_DIR_NAME", "CLAUDE_CODE_IGNORE_PERSISTED_TRUST",
 })  # fmt: skip
 
 _SUBCOMMANDS = frozenset({
-    "agents", "auth", "auto-mode", "daemon", "doctor", "gateway", "install", "mcp", "plugin", "plugins", "project",
-    "setup-token", "ultrareview", "update", "upgrade",
+    "agents", "attach", "auth", "auto-mode", "daemon", "doctor", "gateway", "import", "install", "kill", "logs", "mcp",
+    "plugin", "plugins", "project", "purge", "remote-control", "respawn", "rm", "self-hosted-runner", "setup-token",
+    "stop", "ultrareview", "update", "upgrade",
 })  # fmt: skip
 
+_OF_USER = "permissions.defaultMode of your claude settings"
 _MODEL = re.compile(r"[A-Za-z0-9][\w.:/@+\[\]-]{0,199}", re.ASCII)
 _ENDS_CLAUDE = frozenset({"exit", "quit", ":q", ":q!", ":wq", ":wq!"})
 
@@ -155,27 +174,30 @@ class ClaudeProvider(Provider):
         # Limits the built-in tools without granting permissions. An empty text means no tools, unknown names have no
         # effect, and the tools of MCP servers stay (measured).
         tools = () if agent.tools is None else ("--tools", ",".join(agent.tools))
-        options = merge_options(
-            (
-                (None, self._claude.default_args),
-                (agent.model, (*agent.args, *tools)),
-                (preset.model, preset.args),
-                (None, request.extra_args),
-                (request.model, ()),
-            )
-        )
+        layers = {
+            "claude.default_args": (None, self._claude.default_args),
+            f"agent type {request.agent_type}": (agent.model, (*agent.args, *tools)),
+            f"--preset {request.preset}": (preset.model, preset.args),
+            "--args": (None, request.extra_args),
+            "--model": (request.model, ()),
+        }
+        options = merge_options(layers.values())
+        # The last layer with a mode, as for the merged options.
+        modes = [name for name, layer in layers.items() if mode_of(merge_options((layer,)).arguments)]
         model = () if options.model is None else ("--model", options.model)
-        flags, warnings = self._allowed((*self._claude.default_command, *model, *options.arguments), start)
+        command = (*self._claude.default_command, *model, *options.arguments)
+        flags, warnings, permission = self._permitted(command, start, source=modes[-1] if modes else "")
         plan = self._begin(start, flags, self._new_id(), request.prompt or "")
-        return replace(plan, flags=flags, model=options.model, warnings=(*options.warnings, *warnings))
+        warnings = (*options.warnings, *warnings)
+        return replace(plan, flags=flags, model=options.model, warnings=warnings, permission=permission)
 
     def begin_again(
         self, start: PlanContext, flags: Sequence[str], conversation: str, prompt: str
     ) -> AgentPlan:
-        flags, warnings = self._allowed(tuple(flags) or self._claude.default_command, start)
+        flags, warnings, permission = self._permitted(tuple(flags) or self._claude.default_command, start)
         model = start.session.model
         plan = self._begin(start, (*flags, *_model(flags, model)), conversation, prompt)
-        return replace(plan, flags=flags, model=model, warnings=warnings)
+        return replace(plan, flags=flags, model=model, warnings=warnings, permission=permission)
 
     def _begin(self, start: PlanContext, command: Sequence[str], conversation: str, prompt: str) -> AgentPlan:
         """Plan the process that begins a conversation. A blank prompt is none."""
@@ -183,11 +205,12 @@ class ClaudeProvider(Provider):
         if prompt.strip() and self._claude.prompt_via == "file":
             prompt_file = prompt
             prompt = f"Your task is in the file {start.prompt_file} (SM_PROMPT_FILE). Read that file first."
-        own = self._session_options(start, reads=None if prompt_file is None else start.prompt_file)
+        mode = mode_of(command) or DEFAULT
+        own = self._session_options(start, mode, reads=None if prompt_file is None else start.prompt_file)
         argv = (*command, "--session-id", conversation, *own)
         return AgentPlan(
             (*argv, "--", as_text(prompt)) if prompt.strip() else argv,
-            self._claude.env,
+            self._environment,
             prompt_file=prompt_file,
             conversation=conversation,
         )
@@ -202,19 +225,20 @@ class ClaudeProvider(Provider):
                 f"session {start.session.id} reported an invalid conversation id: {folded(conversation, 80)!r}",
                 "start a new session: sm spawn AGENT_TYPE",
             )
-        flags, warnings = self._allowed(tuple(flags) or self._claude.default_command, start)
+        flags, warnings, permission = self._permitted(tuple(flags) or self._claude.default_command, start)
         argv = (*flags, *_model(flags, start.session.model), "--resume", conversation)
         if fork:
             own = start.session.conversation
             conversation = self._new_id() if own is None or own == conversation else own
             argv += ("--fork-session", "--session-id", conversation)
         return AgentPlan(
-            (*argv, *self._session_options(start)),
-            self._claude.env,
+            (*argv, *self._session_options(start, permission.mode)),
+            self._environment,
             flags=flags,
             model=start.session.model,
             conversation=conversation,
             warnings=warnings,
+            permission=permission,
         )
 
     def fork_in(self, argv: Sequence[str]) -> Fork | None:
@@ -293,8 +317,11 @@ class ClaudeProvider(Provider):
             raise UsageError(f"unknown preset {name!r}", f"presets in config.yaml (claude.presets): {known}")
         return preset
 
-    def _session_options(self, start: PlanContext, *, reads: str | None = None) -> tuple[str, ...]:
-        """The options that sm sets for every process of a session, in place of a change to the user's settings."""
+    def _session_options(self, start: PlanContext, mode: str, *, reads: str | None = None) -> tuple[str, ...]:
+        """The options that sm sets for every process of a session, in place of a change to the user's settings.
+
+        `mode`: the permission mode of the process.
+        """
         text = briefing(
             start.session,
             start.parent,
@@ -305,37 +332,73 @@ class ClaudeProvider(Provider):
             budget=start.budget,
             has_tools=start.granted.own_server,
         )
+        abilities = abilities_of(start.program)
+        own = abilities.own_settings(may_message=self._claude.sessions_may_message)
+        default_mode = abilities.answered_mode(mode, start.program.permission_mode)
         return (
             *(("--mcp-config", start.granted.mcp_file) if start.granted.mcp_file is not None else ()),
             *(("--strict-mcp-config",) if start.granted.strict_mcps else ()),
+            *abilities.own_options,
             "--settings",
-            json.dumps(session_settings(start.sm, reads, start.granted), separators=(",", ":")),
+            json.dumps(
+                {**session_settings(start.sm, reads, start.granted, default_mode), **own},
+                separators=(",", ":"),
+            ),
             "--name",
             start.session.display_name,
             "--append-system-prompt",
             text,
         )
 
-    def _allowed(self, flags: tuple[str, ...], start: PlanContext) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Limit the flags to the parent's permissions. Raises UsageError if root would bypass permissions."""
+    @property
+    def _environment(self) -> Mapping[str, str]:
+        return {**OWN_ENVIRONMENT, **self._claude.env}
+
+    def _permitted(
+        self, flags: tuple[str, ...], start: PlanContext, *, source: str = ""
+    ) -> tuple[tuple[str, ...], tuple[str, ...], PermissionMode]:
+        """The flags with a permission mode, within the parent's permissions; warnings; and the mode.
+
+        Without an option claude would take its mode from the settings of the project, which agents can write, or use
+        `auto`, in which it asks a model and not the operator (measured with 2.1.332). `source`: of the mode in `flags`.
+        Raises UsageError if root would bypass permissions.
+        """
         warnings: tuple[str, ...] = ()
+        command, wanted = self._claude.default_command, mode_of(flags)
+        # With another program it is unknown where the options begin, so the mode goes to the end.
+        program = len(command) if flags[: len(command)] == command else len(flags)
         if start.at_most is not None:
-            program = self._claude.default_command
-            # With another program it is unknown where the options begin, so the mode goes to the end.
-            program_length = len(program) if flags[: len(program)] == program else len(flags)
-            flags, warnings = limit_to_parent(flags, start.at_most, program=program_length)
-        if (
-            not self._is_root
-            or start.session.effective_mode is TrustLevel.SANDBOXED  # no agent in a container is root
-            or not bypasses(flags)
-            or is_sandbox_environment({**start.environment, **self._claude.env})
-        ):
-            return flags, warnings
-        raise UsageError(
-            f"claude refuses to bypass permissions as root: agent type {start.session.agent_type} has "
-            f"--permission-mode {BYPASS}",
-            "run sm as another user, or use another permission mode, such as acceptEdits; only if this machine is a "
-            'sandbox, set in config.yaml: claude: {env: {IS_SANDBOX: "1"}}',
+            flags, warnings = limit_to_parent(flags, start.at_most, program=program)
+            source = source if mode_of(flags) == wanted else "its parent"
+        abilities, mode = abilities_of(start.program), mode_of(flags)
+        if mode is None:
+            mode, source = self._default_mode(start.program.permission_mode, abilities)
+            flags = with_mode(flags, abilities.mode_word(mode), program=program)
+        elif abilities.mode_word(mode) != mode_word_in(flags):
+            flags = with_mode(flags, abilities.mode_word(mode), program=program)
+        if self._is_refused_to_root(flags, start):
+            of = f"agent type {start.session.agent_type} has --permission-mode"
+            of = f"{_OF_USER} is" if source == _OF_USER else of
+            raise UsageError(
+                f"claude refuses to bypass permissions as root: {of} {BYPASS}",
+                "run sm as another user, or use another permission mode, such as acceptEdits; only if this machine is "
+                'a sandbox, set in config.yaml: claude: {env: {IS_SANDBOX: "1"}}',
+            )
+        return flags, warnings, PermissionMode(shown_mode(mode), source)
+
+    def _default_mode(self, of_user: str, abilities: Abilities) -> tuple[str, str]:
+        """The mode of a session for which nothing has one, and its source."""
+        mode = canonical(of_user)
+        if mode in RANKS and abilities.knows_mode(mode):
+            return mode, _OF_USER
+        return DEFAULT, "the default of sm"
+
+    def _is_refused_to_root(self, flags: Sequence[str], start: PlanContext) -> bool:
+        return (
+            self._is_root
+            and start.session.effective_mode is not TrustLevel.SANDBOXED  # no agent in a container is root
+            and bypasses(flags)
+            and not is_sandbox_environment({**start.environment, **self._claude.env})
         )
 
 

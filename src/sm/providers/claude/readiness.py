@@ -126,3 +126,10 @@ def read_settings(home: ClaudeHome) -> Mapping[str, object]:
         return read_object(home.settings)[0]
     except (OSError, ExternalError):
         return {}
+
+
+def default_mode(home: ClaudeHome) -> str:
+    """The permission mode in the user's own settings; empty: they have none."""
+    permissions = read_settings(home).get("permissions")
+    mode = permissions.get("defaultMode") if isinstance(permissions, dict) else None
+    return mode if isinstance(mode, str) else ""

@@ -36,7 +36,9 @@ UNASKED_TOOLS = (
 """The tools of the MCP server of sm that agents may call without permission, for the same reason."""
 
 
-def session_settings(sm: str, reads: str | None, given: GrantedCapabilities) -> Mapping[str, object]:
+def session_settings(
+    sm: str, reads: str | None, given: GrantedCapabilities, mode: str | None = None
+) -> Mapping[str, object]:
     """Settings that add a hook for each of EVENTS and allow UNASKED, in addition to the user's settings.
 
     The hook exits with 0 even while `sm` is being replaced, and prints only the answer to a dialog, because claude
@@ -49,6 +51,8 @@ def session_settings(sm: str, reads: str | None, given: GrantedCapabilities) -> 
 
     `reads`: absolute path of a file outside the working directory (the task) that claude would otherwise ask to read
     (measured).
+
+    `mode`: a `permissions.defaultMode` for this process.
 
     `given`: servers and skills that claude must ignore (measured: ADR 6). Without `disabledMcpjsonServers` claude asks
     about each unapproved server of a `.mcp.json`, even if `--mcp-config` has the same name and with
@@ -80,7 +84,11 @@ def session_settings(sm: str, reads: str | None, given: GrantedCapabilities) -> 
             ]
             for event, command in commands.items()
         },
-        "permissions": {"allow": allowed, **({} if given.skills else {"deny": ["Skill"]})},
+        "permissions": {
+            "allow": allowed,
+            **({} if given.skills else {"deny": ["Skill"]}),
+            **({} if mode is None else {"defaultMode": mode}),
+        },
         # The left key at an empty prompt would hand the session, with its identity, to claude's own daemon.
         "disableAgentView": True,
     }

@@ -3,22 +3,25 @@
 The checks run only `claude --version` and read no credentials. Measured with 2.1.197.
 """
 
+import asyncio
 import os
 import re
 import shlex
 import shutil
 import subprocess
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import assert_never
 
 from sm.config import Claude
 from sm.errors import ExternalError, UsageError
-from sm.providers.base import TYPED_LINES_MAX, Finding, Login, TranscriptRetention, TrustEntry
+from sm.providers.base import TYPED_LINES_MAX, Finding, Login, ProgramFacts, TranscriptRetention, TrustEntry
 from sm.providers.claude.container import require_login
 from sm.providers.claude.home import ClaudeHome, read_object
 from sm.providers.claude.login import login_of_agent
 from sm.providers.claude.options import is_sandbox_environment, merge_options
 from sm.providers.claude.permissions import bypasses
+from sm.providers.claude.program_help import ProgramHelp
 from sm.providers.claude.project import project_effects
 from sm.providers.claude.readiness import (
     LOG_IN,
@@ -27,6 +30,7 @@ from sm.providers.claude.readiness import (
     SET_UP,
     accepts_bypass,
     asks_about_key,
+    default_mode,
     is_claude,
     is_onboarded,
     is_trusted,
@@ -55,6 +59,7 @@ class ClaudeSetup:
         self._claude = claude
         self._agents = agents
         self._inherited = {"HOME", *inherited}
+        self._help = ProgramHelp()
 
     def project_effects(self, directory: str) -> Iterator[str]:
         return project_effects(directory)
@@ -83,6 +88,14 @@ class ClaudeSetup:
 
     def require_ready(self, environment: Mapping[str, str], argv: Sequence[str], directory: str) -> None:
         require_ready(environment, argv, directory)
+
+    async def program(self, environment: Mapping[str, str], home: ContainerHome | None) -> ProgramFacts:
+        if home is not None:
+            return ProgramFacts()
+        environment = {**environment, **self._claude.env}
+        facts = await self._help.ask(self._claude.default_command[0], environment)
+        mode = await asyncio.to_thread(default_mode, ClaudeHome(environment))
+        return replace(facts, permission_mode=mode)
 
     def require_login(
         self, environment: Mapping[str, str], argv: Sequence[str], home: ContainerHome, container: str
