@@ -174,11 +174,13 @@ def test_model_option_overrides_the_model_of_the_preset(claude: Claude, api: Scr
 
 
 SPECIAL_PROMPTS: Mapping[str, str | None] = {
-    "/review the code": None,
-    "!touch ran-it": None,
-    "--help": None,
-    "exit": "exit.",
-    "doctor": None,
+    "/review the code": "Task: /review the code",
+    " /cost": "Task: /cost",
+    "\ufeff/exit": "Task: /exit",
+    "!touch ran-it": "Task: !touch ran-it",
+    "--help": "Task: --help",
+    "exit": "Task: exit",
+    "doctor": "Task: doctor",
     "look at @data.txt": None,
     "several\n\n  lines /x\n\tünïcode 👩‍💻 e\u0301 \u202f中文 'q' \"d\" $HOME `id` $(id) %s ~ *\nends with \\": None,
     ("word " * 2000).strip() + "!": None,

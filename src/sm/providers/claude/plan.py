@@ -87,7 +87,8 @@ _SUBCOMMANDS = frozenset({
 
 _OF_USER = "permissions.defaultMode of your claude settings"
 _MODEL = re.compile(r"[A-Za-z0-9][\w.:/@+\[\]-]{0,199}", re.ASCII)
-_ENDS_CLAUDE = frozenset({"exit", "quit", ":q", ":q!", ":wq", ":wq!"})
+_BLANKS_AROUND = re.compile(r"^[\s\ufeff]+|[\s\ufeff]+$")
+"""All that claude, a JavaScript program, trims."""
 
 
 class ClaudeProvider(Provider):
@@ -418,15 +419,13 @@ def _model(flags: Sequence[str], model: str | None) -> tuple[str, ...]:
 
 
 def as_text(prompt: str) -> str:
-    """Escape a positional prompt so that it reaches the model as text (measured with 2.1.197).
+    """Escape a positional prompt so that it reaches the model as text (measured with 2.1.197 and 2.1.332).
 
-    `/x y` is a slash command and is lost if unknown. A single word may be a subcommand (`doctor`, `mcp`, or one of
-    a later version), even behind `--`. A leading blank, which claude keeps, makes both text. `exit` and similar words
-    end claude despite a blank, so they get a period. `@file`, `#`, `?`, `-x` and a final backslash are text anyway. `!`
-    is too, but gets a blank as a precaution, because the input box would run it.
+    `/x y` is a slash command. A single word may be a subcommand (`doctor`, `mcp`, or one of a later version), even
+    behind `--`, or end claude (`exit`). `!` runs a command in the input box. The first words prevent all of these. A
+    leading blank does not: 2.1.332 removes it, and what else JavaScript trims. `@file`, `#`, `?`, `-x` and a final
+    backslash are text anyway.
     """
-    if prompt.strip() in _ENDS_CLAUDE:
-        return prompt.strip() + "."
-    if prompt.startswith(("/", "!")) or not re.search(r"\s", prompt):
-        return " " + prompt
-    return prompt
+    text = _BLANKS_AROUND.sub("", prompt)
+    is_text = not text.startswith(("/", "!")) and re.search(r"\s", text)
+    return prompt if is_text else f"Task: {text}"
