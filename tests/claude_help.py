@@ -9,5 +9,5 @@ VERSIONS = ("2.1.197", "2.1.332")
 
 
 def program_facts(version: str) -> ProgramFacts:
-    """The answers of this version. Recorded with `claude --help`, without a terminal."""
+    """The answers of this version. Recorded with `claude --help`, without the descriptions of the options."""
     return ProgramFacts(f"{version} (Claude Code)\n", (_DIRECTORY / f"{version}.txt").read_text())
