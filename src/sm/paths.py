@@ -81,6 +81,8 @@ class InstancePaths:
         """The logins of browsers, and the address of the running `sm web`."""
         self.checks = state + "/checks"
         """The outcomes of `sm check`."""
+        self.programs = state + "/programs"
+        """The versions of agent CLIs that `sm provider use` keeps."""
         self.archives = state + "/archives"
         """Terminal output of ended sessions."""
 

@@ -76,6 +76,7 @@ COMMANDS = (
     (SETUP, "demo", "Run a demo: a small team of agents at work."),
     (SETUP, "doctor", "Check this machine for what sm needs."),
     (SETUP, "check", "Check that sm and an agent CLI still understand each other."),
+    (SETUP, "provider", "Show the agent CLIs, and choose their versions."),
     (SETUP, "config", "Show, check or edit the configuration."),
     (SETUP, "sandbox", "Manage the containers of sandboxed agents, and their image."),
     (SETUP, "mcp", "Serve the tools of sm to an MCP client on stdin and stdout."),

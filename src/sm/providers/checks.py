@@ -82,10 +82,24 @@ class CheckStage:
     """A directory for the files of the agents: their home and their projects."""
 
 
+@dataclass(frozen=True, slots=True)
+class ProgramPackage:
+    """The package of npm that has the program of a provider."""
+
+    name: str
+    command: str
+    """The name of the program."""
+    script: str
+    """The file of the package that node runs after an installation, because npm runs no scripts then."""
+    environment: Mapping[str, str]
+    """Variables with which the program stays as it is."""
+
+
 class ProgramCheck(Protocol):
     """The contracts of one provider."""
 
     contracts: Sequence[Contract]
+    package: ProgramPackage
 
     def configuration(self, program: str) -> Mapping[str, object]:
         """The document of the configuration for the private instance, without its tmux server."""
@@ -110,7 +124,17 @@ def locate(command: str, search_path: str | None) -> str:
 
 
 def identify(path: str) -> CheckedProgram:
-    """Look at a program. Raises ExternalError if `--version` fails, hangs, or prints no version."""
+    """Look at a program. Raises ExternalError as `version_of` does."""
+    version = version_of(path)
+    try:
+        status, digest = os.stat(path), _digest(path)
+    except OSError as error:
+        raise ExternalError(f"cannot read {path}: {error.strerror}") from None
+    return CheckedProgram(path, version, digest, status.st_size, status.st_mtime_ns)
+
+
+def version_of(path: str) -> str:
+    """Ask a program for its version. Raises ExternalError if `--version` fails, hangs, or prints no version."""
     try:
         result = subprocess.run(
             [path, "--version"],
@@ -121,7 +145,6 @@ def identify(path: str) -> CheckedProgram:
             timeout=_VERSION_S,
             check=False,
         )
-        status, digest = os.stat(path), _digest(path)
     except subprocess.TimeoutExpired:
         raise ExternalError(f"{path} --version did not answer within {_VERSION_S:.0f} s") from None
     except OSError as error:
@@ -130,7 +153,7 @@ def identify(path: str) -> CheckedProgram:
     if version is None:
         said = (result.stderr or result.stdout).strip().splitlines() or ["nothing"]
         raise ExternalError(f"{path} --version prints no version but: {said[-1][:200]}")
-    return CheckedProgram(path, version[0], digest, status.st_size, status.st_mtime_ns)
+    return version[0]
 
 
 def _digest(path: str) -> str:

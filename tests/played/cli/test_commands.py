@@ -386,7 +386,7 @@ def test_output_prints_lines_without_control_characters(run: Sm, peer: Peer) -> 
     lines = ["a\tb", "\x1b[31mred\x1b[0m", "\x9bK", "日本"]
     peer.script("GET /v1/sessions/x/output", answer({"session_id": SESSION, "lines": lines}))
     assert run("output", "x", "--lines", "7").out == "a\tb\n[31mred[0m\nK\n日本\n"
-    assert peer.received[0].query == "lines=7"
+    assert peer.received[0].query == "lines=7&seen=1"
     assert json.loads(run("output", "x", "--json").out)["lines"] == lines
 
 

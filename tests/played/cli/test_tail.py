@@ -70,7 +70,7 @@ def test_tail_prints_the_last_actions_newest_last(run: Sm, peer: Peer) -> None:
         == "[2026-01-27 15:10:01] > Fix it\n[2026-01-27 15:10:02] Bash: npm test\n"
     )
     assert json.loads(run("tail", "x", "--json").out) == actions
-    assert [received.query for received in peer.received] == ["lines=2", "lines=10"]
+    assert [received.query for received in peer.received] == ["lines=2&seen=1", "lines=10"]
 
 
 def test_tail_follow_prints_each_action_once_and_ends_with_the_session(run: Sm, peer: Peer) -> None:
@@ -101,7 +101,7 @@ def test_tail_follow_prints_each_action_once_and_ends_with_the_session(run: Sm, 
     queries = [received.query for received in peer.requests_to(ACTIONS)]
     after = ["15:09:03", "15:09:04", "15:09:05"]
     assert queries == [
-        "lines=500",
+        "lines=500&seen=1",
         *(f"lines=500&after=2026-01-27T{t.replace(':', '%3A')}.000Z" for t in after),
     ]
 

@@ -12,7 +12,8 @@ The first answer wins: the question can also be answered in the agent's terminal
 Exit codes:
   0  answered
   3  no such request or session
-  4  the question is already closed, or the session has none, or several; or the agent did not act on the answer
+  4  the question is already closed, or the session has none, or several;
+     or the agent did not act on the answer
 
 \b
 Examples:

@@ -12,7 +12,8 @@ and the agent starts. The first answer wins.
 Exit codes:
   0  answered
   3  no such request or session
-  4  the request is already closed, or the session has none, or several; or the agent did not act on the answer
+  4  the request is already closed, or the session has none, or several;
+     or the agent did not act on the answer
   5  an agent may not answer a dialog of an agent's start
 
 \b

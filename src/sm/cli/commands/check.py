@@ -33,6 +33,7 @@ from dataclasses import asdict
 
 import click
 
+from sm.cli.agent_programs import started_program
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import now
 from sm.cli.instance import Instance
@@ -40,7 +41,7 @@ from sm.cli.options import current_directory
 from sm.cli.private_instance import private_instance, start_undisturbed
 from sm.core.lines import line, plural
 from sm.errors import ExternalError, NotPermitted, UsageError
-from sm.providers import CHECKS, PROVIDERS
+from sm.providers import CHECKS
 from sm.providers.checks import CheckRecord, CheckRecords, CheckStage, Outcome, ProgramCheck, identify, locate
 
 _TIMEOUT_S = 300
@@ -66,12 +67,30 @@ _PATIENCE = 3
 def command(provider: str, program: str | None, contracts: Sequence[str], patient: bool, call: Call) -> int:
     if call.instance.session_id is not None:
         raise NotPermitted("only the operator may check a program")
-    check = CHECKS[provider]()
-    names = _chosen(check, contracts)
+    names = _chosen(CHECKS[provider](), contracts)
     if program is not None and "/" in program:
         program = os.path.join(current_directory(), os.path.expanduser(program))
-    program = program or _configured(provider, call.instance)
-    found = identify(locate(program, os.environ.get("PATH")))
+    program = program or started_program(call.instance, provider)
+    if program is None:
+        raise UsageError(
+            f"your configuration starts no program of {provider}", "name one with --program PATH"
+        )
+    record = run_check(call, provider, locate(program, os.environ.get("PATH")), names, patient=patient)
+    call.show_value(asdict(record), lambda _: [])
+    return ExternalError.exit_code if record.broken else 0
+
+
+def run_check(
+    call: Call, provider: str, path: str, names: Sequence[str] = (), *, patient: bool = False
+) -> CheckRecord:
+    """Try contracts with a program, show each outcome unless the command prints JSON, and return the outcomes.
+
+    `names`: the contracts, in order; empty: all. Only the outcomes of all contracts are kept. Raises ExternalError if
+    the program does not say its version.
+    """
+    check, found = CHECKS[provider](), identify(path)
+    everything = [contract.name for contract in check.contracts]
+    names = names or everything
     began, at = time.monotonic(), now().isoformat(timespec="seconds")
     if not call.as_json:
         click.echo(
@@ -84,10 +103,11 @@ def command(provider: str, program: str | None, contracts: Sequence[str], patien
             click.echo(_line(outcome))
     in_order = tuple(outcomes[name] for name in names)
     record = CheckRecord(found, at, round(time.monotonic() - began, 1), in_order)
-    if not contracts:
+    if list(names) == everything:
         CheckRecords(call.instance.paths.checks).save(provider, record)
-    call.show_value(asdict(record), lambda _: [_summary(record)])
-    return ExternalError.exit_code if record.broken else 0
+    if not call.as_json:
+        click.echo(_summary(record))
+    return record
 
 
 def _chosen(check: ProgramCheck, contracts: Sequence[str]) -> list[str]:
@@ -95,17 +115,6 @@ def _chosen(check: ProgramCheck, contracts: Sequence[str]) -> list[str]:
     if unknown := [name for name in contracts if name not in names]:
         raise UsageError(f"no such contract: {unknown[0]}", f"one of: {', '.join(names)}")
     return [name for name in names if not contracts or name in contracts]
-
-
-def _configured(provider: str, instance: Instance) -> str:
-    from sm.config import load
-
-    program = PROVIDERS[provider](load(instance.paths.config).config).program
-    if program is None:
-        raise UsageError(
-            f"your configuration starts no program of {provider}", "name one with --program PATH"
-        )
-    return program
 
 
 def _outcomes(check: ProgramCheck, program: str, names: Sequence[str], *, patient: bool) -> Iterator[Outcome]:

@@ -15,7 +15,8 @@ later.
 Exit codes:
   0  answered
   3  no such request or session
-  4  the request is already closed, or the session has none, or several; or the agent did not act on the answer
+  4  the request is already closed, or the session has none, or several;
+     or the agent did not act on the answer
 
 \b
 Examples:

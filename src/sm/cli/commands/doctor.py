@@ -480,16 +480,20 @@ def _agent_clis(instance: Instance) -> Iterator[Check]:
     for name, make in PROVIDERS.items():
         provider = make(config)
         if provider.setup is not None:
-            for check in provider.setup.checks(os.environ, directory):
+            # Agents find a kept version of their CLI (sm provider) before the one on the PATH.
+            environ = {**os.environ, "PATH": f"{instance.paths.bin}:{os.environ.get('PATH', os.defpath)}"}
+            for check in provider.setup.checks(environ, directory):
                 yield Check(check.ok, check.what, check.todo, needed=False)
         if name in CHECKS:
-            yield from _contracts(instance, name, provider.program)
+            yield from _contracts(instance, name)
 
 
-def _contracts(instance: Instance, name: str, program: str | None) -> Iterator[Check]:
+def _contracts(instance: Instance, name: str) -> Iterator[Check]:
     """Say whether the contracts of a provider were tried with the program that its agents start."""
+    from sm.cli.agent_programs import started_program
     from sm.providers.checks import CheckRecords
 
+    program = started_program(instance, name)
     path = None if program is None else shutil.which(program)
     if path is None:
         return  # the check of the installation reports it

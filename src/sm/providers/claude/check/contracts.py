@@ -12,7 +12,7 @@ from typing import Any
 from sm.client.http import session_path
 from sm.errors import SmError
 from sm.linux.processes import read_stat
-from sm.providers.checks import CheckStage, Contract, Outcome
+from sm.providers.checks import CheckStage, Contract, Outcome, ProgramPackage
 from sm.providers.claude.check.home import QUIET, seed
 from sm.providers.claude.check.play import ContractBroken, Play, expect
 from sm.providers.claude.check.scripted_api import ModelRequest, ScriptedApi, TokenUsage, tool, usage
@@ -38,6 +38,10 @@ def _contract(name: str, sentence: str) -> Callable[[_Part], _Part]:
 
 class ClaudeCheck:
     """`ProgramCheck` for Claude Code."""
+
+    package = ProgramPackage(
+        "@anthropic-ai/claude-code", "claude", "install.cjs", {"DISABLE_AUTOUPDATER": "1"}
+    )
 
     def __init__(self) -> None:
         self.contracts: Sequence[Contract] = [contract for contract, _ in _CONTRACTS.values()]
