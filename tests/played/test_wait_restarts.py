@@ -1,4 +1,4 @@
-"""A parent that waits for its children with `sm wait` while the daemon is killed hears of each ending once."""
+"""A parent that waits for its children with `sm wait` hears of each ending once, whatever ends the wait."""
 
 from tests.sim.stage import BOX, Stage, until
 
@@ -31,3 +31,21 @@ def test_endings_are_told_once_when_the_daemon_is_killed_during_a_wait_for_two_c
         (stage.work / "third").touch()
         until(lambda: any(third in text for text in stage.messages(parent)), "the notice of the third child")
         assert not [text for text in stage.messages(parent) if first in text or second in text]
+
+
+def test_ending_is_told_in_the_inbox_when_the_wait_for_the_child_was_given_up_meanwhile() -> None:
+    with Stage(SETTINGS, BOX) as stage:
+        parent = stage.agent("Inbox").id
+        env = {"SM_SESSION_ID": parent}
+        child = stage.spawn("Sh", UNTIL_FILE.format(name="go"), "--parent", parent)["session_id"]
+        wait = stage.start_command("wait", child, env=env)
+        assert stage.in_status(parent, "idle")["status_reason"] == "waits for 1 session"
+        inbox = stage.start_command("inbox", "--take", "--wait", env=env)
+        stage.wait(5)
+        wait.kill()
+        stage.wait(5)
+        assert stage.session(parent)["status_reason"] == "waiting for messages (sm inbox --wait)"
+        (stage.work / "go").touch()
+        out, err = inbox.communicate(timeout=60)
+        assert inbox.returncode == 0, err
+        assert f"child sh-{child} ({child}) completed" in out

@@ -154,13 +154,13 @@ class WaitingSessions:
             session = self._store.sessions.get(session_id)
             if session is None:
                 continue
-            signal, reason = self._correction(session, now), self._explanation(session, now)
-            if signal is not None or reason is not None:
+            signal, explanation = self._correction(session, now), self._explanation(session, now)
+            if signal is not None or explanation is not None:
                 try:
                     if signal is not None:
                         await self._observe(session_id, signal)
-                    elif reason is not None:
-                        await self._explain(session, reason)
+                    elif explanation is not None:
+                        await self._explain(session, *explanation)
                 except Exception:
                     log.exception("could not update a status", extra={"sm_session": session_id})
                     await asyncio.sleep(_BETWEEN_S)
@@ -175,14 +175,14 @@ class WaitingSessions:
         await self._manager.observe(session_id, signal)
 
     @durable
-    async def _explain(self, session: Session, reason: str) -> None:
+    async def _explain(self, session: Session, source: WaitKind, reason: str) -> None:
         """Change the reason of the status, which began earlier and does not change."""
         async with self._store.transaction() as tx:
             now = tx.session(session.id)
             if now.status is session.status:
                 continues = _says_waiting(now) and reason != _OVER
                 at = now.status_at if continues else self._manager.now()
-                await tx.update(now, status_source=WaitKind.SESSIONS, status_reason=reason, status_at=at)
+                await tx.update(now, status_source=source, status_reason=reason, status_at=at)
 
     def _has_wrong_status(self) -> bool:
         """True if the status or the reason of a waiting session does not match its wait."""
@@ -210,8 +210,8 @@ class WaitingSessions:
             return Signal(SignalKind.BUSY, session.status_source, _OVER, at)
         return None
 
-    def _explanation(self, session: Session, now: float) -> str | None:
-        """The reason that the session's status should have; None when no wait for sessions changes the reason."""
+    def _explanation(self, session: Session, now: float) -> tuple[WaitKind, str] | None:
+        """The source and the reason that the status should have; None when no wait for sessions changes the reason."""
         has_no_turns = self._has_no_turns(session)
         if session.status is not (Status.IDLE if has_no_turns else Status.RUNNING):
             return None
@@ -219,11 +219,17 @@ class WaitingSessions:
         if left := self._left(session.id):
             reason = waits_for(left, named=False)
             is_wrong = session.status_reason != reason if is_by_wait else not has_no_turns
-            return reason if is_wrong else None
+            return (WaitKind.SESSIONS, reason) if is_wrong else None
         is_over = not self.is_waiting(session.id, WaitKind.SESSIONS) and now >= self._until.get(
             session.id, now
         )
-        return _OVER if _says_waiting(session) and not has_no_turns and is_over else None
+        if not (_says_waiting(session) and is_over):
+            return None
+        if not has_no_turns:
+            return WaitKind.SESSIONS, _OVER
+        # The agent is idle by its other wait, which may be the one for the notice of an end.
+        is_in_inbox = self.is_waiting(session.id, WaitKind.MESSAGES)
+        return (WaitKind.MESSAGES, _STATUSES[WaitKind.MESSAGES][2]) if is_in_inbox else None
 
 
 def _says_waiting(session: Session) -> bool:
