@@ -165,6 +165,9 @@ async def test_signal_ends_a_process_and_its_watch_reports_it_once(
     assert processes.identify(process.pid) is None
     assert processes.process_tree(process) == []
     assert processes.environ_entries(process.pid) == [b""]
+    for link in ("cwd", "fd/0"):
+        with pytest.raises(FileNotFoundError):
+            kernel().link(f"/proc/{process.pid}/{link}")
     machine.reap(process)
     assert processes.read_stat(process.pid) is None
     assert processes.environ_entries(process.pid) == [b""]

@@ -130,8 +130,10 @@ class RunningCommand:
         self._contexts: dict[str, object] = {}
         self.program = "sm"
         """The path with which it was called."""
-        # A process of an agent has its terminal. The tests run the commands of the operator without one.
-        tty = None if parent == world.shell.pid else world.kernel.processes[parent].tty
+        # A process of an agent has its terminal, but for `sm mcp`, which talks to it through pipes. The tests run the
+        # commands of the operator without a terminal.
+        has_terminal = parent != world.shell.pid and "mcp" not in arguments[:1]
+        tty = world.kernel.processes[parent].tty if has_terminal else None
         self.process: PlayedProcess = world.kernel.start(
             ("sm", *arguments), environ, str(cwd), parent=parent, tty=tty
         )

@@ -255,6 +255,8 @@ class PlayedKernel:
 
     def link(self, path: str) -> str:
         process, name = self._found(path)
+        if process.exit is not None:
+            raise FileNotFoundError(errno.ENOENT, "a zombie has no files", path)
         if name == "cwd":
             return process.cwd
         if name in ("fd/0", "fd/1", "fd/2"):

@@ -42,6 +42,17 @@ def in_session(instance: Instance, session_id: str) -> PlayedPump:
     return PlayedPump(instance, instance.world.programs.running[session_id].process)
 
 
+def test_process_of_sm_mcp_does_not_read_the_terminal_of_its_agent(
+    instance: Instance, pump: PlayedSessionPump
+) -> None:
+    kernel = instance.world.kernel
+    (mcp,) = [process for process in kernel.processes.values() if process.argv[:2] == ("sm", "mcp")]
+    assert (mcp.parent, kernel.link(f"/proc/{mcp.pid}/fd/0")) == (
+        instance.session(pump.session)["pid"],
+        "/dev/null",
+    )
+
+
 def test_create_session_makes_one_child_when_the_daemon_is_killed_at_any_time(
     instance: Instance, pump: PlayedSessionPump
 ) -> None:
