@@ -1,8 +1,8 @@
 """Tells the lines of a fork from those that it has copied from the conversation of another session.
 
-A fork writes the entries of its original, with their ids, before its first own entry (claude 2.1.197, measured). So a
-line with an id that the transcript of the original has is not the fork's, whatever its time is: the original may have
-written it after the fork was ordered, and the system clock may have been set in between.
+A fork writes the entries of its original, with their ids, before its first own entry (claude 2.1.197 and 2.1.332,
+measured). So a line with an id that the transcript of the original has is not the fork's, whatever its time is: the
+original may have written it after the fork was ordered, and the system clock may have been set in between.
 """
 
 from collections.abc import Sequence
