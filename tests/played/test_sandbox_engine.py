@@ -250,18 +250,19 @@ def test_exit_of_an_agent_that_ends_while_the_engine_hangs_is_known_when_the_eng
 
 
 def test_killed_agent_has_ended_while_the_engine_hangs(instance: SandboxInstance) -> None:
-    lives, [session_id] = agent_that_ends(instance, 0), sleepers(instance, 1)
+    gone, [session_id] = agent_that_ends(instance, 0), sleepers(instance, 1)
     instance.engine.hang()
     instance.sm("kill", session_id)
     assert instance.session(session_id)["status"] == "killed"
     (instance.work / "go").touch()
-    until(lambda: instance.session(lives)["status_stale"], "the engine keeps the exit of the other agent")
+    until(lambda: instance.session(gone)["status_stale"], "the engine keeps the exit of the other agent")
     trouble = (
-        f"the agent of session {lives} has ended, and the container engine, which knows how, does not respond"
+        f"the agent of session {gone} has ended, and the container engine, which knows how, does not respond"
     )
     assert trouble in instance.json("status")["trouble"]
-    instance.sm("kill", lives)
-    assert instance.session(lives)["status"] == "killed"
+    instance.sm("kill", gone)  # it ended before: the kill only ends the wait for its exit
+    ended = instance.session(gone)
+    assert (ended["status"], ended["exit_code"], ended["exit_signal"]) == ("error", None, None)
     assert trouble not in instance.json("status")["trouble"]
     instance.engine.resume()
 
