@@ -295,15 +295,18 @@ def test_removed_directory_of_a_socket_is_named_until_its_container_starts_again
     instance: SandboxInstance,
 ) -> None:
     session = instance.spawn("Sleeper", "x", "--workspace", "shop")
+    other = instance.spawn("Sleeper", "x", "--trust", "sandboxed", cwd=instance.home)
+    assert other["workspace"] is None
     socket = Path(instance.world.paths.agent_socket("shop"))
     assert "Problem" not in instance.sm("status")
     shutil.rmtree(socket.parent)
-    (container,) = instance.containers
+    container = next(found for found in instance.containers if found.name.endswith("-shop"))
     container.removed.add(INSIDE_SOCKET_DIR)
     until(socket.exists, "the daemon serves a new socket")
     way_back = "type sm sandbox stop shop --force, then sm restore for each agent"
     said = f"agents in container shop cannot reach sm: {socket.parent} was removed while the container ran; {way_back}"
     assert f"Problem:      {said}" in instance.sm("status")
+    assert said not in instance.run_inside(other["session_id"], "status").stdout
     instance.restart_daemon()
     assert said in instance.sm("status")
     instance.sm("sandbox", "stop", "shop", "--force")

@@ -105,7 +105,9 @@ class AgentSockets:
         return [
             f"agents in container {name} cannot reach sm: {os.path.dirname(self._paths.agent_socket(workspace))} was "
             f"removed while the container ran; type sm sandbox stop {name} --force, then sm restore for each agent"
-            for workspace, name in sorted((w, w or DEFAULT_CONTAINER) for w in running)
+            for name, workspace in sorted(
+                (workspace or DEFAULT_CONTAINER, workspace) for workspace in running
+            )
             if INSIDE_SOCKET_DIR in removed_mounts(running[workspace])
         ]
 

@@ -347,6 +347,7 @@ class DaemonParts:
             found = filter(None, (*troubles, archives.erase_trouble))
             parts = (*self.agent_sockets.trouble(), *program_checks.trouble())
             return [*config_file.warnings, *found, *parts]
+            return [*config_file.warnings, *filter(None, (*troubles, archives.erase_trouble))]
 
         sessions = Sessions(store, manager, workspaces, spawner, kills, timers, terminals)
         self.services = services = Services(
@@ -393,7 +394,13 @@ class DaemonParts:
             pairings=Pairings(store, manager, audit.record, map(telegram_user, owners)),
             telegram=Telegram(store, manager, audit.record, link, owners),
             daemon=DaemonInfo(
-                paths.socket, started_s, trouble, stopping, lambda: terminals.server_pid, config_file
+                paths.socket,
+                started_s,
+                trouble,
+                lambda: self.agent_sockets.trouble(),
+                stopping,
+                lambda: terminals.server_pid,
+                config_file,
             ),
         )
         self.telegram = TelegramParts(loaded, services, wall, steady)

@@ -109,6 +109,8 @@ class DaemonInfo:
     started_s: float
     """time.monotonic() at the start."""
     trouble: Callable[[], Sequence[str]]
+    lost_sockets: Callable[[], Sequence[str]]
+    """As `trouble`, of containers whose agents cannot reach the daemon. For the operator only."""
     """The current failures of the daemon's functions."""
     stopping: asyncio.Event
     """Set to stop the daemon."""

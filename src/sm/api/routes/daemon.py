@@ -94,7 +94,7 @@ async def status(request: ApiRequest, query: StatusQuery) -> StatusOverview:
         "parked": [account_view(a) for a in await services.accounts.parked()] if operator else [],
         "trouble": [
             *services.daemon.trouble(),
-            *(services.daemon.config.state.lines() if operator else ()),
+            *((*services.daemon.config.state.lines(), *services.daemon.lost_sockets()) if operator else ()),
             *(f"tmux does not respond for session {request.views.recipient(s)}" for s in tmux_silent),
             *(
                 f"the agent of session {request.views.recipient(s)} has ended, and the container engine, "
