@@ -68,7 +68,9 @@ ACCEPTED: dict[str, object] = {"skipDangerousModePermissionPrompt": True}
 
 def set_up_claude(home: Path, *, settings: dict[str, object] = ACCEPTED, **changes: object) -> None:
     """Write the files of claude after its first-time setup. The value None removes a key."""
-    state = {"hasCompletedOnboarding": True, "projects": {"/": {"hasTrustDialogAccepted": True}}} | changes
+    trusted = {"hasTrustDialogAccepted": True}
+    projects = {"/": trusted, str(Path.cwd()): trusted}  # no parent's trust covers a repository
+    state = {"hasCompletedOnboarding": True, "projects": projects} | changes
     stored = {name: value for name, value in state.items() if value is not None}
     (home / ".claude.json").write_text(json.dumps(stored))
     (home / ".claude").mkdir(exist_ok=True)

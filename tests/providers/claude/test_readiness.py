@@ -90,6 +90,57 @@ def test_untrusted_worktree_is_named_by_the_repository_that_outlives_it(home: Pa
     assert caught.value.hint == f"sm trust {home / 'proj'}"
 
 
+def install(home: Path, version: str) -> str:
+    """Install a claude of this version as npm does; return the PATH to it."""
+    package = home / "lib" / "@anthropic-ai" / "claude-code"
+    (package / "bin").mkdir(parents=True)
+    (package / "package.json").write_text(json.dumps({"version": version}))
+    (package / "bin" / "claude.exe").touch(0o700)
+    (home / "bin").mkdir()
+    (home / "bin" / "claude").symlink_to(package / "bin" / "claude.exe")
+    return str(home / "bin")
+
+
+@pytest.mark.parametrize(
+    ("version", "asks"), [("2.1.197", False), ("2.1.231", False), ("2.1.232", True), ("2.1.332", True)]
+)
+def test_repository_needs_its_own_trust_since_a_version(home: Path, version: str, asks: bool) -> None:
+    path = install(home, version)
+    (home / "shop" / "nested" / ".git").mkdir(parents=True)
+    (home / "shop" / "nested" / "src").mkdir()
+    check(home, PATH=path)
+    if not asks:
+        check(home, directory="shop/nested/src", PATH=path)
+        return
+    with pytest.raises(DirectoryNotTrusted) as caught:
+        check(home, directory="shop/nested/src", PATH=path)
+    assert caught.value.directory == str(home / "shop" / "nested" / "src")
+    for trusted in ("shop/nested", "shop/nested/src"):
+        write_state(home, projects={str(home / trusted): {"hasTrustDialogAccepted": True}})
+        check(home, directory="shop/nested/src", PATH=path)
+
+
+def test_repository_needs_its_own_trust_when_the_version_is_unknown(home: Path) -> None:
+    (home / "shop" / "nested" / ".git").mkdir(parents=True)
+    with pytest.raises(DirectoryNotTrusted):
+        check(home, directory="shop/nested")
+
+
+def test_trust_in_a_repository_covers_its_linked_worktrees(home: Path) -> None:
+    own = home / "shop" / ".git" / "worktrees" / "elsewhere"
+    for directory in (own, home / "shop" / ".git" / "objects", home / "shop" / ".git" / "refs"):
+        directory.mkdir(parents=True)
+    for directory in (own, home / "shop" / ".git"):
+        (directory / "HEAD").write_text("ref: refs/heads/main\n")
+    (own / "commondir").write_text("../..\n")
+    (home / "elsewhere").mkdir()
+    (home / "elsewhere" / ".git").write_text(f"gitdir: {own}\n")
+    check(home, directory="elsewhere")
+    write_state(home, projects={str(home): {"hasTrustDialogAccepted": True}})
+    with pytest.raises(DirectoryNotTrusted):
+        check(home, directory="elsewhere")
+
+
 def test_untrusted_directory_is_accepted_when_claude_runs_in_its_own_sandbox(home: Path) -> None:
     check(home, directory=".", CLAUDE_CODE_SANDBOXED="1")
 

@@ -1,17 +1,19 @@
 """Reads the files that claude keeps for its user, but never credentials.
 
-Measured with 2.1.197.
+Measured with 2.1.197 and 2.1.332.
 """
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from sm.core.models import Process
 from sm.errors import ExternalError
 from sm.linux.files import read_file
 from sm.linux.processes import identify
+from sm.linux.repositories import UnreadableRepository, repository_at
 
 _MAX_BYTES = 64 * 1024 * 1024
 
@@ -71,14 +73,37 @@ def read_object(path: str) -> tuple[dict[str, Any], os.stat_result]:
     return value, content.status
 
 
-def trusted_by(state: Mapping[str, Any], directory: str) -> str | None:
-    """The trusted directory that covers `directory` (absolute, without links): the same or a parent. Else None."""
+def trusted_by(state: Mapping[str, Any], directory: str, *, per_repository: bool = True) -> str | None:
+    """Return the trusted directory that covers `directory` (absolute, without links). Returns None without one.
+
+    Its own entry or that of a parent counts. `per_repository`: no entry above its git repository counts, but that of
+    the repository of a linked worktree (see `program_version`).
+    """
     projects = state.get("projects")
-    while isinstance(projects, dict):
-        entry = projects.get(directory)
+    if not isinstance(projects, dict):
+        return None
+    for place in _covering(directory) if per_repository else _parents(directory):
+        entry = projects.get(place)
         if isinstance(entry, dict) and entry.get("hasTrustDialogAccepted") is True:
-            return directory
-        if directory == "/":
-            return None
-        directory = os.path.dirname(directory)
+            return place
     return None
+
+
+def _parents(directory: str) -> Iterator[str]:
+    """Yield a directory and all directories above it."""
+    yield directory
+    while directory != "/":
+        directory = os.path.dirname(directory)
+        yield directory
+
+
+def _covering(directory: str) -> Iterator[str]:
+    """Yield the directories whose entry covers `directory` for a claude that asks for each repository."""
+    for place in _parents(directory):
+        yield place
+        if os.path.lexists(f"{place}/.git"):
+            with suppress(UnreadableRepository, OSError):
+                repository = repository_at(place)
+                if repository is not None and repository.is_linked:
+                    yield repository.common.removesuffix("/.git") or "/"
+            return

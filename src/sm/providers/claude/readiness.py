@@ -1,7 +1,7 @@
 """Checks the files of claude for first-start dialogs that would stop an agent.
 
-Reads no credentials. Measured with 2.1.197: on a new machine claude asks for its first-time setup, for trust in the
-directory, for the use of an API key, and for permission to bypass permissions.
+Reads no credentials. Measured with 2.1.197 and 2.1.332: on a new machine claude asks for its first-time setup, for
+trust in the directory, for the use of an API key, and for permission to bypass permissions.
 """
 
 import os
@@ -13,6 +13,7 @@ from sm.core.worktrees import project_of
 from sm.errors import BypassNotAccepted, DirectoryNotTrusted, ExternalError, ProgramMissing, SetupRequired
 from sm.providers.claude.home import ClaudeHome, read_object, trusted_by
 from sm.providers.claude.permissions import bypasses
+from sm.providers.claude.program_version import asks_per_repository
 from sm.providers.claude.trouble import INSTALL
 
 RUN_ONCE = "run claude once in a terminal"
@@ -47,7 +48,7 @@ def require_ready(environment: Mapping[str, str], argv: Sequence[str], directory
     if not is_onboarded(state):
         raise SetupRequired("claude has not finished its first-time setup", RUN_ONCE)
     directory = os.path.realpath(directory)
-    if not is_trusted(state, environment, directory):
+    if not is_trusted(state, environment, directory, argv[0]):
         # The trust in a repository covers its worktrees, also those that `sm spawn --worktree` makes later.
         directory = project_of(directory)
         raise DirectoryNotTrusted(
@@ -56,7 +57,7 @@ def require_ready(environment: Mapping[str, str], argv: Sequence[str], directory
             directory=directory,
         )
     if asks_about_key(state, environment):
-        raise SetupRequired(f"claude has not been allowed to use {API_KEY}", f"{RUN_ONCE} and choose 1. Yes")
+        raise SetupRequired(f"claude has not been allowed to use {API_KEY}", f"{RUN_ONCE} and choose Yes")
     given = any(BYPASS_SETTING in argument for argument in argv)
     if bypasses(argv) and not given and not accepts_bypass(state, settings):
         raise BypassNotAccepted("claude has not been allowed to bypass permissions", "sm trust --bypass")
@@ -79,9 +80,14 @@ def is_onboarded(state: Mapping[str, object]) -> bool:
     return state.get("hasCompletedOnboarding") is True
 
 
-def is_trusted(state: Mapping[str, object], environment: Mapping[str, str], directory: str) -> bool:
-    """Return whether claude opens no trust dialog in `directory` (absolute, without links)."""
-    return trusted_by(state, directory) is not None or bool(environment.get("CLAUDE_CODE_SANDBOXED"))
+def is_trusted(
+    state: Mapping[str, object], environment: Mapping[str, str], directory: str, program: str
+) -> bool:
+    """Return whether this claude opens no trust dialog in `directory` (absolute, without links)."""
+    if environment.get("CLAUDE_CODE_SANDBOXED"):
+        return True
+    per_repository = asks_per_repository(program, environment)
+    return trusted_by(state, directory, per_repository=per_repository) is not None
 
 
 def asks_about_key(state: Mapping[str, object], environment: Mapping[str, str]) -> bool:

@@ -161,7 +161,7 @@ class ClaudeSetup:
             yield Finding(False, f"claude: {_hooks_off(off)}", f"remove {off.key} from {off.path}")
         yield _retention(retention(given, current_dir))
         yield _login(home, state, settings, given, environ)
-        yield _trust(state, given, current_dir)
+        yield _trust(state, given, current_dir, path)
         yield from self._bypass(given, accepted=accepts_bypass(state, settings))
 
     def _bypass(self, given: Mapping[str, str], *, accepted: bool) -> Iterator[Finding]:
@@ -250,7 +250,7 @@ def _login(
         return Finding(True, f"claude has a login ({login})")
     if login == "ANTHROPIC_API_KEY" and asks_about_key(state, given):
         return Finding(
-            False, f"claude has not been allowed to use {login}", "run claude in a terminal and choose 1. Yes"
+            False, f"claude has not been allowed to use {login}", "run claude in a terminal and choose Yes"
         )
     if login is not None:
         return Finding(True, f"claude logs in with {login}")
@@ -261,9 +261,9 @@ def _login(
     return Finding(False, NO_LOGIN, LOG_IN)
 
 
-def _trust(state: Mapping[str, object], given: Mapping[str, str], current_dir: str) -> Finding:
+def _trust(state: Mapping[str, object], given: Mapping[str, str], current_dir: str, program: str) -> Finding:
     directory = os.path.realpath(current_dir)
-    if is_trusted(state, given, directory):
+    if is_trusted(state, given, directory, program):
         return Finding(True, f"claude trusts {directory}")
     return Finding(
         False,

@@ -1,0 +1,48 @@
+"""Finds the version of an installed claude by its files, without running it."""
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Mapping
+
+from sm.linux.files import read_file
+
+_PACKAGE = "@anthropic-ai/claude-code"
+_PACKAGE_MAX_BYTES = 64 * 1024
+_VERSION = re.compile(r"(\d{1,6})\.(\d{1,6})\.(\d{1,6})", re.ASCII)
+
+_TRUST_PER_REPOSITORY = (2, 1, 232)
+"""By its changelog the first version that asks for trust in each git repository. Before, trust in any parent directory
+was enough. Measured with 2.1.197 and 2.1.332."""
+
+
+def installed_version(program: str, environment: Mapping[str, str]) -> tuple[int, ...] | None:
+    """Return the version of the program that an agent with this environment starts. Returns None if it is unknown.
+
+    npm keeps the program in a package with its version, and the installer of claude names the file by it.
+    """
+    path = shutil.which(program, path=environment.get("PATH"))
+    if path is None:
+        return None
+    path = os.path.realpath(path)
+    found = _VERSION.fullmatch(os.path.basename(path)) or _VERSION.fullmatch(_package_version(path))
+    return None if found is None else tuple(map(int, found.groups()))
+
+
+def _package_version(path: str) -> str:
+    above, package, _ = path.rpartition(f"/{_PACKAGE}/")
+    if not package:
+        return ""
+    try:
+        value = json.loads(read_file(f"{above}/{_PACKAGE}/package.json", _PACKAGE_MAX_BYTES).data)
+    except (OSError, ValueError, RecursionError):
+        return ""
+    version = value.get("version") if isinstance(value, dict) else None
+    return version if isinstance(version, str) else ""
+
+
+def asks_per_repository(program: str, environment: Mapping[str, str]) -> bool:
+    """Return whether this claude asks for trust in each git repository. A program of unknown version does."""
+    version = installed_version(program, environment)
+    return version is None or version >= _TRUST_PER_REPOSITORY
