@@ -249,7 +249,7 @@ def test_status_is_waiting_input_while_an_external_editor_has_the_terminal(
 def test_status_is_waiting_input_while_claude_is_suspended(claudes: ClaudeInstance, api: ScriptedApi) -> None:
     """tmux continues claude immediately, but claude does not read its terminal until it gets another SIGCONT."""
     session_id = claudes.spawn("Plain", "--wait", PATIENT)["session_id"]
-    press_until_shown(claudes, session_id, "C-z", "Claude Code has been suspended")
+    press_until_shown(claudes, session_id, "C-z", "Run `fg` to bring")
     hint = f"it is suspended; hint: continue it: sm interrupt {session_id}"
     waiting = claudes.says(session_id, "waiting_input", hint)
     assert waiting["status_source"] == "process"

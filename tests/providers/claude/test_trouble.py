@@ -37,6 +37,8 @@ def capture(name: str) -> list[str]:
         ("virgin-50", Obstacle.ONBOARDING, "first-time setup", "run claude once yourself, in a terminal"),
         ("nologin-80", Obstacle.LOGIN, "not logged in", "/login"),
         ("apikey-or-idle-01", Obstacle.API_KEY, "API key", "ANTHROPIC_AUTH_TOKEN"),
+        ("apikey-332-01", Obstacle.API_KEY, "API key", "ANTHROPIC_AUTH_TOKEN"),
+        ("settings-error-332-01", Obstacle.SETTINGS, "settings file", "correct the file that it names"),
         ("bypass-warning-01", Obstacle.BYPASS_WARNING, "bypass", "sm trust --bypass"),
     ],
 )

@@ -63,6 +63,10 @@ _ERRORS = {
     "model_not_found": FaultKind.MODEL,
     "server_error": FaultKind.SERVER,
     "max_output_tokens": FaultKind.OUTPUT_LIMIT,
+    # Of 2.1.332, from the program.
+    "account_on_hold": FaultKind.BILLING,
+    "verification_required": FaultKind.LOGIN,
+    "cloud_credential_error": FaultKind.LOGIN,
 }
 _STATUSES = {
     401: FaultKind.LOGIN,

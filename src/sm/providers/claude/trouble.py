@@ -78,6 +78,7 @@ _HINTS: Mapping[Obstacle, str] = {
     Obstacle.ONBOARDING: "run claude once yourself, in a terminal, and answer its questions",
     Obstacle.LOGIN: "run claude in your own terminal and type /login",
     Obstacle.API_KEY: f"{_RUN_IT}choose Yes once, or set ANTHROPIC_AUTH_TOKEN in place of ANTHROPIC_API_KEY",
+    Obstacle.SETTINGS: f"{_RUN_IT}correct the file that it names",
     Obstacle.BYPASS_WARNING: "sm trust --bypass",
     Obstacle.MCP_SERVER: f"{_RUN_IT}decide about the project's MCP servers",
     Obstacle.IMPORTS: f"{_RUN_IT}decide about the imports of its CLAUDE.md",

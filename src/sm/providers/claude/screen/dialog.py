@@ -116,6 +116,12 @@ _ASKED_FIRST: Sequence[tuple[Obstacle, str, re.Pattern[str]]] = (
     (Obstacle.BYPASS_WARNING, "option", re.compile(r"Yes, I accept")),
     (Obstacle.IMPORTS, "option", re.compile(r"Yes, allow external imports")),
     (Obstacle.API_KEY, "question", re.compile(r"Do you want to use this API key")),
+    (
+        Obstacle.API_KEY,
+        "title",
+        re.compile(r"Detected a custom API key in your environment"),
+    ),  # 2.1.332: no numbers
+    (Obstacle.SETTINGS, "title", re.compile(r"Settings Error")),
     (Obstacle.MCP_SERVER, "title", re.compile(r"(New|\d+ new) MCP servers? found")),
     (
         Obstacle.LOGIN,

@@ -28,6 +28,7 @@ class Obstacle(StrEnum):
     TRUST = "it asks whether the directory is trusted"
     LOGIN = "it asks for a login"
     API_KEY = "it asks whether to use the API key from the environment"
+    SETTINGS = "it reports an error in a settings file"
     BYPASS_WARNING = "it asks you to accept the risks of bypassing permissions"
     MCP_SERVER = "it asks about an MCP server of the project"
     IMPORTS = "it asks about imports in CLAUDE.md"
