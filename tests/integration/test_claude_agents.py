@@ -108,6 +108,20 @@ def test_settings_of_the_user_decide_the_permission_mode_of_a_type_without_one(
         until(lambda: shows_mode(claudes, session_id, mode), f"{session_id} is in mode {mode}")  # noqa: B023 - called in this iteration
 
 
+def test_mode_that_a_person_chooses_at_the_terminal_is_an_event_and_binds_children(
+    claudes: ClaudeInstance,
+) -> None:
+    parent = claudes.spawn("Default")["session_id"]
+    claudes.idle(parent)
+    claudes.keys(parent, "BTab")
+    until(lambda: shows_mode(claudes, parent, "acceptEdits"), "the person has changed the mode")
+    claudes.prompt(parent, "tab-1 [[text:x]]")
+    events = until(lambda: claudes.json("events", parent, "--type", "permission_mode"), "sm knows the mode")
+    assert [event["metadata"]["permission_mode"] for event in events] == ["acceptEdits"]
+    child = claudes.spawn("Bypass", env={"SM_SESSION_ID": parent})
+    assert child["permission_mode"] == "acceptEdits"
+
+
 def shows_mode(claudes: ClaudeInstance, session_id: str, mode: str) -> bool:
     """True if the footer below the input box, or a first question, is that of this mode."""
     screen = claudes.screen(session_id).lower()

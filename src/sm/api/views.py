@@ -163,7 +163,11 @@ class Views:
 
     def started(self, result: SessionResult) -> StartedView:
         """The answer of a route that starts or ends a session."""
-        return {**self.session(result.session), "warnings": list(result.warnings)}
+        session, warnings, permission = self.session(result.session), list(result.warnings), result.permission
+        if permission is None:
+            return cast(StartedView, {**session, "warnings": warnings})
+        mode = {"permission_mode": permission.mode, "permission_source": permission.source}
+        return cast(StartedView, {**session, "warnings": warnings, **mode})
 
     def event(self, event: Event) -> EventView:
         sessions = self.services.sessions

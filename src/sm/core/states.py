@@ -31,6 +31,8 @@ class EventType(Tolerant):
     RESUMED = "resumed"
     BUDGET = "budget"
     """Most of a budget is spent, it is spent, its sessions were stopped, or it was changed."""
+    PERMISSION_MODE = "permission_mode"
+    """The agent reports another permission mode than before: changed at its terminal, or by an approved plan."""
 
 
 class TrustLevel(StrEnum):

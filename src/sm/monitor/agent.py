@@ -128,6 +128,8 @@ class Agent:
     """How many reads in a row found an unknown screen."""
     activity: str | None = None
     hook_seen: bool = False
+    permission_mode: str = ""
+    """The last one that a hook of this process named."""
     ends: bool = False
     """The agent has announced its end."""
     input_loss: InputLoss | None = None

@@ -166,6 +166,9 @@ class Monitor:
         now = self._manager.now()
         work_s = self._store.work.elapsed_s(session, now)
         shown = report(session, checkpoints, output, now, measured, samples, work_s)
+        mode = await self._observer.permission_modes.current(session)
+        if mode is not None:
+            shown |= {"permission_mode": mode.mode, "permission_source": mode.source or None}
         shown["checkpoints"] = shown["checkpoints"][max(0, len(checkpoints) - count) :]
         return shown if may_read else without_words(shown, session)
 

@@ -98,6 +98,8 @@ def report(
         "prices_as_of": known.prices_as_of,
         "tree": None,
         "own": None,
+        "permission_mode": None,
+        "permission_source": None,
         "context_tokens": known.context_tokens,
         "context_window": known.context_window,
         "context_percent": context_percent(known),

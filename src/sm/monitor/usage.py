@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from sm.config import Config
 from sm.core.models import Session
 from sm.core.observation import Observation
+from sm.core.permission_facts import FACT
 from sm.core.tool_calls import TurnBreak
 from sm.core.turns import TurnWork
 from sm.core.usage import ActionLine, FilePosition, SaidText, Todo, ToolUse, Usage, is_same_model
@@ -280,6 +281,14 @@ class UsageMeter:
     async def set_own_tools(self, session_id: str, facts: Mapping[str, Any]) -> None:
         """Store when a process of the session got the tools of sm, and when its first turn began."""
         await self._keep_facts(session_id, {**await self._facts_of(session_id), "own_tools": facts})
+
+    async def set_permission(
+        self, session_id: str, fact: Mapping[str, Any], record: Callable[[Transaction], Awaitable[None]]
+    ) -> None:
+        """Store the permission mode that the agent reported. `record` records the change in the same transaction."""
+        facts = {**await self._facts_of(session_id), FACT: fact}
+        await self._write(session_id, facts, record=record)
+        self._facts[session_id] = facts
 
     async def begin_process(self, session_id: str) -> None:
         """Drop the facts of the process that ended before this one: the reason for its end, and its running calls."""

@@ -89,6 +89,8 @@ class PlanContext:
     """A line for the agent about its budget; empty: it has none."""
     at_most: tuple[str, ...] | None = None
     """The flags of the parent, if the session may have no more permissions than the parent; None: no such limit."""
+    parent_mode: str = ""
+    """The permission mode that the parent is in now, with `at_most`; empty: that of its flags."""
     program: ProgramFacts = ProgramFacts()
     """The program that the plan starts, and the choice of its user."""
 
@@ -402,6 +404,10 @@ class Provider(Protocol):
 
         None: not configured.
         """
+
+    def permission_mode(self, agent: AgentConfig, program: ProgramFacts) -> PermissionMode | None:
+        """The mode of a new session of this agent type without a parent; None: there are no such modes."""
+        return None
 
     def home_files(self, environment: Mapping[str, str]) -> Mapping[str, str]:
         """The files with which its agents start in a new container without a question.

@@ -119,6 +119,8 @@ class HookEvent:
     """At the end of a turn: the number of sub-agents that go on in the background."""
     sub_agent_ended: str = ""
     """The id of a sub-agent that has ended."""
+    permission_mode: str = ""
+    """The permission mode of the agent itself, as it is shown to people; empty: the event names none."""
     turn_finished: bool = False
     """The agent finished the turn for the input it accepted; False after a turn that failed or was interrupted."""
 

@@ -57,6 +57,7 @@ class Sessions:
         self.principal = manager.principal
         self.acknowledge_endings = manager.acknowledge_endings
         self.agent_types = spawner.agent_types
+        self.type_modes = spawner.type_modes
 
     # Lists
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sm.config import Config
 from sm.core.labels import short_label
 from sm.core.messages import SM_ITSELF, Notice
-from sm.core.models import BridgeUser, Caller, Exit, Process, Session, Signal
+from sm.core.models import BridgeUser, Caller, Exit, PermissionMode, Process, Session, Signal
 from sm.core.reference import session_word
 from sm.core.states import CallerKind, EventType, NoticeKind
 from sm.core.usage import Usage
@@ -47,6 +47,8 @@ class SessionResult:
 
     session: Session
     warnings: tuple[str, ...] = ()
+    permission: PermissionMode | None = None
+    """The permission mode in which a new process starts."""
 
 
 class Manager:

@@ -13,8 +13,18 @@ from sm.core.accounts import Account
 from sm.core.budget_wording import briefing_line
 from sm.core.items import ItemState
 from sm.core.lifecycle import is_live
-from sm.core.models import Caller, Capabilities, Launch, Session, SpawnRequest, Workspace, digest
+from sm.core.models import (
+    Caller,
+    Capabilities,
+    Launch,
+    PermissionMode,
+    Session,
+    SpawnRequest,
+    Workspace,
+    digest,
+)
 from sm.core.names import friendly_name, nearest_name, normalize_title
+from sm.core.permission_facts import current_mode
 from sm.core.process_limits import checked_limits
 from sm.core.restarts import Restarts
 from sm.core.states import CallerKind, Mode, TrustLevel
@@ -199,7 +209,8 @@ class SpawnPlanner:
         context = await self._context(session, parent, base, provider, types, grants)
         if budget.limits:
             context = replace(context, budget=briefing_line(budget.limits))
-        context = replace(context, at_most=_at_most(caller, session, parent, parent_launch, kind))
+        at_most = _at_most(caller, session, parent, parent_launch, kind)
+        context = await self._limited(context, at_most, parent)
         plan = provider.plan(replace(request, prompt=prompt), context)
         launch = self._launch(
             session,
@@ -387,7 +398,8 @@ class SpawnPlanner:
         context = await self._context(session, parent, base, provider, types, grants)
         if forked_by is not None:
             parent_launch, kind = await self._launch_of(parent), types.find(session.agent_type)
-            context = replace(context, at_most=_at_most(forked_by, session, parent, parent_launch, kind))
+            at_most = _at_most(forked_by, session, parent, parent_launch, kind)
+            context = await self._limited(context, at_most, parent)
         if source.prompt is None:
             plan = provider.resume(context, before.flags, source.id, fork=source.copied)
         else:
@@ -425,6 +437,22 @@ class SpawnPlanner:
         if parent is None and workspace is None and current_dir is not None:
             place = await self._directories.find_nearest(current_dir)
         return await self._types.catalog(place, self._inherited(await self._launch_of(parent), environment))
+
+    async def type_modes(
+        self, catalog: Catalog, parent: Session | None, environment: Mapping[str, str]
+    ) -> Mapping[str, PermissionMode]:
+        """The permission modes of agent types, by name, for sessions on this host without a parent.
+
+        Arguments: those of `agent_types`, with its result.
+        """
+        inherited = self._inherited(await self._launch_of(parent), environment)
+        names = {kind.provider for kind in catalog.types}
+        facts = {name: await program_facts(self._providers[name], inherited, None) for name in names}
+        modes = {
+            k.name: self._providers[k.provider].permission_mode(k.agent, facts[k.provider])
+            for k in catalog.types
+        }
+        return {name: mode for name, mode in modes.items() if mode is not None}
 
     async def _launch_of(self, parent: Session | None) -> Launch | None:
         return None if parent is None else await self._store.launch(parent.id)
@@ -517,6 +545,16 @@ class SpawnPlanner:
             budget="" if budget is None else briefing_line(budget.limits),
             program=await program_facts(provider, environment, self._home_of(session)),
         )
+
+    async def _limited(
+        self, context: PlanContext, at_most: tuple[str, ...] | None, parent: Session | None
+    ) -> PlanContext:
+        """The context with the limit of the parent's permissions, by the mode that the parent is in now."""
+        if at_most is None or parent is None:
+            return context
+        launch, measured = await self._store.launch(parent.id), await self._store.measures.facts(parent.id)
+        mode = current_mode(launch.permission, measured, parent.runs)
+        return replace(context, at_most=at_most, parent_mode="" if mode is None else mode.mode)
 
     async def _grants(
         self, session: Session, provider: Provider, inherited: Mapping[str, str], types: Catalog

@@ -10,7 +10,16 @@ from sm.capabilities.agent_types import Catalog
 from sm.core.effects import EffectKind
 from sm.core.labels import name_to_type, short_label
 from sm.core.lifecycle import is_ended, is_live
-from sm.core.models import Caller, Launch, Process, RequestKey, Session, Signal, SpawnRequest
+from sm.core.models import (
+    Caller,
+    Launch,
+    PermissionMode,
+    Process,
+    RequestKey,
+    Session,
+    Signal,
+    SpawnRequest,
+)
 from sm.core.observation import Source
 from sm.core.states import EventType, SignalKind
 from sm.core.statuses import Status
@@ -73,6 +82,12 @@ class Spawner:
             workspace = allowed_workspace(caller, workspace)
         return await self._planner.agent_types(caller_session, workspace, current_dir, environment)
 
+    async def type_modes(
+        self, caller: Caller, catalog: Catalog, environment: Mapping[str, str]
+    ) -> Mapping[str, PermissionMode]:
+        """The permission modes of these agent types, by name. `environment`: as for `agent_types`."""
+        return await self._planner.type_modes(catalog, self._manager.caller_session(caller), environment)
+
     async def spawn(
         self,
         caller: Caller,
@@ -130,9 +145,8 @@ class Spawner:
             # If the caller was cancelled after the commit, the start still needs the files.
             if session_id not in self._store.sessions:
                 await self._unprepare(session_id)
-        return SessionResult(
-            await self.wait_for_start(caller, session.id, wait_s, is_connected), planned.warnings
-        )
+        started = await self.wait_for_start(caller, session.id, wait_s, is_connected)
+        return SessionResult(started, planned.warnings, planned.launch.permission)
 
     async def wait_for_start(
         self, caller: Caller, session_id: str, wait_s: float, is_connected: Callable[[], bool]

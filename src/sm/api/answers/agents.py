@@ -65,6 +65,12 @@ class ProgressView(TypedDict):
     prices_as_of: Annotated[str | None, doc("The date of the list prices; null: the provider has none.")]
     tree: Annotated[TreeSumsView | None, doc("Null without `tree` in the query.")]
     own: Annotated[SumsView | None, doc("The session itself; null without `tree` in the query.")]
+    permission_mode: Annotated[
+        str | None, doc("In which its agent CLI runs now, in the word of that program; null: unknown.")
+    ]
+    permission_source: Annotated[
+        str | None, doc("The setting or the act that decided the mode; null: unknown.")
+    ]
     context_tokens: Annotated[int | None, doc("The current size of the conversation.")]
     context_window: Annotated[int | None, doc("The largest possible size of the conversation.")]
     context_percent: int | None
@@ -149,6 +155,10 @@ class AgentTypeView(TypedDict):
     model: str | None
     description: Annotated[str | None, doc("The purpose of the agent type.")]
     tools: list[str] | None
+    permission_mode: Annotated[
+        str | None,
+        doc("Of a new session on this host without a parent; null: the provider has no permission modes."),
+    ]
     spawnable: Annotated[
         bool,
         doc("Sessions may start the type with its own permission mode, even where their mode allows less."),

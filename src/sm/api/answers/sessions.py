@@ -156,6 +156,10 @@ class StartedView(BareSessionView):
     """A session with warnings about its start, its end or its note."""
 
     warnings: Annotated[list[str], doc("Sentences for people.")]
+    permission_mode: NotRequired[
+        Annotated[str, doc("Only of a new session: the permission mode that its agent CLI starts in.")]
+    ]
+    permission_source: NotRequired[Annotated[str, doc("The setting that decided the mode.")]]
 
 
 class SessionWithOutput(SessionView):

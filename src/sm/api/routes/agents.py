@@ -26,7 +26,7 @@ from sm.api.views import build_view
 from sm.capabilities.agent_types import AgentType, Catalog
 from sm.core.estimates import Estimate
 from sm.core.labels import label, name_to_type, short_label
-from sm.core.models import RequestKey
+from sm.core.models import PermissionMode, RequestKey
 from sm.core.observation import Source
 from sm.core.pauses import pause_fact
 from sm.core.text import folded
@@ -95,10 +95,11 @@ async def agent_types(request: ApiRequest, query: AgentTypesQuery) -> AgentTypes
     # A session gets the types that it may spawn; the operator also the unusable ones, with their problems.
     is_session = request.caller.session_id is not None
     estimates = await request.services.usage.estimates({t.name: t.agent.model for t in catalog.types})
+    modes = await request.services.sessions.type_modes(request.caller, catalog, variables)
     shown = [t for t in catalog.types if (t.usable if is_session else not t.withheld)]
     return {
         "workspace": catalog.workspace.slug if catalog.workspace else None,
-        "agents": [agent_type_json(agent_type, estimates.get(agent_type.name)) for agent_type in shown],
+        "agents": [agent_type_json(t, estimates.get(t.name), modes.get(t.name)) for t in shown],
         "warnings": [] if is_session else [*_withheld(catalog), *catalog.warnings],
     }
 
@@ -219,7 +220,9 @@ async def complete(request: ApiRequest, body: CompleteBody, key: RequestKey | No
 # Shapes
 
 
-def agent_type_json(kind: AgentType, estimate: Estimate | None) -> AgentTypeView:
+def agent_type_json(
+    kind: AgentType, estimate: Estimate | None, permission: PermissionMode | None
+) -> AgentTypeView:
     agent = kind.agent
     return build_view(
         AgentTypeView,
@@ -229,6 +232,7 @@ def agent_type_json(kind: AgentType, estimate: Estimate | None) -> AgentTypeView
         tools=agent.tools,
         spawnable=agent.spawnable,
         estimate=estimate_json(estimate),
+        permission_mode=None if permission is None else permission.mode,
     )
 
 

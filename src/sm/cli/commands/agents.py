@@ -54,7 +54,8 @@ def command(workspace: str | None, call: Call) -> None:
 
 
 def _facts(agent: JsonObject) -> str:
-    facts = [agent["provider"], agent["model"], "spawnable" if agent["spawnable"] else None]
+    mode = agent.get("permission_mode")  # an older daemon says nothing of it
+    facts = [agent["provider"], agent["model"], mode, "spawnable" if agent["spawnable"] else None]
     return ", ".join(line(fact) for fact in facts if fact)
 
 

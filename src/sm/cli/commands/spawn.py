@@ -212,7 +212,9 @@ def command(
 def _spawned(session: dict[str, Any]) -> list[str]:
     if session["status"] == Status.SPAWNED:  # its account is parked
         return [f"Spawned {name_and_id(session)}, which has not started: {line(session['status_reason'])}"]
-    return [f"Spawned {name_and_id(session)} in tmux session {line(session['tmux_session'])}"]
+    spawned = f"Spawned {name_and_id(session)} in tmux session {line(session['tmux_session'])}"
+    mode, source = session.get("permission_mode"), session.get("permission_source")
+    return [spawned] if mode is None else [spawned, f"Permission mode: {line(mode)} ({line(source)})"]
 
 
 def _post(client: Client, body: dict[str, Any], timeout_s: float, *, ask: bool) -> str:

@@ -42,6 +42,11 @@ def progress_block(
     estimate = estimate_words(progress.get("estimate"))  # an older daemon has none
     if estimate:
         lines.append(f"Estimate: {estimate}")
+    if progress.get("permission_mode"):
+        source = progress["permission_source"]
+        lines.append(
+            f"Permission mode: {line(progress['permission_mode'])}{f' ({line(source)})' if source else ''}"
+        )
     if progress.get("context_percent") is not None:
         lines.append(f"Context: {progress['context_percent']}% of {progress['context_window']:,} tokens")
     if progress.get("completion_message"):

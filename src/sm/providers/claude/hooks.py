@@ -16,6 +16,7 @@ from sm.providers.claude.actions import tool_line
 from sm.providers.claude.commands import COMPACT
 from sm.providers.claude.decisions import PLANS, decision, plan_of, read_dialog
 from sm.providers.claude.faults import read_fault
+from sm.providers.claude.permissions import shown_mode
 from sm.providers.readers import FIRST_TURN_S, AcceptedInput, HookEvent
 
 EVENTS = (
@@ -28,6 +29,7 @@ EVENTS = (
 _REASON_MAX = 300
 _PROMPT_CUT_AT = 60_000
 """`sm hook` truncates prompts at this length. The transcript has longer prompts whole."""
+_MODE = re.compile(r"[A-Za-z]{1,40}", re.ASCII)
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -45,6 +47,12 @@ def read_hook(payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> H
 
     Never raises, because an agent can forge the payload.
     """
+    event, mode = _read(payload, at, expects_turn=expects_turn), values.word(payload.get("permission_mode"))
+    is_own = _MODE.fullmatch(mode) and not values.word(payload.get("agent_id"))
+    return replace(event, permission_mode=shown_mode(mode)) if is_own else event
+
+
+def _read(payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> HookEvent:
     name = values.word(payload.get("hook_event_name"))
     turn = values.word(payload.get("prompt_id")) or None
     sub = values.word(payload.get("agent_id"))

@@ -26,6 +26,7 @@ from sm.providers.base import (
     InputCommand,
     InputMethod,
     PlanContext,
+    ProgramFacts,
     Provider,
 )
 from sm.providers.claude import trouble
@@ -149,6 +150,17 @@ class ClaudeProvider(Provider):
 
     def agent_config(self, agent_type: str) -> AgentConfig | None:
         return self._claude.agent_configs.get(agent_type)
+
+    def permission_mode(self, agent: AgentConfig, program: ProgramFacts) -> PermissionMode | None:
+        try:
+            options = merge_options(((None, self._claude.default_args), (None, agent.args)))
+        except UsageError:
+            return None  # no session of this type can start
+        mode = mode_of(options.arguments)
+        if mode is not None:
+            return PermissionMode(shown_mode(mode), "")
+        mode, source = self._default_mode(program.permission_mode, abilities_of(program))
+        return PermissionMode(shown_mode(mode), source)
 
     def capability_sources(self, environment: Mapping[str, str], around: Sequence[str]) -> CapabilitySources:
         environment = {**environment, **self._claude.env}
@@ -369,7 +381,7 @@ class ClaudeProvider(Provider):
         # With another program it is unknown where the options begin, so the mode goes to the end.
         program = len(command) if flags[: len(command)] == command else len(flags)
         if start.at_most is not None:
-            flags, warnings = limit_to_parent(flags, start.at_most, program=program)
+            flags, warnings = limit_to_parent(flags, start.at_most, start.parent_mode, program=program)
             source = source if mode_of(flags) == wanted else "its parent"
         abilities, mode = abilities_of(start.program), mode_of(flags)
         if mode is None:
