@@ -344,9 +344,6 @@ class DaemonParts:
         def trouble() -> list[str]:
             bot = None if link is None else link.trouble()
             troubles = (store.trouble(), terminals.trouble, bot, web.trouble(), archives.trouble)
-            found = filter(None, (*troubles, archives.erase_trouble))
-            parts = (*self.agent_sockets.trouble(), *program_checks.trouble())
-            return [*config_file.warnings, *found, *parts]
             return [*config_file.warnings, *filter(None, (*troubles, archives.erase_trouble))]
 
         sessions = Sessions(store, manager, workspaces, spawner, kills, timers, terminals)
@@ -397,7 +394,7 @@ class DaemonParts:
                 paths.socket,
                 started_s,
                 trouble,
-                lambda: self.agent_sockets.trouble(),
+                lambda: [*self.agent_sockets.trouble(), *program_checks.trouble()],
                 stopping,
                 lambda: terminals.server_pid,
                 config_file,
