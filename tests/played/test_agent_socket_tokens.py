@@ -3,10 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterator
 from typing import Any
-
-import pytest
 
 from tests.fixtures import context_fixture
 from tests.raw_http import parse_error, read_to_end, request
@@ -18,13 +15,8 @@ UNAUTHENTICATED = (401, "unauthenticated")
 instance = context_fixture("function", Instance)
 
 
-@pytest.fixture
-def fresh() -> Iterator[PlayedTeam]:
-    """A team for one test."""
-    team = PlayedTeam()
-    yield team
-    assert "Traceback" not in team.log()
-    team.end()
+fresh = context_fixture("function", PlayedTeam)
+"""A team for one test."""
 
 
 def test_daemon_opens_no_agent_socket_when_no_session_is_sandboxed(instance: Instance) -> None:

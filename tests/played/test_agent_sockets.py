@@ -2,7 +2,6 @@
 
 import os
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 
 from sm.api.routes import ROUTES as TABLE
 from sm.client.http import Client
+from tests.fixtures import context_fixture
 from tests.raw_http import parse_response, request
 from tests.sim.stage import until
 from tests.sim.team import PlayedTeam
@@ -54,13 +54,8 @@ ROUTES = {f"{r.method} {r.path}" for routes in TABLE.values() for r in routes}
 UNKNOWN_ROUTE = (404, "protocol")
 
 
-@pytest.fixture(scope="module")
-def team() -> Iterator[PlayedTeam]:
-    """A team shared by the tests that do not change its sessions."""
-    shared_team = PlayedTeam()
-    yield shared_team
-    assert "Traceback" not in shared_team.log()
-    shared_team.end()
+team = context_fixture("module", PlayedTeam)
+"""A team shared by the tests that do not change its sessions."""
 
 
 # Routes

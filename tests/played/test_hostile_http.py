@@ -4,11 +4,11 @@ import functools
 import json
 import random
 import re
-from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 
 import pytest
 
+from tests.fixtures import context_fixture
 from tests.raw_http import Connection, parse_error, parse_response, read_to_end, request
 from tests.sim.stage import until
 from tests.sim.team import PlayedTeam
@@ -17,12 +17,7 @@ MIB = 1024 * 1024
 SOCKETS = ("sm.sock", "agent")
 
 
-@pytest.fixture(scope="module")
-def team() -> Iterator[PlayedTeam]:
-    team = PlayedTeam()
-    yield team
-    team.check_log()
-    team.end()
+team = context_fixture("module", PlayedTeam)
 
 
 # No HTTP

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -29,12 +28,7 @@ MORE = frozenset(LiveRowView.__annotations__) - frozenset(
 """The fields of a session."""
 
 
-@pytest.fixture
-def team() -> Iterator[PlayedTeam]:
-    team = PlayedTeam()
-    yield team
-    assert "Traceback" not in team.log()
-    team.end()
+team = context_fixture("function", PlayedTeam)
 
 
 def get(instance: Instance, path: str, **query: object) -> Any:

@@ -1,5 +1,7 @@
 """The sandboxed team of tests/team.py on a played stage."""
 
+from typing import Self
+
 from sm.api.auth import Containment
 from tests.sim.daemon import DaemonOptions
 from tests.sim.stage import Instance
@@ -23,6 +25,16 @@ class PlayedTeam(SandboxedTeam):
         except BaseException:
             self.instance.end()
             raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """End the world, and find errors in the daemon's log."""
+        try:
+            self.check_log()
+        finally:
+            self.end()
 
     def start(self) -> None:
         self.instance.start_daemon()
