@@ -599,6 +599,7 @@ def test_log_prints_state_and_reason_of_each_message(run: Sm, peer: Peer) -> Non
     assert [received.query for received in peer.received] == [
         "session=engineer-login&limit=2&seen=1",
         "limit=20",
+        "limit=20",
         "limit=20&seen=1",
     ]
 

@@ -24,7 +24,7 @@ from sm.core.session_lines import label
 @number_option("--limit", "-n", least=1, default=20, help="Maximum number of messages.")
 @json_option
 def command(session: str | None, limit: int, call: Call) -> None:
-    call.get("/v1/messages", _table, {"session": session, "limit": limit, **call.seen})
+    call.get("/v1/messages", _table, {"session": session, "limit": limit, **(call.seen if session else {})})
 
 
 def _table(messages: list[JsonObject]) -> Table:
