@@ -135,6 +135,10 @@ def test_unseen_ends_have_groups_with_the_commands_for_them() -> None:
         ("Done, not seen yet (sm output NAME, sm send NAME TEXT or sm seen NAME)", 1),
         ("Working", 1),
     ]
+    rows.append(overview_row("00000005", attention="waiting", requests=["r1"]))
+    (heading, cells), *_ = listing(rows, AT).groups
+    assert heading == "Needs you (waiting: sm requests; failed: sm restore NAME or sm archive NAME)"
+    assert len(heading) <= 80 and len(cells) == 3
 
 
 def test_unseen_end_leaves_the_tree_of_a_live_parent_in_its_group() -> None:

@@ -49,7 +49,7 @@ def test_overview_shows_counts_inbox_and_trouble() -> None:
         "trouble": ["tmux does not answer"],
     }
     assert overview(status, NOW) == [
-        "Inbox:        2 (sm inbox --take)",
+        "Inbox:        2 messages (sm inbox --take)",
         "              child engineer-a (1a2b3c4d) completed",
         "              child engineer-b (5e6f7a8b) failed",
         "Daemon:       running, pid 7, version 0.1.0, up 2h",

@@ -17,6 +17,7 @@ _TASK_MIN = 30
 _NAME_MIN = 20
 GAP = 2
 _COMMANDS = {
+    "waiting": "waiting: sm requests",
     "failed": "failed: sm restore NAME or sm archive NAME",
     "done": "sm output NAME, sm send NAME TEXT or sm seen NAME",
 }
@@ -91,7 +92,7 @@ def listing(
 ) -> Listing:
     """Format the overview. `rest` counts the sessions that it leaves out, and is None if it leaves out none."""
     groups: dict[str, list[Row]] = {}
-    commands: dict[str, str] = {}
+    commands: dict[str, list[str]] = {}
     has_workspace = any(session["workspace"] for session in sessions)
     for group, indent, session in ordered(sessions):
         name, workspace = label(session) + fallback_mark(session), line(session["workspace"] or "-")
@@ -102,9 +103,13 @@ def listing(
             _task(session),
         )
         groups.setdefault(HEADINGS[group], []).append(cells)
-        if (command := _COMMANDS.get(session["attention"])) is not None:
-            commands[HEADINGS[group]] = command
-    headings = {group: f"{group} ({commands[group]})" if group in commands else group for group in groups}
+        command = _COMMANDS.get(session["attention"])
+        has_any = session["attention"] != "waiting" or session["requests"]  # others wait in their terminal
+        if command is not None and has_any and command not in commands.setdefault(HEADINGS[group], []):
+            commands[HEADINGS[group]].append(command)
+    headings = {
+        group: f"{group} ({'; '.join(commands[group])})" if commands.get(group) else group for group in groups
+    }
     header = tuple(name for name in _HEADER if has_workspace or name != "WORKSPACE")
     rows = [(headings[group], rows) for group, rows in groups.items()]
     return Listing(

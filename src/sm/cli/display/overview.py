@@ -3,7 +3,7 @@
 from datetime import datetime, tzinfo
 
 from sm.cli.display.orphans import orphan_lines, orphan_words
-from sm.core.lines import JsonObject, escape_mark, line
+from sm.core.lines import JsonObject, escape_mark, line, plural
 from sm.core.timestamps import span
 
 _INDENT = " " * len("Dead letters: ")
@@ -18,7 +18,7 @@ def overview(status: JsonObject, now: datetime) -> list[str]:
     inbox = [f"{_INDENT}{escape_mark(line(text))}" for text in status["inbox_lines"] if text.strip()]
     orphans = status.get("orphan_processes") or []  # an older daemon has none
     lines = [
-        f"Inbox:        {status['inbox']}{' (sm inbox --take)' if status['inbox'] else ''}",
+        f"Inbox:        {plural(status['inbox'], 'message') + ' (sm inbox --take)' if status['inbox'] else 0}",
         *inbox,
         f"Daemon:       running, pid {daemon['pid']}, version {line(daemon['version'])}, up {span(daemon['uptime_s'])}",
         f"Sessions:     {', '.join(counts) or 'none'}",
