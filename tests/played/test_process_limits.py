@@ -161,3 +161,13 @@ def test_unknown_names_of_limits_are_ignored(instance: Instance) -> None:
     session_id = spawn_by(instance, None, {**GIVEN, "rtprio; touch x": 1})
     assert "touch" not in instance.world.programs.running[session_id].process.script
     assert limits_of(instance, session_id) == ("0027", "410")
+    assert limits_of(instance, session_id) == ("0027", "4100")
+
+
+def test_status_names_the_terminal_server_to_the_operator_only(instance: Instance) -> None:
+    session_id = instance.spawn("Sleeper", "x")["session_id"]
+    server = instance.world.server.process
+    assert server is not None
+    assert instance.get("/v1/status")["terminal_server"] == server.pid
+    ((_, shown),) = instance.request_as(session_id, ("GET", "/v1/status"))
+    assert shown["terminal_server"] is None

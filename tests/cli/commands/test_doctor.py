@@ -3,6 +3,7 @@
 import os
 import re
 import resource
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -159,6 +160,15 @@ def test_doctor_names_the_command_that_raises_the_limits_of_the_daemon(machine: 
     )
 
 
-def test_doctor_does_not_warn_of_soft_limits_or_of_higher_hard_limits(machine: Sm, peer: Peer) -> None:
+def test_doctor_does_not_warn_of_soft_limits(machine: Sm, peer: Peer) -> None:
     with started_by("ulimit -S -n 300; ulimit -S -f 1024") as server:
         assert limit_lines(machine, peer, os.getpid(), server) == []
+
+
+def test_doctor_does_not_warn_of_higher_hard_limits_and_of_a_lower_niceness(
+    machine: Sm, peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    argv = machine.argv
+    low = (str(shutil.which("nice")), "-n", "1", "/bin/sh", "-c", 'ulimit -n 300; exec "$@"', "sh")
+    monkeypatch.setattr(machine, "argv", lambda *arguments: [*low, *argv(*arguments)])
+    assert limit_lines(machine, peer, os.getpid(), os.getpid()) == []
