@@ -166,6 +166,7 @@ def test_session_start_is_idle_when_a_person_resumes_a_conversation() -> None:
     [
         ("startup", "claude waits for its first input (SessionStart)"),
         ("resume", "claude has resumed its conversation and waits for input (SessionStart)"),
+        ("fork", "claude has resumed its conversation and waits for input (SessionStart)"),
     ],
 )
 def test_reason_at_start_says_whether_claude_has_an_earlier_conversation(source: str, reason: str) -> None:

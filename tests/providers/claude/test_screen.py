@@ -385,6 +385,16 @@ def test_captured_screen_has_a_one_line_description(name: str, what: str) -> Non
     assert read_screen(capture(name)).what == what
 
 
+def test_row_of_a_retry_is_read_in_the_words_of_a_later_version() -> None:
+    """As 2.1.332 draws it."""
+    rule = 120 * "─"
+    above = ["❯ hello", "", "✻ API error · retrying in 1s · attempt 1/10", ""]
+    footer = "  ⏸ manual mode on · esc to interrupt".ljust(102) + "◐ medium · /effort"
+    screen = read_screen([*above, rule, "❯\N{NO-BREAK SPACE}", rule, footer])
+    assert screen.state is State.WORKING
+    assert screen.what == "API error, retrying in 1s (attempt 1/10)"
+
+
 def test_screen_has_a_hint_only_when_a_person_is_needed() -> None:
     for name in CAPTURES:
         screen = read_screen(capture(name))
@@ -418,6 +428,9 @@ def test_read_end_reads_every_capture_as_exited() -> None:
         ("⠂ Scripted title", State.WORKING),
         ("⠐ Scripted title", State.WORKING),
         ("⣿ any", State.WORKING),
+        ("◐ Scripted title", State.WORKING),
+        ("◑ Scripted title", State.WORKING),
+        ("Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA", None),
         ("", None),
         ("vm", None),
         ("✳", None),

@@ -56,6 +56,9 @@ _TEXTS: Sequence[tuple[re.Pattern[str], FaultKind]] = (
 _ERRORS = {
     "authentication_failed": FaultKind.LOGIN,
     "oauth_org_not_allowed": FaultKind.LOGIN,
+    "account_on_hold": FaultKind.LOGIN,
+    "verification_required": FaultKind.LOGIN,
+    "cloud_credential_error": FaultKind.LOGIN,
     "billing_error": FaultKind.BILLING,
     "rate_limit": FaultKind.THROTTLED,
     "overloaded": FaultKind.OVERLOADED,

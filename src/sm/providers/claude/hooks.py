@@ -140,9 +140,10 @@ def _session_start(
         case "startup" if expects_turn:
             first = replace(observe(Activity.BUSY, "claude started with a prompt"), patience_s=FIRST_TURN_S)
             return HookEvent(here.name, first, model=model, ready=True, started=True)
-        case source:  # after a resume or fork, the event names the original conversation
+        # After a resume, and after a fork, which 2.1.197 calls a resume, the event names the original conversation.
+        case source:
             resumed = "has resumed its conversation and waits for input"
-            waits_for = resumed if source == "resume" else "waits for its first input"
+            waits_for = resumed if source in ("resume", "fork") else "waits for its first input"
             waits = observe(Activity.IDLE, f"claude {waits_for}", final=True)
             return HookEvent(here.name, waits, model=model, ready=True, started=True)
 

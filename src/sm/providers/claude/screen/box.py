@@ -137,7 +137,7 @@ _DONE = re.compile(r"\S+ for \d")
 """The line below a finished turn: a verb in the past tense and the duration."""
 _WAITING = re.compile(r"Waiting for \d+ [a-z]")
 """The turn ended, but the next one begins automatically when the background agents finish."""
-_SPINS = re.compile(r"…(\s*$|\s*\()|· Retrying in \d")
+_SPINS = re.compile(r"…(\s*$|\s*\()|· [Rr]etrying in \d")
 
 
 def _activity(above: Sequence[str]) -> tuple[str | None, bool]:
@@ -183,7 +183,7 @@ def _still_running(above: Sequence[str]) -> bool:
 def _activity_text(spinner: str | None) -> str:
     if spinner is None:
         return "claude is working"
-    retry = re.search(r"^(.*?) · Retrying in (\w+)(?: · attempt (\d+/\d+))?", spinner)
+    retry = re.search(r"^(.*?) · [Rr]etrying in (\w+)(?: · attempt (\d+/\d+))?", spinner)
     if retry:
         why, wait, attempt = retry.groups()
         return short(f"{why}, retrying in {wait}" + (f" (attempt {attempt})" if attempt else ""))

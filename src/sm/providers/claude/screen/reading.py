@@ -64,15 +64,18 @@ def last_words(lines: Sequence[str]) -> str:
     return left[-1].strip() if left else ""
 
 
+_HALF_CIRCLES = "\u25d0\u25d1\u25d2\u25d3"
+
+
 def read_title(title: str) -> State | None:
     """The state in the title; None: unknown. IDLE means only "not busy": an open dialog has the same title.
 
-    claude sets `✳ TITLE`, with a frame of a braille spinner in place of `✳` while busy. Before claude is ready, the
-    title is the host name.
+    claude sets `✳ TITLE`, with a frame of a spinner in place of `✳` while busy: braille in 2.1.197, a half circle in
+    2.1.332. Before claude is ready, the title is the host name, or in tmux 3.3a a question of 2.1.332 to the terminal.
     """
     glyph, space, _ = title.partition(" ")
     if space and glyph == "✳":
         return State.IDLE
-    if space and len(glyph) == 1 and "\u2801" <= glyph <= "\u28ff":
+    if space and len(glyph) == 1 and ("\u2801" <= glyph <= "\u28ff" or glyph in _HALF_CIRCLES):
         return State.WORKING
     return None
