@@ -6,7 +6,7 @@ import pytest
 
 from tests.fixtures import context_fixture
 from tests.played_agent import Agent
-from tests.sim.stage import Stage
+from tests.sim.stage import Stage, until
 
 MORE = """\
     Editor: {args: ["--permission-mode", "acceptEdits"]}
@@ -111,6 +111,38 @@ def test_child_gets_at_most_the_mode_that_its_parent_is_in_now(
     agent.send_event("UserPromptSubmit", prompt="x", permission_mode=now)
     found, warnings = stage.child(agent, child)
     assert (found, len(warnings)) == (mode, limited)
+
+
+def test_denied_actions_are_kept_with_the_words_of_claude_and_several_in_a_row_are_a_warning(
+    stage: ModeStage,
+) -> None:
+    words = "Auto mode could not evaluate this action and is blocking it for safety"
+    agent = stage.agent("Auto")
+    agent.send_event("UserPromptSubmit", prompt="x", permission_mode="auto")
+
+    def deny(number: int) -> None:
+        command = {"command": f"curl {number}"}
+        use = f"t{number}"
+        agent.send_event("PreToolUse", tool_name="Bash", tool_input=command, tool_use_id=use)
+        agent.send_event(
+            "PermissionDenied", tool_name="Bash", tool_input=command, tool_use_id=use, reason=words
+        )
+
+    deny(1)
+    assert f"its permission mode denied 1 action: Bash: curl 1: {words}" in stage.sm("why", agent.id)
+    deny(2)
+    assert stage.session(agent.id)["warnings"] == []
+    stage.restart()
+    deny(3)
+    (warning,) = stage.session(agent.id)["warnings"]
+    assert warning["kind"] == "denied"
+    assert warning["evidence"] == f"3 in a row, the last: Bash: curl 3: {words}"
+    until(lambda: "is denied what it tries" in stage.sm("inbox"), "the operator is told")
+    agent.send_event("PostToolUse", tool_name="Read", tool_input={}, tool_use_id="t4")
+    assert stage.session(agent.id)["warnings"] == []
+    deny(5)
+    assert stage.session(agent.id)["warnings"] == []
+    assert "denied 4 actions, the last: Bash: curl 5" in stage.sm("why", agent.id)
 
 
 def test_agents_shows_the_mode_of_each_type_also_by_the_settings_of_the_user(stage: ModeStage) -> None:

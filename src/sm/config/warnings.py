@@ -99,6 +99,15 @@ class Silent(_Rule):
     """As for loop."""
 
 
+class Denied(_Rule):
+    """One or two denied actions are what a permission mode is for; after three the agent looks for a way around."""
+
+    limit: int = Field(default=3, ge=1, le=1000)
+    """Actions in a row that the agent's permission mode denied, without one that ran in between."""
+    do: Act = "notice"
+    """As for loop."""
+
+
 class PingPong(Section):
     """Two agents at work on one task exchange a few messages; a dozen without any work between them is a chat."""
 
@@ -138,5 +147,7 @@ class WarningsSection(Section):
     """The agent is idle and has not reported."""
     silent: Silent = Silent()
     """No source reports anything while the agent's process works."""
+    denied: Denied = Denied()
+    """The permission mode `auto` denies what the agent tries, and asks nobody."""
     ping_pong: PingPong = PingPong()
     """Two agents only answer each other."""

@@ -26,6 +26,8 @@ class WarningKind(Tolerant):
     """The agent is idle and has not reported after its last reminder."""
     SILENT = "silent"
     """No source reports anything while the agent's own process uses the processor."""
+    DENIED = "denied"
+    """The agent's permission mode denies one action after the other, and no person is asked."""
     PING_PONG = "ping_pong"
     """The agent and another one only answer each other."""
 

@@ -162,6 +162,7 @@ _WARNING_WORDS = {
     WarningKind.CRASH_LOOP: "has crashed",
     WarningKind.REPORT_MISSING: "is idle and has not reported",
     WarningKind.SILENT: "reports nothing, but its process is busy",
+    WarningKind.DENIED: "is denied what it tries, and nobody is asked",
     WarningKind.PING_PONG: "takes part in an exchange of messages without work",
 }
 _WARNING_ACTS = {"interrupt": "sm interrupted its turn; ", "pause": "sm paused the session; "}
@@ -171,6 +172,7 @@ _WARNING_COMMANDS = {
     WarningKind.CRASH_LOOP: "look with: sm output {id}",
     WarningKind.REPORT_MISSING: "look with: sm tail {id}",
     WarningKind.SILENT: "look with: sm attach {id}",
+    WarningKind.DENIED: "look with: sm why {id}",
     WarningKind.PING_PONG: "look with: sm log {id}; stop with: sm pause {id}",
 }
 

@@ -29,7 +29,7 @@ from sm.monitor.files import FileEvents, changes
 from sm.monitor.first_turns import FirstTurns
 from sm.monitor.last_reads import LastReads
 from sm.monitor.listeners import AgentListener, AgentListeners
-from sm.monitor.permission_modes import PermissionModes
+from sm.monitor.permission_modes import PermissionModes, denial_facts
 from sm.monitor.recorder import Recorder, is_unread_end, outdated_s
 from sm.monitor.sources import Sources
 from sm.monitor.usage import UsageMeter
@@ -96,7 +96,7 @@ class Observer:
         )
         self._last_reads = LastReads(self._sources, self._forget_ended)
         self._sweeping: asyncio.Task[None] | None = None
-        self.permission_modes = PermissionModes(store, usage)
+        self.permission_modes = PermissionModes(store, usage, manager.warnings)
         self.first_turns = FirstTurns(store, usage, self._running_agent, clock)
         terminals.on_titles(self._titles)
 
@@ -204,6 +204,7 @@ class Observer:
         session = self._store.sessions.get(session_id)
         mode = None if session is None else await self.permission_modes.current(session)
         facts += [] if mode is None else [mode.sentence]
+        facts += [] if session is None else denial_facts(measured, session.runs)
         facts += self.first_turns.facts(session_id, measured)
         ending = measured.get("ending")
         if ending is not None and agent is None and session is not None:
@@ -349,6 +350,7 @@ class Observer:
         agent.helpers.follow(event, observation.who if observation is not None else "", self._clock())
         if not late:
             await self.permission_modes.follow(agent, event)
+            await self.permission_modes.follow_denials(agent, event)
             await self._recorder.learn(agent.session_id, event.conversation, event.transcript, event.model)
         added = observation is not None and agent.add(observation, self._clock())
         if event.ready:

@@ -1,20 +1,30 @@
 """Follows the permission modes that agents report: a person may change the mode at the terminal."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from sm.core.models import Session
-from sm.core.permission_facts import CurrentMode, current_mode, reported_mode
+from sm.core.permission_facts import FACT, CurrentMode, current_mode, reported_mode
 from sm.core.states import EventType
+from sm.core.warnings import WarningKind
 from sm.core.wording import subject
 from sm.monitor.agent import Agent
 from sm.monitor.usage import UsageMeter
 from sm.providers.readers import HookEvent
+from sm.state.warning_rows import close_warning
+from sm.state.warnings import Warnings
 from sm.store import Store, Transaction
+
+_DENIED = "denied"
+"""The name of the measured fact."""
 
 
 class PermissionModes:
-    """Records each change of a mode as an event, and knows the current ones."""
+    """Records each change of a mode as an event, counts denied actions, and warns of several in a row."""
 
-    def __init__(self, store: Store, usage: UsageMeter) -> None:
+    def __init__(self, store: Store, usage: UsageMeter, warnings: Warnings) -> None:
         self._store = store
+        self._warnings = warnings
         self._usage = usage
 
     async def current(self, session: Session) -> CurrentMode | None:
@@ -38,5 +48,47 @@ class PermissionModes:
                 await tx.event(EventType.PERMISSION_MODE, now, tx.now, text, metadata)
 
         if before is None or before.mode != mode:
-            await self._usage.set_permission(session.id, reported_mode(mode, session.runs), record)
+            await self._usage.set_permission(session.id, FACT, reported_mode(mode, session.runs), record)
         agent.permission_mode = mode
+
+    async def follow_denials(self, agent: Agent, event: HookEvent) -> None:
+        """Take a denied action, or one that ran, in an event of the agent. The caller holds the agent's lock."""
+        session = self._store.sessions.get(agent.session_id)
+        if session is None or not (event.denial or event.tool_failed is False):
+            return
+        before = _denials(await self._usage.known_facts(session.id), session.runs)
+        if not (event.denial or before.get("row")):
+            return
+        fact = {**before, "row": 0, "run": session.runs}
+        if event.denial:
+            count, row = int(before.get("count", 0)) + 1, int(before.get("row", 0)) + 1
+            fact |= {"count": count, "row": row, "last": event.denial}
+
+        async def record(tx: Transaction) -> None:
+            now, row, limit = tx.find(session.id), fact["row"], self._warnings.limit_of(WarningKind.DENIED)
+            if now is None:
+                return
+            if not row:
+                await close_warning(tx, now, WarningKind.DENIED)
+            elif row >= limit:
+                evidence = f"{row} in a row, the last: {event.denial}"
+                await self._warnings.open_warning(
+                    tx, now, WarningKind.DENIED, value=row, limit=limit, evidence=evidence
+                )
+
+        await self._usage.set_permission(session.id, _DENIED, fact, record)
+
+
+def denial_facts(measured: Mapping[str, Any], runs: int) -> list[str]:
+    """A sentence about the actions that were denied to the process of run number `runs`, if there are some."""
+    denied = _denials(measured, runs)
+    count = denied.get("count")
+    if not count:
+        return []
+    actions = "1 action" if count == 1 else f"{count} actions, the last"
+    return [f"its permission mode denied {actions}: {denied.get('last', '')}"]
+
+
+def _denials(measured: Mapping[str, Any], runs: int) -> Mapping[str, Any]:
+    denied: Mapping[str, Any] = measured.get(_DENIED, {})
+    return denied if denied.get("run") == runs else {}

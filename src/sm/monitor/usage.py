@@ -12,7 +12,6 @@ from typing import Any, Protocol
 from sm.config import Config
 from sm.core.models import Session
 from sm.core.observation import Observation
-from sm.core.permission_facts import FACT
 from sm.core.tool_calls import TurnBreak
 from sm.core.turns import TurnWork
 from sm.core.usage import ActionLine, FilePosition, SaidText, Todo, ToolUse, Usage, is_same_model
@@ -283,10 +282,14 @@ class UsageMeter:
         await self._keep_facts(session_id, {**await self._facts_of(session_id), "own_tools": facts})
 
     async def set_permission(
-        self, session_id: str, fact: Mapping[str, Any], record: Callable[[Transaction], Awaitable[None]]
+        self,
+        session_id: str,
+        name: str,
+        fact: Mapping[str, Any],
+        record: Callable[[Transaction], Awaitable[None]],
     ) -> None:
-        """Store the permission mode that the agent reported. `record` records the change in the same transaction."""
-        facts = {**await self._facts_of(session_id), FACT: fact}
+        """Store a fact about permissions that the agent reported. `record` records it in the same transaction."""
+        facts = {**await self._facts_of(session_id), name: fact}
         await self._write(session_id, facts, record=record)
         self._facts[session_id] = facts
 

@@ -121,6 +121,8 @@ class HookEvent:
     """The id of a sub-agent that has ended."""
     permission_mode: str = ""
     """The permission mode of the agent itself, as it is shown to people; empty: the event names none."""
+    denial: str = ""
+    """A tool use that the agent's permission mode denied without asking a person, and the reason, in one line."""
     turn_finished: bool = False
     """The agent finished the turn for the input it accepted; False after a turn that failed or was interrupted."""
 

@@ -39,6 +39,10 @@ class Warnings:
             return "notice"  # the interrupt key would end the program
         return act
 
+    def limit_of(self, kind: WarningKind) -> float:
+        """The configured `limit` of a kind that has one."""
+        return float(getattr(self._settings, kind.value).limit)
+
     async def open_warning(
         self,
         tx: Transaction,

@@ -96,6 +96,7 @@ def _read(payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> HookE
                 if name.startswith("Post")
                 else None,  # the transcript shows who denied the use
                 tool_failed=None if begins or sub else name != "PostToolUse",
+                denial=_denial(tool, payload) if name == "PermissionDenied" else "",
             )
         case "PermissionRequest":
             blocked = observe(Activity.BLOCKED, _permission_reason(payload))
@@ -154,6 +155,12 @@ def _compact_command(payload: Mapping[str, Any], at: float) -> AcceptedInput | N
         return None
     text = f"{COMPACT.text} {values.string(payload.get('custom_instructions'))}".strip()
     return AcceptedInput(text, at, hook="PreCompact", command=True)
+
+
+def _denial(tool: str, payload: Mapping[str, Any]) -> str:
+    """claude's own words, such as those of a model that could not evaluate the action."""
+    reason = folded(values.string(payload.get("reason")), _REASON_MAX)
+    return f"{folded(tool, 100)}: {reason or 'no reason was given'}"
 
 
 def _digest(payload: Mapping[str, Any]) -> str:
