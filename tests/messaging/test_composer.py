@@ -98,7 +98,8 @@ class Agent:
         self._raise_if_down()
         return [self.dialog or (GARBLED if self.garbled else ""), self.text, self.stash or ""]
 
-    async def paste(self, name: str, text: str) -> None:
+    async def paste(self, name: str, *texts: str) -> None:
+        text = "".join(texts)
         self._run(self.before, "paste")
         await asyncio.sleep(0.001)
         self._raise_if_down()
@@ -191,21 +192,24 @@ class AgentComposer:
     settle_s = 0.3
     stash_key: str | None = "C-s"
     redraw_key: str | None = "C-l"
-    clearing: Sequence[str] = ("C-u", "C-k")
 
     def box(self, lines: Sequence[str]) -> Box:
         if lines[0]:
             return Box(lines[0], unknown=lines[0] == GARBLED)
         return Box(None, lines[1].strip(), bool(lines[2]))
 
-    def paste_text(self, text: str) -> str:
-        return f"{text} "
+    def clearing(self, draft: str) -> Sequence[str]:
+        return ("C-u", "C-k")
+
+    def paste_groups(self, text: str) -> Sequence[Sequence[str]]:
+        """One group for each paragraph, of one piece for each line."""
+        return [part.splitlines(keepends=True) for part in f"{text} ".replace("\n\n", "\n\n\0").split("\0")]
 
     def shows_message(self, draft: str, text: str, shown: str | None = "") -> bool:
-        return draft.strip() == text
+        return draft.strip() == text.strip()
 
     def contains_message(self, draft: str, text: str) -> bool:
-        return text in draft
+        return text in draft or text.split("\n")[0] in draft
 
     def accepted_form(self, text: str) -> str:
         return text.strip()
@@ -248,6 +252,9 @@ class PendingMessage:
 
     async def message_in_draft(self, draft: str) -> str | None:
         return draft.strip() if draft.strip() in self.earlier else None
+
+    async def is_in_queue(self) -> bool:
+        return self.evidence is Proof.QUEUED
 
     async def is_behind_queue(self) -> bool:
         return self.behind_queue
@@ -1045,6 +1052,56 @@ async def test_resume_accepts_late_evidence_and_removes_the_copy_from_the_box(wo
     world.later(1, lambda: world.message.tell(Proof.TAKEN))
     assert (await world.resume()).end is DeliveryEnd.ARRIVED
     assert (world.enters, world.agent.text) == (0, "")
+
+
+# ------------------------------------------------------------------------------------------------------- pieces
+
+
+async def test_deliver_pastes_the_groups_of_a_long_message_one_after_the_other(world: World) -> None:
+    world.message.text = f"{LETTER}\n\nthen this\n\nand that"
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    assert (world.agent.pastes, world.enters) == (3, 1)
+    assert [text.strip() for text in world.agent.accepted] == [world.message.text]
+
+
+async def test_deliver_pastes_nothing_into_a_dialog_between_two_groups_and_goes_on_behind_it(
+    world: World,
+) -> None:
+    world.message.text = f"{LETTER}\n\nthen this"
+    world.agent.after["paste"] = world.becomes(dialog="permission dialog")
+    world.later(20, world.becomes(dialog=None))
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    assert world.message.explained == ["busy: permission dialog"]
+    assert (world.agent.answers, world.agent.pastes, world.enters) == ([], 2, 1)
+    assert [text.strip() for text in world.agent.accepted] == [world.message.text]
+
+
+async def test_deliver_stops_between_two_groups_when_a_person_types(world: World) -> None:
+    world.message.text = f"{LETTER}\n\nthen this"
+    world.agent.after["paste"] = world.types("mine")
+    outcome = await world.deliver()
+    assert outcome.end is DeliveryEnd.UNCONFIRMED
+    assert outcome.why == "a part of the message is in the input box, together with text that somebody typed"
+    assert (world.agent.pastes, world.enters) == (1, 0)
+
+
+async def test_deliver_goes_on_when_the_person_removes_the_text_between_two_groups(world: World) -> None:
+    world.message.text = f"{LETTER}\n\nthen this"
+    world.agent.after["paste"] = world.types("mine")
+    world.later(8, world.becomes(text=f"{LETTER}\n\n"))
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    assert [text.strip() for text in world.agent.accepted] == [world.message.text]
+
+
+async def test_deliver_waits_between_two_groups_when_a_tool_starts(world: World) -> None:
+    world.message.text = f"{LETTER}\n\nthen this"
+    world.agent.shows_after_s = TOOL_WAITS_S + 0.5
+    delivering = asyncio.create_task(world.deliver())
+    await asyncio.sleep(0.1)
+    await world.driver.tool_started(ID)
+    assert world.agent.pastes == 1
+    assert (await delivering).end is DeliveryEnd.ARRIVED
+    assert (world.agent.pastes, world.enters) == (2, 1)
 
 
 # ------------------------------------------------------------------------------------------------------- urgent

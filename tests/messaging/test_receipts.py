@@ -8,15 +8,25 @@ from typing import Any
 
 import pytest
 
-from sm.core.messages import IN_CONVERSATION, INBOX, QUEUED_BY_AGENT, SM_ITSELF, TERMINAL, Message, Notice
-from sm.core.models import Exit
+from sm.core.messages import (
+    IN_CONVERSATION,
+    IN_ITS_QUEUE,
+    INBOX,
+    QUEUED_BY_AGENT,
+    SM_ITSELF,
+    TERMINAL,
+    Message,
+    Notice,
+)
+from sm.core.models import Exit, Signal
 from sm.core.observation import Source
-from sm.core.states import EventType, MessageMode, MessageState, NoticeKind
+from sm.core.states import EventType, MessageMode, MessageState, NoticeKind, SignalKind
 from sm.core.statuses import Status
 from sm.core.text import render_message
 from sm.messaging.receipts import DeliveryReceipts
 from sm.providers.readers import AcceptedInput
 from sm.sessions.manager import Manager
+from sm.state.sessions import move
 from sm.store import Store
 from tests import samples
 from tests.session_manager import open_manager
@@ -46,9 +56,11 @@ class Mail:
         *,
         to: str = ID,
         via: str | None = TERMINAL,
+        typed_at: int = 0,
     ) -> str:
-        """Add a message in `state`; return its letter."""
-        message = Message(number, to, "operator", MessageMode.AUTO, state, samples.AT, samples.AT, via=via)
+        """Add a message in `state`, which was typed at this second; return its letter."""
+        state_at = f"2026-01-27T15:10:{typed_at:02}.000Z" if typed_at else samples.AT
+        message = Message(number, to, "operator", MessageMode.AUTO, state, samples.AT, state_at, via=via)
         async with self.store.transaction() as tx:
             tx.mail.add_message(message, text)
         return render_message("operator", number, text)
@@ -335,6 +347,77 @@ async def test_turn_end_does_not_acknowledge_a_message_in_the_agents_queue(mail:
     assert await mail.state(57) is MessageState.SUBMITTED
     await mail.receipts.turn_ended(ID, mail.at(4))
     assert await mail.state(57) is MessageState.ACKNOWLEDGED
+
+
+async def set_running(mail: Mail, second: int) -> None:
+    """Let the session work on a turn since this second."""
+    since = f"2026-01-27T15:10:{second:02}.000Z"
+    mail.clock[0] = second
+    async with mail.store.transaction() as tx:
+        await move(tx, mail.manager.notices, ID, Signal(SignalKind.BUSY, "hook", "a turn began", since))
+
+
+async def test_prompt_hook_in_the_middle_of_a_turn_is_no_proof_that_the_message_was_read(mail: Mail) -> None:
+    """claude 2.1.332 runs the hook when it puts the prompt into its queue."""
+    sent = await mail.add(57, typed_at=3)
+    await set_running(mail, 1)
+    await mail.report(sent, 4)
+    found = await mail.message(57)
+    assert (found.state, found.evidence, found.reason) == (
+        MessageState.SUBMITTED,
+        f"{HOOK}: queued",
+        IN_ITS_QUEUE,
+    )
+    assert not found.settled
+    await mail.receipts.turn_ended(ID, mail.at(5))
+    assert await mail.state(57) is MessageState.SUBMITTED
+    await mail.report(sent, 6, Source.TRANSCRIPT)
+    found = await mail.message(57)
+    assert (found.evidence, found.reason) == (IN_CONVERSATION, None)
+    await mail.receipts.turn_ended(ID, mail.at(7))
+    assert await mail.state(57) is MessageState.ACKNOWLEDGED
+
+
+async def test_prompt_hook_is_a_proof_when_the_turn_began_with_the_message(mail: Mail) -> None:
+    sent = await mail.add(57, typed_at=3)
+    await set_running(mail, 4)
+    await mail.report(sent, 4)
+    assert (await mail.message(57)).evidence == HOOK
+
+
+async def test_message_is_in_the_queue_when_the_transcript_says_so_after_the_hook(mail: Mail) -> None:
+    sent = await mail.add(57)
+    await mail.report(sent, 2)
+    await mail.receipts.turn_ended(ID, mail.at(4))
+    assert await mail.state(57) is MessageState.ACKNOWLEDGED
+    await mail.report(sent, 3, Source.TRANSCRIPT, queued=True)
+    found = await mail.message(57)
+    assert (found.state, found.evidence, found.reason) == (
+        MessageState.SUBMITTED,
+        QUEUED_BY_AGENT,
+        IN_ITS_QUEUE,
+    )
+    assert found.settled
+
+
+async def test_late_line_of_the_queue_changes_nothing_when_the_hook_came_after_it(mail: Mail) -> None:
+    """claude 2.1.197 runs the hook when it takes the prompt out of its queue."""
+    sent = await mail.add(57)
+    await mail.report(sent, 3)
+    await mail.report(sent, 2, Source.TRANSCRIPT, queued=True)
+    assert (await mail.message(57)).evidence == HOOK
+
+
+async def test_message_that_the_agent_marked_as_pasted_may_differ_in_white_space(mail: Mail) -> None:
+    sent = await mail.add(57, "one two\n\nthree")
+    await mail.report(sent.replace("\n\n", "\n"), 1, pasted=True)
+    assert (await mail.message(57)).evidence == HOOK
+    other = await mail.add(58, "one two\n\nthree")
+    await mail.report(other.replace("\n\n", "\n"), 2)
+    assert await mail.state(58) is MessageState.UNCONFIRMED
+    third = await mail.add(59, "one two\n\nthree")
+    await mail.report(f"{third} and more", 3, pasted=True)
+    assert await mail.state(59) is MessageState.UNCONFIRMED
 
 
 async def test_turn_end_acknowledges_no_message_of_another_session_or_a_later_time(mail: Mail) -> None:

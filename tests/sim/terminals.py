@@ -338,8 +338,10 @@ class FakeTerminals:
 
     # Keyboard
 
-    async def paste(self, name: str, text: str) -> None:
-        self._server.put(await self._pane(name, runs=True), ("text", text))
+    async def paste(self, name: str, *texts: str) -> None:
+        pane = await self._pane(name, runs=True)
+        for text in texts:
+            self._server.put(pane, ("text", text))
 
     async def running(self, name: str) -> Pane:
         return shown(await self._pane(name, runs=True))

@@ -8,6 +8,12 @@ from sm.errors import IllegalState, WaitTimeout
 _ARRIVED = (MessageState.SUBMITTED, MessageState.ACKNOWLEDGED)
 
 
+def status_of(message: JsonObject) -> str:
+    """The status, and for a submitted message also why its recipient has not read it yet."""
+    status, reason = line(message["status"]), message["reason"]
+    return f"{status} ({line(reason)})" if status == MessageState.SUBMITTED and reason else status
+
+
 def outcome(message: JsonObject, *, must_arrive: bool) -> str:
     """Describe a message's outcome in one line, and say if the message has unarchived its session.
 
@@ -33,7 +39,7 @@ def _outcome(message: JsonObject, *, must_arrive: bool) -> str:
             f"sm log {name_to_type(message)}",
         )
     if status in _ARRIVED:
-        return f"Input sent to session {name}"
+        return f"Input sent to session {name}" + (f" ({reason})" if reason else "")
     if status == MessageState.UNCONFIRMED and not must_arrive:
         return f"typed, not confirmed, message {number}"
     if status not in OPEN_STATES:

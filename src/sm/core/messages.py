@@ -18,12 +18,15 @@ QUEUED_BY_AGENT = "its transcript: queued"
 """Evidence that the agent CLI has queued a message, which the agent has not read yet."""
 IN_OPERATORS_INBOX = "in the operator's inbox, not read yet"
 """The reason of a message to the operator that waits."""
+IN_ITS_QUEUE = "in its queue"
+"""The reason of a submitted message that the agent has not read yet."""
 _HOOK = " hook"
+_QUEUED = ": queued"
 
 
-def hook_evidence(hook: str) -> str:
-    """Evidence that this hook of an agent reported a message."""
-    return f"its {hook}{_HOOK}"
+def hook_evidence(hook: str, *, queued: bool = False) -> str:
+    """Evidence that this hook of an agent reported a message, perhaps one that the agent only queued."""
+    return f"its {hook}{_HOOK}{_QUEUED if queued else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,12 @@ class Message:
     @property
     def reported_by_hook(self) -> bool:
         """True if no more than a hook of the agent reported the arrival."""
-        return (self.evidence or "").endswith(_HOOK)
+        return (self.evidence or "").removesuffix(_QUEUED).endswith(_HOOK)
+
+    @property
+    def in_agent_queue(self) -> bool:
+        """True if the message was last known to wait in the agent's own queue."""
+        return (self.evidence or "").endswith(_QUEUED)
 
     @property
     def settled(self) -> bool:

@@ -98,8 +98,9 @@ class ComposerDriver(AgentListener):
         entered = 0
         try:
             async with state.lock:
-                state.overtaken = state.over_a_draft = state.mixed = state.entered = False
-                state.shown = ""
+                state.overtaken = state.over_a_draft = state.mixed = state.seen = state.entered = False
+                state.shown = state.pasted = ""
+                state.rest = ()
                 if (outcome := await self._gate.hold_reason(delivery, state)) is not None:
                     return outcome
                 await self._monitor.hold_message(delivery.session_id)
@@ -110,13 +111,15 @@ class ComposerDriver(AgentListener):
                 # The wait and the write may have taken long.
                 if (outcome := await self._gate.hold_reason(delivery, state)) is not None:
                     return outcome
-                await self._box.paste(delivery)
+                state.rest = delivery.box_reader.paste_groups(delivery.text)
+                await self._box.paste_next(delivery, state)
                 entered = await self._enter_when_it_shows(delivery, state)
             not_confirmed = "the message left the input box, but no report confirms that the agent got it"
             outcome = await self._follow(delivery, state, entered, timing.ARRIVES_WITHIN_S, not_confirmed)
             if outcome.end is not DeliveryEnd.HELD:
                 state.pastes_lost = 0
-            state.left = delivery.text if outcome.end in _MAY_APPEAR else ""
+            pasted = state.pasted.rstrip() if state.rest else delivery.text
+            state.left = pasted if outcome.end in _MAY_APPEAR else ""
             # Among other text the message looks like a person's paste, so it is left to that person.
             state.left_shown = state.shown or ("" if state.mixed else None)
             state.left_until_s = timing.now() + timing.LEFT_COMES_WITHIN_S
@@ -144,7 +147,10 @@ class ComposerDriver(AgentListener):
         return self._states.setdefault(session_id, ComposerState())
 
     async def _enter_when_it_shows(self, delivery: ComposerDelivery, state: ComposerState) -> int:
-        """Press Enter when the box shows the message. The caller holds the lock. Returns the number of Enters: 0, 1."""
+        """Paste the rest of the message, and press Enter when the box shows the whole. The caller holds the lock.
+
+        Stops when the box shows other text, and when a dialog or a tool comes between. Returns the number of Enters.
+        """
         until_s, pause_s = timing.now() + timing.SHOWS_WITHIN_S, timing.FIRST_LOOK_S
         while timing.now() < until_s and not state.overtaken:
             if await delivery.proof(pause_s) is not Proof.NONE:
@@ -154,6 +160,12 @@ class ComposerDriver(AgentListener):
             if box is not None and box.closed is not None:
                 return 0
             if box is not None and state.holds_only_message(delivery, box):
+                if state.rest:
+                    if await self._monitor.blocked_reason(delivery.session_id) is not None or state.overtaken:
+                        return 0
+                    await self._box.paste_next(delivery, state)
+                    until_s, pause_s = timing.now() + timing.SHOWS_WITHIN_S, timing.FIRST_LOOK_S
+                    continue
                 return 1 if await self._enter(delivery, state, is_drawn=False) else 0
         return 0
 
@@ -191,7 +203,7 @@ class ComposerDriver(AgentListener):
         enter_s = since_s + again_after_s if entered and arrives_within_s else since_s
         mixed_s: float | None = None
         alone_s: float | None = None
-        was_there = bool(state.shown)
+        was_there = state.seen
         pause_s, unread_s = timing.LOOK_S, since_s
         while True:
             proof = await delivery.proof(pause_s)
@@ -222,6 +234,12 @@ class ComposerDriver(AgentListener):
             if is_ours:
                 since_s, mixed_s, pause_s, was_there = now_s, None, timing.LOOK_S, True
                 alone_s = alone_s or now_s
+                if state.rest:
+                    async with state.lock:
+                        state.overtaken = False
+                        if now_s >= state.rests_s and await self._box.is_enterable(delivery, state):
+                            await self._box.paste_next(delivery, state)
+                    continue
                 if now_s < enter_s:
                     continue
                 if entered >= timing.ENTERS_MAX:
@@ -240,9 +258,8 @@ class ComposerDriver(AgentListener):
                 since_s, mixed_s, was_there = now_s, mixed_s or now_s, True
                 await delivery.explain("somebody is typing in the input box")
                 if now_s - mixed_s >= timing.MIXED_S:
-                    return unconfirmed(
-                        "the message is in the input box, together with text that somebody typed"
-                    )
+                    what = "a part of the message" if state.rest else "the message"
+                    return unconfirmed(f"{what} is in the input box, together with text that somebody typed")
                 continue
             pause_s = timing.LOOK_S
             if entered and now_s - since_s >= arrives_within_s:
@@ -275,8 +292,13 @@ class ComposerDriver(AgentListener):
     async def _finish_arrival(self, delivery: ComposerDelivery, state: ComposerState, proof: Proof) -> None:
         """Interrupt for an urgent message, and remove copies from the box. An error cannot undo the arrival."""
         try:
-            key = delivery.interrupt if proof is Proof.QUEUED else None
-            if key is not None and await self._urgent.interrupt(delivery, state, key):
+            key = delivery.interrupt
+            if (
+                key is not None
+                and proof is not Proof.OVER
+                and await delivery.is_in_queue()
+                and await self._urgent.interrupt(delivery, state, key)
+            ):
                 return
             await asyncio.sleep(delivery.box_reader.settle_s)
             await self._box.clear(delivery, state)

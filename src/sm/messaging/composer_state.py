@@ -1,6 +1,7 @@
 """Defines a delivery to an input box: its contract with the composer, its outcome, the composer's state."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -58,6 +59,9 @@ class ComposerDelivery(Protocol):
     def typed_words(self) -> str:
         """The line that tells a person which of their words arrived with the message, once; empty: none did."""
 
+    async def is_in_queue(self) -> bool:
+        """True if the agent has put the message into its own queue. Waits until the transcript says where it is."""
+
     async def proof(self, within_s: float) -> Proof:
         """The evidence for the message. Waits up to `within_s` for evidence."""
 
@@ -112,7 +116,7 @@ class ComposerTerminal(Protocol):
 
     async def capture_styled(self, name: str) -> list[str]: ...
 
-    async def paste(self, name: str, text: str) -> None: ...
+    async def paste(self, name: str, *texts: str) -> None: ...
 
     async def press(self, name: str, key: str) -> None: ...
 
@@ -139,8 +143,14 @@ class ComposerState:
     draft_since_s: float = 0.0
     garbled_s: float | None = None
     """The time since which the screen has been unknown. A time in the future: the screen was redrawn."""
+    rest: Sequence[Sequence[str]] = ()
+    """The groups of the current message that are not pasted yet (`BoxReader.paste_groups`)."""
+    pasted: str = ""
+    """The part of the current message before `rest`, while there is a rest."""
     shown: str = ""
     """The draft that the box showed for the current message."""
+    seen: bool = False
+    """The box has shown the current message or its beginning."""
     entered: bool = False
     """Enter was pressed for the current message."""
     mixed: bool = False
@@ -163,10 +173,18 @@ class ComposerState:
     """The draft that was put aside last: it comes back unchanged, without another wait for the person."""
 
     def holds_only_message(self, delivery: ComposerDelivery, box: Box) -> bool:
-        """True if the box holds the message and nothing else. Remembers how the box shows the message."""
+        """True if the box holds the message, or all of it that was pasted so far, and nothing else.
+
+        Remembers how the box shows the message.
+        """
+        if self.rest:
+            shows = delivery.box_reader.shows_message(box.draft, self.pasted, None)
+            self.seen |= shows
+            return shows
         # A restored draft may look like the message: the box abbreviates two texts of as many lines in the same way.
         is_restored = self.over_a_draft and box.draft == self.put_aside
         if is_restored or not delivery.box_reader.shows_message(box.draft, delivery.text, self.shown or None):
             return False
         self.shown = self.shown or box.draft
+        self.seen = True
         return True

@@ -30,6 +30,8 @@ ARRIVES_WITHIN_S = 15.0
 MIXED_S = 15.0
 """How long the box may hold the message together with other text, and how long the keys of a person that do not change
 the box may delay an Enter."""
+READS_WITHIN_S = 2.0
+"""How long after its prompt hook an agent may take to write into its transcript where the message is."""
 LEFT_S = 3.0
 """How long evidence may take for a message that an earlier daemon typed."""
 LEFT_COMES_WITHIN_S = 600.0

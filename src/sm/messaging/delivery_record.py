@@ -4,7 +4,7 @@ import asyncio
 import time
 from dataclasses import dataclass
 
-from sm.core.messages import QUEUED_BY_AGENT, SM_ITSELF, TERMINAL, Message
+from sm.core.messages import SM_ITSELF, TERMINAL, Message
 from sm.core.models import Process, Signal
 from sm.core.states import MessageState, SignalKind
 from sm.core.statuses import Status
@@ -12,6 +12,7 @@ from sm.core.timestamps import iso
 from sm.core.wording import typed_words_line
 from sm.linux.processes import is_alive
 from sm.linux.ttys import has_unread_input, path_of_terminal
+from sm.messaging import composer_timing as timing
 from sm.messaging.composer_state import Proof
 from sm.messaging.holds import busy_reason
 from sm.messaging.receipts import DeliveryReceipts
@@ -125,11 +126,19 @@ class StoredDelivery:
         if session is None or session.status is not Status.IDLE or session.status_at < since:
             return False
         read = await self._store.mail.unacknowledged(self.session_id)
-        return any(m.evidence == QUEUED_BY_AGENT for m in read)
+        return any(m.in_agent_queue for m in read)
 
     def typed_words(self) -> str:
         words = self._receipts.take_typed_words(self.session_id, self._message.id)
         return typed_words_line(self._message, words) if words else ""
+
+    async def is_in_queue(self) -> bool:
+        until_s = timing.now() + timing.READS_WITHIN_S
+        message = await self._store.mail.message(self._message.id)
+        while message.reported_by_hook and timing.now() < until_s:
+            await asyncio.sleep(timing.LOOK_S)
+            message = await self._store.mail.message(self._message.id)
+        return message.state is MessageState.SUBMITTED and message.in_agent_queue
 
     async def proof(self, within_s: float) -> Proof:
         if self._is_delivering() and within_s > 0:
@@ -139,7 +148,7 @@ class StoredDelivery:
         message = await self._store.mail.message(self._message.id)
         if message.state is not MessageState.SUBMITTED:
             return Proof.OVER
-        return Proof.QUEUED if message.evidence == QUEUED_BY_AGENT else Proof.TAKEN
+        return Proof.QUEUED if message.in_agent_queue else Proof.TAKEN
 
     def _is_delivering(self) -> bool:
         now = self._store.mail.open.messages.get(self._message.id)

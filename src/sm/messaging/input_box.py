@@ -33,9 +33,12 @@ class InputBox:
         except TerminalUnreachable:
             return None
 
-    async def paste(self, delivery: ComposerDelivery) -> None:
+    async def paste_next(self, delivery: ComposerDelivery, state: ComposerState) -> None:
+        """Paste the next group of the message. The caller holds the lock, and has looked at the box."""
+        group, *state.rest = state.rest
+        state.pasted += "".join(group)
         try:
-            await self._terminal.paste(delivery.terminal, delivery.box_reader.paste_text(delivery.text))
+            await self._terminal.paste(delivery.terminal, *group)
         except TerminalUnreachable as error:  # the box will show if the paste arrived
             log.warning("could not paste: %s", error.message, extra={"sm_session": delivery.session_id})
 
@@ -79,7 +82,7 @@ class InputBox:
         return True
 
     async def is_enterable(self, delivery: ComposerDelivery, state: ComposerState) -> bool:
-        """True if no dialog is open and the box holds only the message."""
+        """True if no dialog is open and the box holds only the message, or all of it that was pasted so far."""
         if delivery.is_gone() or await self._monitor.blocked_reason(delivery.session_id) is not None:
             return False
         box = await self.look(delivery)  # last, right before the Enter
@@ -108,7 +111,7 @@ class InputBox:
         """
         begun = state.removing == text
         state.removing, state.removing_shown = text, shown
-        if await self._press_clearing_keys(delivery, text, begun=begun):
+        if await self._press_clearing_keys(delivery, text, shown, begun=begun):
             state.removing = ""
 
     async def clear(self, delivery: ComposerDelivery, state: ComposerState) -> None:
@@ -126,14 +129,16 @@ class InputBox:
             await self.remove(delivery, state, delivery.text, box.draft)
         await delivery.message_in_draft(box.draft)
 
-    async def _press_clearing_keys(self, delivery: ComposerDelivery, text: str, *, begun: bool) -> bool:
-        """Remove the message `text` if the box holds nothing else.
+    async def _press_clearing_keys(
+        self, delivery: ComposerDelivery, text: str, shown: str, *, begun: bool
+    ) -> bool:
+        """Remove the message `text`, shown as `shown`, if the box holds nothing else.
 
         Each key waits for the effect of the one before: an agent takes several keys read at once for text.
         `begun`: an earlier call pressed keys, so the box may hold a beginning of the message. Returns False if a part
         of the message may be left: the screen was read half drawn, or the agent reads the keys late.
         """
-        keys = cycle(delivery.box_reader.clearing)
+        keys = cycle(delivery.box_reader.clearing(shown))
         key, pressed = next(keys), 0
         before: str | None = None
         pressed_s, unseen = 0.0, 0

@@ -5,7 +5,15 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sm.core.messages import IN_CONVERSATION, QUEUED_BY_AGENT, SM_ITSELF, TERMINAL, Message, hook_evidence
+from sm.core.messages import (
+    IN_CONVERSATION,
+    IN_ITS_QUEUE,
+    QUEUED_BY_AGENT,
+    SM_ITSELF,
+    TERMINAL,
+    Message,
+    hook_evidence,
+)
 from sm.core.observation import Source
 from sm.core.states import MessageMode, MessageState
 from sm.core.statuses import Status
@@ -147,7 +155,7 @@ class DeliveryReceipts(AgentListener):
         if not numbers:
             return _Matches()
         texts = await self._store.mail.texts(numbers)
-        return await asyncio.to_thread(_matches, text, texts, box_reader.accepted_form)
+        return await asyncio.to_thread(_matches, text, texts, box_reader.accepted_form, accepted.pasted)
 
     async def _continue(self, session_id: str, parent: str, at: str, matches: _Matches) -> None:
         """Note that a prompt follows the entry `parent`. It replaces an earlier prompt after the same entry."""
@@ -164,7 +172,9 @@ class DeliveryReceipts(AgentListener):
     ) -> None:
         now = self._manager.now()
         at = max(message.state_at, min(now, iso(accepted.at)))
-        is_queued = message.state is MessageState.SUBMITTED and message.evidence == QUEUED_BY_AGENT
+        is_queued = message.state is MessageState.SUBMITTED and message.in_agent_queue
+        queued = accepted.queued or (source is Source.HOOK and self._is_in_turn(tx, message))
+        evidence, reason = _evidence(accepted, source, queued=queued), IN_ITS_QUEUE if queued else None
         if accepted.withdrawn:
             if is_queued:  # it is in the box, where a person may send, change or delete it
                 await finish(tx, self._manager.notices, message, MessageState.UNCONFIRMED, _TAKEN_BACK)
@@ -176,9 +186,19 @@ class DeliveryReceipts(AgentListener):
             pass  # a late report from before the message was put back
         elif message.state in _WAITED_FOR:
             self._acknowledged.discard(message.session_id or "")
-            await arrive(tx, message, at, _evidence(accepted, source))
-        elif is_queued and not accepted.queued:
-            tx.mail.move_message(message, message.state, at, evidence=_evidence(accepted, source))
+            await arrive(tx, message, at, evidence, reason)
+        elif (
+            accepted.queued
+            and message.state in _ARRIVED
+            and message.reported_by_hook
+            and iso(accepted.at) >= (message.submitted_at or message.state_at)
+        ):
+            # claude after 2.1.197 reports a prompt to its hooks before it puts the prompt into its queue, and 2.1.197
+            # only when it takes the prompt out.
+            message = _revoke_acknowledgement(tx, message)
+            tx.mail.move_message(message, message.state, at, evidence=evidence, reason=reason)
+        elif is_queued and not queued:
+            tx.mail.move_message(message, message.state, at, evidence=evidence, reason=None)
         elif (
             message.state in _ARRIVED
             and source is Source.TRANSCRIPT
@@ -186,7 +206,20 @@ class DeliveryReceipts(AgentListener):
             and message.evidence != IN_CONVERSATION
         ):
             # Without this evidence, the end of the process makes the message unconfirmed.
-            tx.mail.move_message(message, message.state, message.state_at, evidence=IN_CONVERSATION)
+            tx.mail.move_message(
+                message, message.state, message.state_at, evidence=IN_CONVERSATION, reason=None
+            )
+
+    def _is_in_turn(self, tx: Transaction, message: Message) -> bool:
+        """True if the recipient has worked on a turn since before the message was typed, as far as known."""
+        session = tx.find(message.session_id)
+        is_typed = message.state is MessageState.DELIVERING
+        return (
+            session is not None
+            and is_typed
+            and session.status is Status.RUNNING
+            and session.status_at < message.state_at
+        )
 
     async def _arrive_changed(self, tx: Transaction, message: Message, at: str) -> None:
         """Record that a prompt at `at` holds the message changed, or together with other text.
@@ -348,7 +381,7 @@ class DeliveryReceipts(AgentListener):
         ended = iso(at)
         async with self._store.transaction() as tx:
             waiting = await tx.mail.unacknowledged(session_id)
-            done = [m for m in waiting if m.evidence != QUEUED_BY_AGENT and m.state_at < ended]
+            done = [m for m in waiting if not m.in_agent_queue and m.state_at < ended]
             for message in done:
                 tx.mail.move_message(message, MessageState.ACKNOWLEDGED, tx.now, acknowledged_at=ended)
             if not waiting:  # within the transaction, so that nothing arrives in between
@@ -368,15 +401,21 @@ def _headers(text: str) -> list[re.Match[str]]:
     return headers
 
 
-def _matches(text: str, texts: Mapping[int, str], form: Callable[[str], str]) -> _Matches:
-    """Find the messages with these `texts` in `text`. `form`: brings a rendered message into the form of `text`."""
+def _matches(
+    text: str, texts: Mapping[int, str], form: Callable[[str], str], pasted: bool = False
+) -> _Matches:
+    """Find the messages with these `texts` in `text`. `form`: brings a rendered message into the form of `text`.
+
+    `pasted`: see `AcceptedInput`.
+    """
     among, rest = set[int](), ""
     for header in _headers(text):
         number = int(header[1])
         if number not in texts:
             continue
         rendered = form(f"{header[0]}\n{escape_marks(texts[number])}")
-        if header.start() == 0 and text == rendered:
+        is_whole = text == rendered or (pasted and _letters(text) == _letters(rendered))
+        if header.start() == 0 and is_whole:
             return _Matches(number)  # the message may quote others
         is_unchanged = text.startswith(rendered, header.start())
         if header.start() == 0 or is_unchanged:
@@ -385,6 +424,11 @@ def _matches(text: str, texts: Mapping[int, str], form: Callable[[str], str]) ->
             parts = text[: header.start()], text[header.start() + len(rendered) :]
             rest = " ".join(filter(None, (part.strip() for part in parts)))
     return _Matches(None, frozenset(among), rest)
+
+
+def _letters(text: str) -> str:
+    """The text without white space."""
+    return "".join(text.split())
 
 
 def _revoke_acknowledgement(tx: Transaction, message: Message) -> Message:
@@ -402,7 +446,7 @@ async def _typed_to(tx: Transaction, number: int, session_id: str) -> Message | 
     return message if message.session_id == session_id and message.via == TERMINAL else None
 
 
-def _evidence(accepted: AcceptedInput, source: Source) -> str:
+def _evidence(accepted: AcceptedInput, source: Source, *, queued: bool) -> str:
     if source is Source.HOOK:
-        return hook_evidence(accepted.hook)
-    return QUEUED_BY_AGENT if accepted.queued else IN_CONVERSATION
+        return hook_evidence(accepted.hook, queued=queued)
+    return QUEUED_BY_AGENT if queued else IN_CONVERSATION

@@ -166,14 +166,17 @@ class BoxReader(Protocol):
     redraw_key: str | None
     """The key that redraws the screen and does nothing else; None: there is no such key."""
 
-    clearing: Sequence[str]
-    """The keys that, pressed in turn and repeatedly, empty the box from any position of the cursor."""
+    def clearing(self, draft: str) -> Sequence[str]:
+        """The keys that, pressed in turn and repeatedly, empty a box with this draft from any cursor position."""
 
     def box(self, lines: Sequence[str]) -> Box:
         """The input box on a screen with its styles (`Terminals.capture_styled`)."""
 
-    def paste_text(self, text: str) -> str:
-        """The text to paste so that the agent receives the message `text`."""
+    def paste_groups(self, text: str) -> Sequence[Sequence[str]]:
+        """The texts to paste, each as a paste of its own, so that the agent receives the message `text`.
+
+        Between two groups, the box must show all of the earlier ones and nothing else.
+        """
 
     def shows_message(self, draft: str, text: str, shown: str | None = "") -> bool:
         """Return whether this draft is exactly the pasted message `text`.

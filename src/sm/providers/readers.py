@@ -51,6 +51,8 @@ class AcceptedInput:
     """
     hook: str = ""
     """The name of the reporting hook event; empty: reported by a transcript."""
+    pasted: bool = False
+    """The agent CLI marked a part of the text as pasted, so white space at the ends of that part is not exact."""
     command: bool = False
     """The text is a command to the agent CLI itself (`Provider.input_command`)."""
 

@@ -1,7 +1,7 @@
 """Moves messages to a final state: submitted, failed, expired or unconfirmed."""
 
 from sm.core.labels import label_of, short_label
-from sm.core.messages import IN_CONVERSATION, IN_OPERATORS_INBOX, QUEUED_BY_AGENT, SM_ITSELF, Message
+from sm.core.messages import IN_CONVERSATION, IN_OPERATORS_INBOX, SM_ITSELF, Message
 from sm.core.models import Session
 from sm.core.states import EventType, MessageMode, MessageState
 from sm.core.timers import TimerKind
@@ -30,10 +30,12 @@ def send(
     return message.id
 
 
-async def arrive(tx: Transaction, message: Message, at: str, evidence: str) -> Message:
-    """Record that the recipient confirmed the message at `at`."""
+async def arrive(
+    tx: Transaction, message: Message, at: str, evidence: str, reason: str | None = None
+) -> Message:
+    """Record that the recipient confirmed the message at `at`. `reason`: why the recipient has not read it yet."""
     after = tx.mail.move_message(
-        message, MessageState.SUBMITTED, at, submitted_at=at, reason=None, evidence=evidence
+        message, MessageState.SUBMITTED, at, submitted_at=at, reason=reason, evidence=evidence
     )
     await _record(tx, after)
     return after
@@ -166,7 +168,7 @@ async def finish_unread(tx: Transaction, notices: Notices, session: Session, rea
     for message in await tx.mail.unacknowledged(session.id):
         if message.evidence == IN_CONVERSATION:
             continue
-        why = _IN_QUEUE if message.evidence == QUEUED_BY_AGENT else _NOT_STORED
+        why = _IN_QUEUE if message.in_agent_queue else _NOT_STORED
         after = tx.mail.move_message(
             message, MessageState.UNCONFIRMED, tx.now, reason=f"{reason}; {why}", submitted_at=None
         )

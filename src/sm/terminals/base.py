@@ -149,9 +149,10 @@ class Screen(Protocol):
 class Keyboard(Protocol):
     """Types into terminals."""
 
-    async def paste(self, name: str, text: str) -> None:
-        """Paste a text of any number of lines without Enter, bracketed where the program supports it.
+    async def paste(self, name: str, *texts: str) -> None:
+        """Paste texts of any number of lines without Enter, bracketed where the program supports it.
 
+        The program gets them at once, each as a paste of its own, for the price of one call.
         Raises NoTerminal, TerminalBusy when nothing was typed, TerminalUnreachable when the outcome is unknown.
         """
 

@@ -6,6 +6,7 @@ Source: styled captures and measurements of the real program, 2.1.197.
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -248,7 +249,7 @@ def test_shows_message_recognizes_the_end_of_a_message_in_a_small_pane() -> None
         tall([f"line {n}" for n in range(30)], "  Esc to cancel · Tab to amend"),
         ["● done", *tall([f"line {n}" for n in range(30)])],
         tall(["line 1", "line 2"]),
-        [*tall([f"line {n}" for n in range(15)])[:-2], *tall([f"line {n}" for n in range(15)])],
+        [RULE, *tall(["line 1", "line 2", "❯ 1. Yes", *(f"  {n}. No" for n in range(2, 12))])],
         tall([*(f"line {n}" for n in range(30)), "Do you want to proceed?", "❯ 1. Yes", "  2. No"]),
     ],
 )
@@ -261,12 +262,11 @@ def test_box_is_closed_when_the_screen_only_resembles_a_tall_draft(lines: list[s
 JS_BLANKS = " \n\t\v\f\r\xa0\u1680\u2000\u2003\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
 
 
-def accepted_paste(pasted: str, *, queued: bool) -> str:
-    """The text that claude accepts for a paste, as measured in its hook, transcript and requests."""
-    text = re.sub("\r\n?", "\n", pasted).replace("\t", "    ")
-    text = unicodedata.normalize("NFC", text)
-    folded = pasted.count("\n") >= 3 or len(pasted) > 800
-    return text if folded and not queued else text.rstrip(JS_BLANKS)
+def accepted_paste(groups: Sequence[Sequence[str]]) -> str:
+    """The text that claude 2.1.197 accepts for pastes, as measured in its hook, transcript and requests."""
+    text = "".join(piece for group in groups for piece in group)
+    text = re.sub("\r\n?", "\n", text).replace("\t", "    ")
+    return unicodedata.normalize("NFC", text).rstrip(JS_BLANKS)
 
 
 LEGAL = st.text(max_size=200) | st.text(
@@ -274,14 +274,14 @@ LEGAL = st.text(max_size=200) | st.text(
 )
 
 
-@given(LEGAL, st.booleans())
-def test_accepted_form_of_an_arrived_message_equals_that_of_the_sent_one(text: str, queued: bool) -> None:
+@given(LEGAL)
+def test_accepted_form_of_an_arrived_message_equals_that_of_the_sent_one(text: str) -> None:
     try:
         legal = validate_text(text, "message", MESSAGE_MAX)
     except InvalidText:
         return
     sent = render_message("operator", 57, legal)
-    assert BOX.accepted_form(accepted_paste(BOX.paste_text(sent), queued=queued)) == BOX.accepted_form(sent)
+    assert BOX.accepted_form(accepted_paste(BOX.paste_groups(sent))) == BOX.accepted_form(sent)
     assert BOX.accepted_form(BOX.accepted_form(sent)) == BOX.accepted_form(sent)
 
 
@@ -291,24 +291,6 @@ def test_accepted_form_differs_for_different_messages(text: str) -> None:
     assert BOX.accepted_form(render_message("operator", 57, f"{legal}x")) != BOX.accepted_form(
         render_message("operator", 57, f"{legal}y")
     )
-
-
-def test_paste_text_ends_with_a_blank_against_menus_and_line_continuation() -> None:
-    for body in ("see @file", "see \\"):
-        assert BOX.paste_text(render_message("operator", 57, body)).endswith(f"{body} ")
-
-
-@pytest.mark.parametrize(
-    "like", ["[Pasted text #2 +9 lines]", "[Image #1]", "[...Truncated text #1 +0 lines...]", "a\u200db"]
-)
-def test_paste_text_folds_a_message_that_claude_would_change_in_the_box(like: str) -> None:
-    """In a short text, claude replaces a text that looks like a folded paste with an earlier paste."""
-    sent = render_message("operator", 57, f"see {like} there")
-    pasted = BOX.paste_text(sent)
-    assert pasted.count("\n") >= 3
-    assert pasted.startswith(f"{sent}\n")
-    assert BOX.shows_message(f"[Pasted text #4 +{pasted.count(chr(10))} lines]", sent, None)
-    assert BOX.accepted_form(accepted_paste(pasted, queued=False)) == BOX.accepted_form(sent)
 
 
 def test_accepted_form_is_fast_for_many_combining_marks() -> None:

@@ -213,6 +213,13 @@ def test_prompt_hook_reports_accepted_input() -> None:
     )
 
 
+def test_prompt_hook_reports_a_paste_without_the_tags_of_claude() -> None:
+    prompt = '\n\n<pasted_content id="8885">\n[sm] from a, message 7\nhi\n</pasted_content id="8885">\n'
+    accepted = read_event("UserPromptSubmit", prompt=prompt).accepted
+    assert accepted is not None
+    assert (accepted.text, accepted.pasted) == ("[sm] from a, message 7\nhi", True)
+
+
 @pytest.mark.parametrize(
     "payload",
     [

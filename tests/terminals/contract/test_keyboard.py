@@ -82,6 +82,21 @@ async def test_paste_sends_all_lines_as_one_paste_without_enter(
     assert out.read_bytes() == b"\x1b[200~" + text.encode() + b"\x1b[201~\r"
 
 
+@pytest.mark.tmux_only("bytes of a bracketed paste")
+async def test_paste_sends_several_texts_as_one_paste_each(
+    terminals: Terminals, world: World, tmp_path: Path
+) -> None:
+    out = tmp_path / "read"
+    await terminals.open(ID, NAME, "/", (sys.executable, "-c", RAW, str(out)))
+    await until_async(lambda: ends_with(terminals, "ready"))
+    texts = ["one\ntwo; 'x'", "\n", "y" * 5_000, "last "]
+    await terminals.paste(NAME, *texts)
+    await terminals.press(NAME, "Enter")
+    await until(lambda: out.read_bytes().endswith(b"\r"))
+    assert out.read_bytes() == b"".join(b"\x1b[200~%b\x1b[201~" % text.encode() for text in texts) + b"\r"
+    assert world.tmux("list-buffers") == []
+
+
 async def test_has_unread_input_until_the_program_reads(terminals: Terminals, tmp_path: Path) -> None:
     go, out = tmp_path / "go", tmp_path / "out"
     wait = f"while [ ! -e {go} ]; do sleep 0.05; done"

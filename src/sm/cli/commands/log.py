@@ -16,6 +16,7 @@ from sm.cli.call import Call, json_option
 from sm.cli.display.output import Table, now
 from sm.cli.options import number_option, optional_session
 from sm.core.lines import JsonObject, clock, line
+from sm.core.message_lines import status_of
 from sm.core.session_lines import label
 
 
@@ -33,8 +34,8 @@ def _table(messages: list[JsonObject]) -> Table:
             str(m["message_id"]),
             clock(m["created_at"], now()),
             f"{line(m.get('from_label') or m['from'])} -> {label(m)}",
-            line(m["status"]),
-            _text(m) + (f" ({line(m['reason'])})" if m["reason"] else ""),
+            status_of(m),
+            _text(m) + (f" ({line(m['reason'])})" if m["reason"] and m["status"] != "submitted" else ""),
         )
         for m in messages
     ]

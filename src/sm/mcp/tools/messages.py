@@ -15,7 +15,6 @@ from sm.mcp.tool import Result, ToolCall, ToolTable
 tools = ToolTable()
 
 _WAIT_S = 5.0
-_ARRIVED = (MessageState.SUBMITTED, MessageState.ACKNOWLEDGED)
 
 
 @tools.tool(
@@ -108,6 +107,6 @@ def _sent(done: Message | Request, length: int) -> Result:
         "session_id": done.session_id,
         "delivered_at": done.submitted_at,
         "message_length": length,
-        "reason": None if done.state in _ARRIVED else done.reason,
+        "reason": done.reason,
         "evidence": done.evidence,
     }

@@ -7,8 +7,8 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 
-from sm.core.text import overlong_marks
 from sm.providers.base import Box
+from sm.providers.claude.pasted_text import accepted_form, paste_groups
 from sm.providers.claude.screen import State, read_screen
 
 _TAKES_NO_PROMPT = frozenset({State.DIALOG, State.BLOCKED})
@@ -18,16 +18,23 @@ _TAKES_NO_PROMPT = frozenset({State.DIALOG, State.BLOCKED})
 class ClaudeBoxReader:
     """`BoxReader` for claude.
 
-    The box shows a text with three newlines or more, or of more than 800 characters, as `[Pasted text #3 +9 lines]`
-    (folded), and others unchanged. Both arrive whole. A text of more than 10,000 characters that returned to the box
-    (Escape before the first word of an answer) is shown without its middle.
+    sm pastes in pieces that the box shows unchanged. The box shows a paste with three newlines or more, or of more than
+    800 characters, as `[Pasted text #3 +9 lines]` (folded): pastes of an earlier sm, of a person, and texts of too many
+    pieces. A text of more than 10,000 characters that returned to the box (Escape before the first word of an answer)
+    is shown without its middle.
     """
 
     settle_s = 0.3
     stash_key: str | None = "C-s"
     redraw_key: str | None = "C-l"
-    clearing: Sequence[str] = ("C-u", "C-k")
-    """C-u deletes the row before the cursor, or joins the row to the previous one. C-k deletes the rest of the row."""
+
+    def clearing(self, draft: str) -> Sequence[str]:
+        """The keys for this draft.
+
+        C-u deletes the row before the cursor, or joins the row to the previous one. C-k deletes the rest of the row.
+        For a draft that is taller than the screen they are slow: C-_ undoes all pastes of about a second.
+        """
+        return ("C-_", "C-u", "C-k") if draft.startswith(_ABOVE) else ("C-u", "C-k")
 
     def box(self, lines: Sequence[str]) -> Box:
         shown = list(_without_styles(lines, suggestions=True))
@@ -45,15 +52,8 @@ class ClaudeBoxReader:
             draft = read_screen(list(_without_styles(lines, suggestions=False))).composer or ""
         return Box(None, draft, _is_stashed(shown))
 
-    def paste_text(self, text: str) -> str:
-        """Append a blank, and newlines that fold the text if it is ambiguous unfolded.
-
-        The blank closes the file list that a text ending in `@name` opens, which would consume the Enter, and prevents
-        a final backslash. In an unfolded text, claude expands parts that look like `[Pasted text #3 +9 lines]`, and
-        tmux draws no cell for characters after a zero-width joiner. Newlines at the end count towards folding.
-        """
-        missing = _FOLDS_AT - text.count("\n")
-        return f"{text}{chr(10) * missing if _BETTER_FOLDED.search(text) else ''} "
+    def paste_groups(self, text: str) -> Sequence[Sequence[str]]:
+        return paste_groups(text)
 
     def shows_message(self, draft: str, text: str, shown: str | None = "") -> bool:
         draft = _without_hint(draft.strip(), text)
@@ -61,19 +61,23 @@ class ClaudeBoxReader:
             # The number differs for each paste; of the text only the line count is visible.
             return self._is_folded(folded, text) and (shown is None or draft == shown.strip())
         if draft.startswith(_ABOVE):
-            return len(end := _reliable_text(draft[len(_ABOVE) :])) >= _ABOVE_LEAVES and _reliable_text(
-                text
-            ).endswith(end)
+            return _is_visible_part(draft, text) and _reliable_text(text).endswith(
+                _reliable_text(draft[len(_ABOVE) :])
+            )
         if (cut := _CUT.search(draft)) is not None and len(text) > _CUT_FROM:
             return _is_cut(draft[: cut.start()], draft[cut.end() :], text)
         return _reliable_text(draft) == _reliable_text(text)
 
     def _is_folded(self, folded: re.Match[str], text: str) -> bool:
-        return int(folded[1] or 0) == self.paste_text(text).count("\n")
+        return int(folded[1] or 0) == text.rstrip().count("\n")
 
     def contains_message(self, draft: str, text: str) -> bool:
         if any(self._is_folded(folded, text) for folded in _FOLDED.finditer(draft)):
             return True
+        if draft.startswith(_ABOVE):
+            rows = draft.split("\n")
+            above = rows[: len(rows) // 2]  # text that somebody added is at the end
+            return _is_visible_part(draft, text) or _is_visible_part("\n".join(above), text)
         header = r"\s*".join(map(re.escape, _reliable_text(text.partition("\n")[0])))
         # Without a digit behind the header: message 5 is not message 57.
         if re.search(rf"{header}(?!\d)", _reliable_text(draft, blanks=True)):
@@ -82,11 +86,7 @@ class ClaudeBoxReader:
         return len(beginning) >= _BEGINNING_MIN and _reliable_text(text).startswith(beginning)
 
     def accepted_form(self, text: str) -> str:
-        """Normalize a text as claude does. Also strips outer blanks, which claude strips only sometimes."""
-        text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\t", "    ")
-        if not text.isascii() and overlong_marks(text) is None:  # messages of sm have no such marks
-            text = unicodedata.normalize("NFC", text)
-        return text.strip(_TRIMMED)
+        return accepted_form(text)
 
 
 _HINT = re.compile(r"(/[a-z]+) {2,}(?:<[^<>]*>|\[[^\[\]]*\])")
@@ -100,8 +100,6 @@ def _without_hint(draft: str, text: str) -> str:
 
 _BEGINNING_MIN = 4
 """Characters that identify the beginning of a message: `[sm]`."""
-_FOLDS_AT = 3
-"""Number of newlines that fold a text in a pane of 12 rows or more; smaller panes fold earlier."""
 _CUT_FROM = 10_000
 _CUT_LEAVES = 300
 """Minimum number of characters at each end; about 500 were measured."""
@@ -111,15 +109,16 @@ _ABOVE_LEAVES = 100
 """Minimum number of visible characters: a pane of 40 columns and 12 rows shows hardly more than 250."""
 _FOLDED = re.compile(r"\[Pasted text #\d+(?: \+(\d+) lines)?\]")
 _CUT = re.compile(r"\[\.\.\.Truncated text #\d+ \+\d+ lines\.\.\.\]")
-_BETTER_FOLDED = re.compile(r"\[(?:Pasted text|Image|\.\.\.Truncated text) #\d|\u200d")
-_TRIMMED = "\t\n\v\f\r \xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + "".join(
-    map(chr, range(0x2000, 0x200B))
-)
-"""Characters that trim() in JavaScript removes (ECMA-262, WhiteSpace and LineTerminator)."""
 _UNRELIABLE = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Me", "Mn", "Sk", "So", "Zl", "Zp", "Zs"})
 """General categories of characters that the screen may change or hide: claude wraps at blanks, and programs disagree
 on the width of emoji and marks.
 """
+
+
+def _is_visible_part(draft: str, text: str) -> bool:
+    """Return whether the visible rows of a draft that begins above the screen are a part of the text."""
+    rows = _reliable_text(draft[len(_ABOVE) :])
+    return len(rows) >= _ABOVE_LEAVES and rows in _reliable_text(text)
 
 
 def _is_cut(beginning: str, end: str, text: str) -> bool:
@@ -144,14 +143,16 @@ _FILLS = 8
 def _visible_end(rows: Sequence[str]) -> str:
     """The visible end of a draft that is taller than the screen; empty: no such draft.
 
-    All rows above the only rule are indented by two, as in drafts and the chat, and a footer follows. A dialog of that
-    height has no footer, and text with a pointer is a dialog.
+    All rows above the last rule are indented by two, as in drafts and the chat, and a footer follows. A dialog of that
+    height has no footer, and text with a pointer is a dialog. Another rule may be above: on the alternate screen the
+    box has at most half of the rows, and elsewhere claude may leave the rule of a box that was less tall.
     """
     rows = [row.replace("\xa0", " ").rstrip() for row in rows]
     rules = [number for number, row in enumerate(rows) if row.startswith("──")]
-    if len(rules) != 1 or rules[0] < _FILLS:
+    top = rules[-2] + 1 if len(rules) > 1 else 0
+    if not rules or rules[-1] - top < _FILLS:
         return ""
-    above, below = rows[: rules[0]], [row for row in rows[rules[0] + 1 :] if row]
+    above, below = rows[top : rules[-1]], [row for row in rows[rules[-1] + 1 :] if row]
     indented = all(not row or row.startswith("  ") for row in (*above, *below))
     asks = any("\u276f" in row for row in above) or any("to cancel" in row for row in below)
     if not indented or not below or asks or not above[-1]:

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 from sm.core.text import MARK
 from sm.core.usage import ToolUse, Usage
 from sm.providers.claude import values
+from sm.providers.claude.pasted_text import without_paste_tags
 from sm.providers.claude.pricing import with_tariff
 from sm.providers.claude.todos import TodoChange, TodoList, task_change, todo_list
 
@@ -119,6 +120,8 @@ class Mark:
     sidechain: bool = False
     whole: str = field(default="", repr=False)
     """The untruncated input text, if it may be a message of sm, or a command."""
+    pasted: bool = False
+    """See `AcceptedInput.pasted`."""
     parent: str | None = None
     """PROMPT: id of the preceding line of the conversation; empty: first line."""
 
@@ -162,6 +165,7 @@ class _Line:
     prompt_id: str | None
 
     def mark(self, kind: MarkKind, text: str = "", detail: str = "", background: int = 0) -> Mark:
+        text, pasted = without_paste_tags(text) if kind in _INPUTS else (text, False)
         may_be_message = (
             kind in _INPUTS and MARK in text and not text.startswith(_TASK) and len(text) <= WHOLE_MAX
         ) or is_command(kind, text)
@@ -177,6 +181,7 @@ class _Line:
             background,
             sidechain=self.sidechain,
             whole=whole,
+            pasted=pasted,
             parent=parent,
         )
 
@@ -318,7 +323,8 @@ _STYLE = re.compile("\x1b\\[[0-9;:]*m")
 
 def _prompt_marks(line: _Line, text: str) -> Iterator[Mark]:
     """Classify a user line without results: a command, its output, or a prompt."""
-    if text.lstrip().startswith("<"):  # otherwise a prompt that quotes a tag
+    text, pasted = without_paste_tags(text)
+    if not pasted and text.lstrip().startswith("<"):  # otherwise a prompt that quotes a tag
         name, typed = _tag_content(text, "command-name"), _tag_content(text, "bash-input")
         output = [inside for tag in _OUTPUT_TAGS if (inside := _tag_content(text, tag)) is not None]
         if name is not None:
@@ -336,7 +342,7 @@ def _prompt_marks(line: _Line, text: str) -> Iterator[Mark]:
         return  # a system line reports the same
     # Meta lines without an origin are reminders to the model, and hook answers within a turn.
     if text.strip() and (origin or line.value.get("isMeta") is not True):
-        yield line.mark(MarkKind.PROMPT, text, source)
+        yield replace(line.mark(MarkKind.PROMPT, text, source), pasted=pasted)
 
 
 def _tag_content(text: str, tag: str) -> str | None:

@@ -16,6 +16,7 @@ from sm.providers.claude.actions import tool_line
 from sm.providers.claude.commands import COMPACT
 from sm.providers.claude.decisions import PLANS, decision, plan_of, read_dialog
 from sm.providers.claude.faults import read_fault
+from sm.providers.claude.pasted_text import without_paste_tags
 from sm.providers.claude.permissions import shown_mode
 from sm.providers.readers import FIRST_TURN_S, AcceptedInput, HookEvent
 
@@ -73,10 +74,12 @@ def _read(payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> HookE
             reason = values.word(payload.get("reason")) or "unknown"
             return HookEvent(name, ending=None if reason == "clear" else reason)
         case "UserPromptSubmit":
-            prompt = values.string(payload.get("prompt"))
+            given = values.string(payload.get("prompt"))
+            whole = len(given) < _PROMPT_CUT_AT
+            prompt, pasted = without_paste_tags(given)
             is_input = not prompt.startswith("<task-notification>")
-            whole = len(prompt) < _PROMPT_CUT_AT
-            accepted = AcceptedInput(prompt, at, hook=name) if is_input and whole and not sub else None
+            takes = is_input and whole and not sub
+            accepted = AcceptedInput(prompt, at, hook=name, pasted=pasted) if takes else None
             return replace(
                 here,
                 observation=observe(Activity.BUSY, "a turn began", opens=is_input),

@@ -224,6 +224,7 @@ def _accepted(fact: Fact) -> AcceptedInput | None:
         withdrawn=kind is MarkKind.WITHDRAWN,
         refused=fact.detail if kept_back else None,
         kept=kind is MarkKind.STOPPED,
+        pasted=fact.pasted,
         parent=fact.parent,
         command=is_command(kind, fact.whole),
     )

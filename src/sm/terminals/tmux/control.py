@@ -57,14 +57,24 @@ def quote(text: str) -> str:
     return "'" + text.replace("'", "'\\''").replace("\n", "'\\n'") + "'"
 
 
-def unless(condition: str, target: str, command: Command, otherwise: Command) -> Command:
-    """The command that runs `command` unless the format `condition` is true for the pane `target`, else `otherwise`.
+class Conditional(tuple[str, ...]):
+    """A command that `unless` made."""
 
-    tmux runs a command line without interruption, so nothing changes between the check and `command`. The outputs have
-    one more entry: that of the command that ran. Only the last command of a line may be conditional: when tmux refuses
-    `command`, it still runs the rest of the line.
+    blocks = 1
+    """The number of blocks of the commands that it runs."""
+
+
+def unless(condition: str, target: str, commands: Sequence[Command], otherwise: Command) -> Conditional:
+    """The command that runs `commands` unless the format `condition` is true for the pane `target`.
+
+    If it is true, runs `otherwise` as many times instead. tmux runs a command line without interruption, so nothing
+    changes between the check and `commands`. The outputs have one more entry for each command that ran. Only the last
+    command of a line may be conditional: when tmux refuses one of `commands`, it still runs the rest of the line.
     """
-    return (_IF, "-F", "-t", target, condition, _join(otherwise), _join(command))
+    run, instead = (" ; ".join(map(_join, each)) for each in (commands, [otherwise] * len(commands)))
+    command = Conditional((_IF, "-F", "-t", target, condition, instead, run))
+    command.blocks = len(commands)
+    return command
 
 
 def _join(command: Command) -> str:
@@ -74,7 +84,8 @@ def _join(command: Command) -> str:
 def _count_blocks(commands: Sequence[Command]) -> int:
     """The number of blocks that answer a line: the command that `if-shell` chooses has a block of its own."""
     assert all(command[0] != _IF for command in commands[:-1])
-    return len(commands) + (commands[-1][0] == _IF)
+    last = commands[-1]
+    return len(commands) + (last.blocks if isinstance(last, Conditional) else 0)
 
 
 @dataclass(slots=True)

@@ -1,12 +1,12 @@
 """Types into terminals: pastes a text, types a line, presses a key. Shows lines to the people at a terminal."""
 
 import asyncio
+import contextlib
 import math
 import secrets
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from sm.errors import NoTerminal, TerminalBusy, TerminalUnreachable
@@ -34,10 +34,10 @@ class TmuxKeyboard:
         self._finder = finder
         self._scratch = scratch
 
-    async def paste(self, name: str, text: str) -> None:
+    async def paste(self, name: str, *texts: str) -> None:
         pane = await self.running(name)
         with translate_refusal(name):
-            await self._paste(pane, text)
+            await self._paste(pane, *texts)
 
     async def running(self, name: str) -> Pane:
         with _nothing_typed(name):
@@ -60,8 +60,8 @@ class TmuxKeyboard:
     async def _settle(self, text: str) -> None:
         await asyncio.sleep(SETTLE_S + len(text) * _SETTLE_S_PER_CHARACTER)
 
-    async def _type(self, pane: Pane, command: Command, *before: Command) -> None:
-        """Run `before`, and then `command` if the pane still runs the same process.
+    async def _type(self, pane: Pane, *commands: Command, before: Sequence[Command] = ()) -> None:
+        """Run `before`, and then `commands` if the pane still runs the same process.
 
         First leave copy mode or another mode, in which a key is a command. Raises NoTerminal, Refused; TerminalBusy
         when another program than the agent has the terminal of an adopted pane.
@@ -69,7 +69,7 @@ class TmuxKeyboard:
         if pane.foreign and not _has_terminal(pane.agent_pid):
             raise _other_program(pane.name)
         leave = ("copy-mode", "-q", "-t", pane.pane_id)
-        *_, printed = await self._server.ask(leave, *before, panes.unless_gone(pane, command))
+        *_, printed = await self._server.ask(leave, *before, panes.unless_gone(pane, *commands))
         if printed == [panes.GONE]:
             raise _other_program(pane.name) if pane.foreign else process_ended(pane.name)
 
@@ -77,21 +77,29 @@ class TmuxKeyboard:
         with translate_refusal(pane.name):
             await self._type(pane, ("send-keys", "-t", pane.pane_id, key))
 
-    async def _paste(self, pane: Pane, text: str) -> None:
-        """Paste bracketed (-p) and unchanged (-r), from a buffer that tmux then deletes (-d)."""
-        buffer = f"sm-{secrets.token_hex(6)}"
-        paste = ("paste-buffer", "-p", "-r", "-d", "-b", buffer, "-t", pane.pane_id)
+    async def _paste(self, pane: Pane, *texts: str) -> None:
+        """Paste bracketed (-p) and unchanged (-r), from buffers that tmux then deletes (-d)."""
+        name = f"sm-{secrets.token_hex(6)}"
+        buffers = {f"{name}-{number}": text for number, text in enumerate(texts)}
+        pastes = [("paste-buffer", "-p", "-r", "-d", "-b", buffer, "-t", pane.pane_id) for buffer in buffers]
         try:
-            if len(text.encode()) <= _COMMAND_MAX_BYTES:
-                await self._type(pane, paste, ("set-buffer", "-b", buffer, "--", text))
-                return
-            with tempfile.NamedTemporaryFile("wb", prefix="sm-paste-", dir=self._scratch) as file:  # 0600
-                file.write(text.encode())
-                file.flush()
-                await self._type(pane, paste, ("load-buffer", "-b", buffer, file.name))
+            with contextlib.ExitStack() as files:
+                fill = [self._fill(buffer, text, files) for buffer, text in buffers.items()]
+                await self._type(pane, *pastes, before=fill)
         except (Refused, NoTerminal, TerminalBusy):
-            self._server.send_nowait(("delete-buffer", "-b", buffer))
+            for buffer in buffers:
+                self._server.send_nowait(("delete-buffer", "-b", buffer))
             raise
+
+    def _fill(self, buffer: str, text: str, files: contextlib.ExitStack) -> Command:
+        """The command that fills a buffer, for a long text from a file that lives as long as `files`."""
+        if len(text.encode()) <= _COMMAND_MAX_BYTES:
+            return ("set-buffer", "-b", buffer, "--", text)
+        scratch = tempfile.NamedTemporaryFile("wb", prefix="sm-paste-", dir=self._scratch)  # noqa: SIM115 - closed by `files`; 0600
+        file = files.enter_context(scratch)
+        file.write(text.encode())
+        file.flush()
+        return ("load-buffer", "-b", buffer, file.name)
 
     async def enter_if_unsent(self, name: str, text: str) -> bool:
         pane = await self._finder.find_running(name)
@@ -152,7 +160,7 @@ def _other_program(name: str) -> TerminalBusy:
     return TerminalBusy(f"another program than the agent has terminal {name}")
 
 
-@contextmanager
+@contextlib.contextmanager
 def _nothing_typed(name: str) -> Iterator[None]:
     """Raise TerminalBusy when tmux does not answer, for the steps before anything is typed."""
     try:

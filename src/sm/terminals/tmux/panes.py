@@ -102,8 +102,8 @@ def pane(pane_id: str) -> Command:
     return ("display-message", "-p", "-t", pane_id, f"#{{@sm_agent}} {ROW}")
 
 
-def unless_gone(pane: Pane, command: Command) -> Command:
-    """`command` on a condition: the pane still runs the process that was found in it. Otherwise prints GONE.
+def unless_gone(pane: Pane, *commands: Command) -> Command:
+    """`commands` on a condition: the pane still runs the process that was found in it. Otherwise prints GONE.
 
     `paste-buffer` into a pane whose process has ended crashes tmux 3.3a, with all agents. The process may end between
     two command lines, so the check is part of the line. When the agent in a `foreign` pane ends, the shell of a person
@@ -112,7 +112,7 @@ def unless_gone(pane: Pane, command: Command) -> Command:
     gone = f"#{{||:#{{pane_dead}},#{{!=:#{{pane_pid}},{pane.pid}}}}}"
     if pane.foreign and _COMPARED.fullmatch(pane.command):
         gone = f"#{{||:{gone},#{{!=:{_COMMAND},{pane.command}}}}}"
-    return unless(gone, pane.pane_id, command, ("display-message", "-p", GONE))
+    return unless(gone, pane.pane_id, commands, ("display-message", "-p", GONE))
 
 
 def row_of(line: str, tag: str) -> Row | None:

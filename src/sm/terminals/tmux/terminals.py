@@ -234,8 +234,8 @@ class Tmux:
     async def release(self, name: str) -> None:
         await self._adopter.release(name)
 
-    async def paste(self, name: str, text: str) -> None:
-        await self._keyboard.paste(name, text)
+    async def paste(self, name: str, *texts: str) -> None:
+        await self._keyboard.paste(name, *texts)
 
     async def running(self, name: str) -> Pane:
         return await self._keyboard.running(name)
