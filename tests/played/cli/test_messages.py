@@ -600,7 +600,6 @@ def test_log_prints_state_and_reason_of_each_message(run: Sm, peer: Peer) -> Non
         "session=engineer-login&limit=2&seen=1",
         "limit=20",
         "limit=20",
-        "limit=20&seen=1",
     ]
 
 

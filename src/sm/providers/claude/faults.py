@@ -56,7 +56,8 @@ _TEXTS: Sequence[tuple[re.Pattern[str], FaultKind]] = (
 _ERRORS = {
     "authentication_failed": FaultKind.LOGIN,
     "oauth_org_not_allowed": FaultKind.LOGIN,
-    "account_on_hold": FaultKind.LOGIN,
+    # The next three are read in the program of 2.1.332.
+    "account_on_hold": FaultKind.BILLING,
     "verification_required": FaultKind.LOGIN,
     "cloud_credential_error": FaultKind.LOGIN,
     "billing_error": FaultKind.BILLING,
@@ -66,10 +67,6 @@ _ERRORS = {
     "model_not_found": FaultKind.MODEL,
     "server_error": FaultKind.SERVER,
     "max_output_tokens": FaultKind.OUTPUT_LIMIT,
-    # Of 2.1.332, from the program.
-    "account_on_hold": FaultKind.BILLING,
-    "verification_required": FaultKind.LOGIN,
-    "cloud_credential_error": FaultKind.LOGIN,
 }
 _STATUSES = {
     401: FaultKind.LOGIN,
