@@ -91,7 +91,7 @@ def message(id: int | None = 57, **more: Any) -> dict[str, Any]:
         "status": "queued",
         "mode": "auto",
         "evidence": None,
-        "reason": "not taken from the inbox yet",
+        "reason": None if more.get("status") == "submitted" else "not taken from the inbox yet",
         "created_at": "2026-01-27T15:10:00Z",
         "submitted_at": None,
         "acknowledged_at": None,

@@ -116,7 +116,10 @@ def test_mode_that_a_person_chooses_at_the_terminal_is_an_event_and_binds_childr
     claudes.keys(parent, "BTab")
     until(lambda: shows_mode(claudes, parent, "acceptEdits"), "the person has changed the mode")
     claudes.prompt(parent, "tab-1 [[text:x]]")
-    events = until(lambda: claudes.json("events", parent, "--type", "permission_mode"), "sm knows the mode")
+    events = until(
+        lambda: claudes.get("/v1/events", session=parent, type="permission_mode")["events"],
+        "sm knows the mode",
+    )
     assert [event["metadata"]["permission_mode"] for event in events] == ["acceptEdits"]
     child = claudes.spawn("Bypass", env={"SM_SESSION_ID": parent})
     assert child["permission_mode"] == "acceptEdits"
