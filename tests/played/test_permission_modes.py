@@ -6,6 +6,7 @@ import pytest
 
 from tests.fixtures import context_fixture
 from tests.played_agent import Agent
+from tests.played_client import TmuxClient
 from tests.sim.stage import Stage, until
 
 MORE = """\
@@ -94,17 +95,15 @@ def test_mode_of_a_sub_agent_is_not_that_of_the_agent(stage: ModeStage) -> None:
     ("parent", "now", "child", "mode", "limited"),
     [
         ("Plain", "", "Editor", "manual", True),
-        ("Plain", "acceptEdits", "Editor", "acceptEdits", False),
-        ("Plain", "acceptEdits", "Auto", "acceptEdits", True),
-        ("Plain", "auto", "Auto", "auto", False),
-        ("Plain", "auto", "Bypass", "auto", True),
+        ("Plain", "acceptEdits", "Editor", "manual", True),
+        ("Plain", "bypassPermissions", "Bypass", "manual", True),
         ("Auto", "default", "Auto", "manual", True),
         ("Auto", "plan", "Plain", "plan", True),
         ("Auto", "invented", "Editor", "invented", True),
         ("Bypass", "plan", "Bypass", "plan", True),
     ],
 )
-def test_child_gets_at_most_the_mode_that_its_parent_is_in_now(
+def test_report_of_an_agent_lowers_the_mode_of_its_children_and_never_raises_it(
     stage: ModeStage, parent: str, now: str, child: str, mode: str, limited: bool
 ) -> None:
     agent = stage.agent(parent)
@@ -143,6 +142,26 @@ def test_denied_actions_are_kept_with_the_words_of_claude_and_several_in_a_row_a
     deny(5)
     assert stage.session(agent.id)["warnings"] == []
     assert "denied 4 actions, the last: Bash: curl 5" in stage.sm("why", agent.id)
+
+
+@pytest.mark.parametrize(
+    ("now", "child", "mode", "limited"),
+    [
+        ("acceptEdits", "Editor", "acceptEdits", False),
+        ("acceptEdits", "Auto", "acceptEdits", True),
+        ("auto", "Auto", "auto", False),
+        ("auto", "Bypass", "auto", True),
+        ("plan", "Editor", "plan", True),
+    ],
+)
+def test_mode_that_the_operator_chose_at_the_terminal_counts_for_children(
+    stage: ModeStage, now: str, child: str, mode: str, limited: bool
+) -> None:
+    agent = stage.agent("Plain")
+    TmuxClient(stage, agent)
+    agent.send_event("UserPromptSubmit", prompt="x", permission_mode=now)
+    found, warnings = stage.child(agent, child)
+    assert (found, len(warnings)) == (mode, limited)
 
 
 def test_agents_shows_the_mode_of_each_type_also_by_the_settings_of_the_user(stage: ModeStage) -> None:

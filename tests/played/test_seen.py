@@ -5,14 +5,12 @@ from typing import Any
 
 import pytest
 
-from sm.core.models import Exit
 from tests.fixtures import context_fixture
 from tests.played_agent import Agent
+from tests.played_client import REPORTED_S, TmuxClient
 from tests.sim.stage import BOX, Stage, until
 
 stage = context_fixture("function", Stage, "", BOX)
-_REPORTED_S = 2.0
-"""More than tmux needs to report a change of its clients."""
 
 
 def row(stage: Stage, session_id: str) -> dict[str, Any]:
@@ -211,27 +209,6 @@ def test_ids_of_the_list_are_those_of_live_agents(stage: Stage) -> None:
     assert stage.sm("ls", "--quiet") == ""
 
 
-class TmuxClient:
-    """A tmux client that shows the terminal of an agent: of the operator's shell, or of another agent."""
-
-    def __init__(self, stage: Stage, agent: Agent, *, started_by: Agent | None = None) -> None:
-        self._kernel = stage.world.kernel
-        shell = (
-            stage.world.shell if started_by is None else stage.world.programs.running[started_by.id].process
-        )
-        environ = stage.env if started_by is None else {}
-        self._process = self._kernel.start(
-            ("tmux", "attach-session"), environ, "/", parent=shell.pid, tty=self._kernel.new_tty()
-        )
-        server = stage.world.server
-        server.attach(server.panes[stage.session(agent.id)["tmux_session"]], self._process)
-        stage.settle()
-        stage.wait(_REPORTED_S)
-
-    def detach(self) -> None:
-        self._kernel.end(self._process, Exit(0))
-
-
 def complete(stage: Stage, agent: Agent) -> None:
     stage.sm("complete", "done", env=stage.as_session(agent.id))
     stage.settle()
@@ -260,7 +237,7 @@ def test_agent_that_crashes_while_the_operator_is_attached_is_seen(stage: Stage)
 def test_agent_that_the_operator_left_before_its_end_is_not_seen(stage: Stage) -> None:
     agent = stage.agent()
     TmuxClient(stage, agent).detach()
-    stage.wait(_REPORTED_S)
+    stage.wait(REPORTED_S)
     complete(stage, agent)
     assert not is_seen(stage, agent)
 
@@ -277,7 +254,7 @@ def test_agent_that_another_agent_watches_is_not_seen(stage: Stage) -> None:
     client = TmuxClient(stage, agent, started_by=parent)
     complete(stage, agent)
     client.detach()
-    stage.wait(_REPORTED_S)
+    stage.wait(REPORTED_S)
     assert not is_seen(stage, agent)
 
 
@@ -287,7 +264,7 @@ def test_agent_that_ends_while_the_daemon_is_away_is_seen_by_the_attached_operat
     stage.kill_daemon()
     stage.world.kernel.signal(stage.world.programs.running[agent.id].process, signal.SIGKILL)
     stage.start_daemon()
-    stage.wait(_REPORTED_S)
+    stage.wait(REPORTED_S)
     stage.settle()
     assert (row(stage, agent.id)["status"], is_seen(stage, agent)) == ("error", True)
 
@@ -296,10 +273,10 @@ def test_agent_that_completes_twice_is_seen_twice(stage: Stage) -> None:
     agent = stage.agent()
     TmuxClient(stage, agent)
     complete(stage, agent)
-    stage.wait(_REPORTED_S)
+    stage.wait(REPORTED_S)
     agent.send_event("UserPromptSubmit", prompt="more")
     stage.settle()
     assert row(stage, agent.id)["status"] == "idle"
-    stage.wait(_REPORTED_S)
+    stage.wait(REPORTED_S)
     complete(stage, agent)
     assert is_seen(stage, agent)

@@ -25,6 +25,8 @@ class CurrentMode:
     """The setting or the act that decided it."""
     ordered: PermissionMode | None
     """The mode that the process started in; None: unknown."""
+    is_attended: bool = False
+    """The operator had the terminal on the screen when the agent reported the mode."""
 
     @property
     def sentence(self) -> str:
@@ -39,13 +41,14 @@ def current_mode(
     """The mode of the process of run number `runs`. `measured`: facts of its session. None: unknown."""
     reported = measured.get(FACT, {})
     mode = str(reported.get("mode", "")) if reported.get("run") == runs else ""
+    is_attended = reported.get("attended") is True
     if ordered is None:
-        return CurrentMode(mode, "", None) if mode else None
+        return CurrentMode(mode, "", None, is_attended) if mode else None
     if not mode or mode == ordered.mode:
         return CurrentMode(ordered.mode, ordered.source, ordered)
-    return CurrentMode(mode, CHANGED, ordered)
+    return CurrentMode(mode, CHANGED, ordered, is_attended)
 
 
-def reported_mode(mode: str, runs: int) -> Mapping[str, Any]:
-    """The measured fact of a mode that the agent has reported."""
-    return {"mode": mode, "run": runs}
+def reported_mode(mode: str, runs: int, *, is_attended: bool) -> Mapping[str, Any]:
+    """The measured fact of a mode that the agent has reported. `is_attended`: as in CurrentMode."""
+    return {"mode": mode, "run": runs, "attended": is_attended}

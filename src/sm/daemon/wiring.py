@@ -248,6 +248,7 @@ class DaemonParts:
             off=off,
             home_of=home_of,
             clock=wall,
+            is_attended=lambda session_id: self.attached.shows(session_id),
             threads=file_threads,
         )
         use_of_terminal = TerminalLooks(terminals, manager).use_of

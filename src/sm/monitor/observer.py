@@ -69,7 +69,9 @@ class Observer:
         home_of: HomeOf = on_host,
         clock: Callable[[], float] = time.time,
         threads: FileThreads | None = None,
+        is_attended: Callable[[str], bool] = lambda session_id: False,
     ) -> None:
+        """`is_attended`: tells whether the operator has the terminal of a session on the screen."""
         threads = threads or FileThreads()
         self._threads = threads
         self._store = store
@@ -96,7 +98,7 @@ class Observer:
         )
         self._last_reads = LastReads(self._sources, self._forget_ended)
         self._sweeping: asyncio.Task[None] | None = None
-        self.permission_modes = PermissionModes(store, usage, manager.warnings)
+        self.permission_modes = PermissionModes(store, usage, manager.warnings, is_attended)
         self.first_turns = FirstTurns(store, usage, self._running_agent, clock)
         terminals.on_titles(self._titles)
 

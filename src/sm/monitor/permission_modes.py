@@ -1,6 +1,6 @@
 """Follows the permission modes that agents report: a person may change the mode at the terminal."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from sm.core.models import Session
@@ -22,8 +22,12 @@ _DENIED = "denied"
 class PermissionModes:
     """Records each change of a mode as an event, counts denied actions, and warns of several in a row."""
 
-    def __init__(self, store: Store, usage: UsageMeter, warnings: Warnings) -> None:
+    def __init__(
+        self, store: Store, usage: UsageMeter, warnings: Warnings, is_attended: Callable[[str], bool]
+    ) -> None:
+        """`is_attended`: tells whether the operator has the terminal of a session on the screen."""
         self._store = store
+        self._is_attended = is_attended
         self._warnings = warnings
         self._usage = usage
 
@@ -48,7 +52,8 @@ class PermissionModes:
                 await tx.event(EventType.PERMISSION_MODE, now, tx.now, text, metadata)
 
         if before is None or before.mode != mode:
-            await self._usage.set_permission(session.id, FACT, reported_mode(mode, session.runs), record)
+            fact = reported_mode(mode, session.runs, is_attended=self._is_attended(session.id))
+            await self._usage.set_permission(session.id, FACT, fact, record)
         agent.permission_mode = mode
 
     async def follow_denials(self, agent: Agent, event: HookEvent) -> None:

@@ -90,7 +90,9 @@ class PlanContext:
     at_most: tuple[str, ...] | None = None
     """The flags of the parent, if the session may have no more permissions than the parent; None: no such limit."""
     parent_mode: str = ""
-    """The permission mode that the parent is in now, with `at_most`; empty: that of its flags."""
+    """The permission mode that the parent has reported, with `at_most`; empty: that of its flags."""
+    is_parent_attended: bool = False
+    """The operator had the parent's terminal on the screen at that report. Otherwise it raises no permission."""
     program: ProgramFacts = ProgramFacts()
     """The program that the plan starts, and the choice of its user."""
 

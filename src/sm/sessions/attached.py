@@ -37,6 +37,10 @@ class AttachedOperator:
     def __post_init__(self) -> None:
         self._terminals.on_viewers(self._changed)
 
+    def shows(self, session_id: str) -> bool:
+        """Return whether a client of the operator shows the terminal of this session."""
+        return session_id in self._attached
+
     async def run(self) -> None:
         """Mark sessions as seen. Never returns."""
         async with asyncio.TaskGroup() as group:

@@ -554,7 +554,9 @@ class SpawnPlanner:
             return context
         launch, measured = await self._store.launch(parent.id), await self._store.measures.facts(parent.id)
         mode = current_mode(launch.permission, measured, parent.runs)
-        return replace(context, at_most=at_most, parent_mode="" if mode is None else mode.mode)
+        if mode is None:
+            return replace(context, at_most=at_most)
+        return replace(context, at_most=at_most, parent_mode=mode.mode, is_parent_attended=mode.is_attended)
 
     async def _grants(
         self, session: Session, provider: Provider, inherited: Mapping[str, str], types: Catalog

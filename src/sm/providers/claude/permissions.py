@@ -52,11 +52,17 @@ def bypasses(flags: Sequence[str]) -> bool:
 
 
 def limit_to_parent(
-    flags: Sequence[str], parent: Sequence[str], parent_mode: str = "", *, program: int = 1
+    flags: Sequence[str],
+    parent: Sequence[str],
+    parent_mode: str = "",
+    *,
+    is_attended: bool = False,
+    program: int = 1,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Limit `flags` to the permissions of a claude started with the flags `parent`. Returns flags and warnings.
 
-    `parent_mode`: the mode that the parent is in now, if a person or a plan has changed it; empty: that of its flags.
+    `parent_mode`: the mode that the parent has reported last; empty: that of its flags. Agents can forge a report, so
+    one of a higher mode counts only with `is_attended`: the operator had the parent's terminal on the screen.
 
     The result always sets the lower mode of both. Without a mode claude would use the settings of the user or project,
     and agents can write the latter (measured). So a child without a mode gets the parent's mode, and a parent without a
@@ -66,7 +72,10 @@ def limit_to_parent(
     An unknown mode ranks highest for the child and lowest for the parent. The first `program` words are the program.
     The mode follows directly, so that no option can consume it as a value.
     """
-    wanted, most = mode_of(flags), canonical(parent_mode) or mode_of(parent) or DEFAULT
+    wanted, most = mode_of(flags), mode_of(parent) or DEFAULT
+    now = canonical(parent_mode)
+    if now and (is_attended or RANKS.get(now, -1) < RANKS.get(most, -1)):
+        most = now
     if most == BYPASS and (wanted is None or wanted in RANKS):
         return tuple(flags), ()
     warnings = []

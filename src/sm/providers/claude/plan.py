@@ -381,7 +381,13 @@ class ClaudeProvider(Provider):
         # With another program it is unknown where the options begin, so the mode goes to the end.
         program = len(command) if flags[: len(command)] == command else len(flags)
         if start.at_most is not None:
-            flags, warnings = limit_to_parent(flags, start.at_most, start.parent_mode, program=program)
+            flags, warnings = limit_to_parent(
+                flags,
+                start.at_most,
+                start.parent_mode,
+                is_attended=start.is_parent_attended,
+                program=program,
+            )
             source = source if mode_of(flags) == wanted else "its parent"
         abilities, mode = abilities_of(start.program), mode_of(flags)
         if mode is None:
