@@ -72,3 +72,25 @@ def test_daemon_starts_and_answers_when_many_agents_work_in_a_mount_that_does_no
     until(lambda: stage.session(here.id)["status"] == "running", "its turn is seen")
     assert stage.session(stage.agent("Plain").id)["status"] in ("starting", "running")
     os.rmdir(place)
+
+
+def test_starts_and_restores_in_a_mount_that_does_not_answer_keep_no_other_session_from_starting(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = stage.work / "dead"
+    place.mkdir()
+    ended = [stage.agent("Plain", cwd=place) for _ in range(8)]
+    for agent in ended:
+        stage.sm("kill", agent.id)
+    mount = DeadMount(stage, str(place), monkeypatch)
+    stage.wait(10)  # the daemon learns of the mount
+    waiting = [stage.start_command("restore", agent.id) for agent in ended]
+    waiting += [
+        stage.start_command("spawn", "Plain", "x", "--working-dir", str(place), "--trust", "direct")
+        for _ in range(8)
+    ]
+    stage.wait(10)
+    assert all(command.poll() is None for command in waiting)
+    assert mount.hanging[None] == 0
+    assert stage.session(stage.agent("Plain").id)["status"] in ("starting", "running")
+    os.rmdir(place)

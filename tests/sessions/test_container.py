@@ -12,6 +12,7 @@ from sm.config import Config
 from sm.core.models import Session, SpawnRequest, Workspace
 from sm.core.states import TrustLevel
 from sm.errors import InvalidPath
+from sm.linux.file_threads import FileThreads
 from sm.sessions.container import (
     contained_directory,
     contained_servers,
@@ -42,7 +43,9 @@ async def directory_of(
 ) -> tuple[str, tuple[str, ...]]:
     asking = replace(BOXED, working_dir=str(directory), workspace=workspace.slug if workspace else None)
     request = SpawnRequest("Sleeper", working_dir=str(directory) if asked else None)
-    return await contained_directory(settings, asking, workspace, request, in_container=in_container)
+    return await contained_directory(
+        settings, asking, workspace, request, in_container=in_container, threads=FileThreads()
+    )
 
 
 # The working directory

@@ -3,7 +3,6 @@
 The rules do not apply to a session that runs on this host.
 """
 
-import asyncio
 import os
 import shlex
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -18,6 +17,7 @@ from sm.core.states import TrustLevel
 from sm.core.text import folded
 from sm.core.worktrees import is_within
 from sm.errors import InvalidPath, ProgramMissing
+from sm.linux.file_threads import FileThreads
 from sm.paths import INSIDE_SCRATCH
 from sm.policy.mounts import system_refusal
 from sm.sandboxes.docker.build import missing_program_hint
@@ -45,6 +45,7 @@ async def contained_directory(
     request: SpawnRequest,
     *,
     in_container: bool,
+    threads: FileThreads,
 ) -> tuple[str, tuple[str, ...]]:
     """The working directory in the container, and warnings. `session` has the directory that was requested.
 
@@ -55,14 +56,14 @@ async def contained_directory(
     if workspace is None and request.working_dir is None:
         warnings = () if in_container else (_unseen_warning(session.working_dir),)
         return scratch_of(session.id), warnings
-    shown = await asyncio.to_thread(_shown, session.working_dir, _visible(settings, workspace))
+    shown = await threads.run(session.working_dir, _shown, session.working_dir, _visible(settings, workspace))
     if shown is None:
         raise InvalidPath(
             f"working directory {folded(session.working_dir, 200)} is not visible in the container of "
             f"{'sessions without a workspace' if workspace is None else f'workspace {workspace.slug}'}",
             _visible_hint(settings, workspace),
         )
-    await require_directory(shown)
+    await require_directory(shown, threads)
     return shown, ()
 
 

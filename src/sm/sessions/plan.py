@@ -122,12 +122,13 @@ class SpawnPlanner:
         has_program: ProgramCheck = unknown_program,
     ) -> None:
         """`has_program`: a look into the image of a container."""
+        self._threads = FileThreads()
         self._files = files
         self._config = config
         self._paths = paths
         self._providers = providers
         self._store = store
-        self._directories = WorkDirectories(config, store)
+        self._directories = WorkDirectories(config, store, self._threads)
         self._environments = Environments(config, paths)
         self._types = AgentTypes(config, paths, providers, agreements)
         self._trust = TrustDecisions(config, sandbox, lambda: store.met)
@@ -135,7 +136,6 @@ class SpawnPlanner:
         self._now = now
         self._has_program = has_program
         self._home_of = homes(paths)
-        self._threads = FileThreads()
 
     async def plan(
         self,
@@ -201,7 +201,12 @@ class SpawnPlanner:
             if parent is None:
                 inherited = {**inherited, **self._environments.passed(request.environment, workspace)}
             shown = await contained_directory(
-                self._config, session, workspace, request, in_container=in_container
+                self._config,
+                session,
+                workspace,
+                request,
+                in_container=in_container,
+                threads=self._threads,
             )
             session, warnings = replace(session, working_dir=shown[0]), (*warnings, *shown[1])
         grants = Grants() if runs else await self._grants(session, provider, base, types)
@@ -374,7 +379,7 @@ class SpawnPlanner:
         Raises InvalidPath, FallbackOver, SandboxUnavailable, SandboxBusy.
         """
         if session.effective_mode is TrustLevel.DIRECT:
-            await require_directory(session.working_dir)
+            await require_directory(session.working_dir, self._threads)
         return () if is_decided and session.fell_back else await self._trust.again(session, workspace)
 
     async def _resumed(

@@ -1,6 +1,5 @@
 """Finds the workspace, the working directory and the worktree of a new session."""
 
-import asyncio
 import os
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -11,6 +10,7 @@ from sm.core.states import TrustLevel
 from sm.core.text import folded, validate_text
 from sm.core.worktrees import PLACE, is_within, repository_of
 from sm.errors import InvalidPath, NotFound, UsageError
+from sm.linux.file_threads import FileThreads
 from sm.policy.access import spawn_workspace
 from sm.store import Store
 
@@ -19,9 +19,10 @@ _PATH_MAX = 4096
 
 
 class WorkDirectories:
-    def __init__(self, config: Config, store: Store) -> None:
+    def __init__(self, config: Config, store: Store, threads: FileThreads) -> None:
         self._settings = config.sessions
         self._store = store
+        self._threads = threads
 
     def workspace_of(self, session: Session) -> Workspace | None:
         """The session's workspace, also if it is deleted."""
@@ -48,7 +49,7 @@ class WorkDirectories:
 
     async def nearest(self, path: str) -> Workspace | None:
         """The innermost workspace that contains this directory."""
-        return await asyncio.to_thread(_nearest, path, self._store.workspaces)
+        return await self._threads.run(path, _nearest, path, self._store.workspaces)
 
     async def find_nearest(self, current_dir: str) -> Workspace | None:
         """`nearest` for an unchecked path of a caller. Raises InvalidPath, InvalidText."""
@@ -83,7 +84,7 @@ class WorkDirectories:
             raise InvalidPath(f"working directory {folded(path, 200)!r} is not an absolute path")
         # An agent in a container must not learn which paths exist on this host: `contained_directory` checks it.
         if not contained:
-            await require_directory(path)
+            await require_directory(path, self._threads)
         return path
 
 
@@ -115,9 +116,9 @@ def no_such_workspace(slug: str, workspaces: Iterable[Workspace]) -> NotFound:
     return NotFound(f"no such workspace: {folded(slug, 80)}", hint)
 
 
-async def require_directory(path: str) -> None:
+async def require_directory(path: str, threads: FileThreads) -> None:
     """Raise InvalidPath unless a process can start in this working directory."""
-    problem = await asyncio.to_thread(_problem_with, path)
+    problem = await threads.run(path, _problem_with, path)
     if problem is not None:
         raise InvalidPath(f"working directory {path} {problem}")
 
