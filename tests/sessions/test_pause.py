@@ -237,7 +237,10 @@ async def test_process_that_a_pause_ends_starts_again_when_resumed_before_its_en
     assert (WORKER.id, TimerKind.RESTART) in scene.store.mail.open.timers
 
 
-async def test_kill_beside_a_pause_that_ends_the_process_ends_the_session(scene: Scene) -> None:
+async def test_kill_beside_a_pause_that_ends_the_process_ends_the_session(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sm.sessions.kill.is_alive", lambda process: True)
     await scene.order()
     async with scene.store.transaction() as tx:
         await scene.manager.pauses.end_process(tx, tx.session(WORKER.id))
