@@ -270,7 +270,7 @@ def test_usage_of_an_agent_that_ends_while_the_disk_is_full_is_counted(stage: St
     spend(agent, 1, 100)
     stage.world.disk.is_full = True
     agent.send_event("UserPromptSubmit", prompt="work", prompt_id="p2")
-    agent.write_message(usage(2, 20))
+    agent.append_message(usage(2, 20))  # a hook would wait for room behind the observer
     stage.wait(1)  # the observer has read the line, and waits for room
     stage.world.kernel.signal(stage.world.programs.running[agent.id].process, 9)
     stage.wait(30)
