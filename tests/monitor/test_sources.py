@@ -15,9 +15,9 @@ from sm.providers.readers import FIRST_TURN_S, Readers
 from tests.samples import session
 
 ID = "1a2b3c4d"
-SETTINGS_ERROR = """
+UNKNOWN_DIALOG = """
 ────────────────────────────────────────────────────────────────────────────────────────────────────
-  Settings Error
+  Renderer Error
 
   /home/kim/.claude/settings.json
   ├ model: Expected string, but received number
@@ -28,7 +28,7 @@ SETTINGS_ERROR = """
 
   Enter to confirm · Esc to cancel
 """.splitlines()
-"""A dialog of claude 2.1.197 that the screen reader does not know as an obstacle."""
+"""A dialog like those of claude, which the screen reader does not know as an obstacle."""
 
 
 @pytest.fixture
@@ -37,12 +37,12 @@ def agent() -> Agent:
 
 
 def test_unknown_problem_quotes_the_screen_of_an_agent_that_does_not_start(agent: Agent) -> None:
-    assert ClaudeScreenReader().start_problem(SETTINGS_ERROR, "/srv") is None
-    assert unknown_problem(agent, "engineer-x", SETTINGS_ERROR, 1007.0) is None
-    problem = unknown_problem(agent, "engineer-x", SETTINGS_ERROR, 1011.0)
+    assert ClaudeScreenReader().start_problem(UNKNOWN_DIALOG, "/srv") is None
+    assert unknown_problem(agent, "engineer-x", UNKNOWN_DIALOG, 1007.0) is None
+    problem = unknown_problem(agent, "engineer-x", UNKNOWN_DIALOG, 1011.0)
     assert problem is not None
     assert problem.message.startswith(
-        "it does not start, and its screen shows: Settings Error / /home/kim/.claude/settings.json / "
+        "it does not start, and its screen shows: Renderer Error / /home/kim/.claude/settings.json / "
         "model: Expected string, but received number / permissions.allow: "
     )
     assert problem.hint == "answer in its terminal: sm attach engineer-x"

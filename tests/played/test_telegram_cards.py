@@ -122,7 +122,8 @@ def test_plan_is_quoted_and_approved(stage: Stage, api: TelegramApi, ann: Person
     assert card.text.split("\n")[1:] == ["  | # Plan", "  | 1. <look>", "  | 2. leap"]
     assert labels(card) == [["Approve", "Reject"]]
     ann.presses(card.button("Approve"))
-    assert dialog.take_decision()["hookSpecificOutput"]["decision"] == {"behavior": "allow"}
+    decision = dialog.take_decision()["hookSpecificOutput"]["decision"]
+    assert decision == {"behavior": "allow", "updatedInput": {"x": 1}}
     api.wait_for(lambda: "approved by telegram:1001" in card.text, "the outcome")
     assert "2. leap" in card.text
 
