@@ -20,7 +20,11 @@ from tests.waits import PATIENT
 DONE = "Done. All 26 tests pass."
 
 api = scripted_api("module")
-claudes = claude_instance("module", completion="{completion_quiet_s: 1, idle_timeout: 1000}")
+claudes = claude_instance(
+    "module",
+    completion="{completion_quiet_s: 1, idle_timeout: 1000}",
+    more='    Flow: {args: ["--allowedTools", "Workflow"]}',
+)
 
 
 def in_status(claudes: ClaudeInstance, session_id: str, status: str, within_s: float = 60) -> dict[str, Any]:
@@ -122,6 +126,18 @@ def test_background_shell_delays_the_completion(claudes: ClaudeInstance) -> None
     claudes.says(session_id, "idle", "waiting for 1 background task")
     assert endings(claudes, session_id) == []
     in_status(claudes, session_id, "completed", 60 + shell_s)
+
+
+def test_workflow_in_the_background_delays_the_completion(claudes: ClaudeInstance, api: ScriptedApi) -> None:
+    part = 'return await agent("part [" + "[hold:part]" + "]", {});'
+    script = f'export const meta = {{name: "w", description: "d"}}; {part}'
+    workflow = tool("Workflow", script=script)
+    session_id = claudes.spawn("Flow", f"{workflow}[[then]][[text:{DONE}]]")["session_id"]
+    until(lambda: "background agents: 1" in str(claudes.why(session_id)), "the workflow runs")
+    quiet(claudes)
+    assert (claudes.session(session_id)["status"], endings(claudes, session_id)) == ("running", [])
+    api.release("part")
+    in_status(claudes, session_id, "completed")
 
 
 def test_open_entry_of_its_task_list_delays_the_completion(claudes: ClaudeInstance) -> None:

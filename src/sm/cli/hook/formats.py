@@ -31,7 +31,7 @@ FORMATS = {
             (
                 "session_id", "transcript_path", "cwd", "prompt_id", "hook_event_name", "permission_mode", "agent_id",
                 "agent_type", "source", "model", "reason", "tool_name", "tool_use_id", "notification_type", "message",
-                "error", "background_tasks", "trigger", "stop_hook_active",
+                "error", "background_tasks", "session_crons", "trigger", "stop_hook_active",
             ),
             4096,  # the longest path
         ) | {"prompt": 60_000, "last_assistant_message": 4000, "tool_input": 2000},

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 from sm.core.text import MARK
 from sm.core.usage import ToolUse, Usage
 from sm.providers.claude import values
+from sm.providers.claude.background import is_notification
 from sm.providers.claude.pasted_text import without_paste_tags
 from sm.providers.claude.pricing import with_tariff
 from sm.providers.claude.todos import TodoChange, TodoList, task_change, todo_list
@@ -167,7 +168,7 @@ class _Line:
     def mark(self, kind: MarkKind, text: str = "", detail: str = "", background: int = 0) -> Mark:
         text, pasted = without_paste_tags(text) if kind in _INPUTS else (text, False)
         may_be_message = (
-            kind in _INPUTS and MARK in text and not text.startswith(_TASK) and len(text) <= WHOLE_MAX
+            kind in _INPUTS and MARK in text and not is_notification(text) and len(text) <= WHOLE_MAX
         ) or is_command(kind, text)
         whole = values.replace_surrogates(text) if may_be_message else ""
         has_parent = kind is MarkKind.PROMPT and "parentUuid" in self.value
@@ -196,10 +197,6 @@ _COMMAND_MAX = 1_000
 def is_command(kind: MarkKind, text: str) -> bool:
     """True for a slash command, which is also carried out if a person or sm put it into the queue."""
     return kind in _COMMANDS and text.startswith("/") and len(text) <= _COMMAND_MAX
-
-
-_TASK = "<task-notification>"
-"""Prefix of the texts of sub-agents, which are not messages."""
 
 
 def _read(value: Mapping[str, Any]) -> Iterator[Fact]:

@@ -13,6 +13,7 @@ from sm.core.turns import cut_message
 from sm.core.usage import ToolUse
 from sm.providers.claude import values
 from sm.providers.claude.actions import tool_line
+from sm.providers.claude.background import background_work, is_entered
 from sm.providers.claude.commands import COMPACT
 from sm.providers.claude.decisions import PLANS, decision, plan_of, read_dialog
 from sm.providers.claude.faults import read_fault
@@ -77,7 +78,7 @@ def _read(payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> HookE
             given = values.string(payload.get("prompt"))
             whole = len(given) < _PROMPT_CUT_AT
             prompt, pasted = without_paste_tags(given)
-            is_input = not prompt.startswith("<task-notification>")
+            is_input = is_entered(payload)
             takes = is_input and whole and not sub
             accepted = AcceptedInput(prompt, at, hook=name, pasted=pasted) if takes else None
             return replace(
@@ -109,7 +110,7 @@ def _read(payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> HookE
         case "Notification":
             return HookEvent(name, _notified(payload, observe))
         case "Stop" if not sub:
-            left = _sub_agents(payload)
+            left = background_work(payload).agents
             return replace(here, observation=_stopped(payload, observe), turn_finished=True, sub_agents=left)
         case "StopFailure" if not sub:
             fault = read_fault(payload.get("error"), payload.get("last_assistant_message"), at)
@@ -195,24 +196,13 @@ def _notified(payload: Mapping[str, Any], observe: _Observe) -> Observation | No
 
 
 def _stopped(payload: Mapping[str, Any], observe: _Observe) -> Observation:
-    agents = _sub_agents(payload)
-    if agents:
-        return observe(Activity.BUSY, f"the turn ended, sub-agents in the background: {agents}")
-    shells = len(_running(payload))
-    left = f", shells in the background: {shells}" if shells else ""
-    ended = observe(Activity.IDLE, f"the turn ended{left}", final=True)
+    left = background_work(payload)
+    reason = f"the turn ended, {left.text}" if left.text else "the turn ended"
+    if left.agents:
+        return observe(Activity.BUSY, reason)
     message = values.string(payload.get("last_assistant_message"))
-    return replace(ended, answer=cut_message(message), finished=True, background=shells)
-
-
-def _running(payload: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The tasks in the background at the end of a turn."""
-    tasks = values.blocks(payload.get("background_tasks"))
-    return [task for task in tasks if task.get("status") == "running"]
-
-
-def _sub_agents(payload: Mapping[str, Any]) -> int:
-    return sum(task.get("type") == "subagent" for task in _running(payload))
+    ended = observe(Activity.IDLE, reason, final=True)
+    return replace(ended, answer=cut_message(message), finished=True, background=left.others)
 
 
 def conversation_id(value: object) -> str | None:
