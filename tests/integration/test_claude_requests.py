@@ -123,6 +123,18 @@ def test_approve_lets_the_tool_run(claudes: ClaudeInstance, agent: Agent) -> Non
     agent.wait_rest()
 
 
+def test_commands_of_an_agent_start_no_background_sessions_of_claude(
+    claudes: ClaudeInstance, agent: Agent
+) -> None:
+    command = "claude=$(readlink /proc/$PPID/exe); $claude --bg work"
+    request = agent.ask(prompt_with("own-daemon", tool("Bash", command=command)))
+    claudes.sm("approve", request["request_id"])
+    failed, result = agent.result("own-daemon")
+    assert failed
+    assert "'--bg' is disabled by CLAUDE_CODE_DISABLE_AGENT_VIEW" in result
+    agent.wait_rest()
+
+
 @pytest.mark.claude_core
 def test_deny_refuses_the_tool_with_a_reason(claudes: ClaudeInstance, agent: Agent) -> None:
     request = agent.ask(prompt_with("refused", COMPUTES))

@@ -14,7 +14,7 @@ import pytest
 from sm.core.models import Process
 from sm.linux import platform, processes
 from tests.claude_fixtures import claude_instance, scripted_api
-from tests.claude_instance import ClaudeInstance
+from tests.claude_instance import ClaudeInstance, calling_session
 from tests.instance import until
 from tests.integration.ended_agents import gone, wait_outbox
 from tests.scripted_api import Request, ScriptedApi, tool
@@ -248,6 +248,7 @@ def test_fork_copies_the_conversation_and_continues_separately(
     claudes.prompt(fork_id, "own-1")
     request = turn_request(api, "own-1")
     assert "common-1" in json.dumps(request.body["messages"])
+    assert calling_session(request) == fork_id
     claudes.idle(fork_id)
     assert conversation(claudes, fork_id) != conversation(claudes, session_id)
     assert len(api.turns("own-1")) == 1

@@ -78,8 +78,12 @@ OWN_ENVIRONMENT: Mapping[str, str] = MappingProxyType({
     # claude moves a call to the background after two minutes, and ends the turn. `ask` and `wait_for_sessions` of sm
     # wait longer by intent.
     "CLAUDE_CODE_MCP_AUTO_BACKGROUND_MS": str(1000 * (MCP_CALL_MAX_S + 60)),
+    # Otherwise `claude --bg` in a command of the agent starts claude's own daemon, which outlives the agent and starts
+    # claudes that sm does not see. The setting `disableAgentView` does not bind the claudes of commands.
+    "CLAUDE_CODE_DISABLE_AGENT_VIEW": "1",
 })  # fmt: skip
-"""Variables of every agent. 2.1.197 ignores them (measured), and `claude.env` overrides them."""
+"""Variables of every agent, and of its commands. 2.1.197 ignores all but the last (measured), and `claude.env`
+overrides them."""
 
 
 def abilities_of(program: ProgramFacts) -> Abilities:
