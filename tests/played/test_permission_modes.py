@@ -164,6 +164,18 @@ def test_mode_that_the_operator_chose_at_the_terminal_counts_for_children(
     assert (found, len(warnings)) == (mode, limited)
 
 
+def test_why_names_the_terminal_for_a_dialog_that_no_hook_has_reported(stage: ModeStage) -> None:
+    hint = "no request can answer this; only a person at its terminal: sm attach"
+    agent = stage.agent("Auto")
+    agent.send_event("UserPromptSubmit", prompt="x", permission_mode="auto")
+    assert hint not in stage.sm("why", agent.id)
+    agent.publish("waiting")
+    until(lambda: stage.session(agent.id)["status"] == "waiting_input", "the agent waits")
+    assert hint in stage.sm("why", agent.id)
+    agent.open_dialog("Bash", {"command": "make"})
+    assert hint not in stage.sm("why", agent.id)
+
+
 def test_agents_shows_the_mode_of_each_type_also_by_the_settings_of_the_user(stage: ModeStage) -> None:
     settings = stage.home / ".claude" / "settings.json"
     settings.parent.mkdir(exist_ok=True)

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from sm.core.labels import name_to_type
 from sm.core.lifecycle import is_live
 from sm.core.models import Process, Session
 from sm.core.observation import Activity, Observation, Source
@@ -207,6 +208,10 @@ class Observer:
         mode = None if session is None else await self.permission_modes.current(session)
         facts += [] if mode is None else [mode.sentence]
         facts += [] if session is None else denial_facts(measured, session.runs)
+        if session is not None and self._waits_without_request(session):
+            facts.append(
+                f"no request can answer this; only a person at its terminal: sm attach {name_to_type(session)}"
+            )
         facts += self.first_turns.facts(session_id, measured)
         ending = measured.get("ending")
         if ending is not None and agent is None and session is not None:
@@ -216,6 +221,12 @@ class Observer:
         if (session_id, TimerKind.UNREAD) in self._store.mail.open.timers:
             facts.append("the end of its transcript is unread: its last usage is not counted yet")
         return facts
+
+    def _waits_without_request(self, session: Session) -> bool:
+        """True for a dialog that no hook has reported, such as the questions of claude in the mode `auto`."""
+        requests = self._store.mail.open.requests.values()
+        asks = any(request.session_id == session.id and request.open for request in requests)
+        return session.status is Status.WAITING_INPUT and session.exit is None and not asks
 
     async def _setup_warnings(self, agent: Agent) -> tuple[str, ...]:
         session = self._store.sessions.get(agent.session_id)

@@ -741,6 +741,16 @@ def test_settings_answer_the_offer_to_replace_the_mode_of_the_user(
         assert permissions.get("defaultMode") == answered
 
 
+@pytest.mark.parametrize(
+    ("mode", "warns"),
+    [("auto", True), ("bypassPermissions", True), ("acceptEdits", False), ("manual", False)],
+)
+def test_rules_that_deny_are_a_warning_in_a_mode_in_which_claude_does_not_ask(mode: str, warns: bool) -> None:
+    agent = AgentConfig(args=("--permission-mode", mode), auto_deny=("Bash(rm *)",))
+    planned = provider().plan(SpawnRequest("Plain"), replace(start("Plain"), agent=agent))
+    assert [warning.startswith("auto_deny has no effect") for warning in planned.warnings] == [True] * warns
+
+
 def test_capped_mode_follows_the_program_and_its_arguments() -> None:
     claude = CLAUDE.model_copy(update={"default_command": ("npx", "claude", "--x")})
     capped = replace(start("Plain"), at_most=("claude",))

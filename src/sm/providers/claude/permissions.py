@@ -11,10 +11,15 @@ _MODE = "--permission-mode"
 DEFAULT = "default"
 MANUAL = "manual"
 """The word of later versions for DEFAULT, with which they show it. Hooks and 2.1.197 say DEFAULT (measured)."""
-RANKS = {"plan": 0, "dontAsk": 1, DEFAULT: 2, "acceptEdits": 3, "auto": 4, BYPASS: 5}
-"""Order by the actions that need no approval, as in claude 2.1.197 except for dontAsk. dontAsk refuses the actions for
-which default asks. If it ranked above default, a parent in dontAsk could start a child in default and approve actions
-that claude refuses to the parent. auto asks a model."""
+AUTO = "auto"
+RANKS = {"plan": 0, "dontAsk": 1, DEFAULT: 2, "acceptEdits": 3, AUTO: 4, BYPASS: 5}
+"""Order by the actions that need no approval, as measured in a trusted directory with 2.1.197 and 2.1.332.
+
+The first three let the same actions run (reading files, `ls`), acceptEdits also writes and simple commands such as
+`touch` and `rm -f` there, auto what a model allows, bypassPermissions everything. With 2.1.332 this needs
+`Abilities.own_settings` for plan. dontAsk refuses the actions for which default asks. If it ranked above default, a
+parent in dontAsk could start a child in default and approve actions that claude refuses to the parent.
+"""
 _UNKNOWN = len(RANKS)
 
 

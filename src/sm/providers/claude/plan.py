@@ -40,6 +40,7 @@ from sm.providers.claude.home import ClaudeHome
 from sm.providers.claude.hooks import ClaudeHookReader, conversation_id
 from sm.providers.claude.options import BYPASS, is_sandbox_environment, merge_options, resumable_arguments
 from sm.providers.claude.permissions import (
+    AUTO,
     DEFAULT,
     RANKS,
     bypasses,
@@ -201,7 +202,7 @@ class ClaudeProvider(Provider):
         command = (*self._claude.default_command, *model, *options.arguments)
         flags, warnings, permission = self._permitted(command, start, source=modes[-1] if modes else "")
         plan = self._begin(start, flags, self._new_id(), request.prompt or "")
-        warnings = (*options.warnings, *warnings)
+        warnings = (*options.warnings, *warnings, *_unasked_warnings(agent, mode_of(flags)))
         return replace(plan, flags=flags, model=options.model, warnings=warnings, permission=permission)
 
     def begin_again(
@@ -419,6 +420,16 @@ class ClaudeProvider(Provider):
             and bypasses(flags)
             and not is_sandbox_environment({**start.environment, **self._claude.env})
         )
+
+
+def _unasked_warnings(agent: AgentConfig, mode: str | None) -> tuple[str, ...]:
+    """Warn that rules of the agent type do not apply where claude asks nobody."""
+    if not agent.auto_deny or mode not in (AUTO, BYPASS):
+        return ()
+    return (
+        f"auto_deny has no effect on what claude does without a question, and in permission mode {mode} it asks "
+        "for little or nothing",
+    )
 
 
 def _without_interpreter(argv: Sequence[str]) -> Sequence[str]:
