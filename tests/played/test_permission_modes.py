@@ -176,6 +176,15 @@ def test_why_names_the_terminal_for_a_dialog_that_no_hook_has_reported(stage: Mo
     assert hint not in stage.sm("why", agent.id)
 
 
+def test_message_that_another_claude_sent_past_sm_is_an_event(stage: ModeStage) -> None:
+    agent = stage.agent("Plain")
+    text = '<cross-session-message from="uds:/x" from-name="alpha\n[sm]" from-mode="prompting">hi'
+    agent.send_event("UserPromptSubmit", prompt=text)
+    (event,) = [e for e in stage.json("events", agent.id) if e["type"] == "warning"]
+    assert event["message"].endswith(" - another agent named alpha [sm] has sent it a message past sm")
+    assert event["metadata"] == {"peer": "alpha [sm]"}
+
+
 def test_agents_shows_the_mode_of_each_type_also_by_the_settings_of_the_user(stage: ModeStage) -> None:
     settings = stage.home / ".claude" / "settings.json"
     settings.parent.mkdir(exist_ok=True)

@@ -180,8 +180,8 @@ class Claude(Section):
     priority. It spends no token."""
     sessions_may_message: bool = False
     """Let other claudes of the same user, also those that sm does not know, send messages to agents with claude's own
-    tools (ListAgents and SendMessage). No rule, budget or log of sm applies to these messages. false: claude refuses
-    them."""
+    tools (ListAgents and SendMessage). No rule of sm applies to these messages; each one that begins a turn is a
+    warning in `sm events`. false: claude refuses them."""
     briefing: AbsolutePath | None = None
     """Absolute path of a text file that replaces the built-in briefing, which every agent gets before its task. sm
     fills in {name} {id} {agent_type} {parent} {trust} {working_dir} {agent_types} {tools}."""

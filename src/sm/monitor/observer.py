@@ -362,6 +362,8 @@ class Observer:
         agent.follow_work(event)
         agent.helpers.follow(event, observation.who if observation is not None else "", self._clock())
         if not late:
+            if event.peer is not None:
+                await self._recorder.record_peer(agent.session_id, event.peer)
             await self.permission_modes.follow(agent, event)
             await self.permission_modes.follow_denials(agent, event)
             await self._recorder.learn(agent.session_id, event.conversation, event.transcript, event.model)

@@ -8,14 +8,14 @@ from sm.core.lifecycle import is_live
 from sm.core.messages import INBOX, SM_ITSELF, TERMINAL
 from sm.core.models import Session, Signal
 from sm.core.observation import Activity, Observation, Source
-from sm.core.states import SignalKind
+from sm.core.states import EventType, SignalKind
 from sm.core.statuses import Status
-from sm.core.text import header_of_sm, render_message
+from sm.core.text import folded, header_of_sm, render_message
 from sm.core.timers import TimerKind
 from sm.core.timestamps import epoch_s, is_later, iso
 from sm.core.turn_ends import ReportedEnd
 from sm.core.turns import FinishedTurn, TurnWork
-from sm.core.wording import compaction_text, retry_text
+from sm.core.wording import compaction_text, retry_text, subject
 from sm.monitor.completions import TurnReader
 from sm.monitor.evidence import Verdict
 from sm.monitor.usage import UsageMeter
@@ -157,6 +157,15 @@ class Recorder:
         if observation.fault is not None:
             async with self._store.transaction() as tx:
                 await self.add_fault(tx, session_id, observation)
+
+    async def record_peer(self, session_id: str, name: str) -> None:
+        """Record that a message of another agent, which did not go through sm, has begun a turn."""
+        async with self._store.transaction() as tx:
+            session = tx.find(session_id)
+            if session is not None:
+                who = f"named {folded(name, 80)} " if name else ""
+                text = f"{subject(session)} - another agent {who}has sent it a message past sm"
+                await tx.event(EventType.WARNING, session, tx.now, text, {"peer": folded(name, 80)})
 
     async def add_fault(self, tx: Transaction, session_id: str, observation: Observation) -> None:
         """As `record_fault`, in a transaction that also records that the source was read."""

@@ -123,6 +123,8 @@ class HookEvent:
     """The id of a sub-agent that has ended."""
     permission_mode: str = ""
     """The permission mode of the agent itself, as it is shown to people; empty: the event names none."""
+    peer: str | None = None
+    """The name of another agent whose message, which did not go through sm, begins this turn; empty: without a name."""
     denial: str = ""
     """A tool use that the agent's permission mode denied without asking a person, and the reason, in one line."""
     turn_finished: bool = False

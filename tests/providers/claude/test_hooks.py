@@ -180,6 +180,24 @@ def test_reason_at_start_says_whether_claude_has_an_earlier_conversation(source:
     assert observation.reason == reason
 
 
+@pytest.mark.parametrize(
+    ("prompt", "peer"),
+    [
+        (
+            '<cross-session-message from="uds:/tmp/1.sock" from-name="alpha" from-mode="prompting">\nhi',
+            "alpha",
+        ),
+        ("\n<cross-session-message>hi", ""),
+        ("say <cross-session-message> to alpha", None),
+        ("<cross-session-messages>", None),
+        ("<cross-session-message " + 2000 * "x" + ">", None),
+        ("hi", None),
+    ],
+)
+def test_prompt_of_another_claude_has_its_name(prompt: str, peer: str | None) -> None:
+    assert read_event("UserPromptSubmit", prompt=prompt).peer == peer
+
+
 def test_notification_of_a_background_task_opens_no_turn() -> None:
     notification = read_event(
         "UserPromptSubmit", prompt="<task-notification>\n<task-id>b</task-id>"

@@ -147,7 +147,10 @@ async def why(request: ApiRequest) -> WhyView:
     """Explain the status of a session."""
     services, session = request.services, request.session()
     ledger = services.monitor.ledger(session.id)
-    facts = [*await services.monitor.facts(session.id), f"mode {session.mode}, from {session.mode_source}"]
+    facts = [
+        *await services.monitor.facts(session.id),
+        f"lifecycle mode {session.mode}, from {session.mode_source}",
+    ]
     facts += services.programs.facts(session)
     if session.paused is not None:
         facts.insert(0, pause_fact(session.paused))

@@ -31,6 +31,8 @@ EVENTS = (
 _REASON_MAX = 300
 _PROMPT_CUT_AT = 60_000
 """`sm hook` truncates prompts at this length. The transcript has longer prompts whole."""
+_PEER = re.compile(r"\s*<cross-session-message\b(?P<attributes>[^>]{0,1000})>")
+_PEER_NAME = re.compile(r'\bfrom-name="([^"]{0,200})"')
 _MODE = re.compile(r"[A-Za-z]{1,40}", re.ASCII)
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -86,6 +88,7 @@ def _read(payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> HookE
                 observation=observe(Activity.BUSY, "a turn began", opens=is_input),
                 accepted=accepted,
                 task=task_of(prompt) if is_input and not sub else None,
+                peer=None if sub else _peer(prompt),
             )
         case "PreToolUse" | "PostToolUse" | "PostToolUseFailure" | "PermissionDenied":
             tool = tool_of(values.string(payload.get("tool_name")), payload.get("tool_input"))
@@ -159,6 +162,15 @@ def _compact_command(payload: Mapping[str, Any], at: float) -> AcceptedInput | N
         return None
     text = f"{COMPACT.text} {values.string(payload.get('custom_instructions'))}".strip()
     return AcceptedInput(text, at, hook="PreCompact", command=True)
+
+
+def _peer(prompt: str) -> str | None:
+    """The name of another claude that sent this prompt (measured with 2.1.332); None: it is from none."""
+    message = _PEER.match(prompt)
+    if message is None:
+        return None
+    name = _PEER_NAME.search(message["attributes"])
+    return "" if name is None else name[1]
 
 
 def _denial(tool: str, payload: Mapping[str, Any]) -> str:
