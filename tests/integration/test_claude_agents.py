@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from sm.providers.claude.check.scripted_api.script import tool
 from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance, calling_session
 from tests.instance import until
@@ -124,6 +125,18 @@ def test_mode_that_a_person_chooses_at_the_terminal_is_an_event_and_binds_childr
     # The keys came from no terminal that the operator has on the screen: an agent could have pressed them.
     child = claudes.spawn("Bypass", env={"SM_SESSION_ID": parent})
     assert child["permission_mode"] == "manual"
+
+
+def test_claude_in_plan_mode_asks_for_a_command_that_changes_files(claudes: ClaudeInstance) -> None:
+    """Later versions would ask a model, and no hook would report the dialog behind a gateway."""
+    command = tool("Bash", command="touch planned", description="scripted")
+    session_id = claudes.spawn("Planner", f"plan-1 {command}")["session_id"]
+    until(lambda: claudes.json("requests"), "the agent asks")
+    (request,) = claudes.json("requests")
+    assert (request["session_id"], request["kind"]) == (session_id, "permission")
+    claudes.sm("deny", request["request_id"])
+    claudes.idle(session_id)
+    assert not (claudes.work / "planned").exists()
 
 
 def shows_mode(claudes: ClaudeInstance, session_id: str, mode: str) -> bool:
