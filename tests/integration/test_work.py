@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.fixtures import context_fixture
-from tests.instance import SM, Instance
+from tests.instance import SM, Instance, until
 from tests.integration.test_worktree import branches, commit, git
 from tests.typist import Typist, plain
 
@@ -367,3 +367,22 @@ def test_merge_sees_changes_in_a_submodule_that_the_repository_ignores(shared: I
     (path / "lib" / "l.txt").write_text("changed\n")
     problem = shared.refused("merge", session_id, exit_code=4, cwd=repo)
     assert "has uncommitted changes, which a merge would leave behind: lib" in problem
+
+
+def test_digest_and_json_show_a_difference_without_marking_the_session_as_seen(
+    shared: Instance, repo: Path
+) -> None:
+    script = "echo new > made; exit 3"
+    session_id = shared.spawn("Sh", script, "--worktree", cwd=repo)["session_id"]
+
+    def listed() -> dict[str, Any]:
+        found: dict[str, Any] = next(s for s in shared.json("all") if s["session_id"] == session_id)
+        return found
+
+    until(lambda: listed()["exit_code"] == 3, "the agent has ended")
+    changes = shared.json("digest")["changes"]
+    assert [change["files"] for change in changes if change["session_id"] == session_id] == [1]
+    assert files(shared, session_id) == {"made": (1, 0)}
+    assert listed()["seen_at"] is None
+    shared.sm("diff", session_id)
+    assert listed()["seen_at"] is not None

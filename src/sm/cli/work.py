@@ -8,7 +8,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
@@ -102,9 +102,11 @@ class Merge:
     """The paths of the submodules that it points to other commits."""
 
 
-def work_of(client: Client, reference: str) -> Work:
-    """Raises IllegalState when there is no repository, and NotPermitted for a sandboxed session."""
-    session: JsonObject = client.get(session_path(reference), {"seen": True})
+def work_of(client: Client, reference: str, seen: Mapping[str, object] | None = None) -> Work:
+    """Find the work of a session. `seen`: as `Call.seen`; None: a program looks.
+
+    Raises IllegalState when there is no repository, and NotPermitted for a sandboxed session."""
+    session: JsonObject = client.get(session_path(reference), seen)
     worktree = session["worktree"]
     directory = os.path.realpath(worktree["path"] if worktree else session["working_dir"])
     if not os.path.isdir(directory):

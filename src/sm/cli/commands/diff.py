@@ -38,7 +38,7 @@ def command(session: str, stat: bool, name_only: bool, call: Call) -> int:
 
     if stat + name_only + call.as_json > 1:
         raise UsageError("give only one of --stat, --name-only and --json")
-    work = work_of(call.client, session)
+    work = work_of(call.client, session, call.seen)
     if (warning := hidden_changes_warning(work.top)) is not None:
         print_warnings([warning])
     if not call.as_json:

@@ -40,7 +40,7 @@ from sm.core.statuses import ENDED, Status
 def command(session: str, squash: bool, call: Call) -> None:
     from sm.cli.work import merge, work_of
 
-    work = work_of(call.client, session)
+    work = work_of(call.client, session, {"seen": True})
     done = merge(work, squash=squash)
     status = work.session["status"]
     if status not in ENDED and status != Status.IDLE:
