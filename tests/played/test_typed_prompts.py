@@ -96,14 +96,14 @@ def test_longer_prompt_stays_an_argument_and_why_names_the_missing_tools(stage: 
 
 def test_prompt_of_an_agent_without_the_tools_of_sm_stays_an_argument() -> None:
     with Unhooked({"disableAllHooks": True}, QUIET, "mcp: {enabled: false}\n") as stage:
-        session_id = stage.spawn("Plain", "work")["session_id"]
-        assert stage.argv(session_id)[-2:] == ["--", "Task: work"]
+        session_id = stage.spawn("Plain", PROMPT)["session_id"]
+        assert stage.argv(session_id)[-2:] == ["--", PROMPT]
 
 
 def test_prompt_stays_an_argument_when_hooks_run() -> None:
     with Unhooked({}, Habits(tools_max=0, permission=0, question=0, done=0)) as stage:
-        session_id = stage.spawn("Plain", "work")["session_id"]
-        assert stage.argv(session_id)[-2:] == ["--", "Task: work"]
+        session_id = stage.spawn("Plain", PROMPT)["session_id"]
+        assert stage.argv(session_id)[-2:] == ["--", PROMPT]
 
 
 def test_first_message_to_an_agent_without_a_prompt_waits_for_the_tools_too(stage: Unhooked) -> None:
