@@ -63,13 +63,14 @@ class World:
     async def attached(self, command: Sequence[str]) -> AsyncIterator[int]:
         """Show a terminal to a person by the command, until the end of the block. Gives the process of the client."""
         with PersonTerminal(command, {**self.environment, "TERM": "xterm"}, 80, 24) as person:
+            name = await until(lambda: self._client(person.pid))
             yield person.pid
-            self.tmux("detach-client", "-a", "-t", self._control_client())
+            self.tmux("detach-client", "-t", name)
 
-    def _control_client(self) -> str:
-        """The client of the daemon."""
-        clients = self.tmux("list-clients", "-F", "#{client_control_mode} #{client_name}")
-        return next(line.partition(" ")[2] for line in clients if line.startswith("1 "))
+    def _client(self, pid: int) -> str:
+        """The name of the client with this process; empty until it is attached."""
+        clients = self.tmux("list-clients", "-F", "#{client_pid} #{client_name}")
+        return next((line.partition(" ")[2] for line in clients if line.startswith(f"{pid} ")), "")
 
     def now_s(self) -> float:
         """The time in seconds since the epoch."""
