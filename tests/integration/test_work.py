@@ -379,7 +379,7 @@ def test_digest_and_json_show_a_difference_without_marking_the_session_as_seen(
         found: dict[str, Any] = next(s for s in shared.json("all") if s["session_id"] == session_id)
         return found
 
-    until(lambda: listed()["exit_code"] == 3, "the agent has ended")
+    until(lambda: shared.session(session_id)["exit_code"] == 3, "the agent has ended")
     changes = shared.json("digest")["changes"]
     assert [change["files"] for change in changes if change["session_id"] == session_id] == [1]
     assert files(shared, session_id) == {"made": (1, 0)}
