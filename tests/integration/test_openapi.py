@@ -29,7 +29,7 @@ TALK = "0f0e0d0c-0b0a-4908-8706-050403020100"
 CLAUDE = """
 stty raw -echo  # in line mode, it would count as suspended
 for prompt; do :; done
-[ "${prompt# }" != proxy ] || exec PYTHON PROXY
+[ "${prompt#Task: }" != proxy ] || exec PYTHON PROXY
 case $prompt in ({*) ;; (*) prompt='{"hook_event_name": "SessionStart", "source": "resume"}' ;; esac
 [ -z "$SM_SESSION_ID" ] || echo "$prompt" | while read -r event; do echo "$event" | sm hook claude; done
 while read -rsn1 key; do
