@@ -105,6 +105,19 @@ def test_answer_counts_when_the_agent_goes_on_after_it(stuck: Stage) -> None:
     assert (dialog.request["state"], dialog.request["answered_by"]) == ("answered", "operator")
 
 
+def test_answer_counts_when_the_next_dialog_is_open(stuck: Stage) -> None:
+    agent = stuck.agent()
+    agent.publish("waiting")
+    first = agent.open_dialog("Bash", {"command": "make"})
+    second = agent.open_dialog("Bash", {"command": "make test"})
+    first.start_wait()
+    approval = stuck.start_command("approve", first.name)
+    first.take_decision()
+    assert finish(approval)[0] == 0
+    assert (first.request["state"], first.request["answered_by"]) == ("answered", "operator")
+    assert second.request["state"] == "open"
+
+
 def test_permission_of_a_background_sub_agent_stays_open_while_its_hook_waits(stage: Stage) -> None:
     agent = stage.agent()
     agent.send_event("UserPromptSubmit", prompt="go")
