@@ -70,6 +70,13 @@ def test_message_is_pasted_whole_when_its_pieces_are_too_many_or_look_like_a_dia
     assert paste_groups(text) == [[f"{text.rstrip()} "]]
 
 
+def test_message_that_looks_like_a_folded_paste_is_pasted_whole_only_when_claude_shortens_the_draft() -> None:
+    """claude 2.1.197 keeps the middle of a long draft as a paste, and puts pastes in the place of such texts."""
+    like = "see [Pasted text #1 +39 lines]\n"
+    assert len(pieces_of(like * 100)) > 1
+    assert paste_groups(like * 400) == [[f"{(like * 400).rstrip()} "]]
+
+
 def test_longest_message_of_lines_is_pasted_in_pieces() -> None:
     text = "\n".join(f"line {n:03} {'y' * 40}" for n in range(1000)).ljust(MESSAGE_MAX, "z")[:MESSAGE_MAX]
     assert 300 < len(pieces_of(text)) < 600

@@ -60,11 +60,11 @@ class ClaudeBoxReader:
         if (folded := _FOLDED.fullmatch(draft)) is not None:
             # The number differs for each paste; of the text only the line count is visible.
             return self._is_folded(folded, text) and (shown is None or draft == shown.strip())
+        cut = _CUT.search(draft) if len(text.replace("\t", "    ")) > _CUT_FROM else None
         if draft.startswith(_ABOVE):
-            return _is_visible_part(draft, text) and _reliable_text(text).endswith(
-                _reliable_text(draft[len(_ABOVE) :])
-            )
-        if (cut := _CUT.search(draft)) is not None and len(text) > _CUT_FROM:
+            end = _reliable_text(draft[len(_ABOVE) if cut is None else cut.end() :])
+            return len(end) >= _ABOVE_LEAVES and _reliable_text(text).endswith(end)
+        if cut is not None:
             return _is_cut(draft[: cut.start()], draft[cut.end() :], text)
         return _reliable_text(draft) == _reliable_text(text)
 

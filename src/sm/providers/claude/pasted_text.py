@@ -16,7 +16,7 @@ PIECE_MAX = 600
 PIECE_NEWLINES_MAX = 2
 _PIECES_MAX = 700
 """claude needs about 3 ms of processor time for a piece of a long draft. A text of more pieces is pasted whole."""
-_GROUP_MAX, _GROUP_NEWLINES_MAX = 2_400, 24
+_GROUP_MAX, _GROUP_NEWLINES_MAX = 3_400, 34
 """The pieces that are pasted between two looks at the box: few enough for a terminal of 40 rows to show them."""
 _CUT_BACK = 150
 """How far before the end of a full piece a blank is searched for the cut."""
@@ -24,6 +24,12 @@ _CUT_BACK = 150
 _LIKE_A_SCREEN = re.compile(
     "\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT}|^[ \t]*\u2500\u2500", re.MULTILINE
 )
+
+"""Only the end of a tall draft is visible, and it must not look like a box or a dialog."""
+_TALL_NEWLINES, _TALL_FROM = 10, 800
+_SHORTENED_FROM = 9_500
+_LIKE_A_FOLD = re.compile(r"\[(?:Pasted text|Image|\.\.\.Truncated text) #\d")
+"""2.1.197 shows a draft of more than 10,000 characters without its middle, and then expands texts that look so."""
 
 _LINE_ENDS = frozenset("\n\u2028\u2029")
 _IMAGE = re.compile(r"\.(?=\\*(?:png|jpe?g|gif|webp)[\"']?(?:\s|$))", re.IGNORECASE)
@@ -50,8 +56,11 @@ def paste_groups(text: str) -> Sequence[Sequence[str]]:
         if len(pieces) > _PIECES_MAX:
             return [[text]]
     groups = list(_groups(pieces))
-    # Only the end of a tall draft is visible, and it must not look like a box or a dialog.
-    return [[text]] if len(groups) > 1 and _LIKE_A_SCREEN.search(text) else groups
+    may_be_tall = text.count("\n") > _TALL_NEWLINES or len(text) > _TALL_FROM
+    is_like_a_screen = may_be_tall and _LIKE_A_SCREEN.search(text) is not None
+    is_shortened = len(text.replace("\t", "    ")) > _SHORTENED_FROM
+    is_like_a_fold = is_shortened and _LIKE_A_FOLD.search(text) is not None
+    return [[text]] if is_like_a_screen or is_like_a_fold else groups
 
 
 def _groups(pieces: Sequence[str]) -> Iterator[Sequence[str]]:
