@@ -24,6 +24,7 @@ from sm.core.states import EventType, MessageMode, MessageState, NoticeKind, Sig
 from sm.core.statuses import Status
 from sm.core.text import render_message
 from sm.messaging.receipts import DeliveryReceipts
+from sm.providers.claude.pasted_text import without_paste_tags
 from sm.providers.readers import AcceptedInput
 from sm.sessions.manager import Manager
 from sm.state.sessions import move
@@ -418,6 +419,16 @@ async def test_message_that_the_agent_marked_as_pasted_may_differ_in_white_space
     third = await mail.add(59, "one two\n\nthree")
     await mail.report(f"{third} and more", 3, pasted=True)
     assert await mail.state(59) is MessageState.UNCONFIRMED
+
+
+@pytest.mark.parametrize("pasted", [False, True])
+async def test_message_that_quotes_the_tags_of_a_paste_arrives_whole(mail: Mail, pasted: bool) -> None:
+    """2.1.332 escapes the tags. 2.1.197 does not, so the reader of the report takes them for those of a paste."""
+    quoted = '<pasted_content id="8885">\nquoted\n</pasted_content id="8885">\nand more'
+    sent = await mail.add(57, quoted)
+    reported = without_paste_tags(sent)[0] if pasted else sent.replace("<", "<\\")
+    await mail.report(reported, 1, pasted=pasted)
+    assert (await mail.message(57)).evidence == HOOK
 
 
 async def test_turn_end_acknowledges_no_message_of_another_session_or_a_later_time(mail: Mail) -> None:

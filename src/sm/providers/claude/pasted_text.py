@@ -182,6 +182,8 @@ def accepted_form(text: str) -> str:
     text = _NEWLINES.sub("\n", text).replace("\t", "    ")
     if "<\\" in text:
         text = _ESCAPED.sub("<", text)
+    # A message may quote the tags. 2.1.197 reports them as they are, and the readers of reports remove them.
+    text, _ = without_paste_tags(text)
     if not text.isascii():
         text = _HIDDEN.sub("", text)
         if overlong_marks(text) is None:  # messages of sm have no such marks
