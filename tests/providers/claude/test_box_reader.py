@@ -231,6 +231,14 @@ def test_box_reads_the_end_of_a_draft_taller_than_the_screen() -> None:
     assert not BOX.shows_message("…\nline 299 of many", message)
 
 
+def test_box_reads_a_draft_whose_first_row_is_the_top_of_the_screen() -> None:
+    message = render_message("operator", 57, "\n".join(f"line {n} of many" for n in range(36)))
+    first, *rows = tall(message.split("\n"))
+    box = BOX.box([f"❯ {first[2:]}", *rows])
+    assert box.closed is None
+    assert BOX.shows_message(box.draft, message)
+
+
 def test_shows_message_recognizes_the_end_of_a_message_in_a_small_pane() -> None:
     """As on a phone: 40 columns and 12 rows."""
     message = render_message("operator", 57, "word " * 120)

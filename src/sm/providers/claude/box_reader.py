@@ -153,6 +153,8 @@ def _visible_end(rows: Sequence[str]) -> str:
     if not rules or rules[-1] - top < _FILLS:
         return ""
     above, below = rows[top : rules[-1]], [row for row in rows[rules[-1] + 1 :] if row]
+    if top == 0 and above[0].startswith("\u276f "):  # only the rule above the draft is off the screen
+        above[0] = f"  {above[0][2:]}"
     indented = all(not row or row.startswith("  ") for row in (*above, *below))
     asks = any("\u276f" in row for row in above) or any("to cancel" in row for row in below)
     if not indented or not below or asks or not above[-1]:
