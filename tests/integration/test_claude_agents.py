@@ -131,7 +131,7 @@ def test_claude_in_plan_mode_asks_for_a_command_that_changes_files(claudes: Clau
     """Later versions would ask a model, and no hook would report the dialog behind a gateway."""
     command = tool("Bash", command="touch planned", description="scripted")
     session_id = claudes.spawn("Planner", f"plan-1 {command}")["session_id"]
-    until(lambda: claudes.json("requests"), "the agent asks")
+    until(lambda: claudes.get("/v1/requests"), "the agent asks")
     (request,) = claudes.json("requests")
     assert (request["session_id"], request["kind"]) == (session_id, "permission")
     claudes.sm("deny", request["request_id"])
