@@ -7,7 +7,6 @@ import pytest
 from sm import __version__
 from sm.errors import SandboxUnavailable, UsageError
 from sm.paths import INSIDE_CA_FILE
-from sm.providers.claude import setup
 from sm.sandboxes.docker.build import (
     TESTED,
     BuildLine,
@@ -20,6 +19,7 @@ from sm.sandboxes.docker.build import (
     context_of,
     last_lines,
 )
+from tests import claude_cli
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -34,8 +34,8 @@ def test_agents_have_a_fixed_order_and_the_tested_version_of_claude() -> None:
     assert agents_of([]) == ()
 
 
-def test_tested_version_of_claude_is_the_one_that_the_provider_was_measured_with() -> None:
-    assert TESTED["claude"] == setup._MEASURED
+def test_tested_version_of_claude_is_that_of_the_tests() -> None:
+    assert TESTED["claude"] == claude_cli.VERSION
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,6 @@ from sm.providers.claude.trust import accept_bypass, trust
 from sm.providers.readers import SetupQuestion
 from sm.sandboxes.home import ContainerHome
 
-_MEASURED = "2.1.197"
 _OLDEST = "2.1"
 _VERSION_S = 10
 
@@ -217,8 +216,7 @@ def _version(path: str) -> Finding:
     if list(map(int, match.groups())) < list(map(int, _OLDEST.split("."))):
         too_old = f"claude {version} at {path} is too old, sm needs {_OLDEST} or newer"
         return Finding(False, too_old, "claude update")
-    note = "" if version == _MEASURED else f"; sm was tested with {_MEASURED}"
-    return Finding(True, f"claude {version} at {path}{note}")
+    return Finding(True, f"claude {version} at {path}")
 
 
 def _retention(kept: TranscriptRetention) -> Finding:
