@@ -1,13 +1,45 @@
-"""Finds the programs of agent CLIs that agents on this machine start, for commands."""
+"""Finds the programs of agent CLIs that agents on this machine start, for commands.
+
+The copy of the client in a container has no providers, so all imports of them are inside the functions.
+"""
+
+from collections.abc import Iterable
+
+import click
 
 from sm.cli.instance import Instance
-from sm.providers import CHECKS, PROVIDERS
-from sm.providers.kept_programs import KeptPrograms
+from sm.errors import UsageError
+
+TYPE_CHECKING = False  # see wire.py
+if TYPE_CHECKING:
+    from sm.providers.checks import ProgramCheck
+    from sm.providers.kept_programs import KeptPrograms
 
 
-def kept_programs(instance: Instance, name: str) -> KeptPrograms:
-    """The versions of a provider's agent CLI that this instance keeps."""
-    return KeptPrograms(CHECKS[name]().package, instance.paths.programs, instance.paths.bin)
+def _complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> Iterable[str]:
+    from sm.providers import CHECKS
+
+    return [name for name in CHECKS if name.startswith(incomplete)]
+
+
+name_argument = click.argument("name", metavar="NAME", shell_complete=_complete)
+"""The name of a provider with contracts."""
+
+
+def check_of(name: str) -> "ProgramCheck":
+    """Return the contracts of a provider. Raises UsageError for a provider without contracts."""
+    from sm.providers import CHECKS
+
+    if name not in CHECKS:
+        raise UsageError(f"there are no contracts with {name[:40]!r}", f"one of: {', '.join(CHECKS)}")
+    return CHECKS[name]()
+
+
+def kept_programs(instance: Instance, name: str) -> "KeptPrograms":
+    """The versions of a provider's agent CLI that this instance keeps. Raises UsageError as `check_of`."""
+    from sm.providers.kept_programs import KeptPrograms
+
+    return KeptPrograms(check_of(name).package, instance.paths.programs, instance.paths.bin)
 
 
 def configured_program(instance: Instance, name: str) -> str | None:
@@ -16,17 +48,18 @@ def configured_program(instance: Instance, name: str) -> str | None:
     Raises ConfigError.
     """
     from sm.config import load
+    from sm.providers import PROVIDERS
 
     return PROVIDERS[name](load(instance.paths.config).config).program
 
 
 def names_no_path(instance: Instance, name: str) -> bool:
     """Return whether the configuration only names the agent CLI, so that agents start the version that is kept."""
-    return configured_program(instance, name) == CHECKS[name]().package.command
+    return configured_program(instance, name) == check_of(name).package.command
 
 
 def started_program(instance: Instance, name: str) -> str | None:
     """The path or the name of the program that new agents start; None: the configuration starts another program."""
     program, kept = configured_program(instance, name), kept_programs(instance, name)
-    version = kept.current() if program == CHECKS[name]().package.command else None
+    version = kept.current() if program == check_of(name).package.command else None
     return program if version is None else kept.program(version)

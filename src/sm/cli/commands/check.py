@@ -33,7 +33,7 @@ from dataclasses import asdict
 
 import click
 
-from sm.cli.agent_programs import started_program
+from sm.cli.agent_programs import check_of, name_argument, started_program
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import now
 from sm.cli.instance import Instance
@@ -41,15 +41,17 @@ from sm.cli.options import current_directory
 from sm.cli.private_instance import private_instance, start_undisturbed
 from sm.core.lines import line, plural
 from sm.errors import ExternalError, NotPermitted, UsageError
-from sm.providers import CHECKS
-from sm.providers.checks import CheckRecord, CheckRecords, CheckStage, Outcome, ProgramCheck, identify, locate
+
+TYPE_CHECKING = False  # see wire.py
+if TYPE_CHECKING:
+    from sm.providers.checks import CheckRecord, Outcome, ProgramCheck
 
 _TIMEOUT_S = 300
 _PATIENCE = 3
 
 
 @click.command(help=__doc__)
-@click.argument("provider", metavar="NAME", type=click.Choice(list(CHECKS)))
+@name_argument
 @click.option("--program", metavar="PATH", help="Check this program in place of the configured one.")
 @click.option(
     "--contract",
@@ -64,31 +66,33 @@ _PATIENCE = 3
     help="Try a broken contract once more with longer time limits: for a busy machine.",
 )
 @json_option
-def command(provider: str, program: str | None, contracts: Sequence[str], patient: bool, call: Call) -> int:
+def command(name: str, program: str | None, contracts: Sequence[str], patient: bool, call: Call) -> int:
     if call.instance.session_id is not None:
         raise NotPermitted("only the operator may check a program")
-    names = _chosen(CHECKS[provider](), contracts)
+    from sm.providers.checks import locate
+
+    names = _chosen(check_of(name), contracts)
     if program is not None and "/" in program:
         program = os.path.join(current_directory(), os.path.expanduser(program))
-    program = program or started_program(call.instance, provider)
+    program = program or started_program(call.instance, name)
     if program is None:
-        raise UsageError(
-            f"your configuration starts no program of {provider}", "name one with --program PATH"
-        )
-    record = run_check(call, provider, locate(program, os.environ.get("PATH")), names, patient=patient)
+        raise UsageError(f"your configuration starts no program of {name}", "name one with --program PATH")
+    record = run_check(call, name, locate(program, os.environ.get("PATH")), names, patient=patient)
     call.show_value(asdict(record), lambda _: [])
     return ExternalError.exit_code if record.broken else 0
 
 
 def run_check(
     call: Call, provider: str, path: str, names: Sequence[str] = (), *, patient: bool = False
-) -> CheckRecord:
+) -> "CheckRecord":
     """Try contracts with a program, show each outcome unless the command prints JSON, and return the outcomes.
 
     `names`: the contracts, in order; empty: all. Only the outcomes of all contracts are kept. Raises ExternalError if
     the program does not say its version.
     """
-    check, found = CHECKS[provider](), identify(path)
+    from sm.providers.checks import CheckRecord, CheckRecords, identify
+
+    check, found = check_of(provider), identify(path)
     everything = [contract.name for contract in check.contracts]
     names = names or everything
     began, at = time.monotonic(), now().isoformat(timespec="seconds")
@@ -110,15 +114,19 @@ def run_check(
     return record
 
 
-def _chosen(check: ProgramCheck, contracts: Sequence[str]) -> list[str]:
+def _chosen(check: "ProgramCheck", contracts: Sequence[str]) -> list[str]:
     names = [contract.name for contract in check.contracts]
     if unknown := [name for name in contracts if name not in names]:
         raise UsageError(f"no such contract: {unknown[0]}", f"one of: {', '.join(names)}")
     return [name for name in names if not contracts or name in contracts]
 
 
-def _outcomes(check: ProgramCheck, program: str, names: Sequence[str], *, patient: bool) -> Iterator[Outcome]:
+def _outcomes(
+    check: "ProgramCheck", program: str, names: Sequence[str], *, patient: bool
+) -> "Iterator[Outcome]":
     """Yield the outcome of each contract, and with `patient` another one of each that is broken at first."""
+
+    from sm.providers.checks import CheckStage
 
     def configure(instance: Instance, socket_name: str) -> Mapping[str, object]:
         size = {"width": 120, "height": 40}
@@ -136,11 +144,11 @@ def _outcomes(check: ProgramCheck, program: str, names: Sequence[str], *, patien
             yield from check.run(stage, broken, patience=_PATIENCE)
 
 
-def _line(outcome: Outcome) -> str:
+def _line(outcome: "Outcome") -> str:
     result = "ok" if outcome.holds else "broken"
     return f"{result:<7} {outcome.name}: {outcome.sentence} ({line(outcome.evidence, 400)}; {outcome.seconds:.1f} s)"
 
 
-def _summary(record: CheckRecord) -> str:
+def _summary(record: "CheckRecord") -> str:
     held, count = len(record.outcomes) - len(record.broken), plural(len(record.outcomes), "contract")
     return f"{held} of {count} {'holds' if held == 1 else 'hold'} ({record.seconds:.0f} s)"

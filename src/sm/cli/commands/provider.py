@@ -5,16 +5,18 @@ from collections.abc import Iterable, Iterator
 
 import click
 
-from sm.cli.agent_programs import configured_program, kept_programs, names_no_path
+from sm.cli.agent_programs import configured_program, kept_programs, name_argument, names_no_path
 from sm.cli.call import Call, json_option
 from sm.cli.commands.check import run_check
 from sm.cli.display.output import Table
 from sm.cli.instance import Instance
 from sm.core.lines import JsonObject, line
 from sm.errors import ExternalError, IllegalState, NotPermitted, SmError
-from sm.providers import CHECKS
-from sm.providers.checks import CheckRecord, CheckRecords, locate, version_of
-from sm.providers.kept_programs import KeptPrograms
+
+TYPE_CHECKING = False  # see wire.py
+if TYPE_CHECKING:
+    from sm.providers.checks import CheckRecord
+    from sm.providers.kept_programs import KeptPrograms
 
 INSTALLED = "installed"
 """The word for the program on the PATH of agents, in place of a version."""
@@ -35,13 +37,10 @@ def command() -> None:
 
 
 def _complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> Iterable[str]:
-    kept = kept_programs(
-        Instance(os.environ), str(context.params.get("name") or next(iter(CHECKS)))
-    ).versions()
+    kept = kept_programs(Instance(os.environ), str(context.params.get("name"))).versions()
     return [version for version in (*kept, INSTALLED) if version.startswith(incomplete)]
 
 
-_name = click.argument("name", type=click.Choice(list(CHECKS)), metavar="NAME")
 _version = click.argument("version", metavar="VERSION", shell_complete=_complete)
 
 
@@ -57,11 +56,13 @@ def list_command(call: Call) -> None:
     Examples:
       sm provider ls
     """
+    from sm.providers import CHECKS
+
     call.show_value([entry for name in CHECKS for entry in _entries(call.instance, name)], _table)
 
 
 @command.command()
-@_name
+@name_argument
 @_version
 @click.option("--anyway", is_flag=True, help="Use the version even if contracts are broken.")
 @json_option
@@ -98,7 +99,7 @@ def use(name: str, version: str, anyway: bool, call: Call) -> None:
 
 
 @command.command()
-@_name
+@name_argument
 @json_option
 def update(name: str, call: Call) -> None:
     """Move on to the newest version if all its contracts hold.
@@ -123,7 +124,7 @@ def update(name: str, call: Call) -> None:
 
 
 @command.command()
-@_name
+@name_argument
 @_version
 @json_option
 def rm(name: str, version: str, call: Call) -> None:
@@ -140,11 +141,13 @@ def rm(name: str, version: str, call: Call) -> None:
     call.show_value({"name": name, "version": version}, lambda _: [f"Removed {name} {version}"])
 
 
-def _switch(call: Call, name: str, kept: KeptPrograms, version: str, *, anyway: bool) -> None:
+def _switch(call: Call, name: str, kept: "KeptPrograms", version: str, *, anyway: bool) -> None:
     if version not in kept.versions() and not call.as_json:
         click.echo(f"Getting {name} {line(version, 60)} with npm")
     kept.install(version)
     program = kept.program(version)
+    from sm.providers.checks import CheckRecords
+
     record = CheckRecords(call.instance.paths.checks).find(name, program)
     if record is None:
         record = run_check(call, name, program)
@@ -163,6 +166,8 @@ def _switch(call: Call, name: str, kept: KeptPrograms, version: str, *, anyway: 
 def _entries(instance: Instance, name: str) -> Iterator[JsonObject]:
     kept, program = kept_programs(instance, name), configured_program(instance, name)
     current = kept.current()
+    from sm.providers.checks import CheckRecords, locate
+
     records = CheckRecords(instance.paths.checks)
     if program is not None:
         try:
@@ -177,7 +182,7 @@ def _entries(instance: Instance, name: str) -> Iterator[JsonObject]:
 
 
 def _entry(
-    name: str, version: str | None, path: str, record: CheckRecord | None, *, used: bool
+    name: str, version: str | None, path: str, record: "CheckRecord | None", *, used: bool
 ) -> JsonObject:
     return {
         "name": name,
@@ -192,6 +197,8 @@ def _entry(
 
 def _version_of(path: str) -> str | None:
     """The version that a program says; None: it says none."""
+    from sm.providers.checks import version_of
+
     try:
         return version_of(path)
     except ExternalError:
