@@ -5,10 +5,8 @@ The checks run only `claude --version` and read no credentials. Measured with 2.
 
 import asyncio
 import os
-import re
 import shlex
 import shutil
-import subprocess
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import assert_never
@@ -16,6 +14,7 @@ from typing import assert_never
 from sm.config import Claude
 from sm.errors import ExternalError, UsageError
 from sm.providers.base import TYPED_LINES_MAX, Finding, Login, ProgramFacts, TranscriptRetention, TrustEntry
+from sm.providers.checks import version_of
 from sm.providers.claude.container import require_login
 from sm.providers.claude.home import ClaudeHome, read_object
 from sm.providers.claude.login import login_of_agent
@@ -48,7 +47,6 @@ from sm.providers.readers import SetupQuestion
 from sm.sandboxes.home import ContainerHome
 
 _OLDEST = "2.1"
-_VERSION_S = 10
 
 
 class ClaudeSetup:
@@ -198,22 +196,10 @@ def _version(path: str) -> Finding:
     if not is_claude(path):
         return Finding(True, f"agents are started with {path}; sm does not check its version")
     try:
-        result = subprocess.run(
-            [path, "--version"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_VERSION_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return Finding(False, f"{path} --version failed: {error}", INSTALL)
-    match = re.search(r"(\d+)\.(\d+)\.(\d+)", result.stdout)
-    if match is None:
-        return Finding(False, f"{path} --version prints no version", INSTALL)
-    version = match[0]
-    if list(map(int, match.groups())) < list(map(int, _OLDEST.split("."))):
+        version = version_of(path)
+    except ExternalError as error:
+        return Finding(False, error.message, INSTALL)
+    if list(map(int, version.split("."))) < list(map(int, _OLDEST.split("."))):
         too_old = f"claude {version} at {path} is too old, sm needs {_OLDEST} or newer"
         return Finding(False, too_old, "claude update")
     return Finding(True, f"claude {version} at {path}")
