@@ -76,6 +76,12 @@ def test_outcomes_are_private(records: CheckRecords, program: Path, tmp_path: Pa
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
 
+def test_state_directory_that_a_check_makes_is_private(program: Path, tmp_path: Path) -> None:
+    state = tmp_path / "new" / "state"
+    CheckRecords(str(state / "checks")).save("claude", checked(program))
+    assert state.stat().st_mode & 0o777 == 0o700
+
+
 def test_program_is_found_by_name_and_without_links(program: Path, tmp_path: Path) -> None:
     link = tmp_path / "bin" / "agent"
     link.parent.mkdir()

@@ -83,6 +83,12 @@ def test_only_versions_reach_npm(kept: KeptPrograms, tmp_path: Path, version: st
     assert not (tmp_path / "npm.log").exists()
 
 
+def test_state_directory_that_an_installation_makes_is_private(kept: KeptPrograms, tmp_path: Path) -> None:
+    state = tmp_path / "new" / "state"
+    KeptPrograms(PACKAGE, str(state / "programs"), str(state / "bin")).install("2.1.9")
+    assert state.stat().st_mode & 0o777 == 0o700
+
+
 def test_newest_version_is_that_of_npm(kept: KeptPrograms) -> None:
     assert kept.newest() == "2.1.9"
 

@@ -169,7 +169,11 @@ class CheckRecords:
 
     def save(self, provider: str, record: CheckRecord) -> None:
         """Replace the outcomes of this program."""
-        os.makedirs(self._directory, 0o700, exist_ok=True)
+        for directory in (
+            os.path.dirname(self._directory),
+            self._directory,
+        ):  # of the state, which is private
+            os.makedirs(directory, 0o700, exist_ok=True)
         content = json.dumps({"format": _FORMAT, **asdict(record)}, indent=1)
         lock = os.open(self._directory, os.O_RDONLY | os.O_CLOEXEC)
         try:

@@ -80,7 +80,13 @@ class KeptPrograms:
         target = f"{self._directory}/{version}"
         if os.path.isdir(target):
             return
-        os.makedirs(self._directory, 0o700, exist_ok=True)
+        programs = os.path.dirname(self._directory)
+        for directory in (
+            os.path.dirname(programs),
+            programs,
+            self._directory,
+        ):  # of the state, which is private
+            os.makedirs(directory, 0o700, exist_ok=True)
         new = tempfile.mkdtemp(prefix=".new-", dir=self._directory)
         try:
             # The directory is a project of its own, so that npm neither finds nor changes another one.
