@@ -278,7 +278,7 @@ class ClaudeInstance(Instance):
 
     def prompt(self, session_id: str, text: str) -> None:
         """Paste a prompt as a person does, then press Enter until the input box accepts the prompt."""
-        before = self._typed(session_id)
+        before, asked = self._typed(session_id), len(self.api.turns(text))
         self.tmux("set-buffer", "-b", "person", "--", text)
         self.tmux("paste-buffer", "-p", "-r", "-d", "-b", "person", "-t", f"=claude-{session_id}:")
 
@@ -289,6 +289,9 @@ class ClaudeInstance(Instance):
         typed = until(draft, "the input box shows the prompt")
 
         def accepted() -> bool:
+            # The model is asked before a dialog of this turn is drawn, which a second Enter would answer.
+            if len(self.api.turns(text)) > asked:
+                return True
             dead = self.tmux("display-message", "-p", "-t", f"=claude-{session_id}:", "#{pane_dead}").strip()
             screen = self.screen(session_id)
             if dead == "1" or _BOX in screen:
