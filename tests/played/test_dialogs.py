@@ -93,6 +93,18 @@ def test_answer_without_effect_opens_the_request_again(stuck: Stage) -> None:
     assert (dialog.request["state"], dialog.request["answered_by"]) == ("answered", "terminal")
 
 
+def test_answer_without_effect_opens_the_request_again_after_a_crash(stuck: Stage) -> None:
+    agent = stuck.agent()
+    agent.publish("waiting")
+    dialog = agent.open_dialog("ExitPlanMode", {"plan": "1. do it"})
+    dialog.start_wait()
+    stuck.start_command("approve", dialog.name)
+    dialog.take_decision()
+    stuck.restart()
+    until(lambda: dialog.request["state"] == "open", "the request is open again")
+    assert "did not act on the answer" in dialog.request["reason"]
+
+
 def test_answer_counts_when_the_agent_goes_on_after_it(stuck: Stage) -> None:
     agent = stuck.agent()
     agent.publish("waiting")

@@ -43,7 +43,7 @@ def kept_programs(instance: Instance, name: str) -> "KeptPrograms":
 
 
 def configured_program(instance: Instance, name: str) -> str | None:
-    """The path or the name of the program in the configuration; None: it is another one than the agent CLI.
+    """Return the path or the name of the program in the configuration, or None if it is another than the agent CLI.
 
     Raises ConfigError.
     """
@@ -59,7 +59,7 @@ def names_no_path(instance: Instance, name: str) -> bool:
 
 
 def started_program(instance: Instance, name: str) -> str | None:
-    """The path or the name of the program that new agents start; None: the configuration starts another program."""
+    """Return the path or the name of the program that new agents start, or None if it is another than the agent CLI."""
     program, kept = configured_program(instance, name), kept_programs(instance, name)
     version = kept.current() if program == check_of(name).package.command else None
     return program if version is None else kept.program(version)

@@ -103,9 +103,10 @@ class Merge:
 
 
 def work_of(client: Client, reference: str, seen: Mapping[str, object] | None = None) -> Work:
-    """Find the work of a session. `seen`: as `Call.seen`; None: a program looks.
+    """Find the work of a session. `seen`: as `Call.seen`; without it a program looks.
 
-    Raises IllegalState when there is no repository, and NotPermitted for a sandboxed session."""
+    Raises IllegalState when there is no repository, and NotPermitted for a sandboxed session.
+    """
     session: JsonObject = client.get(session_path(reference), seen)
     worktree = session["worktree"]
     directory = os.path.realpath(worktree["path"] if worktree else session["working_dir"])

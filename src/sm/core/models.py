@@ -287,7 +287,7 @@ class Launch:
     Children of this session inherit them.
     """
     permission: PermissionMode | None = None
-    """The permission mode that the process starts in; None: unknown, or its provider has no such modes."""
+    """The permission mode that the process starts in, if it is known and its provider has such modes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ class CurrentMode:
     source: str
     """The setting or the act that decided it."""
     ordered: PermissionMode | None
-    """The mode that the process started in; None: unknown."""
+    """The mode that the process started in, if it is known."""
     is_attended: bool = False
     """The operator had the terminal on the screen when the agent reported the mode."""
 

@@ -17,7 +17,7 @@ _BLOCK_MAX_BYTES = 256 * 1024
 
 
 def original_path(fork: Fork | None, path: str) -> str | None:
-    """The path of the file that the file at `path` may have copied; None: it is not of the copied conversation.
+    """Return the path of the file that the file at `path` may have copied, or None for another conversation.
 
     An agent CLI finds the original only in the directory in which it writes the copy.
     """

@@ -32,7 +32,7 @@ class PermissionModes:
         self._usage = usage
 
     async def current(self, session: Session) -> CurrentMode | None:
-        """The permission mode of the session's last process; None: unknown, or its provider has no modes."""
+        """Return the permission mode of the session's last process, or None if it is unknown or there are no modes."""
         launch = await self._store.launch(session.id)
         return current_mode(launch.permission, await self._store.measures.facts(session.id), session.runs)
 

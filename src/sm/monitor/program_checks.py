@@ -89,7 +89,7 @@ class ProgramChecks(AgentListener):
         return [f"{what}: checked on {record.checked_at[:10]}, all contracts hold"]
 
     def _path(self, session: Session) -> str | None:
-        """The program that a live agent on this host runs; None: it is not one of its provider."""
+        """Return the program that a live agent on this host runs, or None if it is not one of its provider."""
         provider = self._providers.get(session.provider)
         if provider is None or session.process is None or session.effective_mode is not TrustLevel.DIRECT:
             return None

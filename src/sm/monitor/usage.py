@@ -153,7 +153,7 @@ class UsageMeter:
         return observations
 
     def _original(self, session_id: str, fork: Fork | None, path: str, below: Root) -> Original | None:
-        """The file of which the file at `path` may have copied lines; None: of none."""
+        """Return the file of which the file at `path` may have copied lines, or None."""
         original = original_path(fork, path)
         if original is None:
             return None

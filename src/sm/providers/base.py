@@ -411,7 +411,7 @@ class Provider(Protocol):
         """
 
     def permission_mode(self, agent: AgentConfig, program: ProgramFacts) -> PermissionMode | None:
-        """The mode of a new session of this agent type without a parent; None: there are no such modes."""
+        """Return the mode of a new session of this type without a parent, or None if there are no such modes."""
         return None
 
     def home_files(self, environment: Mapping[str, str]) -> Mapping[str, str]:
@@ -474,7 +474,7 @@ class Provider(Protocol):
 
     @property
     def program(self) -> str | None:
-        """The path or the name of the agent CLI that the configuration starts; None: it is another program."""
+        """The path or the name of the agent CLI in the configuration, unless it names another program."""
         return None
 
     @property

@@ -183,7 +183,7 @@ class CheckRecords:
             os.close(lock)
 
     def find(self, provider: str, path: str) -> CheckRecord | None:
-        """The outcomes of the program that is at this path now; None: it was not checked.
+        """Find the outcomes of the program that is at this path now. Returns None if it was not checked.
 
         Reads the whole program only if its size or its time differ from those of each checked program.
         """
@@ -208,7 +208,7 @@ class CheckRecords:
 
 
 def _read(path: str) -> CheckRecord | None:
-    """The outcomes in a file; None: the file is missing, broken, or of another format."""
+    """Read the outcomes in a file. Returns None if the file is missing, broken, or of another format."""
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"))
         if document.pop("format") != _FORMAT:

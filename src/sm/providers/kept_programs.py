@@ -45,7 +45,7 @@ class KeptPrograms:
         return os.path.realpath(f"{self._directory}/{version}/node_modules/.bin/{self._package.command}")
 
     def current(self) -> str | None:
-        """The version that agents use; None: the one on their PATH."""
+        """Return the version that agents use, or None if it is the one on their PATH."""
         try:
             with open(self._launcher, encoding="utf-8") as file:
                 text = file.read(65_536)
@@ -54,7 +54,7 @@ class KeptPrograms:
         return next((version for version in self.versions() if text == self._launch(version)), None)
 
     def use(self, version: str | None) -> None:
-        """Let new agents use a kept version; None: the one on their PATH. Raises ExternalError."""
+        """Let new agents use a kept version, or without one that on their PATH. Raises ExternalError."""
         try:
             if version is None:
                 if os.path.lexists(self._launcher):

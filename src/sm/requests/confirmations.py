@@ -125,12 +125,19 @@ class Confirmations:
             and not request.agent
             and session.status is Status.WAITING_INPUT
             and session.status_at <= request.state_at
-            and self._newest.get(session.id) == request.id
+            and self._newest_of(session.id) == request.id
             and not any(
                 r.session_id == session.id and r.open and r.hook
                 for r in self._store.mail.open.requests.values()
             )
         )
+
+    def _newest_of(self, session_id: str) -> int | None:
+        """Find the last request of a hook. An earlier daemon may have seen it, and left its answer to confirm."""
+        known = self._newest.get(session_id)
+        if known is not None:
+            return known
+        return max((r.id for r in self.pending if r.session_id == session_id), default=None)
 
     async def reopen_ignored(self) -> None:
         """Open requests again whose dialog is still open although their hook printed the answer."""

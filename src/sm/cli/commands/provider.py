@@ -196,7 +196,7 @@ def _entry(
 
 
 def _version_of(path: str) -> str | None:
-    """The version that a program says; None: it says none."""
+    """Return the version that a program says, or None if it says none."""
     from sm.providers.checks import version_of
 
     try:

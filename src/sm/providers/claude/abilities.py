@@ -49,7 +49,7 @@ class Abilities:
         return (_SNAPSHOT, "off") if _SNAPSHOT in self.options else ()
 
     def answered_mode(self, mode: str, of_user: str) -> str | None:
-        """The `permissions.defaultMode` that keeps claude from offering another one; None: it makes no offer.
+        """Return the `permissions.defaultMode` that keeps claude from offering another, or None without an offer.
 
         A claude whose user has chosen a mode asks at the start, before its input box appears, whether `auto` shall
         replace the choice, and Enter accepts. It does not ask where other settings have a mode (measured with 2.1.332).

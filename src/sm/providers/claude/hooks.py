@@ -165,7 +165,7 @@ def _compact_command(payload: Mapping[str, Any], at: float) -> AcceptedInput | N
 
 
 def _peer(prompt: str) -> str | None:
-    """The name of another claude that sent this prompt (measured with 2.1.332); None: it is from none."""
+    """Return the name of another claude that sent this prompt (measured with 2.1.332), or None."""
     message = _PEER.match(prompt)
     if message is None:
         return None

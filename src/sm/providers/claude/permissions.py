@@ -34,13 +34,13 @@ def shown_mode(mode: str) -> str:
 
 
 def mode_of(flags: Sequence[str]) -> str | None:
-    """The permission mode in the flags, as `canonical`; None: not given. The last one wins."""
+    """Return the permission mode in the flags, as `canonical`, or None without one. The last one wins."""
     word = mode_word_in(flags)
     return None if word is None else canonical(word)
 
 
 def mode_word_in(flags: Sequence[str]) -> str | None:
-    """The word for the permission mode in the flags, as it is written there; None: not given."""
+    """Return the word for the permission mode in the flags, as it is written there, or None without one."""
     mode = None
     for index, flag in enumerate(flags):
         if flag == _SKIP:

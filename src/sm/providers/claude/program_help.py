@@ -50,7 +50,7 @@ class ProgramHelp:
         return answer or ProgramFacts()
 
     async def _keep(self, file: _File, environment: Mapping[str, str]) -> ProgramFacts | None:
-        """The answers; None: there are none, and the program is asked again later."""
+        """Return the answers, or None without any. Then the program is asked again later."""
         answer = await _ask(file[0], environment)
         if answer is None:
             asyncio.get_running_loop().call_later(_ASKED_AGAIN_S, self._forget, file)

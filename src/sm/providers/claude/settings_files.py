@@ -69,7 +69,7 @@ def hooks_off(
     *,
     managed: str = MANAGED,
 ) -> HooksOff | None:
-    """The setting that turns off the hooks of sm; None: they run. Arguments: as for `settings_files`."""
+    """Return the setting that turns off the hooks of sm, or None if they run. Arguments: as for `settings_files`."""
     off = None
     for path, settings in settings_files(environment, working_dir, home, managed):
         value = settings.get(_OFF)
