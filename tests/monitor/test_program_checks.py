@@ -116,6 +116,33 @@ async def test_kept_outcome_needs_no_check(world: CheckedWorld) -> None:
     assert world.checks.trouble() == []
 
 
+async def test_program_that_was_replaced_is_checked_again(
+    world: CheckedWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "claude"
+    program.write_text("one")
+    world.provider.program = str(program)
+    monkeypatch.setattr("sm.monitor.program_checks.program_of", lambda process: str(program))
+    async with world.running():
+        await world.settled()
+        program.write_text("another")
+        assert world.checks.facts(world.session) == [UNCHECKED]
+        await world.checks.prompt_accepted(world.session.id, PROMPT, Source.HOOK)
+        await world.settled()
+    assert len(world.runs) == 2
+
+
+async def test_agent_whose_program_is_gone_is_named(
+    world: CheckedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.provider.program = "/opt/claude (deleted)"
+    monkeypatch.setattr("sm.monitor.program_checks.program_of", lambda process: "/opt/claude (deleted)")
+    async with world.running():
+        await world.settled()
+    assert not world.runs
+    assert world.checks.facts(world.session) == ["its claude was replaced or removed since its start"]
+
+
 async def test_check_that_gives_no_outcome_is_not_repeated(world: CheckedWorld) -> None:
     world.has_outcome = False
     async with world.running():

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple
 
 from sm.core.lines import plural
 from sm.core.models import Session
@@ -18,8 +19,17 @@ from sm.store import Store
 
 log = logging.getLogger(__name__)
 
+_REMOVED = " (deleted)"
+"""The end of the path of a program whose file is gone (proc(5), /proc/pid/exe)."""
+
 RunCheck = Callable[[str, str], Awaitable[None]]
 """Check the program at a path for a provider, and keep the outcome. May take minutes."""
+
+
+class _Program(NamedTuple):
+    path: str
+    size: int
+    mtime_ns: int
 
 
 class ProgramChecks(AgentListener):
@@ -40,9 +50,9 @@ class ProgramChecks(AgentListener):
         self._records = records
         self._providers = providers
         self._run_check = run_check
-        self._found: dict[str, CheckRecord | None] = {}
-        """The outcomes by path; None: the program was not checked."""
-        self._due: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
+        self._found: dict[_Program, CheckRecord | None] = {}
+        """The outcomes of each program, without any for one that was not checked."""
+        self._due: asyncio.Queue[tuple[str, _Program]] = asyncio.Queue()
 
     async def prompt_accepted(self, session_id: str, accepted: AcceptedInput, source: Source) -> None:
         session = self._store.sessions.get(session_id)
@@ -54,11 +64,11 @@ class ProgramChecks(AgentListener):
         for session in list(self._store.sessions.values()):
             self._look(session)
         while True:
-            provider, path = await self._due.get()
+            provider, program = await self._due.get()
             try:
-                await self._settle(provider, path)
+                await self._settle(provider, program)
             except Exception:
-                log.exception("failed to check the program %s", path)
+                log.exception("failed to check the program %s", program.path)
             finally:
                 self._due.task_done()
 
@@ -70,17 +80,20 @@ class ProgramChecks(AgentListener):
         """Name each program of a live agent that breaks a contract."""
         lines = []
         for session in self._store.sessions.values():
-            record = self._found.get(self._path(session) or "")
+            program = self._program(session)
+            record = None if program is None else self._found.get(program)
             if record is not None and record.broken:
                 lines.append(_broken_line(session.provider, record))
         return list(dict.fromkeys(lines))
 
     def facts(self, session: Session) -> list[str]:
         """Say of the program of a live agent whether its contracts were tried."""
-        path = self._path(session)
-        if path is None:
+        program = self._program(session)
+        if program is None:
             return []
-        record = self._found.get(path)
+        if program.path.endswith(_REMOVED):
+            return [f"its {session.provider} was replaced or removed since its start"]
+        record = self._found.get(program)
         if record is None:
             return [f"it is not checked whether sm and this {session.provider} understand each other"]
         if record.broken:
@@ -88,22 +101,25 @@ class ProgramChecks(AgentListener):
         what = f"{session.provider} {record.program.version}"
         return [f"{what}: checked on {record.checked_at[:10]}, all contracts hold"]
 
-    def _path(self, session: Session) -> str | None:
+    def _program(self, session: Session) -> _Program | None:
         """Return the program that a live agent on this host runs, or None if it is not one of its provider."""
         provider = self._providers.get(session.provider)
-        if provider is None or session.process is None or session.effective_mode is not TrustLevel.DIRECT:
+        if provider is None or session.process is None or session.exit is not None:
+            return None
+        if session.effective_mode is not TrustLevel.DIRECT:
             return None
         path = program_of(session.process)
-        return path if path is not None and provider.is_own_program(path) else None
+        return _identity(path) if path is not None and provider.is_own_program(path) else None
 
     def _look(self, session: Session) -> None:
-        path = self._path(session)
-        if path is not None and path not in self._found:
-            self._found[path] = None
-            self._due.put_nowait((session.provider, path))
+        program = self._program(session)
+        if program is not None and program not in self._found:
+            self._found[program] = None
+            self._due.put_nowait((session.provider, program))
 
-    async def _settle(self, provider: str, path: str) -> None:
+    async def _settle(self, provider: str, program: _Program) -> None:
         """Find the outcomes of a program, and have it checked if there are none."""
+        path = program.path
         record = await asyncio.to_thread(self._records.find, provider, path)
         is_wanted = self._providers[provider].checks_programs and await asyncio.to_thread(
             os.path.isfile, path
@@ -112,13 +128,22 @@ class ProgramChecks(AgentListener):
             log.info("check whether sm and %s understand each other", path)
             await self._run_check(provider, path)
             record = await asyncio.to_thread(self._records.find, provider, path)
-        self._found[path] = record
+        self._found[program] = record
         if record is None:
             return
         if record.broken:
             log.warning("%s", _broken_line(provider, record))
         else:
             log.info("%s %s: all contracts hold", provider, record.program.version)
+
+
+def _identity(path: str) -> _Program:
+    """Describe the file at a path, which an update may replace."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return _Program(path, 0, 0)
+    return _Program(path, status.st_size, status.st_mtime_ns)
 
 
 def _broken_line(provider: str, record: CheckRecord) -> str:
