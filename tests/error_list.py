@@ -42,6 +42,7 @@ PASSED_ON = {
     "sm/config/definitions.py:read_definition": "<line>:<column>: <key>: <mistake>",
     "sm/config/loading.py:load": "<path>:<line>:<column>: <key>: <mistake>",
     "sm/daemon/outbox.py:_start": "cannot run <program>: <reason>",
+    "sm/providers/claude/dialect/loading.py:load_own": "<path>: <mistake in a fact>",
     "sm/sessions/plan.py:_mode": "unknown lifecycle mode '<mode>': use auto, manual or supervised",
     "sm/sessions/pairings.py:_level": "unknown trust level <value>: use sandboxed or direct",
     "sm/sessions/restore.py:_give_up_sandbox": "unknown trust level <value>: use sandboxed or direct",

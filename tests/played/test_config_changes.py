@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sm.core.timers import TimerKind
+from sm.providers.claude.screen import State, read_title
 from tests.sim.file_events import PlayedNotices
 from tests.sim.stage import INSTANCE_CONFIG, Instance
 
@@ -229,3 +230,22 @@ def test_changed_briefing_is_that_of_the_next_agent() -> None:
         briefing.write_text("two")
         instance.wait(WITHIN_S)
         assert problems(instance) == []
+
+
+def test_dialect_beside_the_configuration_counts_while_the_daemon_runs() -> None:
+    with Instance() as instance:
+        instance.start_daemon()
+        own = instance.config.parent / "dialect" / "claude.toml"
+        own.parent.mkdir()
+        own.write_text('[title.busy]\ntexts = ["◰-◳"]\n')
+        instance.wait(WITHIN_S)
+        assert read_title("◰ title") is State.WORKING
+        own.write_text('[title.bussy]\ntexts = ["◰"]\n')
+        instance.wait(WITHIN_S)
+        (problem,) = problems(instance)
+        assert f"{own}: there is no fact title.bussy; do you mean title.busy?" in problem
+        assert read_title("◰ title") is State.WORKING  # the last one without a mistake stays
+        own.unlink()
+        instance.wait(WITHIN_S)
+        assert problems(instance) == []
+        assert read_title("◰ title") is None

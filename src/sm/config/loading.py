@@ -4,7 +4,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from difflib import get_close_matches
 from typing import Any, NamedTuple, TypeVar, get_args
@@ -24,6 +24,8 @@ MISTAKES_MAX = 20
 """More mistakes in a file are only counted."""
 _MAX_DEPTH = 32
 BRIEFING_MAX_BYTES = 32 * 1024
+_DIALECT = "dialect/claude.toml"
+"""The default of `claude.dialect`, in the directory of the configuration."""
 _HINT = "show every key with its default: sm config --example"
 
 
@@ -202,7 +204,7 @@ def load(path: str) -> LoadedConfig:
     """
     read, warnings = _read(path)
     if read is None:
-        return LoadedConfig(Config().model_copy(deep=True), files={path: None})
+        return _with_dialect(path, LoadedConfig(Config().model_copy(deep=True), files={path: None}))
     content = read.data
     try:
         text = content.decode("utf-8")
@@ -238,7 +240,17 @@ def load(path: str) -> LoadedConfig:
         raise ConfigError("\n".join(lines), _HINT)
     # pydantic gives the same default sections to every configuration.
     own = config.model_copy(deep=True)
-    return LoadedConfig(own, (*warnings, *_overridden(config)), token, files)
+    return _with_dialect(path, LoadedConfig(own, (*warnings, *_overridden(config)), token, files))
+
+
+def _with_dialect(path: str, loaded: LoadedConfig) -> LoadedConfig:
+    """Find the operator's dialect, which may be beside the configuration at `path`."""
+    config = loaded.config
+    used = config.claude.dialect or f"{os.path.dirname(path)}/{_DIALECT}"
+    stamp = stamp_of(used)
+    if config.claude.dialect is None and stamp is not None:
+        config = config.model_copy(update={"claude": config.claude.model_copy(update={"dialect": used})})
+    return replace(loaded, config=config, files={**loaded.files, used: stamp})
 
 
 def _bounded(path: str, limit_bytes: int) -> Content:

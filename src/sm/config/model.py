@@ -185,6 +185,9 @@ class Claude(Section):
     briefing: AbsolutePath | None = None
     """Absolute path of a text file that replaces the built-in briefing, which every agent gets before its task. sm
     fills in {name} {id} {agent_type} {parent} {trust} {working_dir} {agent_types} {tools}."""
+    dialect: AbsolutePath | None = None
+    """Absolute path of a TOML file with words and facts of claude that count before those of sm, for a version that sm
+    does not understand yet (docs/guide/claude.md). null: dialect/claude.toml beside this file, if it is there."""
     # No default type is `spawnable`: Engineer and Explore bypass all permissions, and any agent could gain these with
     # one `sm spawn`. Only the operator may allow such an escalation.
     agent_configs: Annotated[dict[AgentType, AgentConfig], NOTHING] = {

@@ -100,6 +100,8 @@ class ProgramCheck(Protocol):
 
     contracts: Sequence[Contract]
     package: ProgramPackage
+    facts: str
+    """The TOML of all that sm knows about the agent CLI. Users may write such a file too."""
 
     def configuration(self, program: str) -> Mapping[str, object]:
         """The document of the configuration for the private instance, without its tmux server."""

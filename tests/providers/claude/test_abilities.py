@@ -12,7 +12,7 @@ from tests.claude_help import VERSIONS, program_facts
 @pytest.mark.parametrize("version", VERSIONS)
 def test_abilities_have_the_version_the_options_and_the_modes_of_a_program(version: str) -> None:
     found = abilities_of(program_facts(version))
-    assert found.version == tuple(map(int, version.split(".")))
+    assert found.known.version == tuple(map(int, version.split(".")))
     assert {"--model", "--settings", "--permission-mode", "--append-system-prompt"} <= found.options
     word = "default" if version == "2.1.197" else "manual"
     assert found.modes == {"plan", "dontAsk", word, "acceptEdits", "auto", "bypassPermissions"}
@@ -24,7 +24,7 @@ def test_abilities_have_the_version_the_options_and_the_modes_of_a_program(versi
 @pytest.mark.parametrize("help", ["", "no options", "  --permission-mode <mode>  (choices: )", "\0" * 99])
 def test_program_without_answers_gets_only_what_every_version_accepts(help: str) -> None:
     found = abilities_of(ProgramFacts("", help))
-    assert (found.version, found.own_options, found.mode_word("default")) == (None, (), "default")
+    assert (found.known.version, found.own_options, found.mode_word("default")) == (None, (), "default")
     assert found.knows_mode("plan")
 
 

@@ -101,7 +101,7 @@ def test_usage_is_read_from_every_line_so_that_the_maximum_per_message_counts() 
         result("t1"),
         assistant("m2", usage(20, 60, 6000, 70), text("done")),
         assistant("s1", usage(5, 150, 300, 300), text("from below"), isSidechain=True),
-        assistant("m3", usage(0, 0), text("No response requested."), model=SYNTHETIC),
+        assistant("m3", usage(0, 0), text("No response requested."), model="<synthetic>"),
     ]
     read = [fact for fact in facts_of(lines) if isinstance(fact, Usage)]
     assert sum(u.output for u in read) == 352  # the wrong total, added up by lines
@@ -339,7 +339,7 @@ def mark(kind: MarkKind, text: str = "", prompt_id: str | None = "p1", **more: A
                 "e",
                 usage(0, 0),
                 text("API Error: 529 Overloaded"),
-                model=SYNTHETIC,
+                model="<synthetic>",
                 isApiErrorMessage=True,
                 error="server_error",
                 apiErrorStatus=529,
@@ -347,7 +347,7 @@ def mark(kind: MarkKind, text: str = "", prompt_id: str | None = "p1", **more: A
             mark(MarkKind.API_ERROR, "API Error: 529 Overloaded", None, detail="server_error", http_status=529),
         ),
         (
-            assistant("i", usage(0, 0), text("I was about to"), model=SYNTHETIC),
+            assistant("i", usage(0, 0), text("I was about to"), model="<synthetic>"),
             mark(MarkKind.TEXT, "I was about to", None, detail=SYNTHETIC),
         ),
         (
@@ -487,7 +487,7 @@ def test_texts_of_the_agent_itself_are_not_kept_whole() -> None:
         user("Operation stopped by hook: wait"),
         line("system", subtype="informational", content="UserPromptSubmit operation blocked by hook:\nno"),
         user("This session continues", isCompactSummary=True, isVisibleInTranscriptOnly=True),
-        assistant("m", usage(0, 0), text("No response requested."), model=SYNTHETIC),
+        assistant("m", usage(0, 0), text("No response requested."), model="<synthetic>"),
     ],
 )
 def test_irrelevant_or_malformed_line_has_no_facts(raw: bytes) -> None:

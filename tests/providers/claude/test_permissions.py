@@ -2,10 +2,10 @@
 
 import pytest
 
-from sm.providers.claude.permissions import RANKS, limit_to_parent, mode_of, shown_mode
+from sm.providers.claude.permissions import limit_to_parent, mode_of, ranks, shown_mode
 
 SKIP, MAY_SKIP = "--dangerously-skip-permissions", "--allow-dangerously-skip-permissions"
-MODES = tuple(RANKS)
+MODES = tuple(ranks())
 LIFTS = "limited by the parent's permissions; to allow more, set spawnable: true for the agent type"
 
 
@@ -38,11 +38,11 @@ def test_limit_to_parent_lowers_the_mode_of_a_child_only_above_that_of_its_paren
 ) -> None:
     kept, warnings = limit_to_parent(flags(child), flags(parent))
     requested, most = child or "default", parent or "default"
-    if RANKS[requested] <= RANKS[most]:
+    if ranks()[requested] <= ranks()[most]:
         assert warnings == ()
     else:
         assert warnings == (f"permission mode {shown_mode(most)}, not {shown_mode(requested)}: {LIFTS}",)
-    lower = most if child is None or RANKS[requested] > RANKS[most] else requested
+    lower = most if child is None or ranks()[requested] > ranks()[most] else requested
     if parent == "bypassPermissions":
         assert kept == flags(child)
     else:
@@ -58,8 +58,8 @@ def test_limit_to_parent_inserts_the_mode_right_after_the_program() -> None:
 
 
 def test_permission_modes_are_ranked_by_what_they_allow_without_asking() -> None:
-    assert list(RANKS) == ["plan", "dontAsk", "default", "acceptEdits", "auto", "bypassPermissions"]
-    assert list(RANKS.values()) == sorted(set(RANKS.values()))
+    assert list(ranks()) == ["plan", "dontAsk", "default", "acceptEdits", "auto", "bypassPermissions"]
+    assert list(ranks().values()) == sorted(set(ranks().values()))
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,10 @@ from sm.mcp.tools import TOOLS
 from sm.providers import PROVIDERS
 from sm.providers.base import AgentPlan, Fork, GrantedCapabilities, InputMethod, PlanContext, ProgramFacts
 from sm.providers.claude import ClaudeProvider
-from sm.providers.claude.abilities import OWN_ENVIRONMENT
+from sm.providers.claude.abilities import own_environment
 from sm.providers.claude.briefing import TEMPLATE, briefing
 from sm.providers.claude.hooks import EVENTS
-from sm.providers.claude.permissions import RANKS, canonical, mode_of, mode_word_in
+from sm.providers.claude.permissions import canonical, mode_of, mode_word_in, ranks
 from sm.providers.claude.plan import as_text
 from sm.providers.claude.settings import UNASKED, UNASKED_TOOLS
 from sm.providers.claude.trouble import INSTALL
@@ -95,7 +95,7 @@ def test_command_line_has_options_then_settings_of_sm_then_the_prompt() -> None:
     )  # fmt: skip
     assert planned.flags == planned.argv[: planned.argv.index("--session-id")]
     assert (planned.model, planned.conversation) == ("opus", UUID)
-    assert planned.environment == {**OWN_ENVIRONMENT, "A": "1"}
+    assert planned.environment == {**own_environment(), "A": "1"}
     assert (planned.prompt_file, planned.typed_prompt, planned.warnings) == (None, None, ())
 
 
@@ -636,7 +636,7 @@ def test_child_and_its_fork_get_at_most_the_permission_mode_of_the_parent(
     assert value_of(forked.argv, "--permission-mode") == value_of(forked.flags, "--permission-mode") == mode
     free = provider().plan(SpawnRequest(agent_type), start(agent_type)).flags
     capped = value_of(provider().resume(given, free, OLD, fork=True).argv, "--permission-mode")
-    assert RANKS[capped] <= RANKS[mode]
+    assert ranks()[capped] <= ranks()[mode]
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ Examples:
   sm check claude
   sm check claude --program ~/other/claude
   sm check claude --contract plan --contract urgent
+  sm check claude --facts
 """
 
 import os
@@ -65,8 +66,18 @@ _PATIENCE = 3
     is_flag=True,
     help="Try a broken contract once more with longer time limits: for a busy machine.",
 )
+@click.option(
+    "--facts",
+    is_flag=True,
+    help="Print what sm knows about this agent CLI, in the form of a data file, and exit.",
+)
 @json_option
-def command(name: str, program: str | None, contracts: Sequence[str], patient: bool, call: Call) -> int:
+def command(
+    name: str, program: str | None, contracts: Sequence[str], patient: bool, facts: bool, call: Call
+) -> int:
+    if facts:
+        click.echo(check_of(name).facts, nl=False)
+        return 0
     if call.instance.session_id is not None:
         raise NotPermitted("only the operator may check a program")
     from sm.providers.checks import locate

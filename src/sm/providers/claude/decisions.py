@@ -11,6 +11,7 @@ from sm.core.requests import Answer, Question, Request
 from sm.core.states import RequestKind
 from sm.core.text import escape_marks
 from sm.providers.claude import values
+from sm.providers.claude.dialect import current
 from sm.providers.readers import Dialog
 
 _ASKS = "AskUserQuestion"
@@ -23,6 +24,7 @@ def read_dialog(payload: Mapping[str, Any], *, cut: bool) -> Dialog | None:
 
     A question with missing texts becomes a permission, so that a person still sees its subject.
     """
+    payload = current().renamed("hook", payload)
     tool = values.word(payload.get("tool_name"))
     if payload.get("hook_event_name") != "PermissionRequest" or not tool:
         return None

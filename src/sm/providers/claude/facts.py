@@ -20,6 +20,7 @@ from sm.core.text import MARK
 from sm.core.usage import ToolUse, Usage
 from sm.providers.claude import values
 from sm.providers.claude.background import is_notification
+from sm.providers.claude.dialect import current
 from sm.providers.claude.pasted_text import without_paste_tags
 from sm.providers.claude.pricing import with_tariff
 from sm.providers.claude.todos import TodoChange, TodoList, task_change, todo_list
@@ -28,8 +29,8 @@ WHOLE_MAX = 300_000
 """Maximum characters of a text that stays in memory untruncated."""
 _VALUES_MAX = 30_000
 """Maximum commas in a line: the parser lets no other thread run until it has read the whole line."""
-SYNTHETIC = "<synthetic>"
-"""The model of messages that Claude Code generated itself."""
+SYNTHETIC = "synthetic"
+"""The detail of a text that no model wrote."""
 FAST = "fast:"
 """Prefix of the model for messages in fast mode, which has separate prices."""
 
@@ -76,7 +77,7 @@ class MarkKind(StrEnum):
     PROMPT = "prompt"
     """A turn begins. detail: the author of the prompt (`human`, `task-notification`), or its source (`queued`)."""
     TEXT = "text"
-    """A text of the assistant. detail `<synthetic>`: the rest of a message after an interrupt."""
+    """A text of the assistant. detail SYNTHETIC: the rest of a message after an interrupt."""
     TURN_FINISHED = "turn_finished"
     """Also after an API error; not after an interrupt."""
     INTERRUPTED = "interrupted"
@@ -146,7 +147,7 @@ def facts(line: bytes) -> tuple[Fact, ...]:
     try:
         # Not orjson, which rejects lone surrogates: JavaScript leaves them when it truncates an emoji.
         value = json.loads(line.decode("utf-8", "replace"))
-        return tuple(_read(value)) if isinstance(value, dict) else ()
+        return tuple(_read(current().renamed("transcript", value))) if isinstance(value, dict) else ()
     except (ValueError, RecursionError):  # RecursionError: thousands of brackets
         return ()
 
@@ -222,7 +223,9 @@ def _assistant(line: _Line) -> Iterator[Fact]:
         yield replace(error, http_status=values.count(line.value.get("apiErrorStatus")))
         return
     model = values.name(message.get("model"))
-    if model != SYNTHETIC:
+    words = current()
+    is_synthetic = model in words.texts("transcript.synthetic")
+    if not is_synthetic:
         if version := values.name(line.value.get("version")):
             yield Writer(line.at, version, line.sidechain)
         yield from _usage(line, message, model)
@@ -230,9 +233,9 @@ def _assistant(line: _Line) -> Iterator[Fact]:
         match block.get("type"):
             case "text":
                 text = values.string(block.get("text"))
-                if model == SYNTHETIC and text != "No response requested.":
+                if is_synthetic and text not in words.texts("transcript.nothing_said"):
                     yield line.mark(MarkKind.TEXT, text, SYNTHETIC)
-                elif model != SYNTHETIC and text.strip():
+                elif not is_synthetic and text.strip():
                     yield line.mark(MarkKind.TEXT, text)
             case "tool_use":
                 yield from _tool_use(line, block)
@@ -282,17 +285,10 @@ def _user(line: _Line) -> Iterator[Fact]:
     for result in results:
         yield from _tool_result(line, result, alone=len(results) == 1)
     text = values.words(content)
-    if text.startswith("[Request interrupted by user"):
+    if text.startswith(current().texts("transcript.interrupted")):
         yield line.mark(MarkKind.INTERRUPTED, text)
     elif not results and line.value.get("isCompactSummary") is not True:
         yield from _prompt_marks(line, text)
-
-
-_REJECTIONS = (
-    "The user doesn't want to proceed with this tool use. The tool use was rejected",
-    "Permission for this tool use was denied. The tool use was rejected",
-)
-"""The text for the model after a refusal with instructions, of the agent itself and of a sub-agent."""
 
 
 def _tool_result(line: _Line, block: Mapping[str, Any], *, alone: bool) -> Iterator[Fact]:
@@ -302,10 +298,11 @@ def _tool_result(line: _Line, block: Mapping[str, Any], *, alone: bool) -> Itera
     meant = line.value.get("toolUseResult") if alone else None
     is_error = block.get("is_error") is True
     text = values.cut(values.words(block.get("content"))) if is_error else ""
+    words = current()
     rejected = is_error and (
-        meant == "User rejected tool use"
-        or line.value.get("toolDenialKind") == "user-rejected"
-        or text.startswith(_REJECTIONS)
+        meant in words.texts("transcript.rejected_result")
+        or line.value.get("toolDenialKind") in words.texts("transcript.rejected_kind")
+        or text.startswith(words.texts("transcript.rejected"))
     )
     todos = None if is_error else task_change(values.mapping(meant))
     digest = values.digest("", block.get("content"))
@@ -314,7 +311,6 @@ def _tool_result(line: _Line, block: Mapping[str, Any], *, alone: bool) -> Itera
         yield line.mark(MarkKind.REJECTED, text)
 
 
-_OUTPUT_TAGS = ("local-command-stdout", "local-command-stderr", "bash-stdout", "bash-stderr")
 _STYLE = re.compile("\x1b\\[[0-9;:]*m")
 
 
@@ -322,10 +318,11 @@ def _prompt_marks(line: _Line, text: str) -> Iterator[Mark]:
     """Classify a user line without results: a command, its output, or a prompt."""
     text, pasted = without_paste_tags(text)
     if not pasted and text.lstrip().startswith("<"):  # otherwise a prompt that quotes a tag
-        name, typed = _tag_content(text, "command-name"), _tag_content(text, "bash-input")
-        output = [inside for tag in _OUTPUT_TAGS if (inside := _tag_content(text, tag)) is not None]
+        name, typed = _tagged(text, "command_tag"), _tagged(text, "shell_tag")
+        tags = current().texts("transcript.output_tags")
+        output = [inside for tag in tags if (inside := _tag_content(text, tag)) is not None]
         if name is not None:
-            yield line.mark(MarkKind.COMMAND, f"{name} {_tag_content(text, 'command-args') or ''}".strip())
+            yield line.mark(MarkKind.COMMAND, f"{name} {_tagged(text, 'arguments_tag') or ''}".strip())
             return
         if typed is not None:
             yield line.mark(MarkKind.COMMAND, f"!{typed}")
@@ -335,11 +332,17 @@ def _prompt_marks(line: _Line, text: str) -> Iterator[Mark]:
             return
     origin = values.name(values.mapping(line.value.get("origin")).get("kind"))
     source = origin or values.name(line.value.get("promptSource"))
-    if not source and text.startswith(_STOPPED):
+    if not source and text.startswith(current().texts("transcript.hook_stopped")):
         return  # a system line reports the same
     # Meta lines without an origin are reminders to the model, and hook answers within a turn.
     if text.strip() and (origin or line.value.get("isMeta") is not True):
         yield replace(line.mark(MarkKind.PROMPT, text, source), pasted=pasted)
+
+
+def _tagged(text: str, name: str) -> str | None:
+    """The content of the first element that has one of the tags of a fact."""
+    contents = (_tag_content(text, tag) for tag in current().texts(f"transcript.{name}"))
+    return next((content for content in contents if content is not None), None)
 
 
 def _tag_content(text: str, tag: str) -> str | None:
@@ -372,7 +375,7 @@ def _system(line: _Line) -> Iterator[Fact]:
             )
         case "local_command" if content.lstrip().startswith("<"):
             yield from _prompt_marks(line, content)
-        case "informational" if content.startswith("Unknown command"):
+        case "informational" if content.startswith(current().texts("transcript.unknown_command")):
             yield _output(line, content)
         case "informational" if value.get("preventContinuation") is True:
             yield from _refusal(line, content)
@@ -380,22 +383,21 @@ def _system(line: _Line) -> Iterator[Fact]:
             pass
 
 
-_REFUSED = "UserPromptSubmit operation blocked by hook:\n"
-_OF_PROMPT = "\n\nOriginal prompt: "
-_STOPPED = "Operation stopped by hook"
-
-
 def _refusal(line: _Line, text: str) -> Iterator[Mark]:
     """The answer of a user's hook to a prompt: `decision: block`, exit code 2 or `continue: false`."""
-    if text.startswith(_REFUSED):
-        answer = text.removeprefix(_REFUSED)
-        # The hook's own words may hold this separator; prefer the one directly before a message header of sm.
-        before_header = answer.find(f"{_OF_PROMPT}{MARK} from ")
-        at = before_header if before_header >= 0 else answer.find(_OF_PROMPT)
-        why, prompt = (answer, "") if at < 0 else (answer[:at], answer[at + len(_OF_PROMPT) :])
-        yield line.mark(MarkKind.REFUSED, prompt, values.cut(why))
-    elif text.startswith(_STOPPED):
-        yield line.mark(MarkKind.STOPPED, detail=values.cut(text.removeprefix(_STOPPED).removeprefix(": ")))
+    words = current()
+    refused = next((head for head in words.texts("transcript.hook_refused") if text.startswith(head)), None)
+    stopped = next((head for head in words.texts("transcript.hook_stopped") if text.startswith(head)), None)
+    if refused is not None:
+        answer = text.removeprefix(refused)
+        separators = words.texts("transcript.hook_refused_prompt")
+        # The hook's own words may hold a separator; prefer the one directly before a message header of sm.
+        cuts = [(answer.find(f"{cut}{MARK} from "), cut) for cut in separators]
+        cuts += [(answer.find(cut), cut) for cut in separators]
+        at, cut = next((found for found in cuts if found[0] >= 0), (len(answer), ""))
+        yield line.mark(MarkKind.REFUSED, answer[at + len(cut) :], values.cut(answer[:at]))
+    elif stopped is not None:
+        yield line.mark(MarkKind.STOPPED, detail=values.cut(text.removeprefix(stopped).removeprefix(": ")))
 
 
 def _attachment(line: _Line) -> Iterator[Fact]:
@@ -419,19 +421,10 @@ def _attachment(line: _Line) -> Iterator[Fact]:
             pass
 
 
-_QUEUE = {
-    "enqueue": MarkKind.ENQUEUED,
-    "dequeue": MarkKind.DEQUEUED,
-    "remove": MarkKind.REMOVED,
-    "popAll": MarkKind.WITHDRAWN,
-    "popOne": MarkKind.WITHDRAWN,
-}
-
-
 def _queue(line: _Line) -> Iterator[Fact]:
-    kind = _QUEUE.get(values.name(line.value.get("operation")))
+    kind = current().table("transcript.queue").get(values.name(line.value.get("operation")))
     if kind is not None:
-        yield line.mark(kind, values.string(line.value.get("content")))
+        yield line.mark(MarkKind(kind), values.string(line.value.get("content")))
 
 
 _READERS: Mapping[str, Callable[[_Line], Iterator[Fact]]] = {

@@ -6,68 +6,23 @@ only these fields: the text of an answer may quote anything.
 """
 
 import re
-from collections.abc import Sequence
 
 from sm.core.faults import Fault, FaultKind
 from sm.core.text import folded
 from sm.providers.claude import values
+from sm.providers.claude.dialect import current
 from sm.providers.claude.reset_time import read_reset
 
 _TEXT_MAX = 300
 _READ_MAX = 1_000
 """Characters of a text that are read."""
 
-_LIMIT = re.compile(r"You've (?:hit|reached) your (?P<name>[^·.]{0,60}?\blimit)\b", re.IGNORECASE)
-_CREDITS = re.compile(r"You're out of (?P<name>usage credits)", re.IGNORECASE)
+_NAME_MAX = 60
 _FAMILY = re.compile(r"\b(opus|sonnet|haiku|fable)\b", re.IGNORECASE)
 _SELECTED = re.compile(
     r"(?:selected model \(|The model |API Error \()(?P<model>[A-Za-z0-9._:@/\[\]-]{1,100})\)?"
 )
 
-_TEXTS: Sequence[tuple[re.Pattern[str], FaultKind]] = (
-    (re.compile(r"Prompt is too long"), FaultKind.CONTEXT_FULL),
-    (re.compile(r"Credit balance is too low"), FaultKind.BILLING),
-    (
-        re.compile(
-            r"Your org is out of usage|Your seat type doesn't include usage|This service is disabled for your org"
-            r"|Your usage allocation has been disabled|Your group's usage limit is set to"
-        ),
-        FaultKind.BILLING,
-    ),
-    (re.compile(r"API Error: Usage credits required for|Fable 5 requires usage credits"), FaultKind.MODEL),
-    (re.compile(r"Your ANTHROPIC_API_KEY belongs to a disabled organization"), FaultKind.LOGIN),
-    (
-        re.compile(r"Your organization has disabled (API key authentication|Claude subscription)"),
-        FaultKind.LOGIN,
-    ),
-    (re.compile(r"Not logged in|Invalid API key|Please run /login|Failed to authenticate"), FaultKind.LOGIN),
-    (re.compile(r"Claude \w+ is not available with the Claude \w+ plan"), FaultKind.MODEL),
-    (
-        re.compile(r"There's an issue with the selected model|The model \S+ is not available on"),
-        FaultKind.MODEL,
-    ),
-    (re.compile(r"(Opus|Fable) is experiencing high load"), FaultKind.OVERLOADED),
-    (re.compile(r"API Error: (Repeated )?529\b"), FaultKind.OVERLOADED),
-    (re.compile(r"API Error: (Connection to the API was lost|Unable to connect to API)"), FaultKind.NETWORK),
-    (re.compile(r"(API Error: )?(Request timed out|Connection error)"), FaultKind.NETWORK),
-)
-"""Beginnings of texts that tell more than claude's own kind of the error."""
-
-_ERRORS = {
-    "authentication_failed": FaultKind.LOGIN,
-    "oauth_org_not_allowed": FaultKind.LOGIN,
-    # The next three are read in the program of 2.1.332.
-    "account_on_hold": FaultKind.BILLING,
-    "verification_required": FaultKind.LOGIN,
-    "cloud_credential_error": FaultKind.LOGIN,
-    "billing_error": FaultKind.BILLING,
-    "rate_limit": FaultKind.THROTTLED,
-    "overloaded": FaultKind.OVERLOADED,
-    "invalid_request": FaultKind.REQUEST,
-    "model_not_found": FaultKind.MODEL,
-    "server_error": FaultKind.SERVER,
-    "max_output_tokens": FaultKind.OUTPUT_LIMIT,
-}
 _STATUSES = {
     401: FaultKind.LOGIN,
     402: FaultKind.BILLING,
@@ -84,15 +39,28 @@ def read_fault(error: object, text: object, at: float, status: object = None) ->
     words = values.string(text)[:_READ_MAX].replace("\u2019", "'")
     shown = folded(words, _TEXT_MAX)
     kind = values.name(error)
-    if kind == "rate_limit" and (found := _LIMIT.match(words) or _CREDITS.match(words)):
-        return _quota(found["name"], words, shown, at)
-    known = next((fault for beginning, fault in _TEXTS if beginning.match(words)), None)
-    fault = known or _ERRORS.get(kind) or FaultKind.UNKNOWN
+    dialect = current()
+    if kind == "rate_limit" and (name := _limit(words)):
+        return _quota(name, words, shown, at)
+    texts = dialect.group("error.text")
+    known = next((FaultKind(name) for name, phrases in texts if phrases.fit(words) is not None), None)
+    fault = known or FaultKind(dialect.table("error.kinds").get(kind, FaultKind.UNKNOWN))
     # The status of an HTTP error is more exact than `server_error` and `unknown`.
     if known is None and fault in (FaultKind.SERVER, FaultKind.UNKNOWN):
         fault = _by_status(status) or fault
     model = _model(words) if fault is FaultKind.MODEL else ""
     return Fault(fault, shown, _NAMES[fault], model=model, hint=_HINTS.get(fault, ""))
+
+
+def _limit(words: str) -> str:
+    """The name of the account's limit that a text says was met; empty: another text."""
+    sentence = re.split("[·.]", words, maxsplit=1)[0]
+    for phrases, noun in ((("error.limit"), "limit"), ("error.credits", "credits")):
+        kept = current().phrases(phrases).fit(sentence)
+        name = kept.get("name", "") if kept is not None else ""
+        if kept is not None and len(name) <= _NAME_MAX:
+            return f"{name} {noun}".strip()
+    return ""
 
 
 def _quota(name: str, words: str, shown: str, at: float) -> Fault:

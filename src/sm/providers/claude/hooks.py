@@ -16,6 +16,7 @@ from sm.providers.claude.actions import tool_line
 from sm.providers.claude.background import background_work, is_entered
 from sm.providers.claude.commands import COMPACT
 from sm.providers.claude.decisions import PLANS, decision, plan_of, read_dialog
+from sm.providers.claude.dialect import current
 from sm.providers.claude.faults import read_fault
 from sm.providers.claude.pasted_text import without_paste_tags
 from sm.providers.claude.permissions import shown_mode
@@ -31,8 +32,7 @@ EVENTS = (
 _REASON_MAX = 300
 _PROMPT_CUT_AT = 60_000
 """`sm hook` truncates prompts at this length. The transcript has longer prompts whole."""
-_PEER = re.compile(r"\s*<cross-session-message\b(?P<attributes>[^>]{0,1000})>")
-_PEER_NAME = re.compile(r'\bfrom-name="([^"]{0,200})"')
+_PEER_TAG_MAX = 1_100
 _MODE = re.compile(r"[A-Za-z]{1,40}", re.ASCII)
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -51,6 +51,7 @@ def read_hook(payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> H
 
     Never raises, because an agent can forge the payload.
     """
+    payload = current().renamed("hook", payload)
     event, mode = _read(payload, at, expects_turn=expects_turn), values.word(payload.get("permission_mode"))
     is_own = _MODE.fullmatch(mode) and not values.word(payload.get("agent_id"))
     return replace(event, permission_mode=shown_mode(mode)) if is_own else event
@@ -166,11 +167,12 @@ def _compact_command(payload: Mapping[str, Any], at: float) -> AcceptedInput | N
 
 def _peer(prompt: str) -> str | None:
     """Return the name of another claude that sent this prompt (measured with 2.1.332), or None."""
-    message = _PEER.match(prompt)
+    words = current()
+    message = words.phrases("peer.message").fit(prompt[:_PEER_TAG_MAX].lstrip())
     if message is None:
         return None
-    name = _PEER_NAME.search(message["attributes"])
-    return "" if name is None else name[1]
+    name = words.phrases("peer.name").fit(message.get("attributes", ""))
+    return "" if name is None else name["name"]
 
 
 def _denial(tool: str, payload: Mapping[str, Any]) -> str:

@@ -10,10 +10,8 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 
 from sm.core.text import overlong_marks
+from sm.providers.claude.dialect import NOTHING, current
 
-PIECE_MAX = 600
-"""Maximum size of a piece, in UTF-16 units with a tab as four blanks, as claude counts. The limit of claude is 800."""
-PIECE_NEWLINES_MAX = 2
 _PIECES_MAX = 700
 """claude needs about 3 ms of processor time for a piece of a long draft. A text of more pieces is pasted whole."""
 _GROUP_MAX, _GROUP_NEWLINES_MAX = 3_400, 34
@@ -78,6 +76,9 @@ def _groups(pieces: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _pieces(text: str) -> Iterator[str]:
+    limit, newlines_max = (
+        int(current().choose(f"paste.{of}", NOTHING).value) for of in ("characters", "newlines")
+    )
     cuts = {match.end() for match in _IMAGE.finditer(text)}
     start = 0
     while start < len(text):
@@ -86,7 +87,7 @@ def _pieces(text: str) -> Iterator[str]:
             character = text[end]
             size += 4 if character == "\t" else 2 if character > "\uffff" else 1
             newlines += character in _LINE_ENDS
-            if size > PIECE_MAX or newlines > PIECE_NEWLINES_MAX:
+            if size > limit or newlines > newlines_max:
                 end = _cut(text, start, end)
                 break
             end += 1

@@ -1,7 +1,8 @@
 """Ranks the permission modes of claude, and limits a child to the mode of its parent. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from sm.providers.claude.dialect import current
 from sm.providers.claude.options import BYPASS
 
 _SKIP = "--dangerously-skip-permissions"
@@ -12,20 +13,22 @@ DEFAULT = "default"
 MANUAL = "manual"
 """The word of later versions for DEFAULT, with which they show it. Hooks and 2.1.197 say DEFAULT (measured)."""
 AUTO = "auto"
-RANKS = {"plan": 0, "dontAsk": 1, DEFAULT: 2, "acceptEdits": 3, AUTO: 4, BYPASS: 5}
-"""Order by the actions that need no approval, as measured in a trusted directory with 2.1.197 and 2.1.332.
 
-The first three let the same actions run (reading files, `ls`), acceptEdits also writes and simple commands such as
-`touch` and `rm -f` there, auto what a model allows, bypassPermissions everything. With 2.1.332 this needs
-`Abilities.own_settings` for plan. dontAsk refuses the actions for which default asks. If it ranked above default, a
-parent in dontAsk could start a child in default and approve actions that claude refuses to the parent.
-"""
-_UNKNOWN = len(RANKS)
+
+def ranks() -> Mapping[str, int]:
+    """The modes, ordered by the actions that need no approval, as measured in a trusted directory with 2.1.332.
+
+    The first three let the same actions run (reading files, `ls`), acceptEdits also writes and simple commands such as
+    `touch` and `rm -f` there, auto what a model allows, bypassPermissions everything. With 2.1.332 this needs
+    `Abilities.own_settings` for plan. dontAsk refuses the actions for which default asks. If it ranked above default, a
+    parent in dontAsk could start a child in default and approve actions that claude refuses to the parent.
+    """
+    return current().table("modes.ranks")
 
 
 def canonical(mode: str) -> str:
     """The one word for a mode that has two."""
-    return DEFAULT if mode == MANUAL else mode
+    return str(current().table("modes.words").get(mode, mode))
 
 
 def shown_mode(mode: str) -> str:
@@ -77,15 +80,16 @@ def limit_to_parent(
     An unknown mode ranks highest for the child and lowest for the parent. The first `program` words are the program.
     The mode follows directly, so that no option can consume it as a value.
     """
+    order = ranks()
     wanted, most = mode_of(flags), mode_of(parent) or DEFAULT
     now = canonical(parent_mode)
-    if now and (is_attended or RANKS.get(now, -1) < RANKS.get(most, -1)):
+    if now and (is_attended or order.get(now, -1) < order.get(most, -1)):
         most = now
-    if most == BYPASS and (wanted is None or wanted in RANKS):
+    if most == BYPASS and (wanted is None or wanted in order):
         return tuple(flags), ()
     warnings = []
     requested = wanted or DEFAULT
-    is_more = requested != most and RANKS.get(requested, _UNKNOWN) > RANKS.get(most, -1)
+    is_more = requested != most and order.get(requested, len(order)) > order.get(most, -1)
     if is_more:
         warnings.append(_warning(f"permission mode {shown_mode(most)}, not {shown_mode(requested)}"))
     kept = with_mode(flags, most if is_more or wanted is None else wanted, program=program)

@@ -30,7 +30,7 @@ from sm.providers.base import (
     Provider,
 )
 from sm.providers.claude import trouble
-from sm.providers.claude.abilities import OWN_ENVIRONMENT, Abilities, abilities_of
+from sm.providers.claude.abilities import Abilities, abilities_of, own_environment
 from sm.providers.claude.box_reader import ClaudeBoxReader
 from sm.providers.claude.briefing import TEMPLATE, briefing
 from sm.providers.claude.commands import COMPACT, read_command
@@ -42,12 +42,12 @@ from sm.providers.claude.options import BYPASS, is_sandbox_environment, merge_op
 from sm.providers.claude.permissions import (
     AUTO,
     DEFAULT,
-    RANKS,
     bypasses,
     canonical,
     limit_to_parent,
     mode_of,
     mode_word_in,
+    ranks,
     shown_mode,
     with_mode,
 )
@@ -366,7 +366,7 @@ class ClaudeProvider(Provider):
 
     @property
     def _environment(self) -> Mapping[str, str]:
-        return {**OWN_ENVIRONMENT, **self._claude.env}
+        return {**own_environment(), **self._claude.env}
 
     def _permitted(
         self, flags: tuple[str, ...], start: PlanContext, *, source: str = ""
@@ -409,7 +409,7 @@ class ClaudeProvider(Provider):
     def _default_mode(self, of_user: str, abilities: Abilities) -> tuple[str, str]:
         """The mode of a session for which nothing has one, and its source."""
         mode = canonical(of_user)
-        if mode in RANKS and abilities.knows_mode(mode):
+        if mode in ranks() and abilities.knows_mode(mode):
             return mode, _OF_USER
         return DEFAULT, "the default of sm"
 

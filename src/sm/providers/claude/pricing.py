@@ -1,20 +1,17 @@
 """Token prices and context window sizes.
 
-The list prices and the windows are in `models.toml`, which is read at the first use. Other services (web searches) are
-not included.
+The list prices and the windows are in the dialect. Other services (web searches) are not included.
 """
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from pathlib import Path
 from typing import Any
 
 from sm.config import ModelPrices
 from sm.core.usage import Usage, base_model
+from sm.providers.claude.dialect import Known, current, models, version_in
 
-_FILE = Path(__file__).with_name("models.toml")
 _LONG_PROMPT = "[long prompt]"
 """Follows the name of a model in usage that has the tariff for long prompts. Sums are kept by name."""
 
@@ -32,16 +29,17 @@ class _Model:
 class _Catalogue:
     as_of: str
     aliases: frozenset[str]
-    windows: Mapping[str, Any]
+    suffix_window: int
+    """The context window of a name with `[1m]`."""
     models: Mapping[str, _Model]
     """By full name without a date."""
 
 
 @cache
 def _catalogue() -> _Catalogue:
-    data = tomllib.loads(_FILE.read_text(encoding="utf-8"))
-    models = {name: _model(entry) for entry in data["models"] for name in entry["names"]}
-    return _Catalogue(data["as_of"], frozenset(data["aliases"]), data["windows"], models)
+    data = models()
+    listed = {name: _model(entry) for entry in data["models"] for name in entry["names"]}
+    return _Catalogue(data["as_of"], frozenset(data["aliases"]), data["suffix_window"], listed)
 
 
 def _model(entry: Mapping[str, Any]) -> _Model:
@@ -139,17 +137,11 @@ def context_window(model: str, version: str = "") -> int:
     counts as the newest.
     """
     catalogue = _catalogue()
-    windows, earlier = catalogue.windows, catalogue.windows["earlier"]
     if model.endswith("[1m]"):
-        return int(windows["suffix"])
-    if version and _numbers(version) <= _numbers(earlier["until"]):
-        return int(earlier["any"])
+        return catalogue.suffix_window
+    unlisted = int(current().choose("window.unlisted", Known(version_in(version))).value)
+    # An earlier claude has this window for each model.
+    if current().choose("window.by_model", Known(version_in(version))).value is False:
+        return unlisted
     found = catalogue.models.get(base_model(model))
-    return int(windows["unlisted"]) if found is None else found.window
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version for comparison; that of an unknown form counts as the newest."""
-    parts = version.split(".")
-    is_known = all(part.isascii() and part.isdigit() and len(part) <= 9 for part in parts)
-    return tuple(int(part) for part in parts) if is_known else (1_000_000_000,)
+    return unlisted if found is None else found.window

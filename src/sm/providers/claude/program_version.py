@@ -2,19 +2,14 @@
 
 import json
 import os
-import re
 import shutil
 from collections.abc import Mapping
 
 from sm.linux.files import read_file
+from sm.providers.claude.dialect import Known, current, version_in
 
 _PACKAGE = "@anthropic-ai/claude-code"
 _PACKAGE_MAX_BYTES = 64 * 1024
-_VERSION = re.compile(r"(\d{1,6})\.(\d{1,6})\.(\d{1,6})", re.ASCII)
-
-_TRUST_PER_REPOSITORY = (2, 1, 232)
-"""By its changelog the first version that asks for trust in each git repository. Before, trust in any parent directory
-was enough. Measured with 2.1.197 and 2.1.332."""
 
 
 def installed_version(program: str, environment: Mapping[str, str]) -> tuple[int, ...] | None:
@@ -26,8 +21,7 @@ def installed_version(program: str, environment: Mapping[str, str]) -> tuple[int
     if path is None:
         return None
     path = os.path.realpath(path)
-    found = _VERSION.fullmatch(os.path.basename(path)) or _VERSION.fullmatch(_package_version(path))
-    return None if found is None else tuple(map(int, found.groups()))
+    return version_in(os.path.basename(path)) or version_in(_package_version(path))
 
 
 def _package_version(path: str) -> str:
@@ -44,5 +38,5 @@ def _package_version(path: str) -> str:
 
 def asks_per_repository(program: str, environment: Mapping[str, str]) -> bool:
     """Return whether this claude asks for trust in each git repository. A program of unknown version does."""
-    version = installed_version(program, environment)
-    return version is None or version >= _TRUST_PER_REPOSITORY
+    known = Known(installed_version(program, environment))
+    return current().choose("trust.per_repository", known).value is True

@@ -11,6 +11,7 @@ from sm.core.models import Process
 from sm.core.observation import Activity, Observation, Source
 from sm.core.text import folded
 from sm.providers.claude import values
+from sm.providers.claude.dialect import current
 from sm.providers.claude.home import config_dir, is_of
 from sm.providers.claude.hooks import conversation_id
 
@@ -35,27 +36,32 @@ def _published(content: bytes, process: Process) -> Mapping[str, Any] | None:
         value = json.loads(content)
     except (ValueError, RecursionError):
         return None
+    if isinstance(value, dict):
+        value = current().renamed("state", value)
     # Compare the type too, because True == 1.
     if not isinstance(value, dict) or type(value.get("pid")) is not int or value["pid"] != process.pid:
         return None
     return value if is_of(value, process) else None
 
 
-_STATUSES: Mapping[str, tuple[Activity, str]] = {
-    "idle": (Activity.IDLE, "claude is idle"),
-    "shell": (Activity.IDLE, "claude is idle, with a shell in the background"),
-    "busy": (Activity.BUSY, "claude is working"),
-    "waiting": (Activity.BLOCKED, "claude waits: {awaited}"),
+_REASONS = {
+    Activity.IDLE: "claude is idle{detail}",
+    Activity.BUSY: "claude is working",
+    Activity.BLOCKED: "claude waits: {awaited}",
 }
 
 
 def _observation(published: Mapping[str, Any]) -> Observation | None:
     at, status = _updated_at(published), values.name(published.get("status"))
-    if at is None or status not in _STATUSES:
+    meaning = current().table("state.statuses").get(status)
+    if at is None or meaning is None:
         return None
-    activity, reason = _STATUSES[status]
+    activity = Activity(meaning)
     awaited = folded(values.string(published.get("waitingFor")) or "an answer", 80)
-    return Observation(Source.STATE_FILE, activity, at, reason.format(awaited=awaited))
+    shell = ", with a shell in the background" if status in current().texts("state.with_shell") else ""
+    return Observation(
+        Source.STATE_FILE, activity, at, _REASONS[activity].format(awaited=awaited, detail=shell)
+    )
 
 
 def _updated_at(published: Mapping[str, Any]) -> float | None:

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from sm.providers.claude.dialect import current
 from sm.providers.claude.screen import Obstacle, ScreenContent, State, last_words, read_end, read_screen
 
 INSTALL = "npm install -g --prefix ~/.local @anthropic-ai/claude-code"
@@ -62,7 +63,7 @@ def _message(screen: ScreenContent, obstacle: Obstacle) -> str:
 
 def _was_up(lines: Sequence[str]) -> bool:
     """Return whether claude had started: it drew its welcome, input box or farewell."""
-    return any(line.startswith(("╭─── Claude Code", "─" * 10, "Resume this session with:")) for line in lines)
+    return any(line.startswith(current().texts("chat.started")) for line in lines)
 
 
 def _unexplained(lines: Sequence[str]) -> str:

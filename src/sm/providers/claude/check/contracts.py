@@ -16,6 +16,7 @@ from sm.providers.checks import CheckStage, Contract, Outcome, ProgramPackage
 from sm.providers.claude.check.home import QUIET, seed
 from sm.providers.claude.check.play import ContractBroken, Play, expect
 from sm.providers.claude.check.scripted_api import ModelRequest, ScriptedApi, TokenUsage, tool, usage
+from sm.providers.claude.dialect import facts_text
 
 _AT_ONCE = 3
 """Contracts that are played at the same time: most of their time is waiting."""
@@ -44,6 +45,7 @@ class ClaudeCheck:
     )
 
     def __init__(self) -> None:
+        self.facts = facts_text()
         self.contracts: Sequence[Contract] = [contract for contract, _ in _CONTRACTS.values()]
 
     def configuration(self, program: str) -> Mapping[str, object]:

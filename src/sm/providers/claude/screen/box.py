@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
+from sm.providers.claude.dialect import current
 from sm.providers.claude.screen.dialog import OPTION
 from sm.providers.claude.screen.rows import columns, indent, is_rule, one_line, paragraph, trim
 from sm.providers.claude.screen.states import Obstacle, ScreenContent, State, short
@@ -20,7 +21,6 @@ class _Box:
     text: str
 
 
-_PROMPTS = ("❯", "!", ">")
 _MENU = re.compile(r"^!|(^|\s)[/@]")
 """Drafts with a list of completions, which replaces the footer and begins in the first column."""
 
@@ -36,7 +36,7 @@ def _box(rows: Sequence[str]) -> _Box | None:
     # tmux 3.3a draws no cell after a zero-width joiner, even for the first character of the rule below.
     if not inside or (plain and abs(columns(rows[top]) - columns(rows[bottom])) > 1):
         return None
-    if not inside[0].startswith(_PROMPTS) or inside[0][1:2].strip():
+    if not inside[0].startswith(current().texts("glyphs.box")) or inside[0][1:2].strip():
         return None
     if any(row and indent(row) < 2 for row in inside[1:]):
         return None
@@ -46,7 +46,8 @@ def _box(rows: Sequence[str]) -> _Box | None:
     if any(row and not row.startswith(" ") for row in below) and not _MENU.search(text):
         return None
     # The footer never offers to cancel. This is a question with its last options below a rule.
-    if OPTION.match(inside[0]) and "Esc to cancel" in one_line(below):
+    footer = one_line(below)
+    if OPTION.match(inside[0]) and any(words in footer for words in current().texts("dialog.escapes")):
         return None
     return _Box(top, bottom, text)
 
@@ -57,15 +58,21 @@ def without_box(rows: Sequence[str]) -> list[str]:
     return trim([row for row in (rows if box is None else rows[: box.top]) if not is_rule(row)])
 
 
-_BUSY = re.compile(r"esc to(?: int\w*)?(?: ?…)?")
-"""A narrow pane wraps or truncates the text."""
-_FRESH = "? for shortcuts"
-_WHOLE = frozenset({_FRESH, "← for agents"})
-"""Last parts of an untruncated footer, for a busy and an idle claude."""
-_RUNNING = re.compile(r"\d+ (?:background )?(?:shell|bash|task|agent|monitor|workflow)s?\b")
 _STILL = re.compile(r"\d+ \w+ still running")
-_HINTS = re.compile(r"Press up to edit queued messages|Try \"[^\"]*\"?|Message @[^\n]*…")
-"""Hints that claude shows in an empty box, in dim letters."""
+
+
+def _is_busy(part: str) -> bool:
+    """Return whether a part of the footer says that a turn runs. A narrow pane cuts it behind its second word."""
+    words = part.removesuffix("…").rstrip()
+    least = [" ".join(text.split()[:2]) for text in current().texts("footer.busy")]
+    whole = zip(current().texts("footer.busy"), least, strict=True)
+    return any(text.startswith(words) and words.startswith(beginning) for text, beginning in whole)
+
+
+def _is_running(part: str) -> bool:
+    """Return whether a part of the footer counts work in the background."""
+    kinds = "|".join(map(re.escape, current().texts("footer.running")))
+    return re.match(rf"\d+ (?:background )?(?:{kinds})s?\b", part) is not None
 
 
 def read_box(rows: Sequence[str]) -> ScreenContent | None:
@@ -76,34 +83,37 @@ def read_box(rows: Sequence[str]) -> ScreenContent | None:
     above = rows[: box.top]
     parts = _footer(rows[box.bottom + 1 :], box)
     # "Enter to view tasks": the footer takes the keys and drops a paste.
-    if any(part.startswith("Enter to ") for part in parts):
+    words = current()
+    if any(words.phrases("footer.focused").fit(part) is not None for part in parts):
         return ScreenContent(
             State.DIALOG,
             "the footer of claude has the keyboard focus",
             hint="leave the footer in the terminal: press the up arrow",
         )
-    busy = any(_BUSY.fullmatch(part) for part in parts)
-    fresh = _FRESH in parts
+    busy = any(map(_is_busy, parts))
+    fresh = not {*words.texts("footer.fresh")}.isdisjoint(parts)
     spinner, is_visible = _activity(above)
-    hinted = (busy or fresh or _queue(above)) and _HINTS.fullmatch(box.text) is not None
+    hinted = (busy or fresh or _queue(above)) and words.phrases("box.hints").fit(box.text) is not None
     composer = "" if hinted else box.text
-    queued = _queue(above) and ((hinted and box.text.startswith("Press up")) or _begins_queued_message(above))
-    waiting = spinner is not None and _WAITING.match(spinner) is not None
-    background = waiting or any(_RUNNING.match(part) for part in parts) or _still_running(above)
+    says_queued = hinted and words.phrases("box.queue_hint").fit(box.text) is not None
+    queued = _queue(above) and (says_queued or _begins_queued_message(above))
+    waiting = spinner is not None and _is_waiting(spinner)
+    background = waiting or any(map(_is_running, parts)) or _still_running(above)
     if busy or waiting or (queued and hinted) or (spinner is not None and not fresh):
         return ScreenContent(State.WORKING, _activity_text(spinner), composer, queued, background)
-    if not is_visible and not _WHOLE.intersection(parts):
+    if not is_visible and {*words.texts("footer.whole")}.isdisjoint(parts):
         return ScreenContent(State.UNKNOWN, "the activity is above the top of the screen", composer)
     return _read_closed_box(parts, composer) or _idle(composer, background, _bad_model(above))
 
 
 def _read_closed_box(parts: Sequence[str], composer: str) -> ScreenContent | None:
-    if any(part.startswith("search prompts:") for part in parts):
+    words = current()
+    if any(words.phrases("footer.search").fit(part) is not None for part in parts):
         what = "the search of earlier prompts is open"
         return ScreenContent(
             State.DIALOG, what, composer, hint="close the search in the terminal: press Escape"
         )
-    if any(part.startswith("Not logged in") for part in parts):
+    if any(words.phrases("footer.no_login").fit(part) is not None for part in parts):
         hint = "run claude in your own terminal and type /login"
         return ScreenContent(
             State.BLOCKED, "claude is not logged in", composer, hint=hint, obstacle=Obstacle.LOGIN
@@ -135,9 +145,12 @@ def _footer(below: Sequence[str], box: _Box) -> list[str]:
 _NO_SPINNER = "●⏺❯⎿│╭╰>!"
 _DONE = re.compile(r"\S+ for \d")
 """The line below a finished turn: a verb in the past tense and the duration."""
-_WAITING = re.compile(r"Waiting for \d+ [a-z]")
-"""The turn ended, but the next one begins automatically when the background agents finish."""
 _SPINS = re.compile(r"…(\s*$|\s*\()|· [Rr]etrying in \d")
+
+
+def _is_waiting(spinner: str) -> bool:
+    """Return whether the turn ended, and the next one begins by itself when the background agents finish."""
+    return current().phrases("spinner.waiting").fit(spinner) is not None
 
 
 def _activity(above: Sequence[str]) -> tuple[str | None, bool]:
@@ -154,7 +167,7 @@ def _activity(above: Sequence[str]) -> tuple[str | None, bool]:
         return None, True
     more = takewhile(lambda r: not r.lstrip().startswith(("⎿", "❯")), paragraph(above[last:])[1:])
     text = one_line([row[2:], *more])
-    if _WAITING.match(text):
+    if _is_waiting(text):
         return text, True
     return (text if _SPINS.search(text) and not _DONE.match(text) else None), True
 
@@ -187,17 +200,17 @@ def _activity_text(spinner: str | None) -> str:
     if retry:
         why, wait, attempt = retry.groups()
         return short(f"{why}, retrying in {wait}" + (f" (attempt {attempt})" if attempt else ""))
-    if _WAITING.match(spinner):
+    if _is_waiting(spinner):
         return short(f"claude is {spinner[0].lower()}{spinner[1:]}")
     return short(f"claude is working: {spinner}")
 
 
 def _bad_model(above: Sequence[str]) -> str:
     """The model that the API rejects, if this error is the last message of claude."""
-    last = next((n for n in range(len(above) - 1, -1, -1) if above[n].startswith(("●", "⏺", "❯"))), None)
+    glyphs = (*current().texts("glyphs.message"), "❯")
+    last = next((n for n in range(len(above) - 1, -1, -1) if above[n].startswith(glyphs)), None)
     if last is None:
         return ""
-    match = re.match(
-        r"\S There's an issue with the selected model \((.+?)\)", one_line(paragraph(above[last:]))
-    )
-    return match[1] if match else ""
+    message = one_line(paragraph(above[last:]))[1:].lstrip()
+    kept = current().phrases("chat.bad_model").fit(message)
+    return "" if kept is None else kept["model"]

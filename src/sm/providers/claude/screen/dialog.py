@@ -5,7 +5,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sm.providers.claude.screen.rows import is_rule, last_paragraph, one_line
+from sm.providers.claude.dialect import current
+from sm.providers.claude.screen.rows import indent, is_rule, last_paragraph, one_line
 from sm.providers.claude.screen.states import Obstacle, ScreenContent, State, short
 
 OPTION = re.compile(r"(?P<before> {0,3}(?:❯ | {2}| ))(?P<number>\d{1,2})\. *(?P<label>\S.*)")
@@ -16,7 +17,8 @@ _KEYS = re.compile(
     re.IGNORECASE,
 )
 _CHAT = re.compile(r"(?:[●⏺] |❯ (?!\d+\.|\()| {2}⎿ )")
-_HEADER = re.compile(r"(?:←\s+| )[☐☒✔]\s.*")
+_HEADER = re.compile(r"(?:←\s+| )(?P<mark>\S)\s.*")
+_NUMBERED = re.compile(r"(?:❯ )?\d+\. ?(?P<label>.*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +50,8 @@ class _Dialog:
     def is_permission(self) -> bool:
         return (
             len(self.options) > 1
-            and self.options[0].startswith("Yes")
-            and bool(_MAY_IT.search(self.question))
+            and self.options[0].startswith(current().texts("dialog.allow"))
+            and current().phrases("dialog.permission").within(self.question)
         )
 
     @property
@@ -111,42 +113,33 @@ def _options(rows: Sequence[str]) -> tuple[int | None, list[str]]:
     return None, []
 
 
-_ASKED_FIRST: Sequence[tuple[Obstacle, str, re.Pattern[str]]] = (
-    (Obstacle.TRUST, "option", re.compile(r"Yes, I trust ")),
-    (Obstacle.BYPASS_WARNING, "option", re.compile(r"Yes, I accept")),
-    (Obstacle.IMPORTS, "option", re.compile(r"Yes, allow external imports")),
-    (Obstacle.API_KEY, "question", re.compile(r"Do you want to use this API key")),
-    (
-        Obstacle.API_KEY,
-        "title",
-        re.compile(r"Detected a custom API key in your environment"),
-    ),  # 2.1.332: no numbers
-    (Obstacle.SETTINGS, "title", re.compile(r"Settings Error")),
-    (Obstacle.MCP_SERVER, "title", re.compile(r"(New|\d+ new) MCP servers? found")),
-    (
-        Obstacle.LOGIN,
-        "head",
-        re.compile(r" {0,2}(Select login method|Paste code here|Browser didn.t open|Login successful)"),
-    ),
-    (Obstacle.ONBOARDING, "head", re.compile(r" {0,2}(Let's get started|Security notes:)")),
-    # /theme has the same text below a rule, and lists keys.
-    (Obstacle.ONBOARDING, "bare", re.compile(r" {0,2}Choose the text style that looks")),
-)
-"""Patterns of first-run dialogs, for a part written by claude, which cannot be quoted text."""
-
-
 def _first_run(dialog: _Dialog) -> ScreenContent | None:
-    for obstacle, where, pattern in _ASKED_FIRST:
-        texts: Sequence[str] = {
-            "option": dialog.options,
-            "question": [dialog.question] if dialog.options else [],
-            "title": [dialog.title],
-            "head": [] if dialog.is_permission else dialog.head,
-            "bare": [] if dialog.ruled or _LEAVES.search(one_line(dialog.last)) else dialog.head,
-        }[where]
-        if any(pattern.match(text) for text in texts):
-            return blocked_start(obstacle)
+    for name, phrases in current().group("start"):
+        obstacle, _, where = name.partition(".")
+        if any(phrases.fit(text.strip()) is not None for text in _texts_at(dialog, where)):
+            return blocked_start(Obstacle[obstacle.upper()])
     return None
+
+
+def _texts_at(dialog: _Dialog, where: str) -> Sequence[str]:
+    """The texts of a part of a dialog that claude writes, so that they cannot be quoted."""
+    match where:
+        case "option":
+            return dialog.options
+        case "question":
+            return [dialog.question] if dialog.options else []
+        case "title":
+            return [dialog.title]
+        case "head":
+            return [] if dialog.is_permission else _near_the_edge(dialog.head)
+        case _:  # `bare`: a menu with the same text has a rule, or lists keys
+            is_menu = dialog.ruled or _leaving_keys(one_line(dialog.last))
+            return [] if is_menu else _near_the_edge(dialog.head)
+
+
+def _near_the_edge(rows: Sequence[str]) -> Sequence[str]:
+    """The rows that begin in one of the first three columns, where claude quotes nothing."""
+    return [row for row in rows if indent(row) <= 2]
 
 
 def blocked_start(obstacle: Obstacle) -> ScreenContent:
@@ -159,27 +152,26 @@ def blocked_start(obstacle: Obstacle) -> ScreenContent:
     )
 
 
-_TALK = "Chat about this"
-_OPEN_TALK = re.compile(rf"(?:❯ )?\d+\. ?{_TALK}")
-"""The last option of every question, below a separate rule."""
 _CHOOSE = "choose an option in the terminal; Escape declines"
 
 
 def _question(dialog: _Dialog) -> ScreenContent | None:
-    if _OPEN_TALK.match(dialog.title):
+    last_options = current().texts("dialog.question_last")
+    option = _NUMBERED.match(dialog.title)
+    if option is not None and option["label"].startswith(last_options):
         # Only the last option of the question is visible.
         return ScreenContent(State.QUESTION, "claude asks a question", hint=_CHOOSE)
     if not dialog.options:
         return None
-    if not _HEADER.fullmatch(dialog.rows[0]) and dialog.options[-1] != _TALK:
+    if not _is_question_header(dialog.rows[0]) and dialog.options[-1] not in last_options:
         return None
     question = dialog.question if dialog.question != dialog.title else "a question"
     return ScreenContent(State.QUESTION, f"claude asks: {short(question)}", hint=_CHOOSE)
 
 
-_MAY_IT = re.compile(r"(^|\s)(Do you want to|Would you like to proceed|Claude wants to)\b")
-_PLAN = re.compile(r"Exit plan mode\?|(^|\s)Would you like to proceed\?|Claude wants to exit plan mode")
-_ACTS = {"Edit file": "edit a file", "Create file": "create a file", "Read file": "read a file"}
+def _is_question_header(row: str) -> bool:
+    header = _HEADER.fullmatch(row)
+    return header is not None and header["mark"] in current().texts("dialog.question_marks")
 
 
 def _permission(dialog: _Dialog) -> ScreenContent | None:
@@ -193,37 +185,32 @@ def _permission(dialog: _Dialog) -> ScreenContent | None:
 
 
 def _question_text(dialog: _Dialog) -> str:
-    if _PLAN.search(dialog.question):
+    words = current()
+    if words.phrases("dialog.plan").within(dialog.question):
         return " for approval of its plan"
     after = [row for row in dialog.head if row.strip(" ─╌")][1:]
     first = after[0].strip() if after else ""
-    if dialog.title == "Bash command" and first:
+    if dialog.title in words.texts("dialog.command") and first:
         return f" to run a command: {first}"
-    if dialog.title in _ACTS and first:
-        return f" to {_ACTS[dialog.title]}: {first}"
+    act = words.table("dialog.acts").get(dialog.title)
+    if act is not None and first:
+        return f" to {act}: {first}"
     return f": {dialog.question}"
 
 
-_STOPS = frozenset({"Stop and wait for limit to reset", "Stop"})
-"""The option that changes nothing. It is first or last, after offers to pay for more."""
-_ESCAPES = "Enter to confirm · Esc to cancel"
-
-
 def _usage_limit(dialog: _Dialog) -> ScreenContent | None:
-    if not dialog.ruled or one_line(dialog.last) != _ESCAPES:
+    words = current()
+    if not dialog.ruled or one_line(dialog.last) not in words.texts("usage_limit.keys"):
         return None
-    asks = dialog.title == "What do you want to do?" and dialog.question == dialog.title
-    stops = bool(_STOPS & {*dialog.options[:1], *dialog.options[-1:]})
+    asks = dialog.title in words.texts("usage_limit.title") and dialog.question == dialog.title
+    stops = bool({*words.texts("usage_limit.stops")} & {*dialog.options[:1], *dialog.options[-1:]})
     if not ((asks and stops) or _offers_credits(dialog)):
         return None
     what = "the dialog about the usage limit is open"
     return ScreenContent(State.DIALOG, what, hint=_close_with(["Esc"]), usage_limit=True)
 
 
-_CREDITS_TITLE = re.compile(r"What do you want to do\? +Usage credit balance: \S.*")
-_CREDITS_OPTIONS = re.compile(
-    r" {2}(?P<pointer>❯| ) (?P<label>Adjust monthly spend limit: \S.*|Wait for limit to reset(?: {2,}Resets \S.*)?)"
-)
+_CREDITS_OPTION = re.compile(r" {2}(?P<pointer>\S| ) (?P<label>\S.*)")
 
 
 def _offers_credits(dialog: _Dialog) -> bool:
@@ -231,37 +218,39 @@ def _offers_credits(dialog: _Dialog) -> bool:
 
     Enter on its first option, which is selected, changes how much the account may spend.
     """
-    if _CREDITS_TITLE.fullmatch(dialog.title) is None or dialog.options:
+    words = current()
+    if words.phrases("usage_limit.credits_title").fit(dialog.title) is None or dialog.options:
         return False
-    options = [found for row in dialog.rows if (found := _CREDITS_OPTIONS.fullmatch(row)) is not None]
-    labels = [option["label"].split(maxsplit=1)[0] for option in options]
-    pointers = sum(row.startswith("  ❯ ") for row in dialog.rows)
-    return labels == ["Adjust", "Wait"] and pointers == 1
+    expected = [words.phrases(f"usage_limit.credits_{place}") for place in ("first", "second")]
+    rows = [found for row in dialog.rows if (found := _CREDITS_OPTION.fullmatch(row)) is not None]
+    order = [n for row in rows for n, phrases in enumerate(expected) if phrases.fit(row["label"]) is not None]
+    pointers = sum(row["pointer"] == "❯" for row in rows)
+    return order == [0, 1] and pointers == 1
 
 
-_LEAVES = re.compile(
-    r"\b(?P<key>esc(?:ape)?|q|ctrl[+-]\w|enter|any key)"
-    r" to (?:cancel|close|exit|quit|go back|return|dismiss|toggle|continue)\b",
-    re.IGNORECASE,
-)
+def _leaving_keys(text: str) -> list[str]:
+    """The keys that close a dialog by the line that describes its keys."""
+    verbs = "|".join(map(re.escape, current().texts("dialog.leaving")))
+    leaves = re.finditer(rf"\b(?P<key>{_LEAVING_KEY}) to (?:{verbs})\b", text, re.IGNORECASE)
+    return sorted(leave["key"].capitalize() for leave in leaves)
 
 
-_TRANSCRIPT_VIEW = "Showing detailed transcript"
+_LEAVING_KEY = r"esc(?:ape)?|q|ctrl[+-]\w|enter|any key"
 
 
 def _menu(dialog: _Dialog) -> ScreenContent | None:
     """Read any other dialog: a list of options, or a title and a line that describes keys."""
     # Right-aligned text does not belong to the wrapped line at the left.
     keys = one_line([re.split(r" {2,}", row.strip())[0] for row in dialog.last])
-    leaves = sorted(match["key"].capitalize() for match in _LEAVES.finditer(keys))
+    leaves = _leaving_keys(keys)
     titled = len(dialog.last) < sum(map(bool, dialog.rows)) and _KEYS.search(keys)
     # The visible end of a permission dialog taller than the pane does not tell its subject.
-    if not dialog.ruled and dialog.options and dialog.options[0].startswith("Yes"):
+    if not dialog.ruled and dialog.options and dialog.options[0].startswith(current().texts("dialog.allow")):
         return None
     # The end of a draft taller than the pane also has a rule and a footer.
     if not (dialog.options or (dialog.ruled and (leaves or titled))):
         return None
-    if _TRANSCRIPT_VIEW in keys:
+    if any(words in keys for words in current().texts("dialog.transcript_view")):
         return ScreenContent(
             State.DIALOG, "the transcript view is open (Ctrl+O closes it)", hint=_close_with(leaves)
         )
@@ -275,16 +264,13 @@ def _close_with(leaves: Sequence[str]) -> str:
     return f"close the dialog in the terminal: press {key}"
 
 
-_OTHERS = re.compile(r"enter to \w+ · ")
-
-
 def read_agents_view(rows: Sequence[str]) -> ScreenContent | None:
     """Read the view that lists all agents of the user (`←` at an empty prompt). Its input box starts a new agent.
 
     Only this view writes its keys in lower case (2.1.197).
     """
     last = max((number for number, row in enumerate(rows) if is_rule(row)), default=-1)
-    if last < 0 or not _OTHERS.match(one_line(rows[last + 1 :])):
+    if last < 0 or current().phrases("dialog.agents_view").fit(one_line(rows[last + 1 :])) is None:
         return None
     # Escape ends claude in this view (measured).
     return ScreenContent(

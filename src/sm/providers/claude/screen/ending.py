@@ -4,6 +4,7 @@
 import re
 from collections.abc import Sequence
 
+from sm.providers.claude.dialect import current
 from sm.providers.claude.screen.dialog import read_dialog_screen
 from sm.providers.claude.screen.rows import indent, last_paragraph, paragraph
 from sm.providers.claude.screen.states import Obstacle, ScreenContent, State
@@ -12,37 +13,10 @@ _DEAD = re.compile(r"Pane is dead( \(.*)?|\[sm\] the agent has ended.*")
 """The line that tmux (remain-on-exit) or sm writes below the output of a dead process."""
 _EXIT_CODE = re.compile(r"\[exit(ed)? .*\]")
 _SHELL_PROMPT = re.compile(r"[^\s❯│●]*[$#%]|\[[^\]]+\][$#%]")
-_ENDS = (_DEAD, _EXIT_CODE, re.compile("Resume this session with:"), re.compile(r"claude --resume \S.*"))
+_ENDS = (_DEAD, _EXIT_CODE)
+_OPTION_NAME = re.compile(r"--[\w-]+")
 
 
-def _wrapped(words: str) -> re.Pattern[str]:
-    """A pattern for `words` at the beginning of a line that the terminal may have wrapped anywhere.
-
-    The terminal wraps early output of claude within words and drops a space at the wrap. Callers join the rows without
-    a separator, so every space is optional.
-    """
-    return re.compile(words.replace(" ", r"\s*"))
-
-
-_REASONS: Sequence[tuple[Obstacle, re.Pattern[str]]] = (
-    (Obstacle.BYPASS_AS_ROOT, _wrapped("--dangerously-skip-permissions cannot be used with root")),
-    (Obstacle.UNKNOWN_OPTION, _wrapped("error: unknown option '(?P<detail>[^']+)'")),
-    (
-        Obstacle.BAD_CHOICE,
-        _wrapped("error: option '(?P<option>--[\\w-]+)[^']*' argument '(?P<detail>[^']*)' is invalid"),
-    ),
-    (Obstacle.SESSION_ID_IN_USE, _wrapped(r"Error: Session ID (?P<detail>\S+?) is already in use")),
-    (Obstacle.BAD_SESSION_ID, _wrapped("Error: Invalid session ID")),
-    (
-        Obstacle.NO_CONVERSATION,
-        _wrapped(r"No conversation found (?:with session ID: (?P<detail>[\w-]+)|to continue)"),
-    ),
-    (
-        Obstacle.NO_FILE,
-        _wrapped(r"(?:Error: )?(?:Settings|MCP config) file not found: (?P<detail>.+)"),
-    ),
-    (Obstacle.NO_CONNECTION, _wrapped("Unable to connect to Anthropic services")),
-)
 _REASON_ROWS = 40
 """Rows above the end to search for a reason: claude prints at most a dozen lines, which narrow panes wrap."""
 
@@ -74,13 +48,14 @@ def without_end_marks(rows: Sequence[str]) -> Sequence[str]:
     """`rows` without the end marks of tmux and the shell; all rows if there are none."""
     end = len(rows)
     marked = prompts = 0
+    farewell = current().phrases("ending.farewell")
     while end:
         row = rows[end - 1]
         # A narrow pane wraps the line of tmux, so `2026)` may be on a separate row.
         both = (rows[end - 2] + row) if end > 1 else row
         if not row:
             end -= 1
-        elif any(mark.fullmatch(row) for mark in _ENDS):
+        elif any(mark.fullmatch(row) for mark in _ENDS) or farewell.fit(row) is not None:
             marked, end = marked + 1, end - 1
         elif row.endswith(")") and _DEAD.fullmatch(both):
             marked, end = marked + 1, end - 2
@@ -99,10 +74,10 @@ def _reason(rows: Sequence[str]) -> tuple[Obstacle | None, str]:
         if indent(rows[start]) > 1:
             continue
         text = "".join(row.strip() if row.startswith(" ") else row for row in paragraph(rows[start:]))
-        for obstacle, pattern in _REASONS:
-            match = pattern.match(text)
-            if match:
-                named = match.groupdict()
-                detail = named.get("detail") or ""
-                return obstacle, f"{named['option']} {detail}" if named.get("option") else detail
+        for name, phrases in current().group("ending.reason"):
+            # The terminal wraps early output of claude within words, and drops a blank at the wrap.
+            kept = phrases.fit(text, wrapped=True)
+            if kept is not None:
+                option, detail = _OPTION_NAME.match(kept.get("option", "")), kept.get("detail", "")
+                return Obstacle[name.upper()], detail if option is None else f"{option[0]} {detail}"
     return None, ""

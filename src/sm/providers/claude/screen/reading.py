@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from sm.providers.claude.dialect import current
 from sm.providers.claude.screen.box import read_box, without_box
 from sm.providers.claude.screen.dialog import blocked_start, read_agents_view, read_dialog_screen
 from sm.providers.claude.screen.ending import read_ended, read_exit_reason, read_refusal, without_end_marks
@@ -64,18 +65,16 @@ def last_words(lines: Sequence[str]) -> str:
     return left[-1].strip() if left else ""
 
 
-_HALF_CIRCLES = "\u25d0\u25d1\u25d2\u25d3"
-
-
 def read_title(title: str) -> State | None:
     """The state in the title; None: unknown. IDLE means only "not busy": an open dialog has the same title.
 
-    claude sets `✳ TITLE`, with a frame of a spinner in place of `✳` while busy: braille in 2.1.197, a half circle in
-    2.1.332. Before claude is ready, the title is the host name, or in tmux 3.3a a question of 2.1.332 to the terminal.
+    claude sets `✳ TITLE`, with a frame of a spinner in place of `✳` while busy. Before it is ready, the title is the
+    host name, or in tmux 3.3a a question of 2.1.332 to the terminal.
     """
     glyph, space, _ = title.partition(" ")
-    if space and glyph == "✳":
+    if not space or len(glyph) != 1:
+        return None
+    if glyph in current().texts("title.idle"):
         return State.IDLE
-    if space and len(glyph) == 1 and ("\u2801" <= glyph <= "\u28ff" or glyph in _HALF_CIRCLES):
-        return State.WORKING
-    return None
+    ranges = (text.partition("-") for text in current().texts("title.busy"))
+    return State.WORKING if any(first <= glyph <= (last or first) for first, _, last in ranges) else None

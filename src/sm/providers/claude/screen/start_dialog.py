@@ -8,20 +8,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sm.providers.claude.dialect import current
 from sm.providers.claude.screen.rows import is_rule, last_paragraph, one_line
 from sm.providers.claude.screen.states import Obstacle
 
 _OPTION = re.compile(r" {0,3}(?P<pointer>❯| ) +(?:\d\. *)?(?P<label>\S.*)")
-_REFUSE = "No, exit"
-_DIALOGS = (
-    (Obstacle.TRUST, re.compile(r"Yes, I trust this folder"), re.compile(r" ?Accessing workspace:")),
-    (
-        Obstacle.BYPASS_WARNING,
-        re.compile(r"Yes, I accept"),
-        re.compile(r" *WARNING: .*Bypass Permissions mode"),
-    ),
-)
-_KEYS = re.compile(r"enter to confirm\b.*", re.IGNORECASE)
+_DIALOGS = (Obstacle.TRUST, Obstacle.BYPASS_WARNING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +29,8 @@ def read_start_dialog(rows: Sequence[str]) -> StartDialog | None:
     `rows` end with claude's line of keys. The screen shows the title, both options and nothing below the keys: a dialog
     that is taller than the terminal is not answered.
     """
-    if not _KEYS.match(one_line(last_paragraph(rows))):
+    words = current()
+    if words.phrases("answer.keys").fit(one_line(last_paragraph(rows))) is None:
         return None
     above = list(rows[: len(rows) - len(last_paragraph(rows))])
     while above and not above[-1]:
@@ -45,11 +38,15 @@ def read_start_dialog(rows: Sequence[str]) -> StartDialog | None:
     options = [_OPTION.fullmatch(row) for row in above[-2:]]
     labels = [option["label"] for option in options if option is not None]
     pointers = [option is not None and option["pointer"] == "❯" for option in options]
-    if len(labels) != 2 or sum(pointers) != 1 or _REFUSE not in labels:
+    refusing = [number for number, label in enumerate(labels) if label in words.texts("answer.refuse")]
+    if len(labels) != 2 or sum(pointers) != 1 or len(refusing) != 1:
         return None
-    approves = 1 - labels.index(_REFUSE)
+    approves = 1 - refusing[0]
     first = max((number for number, row in enumerate(above) if is_rule(row)), default=-1) + 1
-    for obstacle, label, title in _DIALOGS:
-        if label.fullmatch(labels[approves]) and any(title.match(row) for row in above[first:-2]):
+    for obstacle in _DIALOGS:
+        name = f"answer.{obstacle.name.lower()}"
+        is_asked = words.phrases(f"{name}.approve").fit(labels[approves]) is not None
+        titles = words.phrases(f"{name}.title")
+        if is_asked and any(titles.fit(row.strip()) is not None for row in above[first:-2]):
             return StartDialog(obstacle, approves - pointers.index(True))
     return None

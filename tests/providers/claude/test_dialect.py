@@ -1,0 +1,223 @@
+# ruff: noqa: RUF001  (claude's pointer looks like a greater-than sign, and is not one)
+"""The data about Claude Code: its form, an operator's file before it, and the choice of a fact."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import sm.providers.claude.dialect as package
+from sm.errors import ConfigError
+from sm.providers.claude.check.contracts import ClaudeCheck
+from sm.providers.claude.dialect import NOTHING, Known, current, models, read, use, version_in
+from sm.providers.claude.dialect.loading import load_shipped
+from sm.providers.claude.hooks import read_hook
+from sm.providers.claude.screen import Obstacle, State, read_screen, read_title
+
+ROOM = Path(package.__file__).parent
+SHIPPED = {
+    name: fact
+    for file in ("words.toml", "facts.toml")
+    for name, fact in load_shipped(ROOM / file).facts.items()
+}
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Path]:
+    """The operator's file, which the test may put to use."""
+    yield tmp_path / "dialect.toml"
+    use(None)
+
+
+# ------------------------------------------------------------------------------------------ the data of sm
+
+
+def used_names() -> set[str]:
+    """The names of facts in the readers. A name that is put together counts with all that it may be."""
+    sources = [path.read_text() for path in ROOM.parent.rglob("*.py") if ROOM not in path.parents]
+    literal = re.compile(r'(?:texts|phrases|table|choose|renamed|group|_tagged\(text,)\(?\s*f?"([^"]+)"')
+    names: set[str] = set()
+    for name in (name for source in sources for name in literal.findall(source)):
+        pattern = re.compile(re.sub(r"\\\{[^}]*\\\}", ".+", re.escape(name)))
+        names |= {known for known in SHIPPED if pattern.fullmatch(known) or known.startswith(f"{name}.")}
+    return names
+
+
+def test_each_fact_is_read_by_something() -> None:
+    by_composed_name = {
+        name
+        for name in SHIPPED
+        if name.startswith(("renamed.", "answer.", "transcript.", "error.", "usage_limit."))
+    }
+    assert set(SHIPPED) - used_names() - by_composed_name == set()
+
+
+def test_facts_name_contracts_and_versions_that_exist() -> None:
+    contracts = {contract.name for contract in ClaudeCheck().contracts}
+    for name in ("words.toml", "facts.toml"):
+        text = (ROOM / name).read_text(encoding="utf-8")
+        assert set(re.findall(r'^shown_by = "(.*)"$', text, re.MULTILINE)) <= contracts
+        assert re.findall(r'^measured = \[(?!"2\.1\.\d+")', text, re.MULTILINE) == []
+    for fact in SHIPPED.values():
+        assert {case.contract for case in fact.cases} - {""} <= contracts
+
+
+def test_models_have_a_date_and_a_source() -> None:
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", models()["as_of"])
+    assert models()["source"]
+
+
+# ------------------------------------------------------------------------------------------ the choice
+
+
+@pytest.mark.parametrize(
+    ("known", "value", "reason"),
+    [
+        (NOTHING, True, "nothing better is known"),
+        (Known((2, 1, 197)), False, "its version"),
+        (Known((2, 1, 231)), False, "its version"),
+        (Known((2, 1, 232)), True, "its version"),
+        (Known((2, 1, 332)), True, "its version"),
+    ],
+)
+def test_fact_is_chosen_by_the_version_else_it_is_careful(known: Known, value: bool, reason: str) -> None:
+    choice = current().choose("trust.per_repository", known)
+    assert (choice.value, choice.reason) == (value, reason)
+
+
+def test_outcome_of_a_contract_counts_more_than_the_version(own: Path) -> None:
+    own.write_text(
+        '[paste.newlines]\ncareful = 2\nvalues = [{value = 40, contract = "text"}, {value = 9, from = "2.1.1"}]\n'
+    )
+    dialect = use(str(own))
+    choose = [
+        Known((2, 1, 333), {"text": True}),
+        Known((2, 1, 333), {"text": False}),
+        Known((2, 1, 333)),
+        NOTHING,
+    ]
+    assert [dialect.choose("paste.newlines", known).value for known in choose] == [40, 9, 9, 2]
+    assert dialect.choose("paste.newlines", choose[0]).reason == "its contract text holds"
+
+
+def test_choices_are_those_of_each_fact_with_versions() -> None:
+    chosen = {choice.name: choice.value for choice in current().choices(Known((2, 1, 197)))}
+    assert chosen["trust.per_repository"] is False
+    assert chosen["paste.characters"] == 600
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("2.1.332 (Claude Code)\n", (2, 1, 332)),
+        ("2.1.197", (2, 1, 197)),
+        ("2.1.333-beta", None),
+        ("claude", None),
+        ("1.2.3.4", None),
+        ("", None),
+    ],
+)
+def test_version_is_read_where_it_stands_alone(text: str, version: tuple[int, ...] | None) -> None:
+    assert version_in(text) == version
+
+
+# --------------------------------------------------------------------------------------- the operator's file
+
+TRUST = (
+    "─" * 60
+    + "\n\n Accessing workspace:\n\n /home/x\n\n ❯ 1. Sure, this folder is fine\n   2. No, exit\n\n Enter to confirm"
+)
+
+
+def test_reworded_dialog_is_read_with_words_of_the_operator(own: Path) -> None:
+    assert read_screen(TRUST.split("\n")).obstacle is None
+    own.write_text('[start.trust.option]\nphrases = ["Sure, this folder is *"]\n')
+    use(str(own))
+    screen = read_screen(TRUST.split("\n"))
+    assert (screen.state, screen.obstacle) == (State.BLOCKED, Obstacle.TRUST)
+    earlier = TRUST.replace("Sure, this folder is fine", "Yes, I trust this folder")
+    assert read_screen(earlier.split("\n")).obstacle is Obstacle.TRUST
+
+
+def test_new_spinner_is_read_with_glyphs_of_the_operator(own: Path) -> None:
+    assert read_title("◰ title") is None
+    own.write_text('[title.busy]\ntexts = ["◰-◳"]\n')
+    use(str(own))
+    assert [read_title(f"{glyph} title") for glyph in "◰◳⠁◐"] == [State.WORKING] * 4
+
+
+def test_renamed_key_of_a_hook_is_read_by_its_new_name(own: Path) -> None:
+    payload = {"hook_event_name": "UserPromptSubmit", "text_of_prompt": "look at this"}
+    accepted = read_hook(payload, 1.0, expects_turn=False).accepted
+    assert accepted is None or accepted.text == ""
+    own.write_text('[renamed.hook]\ntable = { text_of_prompt = "prompt" }\n')
+    use(str(own))
+    accepted = read_hook(payload, 1.0, expects_turn=False).accepted
+    assert accepted is not None
+    assert accepted.text == "look at this"
+
+
+def test_printed_facts_are_a_file_that_an_operator_may_have(own: Path) -> None:
+    own.write_text(ClaudeCheck().facts)
+    file = use(str(own)).own_file
+    assert file is not None
+    assert set(file.facts) == set(SHIPPED)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (
+            "[start.trust.opton]\nphrases = ['x y z']",
+            "there is no fact start.trust.opton; do you mean start.trust.option?",
+        ),
+        (
+            "[start.trust.option]\nphrases = ['Yes, *']\nregex = 1",
+            "start.trust.option has the unknown key regex",
+        ),
+        ("[start.trust.option]\ntexts = ['Yes']", "start.trust.option needs 'phrases', not 'texts'"),
+        ("[start.trust.option]\nphrases = 'Yes'", "start.trust.option must be a list of texts"),
+        ("[start.trust.option]\nphrases = ['* #']", "has fewer than 3 characters of its own"),
+        ("[start.trust.option]\nphrases = ['abc *a*b*c*d*e']", "has more than 4 marks for any text"),
+        (f"[start.trust.option]\nphrases = ['{'a' * 300}']", "has more than 200 characters"),
+        ("[paste.newlines]\ncareful = 'two'", "paste.newlines needs values such as 2, not 'two'"),
+        ("[paste.newlines]\ncareful = true", "paste.newlines needs values such as 2, not True"),
+        (
+            "[paste.newlines]\ncareful = 2\nvalues = [{value = 3, from = '2.1.300'}, {value = 4, until = '2.1.310'}]",
+            "two values of paste.newlines contradict each other: 3 and 4",
+        ),
+        (
+            "[paste.newlines]\ncareful = 2\nvalues = [{value = 3}]",
+            "a value of paste.newlines needs a condition",
+        ),
+        (
+            "[paste.newlines]\ncareful = 2\nvalues = [{value = 3, from = '2.1.300', until = '2.1.200'}]",
+            "a value of paste.newlines is for no version: from is after until",
+        ),
+        (
+            "[paste.newlines]\ncareful = 2\nvalues = [{value = 3, from = 'new'}]",
+            "'new' in paste.newlines is not a version",
+        ),
+        ("[renamed.hook]\ntable = { a = 1 }", "the value of a in renamed.hook must be like 'a text'"),
+        ("[start]\ntrust = 1", "start has none of the keys phrases, texts, table, careful"),
+        ("[start.trust", "is not TOML"),
+    ],
+)
+def test_mistake_in_a_file_is_named_and_changes_nothing(own: Path, content: str, words: str) -> None:
+    own.write_text(content)
+    before = current()
+    with pytest.raises(ConfigError, match=re.escape(words)):
+        use(str(own))
+    assert current() is before
+
+
+def test_file_that_cannot_be_read_is_named(own: Path) -> None:
+    with pytest.raises(ConfigError, match="no such file or directory"):
+        read(str(own))
+    own.write_bytes(b"\xff")
+    with pytest.raises(ConfigError, match="invalid UTF-8"):
+        read(str(own))
+    own.write_text("# " + "x" * 70_000)
+    with pytest.raises(ConfigError, match="is larger than 64 KiB"):
+        read(str(own))
