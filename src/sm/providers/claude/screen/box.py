@@ -4,6 +4,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import takewhile
 
 from sm.providers.claude.dialect import current
@@ -71,8 +72,12 @@ def _is_busy(part: str) -> bool:
 
 def _is_running(part: str) -> bool:
     """Return whether a part of the footer counts work in the background."""
-    kinds = "|".join(map(re.escape, current().texts("footer.running")))
-    return re.match(rf"\d+ (?:background )?(?:{kinds})s?\b", part) is not None
+    return _running(current().texts("footer.running")).match(part) is not None
+
+
+@cache
+def _running(kinds: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(rf"\d+ (?:background )?(?:{'|'.join(map(re.escape, kinds))})s?\b")
 
 
 def read_box(rows: Sequence[str]) -> ScreenContent | None:

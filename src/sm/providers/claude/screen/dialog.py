@@ -4,6 +4,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from sm.providers.claude.dialect import current
 from sm.providers.claude.screen.rows import indent, is_rule, last_paragraph, one_line
@@ -230,9 +231,14 @@ def _offers_credits(dialog: _Dialog) -> bool:
 
 def _leaving_keys(text: str) -> list[str]:
     """The keys that close a dialog by the line that describes its keys."""
-    verbs = "|".join(map(re.escape, current().texts("dialog.leaving")))
-    leaves = re.finditer(rf"\b(?P<key>{_LEAVING_KEY}) to (?:{verbs})\b", text, re.IGNORECASE)
+    leaves = _leaving(current().texts("dialog.leaving")).finditer(text)
     return sorted(leave["key"].capitalize() for leave in leaves)
+
+
+@cache
+def _leaving(verbs: tuple[str, ...]) -> re.Pattern[str]:
+    alternatives = "|".join(map(re.escape, verbs))
+    return re.compile(rf"\b(?P<key>{_LEAVING_KEY}) to (?:{alternatives})\b", re.IGNORECASE)
 
 
 _LEAVING_KEY = r"esc(?:ape)?|q|ctrl[+-]\w|enter|any key"
