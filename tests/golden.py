@@ -1,6 +1,6 @@
-"""Writes `tests/data/v12.db`, a database of the current schema version: `python -m tests.golden`.
+"""Writes `tests/data/v13.db`, a database of the current schema version: `python -m tests.golden`.
 
-Run only until version 12 is released. After that the file never changes, so that later versions prove they can read it.
+Run only until version 13 is released. After that the file never changes, so that later versions prove they can read it.
 """
 
 import asyncio
@@ -97,6 +97,7 @@ COMPLETED: Session = replace(
     completion_status="completed",
 )
 SEEN: Session = replace(session("aaaa6666", status=Status.ERROR), seen_at=AT, told_operator=True)
+VERSIONED: Session = replace(session("aaaa7777"), provider="claude", program_version="2.1.332")
 MESSAGE = Message(1, "aaaa1111", "operator", MessageMode.AUTO, MessageState.QUEUED, AT, AT)
 COLOURS = Question("Which cölours?", ("Red", "S, small"), multiple=True)
 OFFERED = Request(
@@ -207,6 +208,7 @@ async def write(path: str) -> None:
         await tx.insert(PAUSED, LAUNCH, None)
         await tx.insert(LEFT, LAUNCH, None)
         await tx.insert(SEEN, LAUNCH, None)
+        await tx.insert(VERSIONED, LAUNCH, None)
         tx.mail.add_message(MESSAGE, "päth\nand more")
         for request in (OFFERED, RULED, FOUND):
             tx.mail.add_request(request)
@@ -236,16 +238,16 @@ async def write(path: str) -> None:
 
 
 def main() -> None:
-    target = Path(__file__).parent / "data" / "v12.db"
+    target = Path(__file__).parent / "data" / "v13.db"
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "sm.db")
         asyncio.run(write(path))
-        with closing(sqlite3.connect(path)) as db, db:
+        target.unlink(missing_ok=True)
+        with closing(sqlite3.connect(path)) as db:
             db.execute("UPDATE meta SET value = ? WHERE name = 'instance'", (INSTANCE,))
             db.execute("UPDATE meta SET value = ? WHERE name = 'account_key'", (ACCOUNT_KEY,))
-        target.unlink(missing_ok=True)
-        db.execute("VACUUM INTO ?", (str(target),))
-        db.close()
+            db.commit()
+            db.execute("VACUUM INTO ?", (str(target),))
 
 
 if __name__ == "__main__":

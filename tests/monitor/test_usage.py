@@ -312,6 +312,14 @@ async def test_version_is_that_of_the_last_answer(bench: Bench) -> None:
         append(bench.main(), said)
     await bench.read()
     assert (await bench.facts())["version"] == "2.1.332"
+    assert bench.store.sessions[bench.session.id].program_version == "2.1.332"
+
+
+@pytest.mark.parametrize("said", [b"", b"new", b"2.1"])
+async def test_version_of_the_session_stays_when_the_transcript_names_none(bench: Bench, said: bytes) -> None:
+    append(bench.main(), message("m1").replace(b'"isSidechain"', b'"version": "%s", "isSidechain"' % said))
+    await bench.read()
+    assert bench.store.sessions[bench.session.id].program_version is None
 
 
 async def test_actions_include_earlier_conversations(bench: Bench) -> None:

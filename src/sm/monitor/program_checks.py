@@ -87,10 +87,12 @@ class ProgramChecks(AgentListener):
         return list(dict.fromkeys(lines))
 
     def facts(self, session: Session) -> list[str]:
-        """Say of the program of a live agent whether its contracts were tried."""
+        """Say of the program of an agent which version it is, and whether its contracts were tried."""
         program = self._program(session)
-        if program is None:
+        if program is None and session.program_version is None:
             return []
+        if program is None:
+            return [f"runs {session.provider} {session.program_version}"]
         if program.path.endswith(_REMOVED):
             return [f"its {session.provider} was replaced or removed since its start"]
         record = self._found.get(program)

@@ -5,7 +5,6 @@ import os
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, fields, replace
-from functools import partial
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -21,7 +20,7 @@ from sm.monitor.blocks import TranscriptBlock, condense, read_block
 from sm.monitor.originals import Original, original_path
 from sm.monitor.transcripts import Root, archive_names, files_of, read_last
 from sm.monitor.usage_totals import UsageTotals
-from sm.providers.base import Fork
+from sm.providers.base import Fork, program_version
 from sm.providers.readers import TranscriptDelta, TranscriptReader
 from sm.sandboxes.home import HomeOf, on_host
 from sm.state.budgets import Budgets
@@ -256,7 +255,14 @@ class UsageMeter:
             facts["last_tool"] = _tool_json(replace(newest, at=min(newest.at, now)))
         used = delta.usage if counts_tokens else ()
         tools = delta.tools if counts_tools else ()
-        recorded = None if record is None else partial(record, observations=delta.observations)
+        version = program_version(delta.version) if current else None
+
+        async def recorded(tx: Transaction) -> None:
+            if record is not None:
+                await record(tx, observations=delta.observations)
+            if version is not None and version != tx.session(session_id).program_version:
+                await tx.update(tx.session(session_id), program_version=version)
+
         await self._write(
             session_id,
             facts,

@@ -1,5 +1,6 @@
 """Defines the interface of a provider to its agent CLI: start, input, agent types and exit."""
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -14,6 +15,14 @@ from sm.sandboxes.home import ContainerHome
 
 TYPED_LINES_MAX = 3
 """The most lines of a prompt that is typed as the first message. A long paste looks to a model like a foreign text."""
+
+_VERSION = re.compile(r"\d{1,6}\.\d{1,6}\.\d{1,6}", re.ASCII)
+
+
+def program_version(text: str) -> str | None:
+    """Find the version of an agent CLI in what it says, such as `2.1.332`. Returns None if there is none."""
+    found = _VERSION.search(text)
+    return None if found is None else found[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +70,11 @@ class ProgramFacts:
     """Its output for `--help`."""
     permission_mode: str = ""
     """The permission mode in the settings of the person who runs it, never in those of a project."""
+
+    @property
+    def number(self) -> str | None:
+        """The version alone, such as `2.1.332`. None if it is unknown."""
+        return program_version(self.version)
 
 
 @dataclass(frozen=True, slots=True)

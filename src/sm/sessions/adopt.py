@@ -87,6 +87,7 @@ class Adoptions:
             model=None,
             conversation=await self._conversation(provider, planned.launch, process),
             token_hash=None,  # a running process cannot get a token
+            program_version=None,  # that of a new process may be another one
         )
         flags = provider.flags_of(processes.command_line(process.pid))
         launch = replace(planned.launch, flags=flags, permission=None)

@@ -72,7 +72,7 @@ class Environments:
             dict(given),
             self._paths.agent_paths(session.id, sandboxed=_is_sandboxed(session)),
         )
-        environment["PATH"] = f"{paths.bin}:{environment.get('PATH', os.defpath)}"
+        environment["PATH"] = _searched(paths.bin, environment)
         environment |= {
             "SM_SESSION_ID": session.id,
             "SM_PARENT_ID": session.parent_id or "",
@@ -85,9 +85,17 @@ class Environments:
             environment["SM_PROMPT_FILE"] = paths.prompt_file
         return environment
 
+    def searched(self, environment: Mapping[str, str]) -> Mapping[str, str]:
+        """The environment with the PATH on which an agent on this host finds its program."""
+        return {**environment, "PATH": _searched(self._paths.bin, environment)}
+
     def restored(self, session: Session, before: Mapping[str, str]) -> Mapping[str, str]:
         paths = self._paths.agent_paths(session.id, sandboxed=_is_sandboxed(session))
         return {**before, "SM_PARENT_ID": session.parent_id or "", "SM_SOCKET": paths.socket}
+
+
+def _searched(bin: str, environment: Mapping[str, str]) -> str:
+    return f"{bin}:{environment.get('PATH', os.defpath)}"
 
 
 def _is_sandboxed(session: Session) -> bool:

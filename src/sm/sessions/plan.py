@@ -104,6 +104,8 @@ class RestorePlan:
     recovery: Recovery = field(default_factory=Recovery)
     first_message: str | None = field(default=None, repr=False)
     """As in `SpawnPlan`."""
+    program_version: str | None = None
+    """As in `Session`."""
 
 
 class SpawnPlanner:
@@ -231,7 +233,12 @@ class SpawnPlanner:
         if first_message is not None:
             plan = provider.plan(replace(request, prompt=None), context)
             launch = replace(launch, argv=plan.argv, has_prompt=False)
-        session = replace(session, model=plan.model, conversation=plan.conversation)
+        session = replace(
+            session,
+            model=plan.model,
+            conversation=plan.conversation,
+            program_version=context.program.number,
+        )
         if not (runs or request.skip_checks):
             try:
                 await require_ready(provider, session, launch, self._home_of(session))
@@ -288,15 +295,17 @@ class SpawnPlanner:
         )
         if source.prompt is not None and await self._files.is_archived(session):
             source = ConversationSource(source.id, copied=False)
-        resumed, _, warnings = await self._resumed(session, parent, launch, source)
+        resumed, _, version, warnings = await self._resumed(session, parent, launch, source)
         if source.prompt is not None:
             first_message = None
             if not is_decided and await self._is_typed(provider, session, resumed, source.prompt):
                 first_message, source = source.prompt, replace(source, prompt="")
-                resumed, _, warnings = await self._resumed(session, parent, launch, source)
-            return RestorePlan(resumed, token, (*told, *warnings), first_message=first_message)
+                resumed, _, version, warnings = await self._resumed(session, parent, launch, source)
+            return RestorePlan(
+                resumed, token, (*told, *warnings), first_message=first_message, program_version=version
+            )
         recovery = await self._files.recovery(session, provider, resumed, source.id, copied=source.copied)
-        return RestorePlan(resumed, token, (*told, *warnings), recovery)
+        return RestorePlan(resumed, token, (*told, *warnings), recovery, program_version=version)
 
     async def give_back(self, session: Session, recovery: Recovery) -> None:
         """Give the agent CLI its transcript back. Raises StorageFull, IllegalState; then nothing is changed."""
@@ -358,12 +367,14 @@ class SpawnPlanner:
         # An ended parent is no parent of the fork, but its budget and those above it bind the fork too.
         is_same = parent is not None and parent.id == original.parent_id
         session = replace(session, bound_to=original.bound_to or (None if is_same else original.parent_id))
-        forked, plan, warnings = await self._resumed(session, parent, launch, source, forked_by=caller)
+        forked, plan, version, warnings = await self._resumed(
+            session, parent, launch, source, forked_by=caller
+        )
         kind = provider.agent_config(original.agent_type)
         of_type = None if kind is None else kind.budget
         budget = plan_budget(self._config, self._store.budgets, session, None, of_type)
         warnings = (*told, *warnings, *budget.warnings)
-        session = replace(session, conversation=plan.conversation)
+        session = replace(session, conversation=plan.conversation, program_version=version)
         recovery = Recovery()
         if provider.has_turns:
             recovery = await self._files.recovery(original, provider, forked, id, copied=True)
@@ -390,8 +401,10 @@ class SpawnPlanner:
         source: ConversationSource,
         *,
         forked_by: Caller | None = None,
-    ) -> tuple[Launch, AgentPlan, tuple[str, ...]]:
+    ) -> tuple[Launch, AgentPlan, str | None, tuple[str, ...]]:
         """Plan a process of `session` that resumes a conversation. `before`: the launch of an earlier process.
+
+        Returns the launch, the plan, the version of its program if that is known, and warnings.
 
         `forked_by`: the caller who asked for a new session; None: the session exists.
         """
@@ -428,7 +441,7 @@ class SpawnPlanner:
             *await session_warnings(provider, launch, self._home_of(session)),
         )
         warnings = (*_missing_type_warnings(session, types), *lasting)
-        return launch, plan, warnings
+        return launch, plan, context.program.number, warnings
 
     async def agent_types(
         self,
@@ -450,7 +463,7 @@ class SpawnPlanner:
 
         Arguments: those of `agent_types`, with its result.
         """
-        inherited = self._inherited(await self._launch_of(parent), environment)
+        inherited = self._environments.searched(self._inherited(await self._launch_of(parent), environment))
         names = {kind.provider for kind in catalog.types}
         facts = {name: await program_facts(self._providers[name], inherited, None) for name in names}
         modes = {
@@ -548,7 +561,9 @@ class SpawnPlanner:
             granted=replace(grants.granted, mcp_file=mcp_file),
             place=place_sentences(session) if sandboxed else "",
             budget="" if budget is None else briefing_line(budget.limits),
-            program=await program_facts(provider, environment, self._home_of(session)),
+            program=await program_facts(
+                provider, self._environments.searched(environment), self._home_of(session)
+            ),
         )
 
     async def _limited(

@@ -367,6 +367,9 @@ class Restorer:
         session = self._store.sessions[session_id]
         plan = await self._planner.plan_restore(session, is_decided=True)
         await self._planner.give_back(session, plan.recovery)
+        if plan.program_version != session.program_version:
+            async with self._store.transaction() as tx:
+                await tx.update(tx.session(session_id), program_version=plan.program_version)
         return plan.launch
 
     async def _panes(self) -> Mapping[str, Pane]:

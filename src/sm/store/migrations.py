@@ -651,7 +651,12 @@ _V12: tuple[str, ...] = (
         WHERE kind = 'ending' AND recipient IS NULL AND occasion = 'ending:' || sessions.openings)""",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_V1, _V2, _V3, _V4, _V5, _V6, _V7, _V8, _V9, _V10, _V11, _V12)
+_V13: tuple[str, ...] = ("ALTER TABLE sessions ADD COLUMN program_version TEXT",)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    *(_V1, _V2, _V3, _V4, _V5, _V6, _V7, _V8, _V9, _V10, _V11, _V12),
+    _V13,
+)
 """Step n brings a database of version n to n + 1 (`PRAGMA user_version`)."""
 
 

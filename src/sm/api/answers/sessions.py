@@ -75,6 +75,10 @@ class BareSessionView(TypedDict):
     agent_type: str
     provider: Annotated[str, doc("The driver of the agent: `command` or `claude`.")]
     model: str | None
+    program_version: Annotated[
+        str | None,
+        doc("The version of the agent CLI that its process runs, such as `2.1.332`; null: unknown."),
+    ]
     status: Status
     status_source: Annotated[str, doc("The source of the status.")]
     status_reason: Annotated[str, doc("The reason for the status, for people.")]
