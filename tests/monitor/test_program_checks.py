@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -11,18 +11,32 @@ from typing import Any, cast
 
 import pytest
 
-from sm.core.models import Process, Session
+from sm.core.models import Launch, Process, Session
 from sm.core.observation import Source
+from sm.core.program_states import ProgramState
 from sm.core.states import TrustLevel
+from sm.core.statuses import Status
 from sm.linux.processes import identify, program_of
 from sm.monitor.program_checks import ProgramChecks
-from sm.providers.checks import CheckRecords
+from sm.providers.base import InstalledProgram
+from sm.providers.checks import CheckRecords, is_script
 from sm.providers.readers import AcceptedInput
 from tests import samples
 from tests.providers.test_checks import checked
 
-UNCHECKED = "it is not checked whether sm and this claude understand each other"
+UNCHECKED = "claude: not checked"
 PROMPT = AcceptedInput("go on", 0.0)
+
+
+class InstalledFiles:
+    """The part of `Setup` that finds the program of new agents: a link in the directory on their PATH."""
+
+    def installed(self, environment: Mapping[str, str]) -> InstalledProgram | None:
+        link = Path(environment["PATH"], "claude")
+        if not link.exists():
+            return None
+        path = link.resolve()
+        return InstalledProgram(str(link), str(path), path.name, is_script(str(path)))
 
 
 class OwnProvider:
@@ -31,6 +45,7 @@ class OwnProvider:
     def __init__(self, program: str) -> None:
         self.program = program
         self.checks_programs = True
+        self.setup: InstalledFiles | None = None
 
     def is_own_program(self, path: str) -> bool:
         return path == self.program
@@ -48,9 +63,11 @@ class CheckedWorld:
         self.sessions = {self.session.id: self.session}
         self.provider = OwnProvider(self.program)
         self.has_outcome = True
+        self.bin = directory.parent / "bin"
+        self.checked: asyncio.Queue[str] = asyncio.Queue()
         self.runs: list[tuple[str, str]] = []
         self.checks = ProgramChecks(
-            cast(Any, SimpleNamespace(sessions=self.sessions)),
+            cast(Any, SimpleNamespace(sessions=self.sessions, launch=self.launch)),
             self.records,
             {"claude": cast(Any, self.provider)},
             self.run_check,
@@ -63,7 +80,26 @@ class CheckedWorld:
     async def run_check(self, provider: str, path: str) -> None:
         self.runs.append((provider, path))
         if self.has_outcome:
-            self.records.save(provider, checked(Path(path)))
+            self.records.save(provider, checked(Path(path), Path(path).name))
+        self.checked.put_nowait(path)
+
+    async def launch(self, session_id: str) -> Launch:
+        return replace(samples.LAUNCH, environment={"PATH": str(self.bin)})
+
+    def install(self, version: str, content: str = "an ELF file") -> str:
+        """Install a version as the installer of claude does: a file for each version, and a link. Returns its path."""
+        self.provider.setup = InstalledFiles()
+        program = self.bin.parent / "claude" / "versions" / version
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text(f"{content} {version}")
+        self.bin.mkdir(exist_ok=True)
+        link = self.bin / "new"
+        link.symlink_to(program)
+        link.rename(self.bin / "claude")
+        return str(program)
+
+    def plan(self, version: str | None = None) -> None:
+        self.checks.agent_planned("claude", {"PATH": str(self.bin)}, version)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -91,8 +127,9 @@ async def test_program_without_an_outcome_is_checked_once(world: CheckedWorld) -
         await world.checks.prompt_accepted(world.session.id, PROMPT, Source.HOOK)
         await world.settled()
     assert world.runs == [("claude", world.program)]
-    told = "claude 1.2.3, checked on 2026-11-29: 1 of 2 contracts does not hold: plan"
-    assert world.checks.facts(world.session) == world.checks.trouble() == [told]
+    name = Path(world.program).name
+    told = f"claude {name}: checked on 2026-11-29, 1 of 2 contracts does not hold: plan"
+    assert world.checks.facts(world.session) == [told]
 
 
 async def test_new_agent_is_looked_at_when_it_accepts_its_prompt(world: CheckedWorld) -> None:
@@ -112,8 +149,8 @@ async def test_kept_outcome_needs_no_check(world: CheckedWorld) -> None:
     async with world.running():
         await world.settled()
     assert not world.runs
-    assert world.checks.facts(world.session) == ["claude 1.2.3: checked on 2026-11-29, all contracts hold"]
-    assert world.checks.trouble() == []
+    assert world.checks.facts(world.session) == ["claude 1.2.3: checked on 2026-11-29"]
+    assert world.checks.problems() == []
 
 
 async def test_program_that_was_replaced_is_checked_again(
@@ -194,3 +231,110 @@ async def test_only_programs_of_live_agents_on_this_host_count(world: CheckedWor
         await world.settled()
     assert not world.runs
     assert world.checks.facts(session) == []
+
+
+async def test_program_of_the_last_agent_is_checked_at_the_start_of_the_daemon(world: CheckedWorld) -> None:
+    program = world.install("2.1.332")
+    world.provider.program = "another"
+    world.sessions[world.session.id] = replace(world.session, process=None, status=Status.COMPLETED)
+    async with world.running():
+        await world.checked.get()
+        await world.settled()
+    assert world.runs == [("claude", program)]
+    assert world.checks.lines() == [
+        "claude 2.1.332: checked on 2026-11-29, 1 of 2 contracts does not hold: plan"
+    ]
+    assert world.checks.problems() == [f"{world.checks.lines()[0]} (sm check claude)"]
+
+
+async def test_instance_without_an_agent_of_a_provider_checks_no_program(world: CheckedWorld) -> None:
+    world.install("2.1.332")
+    world.sessions.clear()
+    async with world.running():
+        await world.settled()
+    assert not world.runs
+    assert world.checks.lines() == []
+
+
+async def test_program_is_checked_when_an_agent_is_planned(world: CheckedWorld) -> None:
+    world.sessions.clear()
+    program = world.install("2.1.332")
+    async with world.running():
+        world.plan()
+        assert world.checks.lines() == []  # nothing waits for the look
+        await world.settled()
+        world.plan()
+        await world.settled()
+    assert world.runs == [("claude", program)]
+
+
+async def test_update_is_checked_although_no_agent_starts(
+    world: CheckedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sm.monitor.program_checks._QUIET_S", 0.0)
+    world.sessions.clear()
+    first = world.install("2.1.331")
+    async with world.running():
+        world.plan()
+        assert await world.checked.get() == first
+        await world.settled()
+        second = world.install("2.1.332")
+        assert await world.checked.get() == second
+        await world.settled()
+    assert [line.partition(":")[0] for line in world.checks.lines()] == ["claude 2.1.332"]
+
+
+async def test_script_has_the_outcomes_of_the_version_that_it_starts(world: CheckedWorld) -> None:
+    world.sessions.clear()
+    world.install("wrapper", "#!/bin/sh\nexec claude")
+    async with world.running():
+        world.plan("2.1.332")
+        await world.settled()
+        assert not world.runs
+        assert world.checks.state_of("claude", "2.1.332") == ProgramState("claude", "2.1.332")
+        world.records.save("claude", checked(Path(world.program), "2.1.332"))
+        world.plan("2.1.332")
+        await world.settled()
+    state = world.checks.state_of("claude", "2.1.332")
+    assert state is not None
+    assert state.broken == ("plan",)
+    assert not world.runs
+
+
+async def test_switched_off_checks_are_no_problem_but_are_told(world: CheckedWorld) -> None:
+    world.provider.checks_programs = False
+    world.sessions.clear()
+    world.install("2.1.332")
+    async with world.running():
+        world.plan()
+        await world.settled()
+    assert not world.runs
+    assert (world.checks.lines(), world.checks.problems()) == (["claude 2.1.332: not checked"], [])
+
+
+async def test_agents_keep_their_version_when_claude_is_updated(
+    world: CheckedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = world.install("2.1.331")
+    monkeypatch.setattr("sm.monitor.program_checks.program_of", lambda process: old)
+    world.provider.program = old
+    world.sessions.clear()
+    for number in range(10):
+        agent = replace(world.session, id=f"0a0a0a{number:02}", program_version="2.1.331", status=Status.IDLE)
+        world.sessions[agent.id] = agent
+    async with world.running():
+        await world.settled()
+        assert not [line for line in world.checks.lines() if "agents" in line]
+        world.install("2.1.332")
+        world.plan("2.1.332")
+        await world.settled()
+    replaced = "10 agents run claude 2.1.331; new agents start 2.1.332"
+    assert world.checks.lines()[-1] == world.checks.problems()[-1] == replaced
+    facts = world.checks.facts(agent)
+    assert facts[0].startswith("claude 2.1.331: checked on ")
+    assert facts[1:] == ["its claude 2.1.331 was replaced since its start; new agents start 2.1.332"]
+    Path(old).unlink()
+    monkeypatch.setattr("sm.monitor.program_checks.program_of", lambda process: f"{old} (deleted)")
+    world.provider.program = f"{old} (deleted)"
+    removed = "its claude 2.1.331 was replaced or removed since its start; new agents start 2.1.332"
+    assert world.checks.facts(agent) == [removed]

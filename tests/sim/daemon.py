@@ -22,6 +22,7 @@ from sm.daemon.main import make_directories, write_command
 from sm.daemon.sandboxing import SandboxParts
 from sm.daemon.start import catch_up, running_parts
 from sm.daemon.wiring import DaemonParts
+from sm.monitor.program_checks import RunCheck
 from sm.paths import InstancePaths
 from sm.store import Store
 from sm.store.audit import Audit
@@ -36,6 +37,10 @@ from tests.sim.processes import PlayedKernel, PlayedProcess
 from tests.sim.programs import WAY_IN
 from tests.sim.terminals import PlayedServer
 from tests.sim.wire import Switchboard
+
+
+async def no_check(provider: str, path: str) -> None:
+    """Check no program, so that it has no outcome."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,8 @@ class DaemonOptions:
     """The arguments of `sm.daemon.main.main` that a test may set for each daemon."""
 
     containment: Containment | None = None
+    check_program: RunCheck = no_check
+    """No real program runs in a simulation."""
 
 
 class Daemon:
@@ -181,6 +188,7 @@ class Daemon:
                 sandboxing=SandboxParts(loaded.config, paths, store, way_in=WAY_IN, access=access),
                 wall=around.clocks.wall,
                 steady=around.clocks.steady,
+                check_program=self._options.check_program,
             )
             self._audit = parts.audit
             sock = listen(paths.socket)

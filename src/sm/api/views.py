@@ -14,6 +14,7 @@ from sm.api.answers.sessions import (
     FailureView,
     LossView,
     PausedView,
+    ProgramView,
     RestartsView,
     SessionView,
     SessionWithSums,
@@ -163,11 +164,12 @@ class Views:
 
     def started(self, result: SessionResult) -> StartedView:
         """The answer of a route that starts or ends a session."""
-        session, warnings, permission = self.session(result.session), list(result.warnings), result.permission
-        if permission is None:
-            return cast(StartedView, {**session, "warnings": warnings})
-        mode = {"permission_mode": permission.mode, "permission_source": permission.source}
-        return cast(StartedView, {**session, "warnings": warnings, **mode})
+        started: dict[str, object] = {**self.session(result.session), "warnings": list(result.warnings)}
+        if (permission := result.permission) is not None:
+            started |= {"permission_mode": permission.mode, "permission_source": permission.source}
+        if (program := self.services.programs.state(result.session)) is not None:
+            started["program"] = build_view(ProgramView, program, broken=list(program.broken))
+        return cast(StartedView, started)
 
     def event(self, event: Event) -> EventView:
         sessions = self.services.sessions

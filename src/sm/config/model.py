@@ -176,7 +176,7 @@ class Claude(Section):
     env: dict[Variable, Text] = {}
     """Variables added to the environment of the agent."""
     check_new_versions: bool = True
-    """When an agent runs a claude that was not checked, run `sm check claude` in the background, with the lowest
+    """When agents start or run a claude that was not checked, run `sm check claude` in the background, with the lowest
     priority. It spends no token."""
     sessions_may_message: bool = False
     """Let other claudes of the same user, also those that sm does not know, send messages to agents with claude's own

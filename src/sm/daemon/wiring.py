@@ -43,7 +43,7 @@ from sm.monitor.archive_records import ArchiveRecords
 from sm.monitor.completions import Completions, TurnReader
 from sm.monitor.detector import Detector
 from sm.monitor.live_screens import LiveScreens
-from sm.monitor.program_checks import ProgramChecks
+from sm.monitor.program_checks import ProgramChecks, RunCheck
 from sm.monitor.retries import Retries
 from sm.monitor.sums import TreeSums
 from sm.monitor.terminal_use import TerminalLooks
@@ -180,7 +180,7 @@ class DaemonParts:
     The constructor starts nothing and touches no file, process or terminal. `containment` identifies the callers of
     agent sockets; None: by the containers of this daemon. `started_s`: the start of the daemon (time.monotonic()). The
     daemon ends when `stopping` is set. `sandboxing`: the parts of both sandboxes, by default those of this host. `wall`
-    and `steady`: the clocks of everything that is due at a time.
+    and `steady`: the clocks of everything that is due at a time. `check_program`: tries the contracts of a program.
     """
 
     def __init__(
@@ -197,6 +197,7 @@ class DaemonParts:
         sandboxing: SandboxParts | None = None,
         wall: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
+        check_program: RunCheck = run_check,
     ) -> None:
         def now() -> str:
             return iso(wall())
@@ -219,7 +220,21 @@ class DaemonParts:
             lambda session_id: self.archives.path(session_id),
             lambda workspace: (containment or self.sandboxing.containment).user(workspace),
         )
-        planner = SpawnPlanner(config, paths, providers, store, agreements, sandbox, now, files, has_program)
+        self.program_checks = program_checks = ProgramChecks(
+            store, CheckRecords(paths.checks), providers, check_program
+        )
+        planner = SpawnPlanner(
+            config,
+            paths,
+            providers,
+            store,
+            agreements,
+            sandbox,
+            now,
+            files,
+            has_program,
+            program_checks.agent_planned,
+        )
         spawner = Spawner(store, manager, planner, sandbox)
         leftovers = Leftovers(store, manager, self.sandboxing.session_processes)
         kills = Kills(store, manager, lambda: terminals.trouble, leftovers)
@@ -278,9 +293,6 @@ class DaemonParts:
         self.messages = messages = Messages(store, manager, dialogs)
         exchange_timers = ExchangeTimers(store, manager)
         receipts = DeliveryReceipts(store, manager)
-        self.program_checks = program_checks = ProgramChecks(
-            store, CheckRecords(paths.checks), providers, run_check
-        )
         for listener in (
             receipts,
             composer,
@@ -395,7 +407,7 @@ class DaemonParts:
                 paths.socket,
                 started_s,
                 trouble,
-                lambda: [*self.agent_sockets.trouble(), *program_checks.trouble()],
+                lambda: self.agent_sockets.trouble(),
                 stopping,
                 lambda: terminals.server_pid,
                 config_file,

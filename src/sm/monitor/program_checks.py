@@ -1,26 +1,34 @@
-"""Has the contracts of an agent CLI tried when an agent runs a program that was not checked (`sm check`)."""
+"""Knows the programs of agent CLIs that agents start, and has those checked that were not (`sm check`)."""
 
 import asyncio
 import logging
 import os
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+from sm.core.lifecycle import is_live
 from sm.core.lines import plural
 from sm.core.models import Session
 from sm.core.observation import Source
+from sm.core.program_states import ProgramState
 from sm.core.states import TrustLevel
+from sm.errors import NotFound
 from sm.linux.processes import program_of
+from sm.monitor.files import FileEvents
 from sm.monitor.listeners import AgentListener
 from sm.providers.base import Provider
 from sm.providers.checks import CheckRecord, CheckRecords
 from sm.providers.readers import AcceptedInput
 from sm.store import Store
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 _REMOVED = " (deleted)"
 """The end of the path of a program whose file is gone (proc(5), /proc/pid/exe)."""
+_QUIET_S = 2.0
+"""An update writes several files. The program is looked at this long after the last change."""
 
 RunCheck = Callable[[str, str], Awaitable[None]]
 """Check the program at a path for a provider, and keep the outcome. May take minutes."""
@@ -32,11 +40,31 @@ class _Program(NamedTuple):
     mtime_ns: int
 
 
-class ProgramChecks(AgentListener):
-    """Looks at the program of each agent on this host when the agent works.
+class _Found(NamedTuple):
+    provider: str
+    program: _Program
 
-    The agent and its spawn never wait for a check. A program is checked once for each start of the daemon if its check
-    gives no outcome.
+
+class _Start(NamedTuple):
+    """The start of an agent, by which its program is found. `version`: what the program said, if it was asked."""
+
+    provider: str
+    environment: Mapping[str, str]
+    version: str | None = None
+
+
+class _Installed(NamedTuple):
+    """The program that new agents of a provider start."""
+
+    program: _Program
+    version: str | None
+
+
+class ProgramChecks(AgentListener):
+    """Looks at a program when an agent starts or works, when the daemon starts, and when the file has changed.
+
+    Agents and their spawns never wait for a check. A program is checked once for each start of the daemon if its check
+    gives no outcome. A script is not checked: the program that it starts is found when its agent works.
     """
 
     def __init__(
@@ -50,58 +78,223 @@ class ProgramChecks(AgentListener):
         self._records = records
         self._providers = providers
         self._run_check = run_check
+        self._seen: set[_Program] = set()
         self._found: dict[_Program, CheckRecord | None] = {}
-        """The outcomes of each program, without any for one that was not checked."""
-        self._due: asyncio.Queue[tuple[str, _Program]] = asyncio.Queue()
+        """The outcomes of each program that was looked up, None for one that was not checked."""
+        self._by_version: dict[tuple[str, str], CheckRecord | None] = {}
+        """As `_found`, by provider and version."""
+        self._installed: dict[str, _Installed] = {}
+        self._starts: asyncio.Queue[_Start] = asyncio.Queue()
+        self._programs: asyncio.Queue[_Found] = asyncio.Queue()
+        self._due: asyncio.Queue[_Found] = asyncio.Queue()
+        self._files = FileEvents()
+        self._delays: dict[str, asyncio.TimerHandle] = {}
+        self._begun = asyncio.Event()
+
+    # Reports of other parts
 
     async def prompt_accepted(self, session_id: str, accepted: AcceptedInput, source: Source) -> None:
         session = self._store.sessions.get(session_id)
         if session is not None:
             self._look(session)
 
+    def agent_planned(self, provider: str, environment: Mapping[str, str], version: str | None) -> None:
+        """Look at the program that an agent on this host starts with this environment. Returns at once."""
+        if self._providers[provider].setup is not None:
+            self._starts.put_nowait(_Start(provider, environment, version))
+
+    # Work
+
     async def run(self) -> None:
         """Run until cancelled."""
-        for session in list(self._store.sessions.values()):
-            self._look(session)
-        while True:
-            provider, program = await self._due.get()
-            try:
-                await self._settle(provider, program)
-            except Exception:
-                log.exception("failed to check the program %s", program.path)
-            finally:
-                self._due.task_done()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._begin())
+                tasks.create_task(_work(self._starts, self._find))
+                tasks.create_task(_work(self._programs, self._look_up))
+                tasks.create_task(_work(self._due, self._check))
+        finally:
+            for delay in self._delays.values():
+                delay.cancel()
+            self._files.close()
 
     async def join(self) -> None:
-        """Wait until every program that was found so far is settled."""
-        await self._due.join()
+        """Wait until every program that was found so far is settled. `run` must run."""
+        await self._begun.wait()
+        for queue in (self._starts, self._programs, self._due):
+            await queue.join()
 
-    def trouble(self) -> list[str]:
-        """Name each program of a live agent that breaks a contract."""
-        lines = []
-        for session in self._store.sessions.values():
-            program = self._program(session)
-            record = None if program is None else self._found.get(program)
-            if record is not None and record.broken:
-                lines.append(_broken_line(session.provider, record))
-        return list(dict.fromkeys(lines))
+    async def _begin(self) -> None:
+        """Look at the programs of live agents, and at those that the last agents of each provider were started with."""
+        newest: dict[str, Session] = {}
+        for session in sorted(self._store.sessions.values(), key=lambda s: s.created_at):
+            self._look(session)
+            if session.effective_mode is TrustLevel.DIRECT:
+                newest[session.provider] = session
+        for name, session in newest.items():
+            provider = self._providers.get(name)
+            if provider is None or provider.setup is None:
+                continue
+            try:
+                launch = await self._store.launch(session.id)
+            except NotFound:  # removed meanwhile
+                continue
+            self._starts.put_nowait(_Start(name, launch.environment))
+        self._begun.set()
+
+    async def _find(self, start: _Start) -> None:
+        """Find the program that such an agent starts, and watch its file and the link to it."""
+        setup = self._providers[start.provider].setup
+        assert setup is not None
+        found = await asyncio.to_thread(setup.installed, start.environment)
+        self._files.forget(start.provider)
+        if found is None:
+            self._installed.pop(start.provider, None)
+            return
+        again = start._replace(version=None)
+        for path in {found.link, found.path}:
+            self._files.listen(path, start.provider, lambda: self._file_changed(again))
+        program = await asyncio.to_thread(_identity, found.path)
+        version = start.version or found.version
+        self._installed[start.provider] = _Installed(program, version)
+        if found.is_script:
+            await self._keep_record(start.provider, program, version)
+        elif program not in self._seen:
+            self._seen.add(program)
+            self._programs.put_nowait(_Found(start.provider, program))
+        elif version is not None:
+            self._by_version[start.provider, version] = self._found.get(program)
+
+    def _file_changed(self, start: _Start) -> None:
+        if (before := self._delays.get(start.provider)) is not None:
+            before.cancel()
+        loop = asyncio.get_running_loop()
+        self._delays[start.provider] = loop.call_later(_QUIET_S, self._starts.put_nowait, start)
+
+    def _look(self, session: Session) -> None:
+        program = self._program(session)
+        if program is not None and program not in self._seen:
+            self._seen.add(program)
+            self._programs.put_nowait(_Found(session.provider, program))
+
+    async def _look_up(self, found: _Found) -> None:
+        """Find the outcomes of a program. Without any its check is due."""
+        provider, program = found
+        record = await self._keep_record(provider, program)
+        if record is not None:
+            self._report(provider, record)
+        elif self._providers[provider].checks_programs and await asyncio.to_thread(
+            os.path.isfile, program.path
+        ):
+            self._due.put_nowait(found)
+
+    async def _check(self, found: _Found) -> None:
+        provider, program = found
+        log.info("check whether sm and %s understand each other", program.path)
+        await self._run_check(provider, program.path)
+        record = await self._keep_record(provider, program)
+        if record is not None:
+            self._report(provider, record)
+
+    async def _keep_record(
+        self, provider: str, program: _Program, version: str | None = None
+    ) -> CheckRecord | None:
+        """Read the outcomes of a program. `version`: that of a script, which has those of the program it starts."""
+        record = await asyncio.to_thread(self._records.find, provider, program.path, version)
+        self._found[program] = record
+        installed = self._installed.get(provider)
+        if record is not None:
+            version = record.program.version
+        elif installed is not None and installed.program == program:
+            version = installed.version
+        if version is not None:
+            self._by_version[provider, version] = record
+        return record
+
+    def _report(self, provider: str, record: CheckRecord) -> None:
+        state = _state(provider, record.program.version, record)
+        log.log(logging.WARNING if state.broken else logging.INFO, "%s", state.line)
+
+    # Answers
+
+    def state_of(self, provider: str, version: str | None) -> ProgramState | None:
+        """The outcomes of the contracts with a version. None if nothing is known of it, or if it is looked up."""
+        if version is None or (provider, version) not in self._by_version:
+            return None
+        return _state(provider, version, self._by_version[provider, version])
+
+    def state(self, session: Session) -> ProgramState | None:
+        """The outcomes of the contracts with the program of an agent on this host. Returns None as `state_of`."""
+        program = self._program(session)
+        if program is not None and program in self._found:
+            record = self._found[program]
+            version = session.program_version if record is None else record.program.version
+            return _state(session.provider, version, record)
+        if session.effective_mode is not TrustLevel.DIRECT:
+            return None
+        return self.state_of(session.provider, session.program_version)
+
+    def lines(self) -> list[str]:
+        """Say of each program that agents start or run whether it was checked, and which agents run an earlier one."""
+        return [state.line for state in self._states()] + self._replaced()
+
+    def problems(self) -> list[str]:
+        """As `lines`, without programs that keep all contracts, or that the operator does not want to be checked."""
+        lines = [
+            f"{state.line} (sm check {state.provider})" for state in self._states() if self._is_problem(state)
+        ]
+        return lines + self._replaced()
+
+    def _is_problem(self, state: ProgramState) -> bool:
+        is_missing = not state.is_checked and self._providers[state.provider].checks_programs
+        return is_missing or bool(state.broken)
 
     def facts(self, session: Session) -> list[str]:
         """Say of the program of an agent which version it is, and whether its contracts were tried."""
-        program = self._program(session)
-        if program is None and session.program_version is None:
+        name, version, program = session.provider, session.program_version, self._program(session)
+        label = f"its {name}" if version is None else f"its {name} {version}"
+        if program is not None and program.path.endswith(_REMOVED):
+            return [f"{label} was replaced or removed since its start{self._now_started(name, version)}"]
+        if program is None and version is None:
             return []
-        if program is None:
-            return [f"runs {session.provider} {session.program_version}"]
-        if program.path.endswith(_REMOVED):
-            return [f"its {session.provider} was replaced or removed since its start"]
-        record = self._found.get(program)
-        if record is None:
-            return [f"it is not checked whether sm and this {session.provider} understand each other"]
-        if record.broken:
-            return [_broken_line(session.provider, record)]
-        what = f"{session.provider} {record.program.version}"
-        return [f"{what}: checked on {record.checked_at[:10]}, all contracts hold"]
+        state = self.state(session)
+        if state is None and program is not None:
+            state = ProgramState(name, version)
+        facts = [f"runs {name} {version}" if state is None else state.line]
+        if self._is_replaced(session):
+            facts.append(f"{label} was replaced since its start{self._now_started(name, version)}")
+        return facts
+
+    def _states(self) -> list[ProgramState]:
+        """Of the programs that agents start, and of those that live agents run."""
+        versions = {(name, found.version): None for name, found in self._installed.items()}
+        for session in self._store.sessions.values():
+            if is_live(session.status) and session.exit is None:
+                versions[session.provider, session.program_version] = None
+        return [state for key in versions if (state := self.state_of(*key)) is not None]
+
+    def _replaced(self) -> list[str]:
+        sessions = self._store.sessions.values()
+        counts = Counter((s.provider, s.program_version) for s in sessions if self._is_replaced(s))
+        return [
+            f"{plural(count, 'agent')} {'runs' if count == 1 else 'run'} {name} {version}"
+            f"{self._now_started(name, version)}"
+            for (name, version), count in counts.items()
+        ]
+
+    def _is_replaced(self, session: Session) -> bool:
+        """Return True for a live agent on this host that runs another version than new agents start."""
+        if session.effective_mode is not TrustLevel.DIRECT or session.exit is not None:
+            return False
+        is_running = is_live(session.status) and session.process is not None
+        return is_running and bool(self._now_started(session.provider, session.program_version))
+
+    def _now_started(self, provider: str, version: str | None) -> str:
+        """The version that new agents start, as the end of a sentence. Empty if it is this version, or unknown."""
+        installed = self._installed.get(provider)
+        if installed is None or None in (version, installed.version) or installed.version == version:
+            return ""
+        return f"; new agents start {installed.version}"
 
     def _program(self, session: Session) -> _Program | None:
         """Return the program that a live agent on this host runs, or None if it is not one of its provider."""
@@ -113,30 +306,16 @@ class ProgramChecks(AgentListener):
         path = program_of(session.process)
         return _identity(path) if path is not None and provider.is_own_program(path) else None
 
-    def _look(self, session: Session) -> None:
-        program = self._program(session)
-        if program is not None and program not in self._found:
-            self._found[program] = None
-            self._due.put_nowait((session.provider, program))
 
-    async def _settle(self, provider: str, program: _Program) -> None:
-        """Find the outcomes of a program, and have it checked if there are none."""
-        path = program.path
-        record = await asyncio.to_thread(self._records.find, provider, path)
-        is_wanted = self._providers[provider].checks_programs and await asyncio.to_thread(
-            os.path.isfile, path
-        )
-        if record is None and is_wanted:
-            log.info("check whether sm and %s understand each other", path)
-            await self._run_check(provider, path)
-            record = await asyncio.to_thread(self._records.find, provider, path)
-        self._found[program] = record
-        if record is None:
-            return
-        if record.broken:
-            log.warning("%s", _broken_line(provider, record))
-        else:
-            log.info("%s %s: all contracts hold", provider, record.program.version)
+async def _work(queue: asyncio.Queue[T], act: Callable[[T], Awaitable[None]]) -> None:
+    while True:
+        item = await queue.get()
+        try:
+            await act(item)
+        except Exception:
+            log.exception("failed to look at a program of an agent")
+        finally:
+            queue.task_done()
 
 
 def _identity(path: str) -> _Program:
@@ -148,10 +327,8 @@ def _identity(path: str) -> _Program:
     return _Program(path, status.st_size, status.st_mtime_ns)
 
 
-def _broken_line(provider: str, record: CheckRecord) -> str:
-    names = ", ".join(outcome.name for outcome in record.broken)
-    count = plural(len(record.outcomes), "contract")
-    return (
-        f"{provider} {record.program.version}, checked on {record.checked_at[:10]}: {len(record.broken)} of {count} "
-        f"{'does' if len(record.broken) == 1 else 'do'} not hold: {names}"
-    )
+def _state(provider: str, version: str | None, record: CheckRecord | None) -> ProgramState:
+    if record is None:
+        return ProgramState(provider, version)
+    outcomes = {outcome.name: outcome.holds for outcome in record.outcomes}
+    return ProgramState(provider, record.program.version, record.checked_at, outcomes)

@@ -78,6 +78,20 @@ class ProgramFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class InstalledProgram:
+    """The program that an agent would start, by its files."""
+
+    link: str
+    """The absolute path at which it is found."""
+    path: str
+    """Its file, without links."""
+    version: str | None = None
+    """As its files name it; None: unknown."""
+    is_script: bool = False
+    """A script, which may start another program."""
+
+
+@dataclass(frozen=True, slots=True)
 class PlanContext:
     """The session for which a provider plans a process."""
 
@@ -351,6 +365,12 @@ class Setup(Protocol):
         """The program that an agent with this environment starts. Waits a short time for its answers.
 
         Nothing is known of a program in a container, and the agents there can write the settings of its user.
+        """
+
+    def installed(self, environment: Mapping[str, str]) -> InstalledProgram | None:
+        """Find the program that an agent on this host with this environment starts. Runs nothing.
+
+        Returns None if there is none, or if it is no program of this agent CLI. Blocks: call it in a thread.
         """
 
     def login(self, environment: Mapping[str, str], home: ContainerHome | None) -> Login:

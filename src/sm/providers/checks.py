@@ -125,6 +125,15 @@ def locate(command: str, search_path: str | None) -> str:
     return os.path.realpath(found)
 
 
+def is_script(path: str) -> bool:
+    """Return whether a file is a script with an interpreter, which may start another program."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(2) == b"#!"
+    except OSError:
+        return False
+
+
 def identify(path: str) -> CheckedProgram:
     """Look at a program. Raises ExternalError as `version_of` does."""
     version = version_of(path)
@@ -184,10 +193,11 @@ class CheckRecords:
         finally:
             os.close(lock)
 
-    def find(self, provider: str, path: str) -> CheckRecord | None:
+    def find(self, provider: str, path: str, version: str | None = None) -> CheckRecord | None:
         """Find the outcomes of the program that is at this path now. Returns None if it was not checked.
 
-        Reads the whole program only if its size or its time differ from those of each checked program.
+        `version`: what a script says, which has the newest outcomes of the program that it starts. Reads the whole
+        program only if its size or its time differ from those of each checked program.
         """
         try:
             status = os.stat(path)
@@ -203,7 +213,11 @@ class CheckRecords:
                 return record
         same_size = [record for record in records if record.program.size == status.st_size]
         digest = _digest(path) if same_size else ""
-        return next((record for record in same_size if record.program.sha256 == digest), None)
+        found = next((record for record in same_size if record.program.sha256 == digest), None)
+        if found is not None or version is None or not is_script(path):
+            return found
+        same_version = [record for record in records if record.program.version == version]
+        return max(same_version, key=lambda record: record.checked_at, default=None)
 
     def _path(self, provider: str, sha256: str) -> str:
         return f"{self._directory}/{provider}-{sha256[:16]}.json"

@@ -73,6 +73,10 @@ from sm.store import Store
 _ARGUMENT_MAX = 4096
 
 
+ProgramSeen = Callable[[str, Mapping[str, str], str | None], None]
+"""Called with the name of the provider, the environment that decides the program, and its version if that is known."""
+
+
 @dataclass(frozen=True, slots=True)
 class SpawnPlan:
     """A session to insert, and the start of its process."""
@@ -122,8 +126,10 @@ class SpawnPlanner:
         now: Callable[[], str],
         files: ConversationFiles,
         has_program: ProgramCheck = unknown_program,
+        program_seen: ProgramSeen = lambda *_: None,
     ) -> None:
-        """`has_program`: a look into the image of a container."""
+        """`has_program`: a look into the image of a container. `program_seen`: called for each agent on this host."""
+        self._program_seen = program_seen
         self._threads = FileThreads()
         self._files = files
         self._config = config
@@ -550,6 +556,10 @@ class SpawnPlanner:
         mcp_file = paths.mcp_file if grants.servers else None
         budget = self._store.budgets.find(session.id)
         environment = without(inherited, provider.never_inherited)
+        searched = self._environments.searched(environment)
+        program = await program_facts(provider, searched, self._home_of(session))
+        if not sandboxed:
+            self._program_seen(provider.name, searched, program.number)
         return PlanContext(
             session=session,
             sm=f"{paths.bin}/sm",
@@ -561,9 +571,7 @@ class SpawnPlanner:
             granted=replace(grants.granted, mcp_file=mcp_file),
             place=place_sentences(session) if sandboxed else "",
             budget="" if budget is None else briefing_line(budget.limits),
-            program=await program_facts(
-                provider, self._environments.searched(environment), self._home_of(session)
-            ),
+            program=program,
         )
 
     async def _limited(

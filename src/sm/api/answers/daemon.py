@@ -76,6 +76,13 @@ class StatusOverview(TypedDict):
     inbox: Annotated[int, doc("The number of messages that wait for the caller.")]
     inbox_lines: Annotated[list[str], doc("The first lines of these messages.")]
     parked: Annotated[list[AccountView], doc("The parked accounts; empty for a session.")]
+    programs: Annotated[
+        list[str],
+        doc(
+            "The versions of agent CLIs that agents start or run, with the outcome of their check, and agents that run"
+            " a version that was replaced. Empty for a session."
+        ),
+    ]
     trouble: Annotated[list[str], doc("Current failures of the daemon.")]
 
 

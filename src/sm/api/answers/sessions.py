@@ -154,6 +154,22 @@ class OverviewRestView(TypedDict):
     lost: Annotated[
         int, doc("Sessions that ended with the machine or the tmux server; `POST /v1/restore` starts them.")
     ]
+    programs: Annotated[
+        list[str],
+        doc(
+            "Versions of agent CLIs that were not checked or break a contract, and agents that run a version that was"
+            " replaced. Empty for a session."
+        ),
+    ]
+
+
+class ProgramView(TypedDict):
+    """The version of an agent CLI, and the outcome of its check (`sm check`)."""
+
+    version: str | None
+    checked_at: Annotated[Time | None, doc("Null: it was not checked.")]
+    broken: Annotated[list[str], doc("The contracts that do not hold.")]
+    line: Annotated[str, doc("All of this for people.")]
 
 
 class StartedView(BareSessionView):
@@ -164,6 +180,9 @@ class StartedView(BareSessionView):
         Annotated[str, doc("Only of a new session: the permission mode that its agent CLI starts in.")]
     ]
     permission_source: NotRequired[Annotated[str, doc("The setting that decided the mode.")]]
+    program: NotRequired[
+        Annotated[ProgramView, doc("Only if something is known of the program that it runs on this host.")]
+    ]
 
 
 class SessionWithOutput(SessionView):

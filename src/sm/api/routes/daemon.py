@@ -92,6 +92,7 @@ async def status(request: ApiRequest, query: StatusQuery) -> StatusOverview:
         "inbox": len(inbox),
         "inbox_lines": lines[:_STATUS_LINES],
         "parked": [account_view(a) for a in await services.accounts.parked()] if operator else [],
+        "programs": services.programs.lines() if operator else [],
         "trouble": [
             *services.daemon.trouble(),
             *((*services.daemon.config.state.lines(), *services.daemon.lost_sockets()) if operator else ()),

@@ -230,7 +230,10 @@ async def overview(request: ApiRequest, query: OverviewQuery) -> list[OverviewVi
 
 @routes.route("GET", "/v1/overview/rest", agents=True)
 async def overview_rest(request: ApiRequest, query: ListQuery) -> OverviewRestView:
-    """Count the ended sessions that the overview leaves out, and those that a loss of terminals ended."""
+    """Count the ended sessions that the overview leaves out and those that a loss of terminals ended.
+
+    Names the programs of agents that were not checked or break a contract.
+    """
     services, caller = request.services, request.caller
     since, listed = services.seen.since(caller), services.sessions.list_sessions(caller, query.filter())
     lost = services.seen.lost(caller, listed)
@@ -241,6 +244,7 @@ async def overview_rest(request: ApiRequest, query: ListQuery) -> OverviewRestVi
         "killed": counts["killed"],
         "older": counts["older"],
         "lost": len(lost),
+        "programs": services.programs.problems() if services.sessions.principal(caller) is None else [],
     }
 
 

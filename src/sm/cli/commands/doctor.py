@@ -22,6 +22,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -491,13 +492,17 @@ def _agent_clis(instance: Instance) -> Iterator[Check]:
 def _contracts(instance: Instance, name: str) -> Iterator[Check]:
     """Say whether the contracts of a provider were tried with the program that its agents start."""
     from sm.cli.agent_programs import started_program
-    from sm.providers.checks import CheckRecords
+    from sm.providers.checks import CheckRecords, is_script, version_of
 
     program = started_program(instance, name)
     path = None if program is None else shutil.which(program)
     if path is None:
         return  # the check of the installation reports it
-    record = CheckRecords(instance.paths.checks).find(name, os.path.realpath(path))
+    path, version = os.path.realpath(path), None
+    if is_script(path):
+        with suppress(ExternalError):  # which the check of the installation reports
+            version = version_of(path)
+    record = CheckRecords(instance.paths.checks).find(name, path, version)
     if record is None:
         todo = f"sm check {name}"
         yield Check(

@@ -7,7 +7,8 @@ counted. The members of a tree stay together, and a live agent's ended children 
 same command. !direct marks an agent that should be sandboxed and runs directly on this host.
 
 The last line counts the ended agents that are not in the list. If agents ended with the tmux server or the machine,
-the first line is the command that restarts them.
+the first line is the command that restarts them. A line above the list names an agent CLI that was not checked or that
+breaks a contract (sm check), and agents that still run a version that was replaced.
 
 \b
 Columns:
@@ -72,7 +73,7 @@ def command(
     def layout(sessions: Sequence[JsonObject]) -> Listing:
         rest = _rest(call, query)
         if rest is not None and (ended or archived):
-            rest = {"lost": rest["lost"]}
+            rest = {"lost": rest["lost"], "programs": rest.get("programs", ())}
         return listing(sessions, now(), empty, rest)
 
     if watch:

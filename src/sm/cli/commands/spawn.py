@@ -213,8 +213,14 @@ def _spawned(session: dict[str, Any]) -> list[str]:
     if session["status"] == Status.SPAWNED:  # its account is parked
         return [f"Spawned {name_and_id(session)}, which has not started: {line(session['status_reason'])}"]
     spawned = f"Spawned {name_and_id(session)} in tmux session {line(session['tmux_session'])}"
-    mode, source = session.get("permission_mode"), session.get("permission_source")
-    return [spawned] if mode is None else [spawned, f"Permission mode: {line(mode)} ({line(source)})"]
+    mode, source, program = (
+        session.get(name) for name in ("permission_mode", "permission_source", "program")
+    )
+    return [
+        spawned,
+        *([] if mode is None else [f"Permission mode: {line(mode)} ({line(source)})"]),
+        *([] if program is None else [f"Program: {line(program['line'])}"]),
+    ]
 
 
 def _post(client: Client, body: dict[str, Any], timeout_s: float, *, ask: bool) -> str:

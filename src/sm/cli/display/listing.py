@@ -116,7 +116,7 @@ def listing(
         header,
         rows,
         empty,
-        loss((rest or {}).get("lost", 0)),
+        [*loss((rest or {}).get("lost", 0)), *map(line, (rest or {}).get("programs", ()))],
         left_out(rest or {}, "sm ls -a", "sm seen --all"),
     )
 

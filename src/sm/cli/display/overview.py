@@ -28,6 +28,9 @@ def overview(status: JsonObject, now: datetime) -> list[str]:
         f"Requests:     {status['requests_open']} open{' (sm requests)' if status['requests_open'] else ''}",
         f"Dead letters: {status['dead_letters']}",
     ]
+    lines += [
+        f"Program:      {line(program)}" for program in status.get("programs") or ()
+    ]  # an older daemon has none
     if count := status.get("warnings"):  # an older daemon has none
         lines.append(f"Warnings:     {count} open (sm events --type warning)")
     if parked := status.get("parked"):

@@ -6,7 +6,9 @@ import shutil
 from collections.abc import Mapping
 
 from sm.linux.programs import run_program
-from sm.providers.base import ProgramFacts
+from sm.providers.base import InstalledProgram, ProgramFacts
+from sm.providers.checks import is_script
+from sm.providers.claude.program_version import installed_version
 from sm.providers.claude.readiness import is_claude
 
 _ANSWERS_WITHIN_S = 10.0
@@ -58,6 +60,16 @@ class ProgramHelp:
 
     def _forget(self, file: _File) -> None:
         self._answers.pop(file, None)
+
+
+def find_installed(program: str, environment: Mapping[str, str]) -> InstalledProgram | None:
+    """Find the program that an agent with this environment starts. Returns None for a wrapper such as npx."""
+    link = shutil.which(program, path=environment.get("PATH")) if is_claude(program) else None
+    if link is None:
+        return None
+    path, version = os.path.realpath(link), installed_version(program, environment)
+    name = None if version is None else ".".join(map(str, version))
+    return InstalledProgram(os.path.abspath(link), path, name, is_script(path))
 
 
 def _identity(path: str) -> _File | None:

@@ -24,6 +24,12 @@ def installed_version(program: str, environment: Mapping[str, str]) -> tuple[int
     return version_in(os.path.basename(path)) or version_in(_package_version(path))
 
 
+def is_versioned(path: str) -> bool:
+    """Return whether the installer of claude put a program at this path, whose name is its version."""
+    above, name = os.path.split(path)
+    return _VERSION.match(name) is not None and above.endswith("/claude/versions")
+
+
 def _package_version(path: str) -> str:
     above, package, _ = path.rpartition(f"/{_PACKAGE}/")
     if not package:

@@ -13,14 +13,22 @@ from typing import assert_never
 
 from sm.config import Claude
 from sm.errors import ExternalError, UsageError
-from sm.providers.base import TYPED_LINES_MAX, Finding, Login, ProgramFacts, TranscriptRetention, TrustEntry
+from sm.providers.base import (
+    TYPED_LINES_MAX,
+    Finding,
+    InstalledProgram,
+    Login,
+    ProgramFacts,
+    TranscriptRetention,
+    TrustEntry,
+)
 from sm.providers.checks import version_of
 from sm.providers.claude.container import require_login
 from sm.providers.claude.home import ClaudeHome, read_object
 from sm.providers.claude.login import login_of_agent
 from sm.providers.claude.options import is_sandbox_environment, merge_options
 from sm.providers.claude.permissions import bypasses
-from sm.providers.claude.program_help import ProgramHelp
+from sm.providers.claude.program_help import ProgramHelp, find_installed
 from sm.providers.claude.project import project_effects
 from sm.providers.claude.readiness import (
     LOG_IN,
@@ -93,6 +101,9 @@ class ClaudeSetup:
         facts = await self._help.ask(self._claude.default_command[0], environment)
         mode = await asyncio.to_thread(default_mode, ClaudeHome(environment))
         return replace(facts, permission_mode=mode)
+
+    def installed(self, environment: Mapping[str, str]) -> InstalledProgram | None:
+        return find_installed(self._claude.default_command[0], {**environment, **self._claude.env})
 
     def require_login(
         self, environment: Mapping[str, str], argv: Sequence[str], home: ContainerHome, container: str

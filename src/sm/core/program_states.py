@@ -1,0 +1,48 @@
+"""The outcomes of the contracts with a version of an agent CLI, and their lines for people. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from sm.core.lines import plural
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramState:
+    """The outcomes of one check, or their absence."""
+
+    provider: str
+    version: str | None
+    """None: unknown."""
+    checked_at: str | None = None
+    """ISO 8601; None: not checked."""
+    outcomes: Mapping[str, bool] = field(default_factory=lambda: MappingProxyType({}))
+    """True for each contract that holds, False for a broken one, by its name. Empty: not checked."""
+
+    @property
+    def is_checked(self) -> bool:
+        return self.checked_at is not None
+
+    @property
+    def broken(self) -> tuple[str, ...]:
+        return tuple(name for name, holds in self.outcomes.items() if not holds)
+
+    def breaks(self, contract: str) -> bool:
+        """Return True if this contract was tried and does not hold."""
+        return not self.outcomes.get(contract, True)
+
+    @property
+    def label(self) -> str:
+        return self.provider if self.version is None else f"{self.provider} {self.version}"
+
+    @property
+    def line(self) -> str:
+        """`claude 2.1.332: checked on 2026-11-29`, `not checked`, or the broken contracts by their names."""
+        if self.checked_at is None:
+            return f"{self.label}: not checked"
+        checked, broken = f"{self.label}: checked on {self.checked_at[:10]}", self.broken
+        if not broken:
+            return checked
+        do = "does" if len(broken) == 1 else "do"
+        count = plural(len(self.outcomes), "contract")
+        return f"{checked}, {len(broken)} of {count} {do} not hold: {', '.join(broken)}"

@@ -1,0 +1,121 @@
+"""The version of agents' programs, the outcome of its check, and an update in the middle of ten sessions."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from sm.linux.programs import ProgramResult
+from sm.providers.checks import CheckRecords
+from tests.fixtures import context_fixture
+from tests.played_agent import CONFIG
+from tests.providers.test_checks import checked
+from tests.sim.stage import Instance, stand_in, until
+
+NOT_CHECKED = "claude 2.1.331: not checked"
+BROKEN = "claude 2.1.331: checked on 2026-11-29, 1 of 2 contracts does not hold: plan"
+
+
+async def answer(argv: Sequence[str], *_: Any, **__: Any) -> ProgramResult:
+    """Answer as a claude whose file ends with its version."""
+    said = Path(argv[0]).read_text().split()[-1] if argv[1] == "--version" else ""
+    return ProgramResult(0, said.encode(), b"")
+
+
+class ProgramStage(Instance):
+    """A claude of which a link on the PATH names one version, as its installer makes it."""
+
+    def __init__(self) -> None:
+        super().__init__(config="{}")
+        self.versions = self.home / "claude" / "versions"
+        self.versions.mkdir(parents=True)
+        self.link = self.home / "bin" / "claude"
+        self.link.parent.mkdir()
+        self.install("2.1.331")
+        self.config.write_text(CONFIG.format(claude=self.link))
+        self.world.programs.installed["claude"] = stand_in
+        self.enter(mock.patch("sm.providers.claude.program_help.run_program", answer))
+        self.start_daemon()
+
+    def install(self, version: str) -> None:
+        program = self.versions / version
+        program.write_text(f"a program that is {version}")
+        program.chmod(0o755)
+        new = self.link.with_name("new")
+        new.symlink_to(program)
+        new.rename(self.link)
+
+    def check(self, version: str) -> None:
+        """Keep the outcome of a check in which one of two contracts was broken."""
+        CheckRecords(str(self.state / "checks")).save("claude", checked(self.versions / version, version))
+
+    def plain(self, *arguments: str) -> dict[str, Any]:
+        spawned: dict[str, Any] = self.json("spawn", "Plain", "--skip-checks", *arguments)
+        return spawned
+
+    def heads(self) -> tuple[str, list[str]]:
+        """The first line of `sm ls`, and the programs in `sm status`."""
+        shown = [line for line in self.sm("status").splitlines() if line.startswith("Program:")]
+        return self.sm("ls").partition("\n")[0], [line.split(maxsplit=1)[1] for line in shown]
+
+
+stage = context_fixture("function", ProgramStage)
+
+
+def test_program_that_was_not_checked_is_named_by_spawn_ls_status_and_why(stage: ProgramStage) -> None:
+    lines = stage.sm("spawn", "Plain", "--skip-checks", "--name", "one").splitlines()
+    until(lambda: stage.heads()[1], "the program is looked up")
+    assert stage.heads() == (f"{NOT_CHECKED} (sm check claude)", [NOT_CHECKED])
+    assert lines[-1] == f"Program: {NOT_CHECKED}"
+    assert f"  {NOT_CHECKED}" in stage.sm("why", "plain-one").splitlines()
+    assert stage.json("status", "plain-one")["program_version"] == "2.1.331"
+    assert stage.json("ls")[0]["program_version"] == "2.1.331"
+
+
+def test_outcome_of_a_check_is_in_the_answer_of_a_spawn(stage: ProgramStage) -> None:
+    stage.check("2.1.331")
+    until(lambda: stage.plain()["program"]["checked_at"], "the program is looked up")
+    program = stage.plain()["program"]
+    assert program == {
+        "version": "2.1.331",
+        "checked_at": "2026-11-29T09:00:00+00:00",
+        "broken": ["plan"],
+        "line": BROKEN,
+    }
+    assert stage.heads() == (f"{BROKEN} (sm check claude)", [BROKEN])
+
+
+def test_sessions_are_told_nothing_of_the_program(stage: ProgramStage) -> None:
+    agent = stage.as_session(stage.plain()["session_id"])
+    until(lambda: stage.json("status")["programs"], "the program is looked up")
+    assert stage.json("status", env=agent)["programs"] == []
+    assert NOT_CHECKED not in stage.sm("ls", env=agent)
+
+
+def test_update_changes_the_version_of_no_session_and_restarts_none(stage: ProgramStage) -> None:
+    before = [stage.plain("--name", f"a{number}") for number in range(10)]
+    stage.install("2.1.332")
+    until(lambda: stage.json("status")["programs"][-1].startswith("10 agents"), "the update is seen")
+    new = stage.plain("--name", "new")
+    assert new["program_version"] == "2.1.332"
+    after = {s["session_id"]: s for s in stage.json("ls")}
+    for session in before:
+        now = after[session["session_id"]]
+        assert (now["program_version"], now["pid"]) == ("2.1.331", session["pid"])
+    replaced = "10 agents run claude 2.1.331; new agents start 2.1.332"
+    assert replaced in stage.sm("ls").splitlines()
+    fact = "its claude 2.1.331 was replaced since its start; new agents start 2.1.332"
+    assert f"  {fact}" in stage.sm("why", "plain-a3").splitlines()
+    stage.restart_daemon()
+    until(lambda: replaced in stage.json("status")["programs"], "the new daemon knows it")
+
+
+def test_restored_session_has_the_version_of_its_new_process(stage: ProgramStage) -> None:
+    session = stage.plain("--name", "one")
+    stage.sm("kill", "plain-one")
+    stage.install("2.1.332")
+    stage.run("restore", session["session_id"])
+    until(
+        lambda: stage.session(session["session_id"])["program_version"] == "2.1.332",
+        "the new version is stored",
+    )
