@@ -406,7 +406,7 @@ default_capabilities: {mcps: [files, "browser.x"], skills: ["db:drop"], agents: 
         "input": "inbox",
         "env": {},
     }
-    endings = ["completed", "error", "abandoned", "killed", "request", "budget", "message"]
+    endings = ["completed", "error", "abandoned", "killed", "request", "budget", "message", "program"]
     given["notify"]["webhooks"][1] |= {"secret_file": None, "events": endings}
     defaults = Config().model_dump(mode="json", exclude={"claude"})
     assert config.model_dump(mode="json", exclude={"claude"}) == merged(defaults, given)
@@ -595,7 +595,7 @@ def command(keys: str) -> str:
         (
             "notify: {webhooks: [{url: 'http://x', events: [done]}]}",
             "1:48: notify.webhooks[0].events[0]: must be one of completed, error, abandoned, killed, request, idle, "
-            "budget, digest, warning, message, not 'done' (did you mean `abandoned`?)",
+            "budget, digest, warning, message, program, not 'done' (did you mean `abandoned`?)",
         ),
         (
             "sessions: {inherit_environment_vars: PATH}",

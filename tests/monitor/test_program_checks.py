@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 
+from sm.config import Config
 from sm.core.models import Launch, Process, Session
 from sm.core.observation import Source
 from sm.core.program_states import ProgramState
@@ -67,7 +68,8 @@ class CheckedWorld:
         self.checked: asyncio.Queue[str] = asyncio.Queue()
         self.runs: list[tuple[str, str]] = []
         self.checks = ProgramChecks(
-            cast(Any, SimpleNamespace(sessions=self.sessions, launch=self.launch)),
+            Config(),
+            cast(Any, SimpleNamespace(sessions=self.sessions, launch=self.launch, was_told=self.was_told)),
             self.records,
             {"claude": cast(Any, self.provider)},
             self.run_check,
@@ -82,6 +84,9 @@ class CheckedWorld:
         if self.has_outcome:
             self.records.save(provider, checked(Path(path), Path(path).name))
         self.checked.put_nowait(path)
+
+    async def was_told(self, occasion: str) -> bool:
+        return True  # tests/played/test_programs.py has a store
 
     async def launch(self, session_id: str) -> Launch:
         return replace(samples.LAUNCH, environment={"PATH": str(self.bin)})

@@ -8,12 +8,16 @@ from unittest import mock
 from sm.linux.programs import ProgramResult
 from sm.providers.checks import CheckRecords
 from tests.fixtures import context_fixture
+from tests.played.notified_instance import inputs, keep
 from tests.played_agent import CONFIG
 from tests.providers.test_checks import checked
+from tests.sim.outside import played_programs
 from tests.sim.stage import Instance, stand_in, until
 
 NOT_CHECKED = "claude 2.1.331: not checked"
 BROKEN = "claude 2.1.331: checked on 2026-11-29, 1 of 2 contracts does not hold: plan"
+
+TOLD = "claude 2.1.331: 1 of 2 contracts holds; plans must be approved at the terminal (sm check claude)"
 
 
 async def answer(argv: Sequence[str], *_: Any, **__: Any) -> ProgramResult:
@@ -119,3 +123,33 @@ def test_restored_session_has_the_version_of_its_new_process(stage: ProgramStage
         lambda: stage.session(session["session_id"])["program_version"] == "2.1.332",
         "the new version is stored",
     )
+
+
+def announcements(stage: ProgramStage) -> list[str]:
+    return [message["text"] for message in stage.json("inbox") if "contract" in message["text"]]
+
+
+def test_operator_is_told_once_of_broken_contracts(stage: ProgramStage) -> None:
+    stage.check("2.1.331")
+    for name in ("one", "two"):
+        stage.plain("--name", name)
+    until(lambda: announcements(stage), "the operator is told")
+    stage.restart_daemon()
+    stage.plain("--name", "three")
+    until(lambda: stage.json("status")["programs"], "the program is looked up")
+    assert announcements(stage) == [TOLD]
+    stage.install("2.1.332")
+    stage.check("2.1.332")
+    until(lambda: len(announcements(stage)) == 2, "the next version is told")
+
+
+def test_broken_contracts_are_sent_to_the_command_of_the_operator() -> None:
+    with ProgramStage() as stage:
+        stage.enter(played_programs(stage.world.kernel, {"tell": keep}))
+        stage.config.write_text(f"{stage.config.read_text()}\nnotify: {{command: [tell, {stage.home}]}}\n")
+        stage.restart_daemon()
+        stage.check("2.1.331")
+        stage.plain()
+        sent = until(lambda: [told for told in inputs(stage) if told["type"] == "program"], "it is sent")
+        assert sent[0]["text"] == TOLD
+        assert sent[0]["occasion"].startswith("program/claude/")

@@ -8,6 +8,8 @@ import pytest
 from sm.errors import NotFound
 from sm.providers.checks import CheckedProgram, CheckRecord, CheckRecords, Outcome, locate
 
+INSTEAD = "plans must be approved at the terminal"
+
 
 def checked(path: Path, version: str = "1.2.3") -> CheckRecord:
     import hashlib
@@ -15,7 +17,7 @@ def checked(path: Path, version: str = "1.2.3") -> CheckRecord:
     status, digest = path.stat(), hashlib.sha256(path.read_bytes()).hexdigest()
     program = CheckedProgram(str(path), version, digest, status.st_size, status.st_mtime_ns)
     outcomes = (
-        Outcome("plan", "A plan is carried out.", False, "it waits", 20.5),
+        Outcome("plan", "A plan is carried out.", False, "it waits", 20.5, INSTEAD),
         Outcome("text", "Texts arrive.", True, "4 of 4", 1.0),
     )
     return CheckRecord(program, "2026-11-29T09:00:00+00:00", 21.5, outcomes)

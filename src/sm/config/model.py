@@ -369,6 +369,7 @@ class Webhook(Section):
             "digest",
             "warning",
             "message",
+            "program",
         ],
         ...,
     ] = (
@@ -379,10 +380,11 @@ class Webhook(Section):
         "request",
         "budget",
         "message",
+        "program",
     )
     """Types of the events that the URL gets. idle: a turn has ended (see turn_ended). budget: most of a budget is
     spent, or all of it. digest: see digest_at. warning: something goes wrong in a session (see warnings).
-    message: an agent has sent you a message."""
+    message: an agent has sent you a message. program: an agent CLI breaks a contract (see sm check)."""
 
 
 def _different(value: tuple[Webhook, ...]) -> tuple[Webhook, ...]:
@@ -398,7 +400,8 @@ class Notify(Section):
     and to the webhooks that get the event idle."""
     command: Program | None = None
     """A program that sm runs for every ended session, request, ended turn, budget, warning and message of an agent in
-    the operator's inbox, and for the digest. It gets a JSON object on stdin."""
+    the operator's inbox, for the digest, and for an agent CLI that breaks a contract. It gets a JSON object on
+    stdin."""
     webhooks: Annotated[tuple[Webhook, ...], AfterValidator(_different)] = ()
     """URLs to which sm sends the same notices by POST. Keys of each: url, secret_file
     (key for HMAC-SHA256), events."""

@@ -221,7 +221,7 @@ class DaemonParts:
             lambda workspace: (containment or self.sandboxing.containment).user(workspace),
         )
         self.program_checks = program_checks = ProgramChecks(
-            store, CheckRecords(paths.checks), providers, check_program
+            config, store, CheckRecords(paths.checks), providers, check_program
         )
         planner = SpawnPlanner(
             config,

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple, TypeVar
 
+from sm.config import Config
 from sm.core.lifecycle import is_live
 from sm.core.lines import plural
 from sm.core.models import Session
@@ -20,7 +21,8 @@ from sm.monitor.listeners import AgentListener
 from sm.providers.base import Provider
 from sm.providers.checks import CheckRecord, CheckRecords
 from sm.providers.readers import AcceptedInput
-from sm.store import Store
+from sm.state.announcements import announce
+from sm.store import Store, durable
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -69,11 +71,13 @@ class ProgramChecks(AgentListener):
 
     def __init__(
         self,
+        config: Config,
         store: Store,
         records: CheckRecords,
         providers: Mapping[str, Provider],
         run_check: RunCheck,
     ) -> None:
+        self._config = config
         self._store = store
         self._records = records
         self._providers = providers
@@ -182,7 +186,7 @@ class ProgramChecks(AgentListener):
         provider, program = found
         record = await self._keep_record(provider, program)
         if record is not None:
-            self._report(provider, record)
+            await self._report(provider, record)
         elif self._providers[provider].checks_programs and await asyncio.to_thread(
             os.path.isfile, program.path
         ):
@@ -194,7 +198,7 @@ class ProgramChecks(AgentListener):
         await self._run_check(provider, program.path)
         record = await self._keep_record(provider, program)
         if record is not None:
-            self._report(provider, record)
+            await self._report(provider, record)
 
     async def _keep_record(
         self, provider: str, program: _Program, version: str | None = None
@@ -211,9 +215,21 @@ class ProgramChecks(AgentListener):
             self._by_version[provider, version] = record
         return record
 
-    def _report(self, provider: str, record: CheckRecord) -> None:
-        state = _state(provider, record.program.version, record)
-        log.log(logging.WARNING if state.broken else logging.INFO, "%s", state.line)
+    async def _report(self, provider: str, record: CheckRecord) -> None:
+        """Log the outcomes of a program, and tell the operator once if contracts are broken."""
+        if not record.broken:
+            log.info("%s: all contracts hold", _state(provider, None, record).line)
+            return
+        text, occasion = _notice(provider, record), f"program/{provider}/{record.program.sha256[:16]}"
+        log.warning("%s", text)
+        if not await self._store.was_told(occasion):
+            await self._announce(occasion, text)
+
+    @durable
+    async def _announce(self, occasion: str, text: str) -> None:
+        async with self._store.transaction() as tx:
+            tx.put_told(occasion)
+            await announce(tx, self._config, "program", text, occasion)
 
     # Answers
 
@@ -325,6 +341,15 @@ def _identity(path: str) -> _Program:
     except OSError:
         return _Program(path, 0, 0)
     return _Program(path, status.st_size, status.st_mtime_ns)
+
+
+def _notice(provider: str, record: CheckRecord) -> str:
+    """`claude 2.1.333: 12 of 14 contracts hold; plans must be approved at the terminal`."""
+    count, held = len(record.outcomes), len(record.outcomes) - len(record.broken)
+    do = "holds" if held == 1 else "hold"
+    parts = [f"{provider} {record.program.version}: {held} of {plural(count, 'contract')} {do}"]
+    parts += [outcome.instead or f"{outcome.name} is broken" for outcome in record.broken]
+    return f"{'; '.join(parts)} (sm check {provider})"
 
 
 def _state(provider: str, version: str | None, record: CheckRecord | None) -> ProgramState:

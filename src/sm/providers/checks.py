@@ -29,6 +29,8 @@ class Contract:
     name: str
     sentence: str
     """For people: true if the contract holds."""
+    instead: str
+    """For people, as a part of a sentence: what does not work if it is broken, and what to do instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,8 @@ class Outcome:
     evidence: str
     """One line for people about the observed behaviour."""
     seconds: float
+    instead: str = ""
+    """As in `Contract` if the contract is broken, else empty."""
 
 
 @dataclass(frozen=True, slots=True)

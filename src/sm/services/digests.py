@@ -18,14 +18,10 @@ from sm.core.digest import (
     warning_entries,
 )
 from sm.core.digest_lines import digest_lines
-from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_ended
 from sm.core.local_times import next_local_time
-from sm.core.messages import SM_ITSELF, Message
 from sm.core.models import OPERATOR, Caller, Session
-from sm.core.states import EventType, MessageMode, MessageState
-from sm.core.telegram import BotMethod, Need, NewCall
-from sm.core.telegram_text import pages
+from sm.core.states import EventType
 from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import iso
 from sm.errors import StorageFull
@@ -34,6 +30,7 @@ from sm.policy.access import is_unrestricted
 from sm.requests.answers import Requests
 from sm.services.sessions import Sessions
 from sm.sessions.budgets import Budgeting
+from sm.state.announcements import announce
 from sm.store import Store, Transaction
 
 log = logging.getLogger(__name__)
@@ -42,8 +39,6 @@ _SUBJECT = "digest"
 _DAY_S = 86_400.0
 _EVENTS_MAX = 10_000
 _HEIGHT, _WIDTH = 40, 160
-_PAGE_MAX = 3900
-"""UTF-16 code units of a message to Telegram: less than TEXT_MAX, so that a repeated one can be marked."""
 _PAUSE_S = 5.0
 _STATES = {
     BudgetState.SOFT: "most of it is spent",
@@ -65,9 +60,9 @@ class Digests:
         monitor: Monitor,
         budgeting: Budgeting,
     ) -> None:
+        self._config = config
         self._notify = config.notify
         self._reconfigured = asyncio.Event()
-        self._owners = config.telegram.owner_ids if config.telegram.token_file is not None else ()
         self._store = store
         self._sessions = sessions
         self._requests = requests
@@ -156,34 +151,10 @@ class Digests:
             if not tx.timers.take(timer):
                 return None
             self._plan(tx, tx.now)
-            message = Message(
-                id=tx.mail.new_id("messages"),
-                session_id=None,
-                sender=SM_ITSELF,
-                mode=MessageMode.AUTO,
-                state=MessageState.QUEUED,
-                created_at=tx.now,
-                state_at=tx.now,
-            )
-            tx.mail.add_message(message, text)
-            await self._notify_others(tx, text)
+            await announce(tx, self._config, "digest", text, f"digest/{tx.now}")
         return None
 
     async def _text(self, since: str) -> str:
         digest = await self.read(OPERATOR, since, None)
         now = datetime.fromisoformat(digest.until)
         return "\n".join(digest_lines(asdict(digest), now, _HEIGHT, _WIDTH))
-
-    async def _notify_others(self, tx: Transaction, text: str) -> None:
-        for owner in self._owners:
-            for page in pages(text.split("\n"), _PAGE_MAX):
-                await tx.telegram.queue(NewCall(owner, BotMethod.SEND_MESSAGE, {"text": page}, Need.ENDING))
-        newest = max(tx.all_sessions(), key=lambda s: s.created_at, default=None)
-        if newest is None:  # an effect belongs to a session
-            return
-        body = {"type": "digest", "text": text, "occasion": f"digest/{tx.now}", "timestamp": tx.now}
-        if self._notify.command is not None:
-            await tx.effect(EffectKind.COMMAND, newest.id, {"body": body}, tx.now)
-        for webhook in self._notify.webhooks:
-            if "digest" in webhook.events:
-                await tx.effect(EffectKind.WEBHOOK, newest.id, {"url": webhook.url, "body": body}, tx.now)

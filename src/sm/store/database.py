@@ -42,6 +42,7 @@ from sm.store.rows import (
     OUTBOX,
     SESSIONS,
     SHELL_LIMITS,
+    TOLD,
     WORKSPACES,
     decode_json,
     encode_json,
@@ -519,6 +520,10 @@ class Store:
         """The umask and the soft limits of the shell of the last spawn; empty before the first one."""
         rows = await self._read("SELECT value FROM meta WHERE name = ?", (SHELL_LIMITS,))
         return decode_json(rows[0][0]) if rows else {}
+
+    async def was_told(self, occasion: str) -> bool:
+        """True if `Transaction.put_told` has remembered this announcement."""
+        return bool(await self._read("SELECT value FROM meta WHERE name = ?", (TOLD + occasion,)))
 
     async def spawn_prompt(self, session_id: str) -> str | None:
         rows = await self._read("SELECT spawn_prompt FROM sessions WHERE id = ?", (session_id,))

@@ -345,6 +345,8 @@ FORUMS = RowTable(
 
 
 SHELL_LIMITS = "shell_limits"
+TOLD = "told:"
+"""The beginning of the names of rows of `meta` about announcements that the operator got."""
 """The name of a row of the table `meta`."""
 
 

@@ -29,6 +29,7 @@ from sm.store.rows import (
     OUTBOX,
     SESSIONS,
     SHELL_LIMITS,
+    TOLD,
     WORKSPACES,
     RowTable,
     encode_json,
@@ -231,6 +232,10 @@ class Transaction:
             "INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)",
             (SHELL_LIMITS, encode_json(dict(limits))),
         )
+
+    def put_told(self, occasion: str) -> None:
+        """Remember that the operator was told; see `Store.was_told`."""
+        self.write("INSERT OR IGNORE INTO meta (name, value) VALUES (?, ?)", (TOLD + occasion, self.now))
 
     def change(self, table: RowTable[T], before: T, after: T, state: str, what: str) -> bool:
         """Update the columns that differ; False if none does.

@@ -5,13 +5,13 @@ removes them at the end and after Ctrl-C. A scripted answer takes the place of t
 is spent, and your sessions are not touched.
 
 Each line names one contract: what sm relies on. "ok" means that it holds with this program, "broken" that it does not,
-with what was seen. What depends on a broken contract does not work as described; the rest does. The outcome is kept
-for this program, and sm doctor shows it.
+with what was seen and what to do instead. What depends on a broken contract does not work as described; the rest does.
+The outcome is kept for this program, and sm doctor shows it.
 
 NAME is the name of the agent CLI. Without --program, the program is the one that your configuration starts.
 
 The JSON is {"program": {"path", "version", "sha256", "size", "mtime_ns"}, "checked_at", "seconds", "outcomes":
-[{"name", "sentence", "holds", "evidence", "seconds"}]}.
+[{"name", "sentence", "holds", "evidence", "seconds", "instead"}]}.
 
 \b
 Exit codes:
@@ -157,7 +157,8 @@ def _outcomes(
 
 def _line(outcome: "Outcome") -> str:
     result = "ok" if outcome.holds else "broken"
-    return f"{result:<7} {outcome.name}: {outcome.sentence} ({line(outcome.evidence, 400)}; {outcome.seconds:.1f} s)"
+    shown = f"{result:<7} {outcome.name}: {outcome.sentence} ({line(outcome.evidence, 400)}; {outcome.seconds:.1f} s)"
+    return f"{shown}\n        {outcome.instead}" if outcome.instead else shown
 
 
 def _summary(record: "CheckRecord") -> str:

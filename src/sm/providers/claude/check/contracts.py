@@ -27,11 +27,11 @@ _Part = Callable[[Play], str]
 _CONTRACTS: dict[str, tuple[Contract, _Part]] = {}
 
 
-def _contract(name: str, sentence: str) -> Callable[[_Part], _Part]:
+def _contract(name: str, sentence: str, instead: str) -> Callable[[_Part], _Part]:
     """Register a function that plays a contract and returns its evidence."""
 
     def register(part: _Part) -> _Part:
-        _CONTRACTS[name] = (Contract(name, sentence), part)
+        _CONTRACTS[name] = (Contract(name, sentence, instead), part)
         return part
 
     return register
@@ -100,13 +100,18 @@ def _play(name: str, play: Play) -> Outcome:
         except SmError:  # it has ended
             continue
     evidence = " ".join(evidence.split())[:_EVIDENCE_MAX]
-    return Outcome(name, contract.sentence, holds, evidence, round(time.monotonic() - began, 1))
+    seconds = round(time.monotonic() - began, 1)
+    return Outcome(name, contract.sentence, holds, evidence, seconds, "" if holds else contract.instead)
 
 
 # Start
 
 
-@_contract("start", "It starts, publishes its state, and waits for input.")
+@_contract(
+    "start",
+    "It starts, publishes its state, and waits for input.",
+    "new agents may seem to do nothing: look at them with sm attach NAME",
+)
 def _start(play: Play) -> str:
     session = play.wait_status(play.spawn("Plain"), "idle")
     files = list((play.home / ".claude" / "sessions").glob(f"{session['pid']}.json"))
@@ -118,7 +123,11 @@ def _start(play: Play) -> str:
     return f"idle by {session['status_source']}"
 
 
-@_contract("dialogs", "A question before its first input is a request that says what it asks.")
+@_contract(
+    "dialogs",
+    "A question before its first input is a request that says what it asks.",
+    "the dialogs of its first start must be answered at the terminal",
+)
 def _dialogs(play: Play) -> str:
     environment = play.other_home(trusted=False)
     session_id = play.spawn("Plain", environment=environment, skip_checks=True)
@@ -132,7 +141,11 @@ def _dialogs(play: Play) -> str:
     return "the question whether to trust a directory was recognized and answered"
 
 
-@_contract("tools", "Its first request to the model has the tools of sm.")
+@_contract(
+    "tools",
+    "Its first request to the model has the tools of sm.",
+    "agents may lack the tools of sm: they can still run the command sm in a shell",
+)
 def _tools(play: Play) -> str:
     request = play.turn_of(play.spawn("Plain", "first-tools [[text:so]]"))
     own = [name for name in request.tools if name.startswith("mcp__sm__")]
@@ -155,7 +168,11 @@ def _arrives(play: Play, session_id: str, text: str) -> None:
     play.wait_status(session_id, "idle")
 
 
-@_contract("text", "Messages of 1, 3 and 40 lines and of 900 characters arrive as they were sent.")
+@_contract(
+    "text",
+    "Messages of 1, 3 and 40 lines and of 900 characters arrive as they were sent.",
+    "messages may arrive changed: look at the terminal after sm send",
+)
 def _text(play: Play) -> str:
     session_id = play.start_idle("Plain")
     for number, lines in enumerate((1, 3, 40)):
@@ -165,7 +182,11 @@ def _text(play: Play) -> str:
     return "4 of 4 as sent"
 
 
-@_contract("long-text", "A message of 50,000 characters arrives as it was sent.")
+@_contract(
+    "long-text",
+    "A message of 50,000 characters arrives as it was sent.",
+    "long messages may arrive changed: write a long text to a file and send its path",
+)
 def _long_text(play: Play) -> str:
     session_id = play.start_idle("Plain")
     words = " ".join(f"word{number}" for number in itertools.islice(itertools.count(), 6000))
@@ -175,7 +196,11 @@ def _long_text(play: Play) -> str:
     return f"{len(text)} characters in {time.monotonic() - began:.1f} s"
 
 
-@_contract("commands", "A message that looks like a command of the program is text for the model.")
+@_contract(
+    "commands",
+    "A message that looks like a command of the program is text for the model.",
+    "a message that begins with /, ! or # may run as a command: begin it with a word",
+)
 def _commands(play: Play) -> str:
     session_id = play.start_idle("Plain")
     for text in ("/cost", "!touch never-made", "exit", "#note"):
@@ -187,7 +212,11 @@ def _commands(play: Play) -> str:
     return "/cost, !touch, exit and #note reached the model"
 
 
-@_contract("queue", "A message to a busy agent is not called read before the agent has read it.")
+@_contract(
+    "queue",
+    "A message to a busy agent is not called read before the agent has read it.",
+    "an acknowledged message may not have been read: look at the terminal",
+)
 def _queue(play: Play) -> str:
     session_id = play.spawn("Plain", "work-queue [[text:a]][[hold:queue]][[text:b]]")
     play.hold("queue")
@@ -207,7 +236,11 @@ def _is_typed(play: Play, session_id: str, number: int) -> bool:
     return status in ("submitted", "acknowledged") or "later-queue" in play.output(session_id)
 
 
-@_contract("urgent", "An urgent message interrupts the turn and is read at once.")
+@_contract(
+    "urgent",
+    "An urgent message interrupts the turn and is read at once.",
+    "urgent messages may wait for the end of the turn: press Escape at the terminal first",
+)
 def _urgent(play: Play) -> str:
     session_id = play.spawn("Plain", "work-urgent [[text:a]][[hold:urgent]][[text:b]]")
     play.hold("urgent")
@@ -228,7 +261,11 @@ def _tool_result(play: Play, words: str, count: int = 1) -> tuple[bool, str]:
     return failed, output
 
 
-@_contract("permission", "An answer given through sm is the one that the agent acts on.")
+@_contract(
+    "permission",
+    "An answer given through sm is the one that the agent acts on.",
+    "permissions must be answered at the terminal",
+)
 def _permission(play: Play) -> str:
     command = tool("Bash", command="python3 -c 'print(6*7)'", description="count")
     session_id = play.spawn("Plain", f"allowed-tool {command}[[then]][[text:so]]")
@@ -244,7 +281,11 @@ def _permission(play: Play) -> str:
     return "an approved command ran; a denied one did not, and the reason was passed on"
 
 
-@_contract("question", "A choice made through sm is the answer that the agent gets.")
+@_contract(
+    "question",
+    "A choice made through sm is the answer that the agent gets.",
+    "questions must be answered at the terminal",
+)
 def _question(play: Play) -> str:
     asked = {
         "question": "Which colour?",
@@ -263,7 +304,11 @@ def _question(play: Play) -> str:
     return "the agent got blue"
 
 
-@_contract("plan", "A plan approved through sm is carried out, and a refused one is not.")
+@_contract(
+    "plan",
+    "A plan approved through sm is carried out, and a refused one is not.",
+    "plans must be approved at the terminal",
+)
 def _plan(play: Play) -> str:
     plan = tool("ExitPlanMode", plan="1. do it")
     session_id = play.spawn("Planner", f"plan-yes {plan}[[then]][[text:so]]")
@@ -279,7 +324,11 @@ def _plan(play: Play) -> str:
     return "an approved plan went on; a refused one was told why"
 
 
-@_contract("mode", "It runs in the permission mode that sm ordered.")
+@_contract(
+    "mode",
+    "It runs in the permission mode that sm ordered.",
+    "agents may run in another permission mode than sm shows: look at the terminal",
+)
 def _mode(play: Play) -> str:
     for agent_type, is_made in (("Editor", True), ("Plain", False)):
         name = f"mode-{agent_type.lower()}"
@@ -298,7 +347,11 @@ def _mode(play: Play) -> str:
 # Turns
 
 
-@_contract("interrupt", "An interrupt ends the turn: in its text, in a tool, and before its first word.")
+@_contract(
+    "interrupt",
+    "An interrupt ends the turn: in its text, in a tool, and before its first word.",
+    "sm interrupt may not end a turn: press Escape at the terminal",
+)
 def _interrupt(play: Play) -> str:
     session_id = play.start_idle("Editor")
     sleeps = tool("Bash", command="sleep 60", description="wait")
@@ -322,7 +375,9 @@ def _interrupt(play: Play) -> str:
 
 
 @_contract(
-    "background", "An agent whose background work runs is not called idle for good, and tells its end."
+    "background",
+    "An agent whose background work runs is not called idle for good, and tells its end.",
+    "background work may be missed: agents are not completed by their last words",
 )
 def _background(play: Play) -> str:
     helper = tool(
@@ -348,7 +403,11 @@ def _helper_told(play: Play) -> bool:
     return any(mentions(turn) for turn in play.api.turns())
 
 
-@_contract("resume", "A restored agent and a fork keep the conversation, and are told who they are now.")
+@_contract(
+    "resume",
+    "A restored agent and a fork keep the conversation, and are told who they are now.",
+    "restored agents and forks may lack their conversation: look before you send them work",
+)
 def _resume(play: Play) -> str:
     session_id = play.spawn("Plain", "first-resume [[text:noted]]")
     play.turn("first-resume")
@@ -372,7 +431,11 @@ def _resume(play: Play) -> str:
     return "restored and forked with the conversation; each knows its own session"
 
 
-@_contract("usage", "The tokens are counted as they were billed, and the price of the model is known.")
+@_contract(
+    "usage",
+    "The tokens are counted as they were billed, and the price of the model is known.",
+    "tokens and costs may be wrong: do not rely on budgets",
+)
 def _usage(play: Play) -> str:
     spent = TokenUsage(input=11, output=101, cache_read=1000, cache_creation=500)
     session_id = play.spawn("Plain", f"spends-tokens {usage(spent)}[[text:one]]")
@@ -392,7 +455,11 @@ def _usage(play: Play) -> str:
     return f"tokens exact; ${progress['cost_usd']:.4f} with {model}"
 
 
-@_contract("end", "After it was ended, its output can be read from its beginning and nothing of it runs.")
+@_contract(
+    "end",
+    "After it was ended, its output can be read from its beginning and nothing of it runs.",
+    "the last output may be lost: read it before sm kill",
+)
 def _end(play: Play) -> str:
     lines = "\n\n".join(f"spoken line {number}" for number in range(60))
     # Not in the prompt, which the terminal shows too.
