@@ -13,6 +13,7 @@ from sm.config import Config
 from sm.core.accounts import Account, Park, ParkKind
 from sm.core.models import Caller, Exit, Session, Signal
 from sm.core.observation import Activity, Observation, Source
+from sm.core.program_states import ProgramState, ProgramStateOf, unknown_program_state
 from sm.core.requests import Question, Request
 from sm.core.states import (
     CallerKind,
@@ -631,19 +632,37 @@ FLAG = "I removed the flag."
 FAILED_WORK = TurnWork("Remove the flag", tools_used=4, errors=2, last_tool_failed=True, whole=True)
 
 
-async def read_end(world: World, text: str, work: TurnWork, background: int = 0) -> FollowUp:
+async def read_end(
+    world: World,
+    text: str,
+    work: TurnWork,
+    background: int = 0,
+    program_state: ProgramStateOf = unknown_program_state,
+) -> FollowUp:
     """Return the result of a turn that ends with `text`, as the daemon reads it."""
     ended = Observation(
         Source.HOOK, Activity.IDLE, NOW_S, "the turn ended", final=True, answer=text, finished=True,
         background=background,
     )  # fmt: skip
-    turn = await TurnReader(Config(), world.store).read(world.session(), ended, work)
+    turn = await TurnReader(Config(), world.store, program_state).read(world.session(), ended, work)
     assert turn.follow_up is not None
     return turn.follow_up
 
 
 def completes(follow_up: FollowUp) -> bool:
     return [wait.kind for wait in follow_up.waits] == [TimerKind.COMPLETION]
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "is_completed"), [({}, True), ({"background": True}, True), ({"background": False}, False)]
+)
+async def test_words_complete_no_agent_whose_program_does_not_report_background_work(
+    world: World, outcomes: dict[str, bool], is_completed: bool
+) -> None:
+    state = ProgramState("claude", "2.1.333", "2026-11-29", outcomes)
+    worked = replace(FAILED_WORK, errors=0, last_tool_failed=False)
+    found = await read_end(world, FLAG, worked, program_state=lambda session: state)
+    assert completes(found) is is_completed
 
 
 async def test_errors_that_the_hooks_reported_reach_the_classifier(world: World) -> None:

@@ -9,10 +9,11 @@ from sm.linux.programs import ProgramResult
 from sm.providers.checks import CheckRecords
 from tests.fixtures import context_fixture
 from tests.played.notified_instance import inputs, keep
-from tests.played_agent import CONFIG
+from tests.played_agent import CONFIG, Agent
 from tests.providers.test_checks import checked
+from tests.sim.blocking import drive
 from tests.sim.outside import played_programs
-from tests.sim.stage import Instance, stand_in, until
+from tests.sim.stage import Stage, stand_in, until
 
 NOT_CHECKED = "claude 2.1.331: not checked"
 BROKEN = "claude 2.1.331: checked on 2026-11-29, 1 of 2 contracts does not hold: plan"
@@ -26,11 +27,12 @@ async def answer(argv: Sequence[str], *_: Any, **__: Any) -> ProgramResult:
     return ProgramResult(0, said.encode(), b"")
 
 
-class ProgramStage(Instance):
+class ProgramStage(Stage):
     """A claude of which a link on the PATH names one version, as its installer makes it."""
 
     def __init__(self) -> None:
-        super().__init__(config="{}")
+        super().__init__()
+        drive(self.loop, self.world.daemon.stop())
         self.versions = self.home / "claude" / "versions"
         self.versions.mkdir(parents=True)
         self.link = self.home / "bin" / "claude"
@@ -153,3 +155,30 @@ def test_broken_contracts_are_sent_to_the_command_of_the_operator() -> None:
         sent = until(lambda: [told for told in inputs(stage) if told["type"] == "program"], "it is sent")
         assert sent[0]["text"] == TOLD
         assert sent[0]["occasion"].startswith("program/claude/")
+
+
+def test_plan_is_answered_at_the_terminal_while_its_contract_is_broken(stage: ProgramStage) -> None:
+    stage.check("2.1.331")
+    agent = Agent(stage, stage.plain("--name", "one")["session_id"])
+    until(lambda: stage.json("status")["programs"], "the program is looked up")
+    agent.send_event("UserPromptSubmit", prompt="plan it")
+    agent.open_dialog("ExitPlanMode", {"plan": "1. do it"}).start_wait()
+    (request,) = until(lambda: stage.json("requests"), "the agent asks")
+    shown = stage.sm("requests", request["request_id"])
+    why = "claude 2.1.331 may not carry out an answer given through sm; answer it at its terminal"
+    assert f"Because:   {why}" in shown.splitlines()
+    assert "Answer:    sm attach plain-one" in shown.splitlines()
+    told = f"{why}: sm attach {agent.id}"
+    until(lambda: [m for m in stage.json("inbox") if told in m["text"]], "the notice says so")
+    agent.end()
+
+
+def test_permission_is_answered_as_ever_while_another_contract_is_broken(stage: ProgramStage) -> None:
+    stage.check("2.1.331")
+    agent = Agent(stage, stage.plain("--name", "one")["session_id"])
+    until(lambda: stage.json("status")["programs"], "the program is looked up")
+    agent.send_event("UserPromptSubmit", prompt="make it")
+    agent.open_dialog("Bash", {"command": "make"}).start_wait()
+    (request,) = until(lambda: stage.json("requests"), "the agent asks")
+    assert request["reason"] is None
+    agent.end()

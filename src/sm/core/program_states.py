@@ -1,10 +1,16 @@
 """The outcomes of the contracts with a version of an agent CLI, and their lines for people. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from sm.core.lines import plural
+from sm.core.models import Session
+
+BACKGROUND = "background"
+"""The name of the contract that background work is reported. Every provider uses it, as it does PLAN."""
+PLAN = "plan"
+"""The name of the contract that the answer to a plan is carried out. Other answers have the kind of the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +52,11 @@ class ProgramState:
         do = "does" if len(broken) == 1 else "do"
         count = plural(len(self.outcomes), "contract")
         return f"{checked}, {len(broken)} of {count} {do} not hold: {', '.join(broken)}"
+
+
+ProgramStateOf = Callable[[Session], ProgramState | None]
+"""The outcomes of the contracts with the program of a session. None if nothing is known of them."""
+
+
+def unknown_program_state(session: Session) -> None:
+    """A `ProgramStateOf` that knows no program."""

@@ -360,10 +360,12 @@ def request_notice(session: Session, request: Request, plan: str | None = None) 
     `plan`: the plan to approve, for a permission to leave plan mode.
     """
     who, name = notice_subject(session), request.name
+    at_terminal = "" if request.reason is None else f"{request.reason}: sm attach {session.id}"
     match request.kind:
         case RequestKind.QUESTION:
             arguments = " TEXT" * len(request.questions)
-            return f"{who} asks {_questions(session, request)}; answer with: sm answer {name}{arguments}"
+            how = at_terminal or f"answer with: sm answer {name}{arguments}"
+            return f"{who} asks {_questions(session, request)}; {how}"
         case RequestKind.COMPLETION:
             summary = quote_session(session, request.text or "done", 400)
             return f"{who} proposes its completion: {summary}; answer with: sm approve {name}, or: sm deny {name} WHY"
@@ -393,7 +395,7 @@ def request_notice(session: Session, request: Request, plan: str | None = None) 
                 what = f"asks for permission to use {quote_session(session, tool, TOOL_USE_MAX)}"
             omitted = "shortened" if request.cut else omitted
             more = f" ({omitted}, see: sm requests {name})" if omitted else ""
-            return f"{who} {what}{more}; answer with: sm approve {name}, or: sm deny {name} WHY"
+            return f"{who} {what}{more}; {at_terminal or f'answer with: sm approve {name}, or: sm deny {name} WHY'}"
 
 
 def _questions(session: Session, request: Request) -> str:

@@ -258,7 +258,7 @@ class DaemonParts:
             manager,
             terminals,
             usage,
-            turns=TurnReader(config, store),
+            turns=TurnReader(config, store, program_checks.state),
             transcripts_every_s=lambda: progress.snapshot_interval,
             off=off,
             home_of=home_of,
@@ -288,7 +288,7 @@ class DaemonParts:
         self.watcher = watcher = Watcher(store, manager, terminals, observer, sandbox)
         self.unread_transcripts = UnreadTranscripts(store, manager, observer, steady)
         composer = ComposerDriver(terminals, observer)
-        self.dialogs = dialogs = Dialogs(store, manager, terminals)
+        self.dialogs = dialogs = Dialogs(store, manager, terminals, program_checks.state)
         self.setup_dialogs = setup_dialogs = SetupDialogs(store, manager, terminals, kills)
         self.messages = messages = Messages(store, manager, dialogs)
         exchange_timers = ExchangeTimers(store, manager)

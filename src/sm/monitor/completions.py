@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -11,6 +12,7 @@ from sm.core.completion_pattern import CompletionPattern
 from sm.core.models import Session
 from sm.core.observation import Observation
 from sm.core.pauses import PAUSED
+from sm.core.program_states import BACKGROUND, ProgramStateOf, unknown_program_state
 from sm.core.statuses import Status
 from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import iso
@@ -75,9 +77,12 @@ def _read_turn_end(
 class TurnReader:
     """Reads what the final message of a turn says, and decides what follows."""
 
-    def __init__(self, config: Config, store: Store) -> None:
+    def __init__(
+        self, config: Config, store: Store, program_state: ProgramStateOf = unknown_program_state
+    ) -> None:
         self._config = config
         self._store = store
+        self._program_state = program_state
 
     async def read(self, session: Session, observation: Observation, work: TurnWork) -> FinishedTurn:
         """Read the end of a turn of `session`. `work`: in this turn, as far as its hooks told it."""
@@ -88,7 +93,12 @@ class TurnReader:
         facts = self._facts(session.id, work, measured, observation.background)
         patterns = _compiled(self._config.child_agents.auto_complete.completion_patterns)
         turn = await asyncio.to_thread(_read_turn_end, text, task, facts, patterns)
-        follow_up = after_turn(session.mode, rules_of(self._config), turn, session.reminders)
+        rules, state = rules_of(self._config), self._program_state(session)
+        if state is not None and state.breaks(
+            BACKGROUND
+        ):  # it may work although its words say that it is done
+            rules = replace(rules, reads_messages=False)
+        follow_up = after_turn(session.mode, rules, turn, session.reminders)
         return FinishedTurn(iso(observation.at), follow_up)
 
     def _facts(

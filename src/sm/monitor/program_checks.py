@@ -102,10 +102,16 @@ class ProgramChecks(AgentListener):
         if session is not None:
             self._look(session)
 
-    def agent_planned(self, provider: str, environment: Mapping[str, str], version: str | None) -> None:
-        """Look at the program that an agent on this host starts with this environment. Returns at once."""
+    def agent_planned(
+        self, provider: str, environment: Mapping[str, str], version: str | None
+    ) -> ProgramState | None:
+        """Look at the program that an agent on this host starts with this environment.
+
+        Returns at once with what is known of this version, as `state_of`.
+        """
         if self._providers[provider].setup is not None:
             self._starts.put_nowait(_Start(provider, environment, version))
+        return self.state_of(provider, version)
 
     # Work
 

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from sm.config import AgentConfig, Definition
 from sm.core.models import Exit, PermissionMode, Session, Signal, SpawnRequest
+from sm.core.program_states import ProgramState
 from sm.core.usage import Usage
 from sm.providers.readers import Readers, SetupQuestion
 from sm.sandboxes.home import ContainerHome
@@ -70,6 +71,8 @@ class ProgramFacts:
     """Its output for `--help`."""
     permission_mode: str = ""
     """The permission mode in the settings of the person who runs it, never in those of a project."""
+    state: ProgramState | None = None
+    """The outcomes of the contracts with this version; None: unknown, or not yet looked up."""
 
     @property
     def number(self) -> str | None:

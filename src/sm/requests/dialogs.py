@@ -17,6 +17,7 @@ from typing import Any
 
 from sm.core.labels import name_to_type, short_label
 from sm.core.models import Caller, Session
+from sm.core.program_states import PLAN, ProgramStateOf, unknown_program_state
 from sm.core.requests import BY_RULE, BY_TERMINAL, Answer, Request
 from sm.core.states import RequestKind, RequestState
 from sm.core.statuses import Status
@@ -76,9 +77,16 @@ class HookReply:
 class Dialogs:
     """The requests that hooks wait for. `answers` and `messaging` bring the answers, the API brings the hooks."""
 
-    def __init__(self, store: Store, manager: Manager, terminals: Screen) -> None:
+    def __init__(
+        self,
+        store: Store,
+        manager: Manager,
+        terminals: Screen,
+        program_state: ProgramStateOf = unknown_program_state,
+    ) -> None:
         self._store = store
         self._manager = manager
+        self._program_state = program_state
         self._screens = DialogScreens(manager, terminals)
         self._confirmations = Confirmations(store, manager, self._screens)
         self._from_before = {
@@ -130,7 +138,8 @@ class Dialogs:
         """
         session, asked = self._store.sessions.get(session_id), asked_of(dialog, key, tool_use)
         if session is not None:
-            asked = replace(asked, plan=self.plan(session, asked.tool, asked.arguments))
+            plan = self.plan(session, asked.tool, asked.arguments)
+            asked = replace(asked, plan=plan, reason=self._terminal_only(session, asked, plan))
         real_dir = await real_directory(session)
         async with self._store.transaction() as tx:
             request = await self._attached(tx, session_id, dialog, asked, real_dir)
@@ -179,6 +188,13 @@ class Dialogs:
             plan = self.plan(session, after.tool, after.arguments)
             await self._manager.notices.add_for_request(tx, session, after, plan)
         return after
+
+    def _terminal_only(self, session: Session, asked: NewRequest, plan: str | None) -> str | None:
+        """The reason to answer at the terminal: the program of the agent breaks the contract about such answers."""
+        state, contract = self._program_state(session), str(asked.kind) if plan is None else PLAN
+        if state is None or not state.breaks(contract):
+            return None
+        return f"{state.label} may not carry out an answer given through sm; answer it at its terminal"
 
     def plan(self, session: Session, tool: str | None, arguments: Mapping[str, Any] | None) -> str | None:
         """The plan for which this tool use requests approval; None: another tool."""

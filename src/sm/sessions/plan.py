@@ -26,6 +26,7 @@ from sm.core.models import (
 from sm.core.names import friendly_name, nearest_name, normalize_title
 from sm.core.permission_facts import current_mode
 from sm.core.process_limits import checked_limits
+from sm.core.program_states import ProgramState
 from sm.core.restarts import Restarts
 from sm.core.states import CallerKind, Mode, TrustLevel
 from sm.core.statuses import Status
@@ -73,8 +74,9 @@ from sm.store import Store
 _ARGUMENT_MAX = 4096
 
 
-ProgramSeen = Callable[[str, Mapping[str, str], str | None], None]
-"""Called with the name of the provider, the environment that decides the program, and its version if that is known."""
+ProgramSeen = Callable[[str, Mapping[str, str], str | None], ProgramState | None]
+"""Gets the name of the provider, the environment that decides the program, and its version if that is known. Returns
+the outcomes of the contracts with this version if they are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -559,7 +561,7 @@ class SpawnPlanner:
         searched = self._environments.searched(environment)
         program = await program_facts(provider, searched, self._home_of(session))
         if not sandboxed:
-            self._program_seen(provider.name, searched, program.number)
+            program = replace(program, state=self._program_seen(provider.name, searched, program.number))
         return PlanContext(
             session=session,
             sm=f"{paths.bin}/sm",

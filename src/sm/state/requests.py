@@ -49,6 +49,8 @@ class NewRequest:
     evidence: str | None = None
     plan: str | None = field(default=None, repr=False)
     """The plan to approve, for a permission to leave plan mode."""
+    reason: str | None = None
+    """The reason why it must be answered at the terminal; None: it need not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,7 @@ async def open_request(
         agent=asked.agent,
         cut=asked.cut,
         evidence=asked.evidence,
+        reason=asked.reason,
     )
     if decided is not None:
         request = replace(request, answer=decided.answer, answered_by=decided.by, reason=decided.reason)
