@@ -215,6 +215,14 @@ def test_command_to_copy_answers_a_request_and_shows_a_session() -> None:
     assert command_to_copy(Target()) == "sm ls"
 
 
+def test_dialog_at_a_terminal_offers_no_answer_but_the_command_to_attach() -> None:
+    dialog = asked(kind="dialog")
+    assert command_to_copy(dialog) == "sm attach 1a2b3c4d"
+    for name in ("approve", "deny"):
+        assert ACTIONS[name].refusal(dialog) == "only a person at its terminal can answer this dialog: attach"
+    assert ACTIONS["answer"].refusal(dialog) == "select an open question"
+
+
 def test_words_of_an_answer_are_its_arguments() -> None:
     assert ACTIONS["answer"].command(QUESTION, ActionInput(answers=("1", "on Friday"))) == (
         *("sm", "answer", "r57", "1", "on Friday"),

@@ -417,3 +417,20 @@ def test_why_names_the_interrupt_that_closed_a_dialog(claudes: ClaudeInstance, a
     assert "denied in the terminal (the agent was interrupted by operator)" in claudes.sm(
         "why", request["request_id"]
     )
+
+
+def test_dialog_is_a_request_that_names_the_terminal_while_hooks_are_off(api: ScriptedApi) -> None:
+    with ClaudeInstance(api) as instance:
+        instance.write_settings('{"disableAllHooks": true}')
+        spawned = instance.spawn("Plain", f"unhooked-1 {COMPUTES}[[then]][[text:bye]]")
+        session_id = spawned["session_id"]
+        (request,) = until(lambda: instance.get("/v1/requests"), "the dialog is a request")
+        assert request["kind"] == "dialog"
+        attach = f"sm attach {session_id}"
+        assert f"only at its terminal: {attach}" in instance.sm("requests", request["request_id"])
+        assert f"hint: {attach}" in instance.refused("approve", request["request_id"], exit_code=4)
+        instance.answer_dialog(session_id, "Enter")
+        until(lambda: not instance.get("/v1/requests"), "the request is closed")
+        (closed,) = instance.json("requests", "--all")
+        assert (closed["state"], closed["answered_by"]) == ("answered", "terminal")
+        instance.idle(session_id)

@@ -105,6 +105,20 @@ def test_answer_without_effect_opens_the_request_again_after_a_crash(stuck: Stag
     assert "did not act on the answer" in dialog.request["reason"]
 
 
+def test_parent_and_operator_are_told_of_an_answer_without_effect(stuck: Stage) -> None:
+    parent = stuck.agent()
+    agent = stuck.agent(env={"SM_SESSION_ID": parent.id})
+    agent.publish("waiting")
+    dialog = agent.open_dialog("ExitPlanMode", {"plan": "1. do it"})
+    dialog.start_wait()
+    approval = stuck.start_command("approve", dialog.name)
+    dialog.take_decision()
+    assert finish(approval)[0] == 4
+    words = "did not act on the answer to r1, which is open again"
+    until(lambda: any(words in text for text in stuck.messages(parent)), "the parent is told")
+    until(lambda: words in stuck.sm("inbox"), "the operator is told")
+
+
 def test_answer_counts_when_the_agent_goes_on_after_it(stuck: Stage) -> None:
     agent = stuck.agent()
     agent.publish("waiting")

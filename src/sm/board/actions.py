@@ -10,7 +10,10 @@ _KEPT = "refused if its worktree has work that exists nowhere else"
 
 
 def _open_request(target: Target) -> str | None:
-    return None if target.request is not None else "select an open request"
+    if target.request is None:
+        return "select an open request"
+    is_at_terminal = target.request["kind"] == "dialog"
+    return "only a person at its terminal can answer this dialog: attach" if is_at_terminal else None
 
 
 def _question(target: Target) -> str | None:
@@ -392,6 +395,8 @@ ACTIONS: Mapping[str, BoardAction] = {
 def command_to_copy(target: Target) -> str:
     """The command that shows or answers the target, for a shell."""
     request = target.request
+    if request is not None and request["kind"] == "dialog":
+        return shlex.join(("sm", "attach", request["session_id"]))
     if request is not None and target.need is not None:
         verb = "answer" if request["kind"] == "question" else "approve"
         texts = ("TEXT",) * len(request["questions"]) if verb == "answer" else ()

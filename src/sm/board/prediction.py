@@ -9,7 +9,12 @@ from sm.core.statuses import ENDED, Status
 
 MODES = ("auto", "idle", "urgent")
 """The modes of a message, the default first."""
-_DIALOGS = {"permission": "permission dialog", "question": "question dialog", "setup": "first-start dialog"}
+_DIALOGS = {
+    "permission": "permission dialog",
+    "question": "question dialog",
+    "setup": "first-start dialog",
+    "dialog": "dialog at its terminal",
+}
 
 
 def prediction(row: BoardRow | None, mode: str = MODES[0], dialogs: Sequence[tuple[str, str]] = ()) -> str:

@@ -84,7 +84,7 @@ def request_words(request: Mapping[str, Any]) -> str:
             return shown(texts)
         case "completion":
             return f"proposes its completion: {shown(texts)}" if texts else "proposes its completion"
-        case "setup":
+        case "setup" | "dialog":
             return shown(texts)
         case "budget":
             return shown(budget_request(request["arguments"]))

@@ -193,7 +193,7 @@ def _request_text(requests: Sequence[Request]) -> str:
             what = f"asks: {first.text}"
         case RequestKind.COMPLETION:
             what = f"proposes its completion: {first.text or 'done'}"
-        case RequestKind.SETUP:
+        case RequestKind.SETUP | RequestKind.DIALOG:
             what = first.text
         case RequestKind.BUDGET:
             what = budget_request(first.arguments)

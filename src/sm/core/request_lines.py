@@ -71,7 +71,7 @@ def _subject(request: JsonObject) -> str:
 
     if request["kind"] == "question":
         subject = " / ".join(map(_question, request["questions"]))
-    elif request["kind"] == "setup":
+    elif request["kind"] in ("setup", "dialog"):
         subject = quoted(request["questions"][0]["question"])  # an agent may have named the directory
     elif request["kind"] == "budget":
         subject = budget_request(request["arguments"])
@@ -118,6 +118,8 @@ def _plan(request: JsonObject) -> str | None:
 
 def _answer_commands(request: JsonObject) -> list[str]:
     name = request["request_id"]
+    if request["kind"] == "dialog":
+        return [f"only at its terminal: sm attach {name_to_type(request)}"]
     if request["reason"] and _needs_answer(request):  # the agent ignored an answer, and its hook has ended
         return [f"sm attach {name_to_type(request)}"]
     if request["kind"] == "completion":
@@ -265,6 +267,8 @@ def _question_block(
 ) -> Iterator[str]:
     if request["kind"] == "completion":
         yield "Result:"
+    elif request["kind"] == "dialog":
+        yield "Dialog:"
     else:
         title = "Question:" if len(request["questions"]) == 1 else f"Question {number}:"
         several = " choose one or more options, for example '1,2'" if question.get("multiple") else ""

@@ -168,6 +168,8 @@ class RequestKind(Tolerant):
     """A budget is spent, and its sessions are paused: an approval adds to it."""
     EXCHANGE = "exchange"
     """Two sessions only answer each other, and their messages are held: an approval lets them go on."""
+    DIALOG = "dialog"
+    """A dialog that no hook reports. Only a person at the agent's terminal can answer it."""
 
 
 class RequestState(Tolerant):

@@ -20,6 +20,7 @@ from sm.core.timers import Timer
 from sm.core.timestamps import span
 from sm.core.warnings import SessionWarning, WarningKind
 
+AT_TERMINAL = "waits in a dialog that only a person at its terminal can answer"
 TOLD_AGAIN = "(told again) "
 """Prefix of a notice in a second message, because the recipient may have read the first one."""
 _QUESTIONS_SHOWN = 4
@@ -380,6 +381,11 @@ def request_notice(session: Session, request: Request, plan: str | None = None) 
                 f"{who}: {exchange_request(request.arguments)}; let them go on with: sm approve {name}, "
                 f"or stop them with: sm deny {name}"
             )
+        case RequestKind.DIALOG:
+            return (
+                f"{who} {AT_TERMINAL}: {quote_session(session, request.text, 400)}; "
+                f"answer with: sm attach {session.id} ({name})"
+            )
         case RequestKind.SETUP:
             return (
                 f"{who} waits in a first-start dialog: {quote_session(session, request.text, 400)}; "
@@ -431,6 +437,8 @@ def request_opened_event(session: Session, request: Request, plan: str | None = 
             what = f"proposes its completion - {quoted(request.text or 'done')}"
         case RequestKind.SETUP:
             what = f"waits in a first-start dialog: {quoted(request.text)}"
+        case RequestKind.DIALOG:
+            what = f"{AT_TERMINAL}: {quoted(request.text)}"
         case RequestKind.BUDGET:
             what = budget_request(request.arguments)
         case RequestKind.EXCHANGE:

@@ -65,6 +65,7 @@ def running_parts(
         "attached operator": parts.attached.run(),
         "dialogs": parts.dialogs.run(),
         "setup dialogs": parts.setup_dialogs.run(),
+        "terminal dialogs": parts.terminal_dialogs.run(),
         "cleanup": parts.cleanup.run(),
         "archives": parts.retention.run(),
         "transcripts": parts.transcript_watch.run(),

@@ -54,7 +54,7 @@ from sm.providers import PROVIDERS
 from sm.providers.base import Summarizer
 from sm.providers.checks import CheckRecords
 from sm.providers.readers import SetupDialog, ToolEnd
-from sm.requests import Dialogs, Requests, SetupDialogs
+from sm.requests import Dialogs, Requests, SetupDialogs, TerminalDialogs
 from sm.sandboxes.home import homes
 from sm.server import ApiServer
 from sm.services import (
@@ -290,6 +290,7 @@ class DaemonParts:
         composer = ComposerDriver(terminals, observer)
         self.dialogs = dialogs = Dialogs(store, manager, terminals, program_checks.state)
         self.setup_dialogs = setup_dialogs = SetupDialogs(store, manager, terminals, kills)
+        self.terminal_dialogs = TerminalDialogs(store, manager, terminals)
         self.messages = messages = Messages(store, manager, dialogs)
         exchange_timers = ExchangeTimers(store, manager)
         receipts = DeliveryReceipts(store, manager)

@@ -16,7 +16,7 @@ from sm.sessions.kill import Kills
 from sm.sessions.manager import Manager
 from sm.sessions.waits import AFTER_A_RESTART_S, WaitingSessions, WaitKind
 from sm.state.messages import finish
-from sm.state.notices import has_ended_alive, leave_in_log, notice_recipient, request_occasion
+from sm.state.notices import has_ended_alive, leave_in_log, notice_recipient, request_occasions
 from sm.state.requests import finish_request, send_outcome
 from sm.store import Open, Store, Transaction
 
@@ -258,7 +258,7 @@ class MailTimers:
 def _is_outdated(tx: Transaction, notice: Notice, all: list[Notice]) -> bool:
     if notice.kind is NoticeKind.REQUEST:  # its message may have been given up after the request was closed
         open = (r for r in tx.mail.open.requests.values() if r.open)
-        return notice.occasion not in {request_occasion(request) for request in open}
+        return not any(notice.occasion in request_occasions(request) for request in open)
     if notice.kind not in (NoticeKind.IDLE, NoticeKind.CHECKPOINT):
         return False
     if any(n.kind is notice.kind and n.session_id == notice.session_id and n.id > notice.id for n in all):

@@ -17,6 +17,7 @@ from sm.core.labels import name_to_type
 from sm.core.lifecycle import is_live
 from sm.core.models import Process, Session
 from sm.core.observation import Activity, Observation, Source
+from sm.core.states import RequestKind
 from sm.core.statuses import Status
 from sm.core.timers import TimerKind
 from sm.core.timestamps import epoch_s, is_later, iso
@@ -225,7 +226,9 @@ class Observer:
     def _waits_without_request(self, session: Session) -> bool:
         """True for a dialog that no hook has reported, such as the questions of claude in the mode `auto`."""
         requests = self._store.mail.open.requests.values()
-        asks = any(request.session_id == session.id and request.open for request in requests)
+        asks = any(
+            r.session_id == session.id and r.open and r.kind is not RequestKind.DIALOG for r in requests
+        )
         return session.status is Status.WAITING_INPUT and session.exit is None and not asks
 
     async def _setup_warnings(self, agent: Agent) -> tuple[str, ...]:

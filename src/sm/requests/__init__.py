@@ -3,5 +3,6 @@
 from sm.requests.answers import Requests
 from sm.requests.dialogs import Dialogs
 from sm.requests.setup import SetupDialogs
+from sm.requests.terminal_dialogs import TerminalDialogs
 
-__all__ = ["Dialogs", "Requests", "SetupDialogs"]
+__all__ = ["Dialogs", "Requests", "SetupDialogs", "TerminalDialogs"]

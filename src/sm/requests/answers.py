@@ -16,6 +16,7 @@ from sm.errors import IllegalState, NotFound, UsageError
 from sm.policy.access import Action, Principal, is_unrestricted, may
 from sm.requests.dialogs import Dialogs
 from sm.requests.setup import SetupDialogs
+from sm.requests.terminal_dialogs import only_at_terminal
 from sm.sessions.budgets import Budgeting
 from sm.sessions.manager import Manager
 from sm.sessions.reports import Reports
@@ -199,6 +200,8 @@ class Requests:
     async def _carry_out(
         self, tx: Transaction, session: Session, request: Request, reply: RequestReply, caller: Caller
     ) -> Request:
+        if request.kind is RequestKind.DIALOG:
+            raise only_at_terminal(session, request)
         message = None if reply.message is None else validate_text(reply.message, "message", REPORT_MAX)
         if request.kind is RequestKind.QUESTION:
             if reply.approved and not reply.answers:

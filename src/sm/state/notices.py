@@ -105,6 +105,17 @@ def request_occasion(request: Request) -> str:
     return f"request:{request.id}"
 
 
+def request_occasions(request: Request) -> Collection[str]:
+    """The occasions of all notices about a request: of its own, and of an answer that the agent ignored."""
+    own = (request_occasion(request), ignored_answer_occasion(request))
+    return (*own, *map(_for_the_operator, own))
+
+
+def _for_the_operator(occasion: str) -> str:
+    """The occasion of a second notice that the operator gets beside the parent."""
+    return f"{occasion}/operator"
+
+
 async def withdraw(
     tx: Transaction, session_id: str, is_void: Callable[[Notice], bool], state: str = "dropped"
 ) -> None:
@@ -347,6 +358,10 @@ class Notices:
         occasion = request_occasion(request)
         # No parent may answer a first-start dialog.
         recipient = None if request.kind is RequestKind.SETUP else notice_recipient(tx, session)
+        if request.kind is RequestKind.DIALOG and recipient is not None:
+            # The parent may be an agent, which has no terminal to answer in.
+            await self._add(tx, session, recipient, NoticeKind.REQUEST, occasion, text, None)
+            recipient, occasion = None, _for_the_operator(occasion)
         await self._add(tx, session, recipient, NoticeKind.REQUEST, occasion, text, EventType.REQUEST)
 
     async def add_for_ignored_answer(self, tx: Transaction, session: Session, request: Request) -> None:
@@ -356,7 +371,7 @@ class Notices:
         if recipient is not None:
             await self._add(tx, session, recipient, NoticeKind.REQUEST, occasion, text, None)
         await self._add(
-            tx, session, None, NoticeKind.REQUEST, f"{occasion}/operator", text, EventType.REQUEST
+            tx, session, None, NoticeKind.REQUEST, _for_the_operator(occasion), text, EventType.REQUEST
         )
 
     async def add_for_budget(self, tx: Transaction, session: Session, budget: Budget, text: str) -> None:

@@ -24,7 +24,7 @@ from sm.core.wording import (
 )
 from sm.errors import IllegalState
 from sm.state.messages import send
-from sm.state.notices import Notices, ignored_answer_occasion, request_occasion, withdraw
+from sm.state.notices import Notices, request_occasions, withdraw
 from sm.state.warning_rows import close_warning
 from sm.store import Transaction
 
@@ -142,8 +142,7 @@ async def _watch_next(tx: Transaction, session: Session, closed: Request) -> Non
 
 
 async def _withdraw_notice(tx: Transaction, request: Request) -> None:
-    ignored = ignored_answer_occasion(request)
-    occasions = (request_occasion(request), ignored, f"{ignored}/operator")
+    occasions = request_occasions(request)
     await withdraw(tx, request.session_id, lambda notice: notice.occasion in occasions)
 
 
@@ -229,7 +228,7 @@ async def cancel_requests(tx: Transaction, session: Session, at: str, reason: st
 
 async def cancel_questions(tx: Transaction, session: Session, at: str, reason: str) -> None:
     """Cancel the requests of a session whose answer only its last process could take."""
-    kinds = (RequestKind.PERMISSION, RequestKind.QUESTION, RequestKind.SETUP)
+    kinds = (RequestKind.PERMISSION, RequestKind.QUESTION, RequestKind.SETUP, RequestKind.DIALOG)
     await _cancel(tx, session, open_of(tx.mail.open.requests, session.id, kinds), at, reason)
     own = [r for r in tx.mail.open.requests.values() if r.session_id == session.id and r.kind in kinds]
     for request in own:

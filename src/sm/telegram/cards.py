@@ -47,7 +47,7 @@ def draw(services: Services, request: Request, draft: CardDraft = _UNTOUCHED) ->
         return Card(finished_card(session, request, result(request), plan=plan).text)
     if request.has_proposed_answer:
         return Card(finished_card(session, request, "an answer is on its way to the agent", plan=plan).text)
-    if request.kind is RequestKind.SETUP:
+    if request.kind in (RequestKind.SETUP, RequestKind.DIALOG):
         where = f"only a person at a terminal can answer: sm attach {session.id}"
         return Card(finished_card(session, request, where).text)
     if len(draft.answers) >= len(request.questions):

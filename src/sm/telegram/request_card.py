@@ -41,6 +41,7 @@ _VERBS = {
     RequestKind.SETUP: "waits in a first-start dialog",
     RequestKind.BUDGET: "asks for more budget",
     RequestKind.EXCHANGE: "only exchanges messages",
+    RequestKind.DIALOG: "waits in a dialog",
 }
 _UNTOUCHED = CardDraft("", 0)
 

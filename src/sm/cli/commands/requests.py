@@ -1,7 +1,8 @@
 """List open requests, or show one in full.
 
 Requests are permissions, plans and questions that agents wait for, and completions that they propose. A request of kind
-setup is a dialog in which an agent waits at its start. With a request ID (r57) or a session, shows everything that the
+setup is a dialog in which an agent waits at its start. One of kind dialog can be answered only at the agent's terminal
+(sm attach). With a request ID (r57) or a session, shows everything that the
 agent asks for, and the command that answers it.
 
 \b
