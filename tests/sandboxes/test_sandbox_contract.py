@@ -409,6 +409,10 @@ async def test_concurrent_starts_are_distinguished(place: Place, terminal: AnyTe
         ),
         ("twice", "cannot run twice: its interpreter /nothing/python is missing or not executable"),
         ("./loader", "cannot run ./loader: the program is for another system, or its loader is missing"),
+        (
+            "./damaged",
+            "cannot run ./damaged: Exec format error: the program is damaged or for another machine",
+        ),
     ],
 )
 async def test_start_fails_with_the_reason_when_the_program_cannot_run(
@@ -417,7 +421,9 @@ async def test_start_fails_with_the_reason_when_the_program_cannot_run(
     (work / "plain").write_text("#!/bin/sh\n")
     (work / "folder").mkdir()
     (work / "dangling").symlink_to("nowhere")
-    for name, content in (("interpreter", b"#! /nothing/python -u\n"), ("loader", without_loader())):
+    damaged = Path(os.path.realpath("/bin/sh")).read_bytes()[:18] + b"\xff\xff"
+    contents = {"interpreter": b"#! /nothing/python -u\n", "loader": without_loader(), "damaged": damaged}
+    for name, content in contents.items():
         (work / name).write_bytes(content)
         (work / name).chmod(0o755)
     (work / "folder" / "twice").touch()

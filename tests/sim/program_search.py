@@ -8,6 +8,8 @@ from tests.sim.scripts import NOT_FOUND
 _CANNOT_RUN = 126
 _ARGUMENT_MAX_BYTES = 131_072
 """MAX_ARG_STRLEN, execve(2)."""
+_HEADER_BYTES = 52
+"""The shortest header of a program, elf(5)."""
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Of a shell without the variable."""
 
@@ -27,11 +29,20 @@ def exit_of_exec(
         return NOT_FOUND if not os.path.exists(existing[0]) else _CANNOT_RUN
     if any(len(word.encode("utf-8", "surrogateescape")) >= _ARGUMENT_MAX_BYTES for word in argv):
         return _CANNOT_RUN
+    if _is_damaged(file):
+        return _CANNOT_RUN
     return None if _has_loader(file, host_path) else NOT_FOUND
 
 
 def _is_executable(path: str) -> bool:
     return os.path.isfile(path) and bool(os.stat(path).st_mode & 0o111)
+
+
+def _is_damaged(path: str) -> bool:
+    """Return whether a file begins as a program does, and lacks the rest of the header."""
+    with open(path, "rb") as file:
+        header = file.read(_HEADER_BYTES)
+    return header.startswith(b"\x7fELF") and len(header) < _HEADER_BYTES
 
 
 def _has_loader(path: str, host_path: Callable[[str], str]) -> bool:

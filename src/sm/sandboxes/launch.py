@@ -278,6 +278,9 @@ def late_start(session_id: str, bound_s: float) -> AgentStartFailed:
 
 _NOT_ON_PATH = "no such program on the agent's PATH"
 _NO_FILE = "no such file"
+_ELF = b"\x7fELF"
+_THIS_PROGRAM = b"/proc/self/exe"
+"""A program that runs on this machine, which is also that of its containers."""
 
 
 class FileView(Protocol):
@@ -387,9 +390,18 @@ def _why_not_run(failure: StartFailure, files: FileView) -> tuple[str | None, st
             interpreter = first[2:].split()[0]
             if not files.is_executable(interpreter):
                 return f"its interpreter {shown(interpreter)} is missing or not executable", None
-        elif first.startswith(b"\x7fELF") and failure.status == 127:  # shells exit with 127 for ENOENT
+        elif first.startswith(_ELF) and failure.status == 127:  # shells exit with 127 for ENOENT
             return "the program is for another system, or its loader is missing", None
+        elif first.startswith(_ELF) and _machine_of(first) != _machine_of(
+            HostFiles().first_line(_THIS_PROGRAM)
+        ):
+            return "Exec format error: the program is damaged or for another machine", "install it again"
     return None, None
+
+
+def _machine_of(content: bytes) -> tuple[bytes, bytes]:
+    """The word size with the byte order, and the kind of machine, in the header of an ELF program (elf(5))."""
+    return content[4:6], content[18:20]
 
 
 def _kind(files: FileView, path: bytes, *, follow: bool = True) -> int:

@@ -298,7 +298,7 @@ class Spawner:
         async with self._store.transaction() as tx:
             session = tx.session(effect.session_id)
             facts = {"process": process, "started_at": signal.emitted_at}
-            if self._manager.provider(session).has_turns and process is not None and not ready:
+            if self._manager.provider(session).has_turns and not ready:
                 session = await tx.update(session, **facts)
             else:
                 session = await move(tx, self._manager.notices, session.id, signal, **facts)

@@ -485,6 +485,26 @@ def test_read_exit_is_exited_only_when_claude_was_idle_and_exits_with_0(
     assert signal.emitted_at == samples.AT
 
 
+@pytest.mark.parametrize(
+    ("exit", "words"),
+    [
+        (Exit(0), "exit code 0"),
+        (Exit(1), "exit code 1"),
+        (Exit(None, 11), "signal 11 (Segmentation fault)"),
+        (Exit(None, 999), "signal 999"),
+    ],
+)
+@pytest.mark.parametrize("screen", [[], [""] * 24])
+def test_read_exit_says_that_claude_did_not_start_when_it_printed_nothing(
+    exit: Exit, words: str, screen: list[str]
+) -> None:
+    signal = provider().read_exit(exit, samples.AT, screen=screen, session=session(status=Status.STARTING))
+    assert signal.kind is SignalKind.CRASHED
+    message, _, hint = signal.reason.partition("; hint: ")
+    assert message == f"claude did not start: it ended with {words}"
+    assert hint.endswith(" && claude --version")
+
+
 def test_read_exit_includes_the_printed_reason_and_a_hint() -> None:
     screen = ["error: unknown option '--nonsense'", "", "Pane is dead (status 1, Sat Nov 21 16:35:04 2026)"]
     signal = provider().read_exit(Exit(1), samples.AT, screen=screen, session=session(status=Status.STARTING))

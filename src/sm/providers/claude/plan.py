@@ -7,6 +7,8 @@ The command line: program, model and configured options, then the options that s
 import json
 import os.path
 import re
+import shlex
+import signal
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -275,8 +277,11 @@ class ClaudeProvider(Provider):
         if exit.code == 0 and session.status is Status.IDLE:
             return Signal(SignalKind.EXITED, "process", "the process exited with code 0", emitted_at, exit)
         # No lines: the terminal was unreachable, which differs from an empty screen.
-        why = trouble.explain(screen, working_dir=session.working_dir, exited=True) if screen else None
-        if why is not None:
+        why = trouble.explain(screen, working_dir=session.working_dir, exited=True) if any(screen) else None
+        if why is None and session.status in (Status.SPAWNED, Status.STARTING):
+            hint = f"cd {shlex.quote(session.working_dir)} && claude --version"
+            reason = f"claude did not start: it ended with {_words(exit)}; hint: {hint}"
+        elif why is not None:
             reason = f"{why.message}; hint: {why.hint}"
         elif exit.code == 0:
             reason = "claude ended in the middle of a turn (exit code 0)"
@@ -431,6 +436,12 @@ def _unasked_warnings(agent: AgentConfig, mode: str | None) -> tuple[str, ...]:
         f"auto_deny has no effect on what claude does without a question, and in permission mode {mode} it asks "
         "for little or nothing",
     )
+
+
+def _words(exit: Exit) -> str:
+    """The exit with the name of its signal, such as `signal 11 (Segmentation fault)`."""
+    known = exit.signal is not None and exit.signal in set(signal.Signals)
+    return f"{exit} ({signal.strsignal(exit.signal)})" if known and exit.signal is not None else str(exit)
 
 
 def _without_interpreter(argv: Sequence[str]) -> Sequence[str]:
