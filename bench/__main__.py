@@ -29,6 +29,7 @@ from bench import (
     screens,
     starts,
     states,
+    storm,
     sums,
     telegram,
     top,
@@ -76,6 +77,7 @@ JUDGING: Mapping[str, Callable[[Sequence[str]], int]] = {
     "screens": screens.main,
     "states": states.main,
     "starts": starts.main,
+    "storm": storm.main,
 }
 """Benchmarks with their own options and output."""
 

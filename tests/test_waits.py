@@ -22,7 +22,7 @@ SLEEPS = {
     "integration/message_sender.py": "nothing reports when a daemon is back",
     "integration/leave_tree.py": "programs that leave the process tree, each in its way",
     "integration/test_claude_messages.py": "the moment of a kill or of an end, not a wait",
-    "integration/test_claude_storm.py": "the moment of a kill, not a wait",
+    "claude_storm.py": "the moment of a kill, not a wait",
     "integration/test_crash_in_spawn.py": "the moment of a kill, not a wait",
     "integration/test_paste_races.py": "the moment of a death, not a wait",
     "integration/test_sandbox_crash.py": "the moment of a kill, not a wait",

@@ -1,5 +1,6 @@
 """Texts that agent CLIs interpret when they are typed, and the texts that must arrive instead."""
 
+import re
 import unicodedata
 from collections.abc import Iterator
 
@@ -7,6 +8,7 @@ _LONG_LINES = "\n".join(f"line {n:03} {'y' * 40}" for n in range(1000)).ljust(50
 _LONG_LINE = "word " * 9_999 + "last."
 
 _POINTER = "\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT}"
+_PASTED = re.compile(r'<pasted_content id="([0-9a-f]{4})">\n(.*?)\n</pasted_content id="\1">', re.DOTALL)
 LONG = (_LONG_LINES, _LONG_LINE)
 
 _UNCHANGED = (
@@ -61,6 +63,27 @@ def as_delivered(text: str) -> str:
     """The text as claude 2.1.197 sends it to the API (measured), without trailing white space."""
     text = unicodedata.normalize("NFC", text.replace("\r\n", "\n")).replace("\t", "    ")
     return text.rstrip()
+
+
+def is_delivered(arrived: str, sent: str) -> bool:
+    """Tell whether a text of the API is all of the sent text (`as_delivered`).
+
+    claude 2.1.332 removes characters that nobody sees, and puts tags with an id around some pasted texts, with white
+    space at their ends (measured). The readers of sm have no part in this.
+    """
+    if arrived.rstrip() == sent:
+        return True
+    arrived, sent = _without_hidden(arrived), _without_hidden(sent)
+    if arrived == sent:
+        return True
+    untagged = _PASTED.sub(r"\2", arrived).replace("<\\pasted_content", "<pasted_content")
+    untagged = untagged.replace("<\\/pasted_content", "</pasted_content")
+    return untagged != arrived and "".join(untagged.split()) == "".join(sent.split())
+
+
+def _without_hidden(text: str) -> str:
+    lines = text.replace("\u2028", "\n").replace("\u2029", "\n")
+    return "".join(each for each in lines if unicodedata.category(each) != "Cf").rstrip()
 
 
 def special_texts() -> Iterator[tuple[str, str]]:

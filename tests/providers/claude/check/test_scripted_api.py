@@ -196,7 +196,13 @@ def test_model_function_sees_prompts_and_tool_calls_of_the_conversation(api: Scr
         "number 20\nof two",
         "number 300",
     ]
+    rest = "This is how Claude Code surfaces messages the user sends mid-turn - within the running turn."
+    by_user = f"{while_working}number 4000\n\n{rest}"
+    assert answer(api, *begun, user(by_user))["content"][0]["input"]["command"] == "echo 4000"
+    assert api.requests[-1].user_texts == ["count [[text:not this]] number 1", "number 4000"]
     assert answer(api, user("other [[text:script]]"))["content"][0]["text"] == "script"
+    script = user("one [[tool:Bash:echo 1]][[then]][[text:two]]")
+    assert answer(api, script, call, RESULT, user(by_user))["content"][0]["text"] == "two"
     ask(api, begun[0], output_config={"format": {"schema": {"properties": {"title": {}}}}})
     assert api.requests[-1].kind is Kind.TITLE
 

@@ -8,10 +8,12 @@ from typing import Any
 Body = dict[str, Any]
 
 _REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
-# 2.1.197 passes on each message that arrived during a turn in these words, several in one message.
+# Each message that arrived during a turn is passed on in such words: by 2.1.197 as the system, several in one text, and
+# by 2.1.332 as the user.
 _WHILE_WORKING = re.compile(
     r"The user sent a new message while you were working:\n"
-    r"(.*?)\n\nIMPORTANT: After completing your current task, you MUST address the user's message above\.",
+    r"(.*?)\n\n(?:IMPORTANT: After completing your current task, you MUST address the user's message above\."
+    r"|This is how Claude Code surfaces messages the user sends mid-turn[^\n]*)",
     re.DOTALL,
 )
 
@@ -48,7 +50,8 @@ def last_user_text(body: Body) -> str:
 def newest_prompt(body: Body) -> tuple[str, int]:
     """The newest prompt, and the number of assistant turns since: the step of its script.
 
-    A prompt is one block of text, because prompts without an answer between them are sent as one message.
+    A prompt is one block of text, because prompts without an answer between them are sent as one message. A message
+    that arrived during the turn leaves the script of the turn as it is.
     """
     turns = 0
     for message in reversed(body["messages"]):
@@ -56,7 +59,7 @@ def newest_prompt(body: Body) -> tuple[str, int]:
             turns += 1
         elif message["role"] == "user":
             for text in reversed(texts(message["content"])):
-                if prompt := _REMINDER.sub("", text).strip():
+                if (prompt := _REMINDER.sub("", text).strip()) and not _WHILE_WORKING.match(prompt):
                     return prompt, turns
     return "", turns
 
@@ -70,7 +73,9 @@ def user_texts(body: Body) -> list[str]:
     for message in body["messages"]:
         blocks = texts(message["content"])
         if message["role"] == "user":
-            found += [text for text in blocks if _REMINDER.sub("", text).strip()]
+            for text in blocks:
+                if _REMINDER.sub("", text).strip():
+                    found += _WHILE_WORKING.findall(text) or [text]
         elif message["role"] == "system":
             found += [text for block in blocks for text in _WHILE_WORKING.findall(block)]
     return found
