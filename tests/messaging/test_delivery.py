@@ -62,6 +62,32 @@ async def test_delivery_is_behind_the_agents_queue_only_just_after_a_turn(
 
 
 @pytest.mark.parametrize(
+    ("status", "status_s", "expected"),
+    [(Status.RUNNING, -5, True), (Status.IDLE, 1, False), (Status.RUNNING, 1, False)],
+    ids=["the turn goes on", "the turn has ended", "the turn that reads the queue has begun"],
+)
+async def test_message_is_in_the_agents_queue_until_the_turn_ends_in_which_it_was_entered(
+    opened: tuple[Store, Manager], status: Status, status_s: float, expected: bool
+) -> None:
+    """An Escape after that turn would interrupt the turn that reads the message."""
+    store, manager = opened
+    entered_s = time.time() - 10
+    session = replace(samples.session(ID, status=status), status_at=iso(entered_s + status_s))
+    queued = Message(
+        57, ID, "operator", MessageMode.URGENT, MessageState.SUBMITTED, samples.AT, iso(entered_s), via=TERMINAL,
+        evidence=QUEUED_BY_AGENT, submitted_at=iso(entered_s),
+    )  # fmt: skip
+    async with store.transaction() as tx:
+        await tx.insert(session, samples.LAUNCH, None)
+        tx.mail.add_message(queued, "now")
+    delivery = StoredDelivery(
+        store, DeliveryRecord(store, manager), DeliveryReceipts(store, manager), queued, ID, "t",
+        cast(Any, ClaudeBoxReader()), "now", "Escape",
+    )  # fmt: skip
+    assert await delivery.is_in_queue() is expected
+
+
+@pytest.mark.parametrize(
     ("outcome", "expected"),
     [
         (MessageState.FAILED, MessageState.FAILED),

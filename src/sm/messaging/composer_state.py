@@ -60,7 +60,10 @@ class ComposerDelivery(Protocol):
         """The line that tells a person which of their words arrived with the message, once; empty: none did."""
 
     async def is_in_queue(self) -> bool:
-        """True if the agent has put the message into its own queue. Waits until the transcript says where it is."""
+        """True if the message waits in the agent's own queue for the end of the turn in which it was entered.
+
+        Waits until the transcript says where the message is.
+        """
 
     async def proof(self, within_s: float) -> Proof:
         """The evidence for the message. Waits up to `within_s` for evidence."""

@@ -138,7 +138,10 @@ class StoredDelivery:
         while message.reported_by_hook and timing.now() < until_s:
             await asyncio.sleep(timing.LOOK_S)
             message = await self._store.mail.message(self._message.id)
-        return message.state is MessageState.SUBMITTED and message.in_agent_queue
+        session = self._store.sessions.get(self.session_id)
+        # After the end of that turn the agent begins another one with its queue, before the transcript tells it.
+        has_ended = session is not None and session.status_at > (message.submitted_at or message.state_at)
+        return message.state is MessageState.SUBMITTED and message.in_agent_queue and not has_ended
 
     async def proof(self, within_s: float) -> Proof:
         if self._is_delivering() and within_s > 0:

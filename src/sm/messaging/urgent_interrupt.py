@@ -32,10 +32,9 @@ class UrgentInterrupt:
             box = await self._box.look(delivery)
             if box is None or box.closed is not None or delivery.is_gone():
                 return False  # Escape would answer an open dialog: the message stays in the queue
-            if (
-                await self._monitor.blocked_reason(delivery.session_id) is not None
-                or await delivery.proof(0) is not Proof.QUEUED
-            ):
+            if await self._monitor.blocked_reason(delivery.session_id) is not None:
+                return False
+            if not await delivery.is_in_queue():
                 return False
             was_empty = not box.draft
             await self._box.press(delivery, key)
