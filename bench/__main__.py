@@ -32,6 +32,7 @@ from bench import (
     storm,
     sums,
     telegram,
+    tokens,
     top,
     transcripts,
     views,
@@ -78,6 +79,7 @@ JUDGING: Mapping[str, Callable[[Sequence[str]], int]] = {
     "states": states.main,
     "starts": starts.main,
     "storm": storm.main,
+    "tokens": tokens.main,
 }
 """Benchmarks with their own options and output."""
 

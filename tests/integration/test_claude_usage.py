@@ -9,16 +9,15 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import pytest
 
-from sm.providers.claude.check.scripted_api.script import parse
 from tests.claude_fixtures import scripted_api
 from tests.claude_instance import ClaudeInstance
+from tests.claude_usage import Agent, dollars, sub_agent, tokens, used
 from tests.instance import until
 from tests.scripted_api import Kind, ScriptedApi, Usage, tool, usage
-from tests.waits import explained
 
 ENDED = ("completed", "error", "abandoned", "killed")
 
@@ -37,91 +36,6 @@ def make(api: ScriptedApi) -> Iterator[Callable[[str], ClaudeInstance]]:
     yield start
     for instance in instances:
         instance.end()
-
-
-def used(n: int) -> str:
-    """Token counts that identify message `n` in any sum: its `input` is one bit."""
-    return usage(Usage(1 << n, 10 * n + 1, 100 * n + 2, 1000 * n + 3, 7 * n))
-
-
-def tokens(truth: Usage) -> dict[str, int]:
-    """The counts under the names that `sm progress` uses."""
-    return {
-        "input": truth.input,
-        "output": truth.output,
-        "cache_read": truth.cache_read,
-        "cache_write": truth.cache_creation + truth.cache_creation_1h,
-    }
-
-
-def dollars(truth: Usage) -> float:
-    """The cost by the public prices of Opus 4.8 per million tokens."""
-    return (
-        5.0 * truth.input
-        + 25.0 * truth.output
-        + 0.5 * truth.cache_read
-        + 6.25 * truth.cache_creation
-        + 10.0 * truth.cache_creation_1h
-    ) / 1e6
-
-
-class Agent:
-    """A session of claude, and the person who types into its terminal."""
-
-    def __init__(self, instance: ClaudeInstance, session_id: str) -> None:
-        self.instance = instance
-        self.api = instance.api
-        self.id = session_id
-
-    @classmethod
-    def spawned(cls, instance: ClaudeInstance, prompt: str, hold: str = "") -> Self:
-        """Spawn an agent; return when its first prompt is answered or the API holds at `hold`."""
-        agent = cls(instance, instance.spawn("Editor", prompt)["session_id"])
-        if hold:
-            agent.api.wait_for_hold(hold)
-        else:
-            agent.answered(prompt)
-        return agent
-
-    def answered(self, prompt: str) -> None:
-        """Wait until the last response scripted for this prompt is delivered."""
-        steps = max(1, len(parse(prompt)))
-
-        def whole() -> bool:
-            turns = [turn for turn in self.api.turns(prompt) if not turn.agent_id]
-            return sum(turn.answer is not None and turn.answer.whole for turn in turns) >= steps
-
-        self.api.wait_for(whole, f"the answers to {prompt[:60]}")
-
-    def turn(self, prompt: str) -> None:
-        self.instance.prompt(self.id, prompt)
-        self.answered(prompt)
-
-    def progress(self) -> dict[str, Any]:
-        return self.instance.progress(self.id)
-
-    def counted(self) -> dict[str, Any]:
-        """The progress, once its tokens equal the usage that the API delivered."""
-        truth = tokens(self.api.usage(Kind.TURN))
-        with explained(lambda: f"{self.progress()['tokens']} is not {truth}"):
-            return until(
-                lambda: progress if (progress := self.progress())["tokens"] == truth else None, "counted"
-            )
-
-    def spooled(self, event: str, times: int = 1) -> None:
-        """Wait until the spool holds this hook event `times` times."""
-        spool = self.instance.spool(self.id)
-        until(
-            lambda: sum(f'"{event}"' in text for text in _texts(spool)) >= times, f"{event} is in the spool"
-        )
-
-
-def _texts(directory: Path) -> list[str]:
-    return [file.read_text() for file in directory.glob("[0-9]*.json")] if directory.exists() else []
-
-
-def sub_agent(prompt: str, **more: Any) -> str:
-    return tool("Agent", description="a part", prompt=prompt, subagent_type="general-purpose", **more)
 
 
 @pytest.mark.claude_core
@@ -196,7 +110,7 @@ def test_token_counts_equal_the_delivered_usage(
     instance.start_daemon()
     counted = agent.counted()
     assert counted["tools_used"] == {"Bash": 7, "Agent": 4, "Write": 1}
-    assert counted["cost_usd"] == pytest.approx(dollars(api.usage(Kind.TURN)), abs=1e-6)
+    assert counted["cost_usd"] == pytest.approx(dollars(api), abs=1e-6)
 
     # The counts are read from the database again.
     instance.kill_daemon()
@@ -231,7 +145,7 @@ def test_progress_and_tail_show_the_steps_of_a_turn(
         1_000_000,
         10,
     )
-    assert shown["cost_usd"] == pytest.approx(dollars(api.usage(Kind.TURN)), abs=1e-6)
+    assert shown["cost_usd"] == pytest.approx(dollars(api), abs=1e-6)
 
     # While a tool runs, and after a person interrupts it.
     instance.prompt(

@@ -203,6 +203,11 @@ def test_model_function_sees_prompts_and_tool_calls_of_the_conversation(api: Scr
     assert answer(api, user("other [[text:script]]"))["content"][0]["text"] == "script"
     script = user("one [[tool:Bash:echo 1]][[then]][[text:two]]")
     assert answer(api, script, call, RESULT, user(by_user))["content"][0]["text"] == "two"
+    notification = "<task-notification>\n<task-id>b1</task-id>\n</task-notification>"
+    reminder = user(f"<system-reminder>\nNo user input.\n{notification}\n</system-reminder>")
+    for told in (user(notification), reminder):
+        assert answer(api, script, call, RESULT, assistant("two"), told)["content"][0]["text"] == "done"
+        assert api.turns("<task-notification>")[-1].prompt == notification
     ask(api, begun[0], output_config={"format": {"schema": {"properties": {"title": {}}}}})
     assert api.requests[-1].kind is Kind.TITLE
 

@@ -16,6 +16,8 @@ _WHILE_WORKING = re.compile(
     r"|This is how Claude Code surfaces messages the user sends mid-turn[^\n]*)",
     re.DOTALL,
 )
+# The end of background work begins a turn: in 2.1.197 with a prompt of its own, in 2.1.332 within a reminder.
+_NOTIFICATION = re.compile(r"<task-notification>.*</task-notification>", re.DOTALL)
 
 
 class Kind(StrEnum):
@@ -59,7 +61,9 @@ def newest_prompt(body: Body) -> tuple[str, int]:
             turns += 1
         elif message["role"] == "user":
             for text in reversed(texts(message["content"])):
-                if (prompt := _REMINDER.sub("", text).strip()) and not _WHILE_WORKING.match(prompt):
+                notification = _NOTIFICATION.search(text)
+                prompt = notification[0] if notification else _REMINDER.sub("", text).strip()
+                if prompt and not _WHILE_WORKING.match(prompt):
                     return prompt, turns
     return "", turns
 
