@@ -27,7 +27,7 @@ def installed_version(program: str, environment: Mapping[str, str]) -> tuple[int
 def is_versioned(path: str) -> bool:
     """Return whether the installer of claude put a program at this path, whose name is its version."""
     above, name = os.path.split(path)
-    return _VERSION.match(name) is not None and above.endswith("/claude/versions")
+    return version_in(name) is not None and above.endswith("/claude/versions")
 
 
 def _package_version(path: str) -> str:
