@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -46,10 +46,14 @@ class OwnProvider:
     def __init__(self, program: str) -> None:
         self.program = program
         self.checks_programs = True
+        self.notes: list[str] = []
         self.setup: InstalledFiles | None = None
 
     def is_own_program(self, path: str) -> bool:
         return path == self.program
+
+    def program_notes(self, version: str | None, outcomes: Mapping[str, bool]) -> Sequence[str]:
+        return self.notes
 
 
 class CheckedWorld:
@@ -154,7 +158,8 @@ async def test_kept_outcome_needs_no_check(world: CheckedWorld) -> None:
     async with world.running():
         await world.settled()
     assert not world.runs
-    assert world.checks.facts(world.session) == ["claude 1.2.3: checked on 2026-11-29"]
+    world.provider.notes = ["1.2.3 is new"]
+    assert world.checks.facts(world.session) == ["claude 1.2.3: checked on 2026-11-29", "1.2.3 is new"]
     assert world.checks.problems() == []
 
 

@@ -283,6 +283,9 @@ class ProgramChecks(AgentListener):
         if state is None and program is not None:
             state = ProgramState(name, version)
         facts = [f"runs {name} {version}" if state is None else state.line]
+        provider = self._providers.get(name)
+        if provider is not None:
+            facts += provider.program_notes(version, {} if state is None else state.outcomes)
         if self._is_replaced(session):
             facts.append(f"{label} was replaced since its start{self._now_started(name, version)}")
         return facts

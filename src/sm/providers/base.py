@@ -519,6 +519,10 @@ class Provider(Protocol):
         """True if the daemon has programs checked that were not (`sm check`)."""
         return False
 
+    def program_notes(self, version: str | None, outcomes: Mapping[str, bool]) -> Sequence[str]:
+        """Say what is special in what sm knows about a version, a line each. `outcomes`: by contract; may be empty."""
+        return ()
+
     def is_own_program(self, path: str) -> bool:
         """Return whether the program at a path is this agent CLI."""
         return False

@@ -107,6 +107,21 @@ def test_choices_are_those_of_each_fact_with_versions() -> None:
     assert chosen["paste.characters"] == 600
 
 
+def test_notes_name_a_new_version_the_contracts_that_decided_and_the_file_of_the_operator(own: Path) -> None:
+    assert current().notes(Known((2, 1, 332))) == []
+    [new] = current().notes(Known((2, 1, 333)))
+    assert new.startswith("2.1.333 is newer than 2.1.332, with which sm was measured last; careful facts: ")
+    assert "paste.newlines" in new
+    assert "trust.per_repository" not in new  # known from a version on
+    own.write_text(
+        '[paste.newlines]\ncareful = 2\nvalues = [{value = 1, contract = "text", holds = false}]\n'
+    )
+    assert use(str(own)).notes(Known((2, 1, 197), {"text": False})) == [
+        "fact paste.newlines is 1: its contract text does not hold",
+        f"1 fact of {own} before those of sm: paste.newlines",
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "version"),
     [

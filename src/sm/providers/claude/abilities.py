@@ -90,7 +90,7 @@ def abilities_of(program: ProgramFacts) -> Abilities:
     """Read the answers of a program to --version and --help."""
     modes = _LISTED_MODES.search(program.help)
     return Abilities(
-        Known(version_in(program.version)),
+        Known(version_in(program.version), None if program.state is None else program.state.outcomes or None),
         frozenset(_LISTED_OPTION.findall(program.help)),
         frozenset(re.findall(r'"([A-Za-z]+)"', modes[1])) if modes is not None else frozenset(),
     )

@@ -31,7 +31,7 @@ from sm.providers.base import (
     ProgramFacts,
     Provider,
 )
-from sm.providers.claude import trouble
+from sm.providers.claude import dialect, trouble
 from sm.providers.claude.abilities import Abilities, abilities_of, own_environment
 from sm.providers.claude.box_reader import ClaudeBoxReader
 from sm.providers.claude.briefing import TEMPLATE, briefing
@@ -312,6 +312,9 @@ class ClaudeProvider(Provider):
     @property
     def checks_programs(self) -> bool:
         return self._claude.check_new_versions
+
+    def program_notes(self, version: str | None, outcomes: Mapping[str, bool]) -> Sequence[str]:
+        return dialect.current().notes(dialect.Known(dialect.version_in(version or ""), outcomes or None))
 
     def is_own_program(self, path: str) -> bool:
         return is_claude(path) or is_versioned(path)

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from sm.core.lines import plural
 from sm.providers.claude.dialect.loading import Case, DialectFile, Value, load_own, load_shipped
 from sm.providers.claude.dialect.phrases import PhraseList
 from sm.providers.claude.dialect.versions import version_in
@@ -23,6 +24,7 @@ __all__ = ["NOTHING", "Choice", "Dialect", "Known", "current", "facts_text", "mo
 
 _FILES = ("words.toml", "facts.toml")
 _MODELS = "models.toml"
+_CAREFUL = "nothing better is known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,8 @@ class Choice:
     value: Value
     reason: str
     """For people, such as `its contract plan holds`."""
+    contract: str = ""
+    """The contract that decided."""
 
 
 class Dialect:
@@ -58,6 +62,10 @@ class Dialect:
         self._tables: dict[str, Mapping[str, Any]] = {}
         self._cases: dict[str, tuple[Case, ...]] = {}
         self._careful: dict[str, Value] = {}
+        measured = (
+            version_in(text) for file in files for fact in file.facts.values() for text in fact.measured
+        )
+        self._newest = max(filter(None, measured), default=())
         for file in reversed(files):
             for name, fact in file.facts.items():
                 match fact.kind:
@@ -103,16 +111,34 @@ class Dialect:
         for case in self._cases[name]:
             if case.contract and contracts.get(case.contract) is case.holds:
                 outcome = "holds" if case.holds else "does not hold"
-                return Choice(name, case.value, f"its contract {case.contract} {outcome}")
+                return Choice(name, case.value, f"its contract {case.contract} {outcome}", case.contract)
         for case in self._cases[name]:
             if case.has_versions and known.version is not None and case.first <= known.version <= case.last:
                 return Choice(name, case.value, "its version")
-        return Choice(name, self._careful[name], "nothing better is known")
+        return Choice(name, self._careful[name], _CAREFUL)
 
     def choices(self, known: Known) -> Iterator[Choice]:
         """Yield the values of all facts with versions for a program."""
         for name in sorted(self._careful):
             yield self.choose(name, known)
+
+    def notes(self, known: Known) -> list[str]:
+        """Name a version that sm was not measured with, the contracts that decided, and the operator's facts."""
+        notes = []
+        if known.version is not None and known.version > self._newest:
+            careful = [choice.name for choice in self.choices(known) if choice.reason == _CAREFUL]
+            version, newest = (".".join(map(str, numbers)) for numbers in (known.version, self._newest))
+            notes.append(
+                f"{version} is newer than {newest}, with which sm was measured last; careful facts: "
+                f"{', '.join(careful) or 'none'}"
+            )
+        by_contract = (choice for choice in self.choices(known) if choice.contract)
+        notes += [f"fact {choice.name} is {choice.value}: {choice.reason}" for choice in by_contract]
+        if (own := self.own_file) is not None:
+            notes.append(
+                f"{plural(len(own.facts), 'fact')} of {own.path} before those of sm: {', '.join(own.facts)}"
+            )
+        return notes
 
     @property
     def own_file(self) -> DialectFile | None:
