@@ -196,7 +196,7 @@ def test_default_command_may_have_arguments() -> None:
 
 def test_settings_have_a_hook_per_event_and_disable_the_agent_view() -> None:
     settings = json.loads(value_of(plan().argv, "--settings"))
-    own = ["tui", "useAutoModeDuringPlan", "crossSessionInbound"]
+    own = ["tui", "useAutoModeDuringPlan", "autoContinueAtUsageLimit", "crossSessionInbound"]
     assert list(settings) == ["hooks", "permissions", "disableAgentView", *own]
     assert settings["disableAgentView"] is True
     assert set(settings["hooks"]) == set(EVENTS)

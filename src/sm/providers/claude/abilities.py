@@ -61,6 +61,8 @@ class Abilities:
         `tui`: otherwise claude uses the alternate screen, which keeps no history for `sm output` and archives.
         `useAutoModeDuringPlan`: otherwise a model decides in plan mode about commands for which the modes below `auto`
         ask, and no PermissionRequest comes (measured with 2.1.332).
+        `autoContinueAtUsageLimit`: otherwise claude continues by itself when its usage limit is reset, as sm does, and
+        the agent gets two orders to go on (by the settings of 2.1.332; the limit needs a login, so it is not measured).
         `crossSessionInbound`: otherwise any claude of the same user may start a turn of the agent, past sm.
         """
         words = current()
