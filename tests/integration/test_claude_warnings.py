@@ -1,5 +1,6 @@
 """Warnings of the real Claude Code: it repeats a failing command, is nudged, and then the operator is told."""
 
+import json
 from typing import Any
 
 import pytest
@@ -56,3 +57,21 @@ def test_loop_of_one_failing_command_is_nudged_and_told_once(
     assert len(nudges()) == 1
     assert str(claudes.get("/v1/messages")).count(f"({session_id}) repeats itself") == 1
     claudes.sm("kill", session_id)
+
+
+def test_agent_whose_hooks_and_tools_do_not_reach_sm_is_two_warnings(api: ScriptedApi) -> None:
+    with ClaudeInstance(api) as instance:
+        instance.write_settings('{"disableAllHooks": true}')
+        file = instance.claude_home / ".claude.json"
+        answers = json.loads(file.read_text())
+        answers.setdefault("projects", {}).setdefault(str(instance.work), {})["disabledMcpServers"] = ["sm"]
+        file.write_text(json.dumps(answers))
+        session_id = instance.spawn("Plain", "unlinked-1 [[text:x]]")["session_id"]
+
+        def kinds() -> set[str]:
+            return {warning["kind"] for warning in instance.get(f"/v1/sessions/{session_id}")["warnings"]}
+
+        until(lambda: kinds() == {"hooks_missing", "tools_missing"}, "both are warnings")
+        assert not any(
+            name.startswith("mcp__sm__") for turn in api.turns("unlinked-1") for name in turn.tools
+        )

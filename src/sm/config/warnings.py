@@ -108,6 +108,16 @@ class Denied(_Rule):
     """As for loop."""
 
 
+class HooksMissing(_Rule):
+    do: Word = "notice"
+    """notice: warn of an agent that works, of which no hook has told sm within 30 s. off: nothing."""
+
+
+class ToolsMissing(_Rule):
+    do: Word = "notice"
+    """notice: warn of an agent that has not listed the tools of sm 30 s after its prompt. off: nothing."""
+
+
 class PingPong(Section):
     """Two agents at work on one task exchange a few messages; a dozen without any work between them is a chat."""
 
@@ -149,5 +159,9 @@ class WarningsSection(Section):
     """No source reports anything while the agent's process works."""
     denied: Denied = Denied()
     """The permission mode `auto` denies what the agent tries, and asks nobody."""
+    hooks_missing: HooksMissing = HooksMissing()
+    """The hooks of the agent do not reach sm."""
+    tools_missing: ToolsMissing = ToolsMissing()
+    """The agent has no tools of sm."""
     ping_pong: PingPong = PingPong()
     """Two agents only answer each other."""

@@ -55,6 +55,8 @@ class TimerKind(Tolerant):
     """The wait of a message (the subject is its number) is over."""
     EXCHANGE = "exchange"
     """Two sessions (`FIRST/SECOND`) have stopped answering each other, or wait for a decision."""
+    LINKS = "links"
+    """Looks whether the hooks and the tools of an agent reach sm after a prompt."""
     UNREAD = "unread"
     """The last lines in the transcript of an ended session are unread."""
 

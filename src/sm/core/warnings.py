@@ -28,6 +28,10 @@ class WarningKind(Tolerant):
     """No source reports anything while the agent's own process uses the processor."""
     DENIED = "denied"
     """The agent's permission mode denies one action after the other, and no person is asked."""
+    HOOKS_MISSING = "hooks_missing"
+    """The agent accepted a prompt, and no hook has reported it."""
+    TOOLS_MISSING = "tools_missing"
+    """The agent works, and has not listed the tools of sm."""
     PING_PONG = "ping_pong"
     """The agent and another one only answer each other."""
 

@@ -164,6 +164,8 @@ _WARNING_WORDS = {
     WarningKind.REPORT_MISSING: "is idle and has not reported",
     WarningKind.SILENT: "reports nothing, but its process is busy",
     WarningKind.DENIED: "is denied what it tries, and nobody is asked",
+    WarningKind.HOOKS_MISSING: "reports nothing through its hooks",
+    WarningKind.TOOLS_MISSING: "has no tools of sm",
     WarningKind.PING_PONG: "takes part in an exchange of messages without work",
 }
 _WARNING_ACTS = {"interrupt": "sm interrupted its turn; ", "pause": "sm paused the session; "}
@@ -174,6 +176,9 @@ _WARNING_COMMANDS = {
     WarningKind.REPORT_MISSING: "look with: sm tail {id}",
     WarningKind.SILENT: "look with: sm attach {id}",
     WarningKind.DENIED: "look with: sm why {id}",
+    WarningKind.HOOKS_MISSING: "look with: sm why {id}; sm daemon restart installs the command of its hooks again",
+    WarningKind.TOOLS_MISSING: "/mcp in its terminal connects again (sm attach {id}), or: sm kill {id}, then: "
+    "sm restore {id}",
     WarningKind.PING_PONG: "look with: sm log {id}; stop with: sm pause {id}",
 }
 

@@ -336,6 +336,7 @@ class DaemonParts:
                 TimerKind.PAUSE: pausing.look_again,
                 TimerKind.WATCH: detector.look,
                 TimerKind.UNANSWERED: detector.report_unanswered,
+                TimerKind.LINKS: observer.links.look,
                 TimerKind.DIGEST: digests.send,
                 TimerKind.RESTART: restarter.restart,
                 TimerKind.CUT_OFF: cut_off.forget,

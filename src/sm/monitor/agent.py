@@ -128,6 +128,10 @@ class Agent:
     """How many reads in a row found an unknown screen."""
     activity: str | None = None
     hook_seen: bool = False
+    last_hook_s: float = 0.0
+    """The time at which the last hook of this process was emitted."""
+    watched_s: float = 0.0
+    """The time since which this daemon observes the process."""
     permission_mode: str = ""
     """The last one that a hook of this process named."""
     ends: bool = False
@@ -153,6 +157,7 @@ class Agent:
 
     def __post_init__(self) -> None:
         self.tools = OwnTools(self.started_s)
+        self.watched_s = self.started_s
 
     def add(self, observation: Observation, now: float) -> bool:
         """Record an observation; False for a stale one. tests/monitor/test_recorded.py can replay the log."""

@@ -33,6 +33,9 @@ class AgentListener:
     async def prompt_accepted(self, session_id: str, accepted: AcceptedInput, source: Source) -> None:
         """The agent has accepted a text as input, or keeps the text in its queue."""
 
+    async def work_shown(self, session_id: str, at: float) -> None:
+        """The agent's own state file has shown since `at` that it works on a prompt."""
+
     async def tool_started(self, session_id: str) -> None:
         """A tool is about to run. The agent waits for the return, and may open a dialog afterwards."""
 
@@ -98,6 +101,10 @@ class AgentListeners:
             await self._tool_ended(session_id, end)
         if delta.turn_finished is not None:
             await self._turn_ended(session_id, min(delta.turn_finished, self._clock()))
+
+    async def work_shown(self, session_id: str, at: float) -> None:
+        for listener in self._listeners:
+            await listener.work_shown(session_id, at)
 
     async def setup_dialog(self, session_id: str, dialog: SetupDialog | None) -> None:
         for listener in self._listeners:

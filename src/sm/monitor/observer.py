@@ -25,6 +25,7 @@ from sm.core.turn_ends import ReportedEnd
 from sm.errors import SmError, StorageFull
 from sm.linux.file_threads import FileThreads
 from sm.monitor.agent import Agent
+from sm.monitor.agent_links import AgentLinks
 from sm.monitor.completions import TurnReader
 from sm.monitor.evidence import Ledger
 from sm.monitor.files import FileEvents, changes
@@ -102,6 +103,8 @@ class Observer:
         self._sweeping: asyncio.Task[None] | None = None
         self.permission_modes = PermissionModes(store, usage, manager.warnings, is_attended)
         self.first_turns = FirstTurns(store, usage, self._running_agent, clock)
+        self.links = AgentLinks(store, manager.warnings, self._running_agent, usage.known_facts, clock)
+        self.register(self.links)
         terminals.on_titles(self._titles)
 
     def register(self, listener: AgentListener) -> None:
@@ -332,7 +335,7 @@ class Observer:
             late = agent.ledger.is_late(Source.HOOK, at, self._clock())
             if event.turn_finished and not (late or agent.work.whole):
                 await self._read_missed_turn(agent)
-            await self._take(agent, event, late=late)
+            await self._take(agent, event, at, late=late)
         agent.poke(state=True, transcript=True)
         if not late and (event.turn_finished or (event.observation is not None and event.observation.final)):
             agent.uses.end_turn()
@@ -345,8 +348,9 @@ class Observer:
         except Exception:
             log.exception("failed to read the transcript of a turn", extra={"sm_session": agent.session_id})
 
-    async def _take(self, agent: Agent, event: HookEvent, *, late: bool) -> None:
+    async def _take(self, agent: Agent, event: HookEvent, at: float, *, late: bool) -> None:
         agent.hook_seen = True
+        agent.last_hook_s = max(agent.last_hook_s, at)
         observation = event.observation
         if observation is not None and observation.activity is Activity.BLOCKED:
             # A dialog does not name its tool use.
@@ -465,6 +469,7 @@ class Observer:
                     await self._sources.read_due(agent)
                     pause_s = await self._decide(agent)
                     await self.first_turns.store(agent)
+                    await self.links.close_ended(agent)
             except SmError as error:
                 log.warning(
                     "could not observe an agent: %s", error.message, extra={"sm_session": agent.session_id}

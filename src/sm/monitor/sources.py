@@ -149,6 +149,8 @@ class Sources:
         agent.transcript_due |= before is None or before.observation.activity is not observation.activity
         agent.add(observation, self._clock())
         agent.ledger.mark_read(Source.STATE_FILE, self._clock())
+        if observation.activity is Activity.BUSY:
+            await self._listeners.work_shown(agent.session_id, observation.at)
         conversation = reader.conversation(text, agent.published)
         if conversation is not None:
             await self._recorder.learn(agent.session_id, conversation, None, None)
