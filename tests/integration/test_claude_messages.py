@@ -356,6 +356,24 @@ def test_message_arrives_at_most_once_when_the_daemon_is_killed_during_delivery(
     assert box(claudes, editor) == ""
 
 
+def test_long_message_arrives_whole_when_the_daemon_is_killed_between_two_groups(
+    claudes: ClaudeInstance, api: ScriptedApi, editor: str
+) -> None:
+    text = "\n".join(f"row {number} of a message in many groups of pieces" for number in range(800))
+    message = claudes.json("send", editor, text, "--no-wait")
+    until(lambda: "of a message in many groups" in claudes.screen(editor), "the box shows a part")
+    claudes.kill_daemon()
+    assert "row 799" not in claudes.screen(editor), "the kill came after the last group"
+    claudes.sm("daemon", "start")
+    until(
+        lambda: find_message(claudes, editor, message["message_id"])["status"] in ARRIVED,
+        "the message arrived",
+    )
+    request = conversation(claudes, api, editor)
+    assert occurrences(request, message, text) == 1
+    assert box(claudes, editor) == ""
+
+
 def test_parent_gets_a_notice_when_its_child_ends(
     claudes: ClaudeInstance, api: ScriptedApi, editor: str
 ) -> None:

@@ -84,6 +84,8 @@ class Agent:
         self.hung = False
         self.hangs: set[str] = set()
         """Names of terminals that never answer."""
+        self.report_of = LETTER
+        """The message whose arrival the agent reports."""
         self.report: Callable[[Proof], None] = lambda proof: None
         self.reports_after_s: float | None = 0.02
         """Delay before the agent reports an accepted prompt; None: no report."""
@@ -174,8 +176,8 @@ class Agent:
         self.stash = None
         (self.queue if self.busy else self.accepted).append(text)
         proof = Proof.QUEUED if self.busy else Proof.TAKEN
-        if text.strip() != LETTER:
-            proof = Proof.OVER if LETTER in text else Proof.NONE
+        if text.strip() != self.report_of:
+            proof = Proof.OVER if self.report_of in text else Proof.NONE
         if self.reports_after_s is not None:
             asyncio.get_running_loop().call_later(self.reports_after_s, self.report, proof)
 
@@ -213,6 +215,13 @@ class AgentComposer:
 
     def accepted_form(self, text: str) -> str:
         return text.strip()
+
+
+class AmbiguousComposer(AgentComposer):
+    """A composer that shows two beginnings of a message in the same way."""
+
+    def shows_message(self, draft: str, text: str, shown: str | None = "") -> bool:
+        return text.strip() != PARTS and draft.strip() in text
 
 
 class PendingMessage:
@@ -1052,6 +1061,48 @@ async def test_resume_accepts_late_evidence_and_removes_the_copy_from_the_box(wo
     world.later(1, lambda: world.message.tell(Proof.TAKEN))
     assert (await world.resume()).end is DeliveryEnd.ARRIVED
     assert (world.enters, world.agent.text) == (0, "")
+
+
+PARTS = f"{LETTER}\n\nsecond part\n\nthird part"
+
+
+@pytest.mark.parametrize("count", [1, 2])
+async def test_resume_goes_on_with_the_groups_that_the_previous_daemon_did_not_paste(
+    world: World, count: int
+) -> None:
+    world.message.text = world.agent.report_of = PARTS
+    world.agent.text = "\n\n".join([*PARTS.split("\n\n")[:count], ""])
+    assert (await world.resume()).end is DeliveryEnd.ARRIVED
+    assert [text.strip() for text in world.agent.accepted] == [PARTS]
+    assert (world.agent.pastes, world.enters) == (3 - count, 1)
+
+
+async def test_resume_pastes_the_rest_after_the_dialog_over_the_part_closes(world: World) -> None:
+    world.message.text = world.agent.report_of = PARTS
+    world.agent.text, world.agent.dialog = f"{LETTER}\n\n", "it asks"
+    world.later(60, world.becomes(dialog=None))
+    assert (await world.resume()).end is DeliveryEnd.ARRIVED
+    assert (world.agent.answers, [text.strip() for text in world.agent.accepted]) == ([], [PARTS])
+
+
+async def test_resume_tells_of_a_part_that_it_cannot_tell_from_other_text(world: World) -> None:
+    world.message.text = PARTS
+    world.agent.text = f"{LETTER}\n\nand a word of a person"
+    outcome = await world.resume()
+    left = "the daemon ended while it typed the message"
+    assert outcome == DeliveryOutcome(
+        DeliveryEnd.UNCONFIRMED,
+        f"{left}; the input box holds the message or a part of it, and perhaps other text",
+    )
+    assert (world.agent.pastes, world.enters) == (0, 0)
+
+
+async def test_resume_pastes_nothing_when_the_box_may_hold_more_groups_than_one(world: World) -> None:
+    world.message.text = PARTS
+    world.agent.text = f"{LETTER}\n\n"
+    world.message.box_reader = AmbiguousComposer()
+    assert (await world.resume()).end is DeliveryEnd.UNCONFIRMED
+    assert (world.agent.pastes, world.enters) == (0, 0)
 
 
 # ------------------------------------------------------------------------------------------------------- pieces

@@ -35,6 +35,9 @@ _MAY_APPEAR = (DeliveryEnd.UNCONFIRMED, DeliveryEnd.HELD)
 """Ends of deliveries after a paste whose text the box may still show later."""
 
 
+_LEFT = "the daemon ended while it typed the message"
+
+
 class ComposerDriver(AgentListener):
     """Delivers to input boxes, one message of a session at a time."""
 
@@ -98,9 +101,7 @@ class ComposerDriver(AgentListener):
         entered = 0
         try:
             async with state.lock:
-                state.overtaken = state.over_a_draft = state.mixed = state.seen = state.entered = False
-                state.shown = state.pasted = ""
-                state.rest = ()
+                state.begin()
                 if (outcome := await self._gate.hold_reason(delivery, state)) is not None:
                     return outcome
                 await self._monitor.hold_message(delivery.session_id)
@@ -131,17 +132,21 @@ class ComposerDriver(AgentListener):
             return DeliveryOutcome(end, error.message)
 
     async def resume(self, delivery: ComposerDelivery) -> DeliveryOutcome:
-        """Finish a delivery of an earlier daemon: the message is entered if the box holds it, and never pasted."""
+        """Finish a delivery of an earlier daemon: the message is entered if the box holds it.
+
+        If the box holds its first groups, the others are pasted before. Otherwise nothing is typed.
+        """
         state = self._state(delivery.session_id)
-        left = "the daemon ended while it typed the message"
         try:
+            async with state.lock:
+                state.begin(delivery.box_reader.paste_groups(delivery.text))
             proof = await delivery.proof(timing.LEFT_S)
             if proof is not Proof.NONE:
                 await self._finish_arrival(delivery, state, proof)
                 return ARRIVED
-            return await self._follow(delivery, state, 1, 0.0, left)
+            return await self._follow(delivery, state, 1, 0.0, _LEFT)
         except TerminalError as error:
-            return unconfirmed(f"{left}; {error.message}")
+            return unconfirmed(f"{_LEFT}; {error.message}")
 
     def _state(self, session_id: str) -> ComposerState:
         return self._states.setdefault(session_id, ComposerState())
@@ -229,6 +234,8 @@ class ComposerDriver(AgentListener):
                     await self._box.redraw(delivery, state, box, timing.GARBLED_S)
                 since_s = now_s
                 continue
+            if state.left_groups and box.draft and not state.rest:
+                state.take_up(delivery, box)
             is_ours = state.holds_only_message(delivery, box)
             state.mixed |= bool(box.draft) and not is_ours
             if is_ours:
@@ -239,6 +246,7 @@ class ComposerDriver(AgentListener):
                         state.overtaken = False
                         if now_s >= state.rests_s and await self._box.is_enterable(delivery, state):
                             await self._box.paste_next(delivery, state)
+                            state.left_groups = ()
                     continue
                 if now_s < enter_s:
                     continue
@@ -252,11 +260,16 @@ class ComposerDriver(AgentListener):
                     is_drawn = now_s - alone_s >= timing.MIXED_S
                     if await self._enter(delivery, state, is_drawn=is_drawn):
                         entered, enter_s = entered + 1, timing.now() + again_after_s
+                        arrives_within_s = max(arrives_within_s, timing.ARRIVES_WITHIN_S)
                 continue
             alone_s = None
             if delivery.box_reader.contains_message(box.draft, delivery.text):
                 since_s, mixed_s, was_there = now_s, mixed_s or now_s, True
                 await delivery.explain("somebody is typing in the input box")
+                if now_s - mixed_s >= timing.MIXED_S and state.left_groups:
+                    return unconfirmed(
+                        f"{_LEFT}; the input box holds the message or a part of it, and perhaps other text"
+                    )
                 if now_s - mixed_s >= timing.MIXED_S:
                     what = "a part of the message" if state.rest else "the message"
                     return unconfirmed(f"{what} is in the input box, together with text that somebody typed")

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import chain
 from typing import Protocol
 
 from sm.providers.base import Box, BoxReader
@@ -150,6 +151,8 @@ class ComposerState:
     """The groups of the current message that are not pasted yet (`BoxReader.paste_groups`)."""
     pasted: str = ""
     """The part of the current message before `rest`, while there is a rest."""
+    left_groups: Sequence[Sequence[str]] = ()
+    """The groups of the current message, if an earlier daemon typed it, perhaps only the first ones."""
     shown: str = ""
     """The draft that the box showed for the current message."""
     seen: bool = False
@@ -174,6 +177,27 @@ class ComposerState:
     """A draft is put aside for the current message."""
     put_aside: str = ""
     """The draft that was put aside last: it comes back unchanged, without another wait for the person."""
+
+    def begin(self, left_groups: Sequence[Sequence[str]] = ()) -> None:
+        """Begin with another message."""
+        self.overtaken = self.over_a_draft = self.mixed = self.seen = self.entered = False
+        self.shown = self.pasted = ""
+        self.rest, self.left_groups = (), left_groups
+
+    def take_up(self, delivery: ComposerDelivery, box: Box) -> None:
+        """Find the groups that an earlier daemon did not paste, if the box shows those before them and nothing else.
+
+        Enter is pressed only after the last group, so it was not pressed. Nothing is found if the box may show several
+        beginnings of the message.
+        """
+        reader, text = delivery.box_reader, delivery.text
+        groups = self.left_groups
+        beginnings = ["".join(chain.from_iterable(groups[:count])) for count in range(1, len(groups))]
+        found = [
+            at for at, pasted in enumerate(beginnings, 1) if reader.shows_message(box.draft, pasted, None)
+        ]
+        if len(found) == 1 and not reader.shows_message(box.draft, text, None):
+            self.rest, self.pasted = groups[found[0] :], beginnings[found[0] - 1]
 
     def holds_only_message(self, delivery: ComposerDelivery, box: Box) -> bool:
         """True if the box holds the message, or all of it that was pasted so far, and nothing else.
