@@ -60,6 +60,7 @@ class RowData(TypedDict):
     agent_type: str
     provider: str
     model: str | None
+    program_version: str | None
     status: str
     status_source: str
     status_reason: str
