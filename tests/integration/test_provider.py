@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from sm.providers.checks import CheckRecord, CheckRecords, Outcome, identify
-from tests.instance import Instance
+from tests.instance import Instance, until
 
 PROGRAM = """\
 #!/bin/sh
@@ -32,8 +32,8 @@ def test_new_agents_start_the_version_in_use(instance: Instance) -> None:
     program = keep(instance, "2.1.331")
     assert instance.sm("provider", "use", "claude", "2.1.331") == "New agents use claude 2.1.331\n"
     session = instance.spawn("general-purpose", "--skip-checks")
-    environ = Path(f"/proc/{session['pid']}/environ").read_bytes().split(b"\0")
-    assert b"DISABLE_AUTOUPDATER=1" in environ
+    environ = Path(f"/proc/{session['pid']}/environ")
+    until(lambda: b"DISABLE_AUTOUPDATER=1" in environ.read_bytes().split(b"\0"), "the launcher starts it")
     used = [entry for entry in instance.json("provider", "ls") if entry["used"]]
     assert [(entry["version"], entry["kept"], entry["broken"]) for entry in used] == [("2.1.331", True, [])]
     assert "checked on 2026-11-29: all contracts hold" in instance.sm("provider", "ls")

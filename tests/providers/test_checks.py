@@ -1,12 +1,22 @@
 """The kept outcomes of checks, and the program that they belong to."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from sm.errors import NotFound
-from sm.providers.checks import CheckedProgram, CheckRecord, CheckRecords, Outcome, locate
+from sm.errors import ExternalError, NotFound
+from sm.providers.checks import (
+    CheckedProgram,
+    CheckRecord,
+    CheckRecords,
+    Outcome,
+    identify,
+    is_older,
+    locate,
+    version_of,
+)
 
 INSTEAD = "plans must be approved at the terminal"
 
@@ -91,3 +101,55 @@ def test_program_is_found_by_name_and_without_links(program: Path, tmp_path: Pat
     assert locate("agent", str(link.parent)) == str(program)
     with pytest.raises(NotFound, match="no program nothing"):
         locate("nothing", str(link.parent))
+
+
+@pytest.mark.processes
+def test_program_whose_version_hangs_is_ended_with_all_that_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sm.providers.checks._VERSION_S", 0.2)
+    fifo, program = tmp_path / "fifo", tmp_path / "claude"
+    os.mkfifo(fifo)
+    program.write_text(f"#!/bin/sh\nsleep 1000 > {fifo} &\nsleep 1000\n")
+    program.chmod(0o755)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with pytest.raises(ExternalError, match="--version did not answer within"):
+            version_of(str(program))
+        os.set_blocking(reader, True)
+        assert os.read(reader, 1) == b""  # the kernel closes it with the last writer
+    finally:
+        os.close(reader)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [("echo the disk is upside down >&2; exit 3", "the disk is upside down"), ("exit 0", "nothing")],
+)
+def test_program_that_does_not_start_is_told_with_its_words(tmp_path: Path, script: str, words: str) -> None:
+    program = tmp_path / "claude"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    with pytest.raises(ExternalError, match=f"prints no version but: {words}"):
+        identify(str(program))
+
+
+@pytest.mark.parametrize(
+    ("version", "is_old"), [("1.9.9", True), ("2.0.99", True), ("2.1.0", False), ("10.0.0", False)]
+)
+def test_older_versions_are_told_by_number(version: str, is_old: bool) -> None:
+    assert is_older(version, (2, 1)) is is_old
+
+
+def test_script_has_the_newest_outcomes_of_its_version(records: CheckRecords, program: Path) -> None:
+    old, new = checked(program, "2.1.332"), replace(checked(program, "2.1.332"), checked_at="2026-11-30")
+    records.save("claude", replace(old, program=replace(old.program, sha256="0" * 64)))
+    records.save("claude", new)
+    script = program.with_name("claude")
+    script.write_text(f"#!/bin/sh\nexec {program}\n")
+    assert records.find("claude", str(script)) is None
+    assert records.find("claude", str(script), "2.1.331") is None
+    assert records.find("claude", str(script), "2.1.332") == new
+    script.write_text("another binary")
+    assert records.find("claude", str(script), "2.1.332") is None

@@ -1,4 +1,4 @@
-"""Programs that a played command runs and waits for: `subprocess.run` without a process."""
+"""Programs that a played command runs and waits for, without a process."""
 
 import errno
 import os
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from sm.linux import process_groups
 from tests.sim.guards import is_plain
 from tests.sim.replacing import replaced
 
@@ -39,5 +40,5 @@ class Tools:
 
     @contextmanager
     def replaced(self) -> Iterator[None]:
-        with replaced((subprocess, "run", self.run)):
+        with replaced((subprocess, "run", self.run), (process_groups, "run_in_group", self.run)):
             yield

@@ -1,7 +1,8 @@
 """Memory and processor time of process trees, from one pass over /proc. Blocks: call it in a thread."""
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from sm.core.models import Process
@@ -11,6 +12,7 @@ from sm.linux.processes import read_proc
 
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_PSS = re.compile(rb"^Pss: +(\d+) kB", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,8 @@ class ProcessUsage:
     """Processor time of the process itself, without its children."""
     rss: int
     """Resident memory in bytes. Memory that processes share counts for each of them."""
+    children_cpu_s: float = 0.0
+    """Processor time of its ended children, and of theirs."""
 
 
 class ProcessTable:
@@ -38,14 +42,21 @@ class ProcessTable:
         own = self.usages.get(root.pid)
         if own is None or root.started != f"{boot_id()}/{own.start}":
             return None
-        total, left, seen = 0, [root.pid], set[int]()
+        return sum(self.usages[pid].rss for pid in self.tree([root.pid]))
+
+    def tree(self, roots: Iterable[int]) -> set[int]:
+        """The pids of these processes and of all their descendants, as far as they run."""
+        left, seen = [pid for pid in roots if pid in self.usages], set[int]()
         while left:
             pid = left.pop()
             if pid not in seen:
                 seen.add(pid)
-                total += self.usages[pid].rss
                 left += self._children.get(pid, ())
-        return total
+        return seen
+
+    def tree_cpu_s(self, roots: Iterable[int]) -> float:
+        """The processor time of these processes and all their descendants, also of those that have ended."""
+        return sum(self.usages[pid].cpu_s + self.usages[pid].children_cpu_s for pid in self.tree(roots))
 
 
 def read_table() -> ProcessTable:
@@ -63,5 +74,11 @@ def read_usage(pid: int) -> ProcessUsage | None:
     if not text:
         return None
     fields = text[text.rindex(b")") + 2 :].split()  # fields[0] is field 3 of proc(5)
-    cpu_s = (int(fields[11]) + int(fields[12])) * _TICK_S
-    return ProcessUsage(int(fields[1]), int(fields[19]), cpu_s, int(fields[21]) * _PAGE)
+    cpu_s, children_s = ((int(fields[n]) + int(fields[n + 1])) * _TICK_S for n in (11, 13))
+    return ProcessUsage(int(fields[1]), int(fields[19]), cpu_s, int(fields[21]) * _PAGE, children_s)
+
+
+def memory_of(pid: int) -> int:
+    """The memory of a process in bytes, with its share of memory that processes share; 0 when there is none."""
+    found = _PSS.search(read_proc(f"/proc/{pid}/smaps_rollup") or b"")
+    return 0 if found is None else int(found[1]) * 1024

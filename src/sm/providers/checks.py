@@ -8,12 +8,13 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from sm.client.http import Client
 from sm.errors import ExternalError, NotFound
+from sm.linux import process_groups
 from sm.linux.files import replace_private
 
 _VERSION_S = 20.0
@@ -70,6 +71,10 @@ class CheckRecord:
     """ISO 8601 with a time zone."""
     seconds: float
     outcomes: tuple[Outcome, ...]
+    processor_s: float | None = None
+    """Processor time of all processes of the check; None: not measured."""
+    memory_bytes: int | None = None
+    """The most memory that they used at one time; None: not measured."""
 
     @property
     def broken(self) -> tuple[Outcome, ...]:
@@ -84,6 +89,8 @@ class CheckStage:
     """Reaches the daemon of that instance."""
     directory: str
     """A directory for the files of the agents: their home and their projects."""
+    ran: set[str] = field(default_factory=set)
+    """Gets the paths of the programs that the agents ran: a script may start another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +113,8 @@ class ProgramCheck(Protocol):
     package: ProgramPackage
     facts: str
     """The TOML of all that sm knows about the agent CLI. Users may write such a file too."""
+    oldest: tuple[int, ...]
+    """The oldest version that sm supports."""
 
     def configuration(self, program: str) -> Mapping[str, object]:
         """The document of the configuration for the private instance, without its tmux server."""
@@ -127,6 +136,11 @@ def locate(command: str, search_path: str | None) -> str:
     if found is None:
         raise NotFound(f"there is no program {command} on your PATH", "name it by its path")
     return os.path.realpath(found)
+
+
+def is_older(version: str, than: tuple[int, ...]) -> bool:
+    """Return whether a version such as `2.0.14` is older than another one."""
+    return tuple(map(int, version.split("."))) < than
 
 
 def is_script(path: str) -> bool:
@@ -151,15 +165,7 @@ def identify(path: str) -> CheckedProgram:
 def version_of(path: str) -> str:
     """Ask a program for its version. Raises ExternalError if `--version` fails, hangs, or prints no version."""
     try:
-        result = subprocess.run(
-            [path, "--version"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_VERSION_S,
-            check=False,
-        )
+        result = process_groups.run_in_group([path, "--version"], within_s=_VERSION_S)
     except subprocess.TimeoutExpired:
         raise ExternalError(f"{path} --version did not answer within {_VERSION_S:.0f} s") from None
     except OSError as error:

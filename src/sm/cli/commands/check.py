@@ -11,7 +11,8 @@ The outcome is kept for this program, and sm doctor shows it.
 NAME is the name of the agent CLI. Without --program, the program is the one that your configuration starts.
 
 The JSON is {"program": {"path", "version", "sha256", "size", "mtime_ns"}, "checked_at", "seconds", "outcomes":
-[{"name", "sentence", "holds", "evidence", "seconds", "instead"}]}.
+[{"name", "sentence", "holds", "evidence", "seconds", "instead"}], "processor_s", "memory_bytes"}. The last two are the
+cost of all processes of the check: their processor time, and the most memory that they used at one time.
 
 \b
 Exit codes:
@@ -30,13 +31,16 @@ Examples:
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 
 import click
 
 from sm.cli.agent_programs import check_of, name_argument, started_program
 from sm.cli.call import Call, json_option
+from sm.cli.check_cost import measured
 from sm.cli.display.output import now
+from sm.cli.display.sandbox import size
 from sm.cli.instance import Instance
 from sm.cli.options import current_directory
 from sm.cli.private_instance import private_instance, start_undisturbed
@@ -45,7 +49,7 @@ from sm.errors import ExternalError, NotPermitted, UsageError
 
 TYPE_CHECKING = False  # see wire.py
 if TYPE_CHECKING:
-    from sm.providers.checks import CheckRecord, Outcome, ProgramCheck
+    from sm.providers.checks import CheckRecord, CheckStage, Outcome, ProgramCheck
 
 _TIMEOUT_S = 300
 _PATIENCE = 3
@@ -99,12 +103,18 @@ def run_check(
     """Try contracts with a program, show each outcome unless the command prints JSON, and return the outcomes.
 
     `names`: the contracts, in order; empty: all. Only the outcomes of all contracts are kept. Raises ExternalError if
-    the program does not say its version.
+    the program does not say its version, or is too old.
     """
-    from sm.providers.checks import CheckRecord, CheckRecords, identify
+    from sm.providers.checks import CheckRecord, CheckRecords, identify, is_older
 
     check, found = check_of(provider), identify(path)
     everything = [contract.name for contract in check.contracts]
+    if is_older(found.version, check.oldest):
+        oldest = ".".join(map(str, check.oldest))
+        raise ExternalError(
+            f"{provider} {found.version} at {line(path, 4096)} is too old: sm needs {oldest} or newer",
+            f"{provider} update",
+        )
     names = names or everything
     began, at = time.monotonic(), now().isoformat(timespec="seconds")
     if not call.as_json:
@@ -112,12 +122,15 @@ def run_check(
             f"Checking {provider} {found.version} at {line(found.path, 4096)}: {plural(len(names), 'contract')}"
         )
     outcomes = {}
-    for outcome in _outcomes(check, found.path, names, patient=patient):
-        outcomes[outcome.name] = outcome
-        if not call.as_json:
-            click.echo(_line(outcome))
-    in_order = tuple(outcomes[name] for name in names)
-    record = CheckRecord(found, at, round(time.monotonic() - began, 1), in_order)
+    with _stage(check, found.path) as stage, measured(stage.client) as cost:
+        for outcome in _outcomes(check, stage, names, patient=patient):
+            outcomes[outcome.name] = outcome
+            if not call.as_json:
+                click.echo(_line(outcome))
+    for path in stage.ran - {found.path}:  # a script had started the agent CLI
+        found = identify(path)
+    in_order, seconds = tuple(outcomes[name] for name in names), round(time.monotonic() - began, 1)
+    record = CheckRecord(found, at, seconds, in_order, cost.processor_s, cost.memory_bytes)
     if list(names) == everything:
         CheckRecords(call.instance.paths.checks).save(provider, record)
     if not call.as_json:
@@ -132,11 +145,9 @@ def _chosen(check: "ProgramCheck", contracts: Sequence[str]) -> list[str]:
     return [name for name in names if not contracts or name in contracts]
 
 
-def _outcomes(
-    check: "ProgramCheck", program: str, names: Sequence[str], *, patient: bool
-) -> "Iterator[Outcome]":
-    """Yield the outcome of each contract, and with `patient` another one of each that is broken at first."""
-
+@contextmanager
+def _stage(check: "ProgramCheck", program: str) -> "Iterator[CheckStage]":
+    """Start a private instance whose agents run this program."""
     from sm.providers.checks import CheckStage
 
     def configure(instance: Instance, socket_name: str) -> Mapping[str, object]:
@@ -145,14 +156,20 @@ def _outcomes(
 
     with private_instance("check", _TIMEOUT_S, configure) as instance:
         start_undisturbed(instance)
-        directory = os.path.dirname(instance.paths.home)
-        stage, broken = CheckStage(instance.client(start=False), directory), []
-        for outcome in check.run(stage, names):
-            if not outcome.holds:
-                broken.append(outcome.name)
-            yield outcome
-        if patient and broken:
-            yield from check.run(stage, broken, patience=_PATIENCE)
+        yield CheckStage(instance.client(start=False), os.path.dirname(instance.paths.home))
+
+
+def _outcomes(
+    check: "ProgramCheck", stage: "CheckStage", names: Sequence[str], *, patient: bool
+) -> "Iterator[Outcome]":
+    """Yield the outcome of each contract, and with `patient` another one of each that is broken at first."""
+    broken = []
+    for outcome in check.run(stage, names):
+        if not outcome.holds:
+            broken.append(outcome.name)
+        yield outcome
+    if patient and broken:
+        yield from check.run(stage, broken, patience=_PATIENCE)
 
 
 def _line(outcome: "Outcome") -> str:
@@ -163,4 +180,7 @@ def _line(outcome: "Outcome") -> str:
 
 def _summary(record: "CheckRecord") -> str:
     held, count = len(record.outcomes) - len(record.broken), plural(len(record.outcomes), "contract")
-    return f"{held} of {count} {'holds' if held == 1 else 'hold'} ({record.seconds:.0f} s)"
+    cost = [f"{record.seconds:.0f} s"]
+    if record.processor_s is not None and record.memory_bytes is not None:
+        cost += [f"{record.processor_s:.0f} s of processor time", f"{size(record.memory_bytes)} of memory"]
+    return f"{held} of {count} {'holds' if held == 1 else 'hold'} ({', '.join(cost)})"

@@ -54,7 +54,7 @@ from sm.providers.claude.permissions import (
     with_mode,
 )
 from sm.providers.claude.pricing import context_window, cost_usd, knows_price, prices_as_of
-from sm.providers.claude.program_version import is_versioned
+from sm.providers.claude.program_help import is_own_program
 from sm.providers.claude.readiness import is_claude
 from sm.providers.claude.settings import session_settings
 from sm.providers.claude.setup import ClaudeSetup
@@ -317,7 +317,7 @@ class ClaudeProvider(Provider):
         return dialect.current().notes(dialect.Known(dialect.version_in(version or ""), outcomes or None))
 
     def is_own_program(self, path: str) -> bool:
-        return is_claude(path) or is_versioned(path)
+        return is_own_program(path)
 
     def knows_price(self, model: str) -> bool:
         return knows_price(model, self._claude.prices)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from sm.linux.programs import run_program
 from sm.providers.base import InstalledProgram, ProgramFacts
 from sm.providers.checks import is_script
-from sm.providers.claude.program_version import installed_version
+from sm.providers.claude.program_version import installed_version, is_versioned
 from sm.providers.claude.readiness import is_claude
 
 _ANSWERS_WITHIN_S = 10.0
@@ -18,6 +18,9 @@ _ASKED_AGAIN_S = 60.0
 """A program that gave no answer, such as one that is being installed, is asked again after this time."""
 _OUTPUT_MAX_BYTES = 256 * 1024
 _PASSED = ("HOME", "PATH", "LANG", "TERM")
+
+OLDEST: tuple[int, ...] = (2, 1)
+"""The oldest version that sm supports."""
 
 _File = tuple[str, int, int, int]
 
@@ -60,6 +63,11 @@ class ProgramHelp:
 
     def _forget(self, file: _File) -> None:
         self._answers.pop(file, None)
+
+
+def is_own_program(path: str) -> bool:
+    """Return whether the program at a path is claude, as npm or its installer keeps it."""
+    return is_claude(path) or is_versioned(path)
 
 
 def find_installed(program: str, environment: Mapping[str, str]) -> InstalledProgram | None:

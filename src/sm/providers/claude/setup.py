@@ -22,13 +22,13 @@ from sm.providers.base import (
     TranscriptRetention,
     TrustEntry,
 )
-from sm.providers.checks import version_of
+from sm.providers.checks import is_older, version_of
 from sm.providers.claude.container import require_login
 from sm.providers.claude.home import ClaudeHome, read_object
 from sm.providers.claude.login import login_of_agent
 from sm.providers.claude.options import is_sandbox_environment, merge_options
 from sm.providers.claude.permissions import bypasses
-from sm.providers.claude.program_help import ProgramHelp, find_installed
+from sm.providers.claude.program_help import OLDEST, ProgramHelp, find_installed
 from sm.providers.claude.project import project_effects
 from sm.providers.claude.readiness import (
     LOG_IN,
@@ -53,8 +53,6 @@ from sm.providers.claude.trouble import INSTALL
 from sm.providers.claude.trust import accept_bypass, trust
 from sm.providers.readers import SetupQuestion
 from sm.sandboxes.home import ContainerHome
-
-_OLDEST = "2.1"
 
 
 class ClaudeSetup:
@@ -210,8 +208,9 @@ def _version(path: str) -> Finding:
         version = version_of(path)
     except ExternalError as error:
         return Finding(False, error.message, INSTALL)
-    if list(map(int, version.split("."))) < list(map(int, _OLDEST.split("."))):
-        too_old = f"claude {version} at {path} is too old, sm needs {_OLDEST} or newer"
+    if is_older(version, OLDEST):
+        oldest = ".".join(map(str, OLDEST))
+        too_old = f"claude {version} at {path} is too old, sm needs {oldest} or newer"
         return Finding(False, too_old, "claude update")
     return Finding(True, f"claude {version} at {path}")
 

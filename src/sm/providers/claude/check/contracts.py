@@ -11,12 +11,13 @@ from typing import Any
 
 from sm.client.http import session_path
 from sm.errors import SmError
-from sm.linux.processes import read_stat
+from sm.linux.processes import identify, program_of, read_stat
 from sm.providers.checks import CheckStage, Contract, Outcome, ProgramPackage
 from sm.providers.claude.check.home import QUIET, seed
 from sm.providers.claude.check.play import ContractBroken, Play, expect
 from sm.providers.claude.check.scripted_api import ModelRequest, ScriptedApi, TokenUsage, tool, usage
 from sm.providers.claude.dialect import facts_text
+from sm.providers.claude.program_help import OLDEST, is_own_program
 
 _AT_ONCE = 3
 """Contracts that are played at the same time: most of their time is waiting."""
@@ -43,6 +44,8 @@ class ClaudeCheck:
     package = ProgramPackage(
         "@anthropic-ai/claude-code", "claude", "install.cjs", {"DISABLE_AUTOUPDATER": "1"}
     )
+
+    oldest = OLDEST
 
     def __init__(self) -> None:
         self.facts = facts_text()
@@ -74,7 +77,9 @@ class ClaudeCheck:
             try:
                 plays = [
                     pool.submit(
-                        _play, name, Play(name, stage.client, api, Path(stage.directory), home, patience)
+                        _play,
+                        name,
+                        Play(name, stage.client, api, Path(stage.directory), home, patience, stage.ran),
                     )
                     for name in names
                 ]
@@ -120,6 +125,10 @@ def _start(play: Play) -> str:
         lambda: json.loads(files[0].read_text(encoding="utf-8") or "{}").get("status") == "idle",
         "its state file says idle",
     )
+    process = identify(session["pid"])
+    program = None if process is None else program_of(process)
+    if program is not None and is_own_program(program):
+        play.ran.add(program)
     return f"idle by {session['status_source']}"
 
 

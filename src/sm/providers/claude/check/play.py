@@ -33,6 +33,8 @@ class Play:
     """The home of the agents' user."""
     patience: float = 1
     """The factor of all time limits."""
+    ran: set[str] = field(default_factory=set)
+    """As in `CheckStage`."""
     sessions: list[str] = field(default_factory=list)
 
     @property
