@@ -30,6 +30,7 @@ Examples:
 
 import os
 import time
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -80,7 +81,8 @@ def command(
     name: str, program: str | None, contracts: Sequence[str], patient: bool, facts: bool, call: Call
 ) -> int:
     if facts:
-        click.echo(check_of(name).facts, nl=False)
+        text = check_of(name).facts
+        call.show_value(tomllib.loads(text), lambda _: text.splitlines())
         return 0
     if call.instance.session_id is not None:
         raise NotPermitted("only the operator may check a program")
