@@ -71,6 +71,8 @@ class CheckedWorld:
         self.bin = directory.parent / "bin"
         self.checked: asyncio.Queue[str] = asyncio.Queue()
         self.runs: list[tuple[str, str]] = []
+        self.told_meanwhile: list[str] = []
+        """The problems during the last check."""
         self.checks = ProgramChecks(
             Config(),
             cast(Any, SimpleNamespace(sessions=self.sessions, launch=self.launch, was_told=self.was_told)),
@@ -85,6 +87,7 @@ class CheckedWorld:
 
     async def run_check(self, provider: str, path: str) -> None:
         self.runs.append((provider, path))
+        self.told_meanwhile = self.checks.problems()
         if self.has_outcome:
             self.records.save(provider, checked(Path(path), Path(path).name))
         self.checked.put_nowait(path)
@@ -150,6 +153,17 @@ async def test_new_agent_is_looked_at_when_it_accepts_its_prompt(world: CheckedW
         await world.checks.prompt_accepted(world.session.id, PROMPT, Source.TRANSCRIPT)
         await world.settled()
     assert world.runs == [("claude", world.program)]
+
+
+async def test_program_whose_check_runs_needs_no_command_of_the_operator(world: CheckedWorld) -> None:
+    world.has_outcome = False
+    world.session = world.sessions[world.session.id] = replace(world.session, program_version="1.2.3")
+    world.install("1.2.3")
+    async with world.running():
+        world.plan("1.2.3")
+        await world.settled()
+    assert world.told_meanwhile == ["claude 1.2.3: not checked (sm tries its contracts now)"]
+    assert world.checks.problems() == ["claude 1.2.3: not checked (sm check claude)"]
 
 
 async def test_kept_outcome_needs_no_check(world: CheckedWorld) -> None:

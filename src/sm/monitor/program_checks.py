@@ -91,6 +91,8 @@ class ProgramChecks(AgentListener):
         self._starts: asyncio.Queue[_Start] = asyncio.Queue()
         self._programs: asyncio.Queue[_Found] = asyncio.Queue()
         self._due: asyncio.Queue[_Found] = asyncio.Queue()
+        self._checking: set[_Found] = set()
+        """The programs that are in `_due`, and the one whose check runs."""
         self._files = FileEvents()
         self._delays: dict[str, asyncio.TimerHandle] = {}
         self._begun = asyncio.Event()
@@ -196,13 +198,17 @@ class ProgramChecks(AgentListener):
         elif self._providers[provider].checks_programs and await asyncio.to_thread(
             os.path.isfile, program.path
         ):
+            self._checking.add(found)
             self._due.put_nowait(found)
 
     async def _check(self, found: _Found) -> None:
         provider, program = found
         log.info("check whether sm and %s understand each other", program.path)
-        await self._run_check(provider, program.path)
-        record = await self._keep_record(provider, program)
+        try:
+            await self._run_check(provider, program.path)
+            record = await self._keep_record(provider, program)
+        finally:
+            self._checking.discard(found)
         if record is not None:
             await self._report(provider, record)
 
@@ -263,9 +269,13 @@ class ProgramChecks(AgentListener):
     def problems(self) -> list[str]:
         """As `lines`, without programs that keep all contracts, or that the operator does not want to be checked."""
         lines = [
-            f"{state.line} (sm check {state.provider})" for state in self._states() if self._is_problem(state)
+            f"{state.line} ({self._remedy(state)})" for state in self._states() if self._is_problem(state)
         ]
         return lines + self._replaced()
+
+    def _remedy(self, state: ProgramState) -> str:
+        is_tried = not state.is_checked and any(found.provider == state.provider for found in self._checking)
+        return "sm tries its contracts now" if is_tried else f"sm check {state.provider}"
 
     def _is_problem(self, state: ProgramState) -> bool:
         is_missing = not state.is_checked and self._providers[state.provider].checks_programs
