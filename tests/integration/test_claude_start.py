@@ -206,6 +206,16 @@ def test_special_prompts_arrive_as_text(claude: Claude, api: ScriptedApi) -> Non
     claude.sm("kill", "--force", *sessions)
 
 
+def test_claude_runs_its_own_command_at_the_start_when_the_operator_asks_for_it(
+    claude: Claude, api: ScriptedApi
+) -> None:
+    first = len(api.requests)
+    session_id = claude.spawn("Plain", "/context", "--as-command", "--wait", PATIENT)["session_id"]
+    until(lambda: "context usage" in claude.screen(session_id).lower(), "claude shows its context")
+    assert not [turn for turn in api.turns() if turn.number > first and turn.prompt]
+    claude.sm("kill", "--force", session_id)
+
+
 def test_claude_reads_its_prompt_file_without_a_permission_dialog(api: ScriptedApi) -> None:
     with Claude(api, claude_more="  prompt_via: file") as claude:
         session_id = claude.spawn("Plain", "The secret plan\nof two lines")["session_id"]

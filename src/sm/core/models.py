@@ -358,6 +358,8 @@ class SpawnRequest:
     """Limits such as `usd=5,minutes=90`; None: those of the agent type or of the configuration."""
     skip_checks: bool = False
     """Start the agent even if its CLI is known to open a dialog."""
+    as_command: bool = False
+    """The prompt is a command of the agent CLI, such as `/review`, and no text for the model."""
 
 
 def digest(token: str) -> str:

@@ -40,7 +40,12 @@ class CommandProvider(Provider):
         return None
 
     def plan(self, request: SpawnRequest, start: PlanContext) -> AgentPlan:
-        for option, value in (("--model", request.model), ("--preset", request.preset)):
+        given = {
+            "--model": request.model,
+            "--preset": request.preset,
+            "--as-command": request.as_command or None,
+        }
+        for option, value in given.items():
             if value is not None:
                 raise UsageError(
                     f"{option} is not supported by agent type {request.agent_type}, which runs a command"

@@ -161,6 +161,7 @@ class SpawnPlanner:
         """
         check_name(request.agent_type)
         self._check_arguments(caller, request)
+        _check_command(caller, request)
         prompt = None if request.prompt is None else validate_text(request.prompt, "prompt", PROMPT_MAX)
         if parent is None:
             request = replace(request, workspace=allowed_workspace(caller, request.workspace))
@@ -237,7 +238,8 @@ class SpawnPlanner:
             has_prompt=prompt is not None,
             process_limits=process_limits,
         )
-        first_message = prompt if await self._is_typed(provider, session, launch, prompt) else None
+        is_typed = not request.as_command and await self._is_typed(provider, session, launch, prompt)
+        first_message = prompt if is_typed else None
         if first_message is not None:
             plan = provider.plan(replace(request, prompt=None), context)
             launch = replace(launch, argv=plan.argv, has_prompt=False)
@@ -690,6 +692,23 @@ class SpawnPlanner:
                 f"only the operator may use {option}",
                 f"to allow {option} for sessions, set child_agents.allow_args: true in config.yaml",
             )
+
+
+def _check_command(caller: Caller, request: SpawnRequest) -> None:
+    """Raise NotPermitted unless the caller may start an agent with a command, and UsageError without a command.
+
+    A command acts outside of the conversation too: `/model` changes the settings of the agent CLI's user. So
+    `child_agents.allow_args` does not open it to sessions.
+    """
+    if not request.as_command:
+        return
+    if not may_at_all(caller, Action.ADD_ARGUMENTS):
+        raise NotPermitted(
+            "only the operator may use --as-command",
+            "omit --as-command: the agent gets the prompt as a text",
+        )
+    if request.prompt is None:
+        raise UsageError("--as-command needs a prompt", "sm spawn AGENT_TYPE /COMMAND --as-command")
 
 
 def _missing_type_warnings(session: Session, types: Catalog) -> tuple[str, ...]:

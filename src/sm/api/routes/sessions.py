@@ -120,6 +120,10 @@ class SpawnBody(Body):
     skip_checks: Annotated[
         bool | None, doc("Start the agent even if its CLI is known to open a dialog of its first start.")
     ] = None
+    as_command: Annotated[
+        bool | None,
+        doc("The prompt is a command of the agent CLI, such as `/review`; only from the operator."),
+    ] = None
     wait_s: WaitS = None
 
 

@@ -138,6 +138,12 @@ from sm.linux.process_limits import soft_limits
     help="Start the agent even if its program is known to open a dialog of its first start.",
 )
 @click.option(
+    "--as-command",
+    is_flag=True,
+    help="Let claude run the prompt as its own command, such as '/review'. Otherwise it is a text. Agents may not use "
+    "this option.",
+)
+@click.option(
     "--no-park",
     is_flag=True,
     help="Fail (exit code 6) if the agent's account is parked. Otherwise the agent starts at the reset.",

@@ -2,7 +2,7 @@
 
 import re
 
-from sm.errors import InvalidText
+from sm.errors import InvalidText, UsageError
 from sm.providers.base import InputCommand
 
 _INSTRUCTIONS_MAX = 700
@@ -11,6 +11,20 @@ _COMMAND = re.compile(r"/(?:(?P<compact>compact)(?P<instructions>\s.*)?|clear|co
 """The commands that need no dialog and concern only their own conversation. `/model NAME` changes the user's default,
 `/cost` and `/permissions` open dialogs, and `sm kill` replaces `/exit`."""
 COMPACT = InputCommand("/compact", by_parent=True)
+
+
+_START_COMMAND = re.compile(r"/[A-Za-z][\w:.-]*( .*)?")
+
+
+def require_start_command(prompt: str) -> str:
+    """Return the command with which claude starts, such as `/review` or that of a skill. Raises UsageError."""
+    command = prompt.strip()
+    if _START_COMMAND.fullmatch(command) is None:
+        raise UsageError(
+            "with --as-command the prompt must be one line that begins with / and the name of a command",
+            "for a text, omit --as-command",
+        )
+    return command
 
 
 def read_command(text: str) -> InputCommand | None:

@@ -35,7 +35,7 @@ from sm.providers.claude import dialect, trouble
 from sm.providers.claude.abilities import Abilities, abilities_of, own_environment
 from sm.providers.claude.box_reader import ClaudeBoxReader
 from sm.providers.claude.briefing import TEMPLATE, briefing
-from sm.providers.claude.commands import COMPACT, read_command
+from sm.providers.claude.commands import COMPACT, read_command, require_start_command
 from sm.providers.claude.container import home_files
 from sm.providers.claude.definitions import ClaudeDefinitions
 from sm.providers.claude.home import ClaudeHome
@@ -186,7 +186,10 @@ class ClaudeProvider(Provider):
         return home_files(environment)
 
     def plan(self, request: SpawnRequest, start: PlanContext) -> AgentPlan:
-        """Pass the prompt as text (`as_text`), also one that claude would run: `/review`, `doctor`, `exit`."""
+        """Pass the prompt as text (`as_text`), also one that claude would run: `/review`, `doctor`, `exit`.
+
+        Only with `as_command` claude runs it.
+        """
         agent, preset = start.agent, self._preset(request.preset)
         # Limits the built-in tools without granting permissions. An empty text means no tools, unknown names have no
         # effect, and the tools of MCP servers stay (measured).
@@ -204,7 +207,12 @@ class ClaudeProvider(Provider):
         model = () if options.model is None else ("--model", options.model)
         command = (*self._claude.default_command, *model, *options.arguments)
         flags, warnings, permission = self._permitted(command, start, source=modes[-1] if modes else "")
-        plan = self._begin(start, flags, self._new_id(), request.prompt or "")
+        prompt = request.prompt or ""
+        if request.as_command and request.prompt is not None:
+            argument = require_start_command(prompt)
+        else:
+            argument = as_text(prompt)
+        plan = self._begin(start, flags, self._new_id(), prompt, argument)
         warnings = (*options.warnings, *warnings, *_unasked_warnings(agent, mode_of(flags)))
         return replace(plan, flags=flags, model=options.model, warnings=warnings, permission=permission)
 
@@ -213,20 +221,25 @@ class ClaudeProvider(Provider):
     ) -> AgentPlan:
         flags, warnings, permission = self._permitted(tuple(flags) or self._claude.default_command, start)
         model = start.session.model
-        plan = self._begin(start, (*flags, *_model(flags, model)), conversation, prompt)
+        plan = self._begin(start, (*flags, *_model(flags, model)), conversation, prompt, as_text(prompt))
         return replace(plan, flags=flags, model=model, warnings=warnings, permission=permission)
 
-    def _begin(self, start: PlanContext, command: Sequence[str], conversation: str, prompt: str) -> AgentPlan:
-        """Plan the process that begins a conversation. A blank prompt is none."""
+    def _begin(
+        self, start: PlanContext, command: Sequence[str], conversation: str, prompt: str, argument: str
+    ) -> AgentPlan:
+        """Plan the process that begins a conversation. A blank prompt is none.
+
+        `argument`: the prompt as claude gets it, unless it is in a file. A command is never in a file.
+        """
         prompt_file = None
-        if prompt.strip() and self._claude.prompt_via == "file":
+        if prompt.strip() and self._claude.prompt_via == "file" and argument == as_text(prompt):
             prompt_file = prompt
-            prompt = f"Your task is in the file {start.prompt_file} (SM_PROMPT_FILE). Read that file first."
+            argument = f"Your task is in the file {start.prompt_file} (SM_PROMPT_FILE). Read that file first."
         mode = mode_of(command) or DEFAULT
         own = self._session_options(start, mode, reads=None if prompt_file is None else start.prompt_file)
         argv = (*command, "--session-id", conversation, *own)
         return AgentPlan(
-            (*argv, "--", as_text(prompt)) if prompt.strip() else argv,
+            (*argv, "--", argument) if prompt.strip() else argv,
             self._environment,
             prompt_file=prompt_file,
             conversation=conversation,
