@@ -140,8 +140,8 @@ from sm.linux.process_limits import soft_limits
 @click.option(
     "--as-command",
     is_flag=True,
-    help="Let the agent's program run the prompt as its own command, such as '/review'. Otherwise it is a text. Agents may "
-    "not use this option.",
+    help="Let the agent's program run the prompt as its own command, such as '/review'. Otherwise it is a text. "
+    "Agents may not use this option.",
 )
 @click.option(
     "--no-park",
