@@ -1,10 +1,14 @@
 """The version of agents' programs, the outcome of its check, and an update in the middle of ten sessions."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import pytest
+
+from sm import __version__
 from sm.linux.programs import ProgramResult
 from sm.providers.checks import CheckRecords
 from tests.fixtures import context_fixture
@@ -12,7 +16,9 @@ from tests.played.notified_instance import inputs, keep
 from tests.played_agent import CONFIG, Agent
 from tests.providers.test_checks import checked
 from tests.sim.blocking import drive
+from tests.sim.engine import IMAGE
 from tests.sim.outside import played_programs
+from tests.sim.sandbox_stage import open_instance
 from tests.sim.stage import Stage, stand_in, until
 
 NOT_CHECKED = "claude 2.1.331: not checked"
@@ -182,3 +188,15 @@ def test_permission_is_answered_as_ever_while_another_contract_is_broken(stage: 
     (request,) = until(lambda: stage.json("requests"), "the agent asks")
     assert request["reason"] is None
     agent.end()
+
+
+@pytest.mark.parametrize(("agents", "version"), [("claude@2.1.197 node", "2.1.197"), ("claude", None)])
+def test_session_in_a_container_has_the_version_of_its_image(agents: str, version: str | None) -> None:
+    with open_instance() as instance:
+        instance.world.programs.installed["claude"] = stand_in
+        image = instance.engine.images[IMAGE]
+        labels = {"app": "sm", "type": "image", "version": __version__, "agents": agents}
+        instance.engine.images[IMAGE] = replace(image, programs=(*image.programs, "claude"), labels=labels)
+        session = instance.spawn("general-purpose", "--workspace", "shop", "--skip-checks")
+        assert (session["effective_mode"], session["program_version"]) == ("sandboxed", version)
+        assert "program" not in session

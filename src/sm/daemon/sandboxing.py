@@ -49,6 +49,7 @@ class SandboxParts:
         access: EngineAccess | None = None,
     ) -> None:
         self._store = store
+        self._config = config
         self.writable = WritablePaths(store, lambda workspace: sandbox_for(config, workspace))
         answered = partial(self._remember, Sighting.ENGINE)
         self.engine = Engine(config.sandbox.engine, answered=answered, access=access)
@@ -132,6 +133,11 @@ class SandboxParts:
         except SandboxUnavailable:  # the start of the session reports it
             return None
         return await asyncio.to_thread(programs.has_program, container.init, program)
+
+    def image_version(self, workspace: Workspace | None, program: str) -> str | None:
+        """As `ImageVersion` in sessions.container."""
+        image = self.images.seen(sandbox_for(self._config, workspace).image)
+        return None if image is None else image.version_of(program)
 
     async def adopt(self) -> None:
         """Find the containers of live sandboxed sessions. Returns soon, also while the engine does not answer."""

@@ -234,6 +234,7 @@ class DaemonParts:
             files,
             has_program,
             program_checks.agent_planned,
+            self.sandboxing.image_version,
         )
         spawner = Spawner(store, manager, planner, sandbox)
         leftovers = Leftovers(store, manager, self.sandboxing.session_processes)

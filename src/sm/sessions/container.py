@@ -26,6 +26,9 @@ from sm.sessions.workdir import require_directory
 ProgramCheck = Callable[[Workspace | None, str], Awaitable[bool | None]]
 """Asks whether the image of a container has a program, by its name on the PATH or its path; None: unknown."""
 
+ImageVersion = Callable[[Workspace | None, str], str | None]
+"""Returns the version of an agent CLI, by the name of its provider, in the image of a container; None: unknown."""
+
 _HOST_NAME = "host.docker.internal"
 """The name of this machine in a container with `host_access`."""
 _LOCAL_NAMES = ("localhost", "ip6-localhost", "0.0.0.0", "::", "::1")
@@ -177,6 +180,10 @@ async def require_program(
         raise ProgramMissing(
             f"the image of the sandbox has no program {folded(program, 80)}", missing_program_hint(program)
         )
+
+
+def unknown_version(workspace: Workspace | None, program: str) -> None:
+    """An `ImageVersion` that knows no image."""
 
 
 async def unknown_program(workspace: Workspace | None, program: str) -> None:

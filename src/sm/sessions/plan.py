@@ -43,12 +43,14 @@ from sm.sandboxes.base import Sandbox
 from sm.sandboxes.home import homes
 from sm.sessions.budget_plan import NO_BUDGET, SpawnBudget, plan_budget, price_warnings
 from sm.sessions.container import (
+    ImageVersion,
     ProgramCheck,
     contained_directory,
     contained_servers,
     place_sentences,
     require_program,
     unknown_program,
+    unknown_version,
 )
 from sm.sessions.conversation_files import ConversationFiles
 from sm.sessions.conversations import ConversationSource, is_unbegun, source_of
@@ -129,9 +131,11 @@ class SpawnPlanner:
         files: ConversationFiles,
         has_program: ProgramCheck = unknown_program,
         program_seen: ProgramSeen = lambda *_: None,
+        image_version: ImageVersion = unknown_version,
     ) -> None:
         """`has_program`: a look into the image of a container. `program_seen`: called for each agent on this host."""
         self._program_seen = program_seen
+        self._image_version = image_version
         self._threads = FileThreads()
         self._files = files
         self._config = config
@@ -247,7 +251,7 @@ class SpawnPlanner:
             session,
             model=plan.model,
             conversation=plan.conversation,
-            program_version=context.program.number,
+            program_version=self._program_version(session, context),
         )
         if not (runs or request.skip_checks):
             try:
@@ -451,7 +455,7 @@ class SpawnPlanner:
             *await session_warnings(provider, launch, self._home_of(session)),
         )
         warnings = (*_missing_type_warnings(session, types), *lasting)
-        return launch, plan, context.program.number, warnings
+        return launch, plan, self._program_version(session, context), warnings
 
     async def agent_types(
         self,
@@ -577,6 +581,11 @@ class SpawnPlanner:
             budget="" if budget is None else briefing_line(budget.limits),
             program=program,
         )
+
+    def _program_version(self, session: Session, context: PlanContext) -> str | None:
+        if session.effective_mode is not TrustLevel.SANDBOXED:
+            return context.program.number
+        return self._image_version(self._directories.workspace_of(session), session.provider)
 
     async def _limited(
         self, context: PlanContext, at_most: tuple[str, ...] | None, parent: Session | None

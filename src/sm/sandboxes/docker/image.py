@@ -57,6 +57,11 @@ class ImageFacts:
     size_bytes: int
     created_at: str
 
+    def version_of(self, program: str) -> str | None:
+        """The version of the agent CLI `program` in the image, if its build named one."""
+        named = [agent.partition("@") for agent in self.agents or ()]
+        return next((version for name, _, version in named if name == program and version), None)
+
     def has(self, program: str) -> bool:
         """False if the image is known to be without the agent CLI `program`, the name of an agent."""
         return self.agents is None or any(agent.partition("@")[0] == program for agent in self.agents)
@@ -156,6 +161,8 @@ class Images:
         self._build: ImageBuild | None = None
         self._task: asyncio.Task[None] | None = None
         self._listeners: list[Callable[[], None]] = []
+        self._seen: dict[str, ImageFacts] = {}
+        """Each image by its name, as it was last found."""
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Call `listener` after each successful build."""
@@ -174,9 +181,17 @@ class Images:
     async def find(self, name: str) -> ImageFacts | None:
         """The image with this name; None if the engine has none."""
         image = await self._engine.call(lambda client: _find(client, name))
-        if image is not None and self._found is not None:
+        if image is None:
+            self._seen.pop(name, None)
+            return None
+        self._seen[name] = image
+        if self._found is not None:
             await self._found()
         return image
+
+    def seen(self, name: str) -> ImageFacts | None:
+        """The image with this name as `find` last found it. Does not ask the engine."""
+        return self._seen.get(name)
 
     async def require(self, name: str) -> ImageFacts:
         """The image with this name. Raises ImageMissing if the engine has none."""
