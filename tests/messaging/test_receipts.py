@@ -20,6 +20,7 @@ from sm.core.messages import (
 )
 from sm.core.models import Exit, Signal
 from sm.core.observation import Source
+from sm.core.program_states import ProgramState
 from sm.core.states import EventType, MessageMode, MessageState, NoticeKind, SignalKind
 from sm.core.statuses import Status
 from sm.core.text import render_message
@@ -336,6 +337,20 @@ async def test_turn_end_acknowledges_only_messages_submitted_before_it(mail: Mai
     assert await mail.state(58) is MessageState.SUBMITTED, "submitted after the end of the turn"
     await mail.receipts.turn_ended(ID, mail.at(6))
     assert await mail.state(58) is MessageState.ACKNOWLEDGED
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "state"),
+    [({"queue": False}, MessageState.SUBMITTED), ({"queue": True}, MessageState.ACKNOWLEDGED)],
+)
+async def test_turn_end_acknowledges_nothing_while_the_queue_of_the_program_cannot_be_followed(
+    mail: Mail, outcomes: dict[str, bool], state: MessageState
+) -> None:
+    program = ProgramState("claude", "2.1.333", "2026-11-29", outcomes)
+    mail.receipts = DeliveryReceipts(mail.store, mail.manager, lambda session: program)
+    await mail.report(await mail.add(57), 1)
+    await mail.receipts.turn_ended(ID, mail.at(4))
+    assert await mail.state(57) is state
 
 
 async def test_turn_end_does_not_acknowledge_a_message_in_the_agents_queue(mail: Mail) -> None:

@@ -12,6 +12,9 @@ BACKGROUND = "background"
 PLAN = "plan"
 """The name of the contract that the answer to a plan is carried out. Other answers have the kind of the request."""
 
+QUEUE = "queue"
+"""The name of the contract that a message in the agent's own queue is told from one that was read."""
+
 
 @dataclass(frozen=True, slots=True)
 class ProgramState:

@@ -294,7 +294,7 @@ class DaemonParts:
         self.terminal_dialogs = TerminalDialogs(store, manager, terminals)
         self.messages = messages = Messages(store, manager, dialogs)
         exchange_timers = ExchangeTimers(store, manager)
-        receipts = DeliveryReceipts(store, manager)
+        receipts = DeliveryReceipts(store, manager, program_checks.state)
         for listener in (
             receipts,
             composer,

@@ -15,6 +15,7 @@ from sm.core.messages import (
     hook_evidence,
 )
 from sm.core.observation import Source
+from sm.core.program_states import QUEUE, ProgramStateOf, unknown_program_state
 from sm.core.states import MessageMode, MessageState
 from sm.core.statuses import Status
 from sm.core.text import MARK, escape_marks, render_message
@@ -69,9 +70,12 @@ class _Matches:
 class DeliveryReceipts(AgentListener):
     """Records the arrival of messages. An agent reports a message up to three times; the first report counts."""
 
-    def __init__(self, store: Store, manager: Manager) -> None:
+    def __init__(
+        self, store: Store, manager: Manager, program_state: ProgramStateOf = unknown_program_state
+    ) -> None:
         self._store = store
         self._manager = manager
+        self._program_state = program_state
         self._began = manager.now()
         self._prompts: dict[str, tuple[str, int | None]] = {}
         """The last prompt of each session: (its parent in the conversation, the number of the message)."""
@@ -374,9 +378,14 @@ class DeliveryReceipts(AgentListener):
     async def turn_ended(self, session_id: str, at: float) -> None:
         """Acknowledge the messages that the agent read before `at`, also in an interrupted turn.
 
-        Messages of an earlier process are among them only if its conversation contains them (`finish_unread`).
+        Messages of an earlier process are among them only if its conversation contains them (`finish_unread`). With an
+        agent CLI whose queue cannot be followed, the end of a turn does not show that they were read.
         """
         if session_id in self._acknowledged:
+            return
+        session = self._store.sessions.get(session_id)
+        state = None if session is None else self._program_state(session)
+        if state is not None and state.breaks(QUEUE):
             return
         ended = iso(at)
         async with self._store.transaction() as tx:
