@@ -70,6 +70,7 @@ class CheckedWorld:
         self.has_outcome = True
         self.bin = directory.parent / "bin"
         self.checked: asyncio.Queue[str] = asyncio.Queue()
+        self.reported = asyncio.Event()
         self.runs: list[tuple[str, str]] = []
         self.told_meanwhile: list[str] = []
         """The problems during the last check."""
@@ -93,6 +94,7 @@ class CheckedWorld:
         self.checked.put_nowait(path)
 
     async def was_told(self, occasion: str) -> bool:
+        self.reported.set()
         return True  # tests/played/test_programs.py has a store
 
     async def launch(self, session_id: str) -> Launch:
@@ -362,3 +364,30 @@ async def test_agents_keep_their_version_when_claude_is_updated(
     world.provider.program = f"{old} (deleted)"
     removed = "its claude 2.1.331 was replaced or removed since its start; new agents start 2.1.332"
     assert world.checks.facts(agent) == [removed]
+
+
+async def test_outcome_of_a_check_by_a_person_is_known_at_once(world: CheckedWorld) -> None:
+    world.has_outcome = False
+    async with world.running():
+        await world.settled()
+        assert world.checks.facts(world.session) == [UNCHECKED]
+        world.records.save("claude", checked(Path(world.program)))
+        await world.reported.wait()
+        await world.settled()
+    (fact,) = world.checks.facts(world.session)
+    assert fact.startswith("claude 1.2.3: checked on ")
+    assert len(world.runs) == 1
+
+
+async def test_check_is_due_once_the_operator_has_switched_checks_on(world: CheckedWorld) -> None:
+    world.sessions.clear()
+    program = world.install("2.1.332")
+    world.provider.checks_programs = False
+    async with world.running():
+        world.plan()
+        await world.settled()
+        assert not world.runs
+        world.provider.checks_programs = True
+        world.plan()
+        await world.settled()
+    assert world.runs == [("claude", program)]

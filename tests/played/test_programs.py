@@ -97,6 +97,15 @@ def test_outcome_of_a_check_is_in_the_answer_of_a_spawn(stage: ProgramStage) -> 
     assert stage.heads() == (f"{BROKEN} (sm check claude)", [BROKEN])
 
 
+def test_outcome_of_a_check_by_a_person_ends_the_line_in_the_list(stage: ProgramStage) -> None:
+    stage.plain("--name", "one")
+    until(lambda: stage.heads()[0].startswith(NOT_CHECKED), "the program is looked up")
+    record = checked(stage.versions / "2.1.331", "2.1.331")
+    CheckRecords(str(stage.state / "checks")).save("claude", replace(record, outcomes=record.outcomes[1:]))
+    until(lambda: stage.heads()[1] == ["claude 2.1.331: checked on 2026-11-29"], "the daemon knows it")
+    assert stage.heads()[0].startswith("NAME ")
+
+
 def test_sessions_are_told_nothing_of_the_program(stage: ProgramStage) -> None:
     agent = stage.as_session(stage.plain()["session_id"])
     until(lambda: stage.json("status")["programs"], "the program is looked up")

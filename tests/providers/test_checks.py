@@ -84,8 +84,9 @@ def test_broken_file_of_outcomes_counts_as_missing(
 
 def test_outcomes_are_private(records: CheckRecords, program: Path, tmp_path: Path) -> None:
     records.save("claude", checked(program))
-    (file,) = (tmp_path / "checks").iterdir()
-    assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    directory = tmp_path / "checks"
+    assert directory.stat().st_mode & 0o777 == 0o700
+    assert [file.stat().st_mode & 0o777 for file in directory.iterdir()] == [0o600] * 2
 
 
 def test_state_directory_that_a_check_makes_is_private(program: Path, tmp_path: Path) -> None:

@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 
 _REMOVED = " (deleted)"
 """The end of the path of a program whose file is gone (proc(5), /proc/pid/exe)."""
+_RECORDS = ""
+"""Listens to changes of the outcomes, as the owner of a watch. The others are the names of providers."""
 _QUIET_S = 2.0
 """An update writes several files. The program is looked at this long after the last change."""
 
@@ -43,8 +45,12 @@ class _Program(NamedTuple):
 
 
 class _Found(NamedTuple):
+    """A program to look up. `version`: what a script says, which has the outcomes of the program that it starts."""
+
     provider: str
     program: _Program
+    is_script: bool = False
+    version: str | None = None
 
 
 class _Start(NamedTuple):
@@ -82,7 +88,9 @@ class ProgramChecks(AgentListener):
         self._records = records
         self._providers = providers
         self._run_check = run_check
-        self._seen: set[_Program] = set()
+        self._seen: dict[_Program, _Found] = {}
+        self._tried: set[_Program] = set()
+        """The programs whose check was due since the start of the daemon."""
         self._found: dict[_Program, CheckRecord | None] = {}
         """The outcomes of each program that was looked up, None for one that was not checked."""
         self._by_version: dict[tuple[str, str], CheckRecord | None] = {}
@@ -96,6 +104,7 @@ class ProgramChecks(AgentListener):
         self._files = FileEvents()
         self._delays: dict[str, asyncio.TimerHandle] = {}
         self._begun = asyncio.Event()
+        self._telling = asyncio.Lock()
 
     # Reports of other parts
 
@@ -138,6 +147,7 @@ class ProgramChecks(AgentListener):
 
     async def _begin(self) -> None:
         """Look at the programs of live agents, and at those that the last agents of each provider were started with."""
+        self._files.listen(self._records.stamp, _RECORDS, self._records_changed)
         newest: dict[str, Session] = {}
         for session in sorted(self._store.sessions.values(), key=lambda s: s.created_at):
             self._look(session)
@@ -169,13 +179,19 @@ class ProgramChecks(AgentListener):
         program = await asyncio.to_thread(_identity, found.path)
         version = start.version or found.version
         self._installed[start.provider] = _Installed(program, version)
-        if found.is_script:
-            await self._keep_record(start.provider, program, version)
-        elif program not in self._seen:
-            self._seen.add(program)
-            self._programs.put_nowait(_Found(start.provider, program))
+        if found.is_script or self._found.get(program) is None:
+            self._see(_Found(start.provider, program, found.is_script, version if found.is_script else None))
         elif version is not None:
-            self._by_version[start.provider, version] = self._found.get(program)
+            self._by_version[start.provider, version] = self._found[program]
+
+    def _see(self, found: _Found) -> None:
+        self._seen[found.program] = found
+        self._programs.put_nowait(found)
+
+    def _records_changed(self) -> None:
+        """Look up all programs again: a person, or a check in the background, has saved outcomes."""
+        for found in self._seen.values():
+            self._programs.put_nowait(found)
 
     def _file_changed(self, start: _Start) -> None:
         if (before := self._delays.get(start.provider)) is not None:
@@ -186,37 +202,31 @@ class ProgramChecks(AgentListener):
     def _look(self, session: Session) -> None:
         program = self._program(session)
         if program is not None and program not in self._seen:
-            self._seen.add(program)
-            self._programs.put_nowait(_Found(session.provider, program))
+            self._see(_Found(session.provider, program))
 
     async def _look_up(self, found: _Found) -> None:
         """Find the outcomes of a program. Without any its check is due."""
-        provider, program = found
-        record = await self._keep_record(provider, program)
-        if record is not None:
-            await self._report(provider, record)
-        elif self._providers[provider].checks_programs and await asyncio.to_thread(
-            os.path.isfile, program.path
-        ):
+        if await self._read_record(found) is not None or found.is_script or found.program in self._tried:
+            return
+        is_wanted = self._providers[found.provider].checks_programs
+        if is_wanted and await asyncio.to_thread(os.path.isfile, found.program.path):
+            self._tried.add(found.program)
             self._checking.add(found)
             self._due.put_nowait(found)
 
     async def _check(self, found: _Found) -> None:
-        provider, program = found
-        log.info("check whether sm and %s understand each other", program.path)
+        log.info("check whether sm and %s understand each other", found.program.path)
         try:
-            await self._run_check(provider, program.path)
-            record = await self._keep_record(provider, program)
+            await self._run_check(found.provider, found.program.path)
+            await self._read_record(found)
         finally:
             self._checking.discard(found)
-        if record is not None:
-            await self._report(provider, record)
 
-    async def _keep_record(
-        self, provider: str, program: _Program, version: str | None = None
-    ) -> CheckRecord | None:
-        """Read the outcomes of a program. `version`: that of a script, which has those of the program it starts."""
+    async def _read_record(self, found: _Found) -> CheckRecord | None:
+        """Read the outcomes of a program, and report them once."""
+        provider, program, version = found.provider, found.program, found.version
         record = await asyncio.to_thread(self._records.find, provider, program.path, version)
+        is_new = record != self._found.get(program)
         self._found[program] = record
         installed = self._installed.get(provider)
         if record is not None:
@@ -225,6 +235,8 @@ class ProgramChecks(AgentListener):
             version = installed.version
         if version is not None:
             self._by_version[provider, version] = record
+        if record is not None and is_new:
+            await self._report(provider, record)
         return record
 
     async def _report(self, provider: str, record: CheckRecord) -> None:
@@ -234,8 +246,9 @@ class ProgramChecks(AgentListener):
             return
         text, occasion = _notice(provider, record), f"program/{provider}/{record.program.sha256[:16]}"
         log.warning("%s", text)
-        if not await self._store.was_told(occasion):
-            await self._announce(occasion, text)
+        async with self._telling:  # a script and the program that it starts have the same outcomes
+            if not await self._store.was_told(occasion):
+                await self._announce(occasion, text)
 
     @durable
     async def _announce(self, occasion: str, text: str) -> None:

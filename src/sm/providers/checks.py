@@ -200,8 +200,14 @@ class CheckRecords:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)  # two checks of one program may end at the same time
             replace_private(self._path(provider, record.program.sha256), content.encode())
+            replace_private(self.stamp, b"")
         finally:
             os.close(lock)
+
+    @property
+    def stamp(self) -> str:
+        """The path of a file that is replaced whenever outcomes are saved."""
+        return f"{self._directory}/saved"
 
     def find(self, provider: str, path: str, version: str | None = None) -> CheckRecord | None:
         """Find the outcomes of the program that is at this path now. Returns None if it was not checked.
