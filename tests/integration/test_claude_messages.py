@@ -489,17 +489,23 @@ def test_message_is_not_reported_as_submitted_when_a_users_prompt_hook_refuses_i
             "the report of the hook of sm is no arrival"
         )
     refused = until(
-        lambda: (found := find_message(claudes, refusing, number))["status"] == status and found, "its status"
+        lambda: (
+            (found := find_message(claudes, refusing, number))["status"] in (status, "unconfirmed") and found
+        ),
+        "its status",
     )
-    assert ("a hook of the user" in refused["reason"], "no such words" in refused["reason"]) == (True, True)
+    assert "a hook of the user" in refused["reason"]
+    # A later claude refuses a message before it queues the message, and tells nobody why.
+    returned = queued and "put the message back into its input box" in refused["reason"]
+    assert returned or (refused["status"], "no such words" in refused["reason"]) == (status, True)
     if answer["status"] not in ("failed", "unconfirmed"):  # else the answer has told the sender
         until(lambda: f"message {number} to " in str(claudes.get("/v1/inbox")), "the notice to its sender")
     assert not [turn for turn in api.turns(f"{verdict}: {name}") if turn.prompt.endswith(name)]
     request = conversation(claudes, api, refusing)
     assert sum(text.startswith(f"[sm] from operator, message {number}\n") for text in request.user_texts) == (
-        1 if verdict == "stop" else 0
+        1 if verdict == "stop" and not returned else 0
     )
-    assert find_message(claudes, refusing, number)["status"] == status
+    assert find_message(claudes, refusing, number)["status"] == refused["status"]
 
 
 def test_message_in_claudes_queue_is_unconfirmed_when_claude_is_killed(

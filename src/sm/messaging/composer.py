@@ -313,6 +313,10 @@ class ComposerDriver(AgentListener):
                 and await self._urgent.interrupt(delivery, state, key)
             ):
                 return
+            if key is None and proof is Proof.QUEUED:
+                await (
+                    delivery.is_in_queue()
+                )  # until then, a hook of the user may return the message to the box
             await asyncio.sleep(delivery.box_reader.settle_s)
             await self._box.clear(delivery, state)
         except TerminalError as error:
