@@ -12,7 +12,9 @@ from sm.errors import ConfigError
 from sm.providers.claude.check.contracts import ClaudeCheck
 from sm.providers.claude.dialect import NOTHING, Known, current, models, read, use, version_in
 from sm.providers.claude.dialect.loading import load_shipped
+from sm.providers.claude.facts import Mark, facts
 from sm.providers.claude.hooks import read_hook
+from sm.providers.claude.pasted_text import without_paste_tags
 from sm.providers.claude.screen import Obstacle, State, read_screen, read_title
 
 ROOM = Path(package.__file__).parent
@@ -171,6 +173,36 @@ def test_renamed_key_of_a_hook_is_read_by_its_new_name(own: Path) -> None:
     accepted = read_hook(payload, 1.0, expects_turn=False).accepted
     assert accepted is not None
     assert accepted.text == "look at this"
+
+
+def test_renamed_key_deep_in_a_hook_is_read_by_its_new_name(own: Path) -> None:
+    tasks = [{"kind": "subagent", "status": "running"}, {"type": "shell", "status": "running"}, 1]
+    payload = {"hook_event_name": "Stop", "work": tasks}
+    own.write_text(
+        '[renamed.hook]\ntable = { work = "background_tasks", "background_tasks.kind" = "type" }\n'
+    )
+    use(str(own))
+    stopped = read_hook(payload, 1.0, expects_turn=False)
+    assert stopped.observation is not None
+    assert "sub-agents in the background: 1, shells in the background: 1" in stopped.observation.reason
+    assert read_hook({**payload, "work": "none"}, 1.0, expects_turn=False).sub_agents == 0
+
+
+def test_new_type_of_transcript_lines_is_read_as_the_known_one(own: Path) -> None:
+    line = b'{"type": "model_turn", "message": {"content": [{"type": "text", "text": "hello"}]}}'
+    assert facts(line) == ()
+    own.write_text('[transcript.types]\ntable = { model_turn = "assistant" }\n')
+    use(str(own))
+    assert [fact.text for fact in facts(line) if isinstance(fact, Mark)] == ["hello"]
+
+
+def test_new_tag_around_a_paste_is_removed(own: Path) -> None:
+    reported = '<long_text id="f55a">\na\nb\n</long_text id="f55a">'
+    assert without_paste_tags(reported) == (reported, False)
+    own.write_text('[paste.tags]\ntexts = ["long_text"]\n')
+    use(str(own))
+    assert without_paste_tags(reported) == ("a\nb", True)
+    assert without_paste_tags(reported.replace("long_text", "pasted_content")) == ("a\nb", True)
 
 
 def test_printed_facts_are_a_file_that_an_operator_may_have(own: Path) -> None:

@@ -716,6 +716,16 @@ def test_program_gets_its_own_word_for_the_manual_mode(version: str, word: str, 
     assert mode_word_in(provider().resume(other, planned.flags, OLD, fork=False).argv) == "default"
 
 
+def test_only_a_program_that_lists_it_gets_the_option_for_its_name() -> None:
+    facts = program_facts("2.1.332")
+    without = replace(facts, help=facts.help.replace("--name", "--title"))
+    for program, has_option in ((ProgramFacts(), True), (facts, True), (without, False)):
+        context = replace(start(), program=program)
+        planned = provider().plan(SpawnRequest("Engineer", prompt="x"), context)
+        assert ("--name" in planned.argv) is has_option
+        assert ("--name" in provider().resume(context, ("claude",), OLD, fork=False).argv) is has_option
+
+
 @pytest.mark.parametrize(("version", "has_option"), [("2.1.197", False), ("2.1.332", True)])
 @pytest.mark.parametrize("way", ["plan", "resume", "fork"])
 def test_only_a_program_that_lists_it_gets_the_option_for_its_system_prompt(

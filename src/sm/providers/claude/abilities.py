@@ -36,6 +36,10 @@ class Abilities:
         """Return whether the program may be started in this mode; True for a program that was not asked."""
         return not self.modes or self.mode_word(mode) in self.modes
 
+    def may_pass(self, option: str) -> bool:
+        """Return whether the program lists this option; True for a program that was not asked."""
+        return not self.options or option in self.options
+
     @property
     def own_options(self) -> tuple[str, ...]:
         """Options for every process, of those that the program lists.

@@ -201,7 +201,8 @@ def is_command(kind: MarkKind, text: str) -> bool:
 
 
 def _read(value: Mapping[str, Any]) -> Iterator[Fact]:
-    reader = _READERS.get(values.name(value.get("type")))
+    kind = current().table("transcript.types").get(values.name(value.get("type")), "")
+    reader = _READERS.get(kind)
     if reader is not None:
         line = _Line(
             value,

@@ -126,7 +126,6 @@ def _continues(text: str, at: int) -> bool:
 
 # ----------------------------------------------------------------------------------------- reported texts
 
-_OPENING = '<pasted_content id="'
 _ID = re.compile(r"[0-9a-f]{4}")
 _AFTER_ID = '">\n'
 _BLOCKS_MAX = 100
@@ -139,25 +138,35 @@ def without_paste_tags(text: str) -> tuple[str, bool]:
     A pair of tags has the same id. claude adds up to two newlines on each side, and trims the paste, so the white space
     at the ends of a paste is not reported as it was.
     """
-    if _OPENING not in text:
+    found = False
+    for tag in current().texts("paste.tags"):
+        text, is_there = _without_tag(text, tag)
+        found = found or is_there
+    return text, found
+
+
+def _without_tag(text: str, tag: str) -> tuple[str, bool]:
+    """Remove one kind of tags. Returns the text and True if there were any."""
+    opening = f'<{tag} id="'
+    if opening not in text:
         return text, False
-    parts, last, at = list[str](), 0, text.find(_OPENING)
+    parts, last, at = list[str](), 0, text.find(opening)
     for _ in range(_BLOCKS_MAX):
         if at < 0:
             break
-        id_at = at + len(_OPENING)
+        id_at = at + len(opening)
         body_at = id_at + 4 + len(_AFTER_ID)
         id = text[id_at : id_at + 4]
-        closing = f'\n</pasted_content id="{id}">'
+        closing = f'\n</{tag} id="{id}">'
         is_tag = _ID.fullmatch(id) is not None and text.startswith(_AFTER_ID, id_at + 4)
         end = text.find(closing, body_at - 1) if is_tag else -1
         if end < 0:
-            at = text.find(_OPENING, id_at)
+            at = text.find(opening, id_at)
             continue
         parts += [text[last:at].removesuffix("\n").removesuffix("\n"), text[body_at:end]]
         last = end + len(closing)
         last += sum(1 for sign in text[last : last + 2] if sign == "\n")
-        at = text.find(_OPENING, last)
+        at = text.find(opening, last)
     if not parts:
         return text, False
     return "\n".join(filter(None, (*parts, text[last:]))), True

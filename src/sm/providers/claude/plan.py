@@ -380,8 +380,7 @@ class ClaudeProvider(Provider):
                 {**session_settings(start.sm, reads, start.granted, default_mode), **own},
                 separators=(",", ":"),
             ),
-            "--name",
-            start.session.display_name,
+            *(("--name", start.session.display_name) if abilities.may_pass("--name") else ()),
             "--append-system-prompt",
             text,
         )

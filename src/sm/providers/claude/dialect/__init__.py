@@ -9,7 +9,7 @@ is chosen by the outcome of a contract (`sm check claude`), else by the version,
 """
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -95,9 +95,9 @@ class Dialect:
 
         `kind`: `hook`, `state` or `transcript`. A key with a known name stays as it is.
         """
-        names = self._tables[f"renamed.{kind}"]
-        known = {names[key]: content for key, content in value.items() if key in names}
-        return {**known, **value} if known else value
+        for path, name in self._tables[f"renamed.{kind}"].items():
+            value = _renamed(value, path.split("."), name)
+        return value
 
     def group(self, prefix: str) -> Iterator[tuple[str, PhraseList]]:
         """Yield the last part of the name and the phrases of each fact in a group of phrases."""
@@ -144,6 +144,18 @@ class Dialect:
     def own_file(self) -> DialectFile | None:
         """The operator's file, or None without one."""
         return self._files[0] if len(self._files) > len(_FILES) else None
+
+
+def _renamed(value: Any, path: Sequence[str], name: str) -> Any:
+    """Rename the key at a path of keys, which leads through objects and lists of objects."""
+    key, *rest = path
+    if isinstance(value, list):
+        return [_renamed(item, path, name) for item in value]
+    if not isinstance(value, dict) or key not in value:
+        return value
+    if rest:
+        return {**value, key: _renamed(value[key], rest, name)}
+    return {name: value[key], **value}
 
 
 @cache
