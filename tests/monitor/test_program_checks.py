@@ -64,6 +64,7 @@ class CheckedWorld:
         assert own is not None
         self.program = program_of(own) or ""
         self.session = self.live("0a0a0a0a", own)
+        directory.mkdir()
         self.records = CheckRecords(str(directory))
         self.sessions = {self.session.id: self.session}
         self.provider = OwnProvider(self.program)

@@ -46,7 +46,7 @@ _KEEP_EVERY_S = 2.0
 
 def make_directories(paths: InstancePaths) -> None:
     """Make the private directories of the state (0700). Raises InvalidPath for another user's directory."""
-    for path in (paths.state, paths.run, paths.bin, paths.log, paths.launch, paths.spool):
+    for path in (paths.state, paths.run, paths.bin, paths.log, paths.launch, paths.spool, paths.checks):
         try:
             os.makedirs(path, 0o700, exist_ok=True)
             status = os.stat(path)

@@ -147,6 +147,7 @@ class ProgramChecks(AgentListener):
 
     async def _begin(self) -> None:
         """Look at the programs of live agents, and at those that the last agents of each provider were started with."""
+        # In a directory of its own, which exists: a watch on the state directory would see each write to the database.
         self._files.listen(self._records.stamp, _RECORDS, self._records_changed)
         newest: dict[str, Session] = {}
         for session in sorted(self._store.sessions.values(), key=lambda s: s.created_at):
