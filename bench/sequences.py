@@ -47,9 +47,9 @@ class Truth:
         if not self.changes or self.changes[-1][1] != state:
             self.changes.append((time.time(), state))
 
-    def state_at(self, time_s: float) -> str | None:
-        """The true state at `time_s`; None near a change, and where it is unknown."""
-        if any(abs(time_s - changed) < AROUND_S for changed, _ in self.changes[1:]):
+    def state_at(self, time_s: float, around_s: float = AROUND_S) -> str | None:
+        """The true state at `time_s`; None within `around_s` of a change, and where it is unknown."""
+        if any(abs(time_s - changed) < around_s for changed, _ in self.changes[1:]):
             return None
         true = [state for changed, state in self.changes if changed <= time_s]
         return true[-1] or None if true else None

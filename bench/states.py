@@ -6,6 +6,7 @@ ten times a second. Samples within `AROUND_S` of a change do not count, because 
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
@@ -22,6 +23,7 @@ from tests.scripted_api import ScriptedApi
 
 STATES = ("starting", "running", "waiting_input", "idle", "ended")
 _GATE = 0.995
+_TOLERANCES_S = (0.5, 1.0, 1.5, 2.0, 2.5)
 _WORST = 10
 """How many of the worst sequences are listed."""
 
@@ -80,20 +82,20 @@ def _recording(instance: ClaudeInstance, run: Run) -> str:
     return "".join(f"{json.dumps(line)}\n" for line in lines)
 
 
-def confusion(truths: Sequence[Truth]) -> Counter[tuple[str, str]]:
-    """Counts of (true, reported) over all samples that are not near a change."""
+def confusion(truths: Sequence[Truth], around_s: float = AROUND_S) -> Counter[tuple[str, str]]:
+    """Counts of (true, reported) over all samples that are not within `around_s` of a change."""
     found: Counter[tuple[str, str]] = Counter()
-    for matrix in by_sequence(truths).values():
+    for matrix in by_sequence(truths, around_s).values():
         found += matrix
     return found
 
 
-def by_sequence(truths: Sequence[Truth]) -> dict[str, Counter[tuple[str, str]]]:
+def by_sequence(truths: Sequence[Truth], around_s: float = AROUND_S) -> dict[str, Counter[tuple[str, str]]]:
     """The same counts for each sequence."""
     found: dict[str, Counter[tuple[str, str]]] = {}
     for truth in truths:
         for at, reported, _ in truth.samples:
-            if true := truth.state_at(at):
+            if true := truth.state_at(at, around_s):
                 counts = found.setdefault(truth.step_at(at), Counter())
                 counts[true, "starting" if reported == "spawned" else reported] += 1
     return found
@@ -104,12 +106,12 @@ def accuracy(matrix: Counter[tuple[str, str]]) -> float:
     return right / max(1, matrix.total())
 
 
-def wrong(truths: Sequence[Truth]) -> Iterator[str]:
+def wrong(truths: Sequence[Truth], around_s: float = AROUND_S) -> Iterator[str]:
     """Describe the first sample of each run of wrong samples, with the reported reason."""
     for truth in truths:
         before = False
         for at, reported, reason in truth.samples:
-            true = truth.state_at(at)
+            true = truth.state_at(at, around_s)
             is_wrong = true is not None and true != ("starting" if reported == "spawned" else reported)
             if is_wrong and not before:
                 since = at - max(changed for changed, _ in truth.changes if changed <= at)
@@ -132,6 +134,13 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--only", nargs="*", default=(), metavar="NAME", help="sequences to play (default: all)"
     )
+    parser.add_argument(
+        "--tolerance",
+        type=float,
+        default=AROUND_S,
+        metavar="SECONDS",
+        help=f"leave out samples so near to a change, more on a busy machine (default: {AROUND_S:.1f})",
+    )
     parser.add_argument("--record", type=Path, metavar="DIR", help="directory for the recorded observations")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
@@ -142,14 +151,15 @@ def main(arguments: Sequence[str]) -> int:
         version = subprocess.run([options.claude, "--version"], capture_output=True, text=True, check=True)
         print(
             f"claude {version.stdout.strip()}, {COUNT} sequences, a sample every {EVERY_S:.1f} s; "
-            f"samples within {AROUND_S} s of a change are left out",
+            f"samples within {options.tolerance} s of a change are left out; load {os.getloadavg()[0]:.0f}",
             flush=True,
         )
     answers = []
     for off in wanted:
         print(f"without {off or 'nothing'} ...", file=sys.stderr, flush=True)
         truths, failures = run_scripts(off, options.only, options.record, options.claude)
-        matrix = confusion(truths)
+        around_s = options.tolerance
+        matrix = confusion(truths, around_s)
         answers.append(
             {
                 "off": off,
@@ -158,15 +168,17 @@ def main(arguments: Sequence[str]) -> int:
                 "matrix": {
                     f"{true} -> {reported}": count for (true, reported), count in sorted(matrix.items())
                 },
-                "sequences": {name: accuracy(counts) for name, counts in by_sequence(truths).items()},
-                "errors": [*wrong(truths), *failures],
+                "sequences": {
+                    name: accuracy(counts) for name, counts in by_sequence(truths, around_s).items()
+                },
+                "errors": [*wrong(truths, around_s), *failures],
                 "failures": len(failures),
             }
         )
         if not options.json:
             print("\n".join(_table(off, matrix)))
-            print("\n".join(_worst(truths)))
-            print("\n".join(f"  {error}" for error in [*wrong(truths), *failures]), flush=True)
+            print("\n".join(_worst(truths, around_s)))
+            print("\n".join(f"  {error}" for error in [*wrong(truths, around_s), *failures]), flush=True)
     if options.json:
         print(json.dumps(answers, indent=2))
     return int(any(float(str(answer["accuracy"])) < _GATE or answer["failures"] for answer in answers))
@@ -181,9 +193,11 @@ def _table(off: Source | None, matrix: Counter[tuple[str, str]]) -> Iterator[str
         yield f"{true:>14}" + "".join(f"{matrix[true, reported]:>14}" for reported in STATES)
 
 
-def _worst(truths: Sequence[Truth]) -> Iterator[str]:
-    """The sequences with wrong samples, the worst first."""
-    found = by_sequence(truths)
+def _worst(truths: Sequence[Truth], around_s: float) -> Iterator[str]:
+    """Say how much other tolerances change, and list the sequences with wrong samples, the worst first."""
+    others = [(each, accuracy(confusion(truths, each))) for each in _TOLERANCES_S]
+    yield "by tolerance: " + ", ".join(f"{each:.1f} s {100 * share:.2f}%" for each, share in others)
+    found = by_sequence(truths, around_s)
     wrong_ones = sorted((accuracy(counts), name) for name, counts in found.items() if accuracy(counts) < 1)
     yield f"{len(found) - len(wrong_ones)} of {len(found)} sequences have no wrong sample"
     for share, name in wrong_ones[:_WORST]:

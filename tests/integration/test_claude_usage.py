@@ -324,9 +324,9 @@ def test_fork_counts_its_own_turns_and_a_restored_session_continues_its_counts(
     instance = make()
     within = f"[[tool:Bash:echo within]]{used(0)}[[then]][[text:done]]{used(1)}"
     agent = Agent.spawned(instance, f"first {sub_agent(within)}{used(2)}[[then]][[text:a]]{used(3)}")
-    before = api.usage(Kind.TURN)
+    instance.idle(agent.id)  # a later claude runs the sub-agent in the background
     agent.counted()
-    instance.idle(agent.id)
+    before = api.usage(Kind.TURN)
 
     fork = Agent(instance, instance.json("fork", agent.id)["session_id"])
     instance.idle(fork.id)

@@ -226,10 +226,10 @@ def test_todos_are_the_latest_list_outside_of_sub_agents() -> None:
     assert found == (Todo("build", "completed"), Todo("test", "in_progress"))
 
 
-def created(id: str, subject: str) -> tuple[bytes, bytes]:
+def created(id: str, subject: str, **more: str) -> tuple[bytes, bytes]:
     return (
         called(f"c{id}", "TaskCreate", subject=subject, description="long"),
-        result(f"c{id}", "Task created", toolUseResult={"task": {"id": id, "subject": subject}}),
+        result(f"c{id}", "Task created", toolUseResult={"task": {"id": id, "subject": subject, **more}}),
     )
 
 
@@ -239,7 +239,7 @@ def updated(id: str, **answer: Any) -> tuple[bytes, bytes]:
 
 
 def test_todos_are_built_from_the_results_of_the_task_tools() -> None:
-    lines = [*created("1", "build"), *created("2", "test"), *created("3", "ship")]
+    lines = [*created("1", "build"), *created("2", "test", description="long"), *created("3", "ship")]
     lines += updated("1", statusChange={"from": "pending", "to": "completed"})
     lines += updated("3", statusChange={"from": "pending", "to": "deleted"})
     lines += updated("2", success=False, error="Task not found")

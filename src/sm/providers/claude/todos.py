@@ -9,6 +9,7 @@ from sm.providers.claude import values
 
 TODOS_MAX = 200
 """Maximum entries in memory."""
+_CREATED = {"id", "subject", "description"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +46,16 @@ def todo_list(entries: Sequence[object]) -> TodoList:
 def task_change(result: Mapping[str, Any]) -> TodoList | TodoChange | None:
     """Parse the structured result of a Task tool. The line does not name the tool, so the shape must identify it.
 
-    TaskCreate: {task: {id, subject}}, TaskGet: {task: {id, subject, status, blockedBy, ...}},
-    TaskList: {tasks: [{id, subject, status, blockedBy}]}, TaskUpdate: {taskId, updatedFields, statusChange: {to}}.
+    TaskCreate: {task: {id, subject}}, in 2.1.332 with a description, TaskGet: {task: {id, subject, status, blockedBy,
+    ...}}, TaskList: {tasks: [{id, subject, status, blockedBy}]}, TaskUpdate: {taskId, updatedFields, statusChange:
+    {to}}.
     """
     tasks = result.get("tasks")
     if isinstance(tasks, list):
         return todo_list(tasks) if all("blockedBy" in values.mapping(task) for task in tasks) else None
     task = values.mapping(result.get("task"))
     id, subject = values.name(task.get("id")), values.string(task.get("subject"))
-    if id and subject and (len(task) == 2 or "blockedBy" in task):
+    if id and subject and (task.keys() <= _CREATED or "blockedBy" in task):
         return TodoChange(
             id, values.cut(subject, values.ARGUMENT_MAX), values.name(task.get("status")) or "pending"
         )
