@@ -27,7 +27,6 @@ from typing import Any
 from pydantic import BaseModel
 
 from sm.api.auth import Containment
-from tests import recorder
 from tests.waits import waiting
 
 REPOSITORY = Path(__file__).parents[1]
@@ -116,7 +115,6 @@ class ForkServer:
             "environment": dict(environment),
             "crash_point": crash_point,
             "contains_host": contains_host,
-            "record_into": os.environ.get(recorder.DIRECTORY),
         }
         return self._fork(wanted, [ready_fd, stderr_fd])
 
@@ -240,8 +238,6 @@ def _serve(requests: socket.socket) -> None:
                     _lengthen_grace()
                     if request_data["crash_point"]:
                         crash_at(request_data["crash_point"])
-                    if request_data["record_into"]:
-                        recorder.record_into(request_data["record_into"])
                     run = (
                         functools.partial(main, containment=_HOST) if request_data["contains_host"] else main
                     )

@@ -25,6 +25,7 @@ SLEEPS = {
     "claude_storm.py": "the moment of a kill, not a wait",
     "integration/test_crash_in_spawn.py": "the moment of a kill, not a wait",
     "integration/test_paste_races.py": "the moment of a death, not a wait",
+    "record/stage.py": "the pause between two looks at a real claude",
     "integration/test_sandbox_crash.py": "the moment of a kill, not a wait",
 }
 

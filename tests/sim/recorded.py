@@ -1,13 +1,17 @@
 """Makes what a played claude writes from the recordings of the real one: every key that the real one always writes."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from functools import cache
 from typing import Any
 
-from tests.recordings import RECORDINGS, Shape, shapes_of
+from tests.record import recording
+from tests.record.shapes import Lines, Shape, hook_name, line_name, lines_of, merged
 
-_SCREENS = RECORDINGS.parent / "screens" / "claude"
+VERSION = "2.1.197"
+"""The version of the played claude."""
+_SCREENS = recording.RECORDINGS.parent / "screens" / "claude"
 _DEFAULTS: Mapping[str, object] = {"text": "", "number": 0, "true or false": False, "null": None}
 
 
@@ -34,7 +38,25 @@ def screen(name: str) -> tuple[str, ...]:
 
 @cache
 def shapes(kind: str) -> Mapping[str, Shape]:
-    return shapes_of((RECORDINGS / f"{kind}.txt").read_text(encoding="utf-8"))
+    """The shapes of all hooks, transcripts (lines) or states in the recording, by name."""
+    found: dict[str, list[Lines]] = defaultdict(list)
+    for name, value in _values(kind):
+        found[name].append(lines_of(value))
+    return {name: merged(lines) for name, lines in found.items()}
+
+
+def _values(kind: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for scene in recording.read(VERSION).values():
+        match kind:
+            case "hooks":
+                yield from ((hook_name(hook), hook) for hook in scene["hooks"])
+            case "transcripts":
+                yield from (
+                    (line_name(line), line) for file in scene["transcripts"] for line in file["lines"]
+                )
+            case _:
+                states = [view["state"] for view in scene["views"] if view["state"] is not None]
+                yield from ((state["status"], state) for state in states)
 
 
 @cache
