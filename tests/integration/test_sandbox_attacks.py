@@ -75,7 +75,7 @@ def instance(engine: str, sandbox_image: str) -> Iterator[Instance]:
         "id": "secret",
         "model": "m",
         "content": [],
-        "usage": {"input_tokens": 1_000_000},
+        "usage": {"input_tokens": 1_000_000, "output_tokens": 0},
     }
     line = {"type": "assistant", "uuid": "s", "timestamp": "2099-01-27T15:10:00.000Z", "message": secret}
     (secrets / "secret.jsonl").write_text(json.dumps(line) + "\n")

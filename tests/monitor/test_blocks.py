@@ -55,7 +55,7 @@ def test_block_has_few_observations_and_only_the_usage_of_the_session(tmp_path: 
                 "id": f"m{n}",
                 "model": "claude-opus-4-8",
                 "content": [{"type": "tool_use", "id": f"t{n}", "name": "Bash", "input": {}}],
-                "usage": {"input_tokens": 1},
+                "usage": {"input_tokens": 1, "output_tokens": 0},
             },
         }
         for n in range(1000)

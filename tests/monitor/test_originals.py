@@ -14,7 +14,12 @@ READER = ClaudeTranscriptReader()
 
 
 def answer(number: int, **more: object) -> bytes:
-    message = {"id": f"m{number}", "model": "claude-opus-4-8", "content": [], "usage": {"input_tokens": 1}}
+    message = {
+        "id": f"m{number}",
+        "model": "claude-opus-4-8",
+        "content": [],
+        "usage": {"input_tokens": 1, "output_tokens": 0},
+    }
     return json.dumps(
         {"type": "assistant", "timestamp": "2026-01-27T15:10:00Z", "message": message} | more
     ).encode()

@@ -37,7 +37,12 @@ def message(
         "type": "assistant",
         "timestamp": at(second),
         "isSidechain": sidechain,
-        "message": {"id": id, "model": OPUS, "content": content, "usage": usage or {"input_tokens": 1}},
+        "message": {
+            "id": id,
+            "model": OPUS,
+            "content": content,
+            "usage": {"input_tokens": 0, "output_tokens": 0} | (usage or {"input_tokens": 1}),
+        },
     }
     return json.dumps(line).encode() + b"\n"
 

@@ -113,6 +113,14 @@ def test_usage_is_read_from_every_line_so_that_the_maximum_per_message_counts() 
     assert counted["m2"].context == 6150
 
 
+@pytest.mark.parametrize("name", ["input_tokens", "output_tokens"])
+def test_usage_without_one_of_its_numbers_is_unknown_and_not_zero(name: str) -> None:
+    known = usage(11, 101, 1000, 5000)
+    assert len([fact for fact in facts(assistant("m1", known)) if isinstance(fact, Usage)]) == 1
+    del known[name]
+    assert not any(isinstance(fact, Usage) for fact in facts(assistant("m1", known)))
+
+
 def test_usage_has_the_request_id_when_the_message_has_no_id() -> None:
     raw = line("assistant", message={"model": OPUS, "content": [], "usage": usage(1, 2)}, requestId="req_7")
     assert only_fact(raw) == Usage("req_7", OPUS, AT, 1, 2)

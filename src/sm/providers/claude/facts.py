@@ -244,10 +244,16 @@ def _assistant(line: _Line) -> Iterator[Fact]:
                 pass
 
 
+_COUNTED = {"input_tokens", "output_tokens"}
+"""Numbers that each usage has."""
+
+
 def _usage(line: _Line, message: Mapping[str, Any], model: str) -> Iterator[Usage]:
     usage = message.get("usage")
     message_id = values.name(message.get("id")) or values.name(line.value.get("requestId"))
     if not isinstance(usage, dict) or not message_id or not model:
+        return
+    if not usage.keys() >= _COUNTED:  # unknown is better than too little
         return
     cache_write = values.tokens(usage.get("cache_creation_input_tokens"))
     created = values.mapping(usage.get("cache_creation"))
