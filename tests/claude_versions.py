@@ -25,7 +25,7 @@ HEAD = """\
 `sm check claude` tries what `sm` relies on with the real program
 ([Check your claude](guide/claude.md#check-your-claude)). This page is written by
 `python -m tests.claude_versions VERSION...`. A dash means that the contract was broken on that day, with the `sm` of
-that day.
+that day; a question mark, that there was no such contract.
 
 """
 NEWEST = "newest"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from sm.client.http import Client
+from sm.config import Config
 from sm.errors import ExternalError, NotFound
 from sm.linux import process_groups
 from sm.linux.files import replace_private
@@ -116,8 +117,11 @@ class ProgramCheck(Protocol):
     oldest: tuple[int, ...]
     """The oldest version that sm supports."""
 
-    def configuration(self, program: str) -> Mapping[str, object]:
-        """The document of the configuration for the private instance, without its tmux server."""
+    def configuration(self, program: str, own: Config) -> Mapping[str, object]:
+        """The document of the configuration for the private instance, without its tmux server.
+
+        `own`: the configuration of the operator, of which the check uses what it knows about the agent CLI.
+        """
 
     def run(self, stage: CheckStage, names: Sequence[str], *, patience: float = 1) -> Iterator[Outcome]:
         """Try the contracts with these names, and yield each outcome when it is known.

@@ -50,6 +50,7 @@ from sm.errors import ExternalError, NotPermitted, UsageError
 
 TYPE_CHECKING = False  # see wire.py
 if TYPE_CHECKING:
+    from sm.config import Config
     from sm.providers.checks import CheckRecord, CheckStage, Outcome, ProgramCheck
 
 _TIMEOUT_S = 300
@@ -105,11 +106,12 @@ def run_check(
     """Try contracts with a program, show each outcome unless the command prints JSON, and return the outcomes.
 
     `names`: the contracts, in order; empty: all. Only the outcomes of all contracts are kept. Raises ExternalError if
-    the program does not say its version, or is too old.
+    the program does not say its version, or is too old, and ConfigError.
     """
+    from sm.config import load
     from sm.providers.checks import CheckRecord, CheckRecords, identify, is_older
 
-    check, found = check_of(provider), identify(path)
+    check, own, found = check_of(provider), load(call.instance.paths.config).config, identify(path)
     everything = [contract.name for contract in check.contracts]
     if is_older(found.version, check.oldest):
         oldest = ".".join(map(str, check.oldest))
@@ -124,7 +126,7 @@ def run_check(
             f"Checking {provider} {found.version} at {line(found.path, 4096)}: {plural(len(names), 'contract')}"
         )
     outcomes = {}
-    with _stage(check, found.path) as stage, measured(stage.client) as cost:
+    with _stage(check, found.path, own) as stage, measured(stage.client) as cost:
         for outcome in _outcomes(check, stage, names, patient=patient):
             outcomes[outcome.name] = outcome
             if not call.as_json:
@@ -148,13 +150,13 @@ def _chosen(check: "ProgramCheck", contracts: Sequence[str]) -> list[str]:
 
 
 @contextmanager
-def _stage(check: "ProgramCheck", program: str) -> "Iterator[CheckStage]":
+def _stage(check: "ProgramCheck", program: str, own: "Config") -> "Iterator[CheckStage]":
     """Start a private instance whose agents run this program."""
     from sm.providers.checks import CheckStage
 
     def configure(instance: Instance, socket_name: str) -> Mapping[str, object]:
         size = {"width": 120, "height": 40}
-        return {**check.configuration(program), "tmux": {"socket_name": socket_name, **size}}
+        return {**check.configuration(program, own), "tmux": {"socket_name": socket_name, **size}}
 
     with private_instance("check", _TIMEOUT_S, configure) as instance:
         start_undisturbed(instance)

@@ -10,18 +10,25 @@ from pathlib import Path
 from typing import Any
 
 from sm.client.http import session_path
+from sm.config import Config
 from sm.errors import SmError
 from sm.linux.processes import identify, program_of, read_stat
 from sm.providers.checks import CheckStage, Contract, Outcome, ProgramPackage
 from sm.providers.claude.check.home import QUIET, seed
-from sm.providers.claude.check.play import ContractBroken, Play, expect
+from sm.providers.claude.check.play import ContractBroken, FalseClaim, Play, expect, expect_true_claim
 from sm.providers.claude.check.scripted_api import ModelRequest, ScriptedApi, TokenUsage, tool, usage
-from sm.providers.claude.dialect import facts_text
+from sm.providers.claude.dialect import Known, current, facts_text, version_in
+from sm.providers.claude.dialect import use as use_dialect
 from sm.providers.claude.program_help import OLDEST, is_own_program
+from sm.providers.claude.screen import ScreenContent, State, read_screen
 
 _AT_ONCE = 3
 """Contracts that are played at the same time: most of their time is waiting."""
 _EVIDENCE_MAX = 300
+_DRAWN_S = 5.0
+"""The longest wait for a screen that says what the API knows already."""
+_SHORT_CALL_MS = 2000
+_SETTLES_S = 1.0
 _ENDED = ("completed", "error", "abandoned", "killed")
 
 _Part = Callable[[Play], str]
@@ -51,7 +58,9 @@ class ClaudeCheck:
         self.facts = facts_text()
         self.contracts: Sequence[Contract] = [contract for contract, _ in _CONTRACTS.values()]
 
-    def configuration(self, program: str) -> Mapping[str, object]:
+    def configuration(self, program: str, own: Config) -> Mapping[str, object]:
+        # The screens are read here, and all else by the daemon of the private instance.
+        use_dialect(own.claude.dialect)
         types = {
             "Plain": [],
             "Planner": ["--permission-mode", "plan"],
@@ -64,6 +73,7 @@ class ClaudeCheck:
                 "default_command": program,
                 "env": dict(QUIET),
                 "check_new_versions": False,
+                "dialect": own.claude.dialect,
                 "agent_configs": {name: {"args": args} for name, args in types.items()},
             },
         }
@@ -99,6 +109,8 @@ def _play(name: str, play: Play) -> Outcome:
         holds, evidence = False, str(broken)
     except SmError as error:
         holds, evidence = False, error.message
+    if claim := _lasting_false_claim(play):
+        holds, evidence = False, str(FalseClaim(claim))
     for session_id in play.sessions:
         try:
             play.kill(session_id, force=True)
@@ -107,6 +119,20 @@ def _play(name: str, play: Play) -> Outcome:
     evidence = " ".join(evidence.split())[:_EVIDENCE_MAX]
     seconds = round(time.monotonic() - began, 1)
     return Outcome(name, contract.sentence, holds, evidence, seconds, "" if holds else contract.instead)
+
+
+def _lasting_false_claim(play: Play) -> str:
+    """Return what sm says wrongly, twice in a row: a report may be on its way."""
+    claim = ""
+    for _ in range(2):
+        try:
+            claim = play.false_claim()
+        except SmError:  # nothing can be asked any more, so nothing is claimed
+            return ""
+        if not claim:
+            return ""
+        time.sleep(_SETTLES_S)
+    return claim
 
 
 # Start
@@ -118,13 +144,9 @@ def _play(name: str, play: Play) -> Outcome:
     "new agents may seem to do nothing: look at them with sm attach NAME",
 )
 def _start(play: Play) -> str:
-    session = play.wait_status(play.spawn("Plain"), "idle")
-    files = list((play.home / ".claude" / "sessions").glob(f"{session['pid']}.json"))
-    expect(len(files) == 1, f"it publishes no state file for its process {session['pid']}")
-    play.until(
-        lambda: json.loads(files[0].read_text(encoding="utf-8") or "{}").get("status") == "idle",
-        "its state file says idle",
-    )
+    session_id = play.start_idle("Plain")
+    play.until(lambda: play.evidence(session_id, "state file")[0] == "idle", "its state file says idle")
+    session = play.session(session_id)
     process = identify(session["pid"])
     program = None if process is None else program_of(process)
     if program is not None and is_own_program(program):
@@ -232,10 +254,13 @@ def _queue(play: Play) -> str:
     number = play.send(session_id, "later-queue")
     play.until(lambda: _is_typed(play, session_id, number), "the message reaches the busy agent")
     seen = play.message(number)
-    expect(seen["status"] != "acknowledged", "it was called acknowledged while the turn before it still ran")
+    expect_true_claim(
+        seen["status"] != "acknowledged", "it was called acknowledged while the turn before it still ran"
+    )
     play.api.release("queue")
     play.wait_message(number, "acknowledged")
-    expect(play.has_said(session_id, "later-queue"), "it was called acknowledged before the model had it")
+    is_read = play.has_said(session_id, "later-queue")
+    expect_true_claim(is_read, "it was called acknowledged before the model had it")
     return f"{seen['status']} while busy; acknowledged after it was read"
 
 
@@ -266,7 +291,11 @@ def _urgent(play: Play) -> str:
 
 def _tool_result(play: Play, words: str, count: int = 1) -> tuple[bool, str]:
     """The newest result once the conversation has `count` of them."""
-    failed, output = play.turn(words, results=count).results[-1]
+    try:
+        failed, output = play.turn(words, results=count).results[-1]
+    except ContractBroken as broken:
+        expect_true_claim(not play.is_last_answer_confirmed(), f"an answer is called confirmed, but {broken}")
+        raise
     return failed, output
 
 
@@ -350,7 +379,16 @@ def _mode(play: Play) -> str:
         else:
             play.request(session_id)
             expect(not path.exists(), "without a mode it wrote a file unasked")
+        _expect_mode(play, session_id, "acceptEdits" if is_made else "manual")
     return "acceptEdits wrote a file unasked; without a mode it asked"
+
+
+def _expect_mode(play: Play, session_id: str, ordered: str) -> None:
+    """Compare the mode that claude reports with the one that sm ordered."""
+    told = next(fact for fact in play.facts(session_id) if fact.startswith("permission mode "))
+    expect(
+        told.startswith(f"permission mode {ordered} (") and "at the start" not in told, f"it reports {told}"
+    )
 
 
 # Turns
@@ -393,12 +431,18 @@ def _background(play: Play) -> str:
         "Agent",
         description="look",
         subagent_type="general-purpose",
+        run_in_background=True,
         prompt="helper-turn [[text:x]][[hold:helper]][[text:done]]",
     )
     session_id = play.spawn("Editor", f"parent-turn {helper}[[then]][[text:so]]")
     play.hold("helper")
-    session = play.session(session_id)
-    expect(session["status"] not in _ENDED, f"it was called {session['status']} while a sub-agent worked")
+    _, told = play.until(
+        lambda: told if "the turn ended" in (told := play.evidence(session_id, "hook"))[1] else None,
+        "the turn that began a sub-agent ends",
+    )
+    status = play.session(session_id)["status"]
+    expect_true_claim(status not in _ENDED, f"it was called {status} while a sub-agent worked")
+    expect("sub-agents in the background: 1" in told, f"while a sub-agent worked it reported: {told}")
     play.api.release("helper")
     play.until(lambda: _helper_told(play), "the end of the sub-agent reaches the agent")
     play.wait_status(session_id, "idle")
@@ -441,6 +485,151 @@ def _resume(play: Play) -> str:
 
 
 @_contract(
+    "long-call",
+    "A call of a tool of sm may take long: it does not go on in the background.",
+    "agents may end their turn while they wait with a tool of sm: let them run sm wait in a shell",
+)
+def _long_call(play: Play) -> str:
+    ask = tool("mcp__sm__ask", question="Which one?", wait_s=600)
+    waits = play.spawn("Plain", f"call-waits {ask}[[then]][[text:so]]")
+    request = play.request(waits)
+    words, seconds = current(), str(_SHORT_CALL_MS // 1000)
+    short = dict.fromkeys(words.texts("environment.call_ms"), str(_SHORT_CALL_MS))
+    moved = play.spawn("Plain", f"call-moved {ask}[[then]][[text:so]]", variables=short)
+    play.request(moved)
+    known = Known(version_in(play.session(moved)["program_version"] or ""))
+    if words.choose("calls.limited", known).value is True:
+        # The limit is two minutes. That a shorter one counts shows that the longer one of sm counts.
+        play.until(
+            lambda: any(turn.results for turn in play.turns_of(moved)),
+            f"a limit of {seconds} s for calls, which sm sets to an hour, has an effect",
+            2 * _SHORT_CALL_MS / 1000 + 5,
+        )
+    expect(not any(turn.results for turn in play.turns_of(waits)), "the call ended before it was answered")
+    play.answer(request, answers=["the blue one"])
+    failed, output = _tool_result(play, "call-waits")
+    expect(not failed and "the blue one" in output, f"an answered call gave: {output[:100]}")
+    return "a call waited until it was answered"
+
+
+# Screens
+
+
+@_contract(
+    "screens",
+    "Its screens and its title say what it does.",
+    "sm may not see what a terminal shows, such as a dialog without a hook: look with sm attach",
+)
+def _screens(play: Play) -> str:
+    seen = _Screens(play)
+    plain = play.start_idle("Plain")
+    seen.look(plain, "an empty conversation", State.IDLE)
+    play.send(plain, "seen-text [[text:begun]][[hold:seen-text]][[text:done]]")
+    play.hold("seen-text")
+    seen.look(plain, "a turn", State.WORKING)
+    seen.look_at_title(plain, "busy")
+    play.send(plain, "seen-later")
+    seen.look(plain, "a message in its queue", State.WORKING, lambda content: not content.composer)
+    play.api.release("seen-text")
+    play.turn("seen-later")
+    play.wait_status(plain, "idle")
+    seen.look(plain, "a finished turn", State.IDLE)
+    seen.look_at_title(plain, "idle")
+    question = {
+        "question": "Which colour?",
+        "header": "Colour",
+        "multiSelect": False,
+        "options": [{"label": label, "description": label} for label in ("red", "blue")],
+    }
+    dialogs = {
+        "a command": (
+            "Plain",
+            tool("Bash", command="touch x", description="x"),
+            State.PERMISSION,
+            "run a command",
+        ),
+        "a new file": (
+            "Plain",
+            tool("Write", file_path=str(play.project / "x"), content="x"),
+            State.PERMISSION,
+            "create a file",
+        ),
+        "a page": (
+            "Plain",
+            tool("WebFetch", url="https://example.org/", prompt="x"),
+            State.PERMISSION,
+            "fetch",
+        ),
+        "a plan": ("Planner", tool("ExitPlanMode", plan="1. do it"), State.PERMISSION, "its plan"),
+        "a question": (
+            "Plain",
+            tool("AskUserQuestion", questions=[question]),
+            State.QUESTION,
+            "Which colour?",
+        ),
+    }
+    for number, (name, (agent_type, asks, state, words)) in enumerate(dialogs.items()):
+        asking = play.spawn(agent_type, f"seen-dialog{number} {asks}[[then]][[text:so]]")
+        play.request(asking)
+        seen.look(asking, f"the dialog about {name}", state, partial(_says, words))
+    editor = play.spawn(
+        "Editor", f"seen-tool {tool('Bash', command='sleep 60', description='x')}[[then]][[text:so]]"
+    )
+    play.turn("seen-tool")
+    seen.look(editor, "a tool that runs", State.WORKING)
+    play.until(lambda: play.client.get(session_path(editor, "/progress"))["last_tool"], "the tool runs")
+    play.client.post(session_path(editor, "/interrupt"))
+    play.wait_status(editor, "idle")
+    seen.look(editor, "an interrupted turn", State.IDLE)
+    shell = tool("Bash", command="sleep 60", description="x", run_in_background=True)
+    play.send(editor, f"seen-shell {shell}[[then]][[text:so]]")
+    play.turn("seen-shell", 1)
+    play.wait_status(editor, "idle")
+    seen.look(editor, "a shell in the background", State.IDLE, lambda content: content.background)
+    expect(not seen.missed, f"not recognized: {'; '.join(seen.missed)}")
+    return f"{seen.count} of {seen.count} recognized"
+
+
+def _says(words: str, content: ScreenContent) -> bool:
+    return words in content.what
+
+
+class _Screens:
+    """Looks at screens, and collects those that sm reads as something else."""
+
+    def __init__(self, play: Play) -> None:
+        self._play = play
+        self.missed: list[str] = []
+        self.count = 0
+
+    def look(
+        self, session_id: str, name: str, state: State, fits: Callable[[ScreenContent], object] = bool
+    ) -> None:
+        """Wait until the screen is read as this state."""
+
+        def is_read() -> bool:
+            content = read_screen(self._play.screen(session_id))
+            return content.state is state and bool(fits(content))
+
+        self._wait(is_read, name, lambda: read_screen(self._play.screen(session_id)).what)
+
+    def look_at_title(self, session_id: str, says: str) -> None:
+        """Wait until the title is read so."""
+
+        def read() -> str:
+            return self._play.evidence(session_id, "title")[0]
+
+        self._wait(lambda: read() == says, f"the title of a turn that is {says}", read)
+
+    def _wait(self, look: Callable[[], bool], name: str, read: Callable[[], str]) -> None:
+        self.count += 1
+        try:
+            self._play.until(look, name, _DRAWN_S)
+        except ContractBroken:
+            self.missed.append(f"{name} ({read() or 'nothing'})")
+
+
+@_contract(
     "usage",
     "The tokens are counted as they were billed, and the price of the model is known.",
     "tokens and costs may be wrong: do not rely on budgets",
@@ -458,7 +647,7 @@ def _usage(play: Play) -> str:
 
     progress = play.until(look, "tokens are counted")
     counted = {name: progress["tokens"].get(name) for name in expected}
-    expect(counted == expected, f"counted {counted}, billed {expected}")
+    expect_true_claim(counted == expected, f"counted {counted}, billed {expected}")
     model = play.session(session_id)["model"]
     expect(progress["cost_usd"] is not None, f"the price of its model {model} is unknown")
     return f"tokens exact; ${progress['cost_usd']:.4f} with {model}"

@@ -1,5 +1,6 @@
 """Drives one agent of the check through the API of the private daemon."""
 
+import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,10 +16,22 @@ T = TypeVar("T")
 PATIENCE_S = 20.0
 """The longest wait for one step, as a rule."""
 _PAUSE_S = 0.05
+_BEGINNING = 40
+"""Characters of a message that tell it from the others."""
+_AT_REST = ("idle", "completed")
+FALSE_CLAIM = "sm was wrong: "
+"""The beginning of the evidence of a FalseClaim."""
 
 
 class ContractBroken(Exception):
     """The program does not behave as the contract says. The text is for people."""
+
+
+class FalseClaim(ContractBroken):
+    """`sm` said what was not so, which is worse than a contract that does not hold."""
+
+    def __init__(self, evidence: str) -> None:
+        super().__init__(f"{FALSE_CLAIM}{evidence}")
 
 
 @dataclass(slots=True)
@@ -36,6 +49,10 @@ class Play:
     ran: set[str] = field(default_factory=set)
     """As in `CheckStage`."""
     sessions: list[str] = field(default_factory=list)
+    sent: list[tuple[int, str]] = field(default_factory=list)
+    """The numbers of messages, with their texts."""
+    answered: list[str] = field(default_factory=list)
+    """The ids of the requests that were answered."""
 
     @property
     def project(self) -> Path:
@@ -48,8 +65,9 @@ class Play:
         environment: Mapping[str, str] | None = None,
         *,
         skip_checks: bool = False,
+        variables: Mapping[str, str] | None = None,
     ) -> str:
-        """Start an agent and return the id of its session."""
+        """Start an agent and return the id of its session. `variables` come before those of sm."""
         self.project.mkdir(exist_ok=True)
         body: dict[str, object] = {
             "agent_type": agent_type,
@@ -60,6 +78,8 @@ class Play:
         }
         if prompt:
             body["prompt"] = prompt
+        if variables:
+            body["env"] = variables
         session = self.client.post("/v1/sessions", body, timeout_s=START_TIMEOUT_S)
         self.sessions.append(str(session["session_id"]))
         return self.sessions[-1]
@@ -112,7 +132,8 @@ class Play:
     def send(self, session_id: str, text: str, mode: str = "auto") -> int:
         """Send a message as the operator, and return its number."""
         sent = self.client.post("/v1/messages", {"to": session_id, "text": text, "mode": mode})
-        return int(sent["message_id"])
+        self.sent.append((int(sent["message_id"]), text))
+        return self.sent[-1][0]
 
     def message(self, number: int) -> dict[str, Any]:
         found: dict[str, Any] = self.client.get(f"/v1/messages/{number}")
@@ -165,14 +186,60 @@ class Play:
 
     def answer(self, request: Mapping[str, Any], **answer: object) -> None:
         self.client.post(f"/v1/requests/{request['request_id']}/answer", answer)
+        self.answered.append(str(request["request_id"]))
+
+    def is_last_answer_confirmed(self) -> bool:
+        """Return whether sm says that the agent has acted on the last answer."""
+        if not self.answered:
+            return False
+        return bool(self.client.get(f"/v1/requests/{self.answered[-1]}")["confirmed"])
+
+    def false_claim(self) -> str:
+        """Return what sm says of the messages and agents and is not so. Empty if all is so."""
+        for number, text in self.sent:
+            if self.message(number)["status"] == "acknowledged" and not self._is_read(text):
+                return f"message {number} is called acknowledged, but the model never got it"
+        for session_id in self.sessions:
+            status = self.session(session_id)["status"]
+            if status in _AT_REST and any(turn.held for turn in self.turns_of(session_id)):
+                return f"the agent is called {status}, but its turn runs"
+        return ""
+
+    def _is_read(self, text: str) -> bool:
+        begins = text[:_BEGINNING]
+        return any(begins in said for turn in self.api.turns() for said in turn.user_texts)
 
     def output(self, session_id: str, lines: int = 200) -> str:
         """The end of the terminal's text."""
         shown = self.client.get(session_path(session_id, "/output"), {"lines": lines})
         return "\n".join(shown["lines"])
 
+    def evidence(self, session_id: str, source: str) -> tuple[str, str]:
+        """Return what a source of the status says, such as `idle`, and its reason. Both are empty without a report."""
+        found = self.client.get(session_path(session_id, "/why"))["evidence"]
+        told = next((entry for entry in found if entry["source"] == source), {"says": "", "reason": ""})
+        return str(told["says"]), str(told["reason"])
+
+    def facts(self, session_id: str) -> list[str]:
+        """The sentences of `sm why`."""
+        found: list[str] = self.client.get(session_path(session_id, "/why"))["facts"]
+        return found
+
+    def screen(self, session_id: str) -> list[str]:
+        """The visible rows of the terminal."""
+        _, first = next(self.client.events(session_path(session_id, "/screen/stream")))
+        shown = json.loads(first)
+        rows = {row["row"]: "".join(run[0] for run in row["runs"]) for row in shown["rows"]}
+        return [rows.get(number, "") for number in range(shown["height"])]
+
     def kill(self, session_id: str, *, force: bool = False) -> None:
         self.client.post(session_path(session_id, "/kill"), {"force": force}, timeout_s=START_TIMEOUT_S)
+
+
+def expect_true_claim(is_so: bool, evidence: str) -> None:
+    """Raises FalseClaim with the evidence unless it is so."""
+    if not is_so:
+        raise FalseClaim(evidence)
 
 
 def expect(is_so: bool, evidence: str) -> None:
