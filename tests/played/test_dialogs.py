@@ -514,6 +514,30 @@ def test_two_questions_are_answered_together(stage: Stage) -> None:
     }
 
 
+@pytest.mark.parametrize("told", ["Tiny", "Small"])
+def test_answer_is_corrected_when_the_agent_was_told_another_one_in_the_terminal(
+    fresh: Stage, told: str
+) -> None:
+    """A person answers in the moment in which the hook takes the answer of sm."""
+    agent = fresh.agent()
+    arguments = {"questions": [SIZE]}
+    dialog = agent.open_dialog("AskUserQuestion", arguments)
+    dialog.start_wait()
+    reply = fresh.start_command("answer", dialog.name, "tiny")
+    dialog.take_decision()
+    assert finish(reply)[0] == 0
+    agent.send_event(
+        "PostToolUse",
+        tool_name="AskUserQuestion",
+        tool_input=arguments | {"answers": {"Which size?": told}},
+        tool_use_id=dialog.tool_use,
+    )
+    request = dialog.request
+    by = "operator" if told == "Tiny" else "terminal"
+    assert (request["answered_by"], request["answer"]["answers"]) == (by, [told])
+    assert request["confirmed"]
+
+
 def test_send_answers_the_only_open_question(stage: Stage) -> None:
     agent = stage.agent()
     dialog = agent.open_dialog("AskUserQuestion", {"questions": [SIZE]})

@@ -80,7 +80,7 @@ class AgentListeners:
                     await listener.turn_ending(session_id)
         if event.tool_ended is not None:
             agent.uses.end(event.tool_ended)
-            await self._tool_ended(session_id, ToolEnd(event.tool_ended, True, at))
+            await self._tool_ended(session_id, ToolEnd(event.tool_ended, True, at, event.answers))
         if event.sub_agent_ended:
             for listener in self._listeners:
                 await listener.sub_agent_ended(session_id, event.sub_agent_ended)

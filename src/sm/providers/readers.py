@@ -67,6 +67,8 @@ class ToolEnd:
     """True: the tool ran. False: the use was refused, or the running tool was interrupted. None: unknown."""
     at: float | None
     """Seconds since the epoch; None: unknown."""
+    answers: tuple[str, ...] = ()
+    """The answers that the agent got to the questions of this use, as in `Answer.answers`; empty: unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,8 @@ class HookEvent:
     """A digest of the tool that begins, or that a dialog asks about, and of its arguments."""
     tool_ended: str | None = None
     """The id of a tool use that is over, because the tool ran: no dialog asks about it any more."""
+    answers: tuple[str, ...] = field(default=(), repr=False)
+    """As `ToolEnd.answers`."""
     tool_failed: bool | None = None
     """A tool use of the agent itself has failed or was denied (True), or succeeded (False). None: none has ended."""
     task: str | None = field(default=None, repr=False)

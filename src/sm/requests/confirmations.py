@@ -5,10 +5,12 @@ the record.
 """
 
 import time
+from collections.abc import Sequence
 
 from sm.core.models import Caller
 from sm.core.requests import Request
 from sm.core.statuses import Status
+from sm.core.text import escape_marks
 from sm.core.timestamps import epoch_s, iso
 from sm.errors import IllegalState
 from sm.providers.readers import ToolEnd
@@ -57,6 +59,18 @@ def is_contradicted(approved: bool, taken_at: str, end: ToolEnd) -> bool:
     return end.allowed is False and end.at is not None and iso(end.at) < taken_at
 
 
+def is_told_otherwise(answers: Sequence[str], told: Sequence[str]) -> bool:
+    """True if the agent got other answers to its questions than these. White space and escapes make no difference."""
+
+    def letters(text: str) -> str:
+        return "".join(text.split())
+
+    return len(answers) == len(told) and any(
+        letters(got) not in (letters(answer), letters(escape_marks(answer)))
+        for answer, got in zip(answers, told, strict=True)
+    )
+
+
 class Confirmations:
     def __init__(self, store: Store, manager: Manager, screens: DialogScreens) -> None:
         self._store = store
@@ -83,7 +97,10 @@ class Confirmations:
             session = tx.find(now.session_id)
             if not now.unconfirmed or session is None or now.answer is None:
                 return
-            if is_contradicted(now.answer.approved, now.state_at, end):
+            if is_told_otherwise(now.answer.answers, end.answers):
+                notices = self._manager.notices
+                await correct_answer(tx, notices, session, now, allowed=True, answers=end.answers)
+            elif is_contradicted(now.answer.approved, now.state_at, end):
                 approved = not now.answer.approved
                 await correct_answer(tx, self._manager.notices, session, now, allowed=approved)
             else:

@@ -163,14 +163,23 @@ async def finish_with_proposed_answer(
 
 
 async def correct_answer(
-    tx: Transaction, notices: Notices, session: Session, request: Request, *, allowed: bool
+    tx: Transaction,
+    notices: Notices,
+    session: Session,
+    request: Request,
+    *,
+    allowed: bool,
+    answers: tuple[str, ...] = (),
 ) -> Request:
-    """Replace an answer that came too late by the decision in the terminal, and notify whoever gave the answer."""
+    """Replace an answer that came too late by the decision in the terminal, and notify whoever gave the answer.
+
+    `answers`: as in `Answer`.
+    """
     after = tx.mail.change_request(
         request,
         state=RequestState.ANSWERED,
         state_at=tx.now,
-        answer=Answer(allowed),
+        answer=Answer(allowed, answers),
         answered_by=BY_TERMINAL,
         reason=f"the answer {decider(request, tx.find(request.answered_by))} came too late",
         taken_at=tx.now,

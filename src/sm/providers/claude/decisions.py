@@ -90,6 +90,14 @@ def _approved_plan(request: Request) -> Mapping[str, object]:
     return {name: arguments[name] for name in kept if name in arguments}
 
 
+def answers_in(arguments: object) -> tuple[str, ...]:
+    """The answers in the arguments of a question that has been answered, in the order of its parts."""
+    given = values.mapping(arguments)
+    answers = values.mapping(given.get("answers"))
+    texts = [values.string(part.get("question")) for part in values.blocks(given.get("questions"))]
+    return tuple(values.string(answers.get(text)) for text in texts) if answers else ()
+
+
 def _answered_arguments(request: Request, answer: Answer) -> Mapping[str, object] | None:
     """The arguments with answers, as claude's own dialog completes them. The question text is the key of an answer."""
     arguments = request.arguments or {}

@@ -15,7 +15,7 @@ from sm.providers.claude import values
 from sm.providers.claude.actions import tool_line
 from sm.providers.claude.background import background_work, is_entered
 from sm.providers.claude.commands import COMPACT
-from sm.providers.claude.decisions import PLANS, decision, plan_of, read_dialog
+from sm.providers.claude.decisions import PLANS, answers_in, decision, plan_of, read_dialog
 from sm.providers.claude.dialect import current
 from sm.providers.claude.faults import read_fault
 from sm.providers.claude.pasted_text import without_paste_tags
@@ -103,6 +103,7 @@ def _read(payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> HookE
                 tool_ended=use
                 if name.startswith("Post")
                 else None,  # the transcript shows who denied the use
+                answers=answers_in(payload.get("tool_input")) if name == "PostToolUse" else (),
                 tool_failed=None if begins or sub else name != "PostToolUse",
                 denial=_denial(tool, payload) if name == "PermissionDenied" else "",
             )
