@@ -22,7 +22,7 @@ from tests.claude_cli import BINARY
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
 from tests.scripted_api import ScriptedApi, tool
-from tests.waits import failure_checks
+from tests.waits import failure_checks, repeat_until
 
 _LIMIT_S = 90.0
 """How long one race may take."""
@@ -95,12 +95,13 @@ class Race:
         self.answers.append(answered)
 
     def at_terminal(self, key: str) -> None:
-        """Press a key until the dialog is closed, if it is still open. claude ignores keys for a moment."""
-        for _ in range(20):
-            if not self.is_drawn():
-                return
-            self.claudes.keys(self.session_id, key)
-            time.sleep(0.3)
+        """Press a key if the dialog is still open, and again if claude has lost the key: two Escapes open a menu."""
+        if self.is_drawn():
+            repeat_until(
+                lambda: self.claudes.keys(self.session_id, key),
+                lambda: not self.is_drawn(),
+                "the dialog is closed",
+            )
 
     def is_drawn(self) -> bool:
         return f"{_POINTER} 1. " in self.claudes.screen(self.session_id)
