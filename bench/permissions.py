@@ -467,6 +467,13 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--claude", default=str(BINARY), metavar="PATH", help="the program to test")
     parser.add_argument("--count", type=int, default=5, help="races of each kind (default: 5)")
+    parser.add_argument(
+        "--only",
+        nargs="*",
+        default=(),
+        metavar="NAME",
+        help="races to play, as the table names them (default: all)",
+    )
     given = parser.parse_args(arguments)
     version = subprocess.run([given.claude, "--version"], capture_output=True, text=True, check=True)
     print(f"claude {version.stdout.strip()}\n{'race':<44}{'played':>8}{'faults':>8}")
@@ -480,6 +487,8 @@ def main(arguments: Sequence[str]) -> int:
             *((f"mode {name}", lambda n, name=name: bench.mode(name), 1) for name in _LETS_RUN),
         ]
         for name, play, times in played:
+            if given.only and name not in given.only:
+                continue
             found = [fault for number in range(times) for fault in play(number)]
             faults[name] = len(found)
             print(f"{name:<44}{times:>8}{len(found):>8}", *(f"    {each}" for each in found), sep="\n")
