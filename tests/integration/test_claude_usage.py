@@ -149,13 +149,14 @@ def test_progress_and_tail_show_the_steps_of_a_turn(
 
     # While a tool runs, and after a person interrupts it.
     instance.prompt(
-        agent.id, "fail and wait [[text:I try]][[tool:Bash:sleep x]][[then]][[tool:Bash:sleep 600]]"
+        agent.id, "fail and wait [[text:I try]][[tool:Bash:sleep x]][[then]][[tool:Bash:echo a; sleep 600]]"
     )
-    until(lambda: agent.progress()["current_activity"] == "Bash: sleep 600", "the tool runs")
+    until(lambda: agent.progress()["current_activity"] == "Bash: echo a; sleep 600", "the tool runs")
     until(
-        lambda: (agent.progress()["last_tool"] or {})["args"].get("command") == "sleep 600", "the last tool"
+        lambda: (agent.progress()["last_tool"] or {})["args"].get("command") == "echo a; sleep 600",
+        "the last tool",
     )
-    assert agent.progress()["last_tool"]["args"]["command"] == "sleep 600"
+    assert agent.progress()["last_tool"]["args"]["command"] == "echo a; sleep 600"
     instance.keys(agent.id, "Escape")
     instance.says(agent.id, "idle", "")
     until(
@@ -183,7 +184,7 @@ def test_progress_and_tail_show_the_steps_of_a_turn(
         '"I try"',
         "Bash: sleep x",
         "error: ",
-        "Bash: sleep 600",
+        "Bash: echo a; sleep 600",
         "mark: interrupted",
         "mark: command /clear",
         "> anew",
