@@ -518,26 +518,6 @@ async def test_message_is_unconfirmed_when_it_is_back_in_the_box_of_an_idle_agen
     )
 
 
-@pytest.mark.parametrize("is_queued", [False, True], ids=["only the hook told it", "the transcript tells it"])
-async def test_message_to_a_busy_agent_is_unconfirmed_when_it_is_back_in_the_box_and_in_no_queue(
-    mail: Mail, monkeypatch: pytest.MonkeyPatch, is_queued: bool
-) -> None:
-    """claude 2.1.332 returns a message that a hook of the user refuses, and tells nobody why."""
-    monkeypatch.setattr("sm.messaging.receipts._INTERRUPT_WITHIN_S", 0.0)
-    async with mail.store.transaction() as tx:
-        busy = Signal(SignalKind.BUSY, "hook", "a turn began", samples.AT)
-        await move(tx, mail.manager.notices, ID, busy)
-    sent = await mail.add(57, typed_at=2)
-    await mail.report(sent, 3)
-    if is_queued:
-        await mail.report(sent, 4, Source.TRANSCRIPT, queued=True)
-    assert (await mail.message(57)).in_agent_queue
-    assert await mail.receipts.message_in_draft(ID, sent) == sent
-    found = await mail.message(57)
-    state = MessageState.SUBMITTED if is_queued else MessageState.UNCONFIRMED
-    assert (found.state, "a hook of the user refuses" in (found.reason or "")) == (state, not is_queued)
-
-
 async def test_message_stays_acknowledged_when_a_copy_is_back_in_the_box(mail: Mail) -> None:
     sent = await mail.add(57)
     await mail.report(sent, 1)

@@ -39,10 +39,6 @@ _HEADERS_MAX = 50
 _CHANGED = "the message arrived changed, or together with other text"
 _TAKEN_BACK = "the message was taken back from the agent's queue in the terminal"
 _PUT_BACK = "the agent was interrupted before it answered; sm removed the message from the input box"
-_NOT_QUEUED = (
-    "the busy agent put the message back into its input box without reading it, as it does when a hook of the user "
-    "refuses the message; sm removed the message from the box"
-)
 _LEFT_OUT = "the agent was interrupted before it answered; the conversation continues without the message"
 _REFUSED = "a hook of the user refused the message: {words}"
 _STOPPED = "a hook of the user stopped the turn: {words}; the agent reads the message with its next prompt"
@@ -344,11 +340,8 @@ class DeliveryReceipts(AgentListener):
                 and message.mode is not MessageMode.COMMAND  # a person may have typed the same command
                 and box_reader.shows_message(draft, whole)
             ):
-                if message.state is MessageState.SUBMITTED:
-                    is_idle = await self._is_idle(session_id)
-                    await self._put_back(message.id, session_id, _NOT_QUEUED)
-                    if is_idle:
-                        await self._put_back(message.id, session_id, _PUT_BACK)
+                if message.state is MessageState.SUBMITTED and await self._is_idle(session_id):
+                    await self._put_back(message.id, session_id, _PUT_BACK)
                 return whole
         return None
 
@@ -366,17 +359,11 @@ class DeliveryReceipts(AgentListener):
 
     @durable
     async def _put_back(self, number: int, session_id: str, why: str, since: str | None = None) -> None:
-        """Mark a message as put back, unless it contradicts `why`.
-
-        `since`: revoke an acknowledgement from this time on, of a later turn's end.
-        """
+        """Mark a message as put back. `since`: revoke an acknowledgement from this time on, of a later turn's end."""
         async with self._store.transaction() as tx:
             message = await _typed_to(tx, number, session_id)
             works = why == _PUT_BACK and tx.session(session_id).status is not Status.IDLE
             if message is None or works:
-                return
-            # claude after 2.1.197 tells its transcript of a message in its queue within half a second after the hook.
-            if why == _NOT_QUEUED and not (message.in_agent_queue and message.reported_by_hook):
                 return
             if since is not None and message.acknowledged_at is not None and message.acknowledged_at >= since:
                 message = _revoke_acknowledgement(tx, message)
