@@ -490,14 +490,15 @@ def test_message_is_not_reported_as_submitted_when_a_users_prompt_hook_refuses_i
         )
     refused = until(
         lambda: (
-            (found := find_message(claudes, refusing, number))["status"] in (status, "unconfirmed") and found
+            (found := find_message(claudes, refusing, number))["status"] in (status, "failed", "unconfirmed")
+            and found
         ),
         "its status",
     )
     assert "a hook of the user" in refused["reason"]
-    # A later claude refuses a message before it queues the message, and tells nobody why.
-    returned = queued and "put the message back into its input box" in refused["reason"]
-    assert returned or (refused["status"], "no such words" in refused["reason"]) == (status, True)
+    # A later claude refuses a message before it queues the message, and shows the words on its screen only.
+    returned = queued and refused["status"] != status
+    assert returned or "no such words" in refused["reason"]
     if answer["status"] not in ("failed", "unconfirmed"):  # else the answer has told the sender
         until(lambda: f"message {number} to " in str(claudes.get("/v1/inbox")), "the notice to its sender")
     assert not [turn for turn in api.turns(f"{verdict}: {name}") if turn.prompt.endswith(name)]

@@ -20,13 +20,15 @@ from sm.messaging.composer_timing import (
     MIXED_S,
     PASTES_MAX,
     QUIET_S,
+    READS_WITHIN_S,
+    REFUSED_WITHIN_S,
     RETURNS_WITHIN_S,
     SHOWS_AT_ALL_S,
     SHOWS_WITHIN_S,
     TOOL_SETTLES_S,
     TOOL_WAITS_S,
 )
-from sm.providers.base import Box, BoxReader
+from sm.providers.base import Box, BoxReader, PromptRefusal
 from sm.providers.claude.box_reader import ClaudeBoxReader
 
 pytestmark = pytest.mark.virtual_time
@@ -213,6 +215,10 @@ class AgentComposer:
     def contains_message(self, draft: str, text: str) -> bool:
         return text in draft or text.split("\n")[0] in draft
 
+    def refusal(self, lines: Sequence[str], text: str) -> PromptRefusal | None:
+        found, words = lines[0].startswith("refused: "), lines[0].removeprefix("refused: ")
+        return PromptRefusal(words, is_named=True) if found else None
+
     def accepted_form(self, text: str) -> str:
         return text.strip()
 
@@ -235,6 +241,8 @@ class PendingMessage:
         self.box_reader: BoxReader = AgentComposer()
         self.interrupt: str | None = None
         self.behind_queue = False
+        self.lacks_entry = False
+        self.refusals: list[PromptRefusal | None] = []
         self.begin_count = 0
         self.explained: list[str] = []
         self.earlier: list[str] = []
@@ -264,6 +272,13 @@ class PendingMessage:
 
     async def is_in_queue(self) -> bool:
         return self.evidence is Proof.QUEUED
+
+    async def lacks_queue_entry(self) -> bool:
+        await asyncio.sleep(READS_WITHIN_S)
+        return self.lacks_entry
+
+    async def refuse(self, refusal: PromptRefusal | None) -> None:
+        self.refusals.append(refusal)
 
     async def is_behind_queue(self) -> bool:
         return self.behind_queue
@@ -1061,6 +1076,29 @@ async def test_resume_accepts_late_evidence_and_removes_the_copy_from_the_box(wo
     world.later(1, lambda: world.message.tell(Proof.TAKEN))
     assert (await world.resume()).end is DeliveryEnd.ARRIVED
     assert (world.enters, world.agent.text) == (0, "")
+
+
+async def test_message_is_refused_when_a_hook_of_the_user_refuses_it_while_the_agent_works(
+    world: World,
+) -> None:
+    world.agent.busy = world.message.lacks_entry = True
+    world.agent.after["Enter"] = lambda: world.later(8, world.becomes(dialog="refused: no such words"))
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    assert world.message.refusals == [PromptRefusal("no such words", is_named=True)]
+
+
+async def test_message_is_given_up_when_neither_the_queue_nor_the_screen_shows_it(world: World) -> None:
+    world.agent.busy = world.message.lacks_entry = True
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    assert world.message.refusals == [None]
+    assert now() >= REFUSED_WITHIN_S
+
+
+async def test_message_is_not_refused_when_the_queue_of_the_agent_has_it(world: World) -> None:
+    world.agent.busy = True
+    world.agent.after["Enter"] = lambda: world.later(8, world.becomes(dialog="refused: no such words"))
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    assert (world.message.refusals, now() < 8) == ([], True)
 
 
 PARTS = f"{LETTER}\n\nsecond part\n\nthird part"

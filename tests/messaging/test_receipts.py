@@ -25,6 +25,7 @@ from sm.core.states import EventType, MessageMode, MessageState, NoticeKind, Sig
 from sm.core.statuses import Status
 from sm.core.text import render_message
 from sm.messaging.receipts import DeliveryReceipts
+from sm.providers.base import PromptRefusal
 from sm.providers.claude.pasted_text import without_paste_tags
 from sm.providers.readers import AcceptedInput
 from sm.sessions.manager import Manager
@@ -809,3 +810,48 @@ async def test_line_of_an_earlier_command_does_not_confirm_the_next_one(mail: Ma
     await add_command(mail, 58, MessageState.QUEUED)
     await mail.report("/compact", 1, Source.TRANSCRIPT, command=True)
     assert [(await mail.message(n)).evidence for n in (57, 58)] == [IN_CONVERSATION, None]
+
+
+@pytest.mark.parametrize(("ends_at", "state"), [(5, MessageState.SUBMITTED), (7, MessageState.UNCONFIRMED)])
+async def test_message_of_which_the_transcript_shows_nothing_is_unconfirmed_after_the_turn(
+    mail: Mail, ends_at: int, state: MessageState
+) -> None:
+    """claude 2.1.332 writes nothing of a prompt that a hook of the user refuses while it works."""
+    sent = await mail.add(57, typed_at=3)
+    await set_running(mail, 1)
+    await mail.report(sent, 4)
+    await mail.receipts.transcript_turn_ended(ID, mail.at(ends_at))
+    found = await mail.message(57)
+    assert found.state is state
+    assert ("a hook of the user may have refused it" in (found.reason or "")) is (
+        state is MessageState.UNCONFIRMED
+    )
+
+
+async def test_message_in_the_transcripts_queue_stays_there_after_the_turn(mail: Mail) -> None:
+    sent = await mail.add(57, typed_at=3)
+    await set_running(mail, 1)
+    await mail.report(sent, 4)
+    await mail.report(sent, 5, Source.TRANSCRIPT, queued=True)
+    await mail.receipts.transcript_turn_ended(ID, mail.at(9))
+    assert await mail.state(57) is MessageState.SUBMITTED
+
+
+@pytest.mark.parametrize(
+    ("is_named", "state"), [(True, MessageState.FAILED), (False, MessageState.UNCONFIRMED)]
+)
+async def test_message_ends_with_the_words_of_the_hook_that_refused_it_before_the_queue(
+    mail: Mail, is_named: bool, state: MessageState
+) -> None:
+    sent = await mail.add(57, typed_at=3)
+    await set_running(mail, 1)
+    await mail.report(sent, 4)
+    refusal = PromptRefusal("no such words", is_named=is_named)
+    await mail.receipts.refuse_queued(ID, 57, refusal)
+    found = await mail.message(57)
+    assert found.state is state
+    assert "a hook of the user refused the message" in (found.reason or "")
+    assert "no such words" in (found.reason or "")
+    await mail.add(58)
+    await mail.receipts.refuse_queued(ID, 58, refusal)
+    assert await mail.state(58) is MessageState.DELIVERING

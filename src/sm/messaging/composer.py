@@ -292,6 +292,15 @@ class ComposerDriver(AgentListener):
                 shows = "shows other text than" if box.draft and not was_there else shows
                 return unconfirmed(f"the input box {shows} the pasted message; sm did not press Enter")
 
+    async def _find_refusal(self, delivery: ComposerDelivery) -> None:
+        """Wait until the agent's queue has the message, or a hook of the user has refused it."""
+        until_s = timing.now() + timing.REFUSED_WITHIN_S
+        while await delivery.lacks_queue_entry():
+            refusal = await self._box.refusal(delivery)
+            if refusal is not None or timing.now() >= until_s:
+                await delivery.refuse(refusal)
+                return
+
     async def _report_typed_words(self, delivery: ComposerDelivery) -> None:
         """Tell the person at the terminal which words the Enter submitted: they were typed right before it."""
         line = delivery.typed_words()
@@ -319,6 +328,8 @@ class ComposerDriver(AgentListener):
                 )  # until then, a hook of the user may return the message to the box
             await asyncio.sleep(delivery.box_reader.settle_s)
             await self._box.clear(delivery, state)
+            if proof is Proof.QUEUED:
+                await self._find_refusal(delivery)
         except TerminalError as error:
             log.warning(
                 "could not clear the input box: %s", error.message, extra={"sm_session": delivery.session_id}

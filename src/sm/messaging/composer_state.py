@@ -7,7 +7,7 @@ from enum import StrEnum
 from itertools import chain
 from typing import Protocol
 
-from sm.providers.base import Box, BoxReader
+from sm.providers.base import Box, BoxReader, PromptRefusal
 
 
 class Proof(StrEnum):
@@ -59,6 +59,15 @@ class ComposerDelivery(Protocol):
 
     def typed_words(self) -> str:
         """The line that tells a person which of their words arrived with the message, once; empty: none did."""
+
+    async def lacks_queue_entry(self) -> bool:
+        """Return whether only a hook has reported that the message waits in the agent's queue.
+
+        Waits a moment for the agent to write where the message is.
+        """
+
+    async def refuse(self, refusal: PromptRefusal | None) -> None:
+        """Record that a hook of the user refused the message. None: it may have, and the queue lacks the message."""
 
     async def is_in_queue(self) -> bool:
         """True if the message waits in the agent's own queue for the end of the turn in which it was entered.

@@ -32,6 +32,8 @@ MIXED_S = 15.0
 the box may delay an Enter."""
 READS_WITHIN_S = 2.0
 """How long after its prompt hook an agent may take to write into its transcript where the message is."""
+REFUSED_WITHIN_S = 30.0
+"""How long the hooks of a user may take to refuse a message that the hook of sm has reported."""
 LEFT_S = 3.0
 """How long evidence may take for a message that an earlier daemon typed."""
 LEFT_COMES_WITHIN_S = 600.0

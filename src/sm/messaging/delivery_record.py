@@ -16,7 +16,7 @@ from sm.messaging import composer_timing as timing
 from sm.messaging.composer_state import Proof
 from sm.messaging.holds import busy_reason
 from sm.messaging.receipts import DeliveryReceipts
-from sm.providers.base import BoxReader
+from sm.providers.base import BoxReader, PromptRefusal
 from sm.sessions.manager import Manager
 from sm.state.messages import disprove, finish, pass_on_notices
 from sm.state.notices import has_ended_alive
@@ -133,15 +133,27 @@ class StoredDelivery:
         return typed_words_line(self._message, words) if words else ""
 
     async def is_in_queue(self) -> bool:
+        message = await self._after_transcript()
+        session = self._store.sessions.get(self.session_id)
+        # After the end of that turn the agent begins another one with its queue, before the transcript tells it.
+        has_ended = session is not None and session.status_at > (message.submitted_at or message.state_at)
+        return message.state is MessageState.SUBMITTED and message.in_agent_queue and not has_ended
+
+    async def lacks_queue_entry(self) -> bool:
+        message = await self._after_transcript()
+        return message.state is MessageState.SUBMITTED and message.in_agent_queue and message.reported_by_hook
+
+    async def _after_transcript(self) -> Message:
+        """The message after the agent's transcript has reported it, or after a moment."""
         until_s = timing.now() + timing.READS_WITHIN_S
         message = await self._store.mail.message(self._message.id)
         while message.reported_by_hook and timing.now() < until_s:
             await asyncio.sleep(timing.LOOK_S)
             message = await self._store.mail.message(self._message.id)
-        session = self._store.sessions.get(self.session_id)
-        # After the end of that turn the agent begins another one with its queue, before the transcript tells it.
-        has_ended = session is not None and session.status_at > (message.submitted_at or message.state_at)
-        return message.state is MessageState.SUBMITTED and message.in_agent_queue and not has_ended
+        return message
+
+    async def refuse(self, refusal: PromptRefusal | None) -> None:
+        await self._receipts.refuse_queued(self.session_id, self._message.id, refusal)
 
     async def proof(self, within_s: float) -> Proof:
         if self._is_delivering() and within_s > 0:

@@ -7,7 +7,7 @@ from itertools import cycle
 from sm.errors import TerminalBusy, TerminalUnreachable
 from sm.messaging import composer_timing as timing
 from sm.messaging.composer_state import ComposerDelivery, ComposerState, ComposerTerminal, DialogMonitor
-from sm.providers.base import Box
+from sm.providers.base import Box, PromptRefusal
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +32,14 @@ class InputBox:
             return delivery.box_reader.box(await self._terminal.capture_styled(delivery.terminal))
         except TerminalUnreachable:
             return None
+
+    async def refusal(self, delivery: ComposerDelivery) -> PromptRefusal | None:
+        """As `BoxReader.refusal`; None also when the terminal did not answer."""
+        try:
+            lines = await self._terminal.capture_styled(delivery.terminal)
+        except TerminalUnreachable:
+            return None
+        return delivery.box_reader.refusal(lines, delivery.text)
 
     async def paste_next(self, delivery: ComposerDelivery, state: ComposerState) -> None:
         """Paste the next group of the message. The caller holds the lock, and has looked at the box."""

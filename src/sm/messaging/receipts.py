@@ -22,8 +22,9 @@ from sm.core.text import MARK, escape_marks, render_message
 from sm.core.timestamps import iso
 from sm.core.wording import quote_session, sender_label
 from sm.errors import NotFound
+from sm.messaging.composer_timing import READS_WITHIN_S
 from sm.monitor.listeners import AgentListener
-from sm.providers.base import BoxReader
+from sm.providers.base import BoxReader, PromptRefusal
 from sm.providers.readers import AcceptedInput
 from sm.sessions.manager import Manager
 from sm.state.messages import arrive, finish
@@ -41,6 +42,10 @@ _TAKEN_BACK = "the message was taken back from the agent's queue in the terminal
 _PUT_BACK = "the agent was interrupted before it answered; sm removed the message from the input box"
 _LEFT_OUT = "the agent was interrupted before it answered; the conversation continues without the message"
 _REFUSED = "a hook of the user refused the message: {words}"
+_NOT_QUEUED = (
+    "the agent's hook reported the message, but it is neither in its queue nor in its conversation: "
+    "a hook of the user may have refused it"
+)
 _STOPPED = "a hook of the user stopped the turn: {words}; the agent reads the message with its next prompt"
 _WORDS_MAX = 200
 _PARALLEL_HOOK_S = 1.0
@@ -310,6 +315,37 @@ class DeliveryReceipts(AgentListener):
                 state = MessageState.FAILED if certain else MessageState.UNCONFIRMED
                 await finish(tx, self._manager.notices, message, state, why)
 
+    @durable
+    async def refuse_queued(self, session_id: str, number: int, refusal: PromptRefusal | None) -> None:
+        """Record that a hook of the user refused a message before it came into the agent's queue.
+
+        `refusal`: None: nothing is known but that the queue does not have the message.
+        """
+        async with self._store.transaction() as tx:
+            message = await _typed_to(tx, number, session_id)
+            if message is not None and _is_only_hooked(message):
+                is_certain = refusal is not None and (refusal.is_named or message.sender == SM_ITSELF)
+                state = MessageState.FAILED if is_certain else MessageState.UNCONFIRMED
+                why = _NOT_QUEUED
+                if refusal is not None:
+                    why = _REFUSED.format(
+                        words=quote_session(tx.session(session_id), refusal.words, _WORDS_MAX)
+                    )
+                await finish(tx, self._manager.notices, message, state, why)
+
+    @durable
+    async def transcript_turn_ended(self, session_id: str, at: float) -> None:
+        """Give up the messages that a hook reported in that turn, and of which the transcript has shown nothing.
+
+        claude after 2.1.197 runs its hooks before it puts a prompt into its queue, and shows a refusal on the screen
+        only.
+        """
+        before = iso(at - READS_WITHIN_S)
+        async with self._store.transaction() as tx:
+            for message in await tx.mail.unacknowledged(session_id):
+                if _is_only_hooked(message) and message.state_at < before:
+                    await finish(tx, self._manager.notices, message, MessageState.UNCONFIRMED, _NOT_QUEUED)
+
     def take_typed_words(self, session_id: str, message_id: int) -> str:
         """The text that arrived together with the message, at the first call; empty: unknown, or none."""
         number, words = self._typed_words.get(session_id, (None, ""))
@@ -395,6 +431,11 @@ class DeliveryReceipts(AgentListener):
                 tx.mail.move_message(message, MessageState.ACKNOWLEDGED, tx.now, acknowledged_at=ended)
             if not waiting:  # within the transaction, so that nothing arrives in between
                 self._acknowledged.add(session_id)
+
+
+def _is_only_hooked(message: Message) -> bool:
+    """Return whether only a hook has reported that the message waits in the agent's queue."""
+    return message.state is MessageState.SUBMITTED and message.in_agent_queue and message.reported_by_hook
 
 
 def _headers(text: str) -> list[re.Match[str]]:

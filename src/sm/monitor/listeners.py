@@ -51,6 +51,9 @@ class AgentListener:
     async def turn_ended(self, session_id: str, at: float) -> None:
         """A turn has ended at `at`, in seconds since the epoch."""
 
+    async def transcript_turn_ended(self, session_id: str, at: float) -> None:
+        """The transcript has shown the end of a turn at `at`, and all that the agent wrote before."""
+
     async def setup_dialog(self, session_id: str, dialog: SetupDialog | None) -> None:
         """An agent that has not started shows this first-start dialog. None: it has started, or shows another one."""
 
@@ -100,7 +103,10 @@ class AgentListeners:
             agent.ledger.end_use(end.tool_use)
             await self._tool_ended(session_id, end)
         if delta.turn_finished is not None:
-            await self._turn_ended(session_id, min(delta.turn_finished, self._clock()))
+            ended = min(delta.turn_finished, self._clock())
+            await self._turn_ended(session_id, ended)
+            for listener in self._listeners:
+                await listener.transcript_turn_ended(session_id, ended)
 
     async def work_shown(self, session_id: str, at: float) -> None:
         for listener in self._listeners:

@@ -189,6 +189,15 @@ class InputCommand:
     """The direct parent of a session may send it. Other commands are for the operator."""
 
 
+@dataclass(frozen=True, slots=True)
+class PromptRefusal:
+    """A refusal of a prompt by a hook of the user, as the screen shows it."""
+
+    words: str
+    is_named: bool
+    """The screen names the refused prompt. Otherwise it may be another one."""
+
+
 class BoxReader(Protocol):
     """Interprets the input box of an agent CLI. Pure: does not access the terminal."""
 
@@ -220,6 +229,9 @@ class BoxReader(Protocol):
 
     def contains_message(self, draft: str, text: str) -> bool:
         """Return whether this draft holds the pasted message `text` or its beginning, perhaps with other text."""
+
+    def refusal(self, lines: Sequence[str], text: str) -> PromptRefusal | None:
+        """The refusal of the message `text`, or of an unnamed prompt; None: the screen shows none."""
 
     def accepted_form(self, text: str) -> str:
         """A form that is equal for two texts if they are the same input to the agent."""
@@ -416,6 +428,11 @@ class Provider(Protocol):
 
     compact: InputCommand | None = None
     """The command that replaces the conversation by a summary; None: there is none."""
+
+    @property
+    def summarizes_at_resume(self) -> bool:
+        """True if a long and old conversation is to be replaced by a summary when it is resumed."""
+        return False
 
     setup: Setup | None = None
     """Its installation on this machine; None: nothing to check."""

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from sm.core.text import MESSAGE_MAX, render_message, validate_text
 from sm.errors import InvalidText
-from sm.providers.base import Box
+from sm.providers.base import Box, PromptRefusal
 from sm.providers.claude.box_reader import ClaudeBoxReader
 
 DATA = Path(__file__).parents[2] / "data/screens/claude"
@@ -323,3 +323,31 @@ def test_command_is_recognized_with_the_arguments_that_claude_suggests(
     draft: str, text: str, shows: bool
 ) -> None:
     assert ClaudeBoxReader().shows_message(draft, text) is shows
+
+
+REFUSED = """\
+──────────────────────────────────────────────────────────── plain-60040bf3 ─
+❯
+─────────────────────────────────────────────────────────────────────────────
+  ⏸ manual mode on · esc to interrupt
+                              UserPromptSubmit operation blocked by hook:
+                              [python3 /srv/shop/refuses.py]: no such words
+
+                              Original prompt: [sm] from operator, message 3
+                              exit 2: one"""
+
+
+@pytest.mark.parametrize(
+    ("screen", "number", "refusal"),
+    [
+        (REFUSED, 3, PromptRefusal("no such words", is_named=True)),
+        (REFUSED.replace("[python3 /srv/shop/refuses.py]: ", ""), 3, PromptRefusal("no such words", True)),
+        (REFUSED.partition("\n\n")[0], 3, PromptRefusal("no such words", is_named=False)),
+        (REFUSED, 33, None),
+        (REFUSED.replace("message 3", "message 33"), 3, None),
+        (f"{REFUSED}\n{'─' * 77}\n  ? for shortcuts", 3, None),
+        ("", 3, None),
+    ],
+)
+def test_refusal_is_read_beside_the_footer(screen: str, number: int, refusal: PromptRefusal | None) -> None:
+    assert BOX.refusal(screen.split("\n"), f"[sm] from operator, message {number}\nexit 2: one") == refusal

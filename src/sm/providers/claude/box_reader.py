@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 
-from sm.providers.base import Box
+from sm.providers.base import Box, PromptRefusal
 from sm.providers.claude.pasted_text import accepted_form, paste_groups
 from sm.providers.claude.screen import State, read_screen
 
@@ -85,10 +85,28 @@ class ClaudeBoxReader:
         beginning = _reliable_text(draft)
         return len(beginning) >= _BEGINNING_MIN and _reliable_text(text).startswith(beginning)
 
+    def refusal(self, lines: Sequence[str], text: str) -> PromptRefusal | None:
+        """Read the notice beside the footer: of a prompt that is refused while claude works, nothing else remains."""
+        rows = [row.replace("\xa0", " ") for row in _without_styles(lines, suggestions=True)]
+        rule = max((number for number, row in enumerate(rows) if row.startswith("──")), default=len(rows))
+        notices = " ".join(filter(None, map(str.strip, rows[rule + 1 :])))
+        found = _REFUSAL.search(notices)
+        if found is None:
+            return None
+        words, prompt = _COMMAND_OF_HOOK.sub("", found["words"]).strip(), found["prompt"]
+        header = re.escape(_reliable_text(text.partition("\n")[0]))
+        if prompt is not None and not re.match(rf"{header}(?!\d)", _reliable_text(prompt)):
+            return None
+        return PromptRefusal(words, prompt is not None)
+
     def accepted_form(self, text: str) -> str:
         return accepted_form(text)
 
 
+_REFUSAL = re.compile(
+    r"UserPromptSubmit operation blocked by hook: ?(?P<words>.*?)(?: ?Original prompt: ?(?P<prompt>.*))?$"
+)
+_COMMAND_OF_HOOK = re.compile(r"\[.*?\]: ")
 _HINT = re.compile(r"(/[a-z]+) {2,}(?:<[^<>]*>|\[[^\[\]]*\])")
 
 
