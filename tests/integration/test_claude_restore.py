@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -13,6 +14,8 @@ import pytest
 
 from sm.core.models import Process
 from sm.linux import platform, processes
+from sm.providers.claude.resume import resume_environment
+from tests import claude_cli
 from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance, calling_session
 from tests.instance import until
@@ -352,3 +355,41 @@ def test_restore_fails_when_claude_does_not_find_the_conversation(claudes: Claud
     ended = claudes.ended(session_id)
     assert ended["status"] == "error"
     assert "the conversation to resume does not exist" in ended["status_reason"]
+
+
+NO_NETWORK = {"HTTPS_PROXY": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1,localhost"}
+FLAGS_ON = {"DISABLE_TELEMETRY": "", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": ""}
+"""claude keeps the feature flags of its account in its file, and reads none while these variables are set."""
+ASKS_AT_ONCE = dict.fromkeys(resume_environment("full"), "0")
+
+
+@pytest.mark.skipif(
+    claude_cli.OTHER_PROGRAM in os.environ, reason="later versions ask only where a summary is ready"
+)
+@pytest.mark.parametrize("limits", [ASKS_AT_ONCE, resume_environment("full")], ids=["asks", "never asks"])
+def test_question_about_an_old_conversation_is_a_request_for_its_terminal(
+    api: ScriptedApi, limits: dict[str, str]
+) -> None:
+    with ClaudeInstance(api, claude_more="  resume: ask") as claudes:
+        variables = {**NO_NETWORK, **FLAGS_ON, **limits}
+        options = [word for name, value in variables.items() for word in ("--env", f"{name}={value}")]
+        session_id = claudes.spawn("Plain", "old-1 [[text:x]]", *options)["session_id"]
+        claudes.idle(session_id)
+        transcript = claudes.transcript(conversation(claudes, session_id))
+        claudes.sm("kill", session_id)
+        old = re.sub(r'"timestamp":"\d{4}-\d\d-\d\d', '"timestamp":"2026-01-01', transcript.read_text())
+        transcript.write_text(old)
+        file = claudes.claude_home / ".claude.json"
+        file.write_text(
+            json.dumps(
+                {**json.loads(file.read_text()), "cachedGrowthBookFeatures": {"tengu_gleaming_fair": True}}
+            )
+        )
+        claudes.sm("restore", session_id)
+        if limits is not ASKS_AT_ONCE:
+            claudes.idle(session_id)
+            assert "This session is" not in claudes.screen(session_id)
+            return
+        (request,) = until(lambda: claudes.get("/v1/requests"), "the question is a request")
+        assert request["kind"] == "dialog"
+        assert "This session is" in request["questions"][0]["question"]

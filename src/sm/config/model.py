@@ -178,6 +178,10 @@ class Claude(Section):
     check_new_versions: bool = True
     """When agents start or run a claude that was not checked, run `sm check claude` in the background, with the lowest
     priority. It spends no token."""
+    resume: Literal["full", "summary", "ask"] = "full"
+    """Handling of a restored conversation of 100,000 tokens or more whose last turn ended 70 minutes ago or earlier.
+    full: claude goes on with all of it. summary: sm sends `/compact` first. ask: claude may ask at its terminal,
+    depending on the account; the session waits for a person then."""
     sessions_may_message: bool = False
     """Let other claudes of the same user, also those that sm does not know, send messages to agents with claude's own
     tools (ListAgents and SendMessage). No rule of sm applies to these messages; each one that begins a turn is a

@@ -323,9 +323,8 @@ class ComposerDriver(AgentListener):
             ):
                 return
             if key is None and proof is Proof.QUEUED:
-                await (
-                    delivery.is_in_queue()
-                )  # until then, a hook of the user may return the message to the box
+                # Until then, a hook of the user may return the message to the box.
+                await delivery.is_in_queue()
             await asyncio.sleep(delivery.box_reader.settle_s)
             await self._box.clear(delivery, state)
             if proof is Proof.QUEUED:

@@ -8,10 +8,12 @@ from weakref import WeakValueDictionary
 from sm.core.effects import EffectKind
 from sm.core.labels import name_to_type, short_label
 from sm.core.lifecycle import is_ended, is_live
+from sm.core.messages import SM_ITSELF
 from sm.core.models import Caller, Launch, RequestKey, Session, Signal, ancestors, digest
 from sm.core.restarts import Restarts
-from sm.core.states import RESTORE, CallerKind, EventType, SignalKind, TrustLevel
+from sm.core.states import RESTORE, CallerKind, EventType, MessageMode, SignalKind, TrustLevel
 from sm.core.statuses import Status
+from sm.core.timestamps import later
 from sm.core.wording import subject
 from sm.errors import (
     AgentStartFailed,
@@ -40,6 +42,10 @@ from sm.state.sessions import move
 from sm.store import Store, Transaction
 from sm.terminals.base import Lifecycle, Pane
 
+_OLD_S = 70 * 60.0
+_LONG_TOKENS = 100_000
+"""A conversation that is older and longer than this is resumed from a summary, where that is configured. claude asks at
+the same limits."""
 GO_ON = "Your process ended during your last turn, and was started again. Check how far you got, and go on."
 """The message to a restored agent whose turn was cut off."""
 
@@ -275,6 +281,7 @@ class Restorer:
         pane = panes.get(session_id)
         refuse_foreign_process(session, pane)
         plan = await self._planner.plan_restore(session)
+        summary = await self._summary_command(session)
         launch, token, recovery = plan.launch, plan.token, plan.recovery
         # The second of two concurrent restores must not overwrite the token of the first.
         lock = self._locks.setdefault(session_id, asyncio.Lock())
@@ -305,14 +312,28 @@ class Restorer:
                     "began": now.started_at,
                 }
                 await tx.effect(EffectKind.START, session_id, payload, tx.now)
+                summarizes = is_begun and summary is not None
+                if summarizes and summary is not None:
+                    send(tx, session_id, SM_ITSELF, summary, MessageMode.COMMAND)
                 if plan.first_message is not None:
                     send(tx, session_id, caller.name, plan.first_message)
                 elif goes_on:
-                    send(tx, session_id, caller.name, GO_ON)
+                    mode = MessageMode.IDLE if summarizes else MessageMode.AUTO
+                    send(tx, session_id, caller.name, GO_ON, mode)
                 tx.remember(session_id + (_GOES_ON if goes_on else ""))
                 session_tree = SessionTree({s.id: s for s in tx.all_sessions()})
                 named = self._manager.filter_allowed(caller, Action.RESTORE, left, session_tree)
                 return _Begun(goes_on, recovery.loss, tuple(other.id for other in named))
+
+    async def _summary_command(self, session: Session) -> str | None:
+        """The command that replaces a long and old conversation by a summary, if the operator wants that."""
+        provider = self._manager.provider(session)
+        if provider.compact is None or not provider.summarizes_at_resume:
+            return None
+        tokens = (await self._store.measures.facts(session.id)).get("context_tokens") or 0
+        ended_at = session.turn_ended_at or session.started_at or session.created_at
+        is_old = later(ended_at, _OLD_S) <= self._manager.now()
+        return provider.compact.text if is_old and tokens >= _LONG_TOKENS else None
 
     async def _was_cut_off(self, tx: Transaction, session: Session) -> bool:
         """True if the agent had a turn when its process ended."""

@@ -56,6 +56,7 @@ from sm.providers.claude.permissions import (
 from sm.providers.claude.pricing import context_window, cost_usd, knows_price, prices_as_of
 from sm.providers.claude.program_help import is_own_program
 from sm.providers.claude.readiness import is_claude
+from sm.providers.claude.resume import resume_environment
 from sm.providers.claude.settings import session_settings
 from sm.providers.claude.setup import ClaudeSetup
 from sm.providers.claude.state import ClaudeStateReader
@@ -386,8 +387,12 @@ class ClaudeProvider(Provider):
         )
 
     @property
+    def summarizes_at_resume(self) -> bool:
+        return self._claude.resume == "summary"
+
+    @property
     def _environment(self) -> Mapping[str, str]:
-        return {**own_environment(), **self._claude.env}
+        return {**own_environment(), **resume_environment(self._claude.resume), **self._claude.env}
 
     def _permitted(
         self, flags: tuple[str, ...], start: PlanContext, *, source: str = ""

@@ -1,0 +1,21 @@
+"""Decides about a long and old conversation that claude resumes: claude may ask for a summary first. Pure.
+
+Source: claude 2.1.197 and 2.1.332. The question depends on the account. It comes when the last message is older than
+70 minutes and the conversation has 100,000 tokens or more; two variables move these limits. 2.1.332 asks only if it
+has a summary already.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+
+ResumeChoice: TypeAlias = Literal["full", "summary", "ask"]
+_NEVER = "1000000000"
+_NEVER_ASKED: Mapping[str, str] = MappingProxyType(
+    {"CLAUDE_CODE_RESUME_THRESHOLD_MINUTES": _NEVER, "CLAUDE_CODE_RESUME_TOKEN_THRESHOLD": _NEVER}
+)
+
+
+def resume_environment(choice: ResumeChoice) -> Mapping[str, str]:
+    """The variables with which claude does not ask, unless the operator wants the question."""
+    return {} if choice == "ask" else _NEVER_ASKED
