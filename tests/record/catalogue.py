@@ -450,7 +450,7 @@ def _api_error(stage: ClaudeStage) -> None:
 def _retry(stage: ClaudeStage) -> None:
     stage.begin()
     stage.say("busy-api [[error:529:2]][[text:so]]")
-    stage.until(lambda: any("etrying" in row for row in stage.rows()), "claude says that it tries again")
+    stage.until(lambda: any("etrying in" in row for row in stage.rows()), "claude says that it tries again")
     stage.view("retrying")
     stage.hooked("Stop")
     stage.idle()

@@ -50,6 +50,7 @@ _ROOT_SLUG = re.compile(r"-tmp-record-[0-9a-f]{8}")
 _UUID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 _OWN_ID = re.compile(r"\b(msg|toolu|req)_[0-9A-Za-z]{8,}")
 _SHORT_ID = re.compile(r"\b(?:[ab][0-9a-z]{8}|a[0-9a-f]{16})\b")
+_TASK_ID = re.compile(r"(?:(?<=ID: )|(?<=<task-id>)|(?<=/tasks/))b[0-9a-z]{8}\b")
 _PLAN_FILE = re.compile(r"\bplans/[a-z0-9-]+\.md")
 _PASTED_ID = re.compile(r'(<pasted_content id=")[0-9a-f]+|(</pasted_content id=")[0-9a-f]+')
 _ISO = re.compile(r"\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|\+00:00)")
@@ -59,7 +60,7 @@ _SOCKET = re.compile(r"\bcc-socks/\d+")
 _PID_DOMAIN = re.compile(r"pid:\[\d+\]")
 _PORT = re.compile(r"127\.0\.0\.1:\d+")
 _NUMBERS_OF_TIME = re.compile(
-    r"[dD]uration|(?:At|Ms|_ms|[tT]imestamp|[lL]atency|mtime|seconds|elapsed|Seconds)$"
+    r"[dD]uration|^seconds|(?:At|Ms|_ms|[tT]imestamp|[lL]atency|mtime|seconds|elapsed|Seconds)$"
 )
 _HASHES = re.compile(r"(?:[hH]ash|signature|etag)$")
 _NUMBERS_OF_SIZE = re.compile(r"(?:[bB]ytes|[sS]ize|[cC]hars|[lL]ength)$")
@@ -72,6 +73,9 @@ _TITLE_SPINNER = re.compile(r"^[\u2800-\u28ff]|^[◐◑◒◓]")
 _TIP = re.compile(r"^( *⎿ +Tip: ).*")
 _RUNNING = re.compile(r"^  (?=[A-Z]\w+\()")
 """The bullet before a running tool blinks."""
+_EFFORT = re.compile(r" {2,}\S \w+ · /effort$")
+"""A hint that disappears after some seconds."""
+_RIGHT = re.compile(r" {2,}(?=0s · ↓ 1 tokens$)")
 _TOKENS = re.compile(r"[↑↓] ?[\d.]+k? tokens")
 
 
@@ -90,6 +94,7 @@ class Placeholders:
         text = text.replace(self._program, PROGRAM).replace(self._version, VERSION)
         text = _UUID.sub(lambda found: self._id(found[0], "00000000-0000-4000-8000-{:012x}"), text)
         text = _OWN_ID.sub(lambda found: self._id(found[0], f"{found[1]}_{{:08d}}"), text)
+        text = _TASK_ID.sub(lambda found: self._id(found[0], "b{:08d}"), text)
         text = _SHORT_ID.sub(lambda found: self._short(found[0]), text)
         text = _PLAN_FILE.sub("plans/plan.md", text)
         text = _PASTED_ID.sub(lambda found: f"{found[1] or found[2]}1234", text)
@@ -110,7 +115,7 @@ class Placeholders:
 
     def _short(self, found: str) -> str:
         """An id of a sub-agent or of a task. A word that only looks like one has no digit."""
-        if not any(letter.isdigit() for letter in found):
+        if found not in self._ids and not any(letter.isdigit() for letter in found):
             return found
         return self._id(found, f"{found[0]}{{:0{len(found) - 1}d}}")
 
@@ -155,7 +160,7 @@ class Placeholders:
         entries, about = list[Any](), list[Any]()
         values = [json.loads(line) for line in lines]
         # claude writes lines about the whole conversation at any moment, and again: they are last, and once.
-        for value in sorted(values, key=lambda value: "uuid" not in value and "timestamp" not in value):
+        for value in sorted(values, key=lambda value: not _is_entry(value)):
             kind, attachment = value.get("type"), value.get("attachment", {}).get("type", "")
             if kind == "last-prompt" or (kind in _COPIES and not whole):
                 continue
@@ -164,10 +169,10 @@ class Placeholders:
                 value = {**head, "attachment": {"type": attachment}}
             is_read = kind in _OF_CONVERSATION or attachment in _OF_QUEUE
             made = self.value(value) if is_read else self.value(value, text_max=100, list_max=3)
-            if "timestamp" in made:
-                number = len(entries)
-                made["timestamp"] = f"2026-01-01T00:{number // 60:02d}:{number % 60:02d}.000Z"
-            if "uuid" in made or "timestamp" in made:
+            if _is_entry(made):
+                if "timestamp" in made:
+                    number = len(entries)
+                    made["timestamp"] = f"2026-01-01T00:{number // 60:02d}:{number % 60:02d}.000Z"
                 entries.append(made)
             elif made not in about:
                 about.append(made)
@@ -178,6 +183,11 @@ class Placeholders:
 
     def title(self, title: str) -> str:
         return _TITLE_SPINNER.sub("◐" if title[:1] in "◐◑◒◓" else "⠂", self.text(title))
+
+
+def _is_entry(line: Mapping[str, Any]) -> bool:
+    """True for a line whose place among the others matters."""
+    return "uuid" in line or line.get("type") == "queue-operation"
 
 
 def steady_rows(rows: Sequence[str]) -> list[str]:
@@ -192,7 +202,8 @@ def _steady(row: str) -> str:
     row = _TIP.sub(r"\1of the day", row)
     row = _CLOCK.sub(r"9:00\1", row)
     row = _TOKENS.sub("↓ 1 tokens", row)
-    return _SPENT.sub("0s", row).rstrip()
+    row = _SPENT.sub("0s", row).rstrip()
+    return _RIGHT.sub("  ", _EFFORT.sub("", row)).rstrip()
 
 
 def compact(value: object) -> str:

@@ -31,7 +31,9 @@ def scene_of(stage: ClaudeStage, *, whole: bool = False) -> Scene:
     """
     today = datetime.now(UTC).strftime("%Y-%m-%d")
     places = Placeholders(stage.program.path, stage.program.version, [stage.pid], today)
-    hooks = [places.value(hook) for hook in _by_agent(stage.hooks())]
+    # A Notification comes when a dialog has been open for some seconds.
+    known = [hook for hook in stage.hooks() if hook["hook_event_name"] != "Notification"]
+    hooks = [places.value(hook) for hook in _by_agent(known)]
     transcripts = [
         places.transcript(
             "agent" if "subagents" in path.parts else "main",
