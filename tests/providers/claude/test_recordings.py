@@ -10,7 +10,6 @@ from sm.core.observation import Activity
 from sm.core.states import RequestKind
 from sm.core.text import MARK
 from sm.providers.claude.decisions import read_dialog
-from sm.providers.claude.facts import SYNTHETIC
 from sm.providers.claude.hooks import EVENTS, read_hook
 from sm.providers.claude.pasted_text import accepted_form
 from sm.providers.claude.permissions import canonical
@@ -243,7 +242,7 @@ def test_tokens_of_each_answer_are_those_of_the_api(version: str) -> None:
             answers = {
                 line["message"]["id"]
                 for line in file["lines"]
-                if line["type"] == "assistant" and line["message"]["model"] != SYNTHETIC
+                if line["type"] == "assistant" and line["message"]["model"] != "<synthetic>"
             }
             assert set(used) == answers, name
             assert {(usage.input, usage.sidechain) for usage in used.values()} <= {
