@@ -643,7 +643,7 @@ def _usage(play: Play) -> str:
 
     def look() -> dict[str, Any] | None:
         found: dict[str, Any] = play.client.get(session_path(session_id, "/progress"))
-        return found if found["tokens"] else None
+        return found if found["tokens_used"] else None
 
     progress = play.until(look, "tokens are counted")
     counted = {name: progress["tokens"].get(name) for name in expected}
@@ -662,7 +662,8 @@ def _end(play: Play) -> str:
     lines = "\n\n".join(f"spoken line {number}" for number in range(60))
     # Not in the prompt, which the terminal shows too.
     play.api.when(lambda request: f"[[text:{lines}]]" if "last-words" in request.prompt else None)
-    session_id = play.spawn("Plain", "last-words")
+    # After a claude was killed, others of its user keep to the main screen for a while.
+    session_id = play.spawn("Plain", "last-words", environment=play.other_home())
     play.turn("last-words")
     session = play.wait_status(session_id, "idle")
     play.until(

@@ -15,12 +15,20 @@ QUIET = {
 """Variables with which Claude Code calls nobody but its model."""
 
 
-def seed(home: Path, *, onboarded: bool = True, approved: bool = True, trusted: bool = True) -> Path:
+def seed(
+    home: Path,
+    place: Path | None = None,
+    /,
+    *,
+    onboarded: bool = True,
+    approved: bool = True,
+    trusted: bool = True,
+) -> Path:
     """Make a home with the answers to claude's first-start dialogs, and return its configuration directory.
 
     A False argument leaves an answer out, so that claude opens the dialog: the theme, the API key, trust in `home`
-    and everything below. Trust is one entry for the parent directory, because running claudes rewrite the file and
-    would drop entries added later.
+    and everything below, or in `place`. Trust is one entry for the parent directory, because running claudes rewrite
+    the file and would drop entries added later.
     """
     config = home / ".claude"
     config.mkdir(parents=True)
@@ -30,7 +38,7 @@ def seed(home: Path, *, onboarded: bool = True, approved: bool = True, trusted: 
     if approved:
         answers["customApiKeyResponses"] = {"approved": [KEY[-20:]], "rejected": []}
     if trusted:
-        answers["projects"] = {str(home): {"hasTrustDialogAccepted": True}}
+        answers["projects"] = {str(place or home): {"hasTrustDialogAccepted": True}}
     (config / ".claude.json").write_text(json.dumps(answers))
     return config
 

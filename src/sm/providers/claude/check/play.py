@@ -84,10 +84,10 @@ class Play:
         self.sessions.append(str(session["session_id"]))
         return self.sessions[-1]
 
-    def other_home(self, **answers: bool) -> Mapping[str, str]:
-        """The variables of a user who has not answered all questions of claude's first start."""
+    def other_home(self, *, trusted: bool = True) -> Mapping[str, str]:
+        """The variables of a user who has started no claude yet, and trusts the project unless told otherwise."""
         home = self.directory / f"{self.name}-home"
-        seed(home, **answers)
+        seed(home, self.home, trusted=trusted)
         return locations(home, self.api.url)
 
     def session(self, session_id: str) -> dict[str, Any]:
