@@ -1,0 +1,1 @@
+"""A rehearsal of releases of Claude Code that change what `sm` relies on."""
