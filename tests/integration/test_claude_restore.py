@@ -96,7 +96,8 @@ def test_interrupt_closes_a_menu_that_a_person_opened(claudes: ClaudeInstance, a
     session_id = claudes.spawn("Plain", "opened-1")["session_id"]
     claudes.idle(session_id)
     claudes.open_view(session_id, "Escape", "Escape")
-    assert claudes.says(session_id, "waiting_input", "")["status_source"] == "screen"
+    source = claudes.says(session_id, "waiting_input", "")["status_source"]
+    assert source in ("screen", "state file")  # a later claude publishes the menu
     claudes.sm("interrupt", session_id)
     claudes.idle(session_id)
 
