@@ -22,6 +22,7 @@ from sm.providers.claude.briefing import TEMPLATE, briefing
 from sm.providers.claude.hooks import EVENTS
 from sm.providers.claude.permissions import canonical, mode_of, mode_word_in, ranks
 from sm.providers.claude.plan import as_text
+from sm.providers.claude.resume import resume_environment
 from sm.providers.claude.settings import UNASKED, UNASKED_TOOLS
 from sm.providers.claude.trouble import INSTALL
 from tests import samples
@@ -95,7 +96,7 @@ def test_command_line_has_options_then_settings_of_sm_then_the_prompt() -> None:
     )  # fmt: skip
     assert planned.flags == planned.argv[: planned.argv.index("--session-id")]
     assert (planned.model, planned.conversation) == ("opus", UUID)
-    assert planned.environment == {**own_environment(), "A": "1"}
+    assert planned.environment == {**own_environment(), **resume_environment("full"), "A": "1"}
     assert (planned.prompt_file, planned.typed_prompt, planned.warnings) == (None, None, ())
 
 
