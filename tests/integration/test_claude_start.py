@@ -129,7 +129,8 @@ def test_spawn_gives_claude_its_prompt_briefing_name_and_a_clean_environment(
 
     assert user_text(requests[0]) == prompt
     assert session["model"] == "sonnet"
-    assert {request.body["model"] for request in requests} == {"claude-sonnet-5"}
+    # The alias is that of the version.
+    assert {request.body["model"] for request in requests} in ({"claude-sonnet-5"}, {"claude-sonnet-5-5"})
     assert f" {session['friendly_name']} ──" in claude.screen(session_id, "-S", "-")
     assert session["friendly_name"] == "env-scout"
 
