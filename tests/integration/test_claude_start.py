@@ -131,8 +131,10 @@ def test_spawn_gives_claude_its_prompt_briefing_name_and_a_clean_environment(
     assert session["model"] == "sonnet"
     # The alias is that of the version.
     assert {request.body["model"] for request in requests} in ({"claude-sonnet-5"}, {"claude-sonnet-5-5"})
-    assert f" {session['friendly_name']} ──" in claude.screen(session_id, "-S", "-")
     assert session["friendly_name"] == "env-scout"
+    # 2.1.197 shows the name above its box, a later claude publishes it.
+    published = json.loads(claude.state_file(session).read_text(encoding="utf-8"))
+    assert published.get("name") == "env-scout" or " env-scout ──" in claude.screen(session_id, "-S", "-")
 
     briefing = requests[0].system[requests[0].system.index("You are env-scout") :]
     assert len(briefing.splitlines()) <= 25
@@ -530,6 +532,12 @@ def test_dialog_before_the_start_is_shown_and_can_be_answered(claude: Claude) ->
         claude.write_settings('{"skipDangerousModePermissionPrompt": true}')
 
 
+def _says_in(claude: Claude, session_id: str, statuses: Sequence[str], words: str) -> dict[str, Any] | None:
+    """The session, if it has one of these statuses with `words` in its reason."""
+    found: dict[str, Any] = claude.session(session_id)
+    return found if found["status"] in statuses and words in found["status_reason"] else None
+
+
 @pytest.mark.claude_core
 def test_spawn_reports_a_missing_login_with_and_without_a_prompt(claude: Claude, api: ScriptedApi) -> None:
     env = {"ANTHROPIC_API_KEY": ""}
@@ -541,14 +549,7 @@ def test_spawn_reports_a_missing_login_with_and_without_a_prompt(claude: Claude,
         is_ready = bool(prompt) and started.returncode == 0
         assert is_ready or (started.returncode == 9 and "it is not logged in" in started.stderr), started
         statuses = ("idle", "waiting_input") if prompt else ("waiting_input",)
-        session = until(
-            lambda: (
-                (found := claude.session(session_id))["status"] in statuses
-                and "not logged in" in found["status_reason"]
-                and found
-            ),
-            "the reason",
-        )
+        session = until(lambda: _says_in(claude, session_id, statuses, "not logged in"), "the reason")  # noqa: B023
         assert "/login" in session["status_reason"]
         claude.sm("kill", "--force", session_id)
     assert not api.turns("Never delivered")
