@@ -482,6 +482,32 @@ def test_die_with_parent_ends_a_child_when_its_parent_is_killed(start: Start) ->
     until(lambda: not processes.is_alive(child), "the child has ended")
 
 
+def test_check_in_the_background_can_clean_up_when_its_daemon_is_killed(start: Start) -> None:
+    """The command of `run_check` is replaced by one that handles SIGTERM, as `sm check` does to remove its instance."""
+    told = "import signal, sys; signal.signal(15, lambda *_: (print('cleaned up', flush=True), sys.exit()))"
+    command = (
+        f"import sys; sys.stdout = open(sys.argv[1], 'w'); {told}; print('runs', flush=True); signal.pause()"
+    )
+    parent = start(
+        *python(
+            f"import asyncio, os, sys, tempfile; sys.path[:0] = {sys.path!r}\n"
+            "from sm.daemon import check_runner\n"
+            "path = tempfile.mkdtemp() + '/told'\n"
+            "os.mkfifo(path)\n"
+            "execute = asyncio.create_subprocess_exec\n"
+            "async def start(*argv, **options):\n"
+            f"    return await execute(sys.executable, '-c', {command!r}, path, **options)\n"
+            "asyncio.create_subprocess_exec = start\n"
+            "print(path, flush=True)\n"
+            "asyncio.run(check_runner.run_check('claude', '/x'))"
+        )
+    )
+    with Path(parent.printed[0]).open(encoding="utf-8") as told_lines:
+        assert told_lines.readline() == "runs\n"
+        os.kill(parent.pid, signal.SIGKILL)
+        assert told_lines.readline() == "cleaned up\n"
+
+
 def test_limit_and_name_of_a_process_are_read_from_proc() -> None:
     assert processes.open_files_max(os.getpid()) == resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     assert processes.program_name(os.getpid()) == Path("/proc/self/comm").read_text().strip()

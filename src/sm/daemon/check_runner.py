@@ -3,9 +3,11 @@
 import asyncio
 import logging
 import os
+import signal
 import sys
 from contextlib import suppress
 
+from sm.linux.processes import die_with_parent
 from sm.linux.programs import wait_or_kill
 
 log = logging.getLogger(__name__)
@@ -28,6 +30,7 @@ async def run_check(provider: str, path: str) -> None:
         cwd="/",
         env=dict(os.environ),
         start_new_session=True,
+        preexec_fn=die_with_parent(signal.SIGTERM),  # the command removes its private instance
     )
     with suppress(ProcessLookupError):
         os.setpriority(os.PRIO_PROCESS, process.pid, _NICENESS)

@@ -437,8 +437,8 @@ async def end_tree(
 _PR_SET_PDEATHSIG = 1
 
 
-def die_with_parent() -> Callable[[], None]:
-    """A `preexec_fn` with which the kernel kills the child when this process dies (PR_SET_PDEATHSIG, prctl(2)).
+def die_with_parent(how: signal.Signals = signal.SIGKILL) -> Callable[[], None]:
+    """Make a `preexec_fn` with which the kernel signals the child when this process dies (PR_SET_PDEATHSIG, prctl(2)).
 
     The kernel watches the thread that forked, so fork in the main thread. The child's own children are not bound.
     """
@@ -446,8 +446,8 @@ def die_with_parent() -> Callable[[], None]:
     parent = os.getpid()
 
     def bind() -> None:
-        prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
+        prctl(_PR_SET_PDEATHSIG, int(how))
         if os.getppid() != parent:  # it died before the kernel knew of the signal
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), how)
 
     return bind

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from sm.providers.base import ProgramFacts
 from sm.providers.claude import program_help
-from sm.providers.claude.program_help import ProgramHelp
+from sm.providers.claude.program_help import ProgramHelp, find_installed
 
 pytestmark = pytest.mark.processes
 
@@ -85,3 +86,15 @@ async def test_wrapper_and_missing_program_are_not_asked(tmp_path: Path, program
     given = {"PATH": str(tmp_path), "HOME": str(tmp_path)}
     assert await ProgramHelp().ask(program, given) == ProgramFacts()
     assert not (tmp_path / "asked").exists()
+
+
+def test_another_program_behind_a_link_with_the_name_of_claude_is_not_taken_for_it(tmp_path: Path) -> None:
+    link = tmp_path / "claude"
+    link.symlink_to(shutil.which("sleep") or "/bin/sleep")
+    assert find_installed("claude", environment(link)) is None
+    link.unlink()
+    link.write_text("#!/bin/sh\n")
+    link.chmod(0o700)
+    found = find_installed("claude", environment(link))
+    assert found is not None
+    assert (found.link, found.is_script) == (str(link), True)

@@ -71,11 +71,16 @@ def is_own_program(path: str) -> bool:
 
 
 def find_installed(program: str, environment: Mapping[str, str]) -> InstalledProgram | None:
-    """Find the program that an agent with this environment starts. Returns None for a wrapper such as npx."""
+    """Find the program that an agent with this environment starts.
+
+    Returns None for a wrapper such as npx, and for another program to which a link with the name of claude leads.
+    """
     link = shutil.which(program, path=environment.get("PATH")) if is_claude(program) else None
     if link is None:
         return None
     path, version = os.path.realpath(link), installed_version(program, environment)
+    if not is_own_program(path) and not is_script(path):
+        return None
     name = None if version is None else ".".join(map(str, version))
     return InstalledProgram(os.path.abspath(link), path, name, is_script(path))
 
