@@ -484,9 +484,13 @@ def test_die_with_parent_ends_a_child_when_its_parent_is_killed(start: Start) ->
 
 def test_check_in_the_background_can_clean_up_when_its_daemon_is_killed(start: Start) -> None:
     """The command of `run_check` is replaced by one that handles SIGTERM, as `sm check` does to remove its instance."""
-    told = "import signal, sys; signal.signal(15, lambda *_: (print('cleaned up', flush=True), sys.exit()))"
+    # No print: a signal handler must not enter a buffer in which its own thread may be.
     command = (
-        f"import sys; sys.stdout = open(sys.argv[1], 'w'); {told}; print('runs', flush=True); signal.pause()"
+        "import os, signal, sys\n"
+        "told = os.open(sys.argv[1], os.O_WRONLY)\n"
+        "signal.signal(signal.SIGTERM, lambda *_: (os.write(told, b'cleaned up\\n'), os._exit(0)))\n"
+        "os.write(told, b'runs\\n')\n"
+        "while True: signal.pause()"
     )
     parent = start(
         *python(
